@@ -1,0 +1,167 @@
+// Package access is who may read which product: keys, each bound to one
+// product and to the surfaces it opens.
+//
+//	keys := access.NewKeyring()
+//	err := keys.Add("secret", "acme", access.MCP, access.Stream)
+//	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, handler))
+//
+// Keys are held and compared as SHA-256 digests, in constant time.
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Scope is a surface that a key opens.
+type Scope string
+
+// The scopes there are.
+const (
+	MCP    Scope = "mcp"    // live activity by REST and by MCP
+	Stream Scope = "stream" // the event stream
+)
+
+// ParseScope returns the scope of that name.
+func ParseScope(name string) (Scope, bool) {
+	s := Scope(name)
+	return s, s == MCP || s == Stream
+}
+
+// What Check answers, in the words that clients are told.
+var (
+	// ErrInvalid: there is no key, it is unknown, or not of that scope.
+	ErrInvalid = errors.New("Invalid or missing API key") //nolint:staticcheck // the specification's words
+	// ErrMismatch: the key is another product's.
+	ErrMismatch = errors.New("API key does not match product_id") //nolint:staticcheck // the specification's words
+	// ErrScope: the key is this product's, but does not open this surface.
+	ErrScope = errors.New("API key does not have the scope for this endpoint") //nolint:staticcheck // as above
+)
+
+// Keyring holds keys. It is safe for concurrent use.
+type Keyring struct {
+	mu sync.RWMutex
+	// Buckets are chosen by the first bytes of the digest, which tells
+	// nothing of the key; within one, every digest is compared in full.
+	buckets map[uint16][]grant
+}
+
+// grant is what one key opens.
+type grant struct {
+	digest     [sha256.Size]byte
+	externalID string
+	scopes     []Scope
+}
+
+// NewKeyring returns an empty keyring.
+func NewKeyring() *Keyring { return &Keyring{buckets: map[uint16][]grant{}} }
+
+// Add lets key read the product externalID through the scopes, through all of
+// them when none is given. An empty key, or one that is there already, is an
+// error.
+func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
+	if key == "" {
+		return errors.New("access: empty key")
+	}
+	if len(scopes) == 0 {
+		scopes = []Scope{MCP, Stream}
+	}
+	g := grant{digest: sha256.Sum256([]byte(key)), externalID: externalID, scopes: slices.Clone(scopes)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := bucket(g.digest)
+	if _, ok := find(k.buckets[b], g.digest); ok {
+		return errors.New("access: key is there already")
+	}
+	k.buckets[b] = append(k.buckets[b], g)
+	return nil
+}
+
+// RemoveProduct takes all keys of a product away.
+func (k *Keyring) RemoveProduct(externalID string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for b, grants := range k.buckets {
+		k.buckets[b] = slices.DeleteFunc(grants, func(g grant) bool { return g.externalID == externalID })
+	}
+}
+
+// Check returns nil when key opens the scope for the product, else ErrInvalid,
+// ErrMismatch or ErrScope.
+func (k *Keyring) Check(key, productID string, scope Scope) error {
+	g, ok := k.find(key)
+	switch {
+	case !ok:
+		return ErrInvalid
+	case g.externalID != productID:
+		return ErrMismatch
+	case !slices.Contains(g.scopes, scope):
+		return ErrScope
+	}
+	return nil
+}
+
+// Known returns nil when key opens the scope for any product, else ErrInvalid
+// or ErrScope.
+func (k *Keyring) Known(key string, scope Scope) error {
+	g, ok := k.find(key)
+	if !ok {
+		return ErrInvalid
+	}
+	return k.Check(key, g.externalID, scope)
+}
+
+func (k *Keyring) find(key string) (grant, bool) {
+	digest := sha256.Sum256([]byte(key))
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return find(k.buckets[bucket(digest)], digest)
+}
+
+func bucket(digest [sha256.Size]byte) uint16 { return binary.BigEndian.Uint16(digest[:]) }
+
+func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
+	for _, g := range grants {
+		if subtle.ConstantTimeCompare(g.digest[:], digest[:]) == 1 {
+			found, ok = g, true
+		}
+	}
+	return found, ok
+}
+
+// Require lets only requests through whose bearer token opens the scope for
+// the product in the path value product_id. Others are answered 401 or 403.
+func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		if err := k.Check(BearerToken(r), r.PathValue("product_id"), scope); err != nil {
+			return Refusal(err)
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// Refusal turns an error of Check into an answer: 401 for ErrInvalid, else 403.
+func Refusal(err error) error {
+	if errors.Is(err, ErrInvalid) {
+		return httpx.Unauthorized(err.Error(), "Bearer")
+	}
+	return httpx.Errorf(http.StatusForbidden, "%s", err)
+}
+
+// BearerToken returns the token of the Authorization header, or "".
+func BearerToken(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}

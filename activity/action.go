@@ -1,0 +1,136 @@
+package activity
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The types of action the service makes. The list may grow; treat an unknown
+// type as a word to show, not as an error.
+const (
+	TypePageview = "pageview"
+	TypeClick    = "click"
+	TypeSubmit   = "submit"
+	TypeChange   = "change"
+)
+
+// Action is one thing a user did. Its JSON is the action object of the REST
+// response and of the MCP tool.
+type Action struct {
+	// ID names the source's event, unique within a product. It finds
+	// duplicates and is not part of the JSON.
+	ID string `json:"-"`
+
+	Type        string `json:"type"`
+	Title       string `json:"title"`       // "Click Export CSV"
+	Description string `json:"description"` // "User clicked Export CSV on the dashboard page"
+
+	TimestampStart float64 `json:"timestamp_start"` // epoch seconds
+	TimestampEnd   float64 `json:"timestamp_end"`   // epoch seconds, never before the start
+
+	RawURL       string `json:"raw_url"`
+	CanonicalURL string `json:"canonical_url"`
+
+	// Index counts from zero: over the returned array in a lookup, over the
+	// session in a batch.
+	Index int `json:"index"`
+}
+
+// Start returns the action's start as a time in UTC.
+func (a Action) Start() time.Time { return time.UnixMicro(micros(a.TimestampStart)).UTC() }
+
+// BatchAction is an action inside a [Batch]: it says itself whose it is, so a
+// consumer can handle it without its envelope.
+type BatchAction struct {
+	Action
+	SessionID      string `json:"session_id"`
+	UserID         string `json:"user_id"`
+	Email          string `json:"email"`
+	ConversationID string `json:"conversation_id,omitempty"`
+}
+
+// BatchType is the type field of every [Batch].
+const BatchType = "actions"
+
+// Batch is what one request brought for one session: the envelope of an
+// "actions" event on the stream. The envelope tells what is known of the
+// session now; each action tells the user id its own event carried.
+// SessionID, UserID and Email are empty strings while unknown.
+type Batch struct {
+	Type           string        `json:"type"` // BatchType
+	ProductID      string        `json:"product_id"`
+	SessionID      string        `json:"session_id"`
+	UserID         string        `json:"user_id"`
+	Email          string        `json:"email"`
+	ConversationID string        `json:"conversation_id,omitempty"`
+	Count          int           `json:"count"`        // len(Actions)
+	ForwardedAt    float64       `json:"forwarded_at"` // epoch seconds
+	Actions        []BatchAction `json:"actions"`      // in time order, never empty
+}
+
+// Event is one observation of a source: something a user did, or something
+// learned about who a session belongs to, or both.
+type Event struct {
+	// ID is the source's own id of the event; an event seen before is dropped
+	// by it. It must not be empty.
+	ID string
+	// Time is when it happened, already corrected for the client's clock.
+	Time time.Time
+	// SessionID, UserID and Email are empty where the event does not tell.
+	SessionID, UserID, Email string
+	// Action holds type, title, description and URLs of what the user did.
+	// It is nil for an event that only tells identity.
+	Action *Action
+}
+
+// Result counts what a [Sink] did with the events of one call.
+type Result struct {
+	Accepted  int // made an action or updated what is known of a session
+	Duplicate int // seen before within the retention window
+}
+
+// Sink takes the events of one request. When Record returns nil, every action
+// among them is where readers find it; after an error the whole request may be
+// repeated, and what was recorded already is not recorded twice. Record must
+// be safe for concurrent use and must not keep the slice.
+type Sink interface {
+	Record(ctx context.Context, productID string, events []Event) (Result, error)
+}
+
+// Key is the fixed-size form of an event id, for sets of ids seen.
+type Key [16]byte
+
+// EventKey returns the key of an event id: the bytes of a UUID in its usual
+// 36-character form, else the first half of the SHA-256 digest of the id.
+func EventKey(id string) Key {
+	if len(id) == 36 {
+		if u, err := uuid.Parse(id); err == nil {
+			return Key(u)
+		}
+	}
+	sum := sha256.Sum256([]byte(id))
+	return Key(sum[:16])
+}
+
+// Seconds returns t as epoch seconds, to the microsecond.
+func Seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
+
+// Marshal returns the JSON of v without escaping HTML characters, so that URLs
+// stay readable.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,164 @@
+package activity
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxLabel is the most characters a label has.
+const maxLabel = 80
+
+// Target is what an action was done to.
+type Target struct {
+	// Label is the text a person would call it by, as it came; it is cleaned
+	// by [CleanLabel]. Empty means that there is none.
+	Label string
+	// Element is the noun to use where there is no label: "button", "link".
+	Element string
+}
+
+// NewAction puts in words what was done on the page rawURL. Times, identity
+// and index are the caller's to fill in.
+func NewAction(typ string, target Target, rawURL string) Action {
+	canonical := CanonicalURL(rawURL)
+	page := PageName(canonical)
+	title, did := phrase(typ, CleanLabel(target.Label), target.Element)
+	a := Action{Type: typ, Title: title, RawURL: rawURL, CanonicalURL: canonical}
+	switch {
+	case typ == TypePageview && page == "":
+		a.Title, a.Description = "Page Load", "User landed on a page"
+	case typ == TypePageview:
+		a.Title = "Page Load: " + capitalise(page)
+		a.Description = "User landed on the " + page + " page"
+	case page == "":
+		a.Description = "User " + did
+	default:
+		a.Description = "User " + did + " on the " + page + " page"
+	}
+	return a
+}
+
+// phrase returns the title and the middle of the sentence.
+func phrase(typ, label, element string) (title, did string) {
+	switch typ {
+	case TypeClick:
+		if label != "" {
+			return "Click " + label, "clicked " + label
+		}
+		return "Click " + element, "clicked " + withArticle(element)
+	case TypeSubmit:
+		if label != "" {
+			return "Submit " + label + " form", "submitted the " + label + " form"
+		}
+		return "Submit form", "submitted a form"
+	case TypeChange:
+		if label != "" {
+			return "Change " + label + " field", "changed the " + label + " field"
+		}
+		return "Change " + element, "changed " + withArticle(element)
+	}
+	return "", ""
+}
+
+func withArticle(noun string) string {
+	if noun != "" && strings.ContainsRune("aeiou", rune(noun[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// PageName returns what to call the page at a canonical URL, in lower case:
+// its last path segment that is not an identifier, hyphens and underscores
+// read as spaces. The root is "home"; a page that ends in an identifier is the
+// "detail" of the segment before it. The name of "" is "".
+func PageName(canonical string) string {
+	if canonical == "" {
+		return ""
+	}
+	path := canonical
+	if _, rest, ok := cutScheme(path); ok {
+		_, path, _ = strings.Cut(rest, "/")
+	}
+	if before, route, ok := strings.Cut(path, "#"); ok {
+		path = before
+		if route = strings.TrimPrefix(route, "!"); route != "" {
+			path = route
+		}
+	}
+	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	if len(segments) == 0 {
+		return "home"
+	}
+	detail := segments[len(segments)-1] == idSegment
+	for i := len(segments) - 1; i >= 0; i-- {
+		if segments[i] == idSegment {
+			continue
+		}
+		name := segmentName(segments[i])
+		if detail {
+			name += " detail"
+		}
+		return name
+	}
+	return "detail"
+}
+
+func segmentName(segment string) string {
+	if decoded, err := url.PathUnescape(segment); err == nil {
+		segment = decoded
+	}
+	words := strings.NewReplacer("-", " ", "_", " ").Replace(segment)
+	if name := CleanLabel(strings.ToLower(words)); name != "" {
+		return name
+	}
+	return "unnamed"
+}
+
+// CleanLabel folds white space, drops control and invisible formatting
+// characters, and cuts the label at a word after at most 80 characters,
+// counting the "…" that marks the cut.
+func CleanLabel(s string) string {
+	s = strings.Join(strings.Fields(dropInvisible(s)), " ")
+	if utf8.RuneCountInString(s) <= maxLabel {
+		return s
+	}
+	cut := string([]rune(s)[:maxLabel])
+	if i := strings.LastIndexByte(cut, ' '); i > 0 {
+		cut = cut[:i]
+	} else {
+		cut = string([]rune(cut)[:maxLabel-1])
+	}
+	return strings.TrimRight(cut, " ") + "…"
+}
+
+func capitalise(s string) string {
+	r, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[size:]
+}
+
+// dropControls removes control characters.
+func dropControls(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// dropInvisible removes control characters other than white space, and
+// formatting characters that could reorder or hide text. The zero-width joiner
+// stays: emoji need it.
+func dropInvisible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200d':
+			return -1
+		}
+		return r
+	}, s)
+}

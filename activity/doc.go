@@ -1,0 +1,38 @@
+// Package activity is the live memory of what users of an app just did.
+//
+// An [Action] is one thing a user did: a page view, a click, a form submit or
+// a changed field, told in words ("User clicked Export CSV on the dashboard
+// page") and with the page's canonical URL. A [Batch] is what one request
+// brought for one session, in time order; it is also the JSON object that the
+// event stream carries.
+//
+// A [Store] keeps the newest actions of every user for a few hours. [Memory]
+// is the engine that needs nothing but RAM:
+//
+//	store := activity.NewMemory(nil) // 50 actions a user, 4 hours, 100,000 users
+//	err := store.Add(ctx, batch)
+//	recent, err := store.Recent(ctx, "acme", "user_42", 50)
+//
+// [Lookup] is the read side: it applies the limits and makes the response of
+// the REST endpoint and of the MCP tool. It authenticates nobody; put
+// [github.com/liveactivity/liveactivity/activity/access] in front of it, or
+// middleware of your own:
+//
+//	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", activity.NewLookup(store, 0))
+//
+// Where actions come from is another package's business: a source such as
+// [github.com/liveactivity/liveactivity/activity/posthog] turns what it
+// receives into [Event] values and hands them to a [Sink].
+//
+// # Time
+//
+// Times are epoch seconds with a fraction, to the microsecond, as in the JSON.
+// An action ends where the next action of its session starts, and at its own
+// start while there is none.
+//
+// # Identity
+//
+// An action belongs to the user id its event carried and to no other: nothing
+// is merged when an anonymous visitor identifies. An action without a user id
+// is part of its session and of nobody's memory.
+package activity

@@ -1,0 +1,124 @@
+package activity
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// LiveActivity is the response of a lookup: what a user did of late.
+type LiveActivity struct {
+	ProductID string   `json:"product_id"`
+	UserID    string   `json:"user_id"`
+	Count     int      `json:"count"`   // len(Actions)
+	AsOf      float64  `json:"as_of"`   // epoch seconds
+	Actions   []Action `json:"actions"` // oldest first, never nil
+}
+
+// Lookup answers what a user did of late. It is the handler of
+//
+//	GET /users/{product_id}/{user_id}/live-activity?limit=N
+//
+// and must be mounted under that pattern, behind whatever authenticates: it
+// asks nobody for a key. A limit that is omitted, below one or above the
+// maximum means the maximum; one that is not an integer is answered 400. A
+// user without activity gets an empty array.
+type Lookup struct {
+	store Store
+	max   int
+}
+
+// NewLookup returns a Lookup over store that returns at most maxEvents actions
+// (DefaultMaxEvents for zero).
+func NewLookup(store Store, maxEvents int) *Lookup {
+	if maxEvents <= 0 {
+		maxEvents = DefaultMaxEvents
+	}
+	return &Lookup{store: store, max: maxEvents}
+}
+
+// Get returns the newest actions of a user.
+func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (LiveActivity, error) {
+	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
+	if err != nil {
+		return LiveActivity{}, err
+	}
+	actions, err := recent.Actions()
+	if err != nil {
+		return LiveActivity{}, err
+	}
+	return LiveActivity{ProductID: productID, UserID: userID, Count: len(actions), AsOf: Seconds(time.Now()), Actions: actions}, nil
+}
+
+// AppendJSON appends the JSON that [LiveActivity] describes. It costs a copy
+// of the stored actions and no encoding.
+func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID string, limit int) ([]byte, error) {
+	recent, err := l.store.Recent(ctx, productID, userID, l.limit(limit))
+	if err != nil {
+		return dst, err
+	}
+	head, err := Marshal(struct {
+		ProductID string  `json:"product_id"`
+		UserID    string  `json:"user_id"`
+		Count     int     `json:"count"`
+		AsOf      float64 `json:"as_of"`
+	}{productID, userID, len(recent), Seconds(time.Now())})
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, head[:len(head)-1]...)
+	dst = append(dst, `,"actions":`...)
+	dst = recent.AppendJSON(dst)
+	return append(dst, '}'), nil
+}
+
+func (l *Lookup) limit(limit int) int {
+	if limit <= 0 || limit > l.max {
+		return l.max
+	}
+	return limit
+}
+
+var lookupBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// ServeHTTP implements [http.Handler].
+func (l *Lookup) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(l.serve).ServeHTTP(w, r)
+}
+
+func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
+	limit, err := limitParam(r)
+	if err != nil {
+		return err
+	}
+	buf := lookupBuffers.Get().(*[]byte)
+	defer lookupBuffers.Put(buf)
+	*buf, err = l.AppendJSON(r.Context(), (*buf)[:0], r.PathValue("product_id"), r.PathValue("user_id"), limit)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(*buf)))
+	h.Set("Cache-Control", "no-store")
+	_, _ = w.Write(*buf) // an error means that the client is gone
+	return nil
+}
+
+// limitParam reads the limit parameter; zero where there is none.
+func limitParam(r *http.Request) (int, error) {
+	value := r.URL.Query().Get("limit")
+	if value == "" {
+		return 0, nil
+	}
+	limit, err := strconv.ParseInt(value, 10, 64)
+	if err != nil && !httpx.IsOutOfRange(err) {
+		return 0, httpx.BadRequest("The query parameter limit must be an integer.")
+	}
+	// A number too large for 64 bits is a limit above the cap (or below one).
+	return int(min(max(limit, 0), 1<<31-1)), nil
+}

@@ -1,0 +1,30 @@
+// Package posthog takes page views, clicks, form submits and changed fields
+// from PostHog and hands them on as activity events.
+//
+// Two doors lead in. PostHog's webhook destinations post to
+// [Handler.ServeWebhook], which asks for the product's secret. posthog-js and
+// PostHog's server SDKs, with their host pointed here instead of at PostHog,
+// post to [Handler.ServeSDK], which goes by the project token in the body and
+// also answers the calls that make posthog-js run cleanly:
+//
+//	h := posthog.NewHandler(sink, products, nil)
+//	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
+//	mux.HandleFunc("/", h.ServeSDK) // or where [IsSDKPath] says so
+//
+// Every body that a PostHog SDK or destination is known to send is understood:
+// one event, an array, {"batch": […]}, {"event": {…}, "person": {…}} and the
+// flat fields of a custom destination; plain, gzipped or in base64 form
+// encoding. They are told apart by their content. Facts about them come from
+// captured traffic of posthog-js 1.297 to 1.434 and posthog-node 5, kept in
+// testdata, and from https://posthog.com/docs/api/capture.
+//
+// # What becomes of an event
+//
+// $pageview and $autocapture make actions. $identify, $set and $create_alias,
+// and any event that brings an e-mail address, update what is known of their
+// session. Every other event is ignored, as is one that is malformed, older
+// than the retention, or of another product; the rest of the request is kept.
+//
+// What a user typed never leaves this package: the text and the value of
+// inputs, text areas, drop-downs and editable elements are not read.
+package posthog

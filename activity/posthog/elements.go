@@ -1,0 +1,169 @@
+package posthog
+
+import (
+	"strings"
+)
+
+// element is one element of the path from what was clicked up to the body,
+// with the attributes that can name it. The JSON form is that of $elements.
+type element struct {
+	Tag             string `json:"tag_name"`
+	Text            string `json:"$el_text"`
+	AriaLabel       string `json:"attr__aria-label"`
+	Title           string `json:"attr__title"`
+	Alt             string `json:"attr__alt"`
+	Name            string `json:"attr__name"`
+	Placeholder     string `json:"attr__placeholder"`
+	ID              string `json:"attr__id"`
+	Type            string `json:"attr__type"`
+	Role            string `json:"attr__role"`
+	ContentEditable string `json:"attr__contenteditable"`
+}
+
+// set takes over an attribute by its name in an elements chain.
+func (e *element) set(key, value string) {
+	switch key {
+	case "text":
+		e.Text = value
+	case "attr__aria-label":
+		e.AriaLabel = value
+	case "attr__title":
+		e.Title = value
+	case "attr__alt":
+		e.Alt = value
+	case "attr__name":
+		e.Name = value
+	case "attr__placeholder":
+		e.Placeholder = value
+	case "attr__id", "attr_id":
+		e.ID = value
+	case "attr__type":
+		e.Type = value
+	case "attr__role":
+		e.Role = value
+	case "attr__contenteditable":
+		e.ContentEditable = value
+	}
+}
+
+// maxElements bounds how deep a chain is followed.
+const maxElements = 128
+
+// parseChain reads an elements chain, target first:
+//
+//	chain = el *(";" el)
+//	el    = tag *("." class) ":" *(key '="' value '"')
+//	key   = "attr__"NAME | "attr_id" | "href" | "nth-child" | "nth-of-type" | "text"
+//
+// In values only the double quote is escaped, as \". Classes may hold colons
+// and dots. It never fails: what does not fit ends the chain.
+func parseChain(chain string) []element {
+	var elements []element
+	for chain != "" && len(elements) < maxElements {
+		head, attrs, hasAttrs := cutHead(chain)
+		e := element{Tag: tagOf(head)}
+		if !hasAttrs {
+			attrs = chain[len(head):]
+		}
+		for hasAttrs {
+			key, value, rest, ok := cutAttr(attrs)
+			if !ok {
+				break
+			}
+			e.set(key, value)
+			attrs = rest
+		}
+		if e.Tag != "" {
+			elements = append(elements, e)
+		}
+		_, chain, _ = strings.Cut(attrs, ";")
+	}
+	return elements
+}
+
+// cutHead splits "tag.class:attrs…" where the attributes start, which is at
+// the first colon that a known key follows; or else at the next semicolon.
+func cutHead(s string) (head, attrs string, ok bool) {
+	for i := range len(s) {
+		switch s[i] {
+		case ':':
+			if keyLen(s[i+1:]) > 0 {
+				return s[:i], s[i+1:], true
+			}
+		case ';', '"':
+			return s[:i], "", false
+		}
+	}
+	return s, "", false
+}
+
+func tagOf(head string) string {
+	if i := strings.IndexAny(head, ".:"); i >= 0 {
+		head = head[:i]
+	}
+	return strings.ToLower(strings.TrimSpace(head))
+}
+
+// keyLen returns the length of the known key that s starts with, if `="`
+// follows it; else zero.
+func keyLen(s string) int {
+	n := 0
+	if strings.HasPrefix(s, "attr__") {
+		n = strings.IndexAny(s, `=";`)
+		if n < 0 {
+			return 0
+		}
+	} else {
+		for _, key := range []string{"attr_id", "href", "nth-child", "nth-of-type", "text"} {
+			if strings.HasPrefix(s, key) {
+				n = len(key)
+				break
+			}
+		}
+	}
+	if n == 0 || !strings.HasPrefix(s[n:], `="`) {
+		return 0
+	}
+	return n
+}
+
+// cutAttr reads one key="value" from the start of s.
+func cutAttr(s string) (key, value, rest string, ok bool) {
+	n := keyLen(s)
+	if n == 0 {
+		return "", "", s, false
+	}
+	key, s = s[:n], s[n+2:]
+	escaped := false
+	for i := 0; i < len(s); i++ {
+		if s[i] != '"' {
+			continue
+		}
+		if i > 0 && s[i-1] == '\\' && !endsValue(s[i+1:]) {
+			escaped = true
+			continue
+		}
+		value = s[:i]
+		if escaped {
+			value = strings.ReplaceAll(value, `\"`, `"`)
+		}
+		return key, value, s[i+1:], true
+	}
+	return "", "", "", false
+}
+
+// endsValue reports whether what follows a \" can only follow a closed value:
+// nothing, the next attribute or the next element. A value that itself ends in
+// a backslash is written just like an escaped quote.
+func endsValue(rest string) bool {
+	if rest == "" || keyLen(rest) > 0 {
+		return true
+	}
+	if rest[0] != ';' || len(rest) < 2 || !isLetter(rest[1]) {
+		return false
+	}
+	head, _, ok := cutHead(rest[1:])
+	return ok || len(head) == len(rest)-1
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

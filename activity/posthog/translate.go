@@ -1,0 +1,222 @@
+package posthog
+
+import (
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// The events that mean something here.
+const (
+	eventPageview    = "$pageview"
+	eventAutocapture = "$autocapture"
+	eventIdentify    = "$identify"
+	eventSet         = "$set"
+	eventAlias       = "$create_alias"
+)
+
+// Reasons for ignoring an event, as the metrics name them.
+const (
+	reasonMalformed  = "malformed"   // not an object, or without what it needs
+	reasonOtherEvent = "other_event" // not one of the events above
+	reasonExpired    = "expired"     // older than the retention
+	reasonToken      = "other_token" // carries another product's token
+	reasonNothing    = "no_identity" // tells identity, but not whose
+)
+
+// Longest values taken over, in bytes. An event with a longer id is malformed;
+// a longer URL is cut.
+const (
+	maxID    = 1024
+	maxEmail = 320
+	maxURL   = 2048
+)
+
+// translate returns what an event means, without its time, or the reason for
+// ignoring it.
+func translate(e *event) (activity.Event, string) {
+	if e == nil || e.Name == "" {
+		return activity.Event{}, reasonMalformed
+	}
+	p := &e.Properties
+	out := activity.Event{
+		ID:        string(e.UUID),
+		SessionID: strings.TrimSpace(first(p.SessionID, e.SessionID)),
+		UserID:    first(string(e.DistinctID), string(p.DistinctID)),
+		Email:     email(e),
+	}
+	if len(out.ID) > maxID || len(out.SessionID) > maxID || len(out.UserID) > maxID {
+		return activity.Event{}, reasonMalformed
+	}
+	switch e.Name {
+	case eventPageview, eventAutocapture:
+		action, ok := action(e)
+		if !ok || out.SessionID == "" && out.UserID == "" {
+			return activity.Event{}, reasonMalformed
+		}
+		out.Action = &action
+		return out, ""
+	case eventIdentify, eventSet, eventAlias:
+	default:
+		if out.Email == "" {
+			return activity.Event{}, reasonOtherEvent
+		}
+	}
+	if out.SessionID == "" || out.UserID == "" && out.Email == "" {
+		return activity.Event{}, reasonNothing
+	}
+	return out, ""
+}
+
+// action puts a page view or an autocapture event in words.
+func action(e *event) (activity.Action, bool) {
+	p := &e.Properties
+	page := cleanURL(first(p.CurrentURL, e.CurrentURL))
+	if e.Name == eventPageview {
+		return activity.NewAction(activity.TypePageview, activity.Target{}, page), page != ""
+	}
+	typ := strings.ToLower(first(p.EventType, e.EventType, activity.TypeClick))
+	switch typ {
+	case activity.TypeClick, activity.TypeSubmit, activity.TypeChange:
+	default:
+		return activity.Action{}, false
+	}
+	elements := parseChain(first(p.ElementsChain, e.ElementsChain))
+	if len(elements) == 0 {
+		elements = p.Elements
+	}
+	if len(elements) == 0 {
+		elements = flatElements(typ, e)
+	}
+	text := first(p.ElText, e.ButtonOrLinkText)
+	return activity.NewAction(typ, target(typ, elements, text), page), true
+}
+
+// flatElements returns what the fields of a custom destination tell of the
+// element, and nothing where they do not.
+func flatElements(typ string, e *event) []element {
+	el := element{ID: e.ElementID, Name: e.InputFieldName}
+	switch {
+	case typ == activity.TypeSubmit:
+		el.Tag = "form"
+	case e.LinkDestination != "":
+		el.Tag = "a"
+	case e.InputFieldName != "":
+		el.Tag = "input"
+	case e.ButtonOrLinkText != "":
+		el.Tag = "button"
+	case e.ElementID == "":
+		return nil
+	}
+	return []element{el}
+}
+
+// email returns the e-mail address an event tells, or "".
+func email(e *event) string {
+	for _, candidate := range []string{e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email,
+		e.SetOnce.Email, e.Properties.SetOnce.Email} {
+		candidate = strings.TrimSpace(candidate)
+		if at := strings.LastIndexByte(candidate, '@'); at > 0 && at < len(candidate)-1 &&
+			len(candidate) <= maxEmail && !strings.ContainsFunc(candidate, isBlank) {
+			return candidate
+		}
+	}
+	return ""
+}
+
+func isBlank(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }
+
+// cleanURL returns the URL without credentials and control characters, cut to
+// a length that is safe to keep.
+func cleanURL(raw string) string {
+	raw = strings.TrimSpace(raw)
+	if len(raw) > maxURL {
+		raw = strings.ToValidUTF8(raw[:maxURL], "")
+	}
+	raw = strings.Map(func(r rune) rune {
+		if r < ' ' || 0x7f <= r && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, raw)
+	if strings.Contains(raw, "@") {
+		if u, err := url.Parse(raw); err == nil && u.User != nil {
+			u.User = nil
+			return u.String()
+		}
+	}
+	return raw
+}
+
+// timing is what an event tells of its time.
+type timing struct {
+	timestamp, sentAt text
+	offset            *float64 // milliseconds before sending
+}
+
+// at returns when an event happened by the server's clock: its timestamp,
+// corrected by how far off the sender's clock was when it sent the request, or
+// else its offset before now. A time in the future is now. The correction is
+// PostHog's own, see https://posthog.com/docs/api/capture.
+func (w timing) at(sentAt text, now time.Time) (time.Time, bool) {
+	var t time.Time
+	switch {
+	case w.timestamp != "":
+		var ok bool
+		if t, ok = parseTime(string(w.timestamp)); !ok {
+			return time.Time{}, false
+		}
+		if sent, ok := parseTime(first(string(w.sentAt), string(sentAt))); ok {
+			t = t.Add(now.Sub(sent))
+		}
+	case w.offset != nil:
+		offset := max(*w.offset, 0) // a negative one lies in the future
+		if offset > float64(math.MaxInt64/int64(time.Millisecond)) {
+			return time.Time{}, true
+		}
+		t = now.Add(-time.Duration(offset * float64(time.Millisecond)))
+	default:
+		t = now
+	}
+	if t.After(now) {
+		t = now
+	}
+	return t, true
+}
+
+// timeLayouts are those that PostHog's SDKs and templates write, besides RFC 3339.
+var timeLayouts = []string{
+	"2006-01-02 15:04:05.999999999Z07:00",
+	"2006-01-02T15:04:05.999999999",
+	"2006-01-02 15:04:05.999999999",
+	"2006-01-02T15:04:05.999999999Z0700",
+}
+
+// parseTime reads a time as SDKs and templates write it: RFC 3339 and its near
+// relations, UTC where no zone is given, or a number of seconds or milliseconds
+// since the epoch.
+func parseTime(s string) (time.Time, bool) {
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, true
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil {
+		if math.Abs(n) >= 1e11 { // milliseconds, from the year 1973 on
+			n /= 1000
+		}
+		if math.IsNaN(n) || math.Abs(n) > 1e11 {
+			return time.Time{}, false
+		}
+		return time.UnixMicro(int64(n * 1e6)), true
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/liveactivity/liveactivity/internal/config"
+	"github.com/liveactivity/liveactivity/internal/products"
+	"github.com/liveactivity/liveactivity/internal/server"
+	"github.com/liveactivity/liveactivity/internal/version"
+)
+
+// flags of the command. Every flag has an environment variable.
+type flags struct {
+	Addr              string           `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"Listen address; port 0 picks a free port."`
+	Config            string           `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Without it there is one product, demo, with fresh secrets."`
+	ActivityTTL       seconds          `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h."`
+	ActivityMaxEvents int              `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
+	LogMaxBytes       int64            `default:"67108864" env:"LIVEACTIVITY_LOG_MAX_BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped."`
+	AdminKey          string           `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"Opens the admin endpoints; without it they answer 404."`
+	PublicURL         string           `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL the outside world reaches the server at, for the URLs it prints and registers."`
+	Heartbeat         seconds          `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"How long a stream may be silent before a heartbeat."`
+	LogFormat         string           `default:"text" enum:"text,json" env:"LIVEACTIVITY_LOG_FORMAT" help:"Format of the log on standard error: ${enum}."`
+	LogLevel          slog.Level       `default:"info" env:"LIVEACTIVITY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn or error."`
+	Version           kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// seconds is a duration given as a Go duration or as a number of seconds.
+type seconds time.Duration
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *seconds) UnmarshalText(text []byte) error {
+	value := string(text)
+	if _, err := strconv.ParseFloat(value, 64); err == nil {
+		value += "s"
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		return errors.New("must be a number of seconds or a duration such as 4h")
+	}
+	*s = seconds(d)
+	return nil
+}
+
+// errHelp says that all that was asked for was printed.
+var errHelp = errors.New("help")
+
+// run is the command: it returns when ctx ends and everything is finished.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	f, err := parse(args, stdout, stderr)
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	cfg := server.Config{
+		Addr: f.Addr, AdminKey: f.AdminKey, PublicURL: f.PublicURL, ActivityTTL: time.Duration(f.ActivityTTL),
+		MaxEvents: f.ActivityMaxEvents, LogMaxBytes: f.LogMaxBytes, Heartbeat: time.Duration(f.Heartbeat),
+	}
+	registry, demo, err := loadProducts(f.Config)
+	if err = errors.Join(cfg.Validate(), err); err != nil {
+		return fmt.Errorf("cannot start:\n%w", err)
+	}
+	log := newLogger(f, stderr)
+	log.Info("everything is kept in memory only: activity does not survive a restart")
+	return server.New(cfg, registry, log).Run(ctx, func(s *server.Server, addr net.Addr) {
+		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
+		if demo != nil {
+			printDemo(stdout, s.URLs(), *demo)
+		}
+	})
+}
+
+// parse reads the flags and the environment.
+func parse(args []string, stdout, stderr io.Writer) (f flags, err error) {
+	exited := false
+	parser, err := kong.New(&f,
+		kong.Name("liveactivity-server"),
+		kong.Description("Takes page views, clicks and form submits from PostHog and tells AI agents and help desks what each user just did."),
+		kong.Vars{"version": version.Version},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { exited = true }),
+	)
+	if err != nil {
+		return f, err
+	}
+	_, err = parser.Parse(args)
+	if exited {
+		return f, errHelp
+	}
+	if err != nil {
+		return f, fmt.Errorf("%w (--help shows all flags)", err)
+	}
+	return f, nil
+}
+
+// demoProduct is the product there is when no product file names any.
+const demoProduct = "demo"
+
+// loadProducts reads the product file or, without one, makes the demo product.
+func loadProducts(path string) (*products.Registry, *products.Credentials, error) {
+	if path == "" {
+		registry := products.New()
+		demo, err := registry.Register(config.Product{ProductID: demoProduct}, false)
+		return registry, &demo, err
+	}
+	file, err := config.Load(path, os.LookupEnv)
+	if err != nil {
+		return nil, nil, err
+	}
+	registry, err := products.FromFile(file)
+	return registry, nil, err
+}
+
+func newLogger(f flags, w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: f.LogLevel}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// demoUser is whom the printed curl line reports on.
+const demoUser = "ada"
+
+// printDemo tells how to reach the demo product. The curl line reports a page
+// view and then looks it up.
+func printDemo(w io.Writer, urls server.URLs, c products.Credentials) {
+	event := fmt.Sprintf(`{"event":"$pageview","distinct_id":"%s","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`, demoUser)
+	curl := []string{
+		"curl -sS",
+		"-o /dev/null -H 'X-PostHog-Secret: " + c.WebhookSecret + "' -d '" + event + "'", urls.Webhook(demoProduct),
+		"--next -sS -H 'Authorization: Bearer " + c.Key + "'", urls.LiveActivity(demoProduct, demoUser),
+	}
+	fmt.Fprintf(w, `
+There is no product file, so there is one product, %q. Its secrets are new at every start:
+
+  key             %s
+  webhook secret  %s
+  capture token   %s
+
+  live activity   %s
+  event stream    %s
+  MCP server      %s
+  webhook         %s
+  posthog-js      posthog.init('%s', {api_host: '%s'})
+
+To report a page view and see it as live activity, paste this:
+
+%s
+
+`, demoProduct, c.Key, c.WebhookSecret, c.CaptureToken,
+		urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(), urls.Webhook(demoProduct),
+		c.CaptureToken, urls.Base(), strings.Join(curl, " "))
+}

@@ -1,0 +1,132 @@
+// Package httpx is the one way this module's handlers speak HTTP: they return
+// errors, and one adapter writes them as {"detail": "<one sentence>"}. What a
+// client may read is the sentence; what went wrong inside is for the log.
+package httpx
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// Error is a failed request: what the client is told, and why.
+type Error struct {
+	Status int
+	Detail string      // one sentence for the client
+	Header http.Header // extra headers, may be nil
+	Cause  error       // for the log only, may be nil
+}
+
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return fmt.Sprintf("%d: %s", e.Status, e.Detail)
+	}
+	return fmt.Sprintf("%d: %s: %v", e.Status, e.Detail, e.Cause)
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Errorf returns an Error with a sentence made from a format.
+func Errorf(status int, format string, args ...any) *Error {
+	return &Error{Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// BadRequest is 400 with a sentence that says what is wrong and where.
+func BadRequest(format string, args ...any) *Error {
+	return Errorf(http.StatusBadRequest, format, args...)
+}
+
+// NotFound is 404.
+func NotFound(format string, args ...any) *Error {
+	return Errorf(http.StatusNotFound, format, args...)
+}
+
+// Unauthorized is 401 without a word on what was wrong with the credential.
+// The scheme goes into WWW-Authenticate; empty leaves the header out.
+func Unauthorized(detail, scheme string) *Error {
+	e := &Error{Status: http.StatusUnauthorized, Detail: detail}
+	if scheme != "" {
+		e.Header = http.Header{"Www-Authenticate": {scheme}}
+	}
+	return e
+}
+
+// MethodNotAllowed is 405 with the methods that are.
+func MethodNotAllowed(allow string) *Error {
+	return &Error{Status: http.StatusMethodNotAllowed, Detail: "This path does not take that method; see the Allow header.",
+		Header: http.Header{"Allow": {allow}}}
+}
+
+// retryAfter is what a client is asked to wait, in seconds, where the server
+// cannot know better.
+const retryAfter = 1
+
+// Unavailable is 503 with Retry-After: the storage cannot be reached, or the
+// server is stopping.
+func Unavailable(cause error) *Error {
+	return &Error{Status: http.StatusServiceUnavailable, Detail: "The service cannot take this request just now; please repeat it.",
+		Header: http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}, Cause: cause}
+}
+
+// IsOutOfRange reports whether err is of a number that is well formed but too large.
+func IsOutOfRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
+
+// WriteJSON writes v with the status.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // a bug: every v is a type of ours
+		status, body = http.StatusInternalServerError, []byte(`{"detail":"The server could not encode its answer."}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the client is gone
+}
+
+// Handler is an [http.Handler] that may fail. An error is written as JSON: an
+// [*Error] as it says, any other as 500.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h(w, r); err != nil {
+		WriteError(w, r, err)
+	}
+}
+
+// WriteError writes err as the answer and leaves it for the access log.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Status: http.StatusInternalServerError, Detail: "Something went wrong inside the server.", Cause: err}
+	}
+	if info := infoFrom(r.Context()); info != nil {
+		info.Err = e
+	}
+	for key, values := range e.Header {
+		w.Header()[key] = values
+	}
+	WriteJSON(w, e.Status, map[string]string{"detail": e.Detail})
+}
+
+// Info is what the access log wants to know of a request beyond its answer.
+type Info struct {
+	RequestID string
+	Err       *Error // set by WriteError
+}
+
+type infoKey struct{}
+
+// WithInfo returns a context that carries info.
+func WithInfo(ctx context.Context, info *Info) context.Context {
+	return context.WithValue(ctx, infoKey{}, info)
+}
+
+func infoFrom(ctx context.Context) *Info {
+	info, _ := ctx.Value(infoKey{}).(*Info)
+	return info
+}

@@ -1,0 +1,76 @@
+package httpx
+
+import (
+	"net/http"
+	"path"
+	"strings"
+)
+
+// Mux is an [http.ServeMux] whose own answers, too, are JSON: 404 for a path
+// that nothing is registered for, 405 with Allow for a method. It never
+// redirects: a path with "//", "." or ".." in it is not found.
+type Mux struct {
+	mux http.ServeMux
+	// fallback serves what no pattern matches; see [NewMux].
+	fallback func(w http.ResponseWriter, r *http.Request) bool
+}
+
+// NewMux returns an empty Mux. The fallback, which may be nil, is asked to
+// serve a request that no pattern matches; it reports false, having written
+// nothing, when it does not serve it either.
+func NewMux(fallback func(w http.ResponseWriter, r *http.Request) bool) *Mux {
+	m := &Mux{fallback: fallback}
+	m.mux.HandleFunc("/", m.unmatched)
+	return m
+}
+
+// Handle registers h for the pattern, as [http.ServeMux.Handle] does.
+func (m *Mux) Handle(pattern string, h http.Handler) { m.mux.Handle(pattern, h) }
+
+// Route returns the pattern that matches the request, or "" where none does.
+func (m *Mux) Route(r *http.Request) string {
+	if _, pattern := m.mux.Handler(r); pattern != "/" {
+		return pattern
+	}
+	return ""
+}
+
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !isClean(r.URL.EscapedPath()) {
+		m.unmatched(w, r)
+		return
+	}
+	m.mux.ServeHTTP(w, r)
+}
+
+func isClean(p string) bool {
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/"
+}
+
+func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {
+	if m.fallback != nil && m.fallback(w, r) {
+		return
+	}
+	if allow := m.allowed(r); len(allow) > 0 {
+		WriteError(w, r, MethodNotAllowed(strings.Join(allow, ", ")))
+		return
+	}
+	WriteError(w, r, NotFound("There is nothing at this path."))
+}
+
+// allowed returns the methods that the request's path takes.
+func (m *Mux) allowed(r *http.Request) []string {
+	if !isClean(r.URL.EscapedPath()) {
+		return nil
+	}
+	var allow []string
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if m.Route(other) != "" {
+			allow = append(allow, method)
+		}
+	}
+	return allow
+}

@@ -1,0 +1,148 @@
+// Package observe wraps HTTP handlers in what an operator needs: request ids,
+// an access log, request durations, and an answer after a panic.
+package observe
+
+import (
+	"bufio"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Observer logs and measures requests.
+type Observer struct {
+	log       *slog.Logger
+	durations *prometheus.HistogramVec
+}
+
+// New returns an observer that logs to log and registers the metric
+// liveactivity_http_request_duration_seconds; reg may be nil.
+func New(log *slog.Logger, reg prometheus.Registerer) *Observer {
+	o := &Observer{log: log, durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "liveactivity_http_request_duration_seconds",
+		Help:    "Time from a request's headers to the end of its answer; for a stream, to its start.",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"route", "code"})}
+	if reg != nil {
+		reg.MustRegister(o.durations)
+	}
+	return o
+}
+
+// maxRequestID is the longest X-Request-Id taken over from a client.
+const maxRequestID = 128
+
+// Wrap gives every request an id (its own X-Request-Id where that is plain
+// text, else a new one), which the answer carries too; turns a panic into 500;
+// and observes the request under the route's name, which must come from a
+// small set.
+func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		info := &httpx.Info{RequestID: requestID(r)}
+		w.Header().Set("X-Request-Id", info.RequestID)
+		sw := &statusWriter{ResponseWriter: w}
+		r = r.WithContext(httpx.WithInfo(r.Context(), info))
+		defer func() {
+			if p := recover(); p != nil {
+				o.recovered(sw, r, info, p)
+			}
+			o.done(r, route(r), info, sw.code(), time.Since(start))
+		}()
+		next.ServeHTTP(sw, r)
+	})
+}
+
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > maxRequestID {
+		return uuid.NewString()
+	}
+	for _, c := range []byte(id) {
+		if c <= ' ' || c > '~' {
+			return uuid.NewString()
+		}
+	}
+	return id
+}
+
+func (o *Observer) recovered(w *statusWriter, r *http.Request, info *httpx.Info, p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	o.log.Error("handler panicked", "request_id", info.RequestID, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+	if w.status == 0 {
+		httpx.WriteError(w, r, errors.New("panic"))
+	}
+}
+
+func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code int, took time.Duration) {
+	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
+	level := slog.LevelDebug
+	switch {
+	case code >= 500:
+		level = slog.LevelError
+	case code >= 400:
+		level = slog.LevelInfo
+	}
+	if !o.log.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("request_id", info.RequestID), slog.String("method", r.Method), slog.String("route", route),
+		slog.Int("status", code), slog.Duration("took", took), slog.String("remote", r.RemoteAddr)}
+	if info.Err != nil {
+		attrs = append(attrs, slog.String("detail", info.Err.Detail))
+		if info.Err.Cause != nil {
+			attrs = append(attrs, slog.Any("err", info.Err.Cause))
+		}
+	}
+	o.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// statusWriter remembers the status. It keeps the underlying writer's other
+// abilities reachable by [http.ResponseController].
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Hijack notes that the handler speaks for itself from here on.
+func (w *statusWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.status = http.StatusOK
+	}
+	return conn, rw, err
+}
+
+func (w *statusWriter) code() int {
+	if w.status == 0 {
+		return http.StatusOK
+	}
+	return w.status
+}

@@ -1,0 +1,39 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// usersCollector shows how many users a store holds.
+func usersCollector(m *activity.Memory) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "liveactivity_users",
+		Help: "Users whose activity is held in memory.",
+	}, func() float64 { return float64(m.Users()) })
+}
+
+// logCollector shows what a log holds.
+type logCollector struct{ log *stream.MemoryLog }
+
+var (
+	logEntries = prometheus.NewDesc("liveactivity_log_entries", "Entries held by the log.", []string{"product_id"}, nil)
+	logBytes   = prometheus.NewDesc("liveactivity_log_bytes", "What the log's entries cost, in bytes.", []string{"product_id"}, nil)
+	logDropped = prometheus.NewDesc("liveactivity_log_dropped_total", "Entries dropped before their time because the log was full.", []string{"product_id"}, nil)
+)
+
+func (c logCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- logEntries
+	ch <- logBytes
+	ch <- logDropped
+}
+
+func (c logCollector) Collect(ch chan<- prometheus.Metric) {
+	for product, stats := range c.log.Stats() {
+		ch <- prometheus.MustNewConstMetric(logEntries, prometheus.GaugeValue, float64(stats.Entries), product)
+		ch <- prometheus.MustNewConstMetric(logBytes, prometheus.GaugeValue, float64(stats.Bytes), product)
+		ch <- prometheus.MustNewConstMetric(logDropped, prometheus.CounterValue, float64(stats.Dropped), product)
+	}
+}

@@ -1,0 +1,259 @@
+// Package server puts the parts of liveactivity together into one service.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/products"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// Config of a [Server]. Zero durations and sizes mean the defaults of the
+// packages that use them.
+type Config struct {
+	Addr        string
+	AdminKey    string // opens the admin endpoints; empty closes them
+	PublicURL   string // how the world reaches the server; empty for the bound address
+	ActivityTTL time.Duration
+	MaxEvents   int
+	LogMaxBytes int64
+	Heartbeat   time.Duration
+}
+
+// Validate returns everything that is wrong with the configuration, in the
+// names of the flags.
+func (c Config) Validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		fail("--addr: must be HOST:PORT, such as 127.0.0.1:8080")
+	}
+	if c.ActivityTTL <= 0 {
+		fail("--activity-ttl: must be above zero")
+	}
+	if c.MaxEvents <= 0 {
+		fail("--activity-max-events: must be above zero")
+	}
+	if c.LogMaxBytes <= 0 {
+		fail("--log-max-bytes: must be above zero")
+	}
+	if c.Heartbeat <= 0 {
+		fail("--heartbeat: must be above zero")
+	}
+	if c.PublicURL != "" {
+		if u, err := url.Parse(c.PublicURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			fail("--public-url: must be a URL such as https://live.example.com")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Limits of the HTTP server. They do not cut streams: those write under
+// deadlines of their own.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// Server is a liveactivity service.
+type Server struct {
+	config   Config
+	products *products.Registry
+	log      *slog.Logger
+
+	memory  *activity.Memory
+	dir     *activity.Directory
+	entries *stream.MemoryLog
+	streams *stream.Handler
+	handler http.Handler
+
+	publicURL atomic.Pointer[string] // set before the first request
+	stopping  atomic.Bool
+}
+
+// New returns a server that does nothing yet.
+func New(config Config, registry *products.Registry, log *slog.Logger) *Server {
+	s := &Server{config: config, products: registry, log: log,
+		memory:  activity.NewMemory(&activity.MemoryOptions{TTL: config.ActivityTTL, MaxEvents: config.MaxEvents}),
+		dir:     activity.NewDirectory(0, config.ActivityTTL),
+		entries: stream.NewMemoryLog(stream.Retention{TTL: config.ActivityTTL, MaxBytes: config.LogMaxBytes}),
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), logCollector{s.entries}, usersCollector(s.memory))
+	s.handler = s.routes(reg)
+	return s
+}
+
+// routes puts every endpoint in its place.
+func (s *Server) routes(reg *prometheus.Registry) http.Handler {
+	keys := s.products.Keys()
+	lookup := activity.NewLookup(s.memory, s.config.MaxEvents)
+	s.streams = stream.NewHandler(s.entries, &stream.HandlerOptions{Heartbeat: s.config.Heartbeat, Logger: s.log, Metrics: reg})
+	recorder := stream.NewRecorder(s.entries, s.memory, s.dir, &stream.RecorderOptions{Metrics: reg})
+	ingest := posthog.NewHandler(recorder, s.products, &posthog.Options{TTL: s.config.ActivityTTL, Metrics: reg})
+	mcp := mcptool.NewHandler(lookup, keys, &mcptool.Options{Logger: s.log})
+
+	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
+		if !posthog.IsSDKPath(r.URL.Path) {
+			return false
+		}
+		ingest.ServeSDK(w, r)
+		return true
+	})
+	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
+	mux.Handle("/mcp", mcp)
+	mux.Handle("/mcp/{$}", mcp)
+	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
+	mux.Handle("GET /healthz", http.HandlerFunc(healthy))
+	mux.Handle("GET /readyz", httpx.Handler(s.ready))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	if s.config.AdminKey != "" {
+		admin := newAdmin(s.config.AdminKey, s.products, s.URLs)
+		mux.Handle("POST /admin/products", admin.require(admin.register))
+		mux.Handle("GET /admin/products", admin.require(admin.list))
+	}
+	route := func(r *http.Request) string {
+		switch pattern := mux.Route(r); {
+		case pattern != "":
+			return pattern
+		case posthog.IsSDKPath(r.URL.Path):
+			return "SDK"
+		}
+		return "none"
+	}
+	return observe.New(s.log, reg).Wrap(route, mux)
+}
+
+func healthy(w http.ResponseWriter, _ *http.Request) {
+	httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
+	if s.stopping.Load() {
+		return httpx.Unavailable(errors.New("stopping"))
+	}
+	httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	return nil
+}
+
+// Handler returns the HTTP side of the server, for tests that bring their own listener.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// URLs returns the addresses of the service, once it runs.
+func (s *Server) URLs() URLs { return URLs{strings.TrimRight(*s.publicURL.Load(), "/")} }
+
+// shutdownTime is how long a stop may take; requests and streams that need
+// longer are cut off.
+const shutdownTime = 9 * time.Second
+
+// Run listens and serves until ctx ends; then it finishes the requests that
+// are under way, sends every stream what it has not read, and returns. The
+// function started, if not nil, is called when the server is about to take
+// requests.
+func (s *Server) Run(ctx context.Context, started func(*Server, net.Addr)) error {
+	listener, err := net.Listen("tcp", s.config.Addr)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w", s.config.Addr, err)
+	}
+	return s.Serve(ctx, listener, started)
+}
+
+// Serve is Run on a listener, which it closes.
+func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(*Server, net.Addr)) error {
+	base := s.config.PublicURL
+	if base == "" {
+		base = "http://" + listener.Addr().String()
+	}
+	s.publicURL.Store(&base)
+	httpServer := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("cannot serve: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		s.tidy(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		s.stop(httpServer)
+		return nil
+	})
+	if started != nil {
+		started(s, listener.Addr())
+	}
+	return group.Wait()
+}
+
+// stop ends everything in order: no new connections, then the requests under
+// way, then the log, then its readers.
+func (s *Server) stop(httpServer *http.Server) {
+	s.stopping.Store(true)
+	s.log.Info("stopping")
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	requests, cancelRequests := context.WithTimeout(ctx, shutdownTime*2/3)
+	defer cancelRequests()
+	if err := httpServer.Shutdown(requests); err != nil {
+		s.log.Warn("requests were cut off", "err", err)
+		_ = httpServer.Close() // the listener is closed already
+	}
+	_ = s.entries.Close() // never fails
+	if err := s.streams.Wait(ctx); err != nil {
+		s.log.Warn("streams were cut off", "err", err)
+	}
+	s.log.Info("stopped")
+}
+
+// tidyEvery is how often expired data is freed.
+const tidyEvery = time.Minute
+
+func (s *Server) tidy(ctx context.Context) {
+	ticker := time.NewTicker(tidyEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.memory.Expire()
+			s.dir.Expire()
+			s.entries.Expire()
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// maxData is the largest JSON object an entry carries, in bytes. A batch that
+// encodes to more is split: common clients take events of at most 64 KiB.
+const maxData = 60 << 10
+
+// Recorder is the [activity.Sink] that a service needs: it drops events seen
+// before, keeps what is known of each session, appends the actions to a log,
+// one entry per session, and files them in a store.
+type Recorder struct {
+	log     Log
+	store   activity.Store
+	dir     *activity.Directory
+	actions *prometheus.CounterVec
+
+	// Calls that concern the same session take turns, so that the session's
+	// actions get their indexes in the order of the log.
+	turns [64]sync.Mutex
+	seed  maphash.Seed
+}
+
+// RecorderOptions of a [Recorder].
+type RecorderOptions struct {
+	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil for nowhere
+}
+
+// NewRecorder returns a recorder over its three parts; opts may be nil.
+func NewRecorder(log Log, store activity.Store, dir *activity.Directory, opts *RecorderOptions) *Recorder {
+	r := &Recorder{log: log, store: store, dir: dir, seed: maphash.MakeSeed(),
+		actions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "liveactivity_actions_total",
+			Help: "Actions appended to the log.",
+		}, []string{"product_id", "type"})}
+	if opts != nil && opts.Metrics != nil {
+		opts.Metrics.MustRegister(r.actions)
+	}
+	return r
+}
+
+// Record implements [activity.Sink].
+func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	groups, duplicates := group(events)
+	unlock := r.takeTurns(productID, groups)
+	defer unlock()
+	for _, g := range groups {
+		g.session = r.learn(productID, g)
+	}
+	for {
+		batches, entries, err := r.encode(productID, groups)
+		if err != nil {
+			return activity.Result{}, err
+		}
+		err = r.log.Append(ctx, productID, entries)
+		var seen *DuplicateError
+		if errors.As(err, &seen) {
+			dropped := drop(groups, seen.Keys)
+			if dropped == 0 {
+				return activity.Result{}, fmt.Errorf("stream: log refuses keys that were not appended: %w", err)
+			}
+			duplicates += dropped
+			continue
+		}
+		if err != nil {
+			return activity.Result{}, err
+		}
+		if err := r.file(ctx, productID, batches); err != nil {
+			return activity.Result{}, err
+		}
+		return activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}, nil
+	}
+}
+
+// sessionGroup is what a request brought for one session. What a user did
+// outside any session is a group of that user.
+type sessionGroup struct {
+	sessionID string
+	user      string // only without a session
+	identity  []activity.Event
+	actions   []activity.Event // in time order
+	session   activity.Session
+}
+
+// group sorts events by session, in order of appearance, and drops those that
+// are in the request twice.
+func group(events []activity.Event) (groups []*sessionGroup, duplicates int) {
+	type key struct{ session, user string }
+	bySession := map[key]*sessionGroup{}
+	seen := make(map[string]struct{}, len(events))
+	for _, e := range events {
+		if _, ok := seen[e.ID]; ok {
+			duplicates++
+			continue
+		}
+		seen[e.ID] = struct{}{}
+		k := key{session: e.SessionID}
+		if e.SessionID == "" {
+			k.user = e.UserID
+		}
+		g, ok := bySession[k]
+		if !ok {
+			g = &sessionGroup{sessionID: k.session, user: k.user}
+			bySession[k] = g
+			groups = append(groups, g)
+		}
+		if e.Action != nil {
+			g.actions = append(g.actions, e)
+		}
+		g.identity = append(g.identity, e)
+	}
+	for _, g := range groups {
+		slices.SortStableFunc(g.actions, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
+	}
+	return groups, duplicates
+}
+
+// takeTurns waits until no other call is busy with the sessions.
+func (r *Recorder) takeTurns(productID string, groups []*sessionGroup) (unlock func()) {
+	var needed [len(r.turns)]bool
+	for _, g := range groups {
+		var h maphash.Hash
+		h.SetSeed(r.seed)
+		h.WriteString(productID)
+		h.WriteByte(0)
+		h.WriteString(g.sessionID)
+		h.WriteByte(0)
+		h.WriteString(g.user)
+		needed[h.Sum64()%uint64(len(r.turns))] = true
+	}
+	for i := range needed { // always in this order, so that no two calls wait for each other
+		if needed[i] {
+			r.turns[i].Lock()
+		}
+	}
+	return func() {
+		for i := range needed {
+			if needed[i] {
+				r.turns[i].Unlock()
+			}
+		}
+	}
+}
+
+// learn takes over what the events tell of their session.
+func (r *Recorder) learn(productID string, g *sessionGroup) activity.Session {
+	learn := func(s *activity.Session) {
+		for _, e := range g.identity {
+			s.Learn(e)
+		}
+	}
+	if g.sessionID == "" {
+		var s activity.Session
+		learn(&s)
+		return s
+	}
+	return r.dir.Update(productID, g.sessionID, learn)
+}
+
+// drop removes the actions that have one of the keys and returns how many.
+func drop(groups []*sessionGroup, keys []activity.Key) (dropped int) {
+	seen := make(map[activity.Key]struct{}, len(keys))
+	for _, key := range keys {
+		seen[key] = struct{}{}
+	}
+	for _, g := range groups {
+		before := len(g.actions)
+		g.actions = slices.DeleteFunc(g.actions, func(e activity.Event) bool {
+			_, ok := seen[activity.EventKey(e.ID)]
+			return ok
+		})
+		dropped += before - len(g.actions)
+	}
+	return dropped
+}
+
+// encode makes the batches and, one for each, the entries.
+func (r *Recorder) encode(productID string, groups []*sessionGroup) ([]activity.Batch, []Entry, error) {
+	var batches []activity.Batch
+	var entries []Entry
+	for _, g := range groups {
+		if len(g.actions) == 0 {
+			continue
+		}
+		pending := []activity.Batch{batch(productID, g)}
+		for len(pending) > 0 {
+			b := pending[0]
+			data, err := activity.Marshal(b)
+			if err != nil {
+				return nil, nil, fmt.Errorf("stream: encode batch: %w", err)
+			}
+			if len(data) > maxData && b.Count > 1 {
+				pending = slices.Replace(pending, 0, 1, split(b)...)
+				continue
+			}
+			pending = pending[1:]
+			batches = append(batches, b)
+			entries = append(entries, Entry{SessionID: b.SessionID, Keys: keysOf(b), Data: data})
+		}
+	}
+	return batches, entries, nil
+}
+
+func batch(productID string, g *sessionGroup) activity.Batch {
+	b := activity.Batch{
+		Type: activity.BatchType, ProductID: productID, SessionID: g.sessionID,
+		UserID: g.session.UserID, Email: g.session.Email, ConversationID: g.session.ConversationID,
+		Count: len(g.actions), ForwardedAt: activity.Seconds(time.Now()),
+		Actions: make([]activity.BatchAction, len(g.actions)),
+	}
+	for i, e := range g.actions {
+		a := *e.Action
+		a.ID, a.Index = e.ID, g.session.Actions+i
+		a.TimestampStart = activity.Seconds(e.Time)
+		a.TimestampEnd = a.TimestampStart
+		if i > 0 {
+			b.Actions[i-1].TimestampEnd = a.TimestampStart
+		}
+		b.Actions[i] = activity.BatchAction{Action: a, SessionID: b.SessionID, UserID: e.UserID,
+			Email: b.Email, ConversationID: b.ConversationID}
+	}
+	return b
+}
+
+// split halves a batch.
+func split(b activity.Batch) []activity.Batch {
+	first, second := b, b
+	half := len(b.Actions) / 2
+	first.Actions, first.Count = b.Actions[:half], half
+	second.Actions, second.Count = b.Actions[half:], len(b.Actions)-half
+	return []activity.Batch{first, second}
+}
+
+func keysOf(b activity.Batch) []activity.Key {
+	keys := make([]activity.Key, len(b.Actions))
+	for i, a := range b.Actions {
+		keys[i] = activity.EventKey(a.ID)
+	}
+	return keys
+}
+
+// file puts what was appended where lookups find it.
+func (r *Recorder) file(ctx context.Context, productID string, batches []activity.Batch) error {
+	for _, b := range batches {
+		if b.SessionID != "" {
+			r.dir.Update(productID, b.SessionID, func(s *activity.Session) { s.Actions += b.Count })
+		}
+		if err := r.store.Add(ctx, b); err != nil {
+			return fmt.Errorf("stream: file actions: %w", err)
+		}
+		for _, a := range b.Actions {
+			r.actions.WithLabelValues(productID, a.Type).Inc()
+		}
+	}
+	return nil
+}
