@@ -38,12 +38,12 @@ func ParseScope(name string) (Scope, bool) {
 
 // What Check answers, in the words that clients are told.
 var (
-	// ErrInvalid: there is no key, it is unknown, or not of that scope.
-	ErrInvalid = errors.New("Invalid or missing API key") //nolint:staticcheck // the specification's words
+	// ErrInvalid: there is no key, or it is unknown.
+	ErrInvalid = errors.New("Invalid or missing API key") //lint:ignore ST1005 clients are told this word for word
 	// ErrMismatch: the key is another product's.
-	ErrMismatch = errors.New("API key does not match product_id") //nolint:staticcheck // the specification's words
+	ErrMismatch = errors.New("API key does not match product_id")
 	// ErrScope: the key is this product's, but does not open this surface.
-	ErrScope = errors.New("API key does not have the scope for this endpoint") //nolint:staticcheck // as above
+	ErrScope = errors.New("API key does not have the scope for this endpoint")
 )
 
 // Keyring holds keys. It is safe for concurrent use.

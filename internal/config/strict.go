@@ -130,10 +130,8 @@ func (d *strictDecoder) check(v any, t reflect.Type, path string, secret bool) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if list, ok := v.([]any); t == reflect.TypeFor[Strings]() && !ok {
-		list = []any{v}
-		d.check(list, reflect.TypeFor[[]string](), path, secret)
-		return
+	if _, ok := v.([]any); t == reflect.TypeFor[Strings]() && !ok {
+		t = reflect.TypeFor[string]()
 	}
 	switch t.Kind() {
 	case reflect.Struct:

@@ -54,7 +54,7 @@ func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) htt
 		r = r.WithContext(httpx.WithInfo(r.Context(), info))
 		defer func() {
 			if p := recover(); p != nil {
-				o.recovered(sw, r, info, p)
+				o.recovered(sw, r, route(r), info, p)
 			}
 			o.done(r, route(r), info, sw.code(), time.Since(start))
 		}()
@@ -75,11 +75,11 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-func (o *Observer) recovered(w *statusWriter, r *http.Request, info *httpx.Info, p any) {
+func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, info *httpx.Info, p any) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
-	o.log.Error("handler panicked", "request_id", info.RequestID, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+	o.log.Error("handler panicked", "request_id", info.RequestID, "route", route, "panic", p, "stack", string(debug.Stack()))
 	if w.status == 0 {
 		httpx.WriteError(w, r, errors.New("panic"))
 	}

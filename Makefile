@@ -1,0 +1,29 @@
+# The three commands that matter are test, bench and lint; see CONTRIBUTING.md.
+
+GO      ?= go
+TOOL     = $(GO) tool -modfile=internal/tools/go.mod
+BENCH   ?= .
+FUZZTIME ?= 30s
+
+.PHONY: test
+test: deps ## Run every test, as CI does.
+	$(GO) test -race -shuffle=on -timeout=12m ./...
+
+.PHONY: bench
+bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
+	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...
+
+.PHONY: lint
+lint: ## gofmt, vet, staticcheck, govulncheck.
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	scripts/govulncheck.sh
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME.
+	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: deps
+deps: ## Install what the tests need and this machine lacks.
+	scripts/test-deps.sh

@@ -1,0 +1,30 @@
+// Package liveactivity is the root of a module that tells AI agents and help
+// desks where a user is in an app and what the user just did.
+//
+// It takes page views, clicks and form submits from PostHog, keeps the last 50
+// of every user for 4 hours, and hands them over by REST, by MCP and as a
+// stream of server-sent events. This package holds nothing; the module is made
+// of
+//
+//	activity            actions, canonical URLs, the store of recent activity, its REST handler
+//	activity/posthog    PostHog's webhooks and SDK calls → actions
+//	activity/mcptool    the MCP server over a store
+//	activity/access     keys: who may read which product
+//	activity/activitytest  the conformance suite for stores
+//	stream              the log, its server-sent-events handler, the recorder that feeds both views
+//	stream/streamtest   the conformance suite for logs
+//	cmd/liveactivity-server  all of it in one binary
+//
+// # One log, and views of it
+//
+// A request that is accepted is one append to a product's log. Everything else
+// reads the log with a cursor of its own: the memory of recent activity, and
+// every reader of the stream. The id of an entry is the event id that a reader
+// resumes by, so a reconnect, a slow reader and a restart are one mechanism.
+//
+// # Who imports whom
+//
+// stream imports activity; activity imports neither. Engines that need a
+// storage system live beside the interface they implement, so that importing
+// activity or stream alone pulls in none.
+package liveactivity
