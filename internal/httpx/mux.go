@@ -15,25 +15,28 @@ type Mux struct {
 	fallback func(w http.ResponseWriter, r *http.Request) bool
 }
 
+const catchAll = "/"
+
+// Route returns the pattern that a request was served under, or "" where none
+// matched. It knows only once the request was served.
+func Route(r *http.Request) string {
+	if r.Pattern == catchAll {
+		return ""
+	}
+	return r.Pattern
+}
+
 // NewMux returns an empty Mux. The fallback, which may be nil, is asked to
 // serve a request that no pattern matches; it reports false, having written
 // nothing, when it does not serve it either.
 func NewMux(fallback func(w http.ResponseWriter, r *http.Request) bool) *Mux {
 	m := &Mux{fallback: fallback}
-	m.mux.HandleFunc("/", m.unmatched)
+	m.mux.HandleFunc(catchAll, m.unmatched)
 	return m
 }
 
 // Handle registers h for the pattern, as [http.ServeMux.Handle] does.
 func (m *Mux) Handle(pattern string, h http.Handler) { m.mux.Handle(pattern, h) }
-
-// Route returns the pattern that matches the request, or "" where none does.
-func (m *Mux) Route(r *http.Request) string {
-	if _, pattern := m.mux.Handler(r); pattern != "/" {
-		return pattern
-	}
-	return ""
-}
 
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isClean(r.URL.EscapedPath()) {
@@ -68,7 +71,7 @@ func (m *Mux) allowed(r *http.Request) []string {
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
 		other := r.Clone(r.Context())
 		other.Method = method
-		if m.Route(other) != "" {
+		if _, pattern := m.mux.Handler(other); pattern != catchAll {
 			allow = append(allow, method)
 		}
 	}

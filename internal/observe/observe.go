@@ -43,8 +43,8 @@ const maxRequestID = 128
 
 // Wrap gives every request an id (its own X-Request-Id where that is plain
 // text, else a new one), which the answer carries too; turns a panic into 500;
-// and observes the request under the route's name, which must come from a
-// small set.
+// and observes the request under the route's name, which is asked for after
+// the request was served and must come from a small set.
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()

@@ -137,7 +137,7 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 		mux.Handle("GET /admin/products", admin.require(admin.list))
 	}
 	route := func(r *http.Request) string {
-		switch pattern := mux.Route(r); {
+		switch pattern := httpx.Route(r); {
 		case pattern != "":
 			return pattern
 		case posthog.IsSDKPath(r.URL.Path):
