@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // idSegment stands for a path segment that names one thing among many.
@@ -18,8 +19,7 @@ const idSegment = ":id"
 func CanonicalURL(raw string) string {
 	var b strings.Builder
 	b.Grow(len(raw) + 4)
-	rest := dropControls(strings.TrimSpace(raw))
-	rest, fragment, _ := strings.Cut(rest, "#")
+	rest, fragment, _ := strings.Cut(printable(raw), "#")
 	rest, _, _ = strings.Cut(rest, "?")
 	if scheme, after, ok := cutScheme(rest); ok {
 		host, path := after, ""
@@ -55,15 +55,34 @@ func cutScheme(s string) (scheme, rest string, ok bool) {
 	return s[:i], s[i+3:], true
 }
 
+// defaultPorts are what an address need not say.
+var defaultPorts = map[string]string{"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
+
 func canonicalHost(scheme, host string) string {
 	host = strings.ToLower(host[strings.LastIndexByte(host, '@')+1:])
-	switch scheme {
-	case "http", "ws":
-		host = strings.TrimSuffix(host, ":80")
-	case "https", "wss":
-		host = strings.TrimSuffix(host, ":443")
+	for {
+		bare := strings.TrimSuffix(strings.TrimSuffix(host, defaultPorts[scheme]), ":")
+		if bare == host {
+			return host
+		}
+		host = bare
 	}
-	return strings.TrimSuffix(host, ":")
+}
+
+// printable drops control characters and what is not UTF-8, trims white space
+// and encodes what is left of it.
+func printable(raw string) string {
+	clean := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(raw, ""))
+	clean = strings.TrimSpace(clean)
+	if !strings.ContainsFunc(clean, unicode.IsSpace) {
+		return clean
+	}
+	return strings.Join(strings.FieldsFunc(clean, unicode.IsSpace), "%20")
 }
 
 // writeCanonicalPath writes path with its identifiers replaced and without a
@@ -106,12 +125,14 @@ var (
 	digitsOnly  = regexp.MustCompile(`^[0-9]+$`)
 	uuidForm    = regexp.MustCompile(`^(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	hexForm     = regexp.MustCompile(`^[0-9a-fA-F]{8,}$`)
-	tokenForm   = regexp.MustCompile(`^[0-9A-Za-z_-]{16,}$`)
+	tokenForm   = regexp.MustCompile(`^[0-9A-Za-z_-]{16,}={0,2}$`)
+	jwtForm     = regexp.MustCompile(`^[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}$`)
+	densityForm = regexp.MustCompile(`@[0-9.]+x\.[a-z]+$`) // "logo@2x.png" is a file name
 	emailForm   = regexp.MustCompile(`^[^@\s/]+@[^@\s/]+\.[^@\s/.]+$`)
 	dateForm    = regexp.MustCompile(`^([0-9]{4}[-_][0-9]{1,2}[-_][0-9]{1,2}|[0-9]{1,2}[-_][0-9]{1,2}[-_][0-9]{4})(T[0-9:.Z+-]*)?$`)
 	prefixForm  = regexp.MustCompile(`^([A-Za-z]+_)+([0-9A-Za-z-]+)$`)
 	opaqueForm  = regexp.MustCompile(`^[0-9A-Za-z]{8,}$`)
-	slugWord    = regexp.MustCompile(`^([A-Za-z]*|[A-Za-z]?[a-z]*[0-9]{1,4}|[0-9]{1,4}[A-Za-z]{0,3})$`)
+	slugWord    = regexp.MustCompile(`^([A-Za-z]*|[A-Za-z]?[a-z]*[0-9]{1,4}[a-z]{0,2}|[0-9]{1,4}[A-Za-z]{0,3})$`)
 	wordNumeral = regexp.MustCompile(`^[A-Za-z]?[a-z]*[0-9]*$`)
 )
 
@@ -123,7 +144,7 @@ func isIdentifier(segment string) bool {
 	if decoded, err := url.PathUnescape(segment); err == nil {
 		segment = decoded
 	}
-	if strings.Contains(segment, "@") && emailForm.MatchString(segment) {
+	if strings.Contains(segment, "@") && emailForm.MatchString(segment) && !densityForm.MatchString(segment) {
 		return true
 	}
 	if !strings.ContainsAny(segment, "0123456789") {
@@ -137,7 +158,7 @@ func isToken(s string) bool {
 	if digitsOnly.MatchString(s) || hexForm.MatchString(s) || uuidForm.MatchString(s) {
 		return true
 	}
-	return tokenForm.MatchString(s) && !isSlug(s)
+	return tokenForm.MatchString(s) && !isSlug(s) || jwtForm.MatchString(s)
 }
 
 // hasTokenSuffix reports whether s is words joined by underscores that end in
@@ -153,8 +174,8 @@ func hasTokenSuffix(s string) bool {
 		opaqueForm.MatchString(token) && !wordNumeral.MatchString(token)
 }
 
-// isSlug reports whether s is several words and small numbers joined by
-// hyphens or underscores, such as "top-10-tips-for-2026".
+// isSlug reports whether s is several words, small numbers and words with a
+// number in them, joined by hyphens or underscores: "top-10-a11y-tips-for-2026".
 func isSlug(s string) bool {
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '-' || r == '_' })
 	if len(parts) < 2 {

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"unicode"
@@ -15,16 +16,18 @@ type Target struct {
 	// Label is the text a person would call it by, as it came; it is cleaned
 	// by [CleanLabel]. Empty means that there is none.
 	Label string
-	// Element is the noun to use where there is no label: "button", "link".
+	// Element is the noun to use where there is no label: "button", "link";
+	// empty means "element".
 	Element string
 }
 
-// NewAction puts in words what was done on the page rawURL. Times, identity
-// and index are the caller's to fill in.
+// NewAction puts in words what was done on the page rawURL. There is proper
+// wording for the types above; other types get by. Times, identity and index
+// are the caller's to fill in.
 func NewAction(typ string, target Target, rawURL string) Action {
 	canonical := CanonicalURL(rawURL)
 	page := PageName(canonical)
-	title, did := phrase(typ, CleanLabel(target.Label), target.Element)
+	title, did := phrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
 	a := Action{Type: typ, Title: title, RawURL: rawURL, CanonicalURL: canonical}
 	switch {
 	case typ == TypePageview && page == "":
@@ -50,16 +53,31 @@ func phrase(typ, label, element string) (title, did string) {
 		return "Click " + element, "clicked " + withArticle(element)
 	case TypeSubmit:
 		if label != "" {
+			label = withoutNoun(label, "form")
 			return "Submit " + label + " form", "submitted the " + label + " form"
 		}
 		return "Submit form", "submitted a form"
 	case TypeChange:
 		if label != "" {
+			label = withoutNoun(label, "field")
 			return "Change " + label + " field", "changed the " + label + " field"
 		}
 		return "Change " + element, "changed " + withArticle(element)
 	}
-	return "", ""
+	what := label
+	if what == "" {
+		what = withArticle(element)
+	}
+	return capitalise(typ) + " " + cmp.Or(label, element), "did a " + typ + " on " + what
+}
+
+// withoutNoun takes the noun off the end of a label that is about to be
+// followed by it.
+func withoutNoun(label, noun string) string {
+	if i := len(label) - len(noun) - 1; i > 0 && strings.EqualFold(label[i:], " "+noun) {
+		return label[:i]
+	}
+	return label
 }
 
 func withArticle(noun string) string {
@@ -138,27 +156,20 @@ func capitalise(s string) string {
 	return string(unicode.ToUpper(r)) + s[size:]
 }
 
-// dropControls removes control characters.
-func dropControls(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, s)
-}
-
 // dropInvisible removes control characters other than white space, and
 // formatting characters that could reorder or hide text. The zero-width joiner
-// stays: emoji need it.
+// stays where it may join: emoji need it.
 func dropInvisible(s string) string {
-	return strings.Map(func(r rune) rune {
+	visible := strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200d':
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != joiner:
 			return -1
 		}
 		return r
 	}, s)
+	return strings.Trim(visible, string(joiner)+" ")
 }
+
+const joiner = '\u200d' // zero-width joiner

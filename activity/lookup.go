@@ -3,6 +3,7 @@ package activity
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -105,13 +106,18 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(*buf)))
 	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(*buf) // an error means that the client is gone
 	return nil
 }
 
 // limitParam reads the limit parameter; zero where there is none.
 func limitParam(r *http.Request) (int, error) {
-	value := r.URL.Query().Get("limit")
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return 0, httpx.BadRequest("The query string is malformed; limit must be an integer.")
+	}
+	value := query.Get("limit")
 	if value == "" {
 		return 0, nil
 	}

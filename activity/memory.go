@@ -2,6 +2,7 @@ package activity
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"sort"
 	"sync"
@@ -26,6 +27,7 @@ type MemoryOptions struct {
 type Memory struct {
 	ttl       time.Duration
 	maxEvents int
+	seed      maphash.Seed
 
 	mu       sync.Mutex
 	users    *simplelru.LRU[memoryKey, *memoryUser]
@@ -40,19 +42,29 @@ type memoryUser struct{ records []memoryRecord }
 
 // memoryRecord is a [Record] that shares what actions of a session have in common.
 type memoryRecord struct {
-	key     Key
+	id      uint64 // hash of the event's key
 	start   int64
 	session *timeline
 	json    string
 }
 
 // timeline is the starts of a session's newest actions, in order, whichever
-// user they belong to. Sessions change user when a visitor identifies, and an
+// user they belong to: sessions change user when a visitor identifies, and an
 // action ends where the session's next one starts.
 type timeline struct {
 	session string
 	starts  []int64
+	users   []uint16 // of starts: hashes of the user ids
+	// forgotten is the newest start dropped from starts; what followed it is
+	// told by the user's own records and, where the next action was another
+	// user's, by handovers: the starts of the actions before which the
+	// session changed hands.
+	forgotten int64
+	handovers []int64
 }
+
+// maxHandovers is how many changes of user a timeline remembers beyond its starts.
+const maxHandovers = 8
 
 // NewMemory returns an empty store; opts may be nil.
 func NewMemory(opts *MemoryOptions) *Memory {
@@ -60,7 +72,7 @@ func NewMemory(opts *MemoryOptions) *Memory {
 	if opts != nil {
 		o = *opts
 	}
-	m := &Memory{ttl: o.TTL, maxEvents: o.MaxEvents}
+	m := &Memory{ttl: o.TTL, maxEvents: o.MaxEvents, seed: maphash.MakeSeed()}
 	if m.ttl <= 0 {
 		m.ttl = DefaultTTL
 	}
@@ -91,26 +103,29 @@ func (m *Memory) Add(_ context.Context, b Batch) error {
 	defer m.mu.Unlock()
 	for i, r := range records {
 		if r.Start >= oldest {
-			m.add(b.ProductID, b.Actions[i].UserID, r, oldest)
+			m.add(b.ProductID, b.Actions[i], r, oldest)
 		}
 	}
 	return nil
 }
 
-func (m *Memory) add(product, user string, r Record, oldest int64) {
+func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
+	user := a.UserID
 	session := m.timeline(product, user, r.Session)
+	who := uint16(maphash.String(m.seed, user))
 	if user == "" {
-		session.add(r.Start, 2*m.maxEvents)
+		session.add(r.Start, who, 2*m.maxEvents)
 		return
 	}
-	key := memoryKey{product, user}
-	u, ok := m.users.Get(key)
+	u, ok := m.users.Get(memoryKey{product, user})
 	if !ok {
 		u = &memoryUser{}
-		m.users.Add(key, u)
+		m.users.Add(memoryKey{product, user}, u)
 	}
-	if u.add(memoryRecord{r.Key, r.Start, session, r.JSON}, m.maxEvents, oldest) {
-		session.add(r.Start, 2*m.maxEvents)
+	key := EventKey(a.ID)
+	record := memoryRecord{maphash.Bytes(m.seed, key[:]), r.Start, session, r.JSON}
+	if u.add(record, m.maxEvents, oldest) {
+		session.add(r.Start, who, 2*m.maxEvents)
 	}
 }
 
@@ -133,7 +148,7 @@ func (m *Memory) timeline(product, user, session string) *timeline {
 // nor when it is older than everything in a full memory.
 func (u *memoryUser) add(r memoryRecord, limit int, oldest int64) bool {
 	u.expire(oldest)
-	if slices.ContainsFunc(u.records, func(have memoryRecord) bool { return have.key == r.key }) {
+	if slices.ContainsFunc(u.records, func(have memoryRecord) bool { return have.id == r.id }) {
 		return false
 	}
 	at := sort.Search(len(u.records), func(i int) bool { return u.records[i].start > r.start })
@@ -160,21 +175,48 @@ func (u *memoryUser) expire(oldest int64) {
 	}
 }
 
-func (t *timeline) add(start int64, limit int) {
-	at := sort.Search(len(t.starts), func(i int) bool { return t.starts[i] > start })
+// add takes note of an action, and forgets the oldest beyond limit.
+func (t *timeline) add(start int64, user uint16, limit int) {
+	if start <= t.forgotten {
+		return // too late to matter
+	}
+	at := t.after(start)
+	if at > 0 && t.starts[at-1] == start && t.users[at-1] == user {
+		return // again, or as good as again
+	}
 	t.starts = slices.Insert(t.starts, at, start)
-	if extra := len(t.starts) - limit; extra > 0 {
-		t.starts = slices.Delete(t.starts, 0, extra)
+	t.users = slices.Insert(t.users, at, user)
+	for len(t.starts) > limit {
+		if t.users[0] != t.users[1] {
+			t.handovers = append(t.handovers, t.starts[1])
+			t.handovers = t.handovers[max(0, len(t.handovers)-maxHandovers):]
+		}
+		t.forgotten = t.starts[0]
+		t.starts = slices.Delete(t.starts, 0, 1)
+		t.users = slices.Delete(t.users, 0, 1)
 	}
 }
 
-// next returns the first start after the given one, or the given one.
-func (t *timeline) next(start int64) int64 {
-	at := sort.Search(len(t.starts), func(i int) bool { return t.starts[i] > start })
-	if at == len(t.starts) {
-		return start
+// after returns the position of the first start after the given one.
+func (t *timeline) after(start int64) int {
+	return sort.Search(len(t.starts), func(i int) bool { return t.starts[i] > start })
+}
+
+// next returns the start of the first action after the given one, if it is
+// known here: an action that was forgotten is known only where the session
+// changed hands before it.
+func (t *timeline) next(start int64) (int64, bool) {
+	if start > t.forgotten {
+		if i := t.after(start); i < len(t.starts) {
+			return t.starts[i], true
+		}
+		return 0, false
 	}
-	return t.starts[at]
+	i := sort.Search(len(t.handovers), func(i int) bool { return t.handovers[i] > start })
+	if i < len(t.handovers) {
+		return t.handovers[i], true
+	}
+	return 0, false
 }
 
 // Recent implements [Store]. It never fails.
@@ -187,26 +229,30 @@ func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) 
 		return nil, nil
 	}
 	u.expire(oldest)
-	records := u.records[max(0, len(u.records)-limit):]
+	records := u.records[len(u.records)-min(max(limit, 0), len(u.records)):]
 	recent := make(Recent, len(records))
 	for i, r := range records {
-		recent[i] = Record{Key: r.key, Session: r.session.session, Start: r.start, End: end(records, i), JSON: r.json}
+		recent[i] = Record{Session: r.session.session, Start: r.start, End: end(records, i), JSON: r.json}
 	}
 	return recent, nil
 }
 
 // end returns where record i ends: at the session's next action, be it the
-// user's own or, after the session changed hands, somebody else's.
+// user's own or, where the session changed hands, somebody else's; at its own
+// start while there is none.
 func end(records []memoryRecord, i int) int64 {
 	r := records[i]
-	next := r.session.next(r.start)
+	next, ok := r.session.next(r.start)
 	for _, later := range records[i+1:] {
-		if later.session == r.session {
-			if later.start < next || next == r.start {
-				return later.start
+		if later.session.session == r.session.session {
+			if !ok || later.start < next {
+				next, ok = later.start, true
 			}
 			break
 		}
+	}
+	if !ok {
+		return r.start
 	}
 	return next
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -36,15 +37,20 @@ type Store interface {
 // Record is an action as an engine keeps it: encoded once when it arrives, so
 // that a lookup copies bytes and nothing else.
 type Record struct {
-	Key     Key    // of the source's event id
 	Session string // the session it was part of, empty when unknown
 	Start   int64  // microseconds since the epoch
 	End     int64  // microseconds since the epoch, set by Recent
 	JSON    string // the action's JSON up to the value of timestamp_end
 }
 
+// maxSeconds is the largest epoch second that is taken for a time, in the year 5138.
+const maxSeconds = 1e11
+
 // NewRecord encodes an action of a session. The record ends where it starts.
 func NewRecord(session string, a Action) (Record, error) {
+	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
+		return Record{}, fmt.Errorf("activity: encode action: %g is no time", a.TimestampStart)
+	}
 	start := micros(a.TimestampStart)
 	head, err := Marshal(struct {
 		Type         string `json:"type"`
@@ -59,7 +65,7 @@ func NewRecord(session string, a Action) (Record, error) {
 	head = append(head[:len(head)-1], `,"timestamp_start":`...)
 	head = appendSeconds(head, start)
 	head = append(head, `,"timestamp_end":`...)
-	return Record{Key: EventKey(a.ID), Session: session, Start: start, End: start, JSON: string(head)}, nil
+	return Record{Session: session, Start: start, End: start, JSON: string(head)}, nil
 }
 
 // appendJSON appends the record's action object.

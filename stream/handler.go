@@ -71,7 +71,10 @@ type Handler struct {
 	log     Log
 	opts    HandlerOptions
 	metrics metrics
-	readers sync.WaitGroup
+
+	mu      sync.Mutex
+	readers int
+	idle    chan struct{} // closed when the last reader goes; nil while nobody waits
 }
 
 // NewHandler returns a handler over log; opts may be nil.
@@ -93,16 +96,36 @@ func NewHandler(log Log, opts *HandlerOptions) *Handler {
 
 // Wait returns when no reader is left, or when ctx ends.
 func (h *Handler) Wait(ctx context.Context) error {
-	gone := make(chan struct{})
-	go func() {
-		h.readers.Wait()
-		close(gone)
-	}()
+	h.mu.Lock()
+	if h.readers == 0 {
+		h.mu.Unlock()
+		return nil
+	}
+	if h.idle == nil {
+		h.idle = make(chan struct{})
+	}
+	idle := h.idle
+	h.mu.Unlock()
 	select {
-	case <-gone:
+	case <-idle:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+func (h *Handler) readerCame() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readers++
+}
+
+func (h *Handler) readerWent() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.readers--; h.readers == 0 && h.idle != nil {
+		close(h.idle)
+		h.idle = nil
 	}
 }
 
@@ -134,12 +157,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if gap != nil {
 		h.metrics.gaps.WithLabelValues(productID).Inc()
 	}
-	h.readers.Add(1)
+	h.readerCame()
 	taken, err := h.takeOver(w, rd)
 	if taken {
 		return nil
 	}
-	defer h.readers.Done()
+	defer h.readerWent()
 	if err != nil {
 		return err
 	}

@@ -76,8 +76,10 @@ func (l *MemoryLog) Append(_ context.Context, productID string, entries []Entry)
 	for i := range entries {
 		p.newest = p.newest.Next(now)
 		entries[i].Encode(p.newest)
-		p.entries = append(p.entries, entries[i])
-		p.bytes += entries[i].cost()
+		kept := entries[i]
+		kept.Keys = slices.Clone(kept.Keys)
+		p.entries = append(p.entries, kept)
+		p.bytes += kept.cost()
 	}
 	for p.bytes > l.retention.MaxBytes && p.head < len(p.entries)-1 {
 		p.dropped++
@@ -172,11 +174,11 @@ func (l *MemoryLog) Read(_ context.Context, productID string, after ID, dst []En
 	if after.Compare(p.floor) < 0 {
 		return 0, &GapError{Floor: p.floor, Oldest: p.oldest()}
 	}
-	n := copy(dst, p.entries[p.after(after):])
-	if n == 0 && p.closed {
+	rest := p.entries[p.after(after):]
+	if len(rest) == 0 && p.closed {
 		return 0, ErrClosed
 	}
-	return n, nil
+	return copy(dst, rest), nil
 }
 
 func (p *memoryProduct) oldest() ID {

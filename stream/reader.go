@@ -205,7 +205,7 @@ func (h *Handler) takeOver(w http.ResponseWriter, rd *reader) (bool, error) {
 
 // runOver runs a reader on a connection of its own.
 func (h *Handler) runOver(conn net.Conn, rd *reader) {
-	defer h.readers.Done()
+	defer h.readerWent()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
@@ -284,5 +284,10 @@ func (w responseWire) write(p []byte, deadline time.Time) error {
 	if _, err := w.w.Write(p); err != nil {
 		return err
 	}
-	return w.control.Flush()
+	if err := w.control.Flush(); err != nil {
+		return err
+	}
+	// HTTP/2 ends a stream whose deadline passes while nothing is written.
+	_ = w.control.SetWriteDeadline(time.Time{}) // it could be set above
+	return nil
 }

@@ -31,6 +31,11 @@ type Recorder struct {
 	// actions get their indexes in the order of the log.
 	turns [64]sync.Mutex
 	seed  maphash.Seed
+
+	// unfiled is what is in the log, but was refused by the store. Nothing
+	// further of the product is taken until the store has it.
+	unfiledMu sync.Mutex
+	unfiled   map[string][]activity.Batch // by product
 }
 
 // RecorderOptions of a [Recorder].
@@ -40,7 +45,7 @@ type RecorderOptions struct {
 
 // NewRecorder returns a recorder over its three parts; opts may be nil.
 func NewRecorder(log Log, store activity.Store, dir *activity.Directory, opts *RecorderOptions) *Recorder {
-	r := &Recorder{log: log, store: store, dir: dir, seed: maphash.MakeSeed(),
+	r := &Recorder{log: log, store: store, dir: dir, seed: maphash.MakeSeed(), unfiled: map[string][]activity.Batch{},
 		actions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
@@ -53,6 +58,9 @@ func NewRecorder(log Log, store activity.Store, dir *activity.Directory, opts *R
 
 // Record implements [activity.Sink].
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	if err := r.fileRest(ctx, productID); err != nil {
+		return activity.Result{}, err
+	}
 	groups, duplicates := group(events)
 	unlock := r.takeTurns(productID, groups)
 	defer unlock()
@@ -77,6 +85,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 		if err != nil {
 			return activity.Result{}, err
 		}
+		r.count(productID, batches)
 		if err := r.file(ctx, productID, batches); err != nil {
 			return activity.Result{}, err
 		}
@@ -85,7 +94,8 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 }
 
 // sessionGroup is what a request brought for one session. What a user did
-// outside any session is a group of that user.
+// outside any session is a group of that user, and what nobody did outside any
+// session is a group of its own.
 type sessionGroup struct {
 	sessionID string
 	user      string // only without a session
@@ -97,18 +107,22 @@ type sessionGroup struct {
 // group sorts events by session, in order of appearance, and drops those that
 // are in the request twice.
 func group(events []activity.Event) (groups []*sessionGroup, duplicates int) {
-	type key struct{ session, user string }
+	type key struct{ session, user, event string }
 	bySession := map[key]*sessionGroup{}
-	seen := make(map[string]struct{}, len(events))
+	seen := make(map[activity.Key]struct{}, len(events))
 	for _, e := range events {
-		if _, ok := seen[e.ID]; ok {
+		id := activity.EventKey(e.ID)
+		if _, ok := seen[id]; ok {
 			duplicates++
 			continue
 		}
-		seen[e.ID] = struct{}{}
+		seen[id] = struct{}{}
 		k := key{session: e.SessionID}
 		if e.SessionID == "" {
 			k.user = e.UserID
+		}
+		if k == (key{}) {
+			k.event = e.ID
 		}
 		g, ok := bySession[k]
 		if !ok {
@@ -251,18 +265,36 @@ func keysOf(b activity.Batch) []activity.Key {
 	return keys
 }
 
-// file puts what was appended where lookups find it.
-func (r *Recorder) file(ctx context.Context, productID string, batches []activity.Batch) error {
+// count takes note of what was appended.
+func (r *Recorder) count(productID string, batches []activity.Batch) {
 	for _, b := range batches {
 		if b.SessionID != "" {
 			r.dir.Update(productID, b.SessionID, func(s *activity.Session) { s.Actions += b.Count })
-		}
-		if err := r.store.Add(ctx, b); err != nil {
-			return fmt.Errorf("stream: file actions: %w", err)
 		}
 		for _, a := range b.Actions {
 			r.actions.WithLabelValues(productID, a.Type).Inc()
 		}
 	}
+}
+
+// file puts what was appended where lookups find it.
+func (r *Recorder) file(ctx context.Context, productID string, batches []activity.Batch) error {
+	for i, b := range batches {
+		if err := r.store.Add(ctx, b); err != nil {
+			r.unfiledMu.Lock()
+			defer r.unfiledMu.Unlock()
+			r.unfiled[productID] = append(r.unfiled[productID], batches[i:]...)
+			return fmt.Errorf("stream: file actions: %w", err)
+		}
+	}
 	return nil
+}
+
+// fileRest files what could not be filed before.
+func (r *Recorder) fileRest(ctx context.Context, productID string) error {
+	r.unfiledMu.Lock()
+	rest := r.unfiled[productID]
+	delete(r.unfiled, productID)
+	r.unfiledMu.Unlock()
+	return r.file(ctx, productID, rest)
 }

@@ -65,11 +65,11 @@ type grant struct {
 func NewKeyring() *Keyring { return &Keyring{buckets: map[uint16][]grant{}} }
 
 // Add lets key read the product externalID through the scopes, through all of
-// them when none is given. An empty key, or one that is there already, is an
-// error.
+// them when none is given. An empty key or product, or a key that is there
+// already, is an error.
 func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
-	if key == "" {
-		return errors.New("access: empty key")
+	if key == "" || externalID == "" {
+		return errors.New("access: empty key or product")
 	}
 	if len(scopes) == 0 {
 		scopes = []Scope{MCP, Stream}

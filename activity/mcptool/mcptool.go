@@ -19,6 +19,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 
@@ -89,7 +90,11 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) ht
 		log = opts.Logger
 	}
 	t := &tool{lookup: lookup, keys: keys, log: log}
-	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version}, nil)
+	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version}, &mcp.ServerOptions{
+		// The tool never changes, so there is nothing to subscribe to:
+		// a subscription would be a request without an end.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
 	server.AddTool(&mcp.Tool{
 		Name:  ToolName,
 		Title: "Live user activity",
@@ -208,7 +213,7 @@ func parseArguments(raw json.RawMessage) (args arguments, problem string) {
 		return args, "product_id is required and must not be empty."
 	case args.UserID == nil || *args.UserID == "":
 		return args, "user_id is required and must not be empty."
-	case args.Limit != nil && *args.Limit != float64(int64(*args.Limit)):
+	case args.Limit != nil && *args.Limit != math.Trunc(*args.Limit):
 		return args, "limit must be an integer."
 	}
 	return args, ""

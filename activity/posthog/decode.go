@@ -33,7 +33,7 @@ func plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, utf8BOM))
+	body = trim(body)
 	if len(body) == 0 {
 		return nil, httpx.BadRequest("The request body is empty.")
 	}
@@ -45,8 +45,11 @@ func plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 		return nil, httpx.BadRequest("The request body is neither a JSON object or array, nor gzip, nor a form with base64 data.")
 	}
 	inner, err = gunzip(inner, limit)
-	return bytes.TrimSpace(inner), err
+	return trim(inner), err
 }
+
+// trim removes a byte order mark, and the white space around the rest.
+func trim(body []byte) []byte { return bytes.TrimSpace(bytes.TrimPrefix(body, utf8BOM)) }
 
 func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
 
@@ -84,7 +87,7 @@ func unbase64(body []byte) ([]byte, bool) {
 		if err != nil {
 			return nil, false
 		}
-		text = strings.TrimSpace(form.Get("data"))
+		text = string(trim([]byte(form.Get("data"))))
 		if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 			return []byte(text), true
 		}

@@ -1,6 +1,7 @@
 package posthog
 
 import (
+	"encoding/json"
 	"strings"
 )
 
@@ -17,7 +18,19 @@ type element struct {
 	ID              string `json:"attr__id"`
 	Type            string `json:"attr__type"`
 	Role            string `json:"attr__role"`
-	ContentEditable string `json:"attr__contenteditable"`
+	ContentEditable flag   `json:"attr__contenteditable"`
+}
+
+// flag is the value of an attribute that means true when it has none.
+type flag string
+
+func flagOf(value string) flag { return flag(first(value, "true")) }
+
+func (f *flag) UnmarshalJSON(b []byte) error {
+	var value string
+	err := json.Unmarshal(b, &value)
+	*f = flagOf(value)
+	return err
 }
 
 // set takes over an attribute by its name in an elements chain.
@@ -42,7 +55,7 @@ func (e *element) set(key, value string) {
 	case "attr__role":
 		e.Role = value
 	case "attr__contenteditable":
-		e.ContentEditable = value
+		e.ContentEditable = flagOf(value)
 	}
 }
 
@@ -104,12 +117,15 @@ func tagOf(head string) string {
 	return strings.ToLower(strings.TrimSpace(head))
 }
 
+// maxKey is the longest key of an attribute that is taken for one.
+const maxKey = 256
+
 // keyLen returns the length of the known key that s starts with, if `="`
 // follows it; else zero.
 func keyLen(s string) int {
 	n := 0
 	if strings.HasPrefix(s, "attr__") {
-		n = strings.IndexAny(s, `=";`)
+		n = strings.IndexAny(s[:min(len(s), maxKey)], `=";`)
 		if n < 0 {
 			return 0
 		}

@@ -46,12 +46,13 @@ type Handler struct {
 	sink     activity.Sink
 	products Products
 	opts     Options
+	clocks   *clocks
 	events   *prometheus.CounterVec
 }
 
 // NewHandler returns a handler; opts may be nil.
 func NewHandler(sink activity.Sink, products Products, opts *Options) *Handler {
-	h := &Handler{sink: sink, products: products, events: prometheus.NewCounterVec(prometheus.CounterOpts{
+	h := &Handler{sink: sink, products: products, clocks: newClocks(), events: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "liveactivity_events_total",
 		Help: "Events received, by what became of them and, where they were ignored, why.",
 	}, []string{"product_id", "outcome", "reason"})}
@@ -195,7 +196,7 @@ func (h *Handler) record(r *http.Request, productID string, req *request) (count
 	ignored := map[string]int{}
 	for _, p := range req.events {
 		if p.reason == "" {
-			p.reason = p.settle(req.env.SentAt, now, h.opts.TTL)
+			p.reason = h.settle(&p, productID, req.env.SentAt, now)
 		}
 		if p.reason != "" {
 			ignored[p.reason]++
@@ -215,13 +216,19 @@ func (h *Handler) record(r *http.Request, productID string, req *request) (count
 	return counts{Accepted: result.Accepted, Ignored: len(req.events) - result.Accepted}, nil
 }
 
-// settle gives the event its time, and returns the reason for ignoring it after all.
-func (p *pending) settle(sentAt text, now time.Time, ttl time.Duration) string {
-	t, ok := p.time.at(sentAt, now)
+// settle gives the event its time, and returns the reason for ignoring it after
+// all. The correction for the sender's clock is PostHog's own, see
+// https://posthog.com/docs/api/capture, but steadier; see [clocks].
+func (h *Handler) settle(p *pending, productID string, sentAt text, now time.Time) string {
+	var correction time.Duration
+	if shown, ok := p.time.shift(sentAt, now); ok {
+		correction = h.clocks.correction(productID, p.SessionID, shown)
+	}
+	t, ok := p.time.at(correction, now)
 	if !ok {
 		return reasonMalformed
 	}
-	if p.Time = t; now.Sub(t) > ttl {
+	if p.Time = t; now.Sub(t) > h.opts.TTL {
 		return reasonExpired
 	}
 	return ""

@@ -9,7 +9,7 @@ import (
 // target returns what to call the thing an autocapture event is about.
 func target(typ string, elements []element, text string) activity.Target {
 	if len(elements) == 0 {
-		return activity.Target{Label: text, Element: "element"}
+		elements = []element{{}}
 	}
 	switch typ {
 	case activity.TypeSubmit:
@@ -59,7 +59,7 @@ func isPrivate(elements []element) bool {
 				return true
 			}
 		}
-		if e.ContentEditable != "" && !strings.EqualFold(e.ContentEditable, "false") {
+		if e.ContentEditable != "" && !strings.EqualFold(string(e.ContentEditable), "false") {
 			return true
 		}
 	}

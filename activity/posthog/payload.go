@@ -39,6 +39,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // traits are the properties of a person that matter here.
 type traits struct {
 	Email string `json:"email"`
+	namesakes
 }
 
 // properties are those of an event's properties that matter here.
@@ -53,6 +54,18 @@ type properties struct {
 	Elements      []element `json:"$elements"`
 	Set           traits    `json:"$set"`
 	SetOnce       traits    `json:"$set_once"`
+
+	namesakes
+}
+
+// namesakes keep properties of a page's own from being taken for the ones that
+// mean something: encoding/json ignores case, but prefers a field of the exact
+// name.
+type namesakes struct {
+	Token1 json.RawMessage `json:"Token"`
+	Token2 json.RawMessage `json:"TOKEN"`
+	Email1 json.RawMessage `json:"Email"`
+	Email2 json.RawMessage `json:"EMAIL"`
 }
 
 // event is an event in any of the forms it comes in: as SDKs send it, as
@@ -281,6 +294,8 @@ func (r *payloadReader) syntax(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &syntaxError):
+		// The decoder counts from where it read last.
+		_ = errors.As(json.Unmarshal(r.body, new(json.RawMessage)), &syntaxError)
 		return &httpx.Error{Status: http.StatusBadRequest, Cause: err,
 			Detail: fmt.Sprintf("The request body is not valid JSON: the mistake is near byte %d.", syntaxError.Offset)}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

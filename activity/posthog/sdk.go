@@ -31,6 +31,16 @@ func IsSDKPath(path string) bool {
 	return route != ""
 }
 
+// SDKPatterns returns the patterns, as [http.ServeMux] takes them, of the paths
+// that [Handler.ServeSDK] answers at the root of a host.
+func SDKPatterns() []string {
+	patterns := []string{"/array/{token}/config", "/array/{token}/config.js"}
+	for path := range sdkPaths {
+		patterns = append(patterns, path, path+"/{$}")
+	}
+	return patterns
+}
+
 // sdkRoute returns the key of sdkPaths that path ends in, or "/array" and the
 // token for the remote configuration.
 func sdkRoute(path string) (route, token string) {
@@ -139,8 +149,8 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 
 // replay discards a session recording.
 func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
-	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, h.opts.MaxDecoded)); err != nil {
-		return httpx.TooLarge(h.opts.MaxDecoded)
+	if err := httpx.DiscardBody(w, r, h.opts.MaxDecoded); err != nil {
+		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]int{"status": 1})
 	return nil
@@ -160,8 +170,8 @@ var gzipOnly = []string{"gzip-js"}
 // flags answers that there are no feature flags. For the versions of posthog-js
 // that ask for their configuration here, it is in the same object.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
-	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, h.opts.MaxBody)); err != nil {
-		return httpx.TooLarge(h.opts.MaxBody)
+	if err := httpx.DiscardBody(w, r, h.opts.MaxBody); err != nil {
+		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, struct {
 		Flags                     struct{} `json:"flags"`

@@ -2,7 +2,6 @@ package posthog
 
 import (
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -89,6 +88,9 @@ func action(e *event) (activity.Action, bool) {
 	elements := parseChain(first(p.ElementsChain, e.ElementsChain))
 	if len(elements) == 0 {
 		elements = p.Elements
+		for i := range elements {
+			elements[i].Tag = strings.ToLower(elements[i].Tag)
+		}
 	}
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
@@ -144,13 +146,15 @@ func cleanURL(raw string) string {
 		}
 		return r
 	}, raw)
-	if strings.Contains(raw, "@") {
-		if u, err := url.Parse(raw); err == nil && u.User != nil {
-			u.User = nil
-			return u.String()
-		}
+	scheme, rest, ok := strings.Cut(raw, "//")
+	if !ok || scheme != "" && !strings.HasSuffix(scheme, ":") {
+		return raw
 	}
-	return raw
+	authority := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority = rest[:i]
+	}
+	return scheme + "//" + rest[strings.LastIndexByte(authority, '@')+1:]
 }
 
 // timing is what an event tells of its time.
@@ -159,29 +163,30 @@ type timing struct {
 	offset            *float64 // milliseconds before sending
 }
 
-// at returns when an event happened by the server's clock: its timestamp,
-// corrected by how far off the sender's clock was when it sent the request, or
-// else its offset before now. A time in the future is now. The correction is
-// PostHog's own, see https://posthog.com/docs/api/capture.
-func (w timing) at(sentAt text, now time.Time) (time.Time, bool) {
-	var t time.Time
+// shift returns by how much the sender's clock seems to be off: the time of
+// arrival less the time of sending, where that is told.
+func (w timing) shift(sentAt text, now time.Time) (time.Duration, bool) {
+	sent, ok := parseTime(first(string(w.sentAt), string(sentAt)))
+	return now.Sub(sent), ok && w.timestamp != ""
+}
+
+// at returns when an event happened: its timestamp, corrected for the sender's
+// clock, or else its offset before now. A time in the future is now.
+func (w timing) at(correction time.Duration, now time.Time) (time.Time, bool) {
+	t := now
 	switch {
 	case w.timestamp != "":
 		var ok bool
 		if t, ok = parseTime(string(w.timestamp)); !ok {
 			return time.Time{}, false
 		}
-		if sent, ok := parseTime(first(string(w.sentAt), string(sentAt))); ok {
-			t = t.Add(now.Sub(sent))
-		}
+		t = t.Add(correction)
 	case w.offset != nil:
 		offset := max(*w.offset, 0) // a negative one lies in the future
 		if offset > float64(math.MaxInt64/int64(time.Millisecond)) {
 			return time.Time{}, true
 		}
 		t = now.Add(-time.Duration(offset * float64(time.Millisecond)))
-	default:
-		t = now
 	}
 	if t.After(now) {
 		t = now

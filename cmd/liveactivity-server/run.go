@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"strconv"
@@ -20,36 +21,88 @@ import (
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
-// flags of the command. Every flag has an environment variable.
+// flags of the command. Every flag has an environment variable. Those that must
+// be parsed are taken as text, so that all mistakes are told at once.
 type flags struct {
 	Addr              string           `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"Listen address; port 0 picks a free port."`
 	Config            string           `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Without it there is one product, demo, with fresh secrets."`
-	ActivityTTL       seconds          `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h."`
-	ActivityMaxEvents int              `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
-	LogMaxBytes       int64            `default:"67108864" env:"LIVEACTIVITY_LOG_MAX_BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped."`
+	ActivityTTL       string           `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h."`
+	ActivityMaxEvents string           `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
+	LogMaxBytes       string           `default:"67108864" env:"LIVEACTIVITY_LOG_MAX_BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped."`
 	AdminKey          string           `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"Opens the admin endpoints; without it they answer 404."`
 	PublicURL         string           `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL the outside world reaches the server at, for the URLs it prints and registers."`
-	Heartbeat         seconds          `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"How long a stream may be silent before a heartbeat."`
-	LogFormat         string           `default:"text" enum:"text,json" env:"LIVEACTIVITY_LOG_FORMAT" help:"Format of the log on standard error: ${enum}."`
-	LogLevel          slog.Level       `default:"info" env:"LIVEACTIVITY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn or error."`
+	Heartbeat         string           `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"How long a stream may be silent before a heartbeat, in seconds or as a duration."`
+	LogFormat         string           `default:"text" env:"LIVEACTIVITY_LOG_FORMAT" help:"Format of the log on standard error: text or json."`
+	LogLevel          string           `default:"info" env:"LIVEACTIVITY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn or error."`
 	Version           kong.VersionFlag `help:"Print the version and exit."`
 }
 
-// seconds is a duration given as a Go duration or as a number of seconds.
-type seconds time.Duration
+// settings are the flags, parsed.
+type settings struct {
+	server server.Config
+	log    func(io.Writer) *slog.Logger
+}
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *seconds) UnmarshalText(text []byte) error {
-	value := string(text)
-	if _, err := strconv.ParseFloat(value, 64); err == nil {
-		value += "s"
+// settings parses the flags and returns everything that is wrong with them.
+func (f flags) settings() (settings, error) {
+	var errs []error
+	check := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
+		}
 	}
-	d, err := time.ParseDuration(value)
-	if err != nil {
-		return errors.New("must be a number of seconds or a duration such as 4h")
+	s := settings{server: server.Config{Addr: f.Addr, AdminKey: f.AdminKey, PublicURL: f.PublicURL}}
+	var err error
+	s.server.ActivityTTL, err = parseDuration(f.ActivityTTL)
+	check("--activity-ttl", err)
+	maxEvents, err := parseCount(f.ActivityMaxEvents)
+	s.server.MaxEvents = int(maxEvents)
+	check("--activity-max-events", err)
+	s.server.LogMaxBytes, err = parseCount(f.LogMaxBytes)
+	check("--log-max-bytes", err)
+	s.server.Heartbeat, err = parseDuration(f.Heartbeat)
+	check("--heartbeat", err)
+	s.log, err = parseLog(f.LogFormat, f.LogLevel)
+	errs = append(errs, err, s.server.Validate())
+	return s, errors.Join(errs...)
+}
+
+// parseDuration reads a number of seconds or a Go duration, above zero.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if seconds, numErr := strconv.ParseFloat(text, 64); numErr == nil && seconds < math.MaxInt64/1e9 {
+		d, err = time.Duration(seconds*1e9), nil
 	}
-	*s = seconds(d)
-	return nil
+	if err != nil || d <= 0 {
+		return 0, errors.New("must be a number of seconds or a duration such as 4h, above zero")
+	}
+	return d, nil
+}
+
+// parseCount reads an integer above zero.
+func parseCount(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, errors.New("must be an integer above zero")
+	}
+	return n, nil
+}
+
+func parseLog(format, level string) (func(io.Writer) *slog.Logger, error) {
+	opts := &slog.HandlerOptions{}
+	var errs []error
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		errs = append(errs, errors.New("--log-level: must be debug, info, warn or error"))
+	}
+	opts.Level = least
+	switch format {
+	case "text":
+		return func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, opts)) }, errors.Join(errs...)
+	case "json":
+		return func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, opts)) }, errors.Join(errs...)
+	}
+	return nil, errors.Join(append(errs, errors.New("--log-format: must be text or json"))...)
 }
 
 // errHelp says that all that was asked for was printed.
@@ -64,17 +117,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg := server.Config{
-		Addr: f.Addr, AdminKey: f.AdminKey, PublicURL: f.PublicURL, ActivityTTL: time.Duration(f.ActivityTTL),
-		MaxEvents: f.ActivityMaxEvents, LogMaxBytes: f.LogMaxBytes, Heartbeat: time.Duration(f.Heartbeat),
+	set, err := f.settings()
+	registry, demo, productsErr := loadProducts(f.Config)
+	if err = errors.Join(err, productsErr); err != nil {
+		return fmt.Errorf("cannot start (--help shows all flags):\n%w", err)
 	}
-	registry, demo, err := loadProducts(f.Config)
-	if err = errors.Join(cfg.Validate(), err); err != nil {
-		return fmt.Errorf("cannot start:\n%w", err)
-	}
-	log := newLogger(f, stderr)
+	log := set.log(stderr)
 	log.Info("everything is kept in memory only: activity does not survive a restart")
-	return server.New(cfg, registry, log).Run(ctx, func(s *server.Server, addr net.Addr) {
+	return server.New(set.server, registry, log).Run(ctx, func(s *server.Server, addr net.Addr) {
 		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
 		if demo != nil {
 			printDemo(stdout, s.URLs(), *demo)
@@ -121,14 +171,6 @@ func loadProducts(path string) (*products.Registry, *products.Credentials, error
 	}
 	registry, err := products.FromFile(file)
 	return registry, nil, err
-}
-
-func newLogger(f flags, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: f.LogLevel}
-	if f.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
 }
 
 // demoUser is whom the printed curl line reports on.

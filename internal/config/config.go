@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/access"
 )
@@ -111,11 +113,8 @@ func Load(path string, getenv func(string) (string, bool)) (File, error) {
 // parse reads a product file and returns everything that is wrong with it.
 func parse(data []byte, getenv func(string) (string, bool)) (File, []string) {
 	var file File
-	problems := Decode(data, getenv, &file)
-	if problems != nil {
-		return File{}, problems
-	}
-	return file, file.Validate()
+	wrong := problems(Decode(data, getenv, &file))
+	return file, append(wrong, wrong.news(file.Validate())...)
 }
 
 // Validate returns everything that is wrong with the file beyond its form.
@@ -151,12 +150,17 @@ func (f File) Validate() []string {
 		switch {
 		case key.Key == "":
 			p.add("%s.key: is missing", at)
+		case strings.TrimSpace(key.Key) != key.Key:
+			p.add("%s.key: must not start or end with white space", at)
 		case keys[key.Key]:
 			p.add("%s.key: this key is there twice", at)
 		}
 		keys[key.Key] = true
 		if !known[key.ExternalID] {
 			p.add("%s.external_id: there is no product %q", at, key.ExternalID)
+		}
+		if key.Scopes != nil && len(key.Scopes) == 0 {
+			p.add("%s.scopes: must not be empty; leave it out for all scopes", at)
 		}
 		for j, scope := range key.Scopes {
 			if _, ok := access.ParseScope(scope); !ok {
@@ -192,8 +196,24 @@ func (c IntegrationConfig) Validate(at string) []string {
 	return p
 }
 
-// problems is everything that is wrong with a file.
+// problems is everything that is wrong with a file, each starting with the
+// field and a colon.
 type problems []string
+
+// news returns those of more that concern fields which p has nothing on, and
+// which are not inside of one that it has something on.
+func (p problems) news(more []string) (news []string) {
+	for _, problem := range more {
+		field, _, _ := strings.Cut(problem, ":")
+		if !slices.ContainsFunc(p, func(known string) bool {
+			known, _, _ = strings.Cut(known, ":")
+			return field == known || strings.HasPrefix(field, known+".") || strings.HasPrefix(field, known+"[")
+		}) {
+			news = append(news, problem)
+		}
+	}
+	return news
+}
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
@@ -219,10 +239,10 @@ func ValidProductID(id string) bool { return productID.MatchString(id) }
 
 func validBaseURL(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 func validOrigin(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && validBaseURL(s) && u.Path == ""
+	return err == nil && validBaseURL(s) && u.Path == "" && s == strings.ToLower(s) && !strings.Contains(s, "*")
 }

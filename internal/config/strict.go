@@ -26,31 +26,49 @@ func Decode(data []byte, getenv func(string) (string, bool), into any) []string 
 		if _, err = d.dec.Token(); errors.Is(err, io.EOF) {
 			err = nil
 		} else {
-			err = errors.New("something follows the end of the JSON")
+			err = errTrailing
 		}
 	}
 	if err != nil {
-		return []string{fmt.Sprintf("is not valid JSON (line %d): %v", 1+bytes.Count(data[:min(int(d.dec.InputOffset()), len(data))], []byte("\n")), err)}
+		line := 1 + bytes.Count(data[:min(int(d.dec.InputOffset()), len(data))], []byte("\n"))
+		return []string{fmt.Sprintf("line %d: not valid JSON: %s", line, mistake(err))}
 	}
 	d.check(tree, reflect.TypeOf(into).Elem(), "", false)
-	if d.problems != nil {
-		return d.problems
-	}
 	expanded, err := json.Marshal(tree)
 	if err == nil {
-		err = json.Unmarshal(expanded, into)
+		err = json.Unmarshal(expanded, into) // what is wrong is left out
 	}
-	if err != nil {
+	if err != nil && d.problems == nil {
 		return []string{err.Error()}
 	}
-	return nil
+	return d.problems
+}
+
+// mistake says what is wrong with JSON without Go's words for it.
+func mistake(err error) string {
+	switch {
+	case errors.Is(err, errTooDeep), errors.Is(err, errTrailing):
+		return err.Error()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it breaks off"
+	}
+	return "there is a mistake in its form"
 }
 
 type strictDecoder struct {
 	dec      *json.Decoder
 	getenv   func(string) (string, bool)
 	problems problems
+	depth    int
 }
+
+// maxDepth is how deep objects and arrays may nest; a product file has six levels.
+const maxDepth = 32
+
+var (
+	errTooDeep  = errors.New("its objects and arrays nest too deep")
+	errTrailing = errors.New("something follows its end")
+)
 
 // value reads one value, with the environment's values in its strings.
 func (d *strictDecoder) value(path string) (any, error) {
@@ -61,6 +79,10 @@ func (d *strictDecoder) value(path string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.depth++; d.depth > maxDepth {
+		return nil, errTooDeep
+	}
+	defer func() { d.depth-- }()
 	switch token {
 	case json.Delim('{'):
 		return d.object(path)
@@ -101,7 +123,7 @@ func (d *strictDecoder) object(path string) (any, error) {
 	return fields, err
 }
 
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var variable = regexp.MustCompile(`\$\{[^}]*\}`)
 
 func (d *strictDecoder) expand(path, s string) string {
 	if d.getenv == nil {
@@ -125,52 +147,56 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// check compares a value with the type it is for.
-func (d *strictDecoder) check(v any, t reflect.Type, path string, secret bool) {
+// check compares a value with the type it is for. It takes out of the value
+// what does not fit, and reports false when the value itself does not.
+func (d *strictDecoder) check(v any, t reflect.Type, path string, secret bool) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if _, ok := v.([]any); t == reflect.TypeFor[Strings]() && !ok {
 		t = reflect.TypeFor[string]()
 	}
+	var ok bool
 	switch t.Kind() {
 	case reflect.Struct:
-		d.checkStruct(v, t, path)
-	case reflect.Slice:
-		list, ok := v.([]any)
-		if !ok {
-			d.problems.add("%s: must be an array", orFile(path))
-			return
+		var fields map[string]any
+		if fields, ok = v.(map[string]any); ok {
+			d.checkFields(fields, t, path)
 		}
-		for i, item := range list {
-			d.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i), secret)
+	case reflect.Slice:
+		var list []any
+		if list, ok = v.([]any); ok {
+			d.checkItems(list, t, path, secret)
 		}
 	case reflect.String:
-		if s, ok := v.(string); !ok {
-			d.problems.add("%s: must be a string", path)
-		} else if secret && strings.TrimSpace(s) == "" {
+		var s string
+		if s, ok = v.(string); ok && secret && strings.TrimSpace(s) == "" {
 			d.problems.add("%s: must not be empty", path)
 		}
 	case reflect.Bool:
-		if _, ok := v.(bool); !ok {
-			d.problems.add("%s: must be true or false", path)
-		}
+		_, ok = v.(bool)
 	case reflect.Int:
-		n, ok := v.(json.Number)
-		if _, err := strconv.Atoi(n.String()); !ok || err != nil {
-			d.problems.add("%s: must be an integer", path)
+		var n json.Number
+		if n, ok = v.(json.Number); ok {
+			_, err := strconv.Atoi(n.String())
+			ok = err == nil
 		}
-	default:
-		panic("config: no rule for " + t.String())
 	}
+	if !ok {
+		d.problems.add("%s: must be %s", orFile(path), kindNames[t.Kind()])
+	}
+	return ok
 }
 
-func (d *strictDecoder) checkStruct(v any, t reflect.Type, path string) {
-	fields, ok := v.(map[string]any)
-	if !ok {
-		d.problems.add("%s: must be an object", orFile(path))
-		return
-	}
+var kindNames = map[reflect.Kind]string{
+	reflect.Struct: "an object",
+	reflect.Slice:  "an array",
+	reflect.String: "a string",
+	reflect.Bool:   "true or false",
+	reflect.Int:    "an integer",
+}
+
+func (d *strictDecoder) checkFields(fields map[string]any, t reflect.Type, path string) {
 	known := map[string]reflect.StructField{}
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -180,9 +206,23 @@ func (d *strictDecoder) checkStruct(v any, t reflect.Type, path string) {
 		field, ok := known[name]
 		if !ok {
 			d.problems.add("%s: is not a known field", join(path, name))
+			delete(fields, name) // encoding/json would take it for one of another case
 			continue
 		}
-		d.check(fields[name], field.Type, join(path, name), field.Tag.Get("secret") == "true")
+		if !d.check(fields[name], field.Type, join(path, name), field.Tag.Get("secret") == "true") {
+			delete(fields, name)
+		}
+	}
+}
+
+func (d *strictDecoder) checkItems(list []any, t reflect.Type, path string, secret bool) {
+	if len(list) == 0 && t == reflect.TypeFor[Strings]() && secret {
+		d.problems.add("%s: must not be empty", path)
+	}
+	for i, item := range list {
+		if !d.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i), secret) {
+			list[i] = nil
+		}
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"net/http"
 )
 
+// maxAhead is how much is set aside for a body before it arrives, in bytes.
+const maxAhead = 64 << 10
+
 // ReadBody reads a request's body of at most limit bytes. A longer one is 413,
 // one that breaks off is 400.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
@@ -14,18 +17,29 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, TooLarge(limit)
 	}
 	var b bytes.Buffer
-	if r.ContentLength > 0 {
-		b.Grow(int(r.ContentLength) + bytes.MinRead)
+	// A client that only announces a large body must not cost one.
+	b.Grow(int(min(max(r.ContentLength, 0), maxAhead)) + bytes.MinRead)
+	if err := copyBody(&b, w, r, limit); err != nil {
+		return nil, err
 	}
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	return b.Bytes(), nil
+}
+
+// DiscardBody reads a request's body as ReadBody does, and forgets it.
+func DiscardBody(w http.ResponseWriter, r *http.Request, limit int64) error {
+	return copyBody(io.Discard, w, r, limit)
+}
+
+func copyBody(dst io.Writer, w http.ResponseWriter, r *http.Request, limit int64) error {
+	_, err := io.Copy(dst, http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, TooLarge(limit)
-	case errors.Is(err, io.ErrUnexpectedEOF), err != nil:
-		return nil, &Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
+		return TooLarge(limit)
+	case err != nil:
+		return &Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
 	}
-	return b.Bytes(), nil
+	return nil
 }
 
 // TooLarge is 413.

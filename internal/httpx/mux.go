@@ -39,7 +39,7 @@ func NewMux(fallback func(w http.ResponseWriter, r *http.Request) bool) *Mux {
 func (m *Mux) Handle(pattern string, h http.Handler) { m.mux.Handle(pattern, h) }
 
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !isClean(r.URL.EscapedPath()) {
+	if r.RequestURI == "*" || !isClean(r.URL.EscapedPath()) {
 		m.unmatched(w, r)
 		return
 	}
@@ -52,11 +52,11 @@ func isClean(p string) bool {
 }
 
 func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {
-	if m.fallback != nil && m.fallback(w, r) {
-		return
-	}
 	if allow := m.allowed(r); len(allow) > 0 {
 		WriteError(w, r, MethodNotAllowed(strings.Join(allow, ", ")))
+		return
+	}
+	if m.fallback != nil && m.fallback(w, r) {
 		return
 	}
 	WriteError(w, r, NotFound("There is nothing at this path."))
@@ -64,12 +64,12 @@ func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {
 
 // allowed returns the methods that the request's path takes.
 func (m *Mux) allowed(r *http.Request) []string {
-	if !isClean(r.URL.EscapedPath()) {
+	if r.RequestURI == "*" || !isClean(r.URL.EscapedPath()) {
 		return nil
 	}
 	var allow []string
+	other := r.WithContext(r.Context())
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
-		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := m.mux.Handler(other); pattern != catchAll {
 			allow = append(allow, method)

@@ -53,10 +53,14 @@ func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) htt
 		sw := &statusWriter{ResponseWriter: w}
 		r = r.WithContext(httpx.WithInfo(r.Context(), info))
 		defer func() {
+			cut := false
 			if p := recover(); p != nil {
-				o.recovered(sw, r, route(r), info, p)
+				cut = o.recovered(sw, r, route(r), info, p)
 			}
 			o.done(r, route(r), info, sw.code(), time.Since(start))
+			if cut {
+				panic(http.ErrAbortHandler)
+			}
 		}()
 		next.ServeHTTP(sw, r)
 	})
@@ -75,14 +79,19 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, info *httpx.Info, p any) {
+// recovered answers a request whose handler panicked with 500. It reports true
+// when half an answer is out already: then the connection must be cut, or the
+// client would take the half for the whole.
+func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, info *httpx.Info, p any) (cut bool) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		panic(p)
+		return true
 	}
 	o.log.Error("handler panicked", "request_id", info.RequestID, "route", route, "panic", p, "stack", string(debug.Stack()))
-	if w.status == 0 {
-		httpx.WriteError(w, r, errors.New("panic"))
+	if w.status != 0 {
+		return true
 	}
+	httpx.WriteError(w, r, errors.New("panic"))
+	return false
 }
 
 func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code int, took time.Duration) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,28 +41,16 @@ type Config struct {
 	Heartbeat   time.Duration
 }
 
-// Validate returns everything that is wrong with the configuration, in the
-// names of the flags.
+// Validate returns everything that is wrong with the addresses of the
+// configuration, in the names of the flags.
 func (c Config) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		fail("--addr: must be HOST:PORT, such as 127.0.0.1:8080")
 	}
-	if c.ActivityTTL <= 0 {
-		fail("--activity-ttl: must be above zero")
-	}
-	if c.MaxEvents <= 0 {
-		fail("--activity-max-events: must be above zero")
-	}
-	if c.LogMaxBytes <= 0 {
-		fail("--log-max-bytes: must be above zero")
-	}
-	if c.Heartbeat <= 0 {
-		fail("--heartbeat: must be above zero")
-	}
 	if c.PublicURL != "" {
-		if u, err := url.Parse(c.PublicURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		if u, err := url.Parse(c.PublicURL); err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 			fail("--public-url: must be a URL such as https://live.example.com")
 		}
 	}
@@ -90,7 +79,7 @@ type Server struct {
 	streams *stream.Handler
 	handler http.Handler
 
-	publicURL atomic.Pointer[string] // set before the first request
+	publicURL atomic.Pointer[string] // as configured, or else as bound
 	stopping  atomic.Bool
 }
 
@@ -101,6 +90,7 @@ func New(config Config, registry *products.Registry, log *slog.Logger) *Server {
 		dir:     activity.NewDirectory(0, config.ActivityTTL),
 		entries: stream.NewMemoryLog(stream.Retention{TTL: config.ActivityTTL, MaxBytes: config.LogMaxBytes}),
 	}
+	s.publicURL.Store(&s.config.PublicURL)
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), logCollector{s.entries}, usersCollector(s.memory))
 	s.handler = s.routes(reg)
@@ -116,6 +106,7 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 	ingest := posthog.NewHandler(recorder, s.products, &posthog.Options{TTL: s.config.ActivityTTL, Metrics: reg})
 	mcp := mcptool.NewHandler(lookup, keys, &mcptool.Options{Logger: s.log})
 
+	// An SDK's host may have been given a path.
 	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
 		if !posthog.IsSDKPath(r.URL.Path) {
 			return false
@@ -123,6 +114,9 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 		ingest.ServeSDK(w, r)
 		return true
 	})
+	for _, pattern := range posthog.SDKPatterns() {
+		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
+	}
 	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
 	mux.Handle("/mcp", mcp)
@@ -141,7 +135,7 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 		case pattern != "":
 			return pattern
 		case posthog.IsSDKPath(r.URL.Path):
-			return "SDK"
+			return "SDK below a path"
 		}
 		return "none"
 	}
@@ -168,7 +162,7 @@ func (s *Server) URLs() URLs { return URLs{strings.TrimRight(*s.publicURL.Load()
 
 // shutdownTime is how long a stop may take; requests and streams that need
 // longer are cut off.
-const shutdownTime = 9 * time.Second
+const shutdownTime = 8 * time.Second
 
 // Run listens and serves until ctx ends; then it finishes the requests that
 // are under way, sends every stream what it has not read, and returns. The
@@ -184,11 +178,10 @@ func (s *Server) Run(ctx context.Context, started func(*Server, net.Addr)) error
 
 // Serve is Run on a listener, which it closes.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(*Server, net.Addr)) error {
-	base := s.config.PublicURL
-	if base == "" {
-		base = "http://" + listener.Addr().String()
+	if s.config.PublicURL == "" {
+		bound := boundURL(listener.Addr())
+		s.publicURL.Store(&bound)
 	}
-	s.publicURL.Store(&base)
 	httpServer := &http.Server{
 		Handler:           s.handler,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -218,6 +211,15 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(
 		started(s, listener.Addr())
 	}
 	return group.Wait()
+}
+
+// boundURL returns the URL of an address, on this machine if it is every address.
+func boundURL(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() {
+		return "http://localhost:" + strconv.Itoa(tcp.Port)
+	}
+	return "http://" + addr.String()
 }
 
 // stop ends everything in order: no new connections, then the requests under

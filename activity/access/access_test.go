@@ -1,0 +1,342 @@
+package access_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+)
+
+// keyring has a key for each combination of scopes.
+func keyring(t *testing.T) *access.Keyring {
+	t.Helper()
+	k := access.NewKeyring()
+	require.NoError(t, k.Add("acme-all", "acme"))
+	require.NoError(t, k.Add("acme-both", "acme", access.MCP, access.Stream))
+	require.NoError(t, k.Add("acme-mcp", "acme", access.MCP))
+	require.NoError(t, k.Add("acme-stream", "acme", access.Stream))
+	require.NoError(t, k.Add("other-all", "other"))
+	require.NoError(t, k.Add("other-mcp", "other", access.MCP))
+	return k
+}
+
+func TestKeyring_checksKeyProductAndScope(t *testing.T) {
+	k := keyring(t)
+	cases := []struct {
+		name, key, product string
+		mcp, stream        error
+	}{
+		{"no scope named opens all", "acme-all", "acme", nil, nil},
+		{"both scopes", "acme-both", "acme", nil, nil},
+		{"one scope", "acme-mcp", "acme", nil, access.ErrScope},
+		{"the other scope", "acme-stream", "acme", access.ErrScope, nil},
+		{"another product's key", "other-all", "acme", access.ErrMismatch, access.ErrMismatch},
+		{"another product's key without the scope", "other-mcp", "acme", access.ErrMismatch, access.ErrMismatch},
+		{"product nobody knows", "acme-all", "nothing", access.ErrMismatch, access.ErrMismatch},
+		{"no product", "acme-all", "", access.ErrMismatch, access.ErrMismatch},
+		{"product in other case", "acme-all", "Acme", access.ErrMismatch, access.ErrMismatch},
+		{"unknown key", "acme-none", "acme", access.ErrInvalid, access.ErrInvalid},
+		{"empty key", "", "acme", access.ErrInvalid, access.ErrInvalid},
+		{"key in other case", "ACME-ALL", "acme", access.ErrInvalid, access.ErrInvalid},
+		{"beginning of a key", "acme-al", "acme", access.ErrInvalid, access.ErrInvalid},
+		{"key and more", "acme-all ", "acme", access.ErrInvalid, access.ErrInvalid},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.mcp, k.Check(c.key, c.product, access.MCP))
+			assert.Equal(t, c.stream, k.Check(c.key, c.product, access.Stream))
+		})
+	}
+	t.Run("scope that does not exist", func(t *testing.T) {
+		assert.Equal(t, access.ErrScope, k.Check("acme-all", "acme", "admin"))
+		assert.Equal(t, access.ErrScope, k.Check("acme-all", "acme", ""))
+	})
+}
+
+func TestKeyring_knowsKeysOfAnyProduct(t *testing.T) {
+	k := keyring(t)
+	cases := []struct {
+		key         string
+		mcp, stream error
+	}{
+		{"acme-all", nil, nil},
+		{"other-all", nil, nil},
+		{"acme-mcp", nil, access.ErrScope},
+		{"acme-stream", access.ErrScope, nil},
+		{"unknown", access.ErrInvalid, access.ErrInvalid},
+		{"", access.ErrInvalid, access.ErrInvalid},
+	}
+	for _, c := range cases {
+		t.Run(c.key, func(t *testing.T) {
+			assert.Equal(t, c.mcp, k.Known(c.key, access.MCP))
+			assert.Equal(t, c.stream, k.Known(c.key, access.Stream))
+		})
+	}
+}
+
+func TestKeyring_emptyOpensNothing(t *testing.T) {
+	k := access.NewKeyring()
+	for _, key := range []string{"", "any"} {
+		assert.Equal(t, access.ErrInvalid, k.Check(key, "", access.MCP))
+		assert.Equal(t, access.ErrInvalid, k.Known(key, access.MCP))
+	}
+}
+
+func TestKeyring_saysTheWordsOfTheContract(t *testing.T) {
+	assert.EqualError(t, access.ErrInvalid, "Invalid or missing API key")
+	assert.EqualError(t, access.ErrMismatch, "API key does not match product_id")
+}
+
+func TestKeyring_refusesToAdd(t *testing.T) {
+	k := keyring(t)
+	cases := map[string]struct{ key, product string }{
+		"an empty key":                      {"", "acme"},
+		"a key twice":                       {"acme-all", "acme"},
+		"a key twice, for another product":  {"acme-all", "other"},
+		"a key twice, with different scope": {"acme-mcp", "acme"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := k.Add(c.key, c.product, access.Stream)
+			require.Error(t, err)
+			assert.NotContains(t, err.Error(), "acme", "an error ends up in logs")
+		})
+	}
+	assert.NoError(t, k.Check("acme-all", "acme", access.MCP), "what was there stays")
+	assert.Equal(t, access.ErrScope, k.Check("acme-mcp", "acme", access.Stream))
+}
+
+func TestKeyring_copiesTheScopes(t *testing.T) {
+	k := access.NewKeyring()
+	scopes := []access.Scope{access.MCP}
+	require.NoError(t, k.Add("key", "acme", scopes...))
+	scopes[0] = access.Stream
+	assert.NoError(t, k.Check("key", "acme", access.MCP))
+	assert.Equal(t, access.ErrScope, k.Check("key", "acme", access.Stream))
+}
+
+func TestKeyring_rotates(t *testing.T) {
+	k := keyring(t)
+	k.RemoveProduct("acme")
+	for _, key := range []string{"acme-all", "acme-both", "acme-mcp", "acme-stream"} {
+		assert.Equal(t, access.ErrInvalid, k.Check(key, "acme", access.MCP), key)
+	}
+	assert.NoError(t, k.Check("other-all", "other", access.MCP), "another product's keys stay")
+
+	require.NoError(t, k.Add("acme-new", "acme"))
+	assert.NoError(t, k.Check("acme-new", "acme", access.MCP))
+	require.NoError(t, k.Add("acme-all", "acme"), "a key that was removed is not there")
+	assert.NoError(t, k.Check("acme-all", "acme", access.Stream))
+	k.RemoveProduct("nothing")
+	assert.NoError(t, k.Check("acme-new", "acme", access.MCP))
+}
+
+// So many keys that some share a bucket.
+func TestKeyring_holdsManyKeys(t *testing.T) {
+	const count = 10_000
+	k := access.NewKeyring()
+	for i := range count {
+		require.NoError(t, k.Add(fmt.Sprint("key", i), fmt.Sprint("product", i%7)))
+	}
+	for i := range count {
+		require.NoError(t, k.Check(fmt.Sprint("key", i), fmt.Sprint("product", i%7), access.MCP))
+	}
+	assert.Equal(t, access.ErrInvalid, k.Check(fmt.Sprint("key", count), "product1", access.MCP))
+	k.RemoveProduct("product3")
+	for i := range 70 {
+		assert.Equal(t, i%7 == 3, errors.Is(k.Check(fmt.Sprint("key", i), fmt.Sprint("product", i%7), access.MCP), access.ErrInvalid))
+	}
+}
+
+func TestKeyring_concurrentUse(t *testing.T) {
+	k := keyring(t)
+	var wg sync.WaitGroup
+	for w := range 8 {
+		product := fmt.Sprint("product", w)
+		wg.Go(func() {
+			for i := range 50 {
+				key := fmt.Sprint(product, "key", i)
+				assert.NoError(t, k.Add(key, product))
+				assert.NoError(t, k.Check(key, product, access.MCP))
+				assert.NoError(t, k.Check("other-all", "other", access.Stream))
+				k.RemoveProduct(product)
+				assert.Equal(t, access.ErrInvalid, k.Known(key, access.MCP))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestKeyring_holdsNoKey(t *testing.T) {
+	k := keyring(t)
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		assert.NotContains(t, fmt.Sprintf(format, k), "acme-all", format)
+	}
+}
+
+func TestParseScope(t *testing.T) {
+	for name, want := range map[string]bool{"mcp": true, "stream": true, "": false, "MCP": false, "admin": false, "mcp,stream": false, " mcp": false} {
+		t.Run(name, func(t *testing.T) {
+			scope, ok := access.ParseScope(name)
+			assert.Equal(t, want, ok)
+			if ok {
+				assert.Equal(t, access.Scope(name), scope)
+			}
+		})
+	}
+}
+
+func TestBearerToken(t *testing.T) {
+	cases := []struct{ name, header, want string }{
+		{"as usual", "Bearer key", "key"},
+		{"scheme in lower case", "bearer key", "key"},
+		{"scheme in capitals", "BEARER key", "key"},
+		{"several spaces", "Bearer   key", "key"},
+		{"space behind", "Bearer key ", "key"},
+		{"key in its own case", "Bearer KeY", "KeY"},
+		{"key of odd characters", "Bearer a.b-c_d~e+f/g==", "a.b-c_d~e+f/g=="},
+		{"nothing", "", ""},
+		{"scheme only", "Bearer", ""},
+		{"scheme and space", "Bearer ", ""},
+		{"key only", "key", ""},
+		{"Basic", "Basic a2V5Og==", ""},
+		{"another scheme that begins alike", "BearerX key", ""},
+		{"no space", "Bearerkey", ""},
+		{"colon", "Bearer: key", ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			if c.header != "" {
+				r.Header.Set("Authorization", c.header)
+			}
+			assert.Equal(t, c.want, access.BearerToken(r))
+		})
+	}
+}
+
+func TestKeyring_requireAnswers(t *testing.T) {
+	const (
+		invalid  = "Invalid or missing API key"
+		mismatch = "API key does not match product_id"
+	)
+	cases := []struct {
+		name, header, product string
+		status                int
+		detail                string // any where empty
+	}{
+		{"right key", "Bearer acme-mcp", "acme", http.StatusOK, ""},
+		{"right key, scheme in lower case", "bearer acme-mcp", "acme", http.StatusOK, ""},
+		{"right key, more spaces", "Bearer   acme-mcp", "acme", http.StatusOK, ""},
+		{"no header", "", "acme", http.StatusUnauthorized, invalid},
+		{"empty header", " ", "acme", http.StatusUnauthorized, invalid},
+		{"no key", "Bearer", "acme", http.StatusUnauthorized, invalid},
+		{"empty key", "Bearer  ", "acme", http.StatusUnauthorized, invalid},
+		{"unknown key", "Bearer acme-none", "acme", http.StatusUnauthorized, invalid},
+		{"unknown key for a product nobody knows", "Bearer acme-none", "nothing", http.StatusUnauthorized, invalid},
+		{"right key, wrong scheme", "Basic acme-mcp", "acme", http.StatusUnauthorized, invalid},
+		{"right key without a scheme", "acme-mcp", "acme", http.StatusUnauthorized, invalid},
+		{"key and something behind it", "Bearer acme-mcp x", "acme", http.StatusUnauthorized, invalid},
+		{"another product's key", "Bearer other-all", "acme", http.StatusForbidden, mismatch},
+		{"product nobody knows", "Bearer acme-mcp", "nothing", http.StatusForbidden, mismatch},
+		{"key of another scope", "Bearer acme-stream", "acme", http.StatusForbidden, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w, passed := serve(keyring(t), c.header, c.product)
+			assert.Equal(t, c.status, w.Code)
+			assert.Equal(t, c.status == http.StatusOK, passed)
+			if c.status == http.StatusOK {
+				assert.Equal(t, "activity", w.Body.String())
+				return
+			}
+			assert.Equal(t, c.status == http.StatusUnauthorized, w.Header().Get("WWW-Authenticate") == "Bearer")
+			detail := requireDetail(t, w)
+			if c.detail != "" {
+				assert.Equal(t, c.detail, detail)
+			}
+			requireNothingSecret(t, w, c.header)
+		})
+	}
+}
+
+// serve makes a request to a handler that requires the scope mcp, and reports
+// whether it got through.
+func serve(k *access.Keyring, authorization, product string) (w *httptest.ResponseRecorder, passed bool) {
+	mux := http.NewServeMux()
+	mux.Handle("GET /activity/{product_id}", k.Require(access.MCP, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		passed = true
+		_, _ = w.Write([]byte("activity"))
+	})))
+	r := httptest.NewRequest(http.MethodGet, "/activity/"+product, nil)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	w = httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w, passed
+}
+
+func requireDetail(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+	require.Len(t, body, 1)
+	require.NotEmpty(t, body["detail"])
+	return body["detail"]
+}
+
+// requireNothingSecret requires that an answer has no part of a key in it,
+// neither the caller's nor one of the keyring's.
+func requireNothingSecret(t *testing.T, w *httptest.ResponseRecorder, header string) {
+	t.Helper()
+	answer := w.Body.String() + fmt.Sprint(w.Header())
+	for _, key := range []string{"acme-all", "acme-both", "acme-mcp", "acme-stream", "other-all", "other-mcp", "acme-none"} {
+		require.NotContains(t, answer, key)
+	}
+	if _, token, _ := strings.Cut(header, " "); strings.TrimSpace(token) != "" {
+		require.NotContains(t, answer, strings.TrimSpace(token))
+	}
+}
+
+// Whoever has no valid key learns nothing: not which products there are, nor
+// what was wrong with the credential.
+func TestKeyring_requireTellsAllStrangersTheSame(t *testing.T) {
+	k := keyring(t)
+	first, _ := serve(k, "", "acme")
+	for _, header := range []string{"Bearer acme-none", "Bearer", "Basic acme-mcp", "acme-mcp"} {
+		for _, product := range []string{"acme", "other", "nothing"} {
+			w, _ := serve(k, header, product)
+			assert.Equal(t, first.Code, w.Code)
+			assert.Equal(t, first.Body.String(), w.Body.String())
+			assert.Equal(t, first.Header(), w.Header())
+		}
+	}
+}
+
+func TestKeyring_requireSeesLaterChanges(t *testing.T) {
+	k := access.NewKeyring()
+	w, _ := serve(k, "Bearer key", "acme")
+	assert.Equal(t, http.StatusUnauthorized, w.Code)
+	require.NoError(t, k.Add("key", "acme"))
+	w, _ = serve(k, "Bearer key", "acme")
+	assert.Equal(t, http.StatusOK, w.Code)
+	k.RemoveProduct("acme")
+	w, _ = serve(k, "Bearer key", "acme")
+	assert.Equal(t, http.StatusUnauthorized, w.Code)
+}
+
+func TestRefusal_ofAWrappedError(t *testing.T) {
+	err := access.Refusal(fmt.Errorf("check: %w", access.ErrInvalid))
+	assert.Contains(t, err.Error(), "401")
+}

@@ -1,0 +1,97 @@
+package activity_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+func TestEventKey(t *testing.T) {
+	const id = "018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0f"
+	digest := func(id string) activity.Key {
+		sum := sha256.Sum256([]byte(id))
+		return activity.Key(sum[:16])
+	}
+	cases := []struct {
+		name, id string
+		want     activity.Key
+	}{
+		{"UUID", id, activity.Key(uuid.MustParse(id))},
+		{"UUID in capitals", "018F3C1E-7A2B-7C3D-8E4F-5A6B7C8D9E0F", activity.Key(uuid.MustParse(id))},
+		{"UUID without hyphens", "018f3c1e7a2b7c3d8e4f5a6b7c8d9e0f", digest("018f3c1e7a2b7c3d8e4f5a6b7c8d9e0f")},
+		{"UUID in braces", "{" + id + "}", digest("{" + id + "}")},
+		{"UUID as a URN", "urn:uuid:" + id, digest("urn:uuid:" + id)},
+		{"36 characters that are no UUID", "018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g", digest("018f3c1e-7a2b-7c3d-8e4f-5a6b7c8d9e0g")},
+		{"36 bytes with hyphens elsewhere", "018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f", digest("018f3c1e7-a2b-7c3d-8e4f-5a6b7c8d9e0f")},
+		{"anything else", "event 1", digest("event 1")},
+		{"nothing", "", digest("")},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, activity.EventKey(c.id)) })
+	}
+}
+
+func TestSeconds_areExactToTheMicrosecond(t *testing.T) {
+	times := []time.Time{
+		time.UnixMicro(0), time.UnixMicro(1), time.UnixMicro(-1), time.UnixMicro(-1_500_000),
+		time.Date(2026, 10, 1, 10, 15, 0, 123_456_789, time.FixedZone("x", 3600)),
+		time.Date(2026, 10, 1, 10, 15, 0, 999_999_999, time.UTC),
+		time.Date(2100, 1, 1, 0, 0, 0, 1000, time.UTC),
+	}
+	for _, at := range times {
+		t.Run(at.String(), func(t *testing.T) {
+			got := activity.Action{TimestampStart: activity.Seconds(at)}.Start()
+			assert.Equal(t, at.UnixMicro(), got.UnixMicro())
+			assert.Equal(t, time.UTC, got.Location())
+		})
+	}
+	assert.Equal(t, 1.5, activity.Seconds(time.UnixMilli(1500)))
+}
+
+func TestMarshal_keepsURLsReadable(t *testing.T) {
+	got, err := activity.Marshal(map[string]string{"url": "https://app.example.com/?a=1&b=<2>"})
+	require.NoError(t, err)
+	assert.Equal(t, `{"url":"https://app.example.com/?a=1&b=<2>"}`, string(got))
+
+	_, err = activity.Marshal(math.NaN())
+	assert.Error(t, err)
+}
+
+func TestBatch_JSON(t *testing.T) {
+	b := activity.Batch{
+		Type: activity.BatchType, ProductID: "acme", Count: 1, ForwardedAt: 2.5,
+		Actions: []activity.BatchAction{{Action: activity.Action{
+			ID: "secret", Type: "click", Title: "Click Save", Description: "User clicked Save",
+			TimestampStart: 1.25, TimestampEnd: 1.5, RawURL: "https://x/1?a&b", CanonicalURL: "https://x/:id", Index: 7,
+		}}},
+	}
+	unlinked := `{"type":"actions","product_id":"acme","session_id":"","user_id":"","email":"","count":1,"forwarded_at":2.5,
+		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save","timestamp_start":1.25,"timestamp_end":1.5,
+		"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,"session_id":"","user_id":"","email":""}]}`
+	linked := `{"type":"actions","product_id":"acme","session_id":"s","user_id":"u","email":"e","conversation_id":"c","count":1,"forwarded_at":2.5,
+		"actions":[{"type":"click","title":"Click Save","description":"User clicked Save","timestamp_start":1.25,"timestamp_end":1.5,
+		"raw_url":"https://x/1?a&b","canonical_url":"https://x/:id","index":7,"session_id":"s","user_id":"u","email":"e","conversation_id":"c"}]}`
+
+	t.Run("unknown identity is empty strings", func(t *testing.T) { requireEncodes(t, unlinked, b) })
+	t.Run("conversation is there when linked", func(t *testing.T) {
+		b := b
+		b.SessionID, b.UserID, b.Email, b.ConversationID = "s", "u", "e", "c"
+		b.Actions = []activity.BatchAction{{Action: b.Actions[0].Action, SessionID: "s", UserID: "u", Email: "e", ConversationID: "c"}}
+		requireEncodes(t, linked, b)
+	})
+}
+
+func requireEncodes(t *testing.T, want string, v any) {
+	t.Helper()
+	got, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.JSONEq(t, want, string(got))
+}

@@ -1,0 +1,41 @@
+package activitytest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+)
+
+// An engine is hooked up by a function that opens an empty one. This is all
+// there is to the engine's test of the contract.
+func ExampleTestStore() {
+	testMyStore := func(t *testing.T) {
+		activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
+			return activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
+		})
+	}
+	_ = testMyStore // called TestMyStore in the engine's package
+}
+
+func ExampleNewBatch() {
+	ctx := context.Background()
+	store := activity.NewMemory(nil)
+	now := time.Now()
+	_ = store.Add(ctx, activitytest.NewBatch("acme", "session_1", "user_42",
+		activitytest.Pageview(now.Add(-2*time.Second), "https://app.acme.example/reports"),
+		activitytest.Click(now, "Export CSV", "https://app.acme.example/reports"),
+	))
+
+	recent, _ := store.Recent(ctx, "acme", "user_42", 10)
+	actions, _ := recent.Actions()
+	for _, a := range actions {
+		fmt.Println(a.Description)
+	}
+	// Output:
+	// User landed on the reports page
+	// User clicked Export CSV on the reports page
+}

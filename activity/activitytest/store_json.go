@@ -1,0 +1,96 @@
+package activitytest
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// actionFields are the fields of an action, all of them always present.
+var actionFields = []string{"canonical_url", "description", "index", "raw_url", "timestamp_end", "timestamp_start", "title", "type"}
+
+// hostile are texts that break naive encoders.
+var hostile = map[string]string{
+	"quotes and backslashes": `"},{"x":"\"\\`,
+	"control characters":     "\x00\x01\b\f\n\r\t\x1f\x7f",
+	"markup":                 `</script><!-- <&> -->`,
+	"line separators":        "\u2028\u2029",
+	"astral characters":      "\U0001F469\u200D\U0001F4BB \U0010FFFF",
+	"bidi overrides":         "\u202etxt.exe",
+	"much text":              strings.Repeat("é", 1<<15),
+	"format verbs":           "%s %d %!v(MISSING)",
+	"empty":                  "",
+}
+
+func testJSON(t *testing.T, open openFunc) {
+	t.Run("nothing is an empty array", func(t *testing.T) {
+		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Equal(t, "[]", string(f.recent(product, "nobody", maxEvents).AppendJSON(nil)))
+	})
+	t.Run("fields and values", func(t *testing.T) {
+		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		b := NewBatch(product, "s", "ada", f.click(1.25), f.click(2.000001), Pageview(f.at(3), page))
+		f.add(b)
+		want := []activity.Action{b.Actions[0].Action, b.Actions[1].Action, b.Actions[2].Action}
+		requireJSON(t, want, f.recent(product, "ada", maxEvents))
+	})
+	t.Run("index counts over what is returned", func(t *testing.T) {
+		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
+		f.add(b)
+		want := []activity.Action{b.Actions[1].Action, b.Actions[2].Action}
+		want[0].Index, want[1].Index = 0, 1
+		requireJSON(t, want, f.recent(product, "ada", 2))
+	})
+	t.Run("appends", func(t *testing.T) {
+		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		f.add(NewBatch(product, "s", "ada", f.click(1)))
+		recent := f.recent(product, "ada", maxEvents)
+		require.Equal(t, "before"+string(recent.AppendJSON(nil)), string(recent.AppendJSON([]byte("before"))))
+	})
+	for name, text := range hostile {
+		t.Run("hostile text: "+name, func(t *testing.T) {
+			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+			a := f.click(1)
+			a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL = text, text, text, text, text
+			f.add(NewBatch(product, text, "ada", a))
+			requireJSON(t, []activity.Action{a}, f.recent(product, "ada", maxEvents))
+		})
+	}
+	t.Run("hostile text: invalid UTF-8", func(t *testing.T) {
+		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		a := f.click(1)
+		a.Title = "a\xffb\xed\xa0\x80"
+		f.add(NewBatch(product, "s", "ada", a))
+		a.Title = "a\ufffdb\ufffd\ufffd\ufffd"
+		requireJSON(t, []activity.Action{a}, f.recent(product, "ada", maxEvents))
+	})
+}
+
+// requireJSON requires that recent encodes to the actions: exactly their
+// fields, and the same from AppendJSON as from Actions.
+func requireJSON(t *testing.T, want []activity.Action, recent activity.Recent) {
+	t.Helper()
+	data := recent.AppendJSON(nil)
+	var objects []map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(data, &objects))
+	for _, object := range objects {
+		require.Equal(t, actionFields, slices.Sorted(maps.Keys(object)))
+	}
+	want = slices.Clone(want)
+	for i := range want {
+		want[i].ID = "" // not part of the JSON
+	}
+	var got []activity.Action
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.Equal(t, want, got)
+	actions, err := recent.Actions()
+	require.NoError(t, err)
+	require.Equal(t, want, actions)
+}

@@ -1,0 +1,227 @@
+package activitytest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+)
+
+// breakVariable names a mistake to build into the engine under test.
+const breakVariable = "ACTIVITYTEST_BREAK"
+
+func TestMemory_conforms(t *testing.T) {
+	mistake := mistakes[os.Getenv(breakVariable)]
+	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
+		if mistake.options != nil {
+			mistake.options(&o)
+		}
+		store := activity.Store(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents}))
+		if mistake.wrap != nil {
+			store = mistake.wrap(store)
+		}
+		return store
+	})
+}
+
+// TestStore_failsABrokenEngine runs the suite against engines with one
+// mistake each, in a process of its own, and requires that it is found.
+func TestStore_failsABrokenEngine(t *testing.T) {
+	for name, m := range mistakes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemory_conforms$/"+m.found)
+			cmd.Env = append(os.Environ(), breakVariable+"="+name)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, "the suite passes:\n%s", out)
+			assert.Contains(t, string(out), "--- FAIL: TestMemory_conforms")
+		})
+	}
+}
+
+// mistake is one way to get an engine wrong, and the subtest that finds it.
+type mistake struct {
+	found   string
+	options func(o *activitytest.Options)
+	wrap    func(s activity.Store) activity.Store
+}
+
+var mistakes = map[string]mistake{
+	"newest first": {found: "Order", wrap: onRecent(func(r activity.Recent) activity.Recent {
+		slices.Reverse(r)
+		return r
+	})},
+	"order of arrival": {found: "Order", wrap: onAdd(func(a *activity.BatchAction, n int) {
+		a.TimestampStart = activity.Seconds(time.Now().Add(time.Duration(n) * time.Millisecond))
+	})},
+	"never trimmed":    {found: "Trim", options: func(o *activitytest.Options) { o.MaxEvents *= 10 }},
+	"trimmed too soon": {found: "Trim", options: func(o *activitytest.Options) { o.MaxEvents-- }},
+	"limit ignored": {found: "Limit", wrap: func(s activity.Store) activity.Store {
+		return broken{Store: s, limit: func(int) int { return 1 << 20 }}
+	}},
+	"duplicates kept": {found: "Duplicates", wrap: onAdd(func(a *activity.BatchAction, n int) {
+		a.ID += strconv.Itoa(n)
+	})},
+	"products mixed":   {found: "Isolation", wrap: onProduct(func(string) string { return "any" })},
+	"users mixed":      {found: "Isolation", wrap: onUser(func(string) string { return "any" })},
+	"users truncated":  {found: "Isolation", wrap: onUser(func(u string) string { return u[:min(3, len(u))] })},
+	"nobody is a user": {found: "Isolation", wrap: onUser(func(u string) string { return "user " + u })},
+	"no ends": {found: "End", wrap: onRecent(func(r activity.Recent) activity.Recent {
+		for i := range r {
+			r[i].End = r[i].Start
+		}
+		return r
+	})},
+	"ends over all sessions": {found: "End", wrap: onAdd(func(a *activity.BatchAction, _ int) { a.SessionID = "s" })},
+	"ends over own actions": {found: "End", wrap: onRecent(func(r activity.Recent) activity.Recent {
+		for i := range r {
+			r[i].End = r[i].Start
+			for _, next := range r[i+1:] {
+				if next.Session == r[i].Session {
+					r[i].End = next.Start
+					break
+				}
+			}
+		}
+		return r
+	})},
+	"never expires":    {found: "Retention/expired", options: func(o *activitytest.Options) { o.TTL *= 1000 }},
+	"expires too soon": {found: "Retention", options: func(o *activitytest.Options) { o.TTL /= 2 }},
+	"expires by arrival": {found: "Retention", wrap: onAdd(func(a *activity.BatchAction, _ int) {
+		a.TimestampStart = activity.Seconds(time.Now())
+	})},
+	"raw text in JSON": {found: "JSON", wrap: onRecent(func(r activity.Recent) activity.Recent {
+		for i := range r {
+			r[i].JSON = `{"type":"click","timestamp_start":1,"timestamp_end":`
+		}
+		return r
+	})},
+	"batch kept":        {found: "Ownership", wrap: func(s activity.Store) activity.Store { return &lazy{Store: s} }},
+	"session forgotten": {found: "Order", wrap: onEach(func(r *activity.Record) { r.Session = "" })},
+	"unsynchronised":    {found: "Concurrency", wrap: func(s activity.Store) activity.Store { return &lossy{Store: s} }},
+}
+
+// broken is a store that changes what goes in and what comes out.
+type broken struct {
+	activity.Store
+	product, user func(string) string
+	limit         func(int) int
+	action        func(a *activity.BatchAction, n int)
+	result        func(activity.Recent) activity.Recent
+	added         *int
+}
+
+func onRecent(change func(activity.Recent) activity.Recent) func(activity.Store) activity.Store {
+	return func(s activity.Store) activity.Store { return broken{Store: s, result: change} }
+}
+
+func onEach(change func(*activity.Record)) func(activity.Store) activity.Store {
+	return onRecent(func(r activity.Recent) activity.Recent {
+		for i := range r {
+			change(&r[i])
+		}
+		return r
+	})
+}
+
+func onAdd(change func(a *activity.BatchAction, n int)) func(activity.Store) activity.Store {
+	return func(s activity.Store) activity.Store { return broken{Store: s, action: change, added: new(int)} }
+}
+
+func onProduct(change func(string) string) func(activity.Store) activity.Store {
+	return func(s activity.Store) activity.Store { return broken{Store: s, product: change} }
+}
+
+func onUser(change func(string) string) func(activity.Store) activity.Store {
+	return func(s activity.Store) activity.Store { return broken{Store: s, user: change} }
+}
+
+func (s broken) Add(ctx context.Context, b activity.Batch) error {
+	b.Actions = slices.Clone(b.Actions)
+	if s.product != nil {
+		b.ProductID = s.product(b.ProductID)
+	}
+	for i := range b.Actions {
+		a := &b.Actions[i]
+		if s.user != nil {
+			a.UserID = s.user(a.UserID)
+		}
+		if s.action != nil {
+			*s.added++
+			s.action(a, *s.added)
+		}
+	}
+	return s.Store.Add(ctx, b)
+}
+
+func (s broken) Recent(ctx context.Context, product, user string, limit int) (activity.Recent, error) {
+	if s.product != nil {
+		product = s.product(product)
+	}
+	if s.user != nil {
+		user = s.user(user)
+	}
+	if s.limit != nil {
+		limit = s.limit(limit)
+	}
+	recent, err := s.Store.Recent(ctx, product, user, limit)
+	if s.result != nil {
+		recent = s.result(recent)
+	}
+	return recent, err
+}
+
+// lazy keeps its callers' batches until somebody asks.
+type lazy struct {
+	activity.Store
+	mu      sync.Mutex
+	pending []activity.Batch
+}
+
+func (s *lazy) Add(_ context.Context, b activity.Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = append(s.pending, b)
+	return nil
+}
+
+func (s *lazy) Recent(ctx context.Context, product, user string, limit int) (activity.Recent, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.pending {
+		if err := s.Store.Add(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	s.pending = nil
+	return s.Store.Recent(ctx, product, user, limit)
+}
+
+// lossy loses an action when it is called twice at a time.
+type lossy struct {
+	activity.Store
+	busy sync.Mutex
+}
+
+func (s *lossy) Add(ctx context.Context, b activity.Batch) error {
+	if !s.busy.TryLock() {
+		return nil
+	}
+	defer s.busy.Unlock()
+	for range 100 {
+		runtime.Gosched() // lets another call come in
+	}
+	return s.Store.Add(ctx, b)
+}

@@ -1,0 +1,259 @@
+package activity_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+)
+
+// perUser is how many actions each user of the benchmarks has.
+const perUser = activity.DefaultMaxEvents
+
+// session is what a user did in the last minute: page views and clicks whose
+// JSON is about 300 bytes each.
+func session(user int, actions int) activity.Batch {
+	at := time.Now().Add(-time.Minute)
+	did := make([]activity.Action, actions)
+	for i := range did {
+		at = at.Add(time.Second + 123456*time.Microsecond)
+		url := fmt.Sprintf("https://app.acme.example/projects/%d/tasks/%d", 1000+user%9000, 100+i)
+		if i%3 == 0 {
+			did[i] = activitytest.Pageview(at, url)
+		} else {
+			did[i] = activitytest.Click(at, "Mark as done", url)
+		}
+	}
+	return activitytest.NewBatch("acme", fmt.Sprint("session_", user), fmt.Sprint("user_", user), did...)
+}
+
+func fill(tb testing.TB, m *activity.Memory, users, actions int) {
+	tb.Helper()
+	for user := range users {
+		require.NoError(tb, m.Add(context.Background(), session(user, actions)))
+	}
+}
+
+// The two handlers that the lookup benchmarks compare serve the same number
+// of bytes: one looks them up, the other writes a constant.
+func lookupServer(tb testing.TB) (lookupURL, constantURL string) {
+	tb.Helper()
+	m := activity.NewMemory(nil)
+	fill(tb, m, 1000, perUser)
+	lookup := activity.NewLookup(m, 0)
+	constant, err := lookup.AppendJSON(context.Background(), nil, "acme", "user_7", 0)
+	require.NoError(tb, err)
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
+	mux.HandleFunc("GET /constant/{product_id}/{user_id}/live-activity", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(constant)))
+		_, _ = w.Write(constant)
+	})
+	server := httptest.NewServer(mux)
+	tb.Cleanup(server.Close)
+	return server.URL + "/users/acme/user_7/live-activity", server.URL + "/constant/acme/user_7/live-activity"
+}
+
+// newClient returns a client that keeps a connection for each of its callers.
+func newClient(tb testing.TB) *http.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+	tb.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// get makes one request and returns how long its answer is.
+func get(tb testing.TB, client *http.Client, url string) int64 {
+	res, err := client.Get(url)
+	if err != nil {
+		tb.Error(err)
+		return 0
+	}
+	defer res.Body.Close()
+	n, err := io.Copy(io.Discard, res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		tb.Error(res.Status, err)
+	}
+	return n
+}
+
+// BenchmarkLookup is a lookup of 50 actions over a loopback connection, beside
+// the least that net/http can do to send as many bytes.
+func BenchmarkLookup(b *testing.B) {
+	lookupURL, constantURL := lookupServer(b)
+	for _, bench := range []struct{ name, url string }{{"lookup", lookupURL}, {"constant", constantURL}} {
+		b.Run(bench.name, func(b *testing.B) {
+			client := newClient(b)
+			b.SetBytes(get(b, client, bench.url))
+			b.SetParallelism(4)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					get(b, client, bench.url)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkLookupRatio compares the two in short turns, so that both see the
+// same machine. The ratio is requests per second of the lookup divided by
+// those of the constant, the median of all turns; it is to be at least 0.7.
+func BenchmarkLookupRatio(b *testing.B) {
+	const clients, requests = 8, 25 // of each client in a turn
+	lookupURL, constantURL := lookupServer(b)
+	client := newClient(b)
+	turn := func(url string) time.Duration {
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range clients {
+			wg.Go(func() {
+				for range requests {
+					get(b, client, url)
+				}
+			})
+		}
+		wg.Wait()
+		return time.Since(start)
+	}
+	turn(lookupURL)
+	turn(constantURL)
+	var total time.Duration
+	var ratios []float64
+	for b.Loop() {
+		before := turn(constantURL)
+		lookup := turn(lookupURL)
+		after := turn(constantURL)
+		total += lookup
+		ratios = append(ratios, float64(before+after)/2/float64(lookup))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	b.ReportMetric(float64(b.N)*clients*requests/total.Seconds(), "lookups/s")
+	b.ReportMetric(0, "ns/op") // a turn of both means nothing
+}
+
+// BenchmarkLookupJSON is a lookup without HTTP.
+func BenchmarkLookupJSON(b *testing.B) {
+	m := activity.NewMemory(nil)
+	fill(b, m, 1000, perUser)
+	lookup := activity.NewLookup(m, 0)
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if buf, err = lookup.AppendJSON(b.Context(), buf[:0], "acme", "user_7", 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(buf)))
+}
+
+// BenchmarkRecent shows that a lookup costs the same however many users there are.
+func BenchmarkRecent(b *testing.B) {
+	for _, users := range []int{1, 100_000} {
+		b.Run(fmt.Sprint("users=", users), func(b *testing.B) {
+			m := activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5})
+			fill(b, m, users, 5)
+			b.ReportAllocs()
+			for b.Loop() {
+				recent, err := m.Recent(b.Context(), "acme", "user_0", perUser)
+				if err != nil || len(recent) != 5 {
+					b.Fatal("not found", err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAdd files a request's worth of actions among many users.
+func BenchmarkAdd(b *testing.B) {
+	for _, actions := range []int{1, 10} {
+		b.Run(fmt.Sprint("actions=", actions), func(b *testing.B) {
+			m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10_000})
+			batches := make([]activity.Batch, 10_000)
+			for i := range batches {
+				batches[i] = session(i, actions)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				batch := batches[i%len(batches)]
+				for j := range batch.Actions {
+					batch.Actions[j].ID = strconv.Itoa(i*actions + j)
+				}
+				if err := m.Add(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// footprint is what a memory takes, and what it would serve.
+type footprint struct{ heap, json, actions int64 }
+
+func (f footprint) ofJSON() float64 { return float64(f.heap) / float64(f.json) }
+
+func measureFootprint(tb testing.TB, users, actions int) footprint {
+	tb.Helper()
+	ctx := context.Background()
+	var m *activity.Memory
+	f := footprint{actions: int64(users) * perUser}
+	f.heap = heapAfter(func() {
+		m = activity.NewMemory(&activity.MemoryOptions{MaxUsers: users, MaxEvents: perUser})
+		fill(tb, m, users, actions)
+	})
+	for user := range users {
+		recent, err := m.Recent(ctx, "acme", fmt.Sprint("user_", user), perUser)
+		require.NoError(tb, err)
+		require.Len(tb, recent, perUser)
+		f.json += int64(len(recent.AppendJSON(nil)))
+	}
+	runtime.KeepAlive(m)
+	return f
+}
+
+// BenchmarkMemoryFootprint fills a memory of 100,000 users with 50 actions
+// each and reports the heap it takes, also as a multiple of the JSON that it
+// would serve, which is to be at most 1.3. It needs about 2 GB.
+func BenchmarkMemoryFootprint(b *testing.B) {
+	for _, actions := range []int{perUser, 3 * perUser} { // just full, and full for long
+		b.Run(fmt.Sprint("arrived=", actions), func(b *testing.B) {
+			var f footprint
+			for b.Loop() {
+				f = measureFootprint(b, 100_000, actions)
+			}
+			b.ReportMetric(float64(f.heap)/float64(f.actions), "bytes/action")
+			b.ReportMetric(f.ofJSON(), "x-of-json")
+		})
+	}
+}
+
+func BenchmarkCanonicalURL(b *testing.B) {
+	for name, url := range map[string]string{
+		"words":       "https://app.acme.example/settings/billing-and-plans?tab=x",
+		"identifiers": "https://App.Acme.example:443/projects/42/tasks/3f2504e0-4f89-11d3-9a0c-0305e82c3301?tab=open#top",
+		"prefixed":    "https://app.acme.example/api/v1/customers/cus_9s6XKzkNRiz8i3",
+		"slug":        "https://app.acme.example/blog/top-10-tips-for-2026",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				activity.CanonicalURL(url)
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package activity_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+func TestCanonicalURL(t *testing.T) {
+	cases := []struct{ name, raw, want string }{
+		// The contract's own examples.
+		{"everything at once", "https://App.Example.com:443/projects/42/tasks/7?tab=x#top", "https://app.example.com/projects/:id/tasks/:id"},
+		{"e-mail address and trailing slash", "https://app.example.com/users/ada@example.com/", "https://app.example.com/users/:id"},
+		{"hash route", "https://app.example.com/#/orders/3f2504e0-4f89-11d3-9a0c-0305e82c3301?x=1", "https://app.example.com/#/orders/:id"},
+		{"slug", "https://app.example.com/blog/my-first-post", "https://app.example.com/blog/my-first-post"},
+		{"prefixed token", "https://app.example.com/api/v1/customers/cus_9s6XKzkNRiz8i3", "https://app.example.com/api/v1/customers/:id"},
+
+		{"root", "https://app.example.com/", "https://app.example.com/"},
+		{"root without slash", "https://app.example.com", "https://app.example.com/"},
+		{"root without slash, with query", "https://app.example.com?a=1", "https://app.example.com/"},
+		{"root without slash, with fragment", "https://app.example.com#top", "https://app.example.com/"},
+		{"trailing slashes", "https://app.example.com/a//", "https://app.example.com/a"},
+		{"nothing but slashes", "https://app.example.com///", "https://app.example.com/"},
+		{"doubled slash inside", "https://app.example.com/a//b", "https://app.example.com/a//b"},
+		{"white space around", " \n https://app.example.com/a\t", "https://app.example.com/a"},
+		{"white space inside", "https://app.example.com/my page?c", "https://app.example.com/my%20page"},
+		{"control characters", "https://app.exam\x00ple.com/a\r\nb", "https://app.example.com/ab"},
+
+		{"scheme and host in capitals", "HTTPS://APP.EXAMPLE.COM/Reports", "https://app.example.com/Reports"},
+		{"path keeps its case", "https://app.example.com/MyPage", "https://app.example.com/MyPage"},
+		{"default port of http", "http://app.example.com:80/a", "http://app.example.com/a"},
+		{"default port of https", "https://app.example.com:443/a", "https://app.example.com/a"},
+		{"default port of wss", "wss://app.example.com:443/a", "wss://app.example.com/a"},
+		{"http on the port of https", "http://app.example.com:443/a", "http://app.example.com:443/a"},
+		{"https on the port of http", "https://app.example.com:80/a", "https://app.example.com:80/a"},
+		{"other port", "http://localhost:3000/a", "http://localhost:3000/a"},
+		{"port that ends like a default one", "http://localhost:8080/a", "http://localhost:8080/a"},
+		{"empty port", "https://app.example.com:/a", "https://app.example.com/a"},
+		{"IPv4", "http://127.0.0.1:8080/a", "http://127.0.0.1:8080/a"},
+		{"IPv6", "http://[2001:DB8::1]/a", "http://[2001:db8::1]/a"},
+		{"IPv6 and default port", "https://[::1]:443/a", "https://[::1]/a"},
+		{"IPv6 and other port", "https://[::1]:8443/a", "https://[::1]:8443/a"},
+		{"IPv6 that ends like a default port", "http://[fe80::80]/a", "http://[fe80::80]/a"},
+		{"host of digits is no identifier", "http://12345678/a", "http://12345678/a"},
+		{"host outside ASCII", "https://BÜCHER.example/a", "https://bücher.example/a"},
+
+		{"user and password", "https://ada:secret@app.example.com/a", "https://app.example.com/a"},
+		{"user only", "https://ada@app.example.com:443/a", "https://app.example.com/a"},
+		{"password with at sign", "https://ada:p@ss@app.example.com/a", "https://app.example.com/a"},
+		{"at sign in the path is no credential", "https://social.example/@ada/posts", "https://social.example/@ada/posts"},
+		{"at sign in the query is no credential", "https://app.example.com?next=//evil@host", "https://app.example.com/"},
+
+		{"query", "https://app.example.com/a?b=c&d=e", "https://app.example.com/a"},
+		{"empty query", "https://app.example.com/a?", "https://app.example.com/a"},
+		{"query with slashes", "https://app.example.com/a?next=/b/1", "https://app.example.com/a"},
+		{"query of two question marks", "https://app.example.com/a?b?c", "https://app.example.com/a"},
+		{"fragment", "https://app.example.com/a#b", "https://app.example.com/a"},
+		{"empty fragment", "https://app.example.com/a#", "https://app.example.com/a"},
+		{"text fragment", "https://app.example.com/a#:~:text=b", "https://app.example.com/a"},
+		{"token in the fragment", "https://app.example.com/cb#access_token=secret/x", "https://app.example.com/cb"},
+		{"exclamation mark is no route", "https://app.example.com/a#!b", "https://app.example.com/a"},
+
+		{"hash route with exclamation mark", "https://app.example.com/#!/orders/42", "https://app.example.com/#!/orders/:id"},
+		{"hash route behind a path", "https://app.example.com/app/7/#/orders/42/", "https://app.example.com/app/:id#/orders/:id"},
+		{"hash route behind a query", "https://app.example.com/app?x=1#/orders", "https://app.example.com/app#/orders"},
+		{"hash route with a fragment", "https://app.example.com/#/orders#top", "https://app.example.com/#/orders"},
+		{"hash route with a query and a fragment", "https://app.example.com/#/orders?a=1#top", "https://app.example.com/#/orders"},
+		{"root hash route", "https://app.example.com/#/", "https://app.example.com/#/"},
+		{"root hash route with exclamation mark", "https://app.example.com/#!/", "https://app.example.com/#!/"},
+		{"hash route keeps its case", "https://app.example.com/#/MyPage", "https://app.example.com/#/MyPage"},
+
+		{"percent-encoded slug", "https://app.example.com/caf%C3%A9", "https://app.example.com/caf%C3%A9"},
+		{"percent-encoded e-mail address", "https://app.example.com/users/ada%40example.com", "https://app.example.com/users/:id"},
+		{"percent-encoded number", "https://app.example.com/users/%34%32", "https://app.example.com/users/:id"},
+		{"percent-encoded slash is no separator", "https://app.example.com/files/a%2F42", "https://app.example.com/files/a%2F42"},
+		{"percent-encoded question mark stays", "https://app.example.com/what%3Fnow", "https://app.example.com/what%3Fnow"},
+		{"broken percent-encoding", "https://app.example.com/100%/42", "https://app.example.com/100%/:id"},
+		{"path outside ASCII", "https://app.example.com/日本/ö", "https://app.example.com/日本/ö"},
+		{"placeholder already", "https://app.example.com/projects/:id", "https://app.example.com/projects/:id"},
+
+		{"other scheme", "capacitor://localhost/tabs/42?x", "capacitor://localhost/tabs/:id"},
+		{"scheme with digits and signs", "web+app2.x-y://Host/a", "web+app2.x-y://host/a"},
+		{"file", "file:///C:/docs/42", "file:///C:/docs/:id"},
+		{"no scheme", "app.example.com/projects/42?x", "app.example.com/projects/:id"},
+		{"path only", "/projects/42/?x#y", "/projects/:id"},
+		{"relative path", "projects/42/", "projects/:id"},
+		{"root path", "/", "/"},
+		{"protocol-relative", "//app.example.com/42", "//app.example.com/:id"},
+		{"about page", "about:blank", "about:blank"},
+		{"scheme that is none", "1http://app.example.com/42", "1http://app.example.com/:id"},
+		{"empty scheme", "://app/42", "://app/:id"},
+		{"empty", "", ""},
+		{"blank", " \t\n", ""},
+		{"query only", "?a=1", ""},
+		{"fragment only", "#top", ""},
+		{"hash route only", "#/orders/42", "#/orders/:id"},
+		{"not a URL at all", "not a URL", "not%20a%20URL"},
+		{"number only", "42", ":id"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.want, activity.CanonicalURL(c.raw))
+			assert.Equal(t, c.want, activity.CanonicalURL(c.want), "a canonical URL must stay as it is")
+		})
+	}
+}
+
+func TestCanonicalURL_replacesIdentifiers(t *testing.T) {
+	identifiers := map[string][]string{
+		"digits": {"0", "7", "42", "007", "2026", "12345678901234567890123456789012345678901234567890"},
+		"UUID": {"3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3F2504E0-4F89-11D3-9A0C-0305E82C3301",
+			"00000000-0000-0000-0000-000000000000", "3f2504e04f8911d39a0c0305e82c3301"},
+		"ULID": {"01ARZ3NDEKTSV4RRFFQ69G5FAV", "01arz3ndektsv4rrffq69g5fav"},
+		"token of 16 characters or more": {"abcdefghijklmno1", "V1StGXR8_Z5jdHi6B-myT", "-NsQ1a2b3c4d5e6f7g8h", "sXh3kQ9vR2mW7pLt",
+			"dQw4w9WgXcQdQw4w9WgXcQ", "k3j9-x8w2-p1q7-z4m5", "20261001T101500Z-8"},
+		"hexadecimal": {"deadbee1", "DEADBEE1", "5f3a2b1c", "507f1f77bcf86cd799439011", "facade12",
+			"da39a3ee5e6b4b0d3255bfef95601890afd80709"},
+		"e-mail address": {"ada@example.com", "Ada.Lovelace+tag@mail.example.co.uk", "ada%2Btag%40example.com", "用户@例子.测试"},
+		"prefix and token": {"cus_9s6XKzkNRiz8i3", "user_42", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "usr_3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+			"evt_01ARZ3NDEKTSV4RRFFQ69G5FAV", "doc_deadbee1", "pi_3MtwBwLkdIwHu7ix28a3tqPa", "Invoice_000123", "report_2026-10-01"},
+		"date": {"2026-10-01", "2026-1-9", "2026_10_01", "01-10-2026", "20261001", "2026-10-01T10:15:00Z", "2026-10-01T10%3A15%3A00Z"},
+	}
+	for kind, segments := range identifiers {
+		for _, segment := range segments {
+			t.Run(kind+" "+segment, func(t *testing.T) {
+				assert.Equal(t, "https://app.example.com/things/:id", activity.CanonicalURL("https://app.example.com/things/"+segment))
+				assert.Equal(t, "/:id/edit", activity.CanonicalURL("/"+segment+"/edit"))
+				assert.Equal(t, "https://app.example.com/#/things/:id", activity.CanonicalURL("https://app.example.com/#/things/"+segment))
+			})
+		}
+	}
+}
+
+func TestCanonicalURL_keepsWords(t *testing.T) {
+	words := map[string][]string{
+		"word":             {"reports", "Settings", "aVeryLongCamelCaseWordIndeed", "internationalization", "deadbeef", "facade", "décor", "a"},
+		"slug":             {"my-first-post", "terms-and-conditions-of-the-service", "snake_case_slug_of_words", "a-b", "-", "_", "--"},
+		"slug with number": {"top-10-tips-for-2026", "5-things-to-know-before-you-go", "how-to-use-2fa-with-your-phone", "web3-versus-web2-explained", "2026-goals-and-dreams", "release-notes-of-version-12"},
+		"slug with mixed words": {"guide-to-b2b-marketing-strategy", "learn-k8s-in-ten-easy-lessons", "a11y-best-practices", "i18n-for-the-impatient",
+			"uploading-mp3-and-mp4-files", "amazon-s3-bucket-settings"},
+		"version":          {"v1", "v2", "V1", "v10", "v1.2.3", "1.2.3", "v1beta1", "v2026", "api_v1", "page_version2"},
+		"file name":        {"index.html", "report-2026.pdf", "main.4f3c2b1a9d8e7f60.js", "3f2504e0-4f89-11d3-9a0c-0305e82c3301.pdf", "42.json", "photo.1.jpg"},
+		"word with number": {"step2", "abc123", "h264", "mp3", "3d", "1password", "abc1234"},
+		"handle":           {"@ada", "@ada42", "ada@localhost"},
+		"punctuation":      {":id", "~", "...", "a,b", "a=b", "(1)", "$42"},
+		"short prefixed":   {"tab_a1", "plan_v2", "cus_x1y2"},
+	}
+	for kind, segments := range words {
+		for _, segment := range segments {
+			t.Run(kind+" "+segment, func(t *testing.T) {
+				raw := "https://app.example.com/things/" + segment
+				assert.Equal(t, raw, activity.CanonicalURL(raw))
+			})
+		}
+	}
+}
+
+func FuzzCanonicalURL(f *testing.F) {
+	for _, raw := range []string{
+		"https://App.Example.com:443/projects/42/tasks/7?tab=x#top", "https://ada:p@ss@[::1]:443/#!/a/1?b#c", "/a/ ?b", "\x00 a/ /", "#/a ?x",
+		"http://x:80:80", "http://x:80:", "http://::", "a@b.c://d", "://", "a://", "%", "http://http://x", "//", "\xff://\xff/\xff",
+	} {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		got := activity.CanonicalURL(raw)
+		require.Equal(t, got, activity.CanonicalURL(got), "not idempotent for %q", raw)
+		require.NotContains(t, got, "?")
+		require.True(t, utf8.ValidString(got), "%q", got)
+		require.NotContains(t, authority(got), "@")
+		require.False(t, strings.ContainsFunc(got, unicode.IsControl), "%q", got)
+		if _, fragment, ok := strings.Cut(got, "#"); ok {
+			require.Regexp(t, `^!?/[^#]*$`, fragment)
+		}
+	})
+}
+
+var schemeForm = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*$`)
+
+// authority returns what is between scheme and path.
+func authority(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	if !schemeForm.MatchString(scheme) {
+		return ""
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	return host
+}

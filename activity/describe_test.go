@@ -1,0 +1,174 @@
+package activity_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+func TestNewAction_putsInWords(t *testing.T) {
+	const app = "https://app.example.com"
+	cases := []struct {
+		name               string
+		typ                string
+		target             activity.Target
+		url                string
+		title, description string
+	}{
+		{"page view", activity.TypePageview, activity.Target{}, app + "/dashboard", "Page Load: Dashboard", "User landed on the dashboard page"},
+		{"page view ignores the target", activity.TypePageview, activity.Target{Label: "x", Element: "button"}, app + "/dashboard", "Page Load: Dashboard", "User landed on the dashboard page"},
+		{"page view of the root", activity.TypePageview, activity.Target{}, app, "Page Load: Home", "User landed on the home page"},
+		{"page view of several words", activity.TypePageview, activity.Target{}, app + "/Billing-and_Plans/", "Page Load: Billing and plans", "User landed on the billing and plans page"},
+		{"page view of one thing", activity.TypePageview, activity.Target{}, app + "/projects/42?x=1", "Page Load: Projects detail", "User landed on the projects detail page"},
+		{"page view of nothing but identifiers", activity.TypePageview, activity.Target{}, app + "/42/7", "Page Load: Detail", "User landed on the detail page"},
+		{"page view of a hash route", activity.TypePageview, activity.Target{}, app + "/#/orders/42", "Page Load: Orders detail", "User landed on the orders detail page"},
+		{"page view of a page outside ASCII", activity.TypePageview, activity.Target{}, app + "/%C3%BCber-uns", "Page Load: Über uns", "User landed on the über uns page"},
+		{"page view of no page", activity.TypePageview, activity.Target{}, "", "Page Load", "User landed on a page"},
+		{"page view of no path", activity.TypePageview, activity.Target{}, "?x=1#top", "Page Load", "User landed on a page"},
+
+		{"click", activity.TypeClick, activity.Target{Label: "Export CSV", Element: "button"}, app + "/dashboard", "Click Export CSV", "User clicked Export CSV on the dashboard page"},
+		{"click on a button without a label", activity.TypeClick, activity.Target{Element: "button"}, app + "/dashboard", "Click button", "User clicked a button on the dashboard page"},
+		{"click on a link without a label", activity.TypeClick, activity.Target{Element: "link"}, app + "/dashboard", "Click link", "User clicked a link on the dashboard page"},
+		{"click on an image without a label", activity.TypeClick, activity.Target{Element: "image"}, app + "/dashboard", "Click image", "User clicked an image on the dashboard page"},
+		{"click with a blank label", activity.TypeClick, activity.Target{Label: " \n\u200b ", Element: "button"}, app + "/dashboard", "Click button", "User clicked a button on the dashboard page"},
+		{"click with an untidy label", activity.TypeClick, activity.Target{Label: "\n  Add\tto \u00a0 cart\x00 ", Element: "button"}, app, "Click Add to cart", "User clicked Add to cart on the home page"},
+		{"click on no page", activity.TypeClick, activity.Target{Label: "Save", Element: "button"}, "", "Click Save", "User clicked Save"},
+		{"click without a label on no page", activity.TypeClick, activity.Target{Element: "checkbox"}, "", "Click checkbox", "User clicked a checkbox"},
+
+		{"submit", activity.TypeSubmit, activity.Target{Label: "signup", Element: "form"}, app + "/", "Submit signup form", "User submitted the signup form on the home page"},
+		{"submit without a label", activity.TypeSubmit, activity.Target{Element: "form"}, app + "/", "Submit form", "User submitted a form on the home page"},
+		{"submit on no page", activity.TypeSubmit, activity.Target{Label: "signup"}, "", "Submit signup form", "User submitted the signup form"},
+
+		{"change", activity.TypeChange, activity.Target{Label: "plan", Element: "select"}, app + "/", "Change plan field", "User changed the plan field on the home page"},
+		{"change without a label", activity.TypeChange, activity.Target{Element: "field"}, app + "/", "Change field", "User changed a field on the home page"},
+		{"change of an input without a label", activity.TypeChange, activity.Target{Element: "input"}, app + "/", "Change input", "User changed an input on the home page"},
+		{"change on no page", activity.TypeChange, activity.Target{Label: "plan"}, "", "Change plan field", "User changed the plan field"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			want := activity.Action{Type: c.typ, Title: c.title, Description: c.description, RawURL: c.url, CanonicalURL: activity.CanonicalURL(c.url)}
+			assert.Equal(t, want, activity.NewAction(c.typ, c.target, c.url))
+		})
+	}
+}
+
+func TestNewAction_cutsLongLabels(t *testing.T) {
+	label := strings.Repeat("word ", 40)
+	a := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/")
+	assert.Equal(t, "Click "+activity.CleanLabel(label), a.Title)
+	assert.Equal(t, "User clicked "+activity.CleanLabel(label)+" on the home page", a.Description)
+}
+
+// The list of types may grow, and a source of one's own may have more.
+func TestNewAction_makesASentenceOfAnUnknownType(t *testing.T) {
+	for _, target := range []activity.Target{{Label: "Reports", Element: "list"}, {Element: "list"}} {
+		a := activity.NewAction("scroll", target, "https://app.example.com/dashboard")
+		assert.NotEmpty(t, a.Title)
+		assert.Equal(t, strings.Join(strings.Fields(a.Description), " "), a.Description, "a word is missing")
+	}
+}
+
+func TestPageName(t *testing.T) {
+	cases := []struct{ canonical, want string }{
+		{"", ""},
+		{"/", "home"},
+		{"https://app.example.com", "home"},
+		{"https://app.example.com/", "home"},
+		{"https://app.example.com/dashboard", "dashboard"},
+		{"https://app.example.com/Dashboard", "dashboard"},
+		{"https://app.example.com/account/billing-history", "billing history"},
+		{"https://app.example.com/team_members", "team members"},
+		{"https://app.example.com/projects/:id", "projects detail"},
+		{"https://app.example.com/projects/:id/tasks", "tasks"},
+		{"https://app.example.com/projects/:id/tasks/:id", "tasks detail"},
+		{"https://app.example.com/projects/:id/:id", "projects detail"},
+		{"https://app.example.com/person/:id", "person detail"},
+		{"https://app.example.com/:id", "detail"},
+		{"https://app.example.com/:id/:id", "detail"},
+		{":id", "detail"},
+		{"https://app.example.com/#/orders", "orders"},
+		{"https://app.example.com/#/orders/:id", "orders detail"},
+		{"https://app.example.com/#!/orders/:id", "orders detail"},
+		{"https://app.example.com/app#/orders", "orders"},
+		{"https://app.example.com/#/", "home"},
+		{"#/orders", "orders"},
+		{"/dashboard", "dashboard"},
+		{"dashboard", "dashboard"},
+		{"https://app.example.com/caf%C3%A9", "café"},
+		{"https://app.example.com/CAF%C3%89", "café"},
+		{"https://app.example.com/two%20words", "two words"},
+		{"https://app.example.com/100%", "100%"},
+		{"https://app.example.com/a--b__c", "a b c"},
+		{"https://app.example.com/%00%E2%80%AEb", "b"},
+		{"https://app.example.com/index.html", "index.html"},
+		{"https://app.example.com/v1", "v1"},
+	}
+	for _, c := range cases {
+		t.Run(c.canonical, func(t *testing.T) { assert.Equal(t, c.want, activity.PageName(c.canonical)) })
+	}
+	t.Run("is never empty for a page nor long", func(t *testing.T) {
+		assert.NotEmpty(t, activity.PageName("https://app.example.com/---"))
+		long := activity.PageName("https://app.example.com/" + strings.Repeat("very-", 100) + "long")
+		assert.LessOrEqual(t, utf8.RuneCountInString(long), 80)
+	})
+}
+
+func TestCleanLabel(t *testing.T) {
+	const family = "👩\u200d👩\u200d👧"
+	a79 := strings.Repeat("a", 79)
+	cases := []struct{ name, label, want string }{
+		{"as it is", "Export CSV", "Export CSV"},
+		{"empty", "", ""},
+		{"blank", " \t\r\n\v\f", ""},
+		{"white space folded", "  Add \n\n to\t cart ", "Add to cart"},
+		{"no-break and wide spaces folded", "Add\u00a0to\u2003\u3000cart\u2028now", "Add to cart now"},
+		{"control characters dropped", "A\x00d\x1b[1md\x7f\u0080", "Ad[1md"},
+		{"bidi controls dropped", "\u202egpj.exe\u202c \u2066x\u2069\u200f", "gpj.exe x"},
+		{"zero-width characters dropped", "a\u200bb\ufeffc\u00add\u2060", "abcd"},
+		{"nothing but invisible characters", "\u200b\u202e\ufeff", ""},
+		{"joiner with nothing to join", "\u200d", ""},
+		{"emoji sequence", "Family " + family, "Family " + family},
+		{"right-to-left words", "שלום עולם", "שלום עולם"},
+		{"combining marks", "e\u0301te\u0301", "e\u0301te\u0301"},
+		{"markup is text", "<b>&amp;</b>", "<b>&amp;</b>"},
+		{"invalid UTF-8", "a\xffb", "a\ufffdb"},
+
+		{"80 characters", a79 + "b", a79 + "b"},
+		{"80 characters and white space around", " " + a79 + "b\n", a79 + "b"},
+		{"80 characters outside ASCII", strings.Repeat("é", 80), strings.Repeat("é", 80)},
+		{"81 characters in one word", a79 + "bc", a79 + "…"},
+		{"81 characters in one word outside ASCII", strings.Repeat("é", 81), strings.Repeat("é", 79) + "…"},
+		{"cut at a word", strings.Repeat("word ", 16) + "more", strings.TrimSpace(strings.Repeat("word ", 15)+"word") + "…"},
+		{"cut at the last word that leaves room for the mark", strings.Repeat("a", 39) + " " + strings.Repeat("b", 40) + " c",
+			strings.Repeat("a", 39) + "…"},
+		{"word of 79 and more", a79 + " b", a79 + "…"},
+		{"word of 78, a space and more", a79[1:] + " bc", a79[1:] + "…"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got := activity.CleanLabel(c.label)
+			assert.Equal(t, c.want, got)
+			assert.LessOrEqual(t, utf8.RuneCountInString(got), 80)
+		})
+	}
+}
+
+func FuzzCleanLabel(f *testing.F) {
+	for _, label := range []string{"Export CSV", " a\tb\u202e\x00 ", strings.Repeat("word ", 40), strings.Repeat("é", 100), "\xff\xfe", "👩\u200d👧"} {
+		f.Add(label)
+	}
+	f.Fuzz(func(t *testing.T, label string) {
+		got := activity.CleanLabel(label)
+		require.True(t, utf8.ValidString(got), "%q", got)
+		require.LessOrEqual(t, utf8.RuneCountInString(got), 80)
+		require.False(t, strings.ContainsFunc(got, unicode.IsControl), "%q", got)
+		require.Equal(t, strings.Join(strings.Fields(got), " "), got, "white space is not folded")
+		require.Equal(t, got, activity.CleanLabel(got), "not idempotent for %q", label)
+	})
+}

@@ -1,0 +1,60 @@
+package mcptool_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/mcptool"
+)
+
+// withKey is a transport that sends a key with every request.
+type withKey string
+
+func (key withKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(key))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// An agent asks what a user just did.
+func Example() {
+	store := activity.NewMemory(nil)
+	keys := access.NewKeyring()
+	_ = keys.Add("secret", "acme", access.MCP)
+	server := httptest.NewServer(mcptool.NewHandler(activity.NewLookup(store, 0), keys, nil))
+	defer server.Close()
+
+	ctx := context.Background()
+	page := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/invoices/42")
+	page.ID, page.TimestampStart = "event-1", activity.Seconds(time.Now())
+	_ = store.Add(ctx, activity.Batch{ProductID: "acme", Actions: []activity.BatchAction{{Action: page, UserID: "ada"}}})
+
+	client := mcp.NewClient(&mcp.Implementation{Name: "agent"}, nil)
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint:   server.URL,
+		HTTPClient: &http.Client{Transport: withKey("secret")},
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.Close()
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{
+		Name:      mcptool.ToolName,
+		Arguments: map[string]any{"product_id": "acme", "user_id": "ada", "limit": 1},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	actions := result.StructuredContent.(map[string]any)["actions"].([]any)
+	fmt.Println(actions[0].(map[string]any)["description"])
+	// Output: User landed on the invoices detail page
+}

@@ -1,0 +1,368 @@
+package mcptool_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/mcptool"
+)
+
+// filled returns a store in which ada of acme visited n pages.
+func filled(t testing.TB, n int) activity.Store {
+	t.Helper()
+	store := activity.NewMemory(nil)
+	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
+	for i := range n {
+		a := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprintf("https://app.example.com/page-%c", 'a'+i))
+		a.ID = fmt.Sprint("event-", i)
+		a.TimestampStart = activity.Seconds(time.Now().Add(time.Duration(i-n) * time.Second))
+		b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: "s1", UserID: "ada"})
+	}
+	require.NoError(t, store.Add(context.Background(), b))
+	return store
+}
+
+// brokenStore is a store whose storage is away.
+type brokenStore struct{ activity.Store }
+
+func (brokenStore) Recent(context.Context, string, string, int) (activity.Recent, error) {
+	return nil, errors.New("dial tcp 10.0.0.1: refused")
+}
+
+// serving returns an MCP handler over store with three keys: "key" of acme,
+// "other" of globex, and "streams", which opens acme's stream only.
+func serving(t testing.TB, store activity.Store, opts *mcptool.Options) http.Handler {
+	t.Helper()
+	keys := access.NewKeyring()
+	require.NoError(t, keys.Add("key", "acme"))
+	require.NoError(t, keys.Add("other", "globex", access.MCP))
+	require.NoError(t, keys.Add("streams", "acme", access.Stream))
+	return mcptool.NewHandler(activity.NewLookup(store, 10), keys, opts)
+}
+
+// post returns a request with a JSON body and acme's key.
+func post(body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer key")
+	return r
+}
+
+// call returns the body of a call of the tool.
+func call(arguments string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_live_user_activity","arguments":` + arguments + `}}`
+}
+
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// toolResult is the part of a JSON-RPC answer that matters.
+type toolResult struct {
+	ID     json.RawMessage
+	Detail string
+	Error  *struct{ Message string }
+	Result struct {
+		IsError           bool
+		Content           []struct{ Type, Text string }
+		StructuredContent json.RawMessage
+	}
+}
+
+// message returns the text of a tool error, or "" where the call succeeded.
+func (r toolResult) message(t *testing.T) string {
+	t.Helper()
+	require.Nil(t, r.Error)
+	require.Len(t, r.Result.Content, 1)
+	require.Equal(t, "text", r.Result.Content[0].Type)
+	if !r.Result.IsError {
+		return ""
+	}
+	assert.Empty(t, r.Result.StructuredContent)
+	return r.Result.Content[0].Text
+}
+
+func decode(t *testing.T, w *httptest.ResponseRecorder) (result toolResult) {
+	t.Helper()
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &result), "%s", w.Body)
+	return result
+}
+
+// detail checks that the answer is {"detail": …} and returns the sentence.
+func detail(t *testing.T, w *httptest.ResponseRecorder, status int) string {
+	t.Helper()
+	assert.Equal(t, status, w.Code)
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), "%s", w.Body)
+	require.Len(t, body, 1)
+	require.NotEmpty(t, body["detail"])
+	return body["detail"]
+}
+
+func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {
+	store := filled(t, 3)
+	w := serve(serving(t, store, nil), post(call(`{"product_id":"acme","user_id":"ada"}`)))
+	require.Equal(t, http.StatusOK, w.Code)
+	result := decode(t, w)
+	require.Empty(t, result.message(t))
+	assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text, "text and structured content say the same")
+
+	var got activity.LiveActivity
+	require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
+	want, err := activity.NewLookup(store, 10).Get(t.Context(), "acme", "ada", 0)
+	require.NoError(t, err)
+	assert.InDelta(t, want.AsOf, got.AsOf, 60)
+	got.AsOf = want.AsOf
+	assert.Equal(t, want, got)
+}
+
+func TestTool_ofAnUnknownUserReturnsNoActions(t *testing.T) {
+	result := decode(t, serve(serving(t, filled(t, 1), nil), post(call(`{"product_id":"acme","user_id":"nobody"}`))))
+	require.Empty(t, result.message(t))
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &fields))
+	assert.JSONEq(t, `[]`, string(fields["actions"]))
+	assert.JSONEq(t, `0`, string(fields["count"]))
+}
+
+// Actions kept are 12, the cap is 10.
+func TestTool_limit(t *testing.T) {
+	h := serving(t, filled(t, 12), nil)
+	for limit, want := range map[string]int{
+		"null": 10, "0": 10, "-5": 10, "-1e30": 10, "1": 1, "3": 3, "3.0": 3, "0.3e1": 3, "10": 10, "11": 10, "2147483648": 10,
+		"1e9": 10, "9223372036854775807": 10, "9223372036854775808": 10, "99999999999999999999": 10, "1e30": 10,
+	} {
+		t.Run(limit, func(t *testing.T) {
+			result := decode(t, serve(h, post(call(`{"product_id":"acme","user_id":"ada","limit":`+limit+`}`))))
+			require.Empty(t, result.message(t))
+			var got activity.LiveActivity
+			require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
+			assert.Equal(t, want, got.Count)
+			require.Len(t, got.Actions, want)
+			assert.Equal(t, "Page Load: Page l", got.Actions[want-1].Title, "the newest are returned")
+		})
+	}
+}
+
+func TestTool_errors(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	tests := map[string]struct{ key, arguments, want string }{
+		"another product":         {"key", `{"product_id":"globex","user_id":"ada"}`, "API key does not match product_id"},
+		"a product there is not":  {"key", `{"product_id":"none","user_id":"ada"}`, "API key does not match product_id"},
+		"another product's key":   {"other", `{"product_id":"acme","user_id":"ada"}`, "API key does not match product_id"},
+		"limit with a fraction":   {"key", `{"product_id":"acme","user_id":"ada","limit":2.5}`, "limit must be an integer."},
+		"limit a string":          {"key", `{"product_id":"acme","user_id":"ada","limit":"2"}`, "limit must be an integer."},
+		"no user":                 {"key", `{"product_id":"acme"}`, "user_id is required and must not be empty."},
+		"no arguments":            {"key", `{}`, "product_id is required and must not be empty."},
+		"product id not a string": {"key", `{"product_id":["acme"],"user_id":"ada"}`, "product_id must be a string."},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := post(call(tt.arguments))
+			r.Header.Set("Authorization", "Bearer "+tt.key)
+			w := serve(h, r)
+			assert.Equal(t, http.StatusOK, w.Code)
+			assert.Equal(t, tt.want, decode(t, w).message(t))
+		})
+	}
+}
+
+func TestTool_doesNotTellWhyStorageIsAway(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	for name, opts := range map[string]*mcptool.Options{"with a log": {Logger: logger}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			w := serve(serving(t, brokenStore{}, opts), post(call(`{"product_id":"acme","user_id":"ada@example.com"}`)))
+			assert.Equal(t, "Live activity cannot be looked up just now; please try again.", decode(t, w).message(t))
+			assert.NotContains(t, w.Body.String(), "10.0.0.1")
+		})
+	}
+	assert.Contains(t, log.String(), "10.0.0.1", "the log is told")
+	assert.NotContains(t, log.String(), "ada@example.com")
+	assert.NotContains(t, log.String(), "Bearer")
+}
+
+func TestHandler_refusesRequestsWithoutAValidKey(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	bodies := map[string]string{
+		"initialize":     `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`,
+		"list":           `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		"notification":   `{"jsonrpc":"2.0","method":"tools/call","params":{}}`,
+		"no JSON":        `{"jsonrpc":`,
+		"an array":       `[` + call(`{}`) + `]`,
+		"nothing":        ``,
+		"far too much":   `{"id":1,"method":"tools/call","x":"` + strings.Repeat("x", 2<<20) + `"}`,
+		"a deep nesting": `{"id":` + strings.Repeat("[", 100_000),
+	}
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Basic key", "key", "Bearer key extra"} {
+		for name, body := range bodies {
+			t.Run(authorization+"/"+name, func(t *testing.T) {
+				r := post(body)
+				r.Header.Set("Authorization", authorization)
+				w := serve(h, r)
+				assert.Equal(t, "Invalid or missing API key", detail(t, w, http.StatusUnauthorized))
+				assert.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+			})
+		}
+	}
+}
+
+// Whoever calls the tool reads tool errors, so it gets one, at 401.
+func TestHandler_refusesACallWithAToolError(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	for _, id := range []string{`1`, `"a-b"`} {
+		r := post(strings.Replace(call(`{"product_id":"acme","user_id":"ada"}`), `"id":1`, `"id":`+id, 1))
+		r.Header.Del("Authorization")
+		w := serve(h, r)
+		assert.Equal(t, http.StatusUnauthorized, w.Code)
+		assert.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+		result := decode(t, w)
+		assert.Equal(t, "Invalid or missing API key", result.Detail)
+		assert.Equal(t, "Invalid or missing API key", result.message(t))
+		assert.Equal(t, id, string(result.ID))
+	}
+}
+
+func TestHandler_refusesAKeyOfAnotherScope(t *testing.T) {
+	for name, body := range map[string]string{"list": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "call": call(`{"product_id":"acme","user_id":"ada"}`)} {
+		t.Run(name, func(t *testing.T) {
+			r := post(body)
+			r.Header.Set("Authorization", "Bearer streams")
+			detail(t, serve(serving(t, filled(t, 1), nil), r), http.StatusForbidden)
+		})
+	}
+}
+
+func TestHandler_accepts(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	for accept, want := range map[string]int{
+		"": 200, "*/*": 200, "application/json": 200, "application/*": 200, "application/json, text/event-stream": 200,
+		"text/event-stream, application/json;q=0.5": 200, "text/html, */*;q=0.1": 200,
+		"text/event-stream": 400, "text/html": 400,
+	} {
+		t.Run(accept, func(t *testing.T) {
+			r := post(call(`{"product_id":"acme","user_id":"ada"}`))
+			r.Header.Set("Accept", accept)
+			w := serve(h, r)
+			if want == 200 {
+				assert.Empty(t, decode(t, w).message(t))
+				return
+			}
+			detail(t, w, want)
+		})
+	}
+}
+
+// Nothing but {"detail": …} comes back, without a word of Go.
+func TestHandler_refusesWhatIsNoMessage(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	tests := map[string]struct {
+		body   string
+		edit   func(*http.Request)
+		status int
+	}{
+		"nothing":                 {"", nil, 400},
+		"no JSON":                 {`{"jsonrpc":`, nil, 400},
+		"not an object":           {`7`, nil, 400},
+		"no JSON-RPC":             {`{"hello":"world"}`, nil, 400},
+		"an unknown method":       {`{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}`, nil, 400},
+		"an old protocol version": {call(`{}`), func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "1999-01-01") }, 400},
+		"no content type":         {call(`{}`), func(r *http.Request) { r.Header.Del("Content-Type") }, 415},
+		"a form":                  {call(`{}`), func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }, 415},
+		"a body too large":        {call(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`), nil, 413},
+		"too large, no length": {"", func(r *http.Request) {
+			r.Body = io.NopCloser(io.LimitReader(endless{}, 4<<20))
+			r.ContentLength = -1
+		}, 413},
+		"GET":    {"", func(r *http.Request) { r.Method = http.MethodGet }, 405},
+		"DELETE": {"", func(r *http.Request) { r.Method = http.MethodDelete }, 405},
+		"PUT":    {call(`{}`), func(r *http.Request) { r.Method = http.MethodPut }, 405},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := post(tt.body)
+			if tt.edit != nil {
+				tt.edit(r)
+			}
+			w := serve(h, r)
+			sentence := detail(t, w, tt.status)
+			for _, words := range []string{"invalid character", "malformed payload", "unexpected", "json:", "1999", "EOF"} {
+				assert.NotContains(t, sentence, words)
+			}
+			if tt.status == http.StatusMethodNotAllowed {
+				assert.Equal(t, "POST", w.Header().Get("Allow"))
+			}
+		})
+	}
+}
+
+// endless is spaces without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestHandler_takesABodyUpToItsLimit(t *testing.T) {
+	body := call(`{"product_id":"acme","user_id":"ada","padding":""}`)
+	body = strings.Replace(body, `"padding":"`, `"padding":"`+strings.Repeat("x", 1<<20-len(body)), 1)
+	require.Len(t, body, 1<<20)
+	assert.Empty(t, decode(t, serve(serving(t, filled(t, 1), nil), post(body))).message(t))
+}
+
+// The server keeps no sessions and its one tool never changes, so there is
+// nothing to wait for: every call is answered and over. One that stays open
+// would hold up a stop of the server.
+func TestHandler_endsEveryAnswer(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	for _, method := range []string{"ping", "tools/list", "resources/list", "prompts/list", "logging/setLevel", "server/discover", "subscriptions/listen"} {
+		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
+			t.Run(method+" "+version, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				r := post(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"notifications":{"toolsListChanged":true},` +
+					`"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+				r.Header.Set("MCP-Protocol-Version", version)
+				r.Header.Set("Mcp-Method", method)
+				w := serve(h, r.WithContext(ctx))
+				require.NoError(t, ctx.Err(), "the answer does not end")
+				assert.NotEmpty(t, w.Body.String())
+			})
+		}
+	}
+}
+
+func TestHandler_answersANotification(t *testing.T) {
+	w := serve(serving(t, filled(t, 1), nil), post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	assert.Equal(t, http.StatusAccepted, w.Code)
+	assert.Zero(t, w.Body.Len())
+}
+
+func TestHandler_answersAnUnknownToolWithAProtocolError(t *testing.T) {
+	w := serve(serving(t, filled(t, 1), nil), post(strings.Replace(call(`{}`), mcptool.ToolName, "drop_tables", 1)))
+	result := decode(t, w)
+	require.NotNil(t, result.Error)
+	assert.Contains(t, result.Error.Message, "drop_tables")
+}

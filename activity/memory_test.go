@@ -1,0 +1,304 @@
+package activity_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+)
+
+const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
+
+func TestMemory_isAStore(t *testing.T) {
+	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
+		return activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
+	})
+}
+
+func TestMemory_defaults(t *testing.T) {
+	for name, opts := range map[string]*activity.MemoryOptions{
+		"no options": nil, "no option set": {}, "nonsense": {TTL: -1, MaxEvents: -1, MaxUsers: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := activity.NewMemory(opts)
+			start := time.Now().Add(-activity.DefaultTTL)
+			addClick(t, m, "ada", "s", start.Add(-time.Minute))
+			addClicks(t, m, "ada", "s", start.Add(time.Minute), activity.DefaultMaxEvents+5)
+			recent, err := m.Recent(t.Context(), "acme", "ada", 1000)
+			require.NoError(t, err)
+			require.Len(t, recent, activity.DefaultMaxEvents)
+			require.Equal(t, 1, m.Users())
+		})
+	}
+}
+
+func addClick(t testing.TB, s activity.Store, user, session string, at time.Time) {
+	t.Helper()
+	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user, activitytest.Click(at, "Save", page))))
+}
+
+// addClicks adds n clicks a second apart.
+func addClicks(t testing.TB, s activity.Store, user, session string, from time.Time, n int) {
+	t.Helper()
+	actions := make([]activity.Action, n)
+	for i := range actions {
+		actions[i] = activitytest.Click(from.Add(time.Duration(i)*time.Second), "Save", page)
+	}
+	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user, actions...)))
+}
+
+func count(t testing.TB, s activity.Store, user string) int {
+	t.Helper()
+	recent, err := s.Recent(t.Context(), "acme", user, 1000)
+	require.NoError(t, err)
+	return len(recent)
+}
+
+func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
+	cases := []struct {
+		name string
+		use  func(t *testing.T, m *activity.Memory) // between three users and a fourth
+		gone string
+	}{
+		{"first come", func(*testing.T, *activity.Memory) {}, "u1"},
+		{"written again", func(t *testing.T, m *activity.Memory) { addClick(t, m, "u1", "s1", time.Now()) }, "u2"},
+		{"read again", func(t *testing.T, m *activity.Memory) { count(t, m, "u1") }, "u2"},
+		{"read of nobody", func(t *testing.T, m *activity.Memory) { count(t, m, "nobody") }, "u1"},
+		{"action of nobody", func(t *testing.T, m *activity.Memory) { addClick(t, m, "", "s1", time.Now()) }, "u1"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 3})
+			for i := range 3 {
+				addClick(t, m, fmt.Sprint("u", i+1), fmt.Sprint("s", i+1), time.Now().Add(-time.Minute))
+			}
+			c.use(t, m)
+			addClick(t, m, "u4", "s4", time.Now())
+			assert.Equal(t, 3, m.Users())
+			for _, user := range []string{"u1", "u2", "u3", "u4"} {
+				assert.Equal(t, user == c.gone, count(t, m, user) == 0, user)
+			}
+		})
+	}
+}
+
+func TestMemory_actionsOfNobodyTakeNoUsersPlace(t *testing.T) {
+	m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 2})
+	addClick(t, m, "ada", "s", time.Now())
+	for i := range 100 {
+		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
+	}
+	assert.Equal(t, 1, m.Users())
+	assert.Equal(t, 1, count(t, m, "ada"))
+}
+
+// What ends an action is held with the user's own actions, too.
+func TestMemory_endsActionsOfManySessions(t *testing.T) {
+	m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 1})
+	base := time.Now().Add(-time.Minute)
+	for i, session := range []string{"s1", "s2", "s3", "s1"} {
+		addClick(t, m, "ada", session, base.Add(time.Duration(i)*time.Second))
+	}
+	recent, err := m.Recent(t.Context(), "acme", "ada", 50)
+	require.NoError(t, err)
+	require.Len(t, recent, 4)
+	assert.Equal(t, recent[3].Start, recent[0].End)
+}
+
+func TestMemory_expires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Hour})
+		addClick(t, m, "ada", "s1", time.Now())
+		time.Sleep(30 * time.Minute)
+		addClick(t, m, "ada", "s1", time.Now())
+		addClick(t, m, "bob", "s2", time.Now())
+
+		time.Sleep(30 * time.Minute)
+		assert.Equal(t, 2, count(t, m, "ada"), "an hour old is not older than the retention")
+		assert.Zero(t, m.Expire())
+
+		time.Sleep(time.Second)
+		assert.Equal(t, 1, count(t, m, "ada"))
+		assert.Zero(t, m.Expire())
+		assert.Equal(t, 2, m.Users())
+
+		time.Sleep(30 * time.Minute)
+		assert.Zero(t, count(t, m, "ada"))
+		assert.Equal(t, 2, m.Expire())
+		assert.Zero(t, m.Users())
+		assert.Zero(t, m.Expire())
+	})
+}
+
+func TestMemory_expireKeepsTheEndsOfWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Hour})
+		addClick(t, m, "ada", "s", time.Now())
+		time.Sleep(40 * time.Minute)
+		start := time.Now()
+		addClick(t, m, "ada", "s", start)
+		addClick(t, m, "", "s", start.Add(time.Second))
+		time.Sleep(40 * time.Minute)
+		assert.Zero(t, m.Expire())
+		recent, err := m.Recent(t.Context(), "acme", "ada", 50)
+		require.NoError(t, err)
+		require.Len(t, recent, 1)
+		assert.Equal(t, start.Add(time.Second).UnixMicro(), recent[0].End)
+	})
+}
+
+func TestMemory_expiresManyUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 2500
+		m := activity.NewMemory(nil)
+		for i := range users {
+			addClick(t, m, fmt.Sprint("old", i), fmt.Sprint("s", i), time.Now())
+		}
+		time.Sleep(activity.DefaultTTL + time.Second)
+		addClick(t, m, "new", "s", time.Now())
+		assert.Equal(t, users, m.Expire())
+		assert.Equal(t, 1, m.Users())
+		assert.Equal(t, 1, count(t, m, "new"))
+	})
+}
+
+func TestMemory_expiresWhileInUse(t *testing.T) {
+	m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Millisecond, MaxUsers: 10})
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				b := activitytest.NewBatch("acme", fmt.Sprint("s", i%5), fmt.Sprint("u", (w+i)%20), activitytest.Click(time.Now(), "Save", page))
+				assert.NoError(t, m.Add(t.Context(), b))
+				_, err := m.Recent(t.Context(), "acme", fmt.Sprint("u", i%20), 50)
+				assert.NoError(t, err)
+			}
+		})
+		wg.Go(func() {
+			for range 50 {
+				m.Expire()
+				assert.LessOrEqual(t, m.Users(), 10)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// heapAfter returns by how much the heap has grown after f, garbage collected.
+func heapAfter(f func()) int64 {
+	before := heap()
+	f()
+	return heap() - before
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what finalizers let go
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+func TestMemory_isBounded(t *testing.T) {
+	const kilobyte, limit = 1 << 10, 1 << 20
+	long := strings.Repeat("x", kilobyte)
+	cases := map[string]func(i int) activity.Batch{
+		"many users and sessions": func(i int) activity.Batch {
+			name := fmt.Sprint(long, i)
+			return activitytest.NewBatch("acme", name, name, activitytest.Click(time.Now(), "Save", page))
+		},
+		"many sessions of nobody": func(i int) activity.Batch {
+			return activitytest.NewBatch("acme", fmt.Sprint(long, i), "", activitytest.Click(time.Now(), "Save", page))
+		},
+		"many sessions of one user": func(i int) activity.Batch {
+			return activitytest.NewBatch("acme", fmt.Sprint(long, i), "ada", activitytest.Click(time.Now(), "Save", page))
+		},
+		"many products": func(i int) activity.Batch {
+			return activitytest.NewBatch(fmt.Sprint(long, i), "s", "ada", activitytest.Click(time.Now(), "Save", page))
+		},
+		"many actions of one session": func(i int) activity.Batch {
+			return activitytest.NewBatch("acme", "s", "ada", activitytest.Click(time.Now(), "Save", page+long))
+		},
+	}
+	for name, batch := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10, MaxEvents: 5})
+			grown := heapAfter(func() {
+				for i := range 3000 {
+					require.NoError(t, m.Add(t.Context(), batch(i)))
+				}
+			})
+			assert.Less(t, grown, int64(limit), "3000 actions with a kilobyte each")
+			runtime.KeepAlive(m)
+		})
+	}
+	t.Run("many moments of one session of nobody", func(t *testing.T) {
+		m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10, MaxEvents: 5})
+		b := activitytest.NewBatch("acme", "s", "", activitytest.Click(time.Now(), "Save", page))
+		start := b.Actions[0].TimestampStart
+		grown := heapAfter(func() {
+			for i := range 50_000 {
+				b.Actions[0].TimestampStart = start + float64(i)*1e-6
+				require.NoError(t, m.Add(t.Context(), b))
+			}
+		})
+		assert.Less(t, grown, int64(limit/8), "50,000 moments of eight bytes")
+		runtime.KeepAlive(m)
+	})
+}
+
+func TestMemory_expireFreesWhatItHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("x", 1<<10)
+		m := activity.NewMemory(nil)
+		grown := heapAfter(func() {
+			for i := range 3000 {
+				addClick(t, m, fmt.Sprint(long, "u", i), fmt.Sprint(long, "s", i), time.Now())
+			}
+			time.Sleep(activity.DefaultTTL + time.Second)
+			m.Expire()
+		})
+		assert.Less(t, grown, int64(2<<20), "3000 users and sessions with a kilobyte each")
+		runtime.KeepAlive(m)
+	})
+}
+
+// TestMemory_takesLittleMoreThanItsJSON keeps the bound that
+// BenchmarkMemoryFootprint measures at its full size.
+func TestMemory_takesLittleMoreThanItsJSON(t *testing.T) {
+	for name, actions := range map[string]int{"just full": perUser, "full for long": 3 * perUser} {
+		t.Run(name, func(t *testing.T) {
+			assert.LessOrEqual(t, measureFootprint(t, 100, actions).ofJSON(), 1.3)
+		})
+	}
+}
+
+func TestMemory_lookupCostsTheSameWhateverIsHeld(t *testing.T) {
+	few, many := allocsOfRecent(t, 10), allocsOfRecent(t, 10_000)
+	assert.Equal(t, few, many)
+	assert.LessOrEqual(t, many, 1.0, "a lookup allocates its result and nothing else")
+}
+
+// allocsOfRecent counts allocations of a lookup among that many users.
+func allocsOfRecent(t *testing.T, users int) float64 {
+	t.Helper()
+	m := activity.NewMemory(nil)
+	for i := range users {
+		addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), time.Now().Add(-time.Minute), 1)
+	}
+	ctx := t.Context()
+	return testing.AllocsPerRun(100, func() {
+		if recent, err := m.Recent(ctx, "acme", "user7", 50); err != nil || len(recent) != 1 {
+			t.Fatal("not found")
+		}
+	})
+}

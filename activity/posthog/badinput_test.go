@@ -1,0 +1,400 @@
+package posthog_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// requireStillWorks asserts that a good request gets through.
+func (s *service) requireStillWorks(t testing.TB) {
+	t.Helper()
+	for _, d := range doors {
+		requireCounts(t, s.post(d, marshal(t, click(nil))), 1, 0)
+		s.requireOneEvent(t)
+	}
+}
+
+// TestBadInput_isRefused: at both doors, with a status and one sentence that
+// says what is wrong; nothing reaches the sink, and the next request is served.
+func TestBadInput_isRefused(t *testing.T) {
+	event := string(marshal(t, click(nil)))
+	bomb := gzipped(bytes.Repeat([]byte(" "), 8<<20+1))
+	require.Less(t, len(bomb), 1<<20)
+	cases := []struct {
+		name   string
+		body   string
+		status int
+		detail string // a pattern
+		header []string
+	}{
+		{"empty", "", 400, `empty`, nil},
+		{"white space", " \r\n\t ", 400, `empty`, nil},
+		{"byte order mark alone", "\xef\xbb\xbf", 400, `empty`, nil},
+		{"gzip of nothing", string(gzipped(nil)), 400, `empty`, nil},
+		{"a number", "42", 400, `JSON`, nil},
+		{"a string", `"event"`, 400, `JSON object or array`, nil},
+		{"null", "null", 400, `JSON`, nil},
+		{"a number in base64", "data=NDI=", 400, `must be a JSON object or array`, nil},
+		{"a sentence", "hello there, world!", 400, `JSON object or array`, nil},
+		{"HTML", "<html></html>", 400, `JSON object or array`, nil},
+		{"XML with form data", `<a b="&data=x"/>`, 400, `JSON`, nil},
+		{"an opening brace", "{", 400, `breaks off`, nil},
+		{"an opening bracket", "[", 400, `breaks off`, nil},
+		{"cut in the middle", event[:len(event)/2], 400, `breaks off`, nil},
+		{"cut in the middle of a batch", `{"batch":[` + event[:len(event)/2], 400, `breaks off`, nil},
+		{"cut after an event", `[` + event, 400, `breaks off`, nil},
+		{"cut after a key", `{"batch"`, 400, `breaks off|byte`, nil},
+		{"trailing comma", `[` + event + `,]`, 400, `byte \d+`, nil},
+		{"trailing comma in an object", `{"event":"$pageview",}`, 400, `byte \d+`, nil},
+		{"missing comma", `[` + event + event + `]`, 400, `byte \d+`, nil},
+		{"single quotes", `{'event':'$pageview'}`, 400, `byte \d+`, nil},
+		{"bare key", `{event:"$pageview"}`, 400, `byte \d+`, nil},
+		{"wrong bracket", `[` + event + `}`, 400, `byte \d+`, nil},
+		{"not a number", `{"event":"$pageview","offset":NaN}`, 400, `byte \d+`, nil},
+		{"control character in a string", "{\"event\":\"a\x01b\"}", 400, `byte \d+`, nil},
+		{"NUL", "\x00", 400, `JSON`, nil},
+		{"NUL after the body", event + "\x00", 400, `byte \d+`, nil},
+		{"NUL between tokens", "{\x00}", 400, `byte \d+`, nil},
+		{"a bad escape", `{"event":"\x"}`, 400, `byte \d+`, nil},
+		{"a second object", event + event, 400, `byte \d+`, nil},
+		{"a second array", `[]` + `[]`, 400, `byte \d+`, nil},
+		{"a word after the body", event + " true", 400, `byte \d+`, nil},
+		{"a word after a batch", `{"batch":[]} x`, 400, `byte \d+`, nil},
+		{"an object as batch", `{"batch":{"a":` + event + `}}`, 400, `batch must be an array`, nil},
+		{"null as batch", `{"batch":null}`, 400, `batch must be an array`, nil},
+		{"a string as batch", `{"batch":"[]"}`, 400, `batch must be an array`, nil},
+		{"deep arrays", strings.Repeat("[", 100_000), 400, `JSON`, nil},
+		{"deep objects", strings.Repeat(`{"a":`, 100_000), 400, `JSON`, nil},
+		{"deep and closed", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 400, `JSON`, nil},
+		{"deep below a property", `{"event":"$pageview","properties":{"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}}`, 400, `JSON`, nil},
+
+		{"gzip, only its magic", "\x1f\x8b", 400, `gzip`, nil},
+		{"gzip, only its header", string(gzipped([]byte(event))[:10]), 400, `gzip`, nil},
+		{"gzip cut short", string(gzipped([]byte(event))[:100]), 400, `breaks off`, nil},
+		{"gzip without its checksum", cutEnd(gzipped([]byte(event)), 8), 400, `breaks off`, nil},
+		{"gzip with a wrong checksum", cutEnd(gzipped([]byte(event)), 8) + "\x00\x00\x00\x00\x00\x00\x00\x00", 400, `damaged`, nil},
+		{"gzip of noise", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" + strings.Repeat("\xff", 50), 400, `damaged`, nil},
+		{"gzip with garbage behind it", string(gzipped([]byte(event))) + "more than enough garbage", 400, `damaged`, nil},
+		{"gzip of gzip", string(gzipped(gzipped([]byte(event)))), 400, `JSON`, nil},
+		{"gzip bomb", string(bomb), 413, `limit of 8388608 bytes`, nil},
+		{"gzip bomb in a form", string(formData(escaped)(bomb)), 413, `limit of 8388608 bytes`, nil},
+		{"Content-Encoding gzip, but text", "hello", 400, `gzip`, []string{"Content-Encoding", "gzip"}},
+		{"Content-Encoding br", event, 415, `Content-Encoding`, []string{"Content-Encoding", "br"}},
+		{"Content-Encoding deflate", event, 415, `Content-Encoding`, []string{"Content-Encoding", "deflate"}},
+		{"Content-Encoding zstd", event, 415, `Content-Encoding`, []string{"Content-Encoding", "zstd"}},
+		{"Content-Encoding twice", event, 415, `Content-Encoding`, []string{"Content-Encoding", "gzip, gzip"}},
+
+		{"form without data", "a=b&c=d", 400, `base64`, nil},
+		{"form with empty data", "data=", 400, `base64`, nil},
+		{"form with a bad escape", "data=%zz", 400, `base64`, nil},
+		{"form of what is no base64", "data=%00%01***", 400, `base64`, nil},
+		{"form of base64 cut short", "data=e", 400, `base64`, nil},
+		{"form of white space", "data=ICAg", 400, `empty|breaks off`, nil},
+		{"form of half an event", "data=" + escaped([]byte(event[:40])), 400, `breaks off`, nil},
+		{"form of damaged gzip", "data=" + escaped([]byte("\x1f\x8b\x08")), 400, `gzip`, nil},
+
+		{"larger than a mebibyte", strings.Repeat(" ", 1<<20) + event, 413, `limit of 1048576 bytes`, nil},
+		{"one byte larger", event + strings.Repeat(" ", 1<<20+1-len(event)), 413, `limit of 1048576 bytes`, nil},
+		{"one event too many", `{"batch":[` + strings.Repeat(`{},`, posthog.MaxEvents) + `{}]}`, 413, `limit of 10000 events`, nil},
+		{"one event too many, in an array", `[` + strings.Repeat(`0,`, posthog.MaxEvents) + `0]`, 413, `limit of 10000 events`, nil},
+	}
+	for _, c := range cases {
+		for _, d := range doors {
+			t.Run(c.name+"/"+d.name, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				detail := requireError(t, s.post(d, []byte(c.body), c.header...), c.status)
+				assert.Regexp(t, c.detail, detail)
+				assert.NotContains(t, detail, "$pageview", "no error quotes what was sent")
+				assert.Empty(t, s.sink.events)
+				s.requireStillWorks(t)
+			})
+		}
+	}
+}
+
+func cutEnd(b []byte, n int) string { return string(b[:len(b)-n]) }
+
+// TestBadInput_nearlyTooMuchIsTaken: the limits are the last that is allowed.
+func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
+	event := string(marshal(t, click(nil)))
+	for _, c := range []struct {
+		name, body        string
+		accepted, ignored int
+	}{
+		{"a mebibyte", event + strings.Repeat(" ", 1<<20-len(event)), 1, 0},
+		{"eight mebibytes, compressed", string(gzipped([]byte(event + strings.Repeat(" ", 8<<20-len(event))))), 1, 0},
+		{"ten thousand events", `{"api_key":"` + shopToken + `","batch":[` + event + strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`, 1, posthog.MaxEvents - 1},
+	} {
+		for _, d := range doors {
+			t.Run(c.name+"/"+d.name, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				requireCounts(t, s.post(d, []byte(c.body)), c.accepted, c.ignored)
+			})
+		}
+	}
+}
+
+func TestBadInput_limitsAreOptions(t *testing.T) {
+	for _, d := range doors {
+		t.Run(d.name, func(t *testing.T) {
+			s := newService(posthog.Options{MaxBody: 1000, MaxDecoded: 2000})
+			event := marshal(t, click(nil))
+			requireCounts(t, s.post(d, event), 1, 0)
+			padded := func(n int) []byte {
+				return append(event[:len(event):len(event)], bytes.Repeat([]byte(" "), n-len(event))...)
+			}
+			assert.Contains(t, requireError(t, s.post(d, padded(1001)), http.StatusRequestEntityTooLarge), "1000 bytes")
+			requireCounts(t, s.post(d, gzipped(padded(2000))), 1, 0)
+			assert.Contains(t, requireError(t, s.post(d, gzipped(padded(2001))), http.StatusRequestEntityTooLarge), "2000 bytes")
+		})
+	}
+}
+
+// TestBadInput_mistakeIsLocated: the byte the sentence names is where the
+// mistake is, in the JSON as it was before any compression.
+func TestBadInput_mistakeIsLocated(t *testing.T) {
+	event := string(marshal(t, click(nil)))
+	for name, before := range map[string]string{
+		"at the start":                  `{"a":`,
+		"in an event":                   `{"event":"$pageview","properties":{"a":1,"b":[1,2,{"c":`,
+		"in an array":                   `[`,
+		"in the third event":            `[` + event + `, ` + event + `,{"event":`,
+		"in a batch":                    `{"api_key":"x","sent_at":"y","batch":[{"event":`,
+		"in the hundredth event":        `{"batch":[` + strings.Repeat(event+",\n", 99) + `{"event":`,
+		"behind a batch":                `{"batch":[` + strings.Repeat(event+",", 99) + event + `],"api_key":`,
+		"behind a thousand tiny events": `[` + strings.Repeat("{},", 1000) + `{"a":`,
+	} {
+		for _, d := range doors {
+			t.Run(name+"/"+d.name, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				w := s.post(d, gzipped([]byte(before+`?"rest":1}]}`)))
+				detail := requireError(t, w, http.StatusBadRequest)
+				m := regexp.MustCompile(`byte (\d+)`).FindStringSubmatch(detail)
+				require.Len(t, m, 2, detail)
+				offset, err := strconv.Atoi(m[1])
+				require.NoError(t, err)
+				assert.InDelta(t, len(before), offset, 1, detail)
+			})
+		}
+	}
+}
+
+// TestBadInput_bodyThatBreaksOff: the client's connection ended, or its
+// framing is broken.
+func TestBadInput_bodyThatBreaksOff(t *testing.T) {
+	for _, d := range append(doors, door{name: "replay", path: "/s/"}, door{name: "flags", path: "/flags/"}) {
+		for name, err := range map[string]error{"early end": io.ErrUnexpectedEOF, "reset": errors.New("read tcp 127.0.0.1: connection reset by peer")} {
+			t.Run(d.name+"/"+name, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				body := io.MultiReader(strings.NewReader(`{"event":`), iotest.ErrReader(err))
+				detail := requireError(t, s.serve(d, body), http.StatusBadRequest)
+				assert.Regexp(t, `br(eaks|oke) off`, detail)
+				s.requireStillWorks(t)
+			})
+		}
+	}
+}
+
+// TestBadInput_overTheWire sends what only a real connection can carry.
+func TestBadInput_overTheWire(t *testing.T) {
+	const host = "Host: x\r\n"
+	secret := "X-PostHog-Secret: " + shopSecret + "\r\n"
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", 64<<10, strings.Repeat(" ", 64<<10))
+	cases := []struct {
+		name, head, body string
+		status           int
+	}{
+		{"broken off", "Content-Length: 1000\r\n", `{"event":`, 400},
+		{"chunk broken off", "Transfer-Encoding: chunked\r\n", "9\r\n{\"event\":\r\n", 400},
+		{"chunk of a bad size", "Transfer-Encoding: chunked\r\n", "9\r\n{\"event\":\r\nzz\r\n", 400},
+		{"chunks without an end to them", "Transfer-Encoding: chunked\r\n", strings.Repeat(chunk, 40), 413},
+		{"a length that is a lie", "Content-Length: 1099511627776\r\n", `{}`, 413},
+	}
+	for _, c := range cases {
+		for _, d := range doors {
+			t.Run(c.name+"/"+d.name, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				server := httptest.NewServer(s.mux)
+				defer server.Close()
+				conn, err := net.Dial("tcp", server.Listener.Addr().String())
+				require.NoError(t, err)
+				defer conn.Close()
+				go func() { // the server may answer and close before it has read everything
+					_, _ = io.WriteString(conn, "POST "+d.path+" HTTP/1.1\r\n"+host+secret+c.head+"\r\n"+c.body)
+					_ = conn.(*net.TCPConn).CloseWrite()
+				}()
+				require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+				answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
+				if err != nil {
+					require.NotEmpty(t, answer, err)
+				}
+				assert.Regexp(t, fmt.Sprintf(`^HTTP/1.1 %d `, c.status), string(answer))
+				assert.Regexp(t, `\{"detail":"[A-Z][^"]*\."\}`, string(answer))
+				assert.Empty(t, s.sink.events)
+				s.requireStillWorks(t)
+			})
+		}
+	}
+}
+
+// junk is one of each kind of JSON value, and a few that are extreme.
+var junk = []string{`null`, `true`, `0`, `-1.5e300`, `1e999`, `123456789012345678901234567890`, `""`, `"x"`, `"\u0000"`, `"\ud800"`, `"` + strings.Repeat("x", 5000) + `"`,
+	`[]`, `[[]]`, `[null]`, `{}`, `{"email":{}}`, `{"":null}`, `[{"tag_name":[]}]`}
+
+// TestBadInput_wrongTypesAtEveryField: a field of a wrong type costs at most
+// its own event; the good one beside it is kept.
+func TestBadInput_wrongTypesAtEveryField(t *testing.T) {
+	good := string(marshal(t, click(object{"uuid": "good"})))
+	var fields []string
+	for _, name := range []string{"uuid", "event", "distinct_id", "properties", "timestamp", "offset", "sent_at", "$set", "$set_once", "elements_chain",
+		"api_key", "token", "person", "email", "element_id", "event_type", "session_id", "current_url", "input_field_name", "link_destination", "button_or_link_text"} {
+		fields = append(fields, `{"event":"$autocapture","properties":{"distinct_id":"u","$session_id":"s"},"`+name+`":%s}`)
+	}
+	for _, name := range []string{"distinct_id", "token", "$session_id", "$current_url", "$event_type", "$el_text", "$elements_chain", "$elements", "$set", "$set_once"} {
+		fields = append(fields, `{"event":"$autocapture","properties":{"distinct_id":"u","$session_id":"s","`+name+`":%s}}`)
+	}
+	for _, name := range []string{"tag_name", "$el_text", "attr__aria-label", "attr__id", "attr__type", "attr__contenteditable"} {
+		fields = append(fields, `{"event":"$autocapture","properties":{"distinct_id":"u","$elements":[{"`+name+`":%s}]}}`)
+	}
+	fields = append(fields, `%s`, `{"event":{"event":%s,"properties":{}}}`, `{"event":{"event":"$pageview","properties":%s},"person":{}}`,
+		`{"event":{"event":"$autocapture","distinct_id":"u"},"person":%s}`, `{"event":{"event":"$autocapture","distinct_id":"u"},"person":{"properties":%s}}`)
+	for _, field := range fields {
+		t.Run(field, func(t *testing.T) {
+			for _, value := range junk {
+				bad := strings.Replace(field, "%s", value, 1)
+				s := newService(posthog.Options{})
+				w := s.post(captureDoor, []byte(`{"api_key":"`+shopToken+`","batch":[`+bad+`,`+good+`]}`))
+				counts := requireOK(t, w)
+				require.Equal(t, 2, counts.Accepted+counts.Ignored, bad)
+				ids := s.ids(shop)
+				require.Len(t, ids, counts.Accepted, bad)
+				require.Equal(t, "good", ids[len(ids)-1], bad)
+
+				w = s.post(webhookDoor, []byte(bad)) // by itself
+				require.Contains(t, []int{http.StatusOK, http.StatusBadRequest}, w.Code, bad)
+			}
+		})
+	}
+}
+
+// TestBadInput_wrongTypesOfTheEnvelope: only the token matters.
+func TestBadInput_wrongTypesOfTheEnvelope(t *testing.T) {
+	event := string(marshal(t, click(nil)))
+	for _, value := range junk {
+		t.Run(value[:min(len(value), 20)], func(t *testing.T) {
+			s := newService(posthog.Options{})
+			body := `{"token":"` + shopToken + `","sent_at":` + value + `,"historical_migration":` + value + `,"":` + value + `,"batch":[` + event + `]}`
+			requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
+		})
+	}
+}
+
+func TestBadInput_oddButFine(t *testing.T) {
+	event := string(marshal(t, click(nil)))
+	token := `"api_key":"` + shopToken + `"`
+	cases := []struct {
+		name, body        string
+		accepted, ignored int
+	}{
+		{"an empty batch", `{` + token + `,"batch":[]}`, 0, 0},
+		{"a batch of junk", `{` + token + `,"batch":[null,true,0,"x",[],{},[[[]]],{"event":null}]}`, 0, 8},
+		{"an object that is no event", `{` + token + `}`, 0, 1},
+		{"duplicate keys in an event", strings.Replace(event, `"event":`, `"event":"$pageleave","uuid":"x","event":`, 1), 1, 0},
+		{"duplicate tokens", `{"api_key":"phc_unknown",` + token + `,"batch":[` + event + `]}`, 1, 0},
+		{"two batches", `{` + token + `,"batch":[` + event + `],"batch":[]}`, 1, 0},
+		{"an event and a batch", `{` + token + `,"event":"$pageview","batch":[` + event + `]}`, 1, 0},
+		{"invalid UTF-8 in a value", strings.Replace(event, "Export CSV", "Export \xff\xfe CSV", 2), 1, 0},
+		{"invalid UTF-8 in a key", strings.Replace(event, `"uuid"`, "\"\xff\":1,\"uuid\"", 1), 1, 0},
+		{"NUL in a value", strings.Replace(event, "user_42", `user\u0000_42`, 1), 1, 0},
+		{"half a surrogate in a value", strings.Replace(event, "Export CSV", `\ud800`, 2), 1, 0},
+		{"a large number", strings.Replace(event, `"uuid"`, `"n":123456789012345678901234567890e999,"uuid"`, 1), 1, 0},
+		{"deep, but bearable", strings.Replace(event, `"uuid"`, `"n":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`,"uuid"`, 1), 1, 0},
+		{"an event in an event in an event", `{"event":{"event":` + event + `},` + token + `}`, 0, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(captureDoor, []byte(c.body)), c.accepted, c.ignored)
+			for _, e := range s.sink.take(shop) {
+				assert.Equal(t, strings.ToValidUTF8(e.Action.Title, ""), e.Action.Title)
+				assert.NotContains(t, e.Action.Description, "\x00")
+			}
+			s.requireStillWorks(t)
+		})
+	}
+}
+
+// TestBadInput_takesTimeInProportion: a body costs no more than reading it a
+// few times, however it is built.
+func TestBadInput_takesTimeInProportion(t *testing.T) {
+	const size = 512 << 10
+	padding := `"p":"` + strings.Repeat("x", 100) + `",`
+	level := len(padding) + len(`{"event":`)
+	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
+	nested := func(open, end string, n int) string { return strings.Repeat(open, n) + "1" + strings.Repeat(end, n) }
+	bodies := map[string]string{
+		"events in events":             nested(`{`+padding+`"event":`, `}`, min(size/level, 9000)),
+		"events in events, in a batch": `{"batch":[` + nested(`{`+padding+`"event":`, `}`, min(size/level, 9000)) + `]}`,
+		"persons in persons":           nested(`{`+padding+`"person":`, `}`, min(size/level, 9000)),
+		"batches in batches":           nested(`{`+padding+`"batch":[`, `]}`, min(size/level, 4000)),
+		"arrays in arrays":             nested(`[`, `]`, 9000),
+		"the same key again and again": `{` + fill(`"event":{},`) + `"event":1}`,
+		"tokens":                       `{` + fill(`"token":"x",`) + `"token":"y"}`,
+		"properties":                   `{"event":"$autocapture","properties":{` + fill(`"k":1,`) + `"k":1}}`,
+		"elements":                     `{"event":"$autocapture","distinct_id":"u","properties":{"$elements":[` + fill(`{},`) + `{}]}}`,
+		"a long chain":                 `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`a:text=\"x\";`) + `"}`,
+		"a chain of colons":            `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`:attr__`) + `"}`,
+		"a long label":                 `{"event":"$autocapture","distinct_id":"u","properties":{"$el_text":"` + fill(`x `) + `"}}`,
+		"a long URL":                   `{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"https://x/` + fill(`a@/`) + `"}}`,
+		"a long address":               `{"event":"$identify","distinct_id":"u","properties":{"$session_id":"s"},"$set":{"email":"` + fill(`a@`) + `"}}`,
+		"a long time":                  `{"event":"$autocapture","distinct_id":"u","timestamp":"` + fill(`1`) + `"}`,
+		"escapes":                      `{"event":"$autocapture","distinct_id":"u","elements_chain":"` + fill(`\u003b`) + `"}`,
+	}
+	for name, body := range bodies {
+		t.Run(name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireQuick(t, 3*time.Second, func() {
+				w := s.post(webhookDoor, gzipped([]byte(body)))
+				assert.Less(t, w.Code, http.StatusInternalServerError)
+			})
+		})
+	}
+}
+
+// TestSinkError_isTemporary: the request may be repeated, and nothing counts
+// as accepted.
+func TestSinkError_isTemporary(t *testing.T) {
+	for _, d := range doors {
+		t.Run(d.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			body := marshal(t, []any{click(nil), 7})
+			s.sink.fail(errors.New("sink: dial tcp 10.0.0.7:6379: " + shopSecret))
+			w := s.post(d, body)
+			assert.NotContains(t, requireError(t, w, http.StatusServiceUnavailable), "dial")
+			seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
+			require.NoError(t, err)
+			assert.Positive(t, seconds)
+			assert.Empty(t, s.counted(t), "the repetition is counted, and only that")
+
+			s.sink.fail(nil)
+			requireCounts(t, s.post(d, body), 1, 1)
+			assert.Equal(t, map[string]float64{"accepted": 1, "duplicate": 0, "ignored malformed": 1}, s.counted(t))
+		})
+	}
+}

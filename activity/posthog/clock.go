@@ -1,0 +1,48 @@
+package posthog
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// clocks remembers by how much to correct the clock of each session's sender.
+//
+// What a request shows, the time of its arrival less its sent_at, is how far off
+// the clock is plus how long the request was under way. A session has one clock,
+// so it gets one correction as long as the difference can be that of two
+// journeys: a slow request keeps its place among the others.
+type clocks struct {
+	mu    sync.Mutex
+	known *simplelru.LRU[clockKey, time.Duration]
+}
+
+type clockKey struct{ product, session string }
+
+const (
+	// maxClocks is how many sessions are remembered, the least recently used go first.
+	maxClocks = 100_000
+	// maxJourney is the longest that one request can be under way more than another.
+	maxJourney = 20 * time.Second
+)
+
+func newClocks() *clocks {
+	known, _ := simplelru.NewLRU[clockKey, time.Duration](maxClocks, nil) // fails only for a size below one
+	return &clocks{known: known}
+}
+
+// correction returns what to add to the session's times, given what a request shows.
+func (c *clocks) correction(product, session string, shown time.Duration) time.Duration {
+	if session == "" {
+		return shown
+	}
+	key := clockKey{product, session}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.known.Get(key); ok && (shown-known).Abs() <= maxJourney {
+		return known
+	}
+	c.known.Add(key, shown)
+	return shown
+}

@@ -1,0 +1,251 @@
+package posthog_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+func TestToken_isTakenFromWhereSDKsPutIt(t *testing.T) {
+	bare := func() object { return click(object{"properties.token": nil}) }
+	with := func(key string, value any) object {
+		e := bare()
+		e[key] = value
+		return e
+	}
+	cases := []struct {
+		name string
+		body any
+		ok   bool
+	}{
+		{"api_key of a batch", object{"api_key": shopToken, "batch": []any{bare()}}, true},
+		{"token of a batch", object{"token": shopToken, "batch": []any{bare()}}, true},
+		{"another of the product's tokens", object{"token": "phc_shop_second_token", "batch": []any{bare()}}, true},
+		{"api_key of an event", with("api_key", shopToken), true},
+		{"token of an event", with("token", shopToken), true},
+		{"properties.token of an event", click(nil), true},
+		{"api_key of an event in an array", []any{with("api_key", shopToken)}, true},
+		{"token of an event in an array", []any{with("token", shopToken)}, true},
+		{"properties.token of an event in an array", []any{click(nil)}, true},
+		{"properties.token of an event in a batch", object{"batch": []any{click(nil)}}, true},
+		{"properties.token of an event in a webhook body", object{"event": click(nil)}, true},
+		{"empty api_key beside a token", object{"api_key": "", "token": shopToken, "batch": []any{bare()}}, true},
+		{"only the second event has one", []any{bare(), click(nil)}, true},
+
+		{"none", bare(), false},
+		{"none in a batch", object{"batch": []any{bare()}}, false},
+		{"an empty array", []any{}, false},
+		{"an empty object", object{}, false},
+		{"empty", object{"api_key": "", "batch": []any{bare()}}, false},
+		{"unknown", object{"api_key": "phc_unknown", "batch": []any{bare()}}, false},
+		{"unknown in the properties", click(object{"properties.token": "phc_unknown"}), false},
+		{"unknown, though an event's own is known", object{"api_key": "phc_unknown", "batch": []any{click(nil)}}, false},
+		{"in other letter case", object{"api_key": strings.ToUpper(shopToken), "batch": []any{bare()}}, false},
+		{"with a space", object{"api_key": shopToken + " ", "batch": []any{bare()}}, false},
+		{"a prefix", object{"api_key": shopToken[:8], "batch": []any{bare()}}, false},
+		{"a number", object{"api_key": 5, "batch": []any{bare()}}, false},
+		{"an array", object{"api_key": []any{shopToken}, "batch": []any{bare()}}, false},
+		{"null", object{"api_key": nil, "batch": []any{bare()}}, false},
+		{"a webhook secret", object{"api_key": shopSecret, "batch": []any{bare()}}, false},
+		{"a product id", object{"api_key": shop, "batch": []any{bare()}}, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			w := s.post(captureDoor, marshal(t, c.body))
+			if c.ok {
+				assert.Positive(t, requireOK(t, w).Accepted)
+				assert.NotEmpty(t, s.sink.take(shop))
+				return
+			}
+			assert.Equal(t, "The project token is missing or unknown.", requireError(t, w, http.StatusUnauthorized))
+			assert.Empty(t, s.sink.events)
+		})
+	}
+}
+
+// TestToken_isNotTakenFromURLOrHeader: the token is in the body or nowhere.
+func TestToken_isNotTakenFromURLOrHeader(t *testing.T) {
+	s := newService(posthog.Options{})
+	body := marshal(t, click(object{"properties.token": nil}))
+	w := s.post(door{path: "/e/?api_key=" + shopToken + "&token=" + shopToken}, body, "Authorization", "Bearer "+shopToken)
+	requireError(t, w, http.StatusUnauthorized)
+}
+
+// TestToken_customPropertiesAreNotTheToken: names of properties are case
+// sensitive, and pages register properties of their own.
+func TestToken_customPropertiesAreNotTheToken(t *testing.T) {
+	const own = `"token":"` + shopToken + `"`
+	for name, properties := range map[string]string{
+		"before": `"Token":"a","TOKEN":"b",` + own,
+		"after":  own + `,"Token":"a","TOKEN":"b"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			event := strings.Replace(string(marshal(t, click(nil))), own, properties, 1)
+			requireCounts(t, s.post(captureDoor, []byte(event)), 1, 0)
+		})
+	}
+}
+
+// TestToken_productsNeverMix: an event with another product's token is ignored
+// and reaches neither product.
+func TestToken_productsNeverMix(t *testing.T) {
+	own := func(id string) object { return click(object{"uuid": id, "properties.token": nil}) }
+	with := func(id, token string) object {
+		return click(object{"uuid": id, "properties.token": token})
+	}
+	cases := []struct {
+		name              string
+		body              any
+		shopIDs, bankIDs  []string
+		accepted, ignored int
+	}{
+		{"a batch of the shop with an event of the bank",
+			object{"api_key": shopToken, "batch": []any{own("1"), with("2", bankToken), with("3", shopToken)}},
+			[]string{"1", "3"}, nil, 2, 1},
+		{"a batch of the bank with an event of the shop",
+			object{"api_key": bankToken, "batch": []any{with("1", shopToken), own("2")}},
+			nil, []string{"2"}, 1, 1},
+		{"an array, by the first event",
+			[]any{with("1", bankToken), with("2", shopToken), with("3", bankToken)},
+			nil, []string{"1", "3"}, 2, 1},
+		{"an event with an unknown token",
+			object{"api_key": shopToken, "batch": []any{with("1", "phc_unknown"), own("2")}},
+			[]string{"2"}, nil, 1, 1},
+		{"another token of the same product",
+			object{"api_key": shopToken, "batch": []any{with("1", "phc_shop_second_token")}},
+			[]string{"1"}, nil, 1, 0},
+		{"every event of another product",
+			object{"api_key": shopToken, "batch": []any{with("1", bankToken), with("2", bankToken)}},
+			nil, nil, 0, 2},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(captureDoor, marshal(t, c.body)), c.accepted, c.ignored)
+			assert.Equal(t, c.shopIDs, s.ids(shop))
+			assert.Equal(t, c.bankIDs, s.ids(bank))
+		})
+	}
+}
+
+// ids returns those of the events that a product was handed since the last call.
+func (s *service) ids(productID string) []string {
+	var ids []string
+	for _, e := range s.sink.take(productID) {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// signature is the header of a signed webhook.
+func signature(secret string, body []byte) string {
+	return "sha256=" + hex.EncodeToString(posthog.Sign(secret, body))
+}
+
+func TestWebhook_secret(t *testing.T) {
+	body := marshal(t, object{"event": click(nil)})
+	signed := signature(shopSecret, body)
+	hexDigits := strings.TrimPrefix(signed, "sha256=")
+	cases := []struct {
+		name, product, header string
+		status                int
+	}{
+		{"the secret itself", shop, shopSecret, 200},
+		{"signed", shop, signed, 200},
+		{"signed in upper case", shop, "sha256=" + strings.ToUpper(hexDigits), 200},
+
+		{"no header", shop, "", 401},
+		{"wrong", shop, "wrong", 401},
+		{"a prefix", shop, shopSecret[:len(shopSecret)-1], 401},
+		{"with more behind it", shop, shopSecret + "x", 401},
+		{"in other letter case", shop, strings.ToUpper(shopSecret), 401},
+		{"of another product", shop, bankSecret, 401},
+		{"signed with another product's", shop, signature(bankSecret, body), 401},
+		{"signed with the empty secret", shop, signature("", body), 401},
+		{"signed for another body", shop, signature(shopSecret, append(body, ' ')), 401},
+		{"signature without its prefix", shop, hexDigits, 401},
+		{"signature cut short", shop, signed[:len(signed)-2], 401},
+		{"signature with an odd digit", shop, signed[:len(signed)-1], 401},
+		{"empty signature", shop, "sha256=", 401},
+		{"signature that is not hexadecimal", shop, "sha256=" + strings.Repeat("zz", 32), 401},
+		{"SHA-1", shop, "sha1=" + hexDigits[:40], 401},
+		{"as a bearer token", shop, "Bearer " + shopSecret, 401},
+		{"a project token", shop, shopToken, 401},
+
+		{"a product without a secret: no header", closed, "", 401},
+		{"a product without a secret: any header", closed, "anything", 401},
+		{"a product without a secret: signed with nothing", closed, signature("", body), 401},
+		{"a product without a secret: the digest of nothing", closed, "sha256=", 401},
+
+		{"unknown product", "nowhere", shopSecret, 404},
+		{"unknown product, no header", "nowhere", "", 404},
+		{"product ids are case sensitive", "SHOP", shopSecret, 404},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			d := door{path: "/webhook/" + c.product, header: http.Header{}}
+			if c.header != "" {
+				d.header.Set("X-PostHog-Secret", c.header)
+			}
+			w := s.post(d, body)
+			if c.status == http.StatusOK {
+				requireCounts(t, w, 1, 0)
+				s.requireOneEvent(t)
+				return
+			}
+			detail := requireError(t, w, c.status)
+			for _, word := range []string{"expected", "empty", "signature", "sha256", c.product} {
+				assert.NotContains(t, detail, word, "a 401 never says which part was wrong")
+			}
+			assert.Empty(t, s.sink.events)
+		})
+	}
+}
+
+// TestWebhook_signatureIsOfTheBodyAsSent, not of what is inside it.
+func TestWebhook_signatureIsOfTheBodyAsSent(t *testing.T) {
+	s := newService(posthog.Options{})
+	inside := marshal(t, object{"event": click(nil)})
+	sent := gzipped(inside)
+	d := door{path: "/webhook/" + shop}
+	requireCounts(t, s.post(d, sent, "X-PostHog-Secret", signature(shopSecret, sent), "Content-Encoding", "gzip"), 1, 0)
+	requireError(t, s.post(d, sent, "X-PostHog-Secret", signature(shopSecret, inside), "Content-Encoding", "gzip"), http.StatusUnauthorized)
+}
+
+// TestWebhook_productIsThatOfThePath, whatever token the body carries.
+func TestWebhook_productIsThatOfThePath(t *testing.T) {
+	s := newService(posthog.Options{})
+	body := marshal(t, object{"event": click(object{"uuid": "1", "properties.token": bankToken})})
+	requireCounts(t, s.post(webhookDoor, body), 1, 0)
+	assert.Equal(t, []string{"1"}, s.ids(shop))
+	assert.Empty(t, s.ids(bank))
+}
+
+// TestWebhook_bodyIsNotJudgedBeforeTheSecret: who does not know the secret
+// learns nothing about the body.
+func TestWebhook_bodyIsNotJudgedBeforeTheSecret(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, body := range []string{"", "{", "\x1f\x8b", "[]"} {
+		requireError(t, s.post(door{path: "/webhook/" + shop}, []byte(body), "X-PostHog-Secret", "wrong"), http.StatusUnauthorized)
+	}
+	requireError(t, s.post(door{path: "/webhook/" + shop}, []byte("{}"), "Content-Encoding", "br"), http.StatusUnauthorized)
+}
+
+func TestSign_isHMACSHA256(t *testing.T) {
+	// RFC 4231, test case 2.
+	assert.Equal(t, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+		hex.EncodeToString(posthog.Sign("Jefe", []byte("what do ya want for nothing?"))))
+	mac := hmac.New(sha256.New, []byte(shopSecret))
+	require.Equal(t, mac.Sum(nil), posthog.Sign(shopSecret, nil))
+}

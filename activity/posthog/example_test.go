@@ -1,0 +1,94 @@
+package posthog_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// printer is the smallest sink: it keeps nothing.
+type printer struct{}
+
+func (printer) Record(_ context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	for _, e := range events {
+		if e.Action != nil {
+			fmt.Printf("%s: %s: %s\n", productID, e.UserID, e.Action.Description)
+		}
+	}
+	return activity.Result{Accepted: len(events)}, nil
+}
+
+// oneProduct is all there is.
+type oneProduct struct{}
+
+func (oneProduct) WebhookSecret(productID string) (string, bool) {
+	return "a long random secret", productID == "acme"
+}
+
+func (oneProduct) ProductOfToken(token string) (string, bool) {
+	return "acme", token == "phc_acme"
+}
+
+func ExampleHandler() {
+	h := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
+	mux.HandleFunc("/", h.ServeSDK)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	resp, err := http.Post(server.URL+"/i/v0/e/", "application/json", strings.NewReader(`{
+		"api_key": "phc_acme",
+		"batch": [{
+			"event": "$autocapture",
+			"distinct_id": "user_42",
+			"properties": {
+				"$current_url": "https://app.acme.example/dashboard?tab=sales",
+				"$elements_chain": "span:text=\"CSV\";button:text=\"Export CSV\""
+			}
+		}]
+	}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(resp.Body)
+	fmt.Printf("%s %s\n", resp.Status, answer)
+	// Output:
+	// acme: user_42: User clicked Export CSV on the dashboard page
+	// 200 OK {"status":1,"accepted":1,"ignored":0}
+}
+
+func ExampleSign() {
+	body := `{"event": {"event": "$pageview", "distinct_id": "user_42", "properties": {"$current_url": "https://app.acme.example/pricing"}}}`
+
+	h := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
+	r := httptest.NewRequest(http.MethodPost, "/webhook/acme", strings.NewReader(body))
+	r.Header.Set("X-PostHog-Secret", fmt.Sprintf("sha256=%x", posthog.Sign("a long random secret", []byte(body))))
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	fmt.Println(w.Code, w.Body)
+	// Output:
+	// acme: user_42: User landed on the pricing page
+	// 200 {"status":"ok","accepted":1,"ignored":0}
+}
+
+func ExampleIsSDKPath() {
+	for _, path := range []string{"/e/", "/ingest/i/v0/e/", "/array/phc_acme/config.js", "/users/acme/user_42/live-activity"} {
+		fmt.Println(path, posthog.IsSDKPath(path))
+	}
+	// Output:
+	// /e/ true
+	// /ingest/i/v0/e/ true
+	// /array/phc_acme/config.js true
+	// /users/acme/user_42/live-activity false
+}

@@ -1,0 +1,311 @@
+package posthog_test
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// form is one of the forms of a body that brings the event of formEvent.
+type form struct {
+	name string
+	body func(t testing.TB) []byte
+	// hasID is false where the form has no place for the event's id.
+	hasID bool
+}
+
+const exportChain = `button:nth-child="1"nth-of-type="1"text="Export CSV";body:nth-child="2"nth-of-type="1"`
+
+func sdkEvent() object {
+	return click(object{"timestamp": "2026-11-20T11:59:50Z", "$set": object{"email": "ada@example.com"}})
+}
+
+// webhookBody is what PostHog's default destination makes of the event: the
+// chain and the id of the person have moved out of the properties.
+func webhookBody() object {
+	return object{
+		"event": click(object{"timestamp": "2026-11-20T11:59:50Z", "elements_chain": exportChain, "distinct_id": "user_42", "properties.$elements_chain": nil,
+			"url": "https://us.posthog.com/project/1/events/x", "captured_at": nil}),
+		"person": object{"id": "018f", "properties": object{"email": "ada@example.com"}, "name": "ada@example.com"},
+	}
+}
+
+// flatBody is every field of a custom destination.
+func flatBody() object {
+	return object{
+		"event": "$autocapture", "referrer": "https://example.com/", "email": "ada@example.com",
+		"timestamp": "2026-11-20T11:59:50Z", "element_id": "export", "event_type": "click", "session_id": "session-1",
+		"current_url": "https://app.example.com/dashboard", "distinct_id": "user_42", "elements_chain": exportChain,
+		"input_field_name": "", "link_destination": "", "button_or_link_text": "Export CSV",
+		"token": shopToken, // only for the capture endpoints
+	}
+}
+
+func jsonOf(v any) func(testing.TB) []byte {
+	return func(t testing.TB) []byte { return marshal(t, v) }
+}
+
+var forms = []form{
+	{"single event", jsonOf(sdkEvent()), true},
+	{"array", jsonOf([]any{sdkEvent()}), true},
+	{"batch", jsonOf(object{"api_key": shopToken, "batch": []any{sdkEvent()}}), true},
+	{"batch before its token", func(t testing.TB) []byte {
+		return []byte(`{"batch":[` + string(marshal(t, sdkEvent())) + `],"token":"` + shopToken + `"}`)
+	}, true},
+	{"webhook", jsonOf(webhookBody()), true},
+	{"array of webhook bodies", jsonOf([]any{webhookBody()}), true},
+	{"batch of webhook bodies", jsonOf(object{"batch": []any{webhookBody()}}), true},
+	{"flat", jsonOf(flatBody()), false},
+	{"array of flat bodies", jsonOf([]any{flatBody()}), false},
+	{"byte order mark", func(t testing.TB) []byte { return append([]byte("\xef\xbb\xbf"), marshal(t, sdkEvent())...) }, true},
+	{"white space around", func(t testing.TB) []byte { return []byte("\r\n\t " + string(marshal(t, sdkEvent())) + "\n\n") }, true},
+}
+
+// encoding is a way of wrapping a body, and the headers that come with it.
+type encoding struct {
+	name   string
+	encode func([]byte) []byte
+	header []string
+}
+
+func formData(encode func([]byte) string) func([]byte) []byte {
+	return func(b []byte) []byte { return []byte("data=" + encode(b)) }
+}
+
+func escaped(b []byte) string {
+	return url.QueryEscape(base64.StdEncoding.EncodeToString(b))
+}
+
+var encodings = []encoding{
+	{"plain", func(b []byte) []byte { return b }, []string{"Content-Type", "application/json"}},
+	{"plain as text", func(b []byte) []byte { return b }, []string{"Content-Type", "text/plain"}},
+	{"plain with a misleading type", func(b []byte) []byte { return b }, []string{"Content-Type", "application/x-www-form-urlencoded"}},
+	{"identity", func(b []byte) []byte { return b }, []string{"Content-Encoding", "identity"}},
+	{"gzip by its magic", gzipped, []string{"Content-Type", "text/plain"}},
+	{"gzip by its header", gzipped, []string{"Content-Encoding", "gzip"}},
+	{"gzip by its header in capitals", gzipped, []string{"Content-Encoding", " GZIP "}},
+	{"gzip in two members", func(b []byte) []byte {
+		return append(gzipped(b[:len(b)/2]), gzipped(b[len(b)/2:])...)
+	}, nil},
+	{"form", formData(escaped), []string{"Content-Type", "application/x-www-form-urlencoded"}},
+	{"form as text", formData(escaped), []string{"Content-Type", "text/plain"}},
+	{"form with further fields", func(b []byte) []byte {
+		return []byte("ip=1&compression=base64&data=" + escaped(b) + "&ver=1.200.0")
+	}, nil},
+	{"form with bare plus signs", formData(base64.StdEncoding.EncodeToString), nil},
+	{"form with spaces for plus signs", formData(func(b []byte) string {
+		return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b), "+", " ")
+	}), nil},
+	{"form without padding", formData(base64.RawStdEncoding.EncodeToString), nil},
+	{"form in the alphabet for URLs", formData(base64.URLEncoding.EncodeToString), nil},
+	{"form in the alphabet for URLs without padding", formData(base64.RawURLEncoding.EncodeToString), nil},
+	{"form of gzip", func(b []byte) []byte { return formData(escaped)(gzipped(b)) }, nil},
+	{"form of JSON", func(b []byte) []byte { return formData(func(b []byte) string { return url.QueryEscape(string(b)) })(b) }, nil},
+	{"gzip of form", func(b []byte) []byte { return gzipped(formData(escaped)(b)) }, nil},
+	{"base64", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(b)) }, nil},
+	{"base64 of gzip", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(gzipped(b))) }, nil},
+	{"base64 with a line break", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(b) + "\r\n") }, nil},
+}
+
+// formEvent is what every form in every encoding brings.
+func formEvent() activity.Event {
+	return activity.Event{
+		ID: "01a1f851-2c65-7a00-ad66-57cc46b02182", Time: noon.Add(-10 * time.Second),
+		SessionID: "session-1", UserID: "user_42", Email: "ada@example.com",
+		Action: &activity.Action{
+			Type: "click", Title: "Click Export CSV", Description: "User clicked Export CSV on the dashboard page",
+			RawURL: "https://app.example.com/dashboard", CanonicalURL: "https://app.example.com/dashboard",
+		},
+	}
+}
+
+func TestForms_everyFormInEveryEncodingBringsTheSameEvent(t *testing.T) {
+	for _, form := range forms {
+		for _, enc := range encodings {
+			t.Run(form.name+"/"+enc.name, func(t *testing.T) {
+				at(t, noon, func(t *testing.T) {
+					body := enc.encode(form.body(t))
+					for _, d := range doors {
+						s := newService(posthog.Options{})
+						requireCounts(t, s.post(d, body, enc.header...), 1, 0)
+						got, want := s.requireOneEvent(t), formEvent()
+						assert.WithinDuration(t, want.Time, got.Time, 0)
+						got.Time = want.Time
+						if !form.hasID {
+							assert.NotEmpty(t, got.ID)
+							got.ID = want.ID
+						}
+						assert.Equal(t, want, got, d.name)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestForms_base64Samples makes sure that the encodings above differ in what
+// they are about: the bodies' base64 has plus signs, slashes and padding.
+func TestForms_base64Samples(t *testing.T) {
+	event := marshal(t, click(object{"properties.$el_text": "Größe >>> ??? ~~~", "uuid": "padded"}))
+	text := base64.StdEncoding.EncodeToString(event)
+	require.Contains(t, text, "+")
+	require.Contains(t, text, "/")
+	require.True(t, strings.HasSuffix(text, "="))
+	for _, enc := range encodings {
+		t.Run(enc.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(captureDoor, enc.encode(event), enc.header...), 1, 0)
+			assert.Equal(t, "padded", s.requireOneEvent(t).ID)
+		})
+	}
+}
+
+func TestForms_webhookDefaultBody(t *testing.T) {
+	at(t, time.Date(2026, 11, 20, 9, 38, 0, 0, time.UTC), func(t *testing.T) {
+		s := newService(posthog.Options{})
+		w := s.post(webhookDoor, testdata(t, "webhook_default_body.json"))
+		requireCounts(t, w, 1, 0)
+		assert.Equal(t, "ok", requireOK(t, w).Status)
+		e := s.requireOneEvent(t)
+		assert.Equal(t, "01a1f851-4da1-785b-b013-a6d60ed12104", e.ID)
+		assert.WithinDuration(t, time.Date(2026, 11, 20, 9, 37, 20, 289e6, time.UTC), e.Time, 0)
+		assert.Equal(t, "ada@example.com", e.Email)
+		actions, _ := seen([]activity.Event{e})
+		assert.Equal(t, did{"click", "Click See plans", "User clicked See plans on the settings page",
+			page{"http://shop.localhost:33649/account/settings?tab=billing#card", "http://shop.localhost:33649/account/settings"},
+			visitor{"01a1f851-28a4-7a18-a7a3-677ced3213df", "user_42"}}, actions[0])
+	})
+}
+
+// TestForms_everyCapturePathTakesEvents: with and without trailing slash, and
+// below a prefix of the SDK's host.
+func TestForms_everyCapturePathTakesEvents(t *testing.T) {
+	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e"} {
+		for _, target := range []string{path, path + "/", "/ingest" + path, "/a/b" + path + "/", path + "/?ip=0&_=1&ver=1.297.2"} {
+			t.Run(target, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				w := s.post(door{path: target}, marshal(t, click(nil)))
+				requireCounts(t, w, 1, 0)
+				assert.EqualValues(t, 1, requireOK(t, w).Status, "posthog-js expects it")
+				s.requireOneEvent(t)
+			})
+		}
+	}
+}
+
+func TestForms_oneBadEventLeavesTheRest(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{})
+		w := s.post(captureDoor, marshal(t, object{"api_key": shopToken, "batch": []any{
+			click(object{"uuid": "first"}), nil, 7, "event", []any{}, object{}, click(object{"event": 5}), click(object{"uuid": "last"}),
+		}}))
+		requireCounts(t, w, 2, 6)
+		events := s.sink.take(shop)
+		assert.Equal(t, []string{"first", "last"}, []string{events[0].ID, events[1].ID})
+	})
+}
+
+// TestForms_personOfAWebhookTellsTheEmail, whatever the event is.
+func TestForms_personOfAWebhookTellsTheEmail(t *testing.T) {
+	person := object{"properties": object{"email": "ada@example.com"}}
+	cases := []struct {
+		name     string
+		event    object
+		person   any
+		accepted int
+		email    string
+	}{
+		{"a page view", click(object{"event": "$pageview"}), person, 1, "ada@example.com"},
+		{"a custom event", click(object{"event": "order paid"}), person, 1, "ada@example.com"},
+		{"a custom event, no person", click(object{"event": "order paid"}), nil, 0, ""},
+		{"a click, no person", click(nil), nil, 1, ""},
+		{"a click, a person without properties", click(nil), object{}, 1, ""},
+		{"a click, an address that is none", click(nil), object{"properties": object{"email": "ada"}}, 1, ""},
+		{"a click, an address that is a number", click(nil), object{"properties": object{"email": 5}}, 1, ""},
+		{"the event's $set wins", click(object{"$set": object{"email": "new@example.com"}}), person, 1, "new@example.com"},
+		{"$set in the properties", click(object{"properties.$set": object{"email": "new@example.com"}}), nil, 1, "new@example.com"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				w := s.post(webhookDoor, marshal(t, object{"event": c.event, "person": c.person}))
+				requireCounts(t, w, c.accepted, 1-c.accepted)
+				if c.accepted == 1 {
+					assert.Equal(t, c.email, s.requireOneEvent(t).Email)
+				}
+			})
+		})
+	}
+}
+
+// TestForms_namesOfTraitsAreCaseSensitive: persons have an "Email" from one
+// tool beside the "email" of another.
+func TestForms_namesOfTraitsAreCaseSensitive(t *testing.T) {
+	for name, traits := range map[string]string{
+		"before": `"Email":"old@example.com","EMAIL":"older@example.com","email":"ada@example.com"`,
+		"after":  `"email":"ada@example.com","Email":"old@example.com","EMAIL":"older@example.com"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			body := `{"event":` + string(marshal(t, click(nil))) + `,"person":{"properties":{` + traits + `}}}`
+			requireCounts(t, s.post(webhookDoor, []byte(body)), 1, 0)
+			assert.Equal(t, "ada@example.com", s.requireOneEvent(t).Email)
+		})
+	}
+}
+
+// TestForms_eventsThatTellIdentity: these make no action; they only tell whose
+// the session is.
+func TestForms_eventsThatTellIdentity(t *testing.T) {
+	address := object{"email": "ada@example.com"}
+	cases := []struct {
+		name  string
+		event object
+		want  *knows // nil: ignored
+	}{
+		{"$identify", click(object{"event": "$identify", "$set": address}), &knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
+		{"$identify without an address", click(object{"event": "$identify"}), &knows{visitor{"session-1", "user_42"}, ""}},
+		{"$set", click(object{"event": "$set", "properties.$set": address}), &knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
+		{"$create_alias", click(object{"event": "$create_alias"}), &knows{visitor{"session-1", "user_42"}, ""}},
+		{"another event with an address", click(object{"event": "$pageleave", "$set": address}), &knows{visitor{"session-1", "user_42"}, "ada@example.com"}},
+		{"another event without", click(object{"event": "$pageleave"}), nil},
+		{"$identify outside any session", click(object{"event": "$identify", "$set": address, "properties.$session_id": nil}), nil},
+		{"$identify of nobody", click(object{"event": "$identify", "properties.distinct_id": nil}), nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				w := s.post(captureDoor, marshal(t, c.event))
+				if c.want == nil {
+					requireCounts(t, w, 0, 1)
+					return
+				}
+				requireCounts(t, w, 1, 0)
+				actions, identities := seen(s.sink.take(shop))
+				assert.Empty(t, actions)
+				assert.Equal(t, []knows{*c.want}, identities)
+			})
+		})
+	}
+}
+
+func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
+	for _, name := range []string{"$rageclick", "$dead_click", "$pageleave", "$screen", "$snapshot", "$$heatmap", "$web_vitals",
+		"$exception", "$groupidentify", "$feature_flag_called", "order paid", "pageview", "$PAGEVIEW", "$autocapture ", ""} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": name}))), 0, 1)
+			assert.Empty(t, s.sink.take(shop))
+		})
+	}
+}

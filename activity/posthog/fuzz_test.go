@@ -1,0 +1,165 @@
+package posthog_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// seedBodies returns bodies of every form in every encoding, captured ones
+// among them.
+func seedBodies(f *testing.F) [][]byte {
+	f.Helper()
+	var bodies [][]byte
+	for _, scenario := range []string{"main", "base64", "no_compression", "old_1.297.2", "posthog_node"} {
+		for _, c := range capturedRequests(f, scenario) {
+			bodies = append(bodies, c.body)
+		}
+	}
+	bodies = append(bodies, testdata(f, "webhook_default_body.json"))
+	for _, form := range forms {
+		bodies = append(bodies, form.body(f))
+	}
+	for _, enc := range encodings {
+		bodies = append(bodies, enc.encode(marshal(f, click(nil))))
+	}
+	for _, value := range junk {
+		bodies = append(bodies, []byte(`{"batch":[`+value+`,{"event":"$autocapture","distinct_id":`+value+`,"timestamp":`+value+`,"properties":{"$elements":`+value+`}}]}`))
+	}
+	return bodies
+}
+
+// requireSound asserts what holds for every event, whatever it came from.
+func requireSound(t *testing.T, e activity.Event) {
+	t.Helper()
+	require.NotEmpty(t, e.ID)
+	require.True(t, e.SessionID != "" || e.UserID != "")
+	for _, s := range []string{e.ID, e.SessionID, e.UserID, e.Email} {
+		require.LessOrEqual(t, len(s), 1024)
+	}
+	if e.Action == nil {
+		return
+	}
+	a := *e.Action
+	require.Contains(t, []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange}, a.Type)
+	require.NotEmpty(t, a.Title)
+	require.True(t, strings.HasPrefix(a.Description, "User "), a.Description)
+	require.LessOrEqual(t, utf8.RuneCountInString(a.Title), 120)
+	require.LessOrEqual(t, utf8.RuneCountInString(a.Description), 240)
+	require.LessOrEqual(t, len(a.RawURL), 2048)
+	for _, s := range []string{a.Title, a.Description, a.RawURL, a.CanonicalURL} {
+		require.True(t, utf8.ValidString(s), "%q", s)
+		require.False(t, strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), "%q", s)
+	}
+}
+
+// FuzzDecode takes arbitrary bytes through everything that happens to a body
+// before its events are handed on.
+func FuzzDecode(f *testing.F) {
+	for _, body := range seedBodies(f) {
+		f.Add(body, "")
+		f.Add(body, "gzip")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, contentEncoding string) {
+		const limit = 64 << 10
+		plain, err := posthog.Plain(body, contentEncoding, limit)
+		if err != nil {
+			return
+		}
+		require.LessOrEqual(t, len(plain), max(limit, len(body)), "what is unpacked is bounded")
+		events, total, err := posthog.ReadEvents(plain)
+		require.LessOrEqual(t, len(events), total)
+		require.LessOrEqual(t, total, posthog.MaxEvents)
+		if err == nil {
+			require.True(t, json.Valid(plain), "only JSON is taken")
+		}
+		for _, e := range events {
+			requireSound(t, e)
+		}
+	})
+}
+
+// FuzzParseChain: a chain says what its sender likes.
+func FuzzParseChain(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join("testdata", "events", "autocapture*.json"))
+	require.NoError(f, err)
+	for _, file := range files {
+		var e struct {
+			Properties struct {
+				Chain string `json:"$elements_chain"`
+			}
+		}
+		b, err := os.ReadFile(file)
+		require.NoError(f, err)
+		require.NoError(f, json.Unmarshal(b, &e))
+		f.Add(e.Properties.Chain)
+	}
+	for _, chain := range []string{`a.b:c:text="\""attr__id="x\";b`, `;;:text=";`, `a:attr__`, `b:text="C:\";i:text="y"`, `b:text="a\";b:attr__x="y"`} {
+		f.Add(chain)
+	}
+	f.Fuzz(func(t *testing.T, chain string) {
+		elements := posthog.ParseChain(chain)
+		require.LessOrEqual(t, len(elements), posthog.MaxElements)
+		require.LessOrEqual(t, len(elements), strings.Count(chain, ";")+1, "only a semicolon starts another element")
+		size := 0
+		for _, e := range elements {
+			require.NotEmpty(t, e.Tag)
+			size += len(e.Text) + len(e.AriaLabel) + len(e.Title) + len(e.Alt) + len(e.Name) + len(e.Placeholder) +
+				len(e.ID) + len(e.Type) + len(e.Role) + len(e.ContentEditable)
+		}
+		require.LessOrEqual(t, size, len(chain), "every byte belongs to one value at most")
+	})
+}
+
+// FuzzServe sends arbitrary requests to both doors: every one is answered, with
+// a status and in a form that a client can rely on, and nothing panics.
+func FuzzServe(f *testing.F) {
+	for i, body := range seedBodies(f) {
+		for _, path := range []string{"/e/", "/webhook/" + shop, "/flags/", "/array/phc_x/config.js"} {
+			method := []string{http.MethodPost, http.MethodGet, http.MethodOptions}[i%3]
+			f.Add(method, path, "", "https://app.example.com", shopSecret, body)
+			f.Add(http.MethodPost, path, "gzip", "", signature(shopSecret, body), body)
+		}
+	}
+	s := newService(posthog.Options{MaxDecoded: 256 << 10})
+	statuses := []int{200, 204, 301, 307, 400, 401, 404, 405, 413, 415}
+	f.Fuzz(func(t *testing.T, method, path, contentEncoding, origin, secret string, body []byte) {
+		r := &http.Request{Method: method, URL: &url.URL{Path: "/" + strings.TrimPrefix(path, "/")}, Host: "x", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{"Content-Encoding": {contentEncoding}, "Origin": {origin}, "X-Posthog-Secret": {secret}},
+			Body:   http.NoBody, ContentLength: int64(len(body))}
+		if len(body) > 0 {
+			r.Body = readCloser{bytes.NewReader(body)}
+		}
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, r)
+		require.Contains(t, statuses, w.Code)
+		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
+			require.True(t, json.Valid(w.Body.Bytes()), w.Body.String())
+		}
+		if w.Code >= http.StatusBadRequest {
+			requireError(t, w, w.Code)
+		}
+		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/javascript") {
+			requireAssignment(t, w.Body.String())
+		}
+		for _, e := range append(s.sink.take(shop), s.sink.take(bank)...) {
+			requireSound(t, e)
+		}
+	})
+}
+
+type readCloser struct{ *bytes.Reader }
+
+func (readCloser) Close() error { return nil }

@@ -1,0 +1,294 @@
+package posthog_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// The products of the tests. The captures carry the token of the shop.
+const (
+	shop       = "shop"
+	shopToken  = "phc_test_token"
+	shopSecret = "shop-webhook-secret"
+
+	bank       = "bank"
+	bankToken  = "phc_bank_token"
+	bankSecret = "bank-webhook-secret"
+
+	closed = "closed" // takes no webhooks
+)
+
+// product is one the handler knows.
+type product struct {
+	secret string
+	tokens []string
+}
+
+type catalogue map[string]product
+
+func (c catalogue) WebhookSecret(productID string) (string, bool) {
+	p, ok := c[productID]
+	return p.secret, ok
+}
+
+func (c catalogue) ProductOfToken(token string) (string, bool) {
+	for id, p := range c {
+		if slices.Contains(p.tokens, token) {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+var products = catalogue{
+	shop:   {shopSecret, []string{shopToken, "phc_shop_second_token"}},
+	bank:   {bankSecret, []string{bankToken}},
+	closed: {"", []string{"phc_closed_token"}},
+}
+
+// sink keeps what it is handed, or fails with err.
+type sink struct {
+	mu     sync.Mutex
+	events map[string][]activity.Event // by product
+	err    error
+}
+
+func (s *sink) Record(_ context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return activity.Result{}, s.err
+	}
+	if s.events == nil {
+		s.events = map[string][]activity.Event{}
+	}
+	s.events[productID] = append(s.events[productID], events...)
+	return activity.Result{Accepted: len(events)}, nil
+}
+
+// take returns what the product was handed since the last call.
+func (s *sink) take(productID string) []activity.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events := s.events[productID]
+	delete(s.events, productID)
+	return events
+}
+
+func (s *sink) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// service is a handler mounted as its documentation says.
+type service struct {
+	sink    *sink
+	metrics *prometheus.Registry
+	mux     *http.ServeMux
+}
+
+func newService(opts posthog.Options) *service {
+	s := &service{sink: &sink{}, metrics: prometheus.NewRegistry(), mux: http.NewServeMux()}
+	opts.Metrics = s.metrics
+	h := posthog.NewHandler(s.sink, products, &opts)
+	s.mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
+	s.mux.HandleFunc("/", h.ServeSDK)
+	return s
+}
+
+// door is a way in: the path that a body is posted to, and the headers it takes.
+type door struct {
+	name, path string
+	header     http.Header
+}
+
+var (
+	captureDoor = door{"capture", "/e/", nil}
+	webhookDoor = door{"webhook", "/webhook/" + shop, http.Header{"X-Posthog-Secret": {shopSecret}}}
+	doors       = []door{captureDoor, webhookDoor}
+)
+
+// post sends a body through a door; header pairs are added to the door's own.
+func (s *service) post(d door, body []byte, header ...string) *httptest.ResponseRecorder {
+	return s.serve(d, bytes.NewReader(body), header...)
+}
+
+func (s *service) serve(d door, body io.Reader, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, d.path, body)
+	for key, values := range d.header {
+		r.Header[key] = values
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.mux.ServeHTTP(w, r)
+	return w
+}
+
+// reply is an answer of 200.
+type reply struct {
+	Status   any
+	Accepted int
+	Ignored  int
+}
+
+func requireOK(t testing.TB, w *httptest.ResponseRecorder) reply {
+	t.Helper()
+	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	var a reply
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a))
+	return a
+}
+
+// requireCounts asserts an answer of 200 with these counts.
+func requireCounts(t testing.TB, w *httptest.ResponseRecorder, accepted, ignored int) {
+	t.Helper()
+	a := requireOK(t, w)
+	require.Equal(t, [2]int{accepted, ignored}, [2]int{a.Accepted, a.Ignored}, "accepted, ignored")
+}
+
+// leaks are what no client may read: the words of Go errors, and secrets.
+var leaks = []string{"json:", "gzip:", "flate:", "http:", "base64 data at", "EOF", "invalid character", "unmarshal", "Go ",
+	"unexpected end", "goroutine", "0x", "strconv", "sink", shopSecret, bankSecret, shopToken, bankToken}
+
+// requireError asserts an error as every one is written, and returns its sentence.
+func requireError(t testing.TB, w *httptest.ResponseRecorder, status int) string {
+	t.Helper()
+	require.Equal(t, status, w.Code, w.Body.String())
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), w.Body.String())
+	require.Len(t, body, 1)
+	detail := body["detail"]
+	require.Regexp(t, `^[A-Z].*\.$`, detail, "the detail is a sentence")
+	for _, leak := range leaks {
+		require.NotContains(t, detail, leak)
+	}
+	return detail
+}
+
+// requireOneEvent asserts that the shop was handed one event, and returns it.
+func (s *service) requireOneEvent(t testing.TB) activity.Event {
+	t.Helper()
+	events := s.sink.take(shop)
+	require.Len(t, events, 1)
+	return events[0]
+}
+
+// counted returns liveactivity_events_total by outcome and reason.
+func (s *service) counted(t testing.TB) map[string]float64 {
+	t.Helper()
+	families, err := s.metrics.Gather()
+	require.NoError(t, err)
+	counts := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			counts[strings.TrimSuffix(labels["outcome"]+" "+labels["reason"], " ")] += m.GetCounter().GetValue()
+		}
+	}
+	return counts
+}
+
+// at runs f in a bubble whose clock stands at the given time.
+func at(t *testing.T, now time.Time, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(now))
+		f(t)
+	})
+}
+
+// noon is when most tests take place.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// object is a JSON object.
+type object = map[string]any
+
+func marshal(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := activity.Marshal(v)
+	require.NoError(t, err)
+	return b
+}
+
+// click returns a click of user_42, of now, with these changes, applied to the
+// event ("uuid") or to its properties ("properties.$el_text"). Nil deletes.
+func click(changes object) object {
+	e := object{
+		"uuid": "01a1f851-2c65-7a00-ad66-57cc46b02182", "event": "$autocapture",
+		"properties": object{
+			"distinct_id": "user_42", "token": shopToken, "$session_id": "session-1",
+			"$current_url": "https://app.example.com/dashboard", "$event_type": "click", "$el_text": "Export CSV",
+			"$elements_chain": `button:nth-child="1"nth-of-type="1"text="Export CSV";body:nth-child="2"nth-of-type="1"`,
+		},
+	}
+	for path, value := range changes {
+		target, key := e, path
+		if name, ok := strings.CutPrefix(path, "properties."); ok {
+			target, key = e["properties"].(object), name
+		}
+		if value == nil {
+			delete(target, key)
+		} else {
+			target[key] = value
+		}
+	}
+	return e
+}
+
+// gzipped returns b compressed.
+func gzipped(b []byte) []byte {
+	var out bytes.Buffer
+	zw := gzip.NewWriter(&out)
+	_, err := zw.Write(b)
+	if err = errors.Join(err, zw.Close()); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	return out.Bytes()
+}
+
+// testdata returns the content of a file.
+func testdata(t testing.TB, path ...string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(append([]string{"testdata"}, path...)...))
+	require.NoError(t, err)
+	return b
+}
+
+// requireQuick asserts that f takes less processor time than a limit that
+// leaves a slow machine room, but not an algorithm that reads its input over
+// and over.
+func requireQuick(t testing.TB, limit time.Duration, f func()) {
+	t.Helper()
+	start := cpuTime()
+	f()
+	require.Less(t, cpuTime()-start, limit)
+}

@@ -1,0 +1,388 @@
+package posthog_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// postOne posts one event to the shop and returns its action.
+func postOne(t *testing.T, body any) activity.Action {
+	t.Helper()
+	s := newService(posthog.Options{})
+	requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
+	e := s.requireOneEvent(t)
+	require.NotNil(t, e.Action)
+	return *e.Action
+}
+
+// on returns an autocapture event of now on an elements chain.
+func on(eventType, text, chain string) object {
+	return click(object{"properties.$event_type": eventType, "properties.$el_text": text, "properties.$elements_chain": chain})
+}
+
+func TestLabel_ofAClick(t *testing.T) {
+	long := strings.Repeat("word ", 20)
+	cases := []struct {
+		name, text, chain  string
+		title, description string // description up to the page
+	}{
+		{"text of a button", "Buy", `button:text="Buy"`, "Click Buy", "User clicked Buy"},
+		{"text of a link", "Docs", `a:href="/docs"text="Docs"`, "Click Docs", "User clicked Docs"},
+		{"span in a button", "Add", `span:text="Add";button:text="Add to cart"`, "Click Add to cart", "User clicked Add to cart"},
+		{"span in a link", "See", `span:text="See";a:text="See plans"`, "Click See plans", "User clicked See plans"},
+		{"span in a role of button", "Add", `span:text="Add";div:attr__role="button"text="Add to cart"`, "Click Add to cart", "User clicked Add to cart"},
+		{"role in capitals", "Add", `span:text="Add";div:attr__role="BUTTON"text="Add to cart"`, "Click Add to cart", "User clicked Add to cart"},
+		{"icon font in a button", "delete", `i.icon:text="delete";button:text="Delete row"`, "Click Delete row", "User clicked Delete row"},
+		{"deep in a button", "", `path:;svg:;span:;button:attr__aria-label="Close"`, "Click Close", "User clicked Close"},
+		{"the nearest control", "x", `span:text="x";a:text="Docs";button:text="Menu"`, "Click Docs", "User clicked Docs"},
+		{"button without text around text", "Add", `span:text="Add";button:`, "Click Add", "User clicked Add"},
+		{"button without text around text, with aria-label", "Add", `span:text="Add";button:attr__aria-label="Add to cart"`, "Click Add", "User clicked Add"},
+		{"text that only the chain has", "", `div:text="Card"`, "Click Card", "User clicked Card"},
+		{"text that only the event has", "Card", `div:`, "Click Card", "User clicked Card"},
+		{"no chain", "Card", ``, "Click Card", "User clicked Card"},
+
+		{"aria-label before all attributes", "", `button:attr__alt="c"attr__aria-label="a"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "Click a", "User clicked a"},
+		{"title before alt", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"attr__title="b"`, "Click b", "User clicked b"},
+		{"alt before name", "", `button:attr__alt="c"attr__id="f"attr__name="d"attr__placeholder="e"`, "Click c", "User clicked c"},
+		{"name before placeholder", "", `input:attr__id="f"attr__name="d"attr__placeholder="e"`, "Click d", "User clicked d"},
+		{"placeholder before id", "", `input:attr__id="f"attr__placeholder="e"`, "Click e", "User clicked e"},
+		{"id before tag", "", `button:attr__id="f"`, "Click #f", "User clicked #f"},
+		{"alt of an image in a link", "", `img:attr__alt="Home";a:href="/"`, "Click Home", "User clicked Home"},
+		{"attributes of the link around an image", "", `img:attr__alt="logo";a:attr__aria-label="Home"`, "Click Home", "User clicked Home"},
+		{"blank text is no label", " \n\t", `button:attr__aria-label="  "attr__id="f"text=" "`, "Click #f", "User clicked #f"},
+		{"invisible text is no label", "\u200b\u202e", "button:text=\"\u200b\"", "Click button", "User clicked a button"},
+
+		{"button", "", `button:`, "Click button", "User clicked a button"},
+		{"link", "", `a:href="/x"`, "Click link", "User clicked a link"},
+		{"role of button", "", `div:attr__role="button"`, "Click button", "User clicked a button"},
+		{"icon in a button", "", `svg:;button:`, "Click button", "User clicked a button"},
+		{"checkbox", "", `input:attr__type="checkbox"`, "Click checkbox", "User clicked a checkbox"},
+		{"checkbox in capitals", "", `input:attr__type="CHECKBOX"`, "Click checkbox", "User clicked a checkbox"},
+		{"radio button", "", `input:attr__type="radio"`, "Click radio button", "User clicked a radio button"},
+		{"submit button", "", `input:attr__type="submit"attr__value="Send"`, "Click button", "User clicked a button"},
+		{"field", "", `input:`, "Click field", "User clicked a field"},
+		{"text area", "", `textarea:`, "Click field", "User clicked a field"},
+		{"dropdown", "", `select:`, "Click dropdown", "User clicked a dropdown"},
+		{"image", "", `img:`, "Click image", "User clicked an image"},
+		{"icon", "", `svg:`, "Click icon", "User clicked an icon"},
+		{"any other tag", "", `div:nth-child="1"`, "Click div", "User clicked a div"},
+		{"nothing at all", "", ``, "Click element", "User clicked an element"},
+
+		{"white space", "  Export\n\t CSV  ", `div:`, "Click Export CSV", "User clicked Export CSV"},
+		{"control characters", "Ex\x00po\x1brt\u202e", `div:`, "Click Export", "User clicked Export"},
+		{"other scripts", "Größe wählen 日本語 🛒", `div:`, "Click Größe wählen 日本語 🛒", "User clicked Größe wählen 日本語 🛒"},
+		{"quotes", `say \"hi\"`, `button:text="say \"hi\""`, `Click say "hi"`, `User clicked say "hi"`},
+		{"long, cut at a word", long, `div:`, "Click " + long[:79] + "…", "User clicked " + long[:79] + "…"},
+		{"long, one word", strings.Repeat("ä", 100), `div:`, "Click " + strings.Repeat("ä", 79) + "…", "User clicked " + strings.Repeat("ä", 79) + "…"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			a := postOne(t, on("click", c.text, c.chain))
+			assert.Equal(t, "click", a.Type)
+			assert.Equal(t, c.title, a.Title)
+			assert.Equal(t, c.description+" on the dashboard page", a.Description)
+		})
+	}
+}
+
+func TestLabel_ofASubmitOrChange(t *testing.T) {
+	cases := []struct {
+		name, typ, chain   string
+		title, description string
+	}{
+		{"form by name", "submit", `form:attr__id="f"attr__name="signup"`, "Submit signup form", "User submitted the signup form"},
+		{"form by aria-label", "submit", `form:attr__aria-label="Sign up"attr__name="signup"`, "Submit Sign up form", "User submitted the Sign up form"},
+		{"form by id", "submit", `form:attr__id="signup"`, "Submit #signup form", "User submitted the #signup form"},
+		{"form around the target", "submit", `button:attr__name="go"text="Go";form:attr__name="signup"`, "Submit signup form", "User submitted the signup form"},
+		{"form without a name", "submit", `form:`, "Submit form", "User submitted a form"},
+		{"form that is not in the chain", "submit", ``, "Submit form", "User submitted a form"},
+		{"in capitals", "SUBMIT", `form:attr__name="signup"`, "Submit signup form", "User submitted the signup form"},
+
+		{"field by name", "change", `input:attr__id="i"attr__name="email"attr__placeholder="you@example.com"`, "Change email field", "User changed the email field"},
+		{"field by aria-label", "change", `input:attr__aria-label="E-mail"attr__name="email"`, "Change E-mail field", "User changed the E-mail field"},
+		{"field by placeholder", "change", `input:attr__placeholder="Search"`, "Change Search field", "User changed the Search field"},
+		{"field by id", "change", `input:attr__id="email"`, "Change #email field", "User changed the #email field"},
+		{"dropdown by name", "change", `select:attr__name="plan"`, "Change plan field", "User changed the plan field"},
+		{"the field, not its form", "change", `input:;form:attr__name="signup"`, "Change field", "User changed a field"},
+		{"dropdown without a name", "change", `select:`, "Change dropdown", "User changed a dropdown"},
+		{"checkbox without a name", "change", `input:attr__type="checkbox"`, "Change checkbox", "User changed a checkbox"},
+		{"text area without a name", "change", `textarea:`, "Change field", "User changed a field"},
+		{"what is not in the chain", "change", ``, "Change element", "User changed an element"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			a := postOne(t, on(c.typ, "", c.chain))
+			assert.Equal(t, strings.ToLower(c.typ), a.Type)
+			assert.Equal(t, c.title, a.Title)
+			assert.Equal(t, c.description+" on the dashboard page", a.Description)
+		})
+	}
+}
+
+// TestLabel_neverTellsWhatWasTyped: the text and the value of whatever a user
+// types or chooses in stay out of the event, in every form it can come in.
+func TestLabel_neverTellsWhatWasTyped(t *testing.T) {
+	const typed = "typed s3cret"
+	elements := []struct {
+		name   string
+		target object   // the target as in $elements, its text aside
+		around []object // what it is inside of
+	}{
+		{"input", object{"tag_name": "input"}, nil},
+		{"password", object{"tag_name": "input", "attr__type": "password", "attr__name": "password"}, nil},
+		{"checkbox", object{"tag_name": "input", "attr__type": "checkbox"}, nil},
+		{"submit button", object{"tag_name": "input", "attr__type": "submit"}, nil},
+		{"text area", object{"tag_name": "textarea"}, nil},
+		{"dropdown", object{"tag_name": "select"}, nil},
+		{"option", object{"tag_name": "option"}, []object{{"tag_name": "select"}}},
+		{"input in a link", object{"tag_name": "input"}, []object{{"tag_name": "a"}}},
+		{"input in a label", object{"tag_name": "input"}, []object{{"tag_name": "label"}}},
+		{"input in capitals", object{"tag_name": "INPUT"}, nil},
+		{"text area in capitals", object{"tag_name": "TextArea"}, nil},
+		{"editable", object{"tag_name": "div", "attr__contenteditable": "true"}, nil},
+		{"editable in capitals", object{"tag_name": "div", "attr__contenteditable": "TRUE"}, nil},
+		{"editable as plain text", object{"tag_name": "div", "attr__contenteditable": "plaintext-only"}, nil},
+		{"editable by the bare attribute", object{"tag_name": "div", "attr__contenteditable": ""}, nil},
+		{"inside of something editable", object{"tag_name": "b"}, []object{{"tag_name": "p"}, {"tag_name": "div", "attr__contenteditable": "true"}}},
+		{"link inside of something editable", object{"tag_name": "a"}, []object{{"tag_name": "div", "attr__contenteditable": "true"}}},
+		{"inside of something editable by the bare attribute", object{"tag_name": "b"}, []object{{"tag_name": "div", "attr__contenteditable": ""}}},
+	}
+	for _, element := range elements {
+		all := append([]object{element.target}, element.around...)
+		for _, typ := range []string{"click", "change", "submit"} {
+			for form, properties := range map[string]object{
+				"chain":           {"$elements_chain": chainOf(all, typed)},
+				"elements":        {"$elements": withText(all, typed)},
+				"chain and array": {"$elements_chain": chainOf(all, typed), "$elements": withText(all, typed)},
+			} {
+				t.Run(element.name+"/"+typ+"/"+form, func(t *testing.T) {
+					event := on(typ, typed, "")
+					for key, value := range properties {
+						event["properties"].(object)[key] = value
+					}
+					requireUntold(t, event, "s3cret")
+				})
+			}
+		}
+	}
+}
+
+// TestLabel_neverTellsWhatWasTypedOutsideOfAnElement: where there is no
+// element, a change still is of something typed or chosen.
+func TestLabel_neverTellsWhatWasTypedOutsideOfAnElement(t *testing.T) {
+	flat := func(changes object) object {
+		e := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42", "button_or_link_text": "typed s3cret"}
+		for key, value := range changes {
+			e[key] = value
+		}
+		return e
+	}
+	for name, body := range map[string]object{
+		"change without a chain":      on("change", "typed s3cret", ""),
+		"change, flat":                flat(object{"event_type": "change"}),
+		"change, flat, of a field":    flat(object{"event_type": "change", "input_field_name": "email"}),
+		"change, flat, of an element": flat(object{"event_type": "change", "element_id": "email"}),
+		"click, flat, on a field":     flat(object{"event_type": "click", "input_field_name": "email"}),
+		"submit, flat":                flat(object{"event_type": "submit"}),
+		"submit without a chain":      on("submit", "typed s3cret", ""),
+		"value of a hidden property":  click(object{"properties.$el_value": "typed s3cret", "value": "s3cret"}),
+	} {
+		t.Run(name, func(t *testing.T) { requireUntold(t, body, "s3cret") })
+	}
+}
+
+// requireUntold posts an event and asserts that what comes of it does not
+// contain the secret.
+func requireUntold(t *testing.T, body object, secret string) {
+	t.Helper()
+	s := newService(posthog.Options{})
+	requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
+	told, err := json.Marshal(s.requireOneEvent(t))
+	require.NoError(t, err)
+	assert.NotContains(t, string(told), secret)
+}
+
+// withText returns the elements of $elements with a text and a value.
+func withText(elements []object, text string) []object {
+	all := make([]object, len(elements))
+	for i, element := range elements {
+		all[i] = object{"$el_text": text, "attr__value": text}
+		for key, value := range element {
+			all[i][key] = value
+		}
+	}
+	return all
+}
+
+// chainOf returns the elements as a chain.
+func chainOf(elements []object, text string) string {
+	var b strings.Builder
+	for i, element := range elements {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.WriteString(element["tag_name"].(string) + ":")
+		for key, value := range element {
+			if key != "tag_name" {
+				b.WriteString(key + `="` + value.(string) + `"`)
+			}
+		}
+		b.WriteString(`attr__value="` + text + `"nth-child="1"text="` + text + `"`)
+	}
+	return b.String()
+}
+
+func TestLabel_ofElementsWithoutAChain(t *testing.T) {
+	cases := []struct {
+		name     string
+		elements any
+		text     any
+		title    string
+	}{
+		{"button", []object{{"tag_name": "button", "$el_text": "Buy"}}, "Buy", "Click Buy"},
+		{"span in a button", []object{{"tag_name": "span", "$el_text": "Add"}, {"tag_name": "button", "$el_text": "Add to cart"}}, "Add", "Click Add to cart"},
+		{"aria-label", []object{{"tag_name": "button", "$el_text": "", "attr__aria-label": "Close", "attr__id": "x"}}, nil, "Click Close"},
+		{"id", []object{{"tag_name": "button", "attr__id": "x"}}, nil, "Click #x"},
+		{"checkbox", []object{{"tag_name": "input", "attr__type": "checkbox"}}, nil, "Click checkbox"},
+		{"tag in capitals", []object{{"tag_name": "A"}}, nil, "Click link"},
+		{"attributes of wrong types", []object{{"tag_name": "button", "attr__id": 5, "$el_text": []any{}, "classes": "x", "attr__title": "Go"}}, nil, "Click Go"},
+		{"none", []object{}, "Buy", "Click Buy"},
+		{"not an array", object{"tag_name": "button"}, "Buy", "Click Buy"},
+		{"junk", []any{nil, 5, "x", []any{}}, "Buy", "Click Buy"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			a := postOne(t, click(object{"properties.$elements_chain": nil, "properties.$elements": c.elements, "properties.$el_text": c.text}))
+			assert.Equal(t, c.title, a.Title)
+		})
+	}
+}
+
+// TestLabel_ofAFlatBody: where a custom destination sends no chain, its other
+// fields tell what the element was.
+func TestLabel_ofAFlatBody(t *testing.T) {
+	cases := []struct {
+		name        string
+		fields      object
+		typ, title  string
+		description string
+	}{
+		{"text of a button", object{"event_type": "click", "button_or_link_text": "Export CSV"}, "click", "Click Export CSV", "User clicked Export CSV on the dashboard page"},
+		{"text of a link", object{"event_type": "click", "button_or_link_text": "Docs", "link_destination": "/docs"}, "click", "Click Docs", "User clicked Docs on the dashboard page"},
+		{"link without text", object{"event_type": "click", "link_destination": "/docs"}, "click", "Click link", "User clicked a link on the dashboard page"},
+		{"element by id", object{"event_type": "click", "element_id": "export"}, "click", "Click #export", "User clicked #export on the dashboard page"},
+		{"field", object{"event_type": "change", "input_field_name": "plan"}, "change", "Change plan field", "User changed the plan field on the dashboard page"},
+		{"field that was clicked", object{"event_type": "click", "input_field_name": "plan"}, "click", "Click plan", "User clicked plan on the dashboard page"},
+		{"form", object{"event_type": "submit", "element_id": "signup"}, "submit", "Submit #signup form", "User submitted the #signup form on the dashboard page"},
+		{"form without a name", object{"event_type": "submit"}, "submit", "Submit form", "User submitted a form on the dashboard page"},
+		{"chain before fields", object{"event_type": "click", "elements_chain": `button:text="Buy"`, "element_id": "x"}, "click", "Click Buy", "User clicked Buy on the dashboard page"},
+		{"no type is a click", object{"button_or_link_text": "Buy"}, "click", "Click Buy", "User clicked Buy on the dashboard page"},
+		{"nothing", object{}, "click", "Click element", "User clicked an element on the dashboard page"},
+		{"fields that are null", object{"event_type": nil, "element_id": nil, "input_field_name": nil, "link_destination": nil, "button_or_link_text": nil, "elements_chain": nil}, "click", "Click element", "User clicked an element on the dashboard page"},
+		{"page view", object{"event": "$pageview"}, "pageview", "Page Load: Dashboard", "User landed on the dashboard page"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			body := object{"event": "$autocapture", "session_id": "session-1", "distinct_id": "user_42", "current_url": "https://app.example.com/dashboard"}
+			for key, value := range c.fields {
+				body[key] = value
+			}
+			a := postOne(t, body)
+			assert.Equal(t, []string{c.typ, c.title, c.description}, []string{a.Type, a.Title, a.Description})
+		})
+	}
+}
+
+func TestLabel_ofAPage(t *testing.T) {
+	const hash = "https://app.example.com/#/orders/3f2504e0-4f89-11d3-9a0c-0305e82c3301?x=1"
+	cases := []struct {
+		name, url      string
+		raw, canonical string
+		title          string // of a page view
+		where          string // of a click
+	}{
+		{"a page", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
+		{"query and fragment", "https://app.example.com/a/team-settings?tab=x#top", "https://app.example.com/a/team-settings?tab=x#top", "https://app.example.com/a/team-settings", "Page Load: Team settings", " on the team settings page"},
+		{"the root", "https://app.example.com", "https://app.example.com", "https://app.example.com/", "Page Load: Home", " on the home page"},
+		{"an identifier", "https://App.Example.com:443/projects/42", "https://App.Example.com:443/projects/42", "https://app.example.com/projects/:id", "Page Load: Projects detail", " on the projects detail page"},
+		{"a hash route", hash, hash, "https://app.example.com/#/orders/:id", "Page Load: Orders detail", " on the orders detail page"},
+		{"white space around", " https://app.example.com/dashboard\n", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
+		{"credentials", "https://ada:s3cret@app.example.com/dashboard", "https://app.example.com/dashboard", "https://app.example.com/dashboard", "Page Load: Dashboard", " on the dashboard page"},
+		{"an address in the path", "https://app.example.com/users/ada@example.com", "https://app.example.com/users/ada@example.com", "https://app.example.com/users/:id", "Page Load: Users detail", " on the users detail page"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			view := postOne(t, click(object{"event": "$pageview", "properties.$current_url": c.url}))
+			assert.Equal(t, "pageview", view.Type)
+			assert.Equal(t, c.title, view.Title)
+			assert.Equal(t, "User landed"+c.where, view.Description)
+			clicked := postOne(t, click(object{"properties.$current_url": c.url}))
+			assert.Equal(t, "User clicked Export CSV"+c.where, clicked.Description)
+			for _, a := range []activity.Action{view, clicked} {
+				assert.Equal(t, page{c.raw, c.canonical}, page{a.RawURL, a.CanonicalURL})
+			}
+		})
+	}
+}
+
+// TestLabel_withoutAPage: a click is still one; a page view of no page is none.
+func TestLabel_withoutAPage(t *testing.T) {
+	for name, url := range map[string]any{"none": nil, "empty": "", "blank": " \n", "wrong type": object{}} {
+		t.Run(name, func(t *testing.T) {
+			a := postOne(t, click(object{"properties.$current_url": url}))
+			assert.Equal(t, "Click Export CSV", a.Title)
+			assert.Equal(t, "User clicked Export CSV", a.Description)
+			assert.Equal(t, page{}, page{a.RawURL, a.CanonicalURL})
+			s := newService(posthog.Options{})
+			view := click(object{"event": "$pageview", "properties.$current_url": url})
+			requireCounts(t, s.post(webhookDoor, marshal(t, view)), 0, 1)
+		})
+	}
+}
+
+// TestLabel_ofAURLThatIsTooMuch: what is kept of a URL is bounded and clean,
+// and never holds a password, however broken the URL is.
+func TestLabel_ofAURLThatIsTooMuch(t *testing.T) {
+	for name, url := range map[string]string{
+		"long":                     "https://app.example.com/dashboard?x=" + strings.Repeat("ä", 4000),
+		"control characters":       "https://app.example.com/dash\x00\x1b\x7f\u0085board",
+		"credentials":              "https://ada:s3cret@app.example.com/dashboard",
+		"credentials, broken":      "https://ada:s3cret%zz@app.example.com/dashboard",
+		"credentials, broken port": "https://ada:s3cret@app.example.com:port/dashboard",
+		"credentials, at signs":    "https://ada:s3cret@x@app.example.com/dashboard",
+		"credentials, no scheme":   "//ada:s3cret@app.example.com/dashboard",
+		"credentials, long":        "https://ada:s3cret@app.example.com/dashboard?x=" + strings.Repeat("%zz", 4000),
+		"credentials in an escape": "https://ada:s3cret@app.example.com/%zz",
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := postOne(t, click(object{"properties.$current_url": url}))
+			assert.LessOrEqual(t, len(a.RawURL), 2048)
+			for _, u := range []string{a.RawURL, a.CanonicalURL} {
+				assert.NotContains(t, u, "s3cret")
+				assert.True(t, strings.Contains(u, "app.example.com"), u)
+				assert.NotRegexp(t, `[\x00-\x1f\x7f\x{80}-\x{9f}]`, u)
+			}
+		})
+	}
+}
+
+func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
+	for name, typ := range map[string]any{"touch": "touch", "scroll": "scroll", "padded": " click"} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.$event_type": typ}))), 0, 1)
+		})
+	}
+	for name, typ := range map[string]any{"none": nil, "empty": "", "wrong type": object{}} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, "click", postOne(t, click(object{"properties.$event_type": typ})).Type)
+		})
+	}
+}

@@ -1,0 +1,283 @@
+package posthog_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+func TestIsSDKPath(t *testing.T) {
+	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/flags", "/decide", "/s",
+		"/array/phc_x/config", "/array/phc_x/config.js"} {
+		for _, prefix := range []string{"", "/ingest", "/a/b/c", "/array", "/e"} {
+			for _, slash := range []string{"", "/"} {
+				assert.True(t, posthog.IsSDKPath(prefix+path+slash), prefix+path+slash)
+			}
+		}
+	}
+	for _, path := range []string{"", "/", "//", "e", "e/", "/e//", "/E", "/e/x", "/ex", "/xe", "/.e", "/e.js", "/captures", "/flags.js", "/static/array.js",
+		"/static/1.434.18/surveys.js", "/array", "/array/", "/array/phc_x", "/array/phc_x/", "/array/phc_x/config.json", "/array/phc_x/config.js/x",
+		"/array//config.js", "/array/config.js", "/array/config", "/config.js", "/config", "/array/a/b/config.js", "/xarray/phc_x/config.js",
+		"array/phc_x/config.js", "/webhook/shop", "/users/shop/user_42/live-activity", "/mcp", "/healthz", "/e/..", "/e?x", "/e%2f"} {
+		assert.False(t, posthog.IsSDKPath(path), path)
+	}
+}
+
+// call sends a request without a body to ServeSDK.
+func (s *service) call(method, target string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.mux.ServeHTTP(w, r)
+	return w
+}
+
+func TestSDK_methods(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, path := range []string{"/e/", "/i/v0/e/", "/batch", "/flags/", "/decide", "/s/"} {
+		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "PATCH"} {
+			w := s.call(method, path)
+			assert.Equal(t, http.StatusMethodNotAllowed, w.Code, method+path)
+			assert.Equal(t, "POST, OPTIONS", w.Header().Get("Allow"), method+path)
+		}
+	}
+	for _, path := range []string{"/array/phc_x/config", "/array/phc_x/config.js"} {
+		assert.Equal(t, http.StatusOK, s.call("GET", path).Code)
+		assert.Equal(t, http.StatusOK, s.call("HEAD", path).Code)
+		w := s.call("POST", path)
+		requireError(t, w, http.StatusMethodNotAllowed)
+		assert.Equal(t, "GET, OPTIONS", w.Header().Get("Allow"))
+	}
+	for _, path := range []string{"/", "/static/array.js", "/array/phc_x", "/e/x"} {
+		for _, method := range []string{"GET", "POST", "OPTIONS"} {
+			requireError(t, s.call(method, path), http.StatusNotFound)
+		}
+	}
+}
+
+func TestSDK_preflight(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, path := range []string{"/e/", "/i/v0/e/", "/flags/?v=2", "/decide/", "/s/", "/array/phc_x/config", "/array/phc_x/config.js"} {
+		t.Run(path, func(t *testing.T) {
+			w := s.call("OPTIONS", path, "Origin", "https://app.example.com", "Access-Control-Request-Method", "POST",
+				"Access-Control-Request-Headers", "content-type,x-posthog-distinct-id")
+			assert.Equal(t, http.StatusNoContent, w.Code)
+			assert.Empty(t, w.Body.String())
+			h := w.Header()
+			assert.Equal(t, "https://app.example.com", h.Get("Access-Control-Allow-Origin"))
+			assert.Equal(t, "true", h.Get("Access-Control-Allow-Credentials"))
+			assert.Equal(t, "content-type,x-posthog-distinct-id", h.Get("Access-Control-Allow-Headers"))
+			method := "POST"
+			if strings.HasPrefix(path, "/array/") {
+				method = "GET"
+			}
+			assert.Contains(t, h.Get("Access-Control-Allow-Methods"), method)
+			assert.Contains(t, h.Values("Vary"), "Origin")
+		})
+	}
+}
+
+// TestSDK_everyAnswerMayBeReadByThePage, errors among them: posthog-js reads
+// the status to know whether to retry.
+func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
+	event := string(marshal(t, click(nil)))
+	cases := []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+	}{
+		{"taken", "POST", "/e/", event, nil, 200},
+		{"flags", "POST", "/flags/?v=2", "{}", nil, 200},
+		{"configuration", "GET", "/array/phc_x/config", "", nil, 200},
+		{"configuration script", "GET", "/array/phc_x/config.js", "", nil, 200},
+		{"recording", "POST", "/s/", "{}", nil, 200},
+		{"malformed", "POST", "/e/", "{", nil, 400},
+		{"no token", "POST", "/e/", "{}", nil, 401},
+		{"no such path", "GET", "/static/array.js", "", nil, 404},
+		{"no such method", "GET", "/e/", "", nil, 405},
+		{"too large", "POST", "/e/", strings.Repeat(" ", 1<<20+1), nil, 413},
+		{"flags, too large", "POST", "/flags/", strings.Repeat(" ", 1<<20+1), nil, 413},
+		{"wrong encoding", "POST", "/e/", event, []string{"Content-Encoding", "br"}, 415},
+		{"storage away", "POST", "/e/", event, nil, 503},
+	}
+	for _, c := range cases {
+		for _, origin := range []string{"https://app.example.com", "http://shop.localhost:33649", "null", ""} {
+			t.Run(c.name+"/"+origin, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				if c.status == http.StatusServiceUnavailable {
+					s.sink.fail(errors.New("away"))
+				}
+				r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+				for i := 0; i < len(c.header); i += 2 {
+					r.Header.Set(c.header[i], c.header[i+1])
+				}
+				if origin != "" {
+					r.Header.Set("Origin", origin)
+				}
+				w := httptest.NewRecorder()
+				s.mux.ServeHTTP(w, r)
+				require.Equal(t, c.status, w.Code)
+				assert.Equal(t, origin, w.Header().Get("Access-Control-Allow-Origin"))
+				assert.Equal(t, origin != "", w.Header().Get("Access-Control-Allow-Credentials") == "true")
+				assert.Contains(t, w.Header().Values("Vary"), "Origin", "also without an origin, or a cache mixes the answers up")
+			})
+		}
+	}
+}
+
+// TestWebhook_isNotForPages: PostHog's servers call it, no page does.
+func TestWebhook_isNotForPages(t *testing.T) {
+	s := newService(posthog.Options{})
+	w := s.post(webhookDoor, marshal(t, click(nil)), "Origin", "https://app.example.com")
+	requireCounts(t, w, 1, 0)
+	assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
+}
+
+func TestSDK_flagsAndDecide(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, path := range []string{"/flags/?v=2", "/flags/?v=2&config=true", "/decide/?v=3", "/flags", "/decide", "/ingest/flags/"} {
+		for _, body := range []string{"", "{}", `{"token":"phc_unknown"}`, "\x1f\x8b", "data=e30%3D", "not JSON"} {
+			t.Run(path+" "+body, func(t *testing.T) {
+				requireFlags(t, s.post(door{path: path}, []byte(body)))
+			})
+		}
+	}
+}
+
+// TestSDK_recordingsAreDiscarded, whatever they are.
+func TestSDK_recordingsAreDiscarded(t *testing.T) {
+	s := newService(posthog.Options{})
+	for name, body := range map[string][]byte{
+		"captured":         gzipped([]byte("[" + string(testdata(t, "events", "feature_snapshot.json")) + "]")),
+		"empty":            nil,
+		"noise":            []byte("\x1f\x8b\xff"),
+		"several mebibyte": make([]byte, 5<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := s.post(door{path: "/s/"}, body)
+			assert.EqualValues(t, 1, requireOK(t, w).Status)
+			assert.Empty(t, s.sink.events)
+		})
+	}
+	requireError(t, s.post(door{path: "/s/"}, make([]byte, 8<<20+1)), http.StatusRequestEntityTooLarge)
+}
+
+func TestSDK_remoteConfiguration(t *testing.T) {
+	s := newService(posthog.Options{})
+	w := s.call("GET", "/array/phc_test_token/config")
+	require.Equal(t, http.StatusOK, w.Code)
+	requireRemoteConfig(t, w.Body.Bytes(), "phc_test_token")
+
+	w = s.call("GET", "/array/phc_test_token/config.js")
+	require.Equal(t, http.StatusOK, w.Code)
+	assert.Regexp(t, `^(application|text)/javascript`, w.Header().Get("Content-Type"))
+	token, object := requireAssignment(t, w.Body.String())
+	assert.Equal(t, "phc_test_token", token)
+	assert.Equal(t, []any{}, object["siteApps"])
+	config, err := json.Marshal(object["config"])
+	require.NoError(t, err)
+	requireRemoteConfig(t, config, "phc_test_token")
+}
+
+func requireRemoteConfig(t *testing.T, body []byte, token string) {
+	t.Helper()
+	var config object
+	require.NoError(t, json.Unmarshal(body, &config))
+	assert.Equal(t, object{"token": token, "autocapture_opt_out": false, "supportedCompression": []any{"gzip-js"}, "hasFeatureFlags": false}, config)
+}
+
+// assignment is the only statement the script may hold.
+var assignment = regexp.MustCompile(`^\(window\._POSTHOG_REMOTE_CONFIG=window\._POSTHOG_REMOTE_CONFIG\|\|\{\}\)\[("(?:[^"\\]|\\.)*")\]=(\{.*\});\n$`)
+
+// requireAssignment asserts that a script is that one assignment, and returns
+// the key and the object.
+func requireAssignment(t *testing.T, script string) (key string, value object) {
+	t.Helper()
+	for _, bad := range []string{"<", ">", "\u2028", "\u2029", "\r", "\x00"} {
+		require.NotContains(t, script, bad)
+	}
+	m := assignment.FindStringSubmatch(script)
+	require.NotNil(t, m, script)
+	require.NoError(t, json.Unmarshal([]byte(m[1]), &key))
+	require.NoError(t, json.Unmarshal([]byte(m[2]), &value), "one object and nothing behind it")
+	return key, value
+}
+
+// TestSDK_configurationOfAHostileToken: the token is whatever somebody put
+// into a URL, and comes back in a script.
+func TestSDK_configurationOfAHostileToken(t *testing.T) {
+	s := newService(posthog.Options{})
+	for name, token := range map[string]string{
+		"script":              `<script>alert(1)<script>`,
+		"comment":             `<!--`,
+		"double quote":        `"];alert(1);x["`,
+		"single quote":        `'];alert(1);x['`,
+		"backslash":           `\`,
+		"backslash and quote": `\"];alert(1);x["`,
+		"template":            "`${alert(1)}`",
+		"line separator":      "a\u2028alert(1)",
+		"paragraph separator": "a\u2029alert(1)",
+		"line feed":           "a\nalert(1)",
+		"carriage return":     "a\r\nalert(1)",
+		"NUL":                 "a\x00b",
+		"ampersand":           "a&b=c",
+		"percent":             "%22",
+		"other scripts":       "größe日本",
+		"prototype":           "__proto__",
+		"dots":                "...",
+		"space":               "a b",
+		"like the file":       "config.js",
+		"like the folder":     "array",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := s.call("GET", "/array/"+url.PathEscape(token)+"/config.js")
+			require.Equal(t, http.StatusOK, w.Code)
+			key, object := requireAssignment(t, w.Body.String())
+			assert.Equal(t, token, key)
+			assert.Equal(t, token, object["config"].(map[string]any)["token"])
+			assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+
+			w = s.call("GET", "/array/"+url.PathEscape(token)+"/config")
+			requireRemoteConfig(t, w.Body.Bytes(), token)
+		})
+	}
+	t.Run("a slash ends a token", func(t *testing.T) {
+		requireError(t, s.call("GET", "/array/"+url.PathEscape("</script>")+"/config.js"), http.StatusNotFound)
+	})
+	t.Run("invalid UTF-8", func(t *testing.T) {
+		w := s.call("GET", "/array/a%ff%22b/config.js")
+		require.Equal(t, http.StatusOK, w.Code)
+		key, _ := requireAssignment(t, w.Body.String())
+		assert.Equal(t, "a\ufffd\"b", key)
+	})
+}
+
+func TestMetrics_countWhatBecameOfEvents(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{})
+		requireCounts(t, s.post(captureDoor, marshal(t, object{"token": shopToken, "batch": []any{
+			click(nil), click(object{"event": "$identify"}), // accepted
+			click(object{"event": "order paid"}), click(object{"event": "$rageclick"}),
+			click(object{"timestamp": "2026-11-19T12:00:00Z"}),
+			click(object{"timestamp": "soon"}), nil, object{},
+			click(object{"properties.token": bankToken}),
+			click(object{"event": "$identify", "properties.$session_id": nil}),
+		}})), 2, 8)
+		assert.Equal(t, map[string]float64{"accepted": 2, "duplicate": 0, "ignored other_event": 2, "ignored expired": 1,
+			"ignored malformed": 3, "ignored other_token": 1, "ignored no_identity": 1}, s.counted(t))
+		requireError(t, s.post(captureDoor, []byte("{")), http.StatusBadRequest)
+		assert.Len(t, s.counted(t), 7, "a request that was refused brought no events")
+	})
+}

@@ -1,0 +1,282 @@
+package posthog_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// TestTime_ofAnEvent posts one event at noon and asserts when it happened;
+// nothing means that it is ignored.
+func TestTime_ofAnEvent(t *testing.T) {
+	before := func(d time.Duration) *time.Time { at := noon.Add(-d); return &at }
+	const second = time.Second
+	cases := []struct {
+		name    string
+		changes object
+		want    *time.Time
+	}{
+		{"RFC 3339", object{"timestamp": "2026-11-20T11:59:50Z"}, before(10 * second)},
+		{"milliseconds, as browsers write", object{"timestamp": "2026-11-20T11:59:50.250Z"}, before(9750 * time.Millisecond)},
+		{"microseconds, as Python writes", object{"timestamp": "2026-11-20T11:59:50.250001+00:00"}, before(9749999 * time.Microsecond)},
+		{"nanoseconds, as Go writes", object{"timestamp": "2026-11-20T11:59:50.123456789Z"}, before(9876543211)},
+		{"with a zone ahead", object{"timestamp": "2026-11-20T13:59:50+02:00"}, before(10 * second)},
+		{"with a zone behind", object{"timestamp": "2026-11-20T06:29:50.5-05:30"}, before(9500 * time.Millisecond)},
+		{"zone without a colon", object{"timestamp": "2026-11-20T13:59:50.5+0200"}, before(9500 * time.Millisecond)},
+		{"without a zone", object{"timestamp": "2026-11-20T11:59:50.5"}, before(9500 * time.Millisecond)},
+		{"with a space", object{"timestamp": "2026-11-20 11:59:50"}, before(10 * second)},
+		{"with a space and a fraction", object{"timestamp": "2026-11-20 11:59:50.500000"}, before(9500 * time.Millisecond)},
+		{"with a space and a zone", object{"timestamp": "2026-11-20 11:59:50+00:00"}, before(10 * second)},
+		{"epoch seconds", object{"timestamp": noon.Unix() - 10}, before(10 * second)},
+		{"epoch seconds with a fraction", object{"timestamp": float64(noon.Unix()) - 9.5}, before(9500 * time.Millisecond)},
+		{"epoch milliseconds", object{"timestamp": noon.UnixMilli() - 10_000}, before(10 * second)},
+		{"epoch seconds as text", object{"timestamp": fmt.Sprint(noon.Unix() - 10)}, before(10 * second)},
+		{"epoch milliseconds as text", object{"timestamp": fmt.Sprint(noon.UnixMilli() - 10_000)}, before(10 * second)},
+
+		{"none", nil, before(0)},
+		{"empty", object{"timestamp": ""}, before(0)},
+		{"offset", object{"offset": 2050}, before(2050 * time.Millisecond)},
+		{"offset with a fraction", object{"offset": 2050.5}, before(2050500 * time.Microsecond)},
+		{"offset of zero", object{"offset": 0}, before(0)},
+		{"offset into the future", object{"offset": -5000}, before(0)},
+		{"timestamp wins over offset", object{"timestamp": "2026-11-20T11:59:50Z", "offset": 2050}, before(10 * second)},
+		{"offset needs no sent_at", object{"offset": 2050, "sent_at": "2026-11-20T13:00:00Z"}, before(2050 * time.Millisecond)},
+
+		{"a client's clock ahead", object{"timestamp": "2026-11-20T13:59:57Z", "sent_at": "2026-11-20T14:00:00Z"}, before(3 * second)},
+		{"a client's clock behind", object{"timestamp": "2026-11-20T05:59:57Z", "sent_at": "2026-11-20T06:00:00Z"}, before(3 * second)},
+		{"a client's clock years behind", object{"timestamp": "1970-01-01T00:00:07Z", "sent_at": "1970-01-01T00:00:10Z"}, before(3 * second)},
+		{"a client's clock ahead, in other zones", object{"timestamp": "2026-11-20T15:59:57+02:00", "sent_at": "2026-11-20T14:00:00Z"}, before(3 * second)},
+		{"sent before it happened", object{"timestamp": "2026-11-20T11:59:57Z", "sent_at": "2026-11-20T11:59:50Z"}, before(0)},
+		{"sent_at in another form", object{"timestamp": noon.Unix() - 10, "sent_at": noon.UnixMilli() - 5000}, before(5 * second)},
+		{"sent_at that is no time", object{"timestamp": "2026-11-20T11:59:50Z", "sent_at": "soon"}, before(10 * second)},
+		{"sent_at of a wrong type", object{"timestamp": "2026-11-20T11:59:50Z", "sent_at": object{}}, before(10 * second)},
+
+		{"in the future", object{"timestamp": "2026-11-20T12:00:05Z"}, before(0)},
+		{"years in the future", object{"timestamp": "2099-01-01T00:00:00Z"}, before(0)},
+		{"the last moment there is", object{"timestamp": "9999-12-31T23:59:59.999999999Z"}, before(0)},
+		{"as old as the retention", object{"timestamp": "2026-11-20T08:00:00Z"}, before(4 * time.Hour)},
+		{"older than the retention", object{"timestamp": "2026-11-20T07:59:59.999Z"}, nil},
+		{"years old", object{"timestamp": "2020-01-01T00:00:00Z"}, nil},
+		{"the year 1", object{"timestamp": "0001-01-01T00:00:00Z"}, nil},
+		{"epoch zero", object{"timestamp": 0}, nil},
+		{"offset longer than the retention", object{"offset": 4*3600*1000 + 1}, nil},
+		{"offset longer than time", object{"offset": 1e300}, nil},
+		{"sent in the far future", object{"timestamp": "2026-11-20T12:00:00Z", "sent_at": "9999-12-31T00:00:00Z"}, nil},
+
+		{"a word", object{"timestamp": "yesterday"}, nil},
+		{"a day", object{"timestamp": "2026-11-20"}, nil},
+		{"no such day", object{"timestamp": "2026-02-30T00:00:00Z"}, nil},
+		{"no number", object{"timestamp": "NaN"}, nil},
+		{"infinity", object{"timestamp": "Infinity"}, nil},
+		{"beyond all numbers", object{"timestamp": "1e400"}, nil},
+		{"a number beyond time", object{"timestamp": 1e200}, nil},
+		{"a boolean", object{"timestamp": true}, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				w := s.post(captureDoor, marshal(t, click(c.changes)))
+				if c.want == nil {
+					requireCounts(t, w, 0, 1)
+					return
+				}
+				requireCounts(t, w, 1, 0)
+				assert.WithinDuration(t, *c.want, s.requireOneEvent(t).Time, time.Microsecond)
+			})
+		})
+	}
+}
+
+// TestTime_sentAtOfABatch counts for every event in it, wherever it stands.
+func TestTime_sentAtOfABatch(t *testing.T) {
+	batch := `"batch":[` + string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z"}))) + `,` +
+		string(marshal(t, click(object{"offset": 2000}))) + `]`
+	for name, body := range map[string]string{
+		"before the events": `{"sent_at":"2026-11-20T14:00:00Z",` + batch + `}`,
+		"after the events":  `{` + batch + `,"sent_at":"2026-11-20T14:00:00Z"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				requireCounts(t, s.post(captureDoor, []byte(body)), 2, 0)
+				events := s.sink.take(shop)
+				assert.WithinDuration(t, noon.Add(-3*time.Second), events[0].Time, 0)
+				assert.WithinDuration(t, noon.Add(-2*time.Second), events[1].Time, 0)
+			})
+		})
+	}
+}
+
+// TestTime_sentAtBesideAWebhooksEvent corrects it too.
+func TestTime_sentAtBesideAWebhooksEvent(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{})
+		body := object{"event": click(object{"timestamp": "2026-11-20T13:59:57Z"}), "sent_at": "2026-11-20T14:00:00Z"}
+		requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
+		assert.WithinDuration(t, noon.Add(-3*time.Second), s.requireOneEvent(t).Time, 0)
+	})
+}
+
+// TestTime_capturedOffsetsAndTimestamps: what posthog-js sent at a known time
+// happened as long before as its own clock says.
+func TestTime_capturedOffsetsAndTimestamps(t *testing.T) {
+	cases := []struct {
+		scenario, number string
+		want             []time.Duration // from the happening to the arrival, less the time on the way
+	}{
+		{"old_1.297.2", "006", []time.Duration{2050 * time.Millisecond}},
+		{"base64", "005", []time.Duration{1713 * time.Millisecond}},          // 29.112, sent 30.825
+		{"no_compression", "009", []time.Duration{116e6, 40e6}},              // 21.563 and 21.639, sent 21.679
+		{"main", "015", []time.Duration{27e6, 24e6, 20e6}},                   // 24.134, 24.137, 24.141, sent 24.161
+		{"recommended_stub", "003", []time.Duration{2019e6, 1977e6, 1973e6}}, // 15.146, 15.188, 15.192, sent 17.165
+	}
+	for _, c := range cases {
+		t.Run(c.scenario, func(t *testing.T) {
+			for _, request := range capturedRequests(t, c.scenario) {
+				if request.number != c.number {
+					continue
+				}
+				at(t, request.arrival.Add(time.Hour), func(t *testing.T) { // the server's clock is an hour ahead
+					s := newService(posthog.Options{})
+					requireOK(t, s.post(captureDoor, request.body))
+					var got []time.Duration
+					for _, e := range s.sink.take(shop) {
+						got = append(got, request.arrival.Add(time.Hour).Sub(e.Time))
+					}
+					assert.Equal(t, c.want, got)
+				})
+			}
+		})
+	}
+}
+
+func TestTime_retentionIsAnOption(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{TTL: time.Minute})
+		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"timestamp": "2026-11-20T11:59:00Z"}))), 1, 0)
+		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"timestamp": "2026-11-20T11:58:59Z"}))), 0, 1)
+		assert.Equal(t, map[string]float64{"accepted": 1, "duplicate": 0, "ignored expired": 1}, s.counted(t))
+	})
+}
+
+func TestID_ofAnEvent(t *testing.T) {
+	cases := []struct {
+		name string
+		uuid any
+		want string // empty: a digest
+	}{
+		{"a UUID", "01a1f851-2c65-7a00-ad66-57cc46b02182", "01a1f851-2c65-7a00-ad66-57cc46b02182"},
+		{"any other text", "order-7", "order-7"},
+		{"a number", 12345678901234567, "12345678901234567"},
+		{"white space around", " order-7\n", "order-7"},
+		{"empty, as posthog-go sends", "", ""},
+		{"white space", " \t", ""},
+		{"null", nil, ""},
+		{"an object", object{"id": "x"}, ""},
+		{"an array", []any{"x"}, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			event := click(nil)
+			event["uuid"] = c.uuid
+			requireCounts(t, s.post(captureDoor, marshal(t, event)), 1, 0)
+			id := s.requireOneEvent(t).ID
+			if c.want != "" {
+				assert.Equal(t, c.want, id)
+				return
+			}
+			assert.Regexp(t, `^sha256:[0-9a-f]{64}$`, id)
+		})
+	}
+}
+
+// TestID_digest: without a uuid the same event has the same id whenever it
+// comes and whatever it comes in, and different events have different ones.
+func TestID_digest(t *testing.T) {
+	s := newService(posthog.Options{})
+	idOf := func(body string) string {
+		t.Helper()
+		requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
+		return s.requireOneEvent(t).ID
+	}
+	event := string(marshal(t, click(object{"uuid": ""})))
+	id := idOf(event)
+	same := map[string]string{
+		"again":                    event,
+		"in an array":              "[" + event + "]",
+		"in an array with space":   "[ \n\t" + event + " ]",
+		"in a batch":               `{"batch":[` + event + `],"sent_at":"2026-11-20T12:00:00Z"}`,
+		"second, behind a bad one": "[7 ,\n " + event + "]",
+	}
+	for name, body := range same {
+		t.Run(name, func(t *testing.T) {
+			w := s.post(captureDoor, []byte(body))
+			require.Equal(t, 1, requireOK(t, w).Accepted)
+			assert.Equal(t, id, s.requireOneEvent(t).ID)
+		})
+	}
+	for name, changes := range map[string]object{
+		"another time":     {"uuid": "", "offset": 1},
+		"another user":     {"uuid": "", "properties.distinct_id": "user_43"},
+		"another session":  {"uuid": "", "properties.$session_id": "session-2"},
+		"another label":    {"uuid": "", "properties.$el_text": "Export PDF"},
+		"another property": {"uuid": "", "properties.sku": 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.NotEqual(t, id, idOf(string(marshal(t, click(changes)))))
+		})
+	}
+}
+
+func TestID_ofUserAndSession(t *testing.T) {
+	long := strings.Repeat("x", 1025)
+	cases := []struct {
+		name    string
+		changes object
+		want    *visitor // nil: ignored
+	}{
+		{"in the properties, as browsers send", nil, &visitor{"session-1", "user_42"}},
+		{"on top, as servers send", object{"properties.distinct_id": nil, "distinct_id": "user_42"}, &visitor{"session-1", "user_42"}},
+		{"on top and in the properties", object{"distinct_id": "user_42"}, &visitor{"session-1", "user_42"}},
+		{"null on top", object{"distinct_id": (*string)(nil)}, &visitor{"session-1", "user_42"}},
+		{"empty on top", object{"distinct_id": ""}, &visitor{"session-1", "user_42"}},
+		{"a number", object{"properties.distinct_id": 42}, &visitor{"session-1", "42"}},
+		{"a long number", object{"properties.distinct_id": int64(9007199254740993)}, &visitor{"session-1", "9007199254740993"}},
+		{"a number on top", object{"properties.distinct_id": nil, "distinct_id": 42}, &visitor{"session-1", "42"}},
+		{"an address", object{"properties.distinct_id": "ada@example.com"}, &visitor{"session-1", "ada@example.com"}},
+		{"any characters", object{"properties.distinct_id": "a/b?c d%20é🛒"}, &visitor{"session-1", "a/b?c d%20é🛒"}},
+		{"none", object{"properties.distinct_id": nil}, &visitor{"session-1", ""}},
+		{"an object", object{"properties.distinct_id": object{"id": 1}}, &visitor{"session-1", ""}},
+		{"no session", object{"properties.$session_id": nil}, &visitor{"", "user_42"}},
+		{"as long as an id gets", object{"properties.distinct_id": long[1:]}, &visitor{"session-1", long[1:]}},
+
+		{"neither user nor session", object{"properties.distinct_id": nil, "properties.$session_id": nil}, nil},
+		{"a user id that is too long", object{"properties.distinct_id": long}, nil},
+		{"a session id that is too long", object{"properties.$session_id": long}, nil},
+		{"an event id that is too long", object{"uuid": long}, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				w := s.post(captureDoor, marshal(t, click(c.changes)))
+				if c.want == nil {
+					requireCounts(t, w, 0, 1)
+					return
+				}
+				requireCounts(t, w, 1, 0)
+				actions, _ := seen([]activity.Event{s.requireOneEvent(t)})
+				assert.Equal(t, *c.want, actions[0].visitor)
+			})
+		})
+	}
+}

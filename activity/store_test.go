@@ -1,0 +1,105 @@
+package activity_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// lastMicro is the end of what epoch seconds in a float64 tell to the
+// microsecond: the year 2106.
+const lastMicro = 1<<32*1_000_000 - 1
+
+func TestRecord_encodesTimes(t *testing.T) {
+	cases := map[string]struct {
+		start, end int64 // microseconds
+		want       string
+	}{
+		"whole seconds":     {1_700_000_000_000_000, 1_700_000_001_000_000, `"timestamp_start":1700000000,"timestamp_end":1700000001,`},
+		"microseconds":      {1_700_000_000_000_001, 1_700_000_000_123_456, `"timestamp_start":1700000000.000001,"timestamp_end":1700000000.123456,`},
+		"no trailing zeros": {1_700_000_000_500_000, 1_700_000_000_120_000, `"timestamp_start":1700000000.5,"timestamp_end":1700000000.12,`},
+		"epoch":             {0, 1, `"timestamp_start":0,"timestamp_end":0.000001,`},
+		"before the epoch":  {-1_500_000, -1, `"timestamp_start":-1.5,"timestamp_end":-0.000001,`},
+		"last in 32 bits":   {lastMicro, lastMicro, `"timestamp_start":4294967295.999999,"timestamp_end":4294967295.999999,`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, err := activity.NewRecord("s", activity.Action{TimestampStart: float64(c.start) / 1e6})
+			require.NoError(t, err)
+			assert.Equal(t, c.start, r.Start)
+			assert.Equal(t, c.start, r.End, "a record ends where it starts")
+			r.End = c.end
+			assert.Contains(t, string(activity.Recent{r}.AppendJSON(nil)), c.want)
+		})
+	}
+}
+
+// A record is JSON or it is an error: encoding/json refuses such numbers, too.
+func TestNewRecord_refusesTimesThatAreNone(t *testing.T) {
+	for _, seconds := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64} {
+		r, err := activity.NewRecord("s", activity.Action{TimestampStart: seconds})
+		if err == nil {
+			data := activity.Recent{r}.AppendJSON(nil)
+			assert.True(t, json.Valid(data), "%g became %s", seconds, data)
+		}
+	}
+}
+
+func TestRecent_ofNothing(t *testing.T) {
+	for name, recent := range map[string]activity.Recent{"nil": nil, "empty": {}} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, "[]", string(recent.AppendJSON(nil)))
+			actions, err := recent.Actions()
+			require.NoError(t, err)
+			assert.NotNil(t, actions)
+			assert.Empty(t, actions)
+		})
+	}
+}
+
+func TestRecent_refusesADamagedRecord(t *testing.T) {
+	_, err := activity.Recent{{JSON: `{"type":`}}.Actions()
+	assert.Error(t, err)
+}
+
+// FuzzRecord holds records against encoding/json: both must decode to the same
+// action, whatever the texts and times.
+func FuzzRecord(f *testing.F) {
+	f.Add("click", "Click Save", "User clicked Save", "https://x/?a=1&b=<2>", "https://x/", int64(1_700_000_000_123_456), int64(1_700_000_000_123_457), uint8(0))
+	f.Add("\"", "\\", "\x00\x1f\x7f", "\u2028\u2029", "\xff\xed\xa0\x80", int64(0), int64(-1), uint8(7))
+	f.Add("", "</script>", "👩\u200d👧", "{\"a\":", "],\"", int64(-1_500_000), int64(1<<53), uint8(49))
+	f.Fuzz(func(t *testing.T, typ, title, description, raw, canonical string, start, end int64, index uint8) {
+		start, end = start%lastMicro, end%lastMicro
+		a := activity.Action{
+			ID: "id", Type: typ, Title: title, Description: description, RawURL: raw, CanonicalURL: canonical,
+			TimestampStart: float64(start) / 1e6, TimestampEnd: float64(end) / 1e6, Index: int(index),
+		}
+		r, err := activity.NewRecord("s", a)
+		require.NoError(t, err)
+		require.Equal(t, start, r.Start)
+		r.End = end
+		recent := make(activity.Recent, int(index)+1)
+		for i := range recent {
+			recent[i] = r
+		}
+
+		var got []activity.Action
+		require.NoError(t, json.Unmarshal(recent.AppendJSON(nil), &got))
+		require.Equal(t, throughJSON(t, a), got[index])
+	})
+}
+
+// throughJSON returns what encoding/json makes of an action.
+func throughJSON(t *testing.T, a activity.Action) activity.Action {
+	t.Helper()
+	data, err := json.Marshal(a)
+	require.NoError(t, err)
+	var got activity.Action
+	require.NoError(t, json.Unmarshal(data, &got))
+	return got
+}

@@ -1,0 +1,221 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// flags are the flags of the command, each with its variable, its default, and
+// a value that it refuses ("" where any will do).
+var flags = []struct{ name, env, preset, bad string }{
+	{"addr", "LIVEACTIVITY_ADDR", "127.0.0.1:8080", "localhost"},
+	{"config", "LIVEACTIVITY_CONFIG", "", "/none/products.json"},
+	{"activity-ttl", "ACTIVITY_TTL_S", "14400", "0"},
+	{"activity-max-events", "ACTIVITY_MAX_EVENTS", "50", "0"},
+	{"log-max-bytes", "LIVEACTIVITY_LOG_MAX_BYTES", "67108864", "-1"},
+	{"admin-key", "LIVEACTIVITY_ADMIN_KEY", "", ""},
+	{"public-url", "LIVEACTIVITY_PUBLIC_URL", "", "live.example.com"},
+	{"heartbeat", "LIVEACTIVITY_HEARTBEAT", "15s", "0s"},
+	{"log-format", "LIVEACTIVITY_LOG_FORMAT", "text", "xml"},
+	{"log-level", "LIVEACTIVITY_LOG_LEVEL", "info", "loud"},
+}
+
+func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, "--help")
+	assert.Zero(t, p.wait(20*time.Second))
+	assert.Empty(t, p.stderr.String())
+	// One entry for each flag: from its name to the next one's, on one line.
+	entries := map[string]string{}
+	var name string
+	for line := range strings.SplitSeq(p.stdout.String(), "\n") {
+		if match := regexp.MustCompile(`^ +(?:-\w, )?--([a-z-]+)`).FindStringSubmatch(line); match != nil {
+			name = match[1]
+		}
+		entries[name] += strings.TrimSpace(line) + " "
+	}
+	for _, f := range flags {
+		require.Contains(t, entries, f.name)
+		assert.Contains(t, entries[f.name], "$"+f.env)
+		assert.Contains(t, entries[f.name], f.preset)
+	}
+	for name, entry := range entries {
+		if name != "" && name != "help" && name != "version" {
+			assert.Regexp(t, `\(\$[A-Z_]+\)`, entry, "every flag has a variable")
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, "--version")
+	assert.Zero(t, p.wait(20*time.Second))
+	assert.Regexp(t, `^\d+\.\d+\.\d+\n$`, p.stdout.String())
+}
+
+// refused checks that the command ended with exit code 1, a word on stderr and
+// none on stdout.
+func refused(t *testing.T, p *process) string {
+	t.Helper()
+	assert.Equal(t, 1, p.wait(20*time.Second))
+	assert.Empty(t, p.stdout.String())
+	assert.NotContains(t, p.stderr.String(), "goroutine")
+	require.NotEmpty(t, p.stderr.String())
+	return p.stderr.String()
+}
+
+func TestFlags_areRefusedWhenWrong(t *testing.T) {
+	t.Parallel()
+	for _, f := range flags {
+		if f.bad == "" {
+			continue
+		}
+		t.Run(f.name, func(t *testing.T) {
+			assert.Regexp(t, "--"+f.name+"|"+f.bad, refused(t, launch(t, nil, anyPort, "--"+f.name+"="+f.bad)))
+		})
+		t.Run(f.env, func(t *testing.T) {
+			refused(t, launch(t, []string{f.env + "=" + f.bad}))
+		})
+	}
+	for name, args := range map[string][]string{
+		"an unknown flag":    {"--no-such-flag"},
+		"an argument":        {"serve"},
+		"a flag without":     {"--addr"},
+		"no number":          {"--activity-max-events=many"},
+		"no duration":        {"--activity-ttl=soon"},
+		"no duration either": {"--heartbeat=15 seconds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			words := refused(t, launch(t, nil, args...))
+			assert.Contains(t, words, strings.SplitN(args[0], "=", 2)[0])
+			assert.Contains(t, words, "--help")
+		})
+	}
+}
+
+func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
+	t.Parallel()
+	path := productFile(t, `{"products": [{"product_id": "a/b", "webhook_secret": "`+webhookSecret+`"}], "keys": [{"key": "`+key+`", "external_id": "acne"}]}`)
+	words := refused(t, launch(t, nil, "--addr=localhost", "--activity-ttl=0", "--activity-max-events=0", "--log-max-bytes=0", "--heartbeat=0",
+		"--public-url=live.example.com", "--config="+path))
+	for _, want := range []string{"--addr", "--activity-ttl", "--activity-max-events", "--log-max-bytes", "--heartbeat", "--public-url",
+		path + ": products[0].product_id", path + ": keys[0].external_id"} {
+		assert.Contains(t, words, want)
+	}
+	assert.NotContains(t, words, "s3cr3t")
+}
+
+// A value that cannot even be read does not hide the mistakes beside it.
+func TestFlags_areAllNamedAtOnceWhenTheyCannotBeRead(t *testing.T) {
+	t.Parallel()
+	words := refused(t, launch(t, nil, "--activity-ttl=soon", "--heartbeat=often", "--addr=localhost", "--config=/none/products.json"))
+	for _, want := range []string{"--activity-ttl", "--heartbeat", "--addr", "/none/products.json"} {
+		assert.Contains(t, words, want)
+	}
+}
+
+func TestConfig_isRefusedWhenWrong(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"no JSON":          "products:",
+		"an unknown field": `{"products": [{"product_id": "a", "webhok_secret": "` + webhookSecret + `"}]}`,
+		"an unset name":    `{"keys": [{"key": "${LIVEACTIVITY_TEST_NOT_SET}", "external_id": "a"}], "products": [{"product_id": "a"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := productFile(t, content)
+			words := refused(t, launch(t, nil, anyPort, "--config="+path))
+			assert.Contains(t, words, path)
+			assert.NotContains(t, words, "s3cr3t")
+		})
+	}
+}
+
+// Every variable does what its flag does.
+func TestEnvironment_isTaken(t *testing.T) {
+	t.Parallel()
+	p := launch(t, []string{
+		"LIVEACTIVITY_ADDR=127.0.0.1:0", "LIVEACTIVITY_CONFIG=" + acme(t), "LIVEACTIVITY_ADMIN_KEY=" + adminKey,
+		"LIVEACTIVITY_PUBLIC_URL=https://live.example.com", "LIVEACTIVITY_HEARTBEAT=20ms", "ACTIVITY_TTL_S=60",
+		"ACTIVITY_MAX_EVENTS=2", "LIVEACTIVITY_LOG_MAX_BYTES=1", "LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
+	})
+	url := p.url()
+	status, body := request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: "+adminKey)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, "https://live.example.com/stream/acme")
+
+	for _, uuid := range []string{"u1", "u2", "u3"} {
+		post(t, url, pageview(uuid, "https://app.example.com/a"))
+	}
+	_, body = request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
+	assert.Contains(t, body, `"count":2`)
+	_, body = request(t, http.MethodGet, url+"/metrics", "")
+	assert.Contains(t, body, `liveactivity_log_entries{product_id="acme"} 1`)
+
+	old := time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339)
+	_, body = request(t, http.MethodPost, url+"/webhook/acme", strings.Replace(pageview("u4", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
+		"X-PostHog-Secret: "+webhookSecret)
+	assert.JSONEq(t, `{"status":"ok","accepted":0,"ignored":1}`, body)
+
+	resp := openStream(t, url)
+	assert.Contains(t, readUntil(t, resp.Body, "event: heartbeat\n"), "retry: 1000")
+	p.stop()
+	for line := range strings.SplitSeq(strings.TrimSpace(p.stderr.String()), "\n") {
+		assert.True(t, json.Valid([]byte(line)), line)
+	}
+	assert.Contains(t, p.stderr.String(), `"level":"DEBUG"`)
+}
+
+func TestFlags_goBeforeTheEnvironment(t *testing.T) {
+	t.Parallel()
+	p := launch(t, []string{"LIVEACTIVITY_ADDR=localhost", "LIVEACTIVITY_LOG_FORMAT=json", "ACTIVITY_MAX_EVENTS=0"},
+		anyPort, "--log-format", "text", "--activity-max-events", "7")
+	p.url()
+	p.stop()
+	assert.NotContains(t, p.stderr.String(), "{")
+}
+
+func TestFlags_takeDurationsAndSeconds(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--activity-ttl=4h", "--heartbeat=1.5"}, {"--activity-ttl", "60", "--heartbeat", "1m30s"}} {
+		p := launch(t, nil, append(args, anyPort)...)
+		p.url()
+		p.stop()
+	}
+}
+
+// openStream opens acme's stream.
+func openStream(t *testing.T, url string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, url+"/stream/acme", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	t.Cleanup(func() { resp.Body.Close() })
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	return resp
+}
+
+// readUntil reads lines up to the one given.
+func readUntil(t *testing.T, r io.Reader, last string) string {
+	t.Helper()
+	lines := bufio.NewReader(r)
+	var read strings.Builder
+	for {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err, "after %s", &read)
+		read.WriteString(line)
+		if line == last {
+			return read.String()
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package main_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// printed returns what stdout says behind a name.
+func printed(t *testing.T, p *process, name string) string {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^ +` + name + `  +(\S.*)$`).FindStringSubmatch(p.stdout.String())
+	require.NotNil(t, match, "no %s in %s", name, &p.stdout)
+	return match[1]
+}
+
+func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
+	t.Parallel()
+	p := launch(t, []string{"LIVEACTIVITY_ADDR=127.0.0.1:0"})
+	url := p.url()
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	assert.Equal(t, 1, strings.Count(p.stdout.String(), "listening on "))
+	assert.True(t, strings.HasPrefix(p.stdout.String(), "listening on http://127.0.0.1:"))
+	assert.Equal(t, url+"/users/demo/{user_id}/live-activity", printed(t, p, "live activity"))
+	assert.Equal(t, url+"/stream/demo", printed(t, p, "event stream"))
+	assert.Equal(t, url+"/mcp", printed(t, p, "MCP server"))
+	assert.Equal(t, url+"/webhook/demo", printed(t, p, "webhook"))
+
+	key, secret, token := printed(t, p, "key"), printed(t, p, "webhook secret"), printed(t, p, "capture token")
+	assert.Contains(t, printed(t, p, "posthog-js"), "posthog.init('"+token+"', {api_host: '"+url+"'})")
+	event := pageview("u1", "https://app.example.com/a")
+	for what, got := range map[string]func() (int, string){
+		"webhook": func() (int, string) {
+			return request(t, http.MethodPost, printed(t, p, "webhook"), event, "X-PostHog-Secret: "+secret)
+		},
+		"capture": func() (int, string) {
+			return request(t, http.MethodPost, url+"/e/", `{"api_key":"`+token+`","batch":[`+event+`]}`)
+		},
+		"live activity": func() (int, string) {
+			return request(t, http.MethodGet, strings.Replace(printed(t, p, "live activity"), "{user_id}", "ada", 1), "", "Authorization: Bearer "+key)
+		},
+		"event stream": func() (int, string) {
+			return request(t, http.MethodHead, printed(t, p, "event stream"), "", "Authorization: Bearer "+key)
+		},
+		"MCP server": func() (int, string) {
+			return request(t, http.MethodPost, printed(t, p, "MCP server"), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+				"Authorization: Bearer "+key, "Content-Type: application/json")
+		},
+	} {
+		status, body := got()
+		assert.Equal(t, http.StatusOK, status, "%s: %s", what, body)
+	}
+	status, _ := request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: x")
+	assert.Equal(t, http.StatusNotFound, status, "without an admin key there are no admin endpoints")
+
+	p.stop()
+	memoryOnly := 0
+	for line := range strings.SplitSeq(p.stdout.String()+p.stderr.String(), "\n") {
+		if strings.Contains(line, "memory only") {
+			memoryOnly++
+		}
+	}
+	assert.Equal(t, 1, memoryOnly, "one start-up line says that nothing is kept")
+	for _, s := range []string{key, secret, token} {
+		assert.NotContains(t, p.stderr.String(), s, "secrets are told on stdout only")
+	}
+}
+
+func TestStart_makesFreshSecretsEachTime(t *testing.T) {
+	t.Parallel()
+	first, second := launch(t, nil, anyPort), launch(t, nil, anyPort)
+	for _, p := range []*process{first, second} {
+		p.url()
+		require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	}
+	for _, name := range []string{"key", "webhook secret", "capture token"} {
+		assert.NotEqual(t, printed(t, first, name), printed(t, second, name))
+	}
+}
+
+// Whoever pastes the line sees one action.
+func TestStart_printsACurlLineThatWorksAsPasted(t *testing.T) {
+	t.Parallel()
+	for name, addr := range map[string]string{"one address": "127.0.0.1:0", "all addresses": ":0", "a name": "localhost:0"} {
+		t.Run(name, func(t *testing.T) {
+			p := launch(t, nil, "--addr="+addr)
+			p.url()
+			var line string
+			require.Eventually(t, func() bool {
+				line = regexp.MustCompile(`(?m)^curl .*\n`).FindString(p.stdout.String())
+				return line != ""
+			}, 5*time.Second, time.Millisecond)
+			cmd := exec.Command("bash", "-c", line)
+			cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/local/bin", "NO_PROXY=*"}
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			var got struct {
+				Count   int
+				Actions []struct{ Type, Description string }
+			}
+			require.NoError(t, json.Unmarshal(out, &got), "%s", out)
+			assert.Equal(t, 1, got.Count)
+			require.Len(t, got.Actions, 1)
+			assert.Equal(t, "pageview", got.Actions[0].Type)
+			assert.Equal(t, "User landed on the dashboard page", got.Actions[0].Description)
+		})
+	}
+}
+
+func TestStart_withAProductFileMakesNoDemoProduct(t *testing.T) {
+	t.Parallel()
+	p := launch(t, []string{"ACME_KEY=" + key}, anyPort, "--config="+productFile(t,
+		`{"products": [{"product_id": "acme"}], "keys": [{"key": "${ACME_KEY}", "external_id": "acme"}]}`))
+	url := p.url()
+	status, _ := request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
+	assert.Equal(t, http.StatusOK, status)
+	status, _ = request(t, http.MethodPost, url+"/webhook/demo", "{}")
+	assert.Equal(t, http.StatusNotFound, status)
+	p.stop()
+	assert.NotContains(t, p.stdout.String(), "demo")
+	assert.NotContains(t, p.stdout.String(), "s3cr3t")
+}
+
+func TestStart_printsThePublicURL(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--public-url=https://live.example.com/")
+	assert.True(t, strings.HasPrefix(p.url(), "http://127.0.0.1:"), "the address bound is told all the same")
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	assert.Equal(t, "https://live.example.com/stream/demo", printed(t, p, "event stream"))
+	assert.Equal(t, "https://live.example.com/mcp", printed(t, p, "MCP server"))
+}
+
+func TestStart_tellsThatThePortIsTaken(t *testing.T) {
+	t.Parallel()
+	first := launch(t, nil, anyPort)
+	addr := strings.TrimPrefix(first.url(), "http://")
+	second := launch(t, nil, "--addr="+addr)
+	assert.Equal(t, 1, second.wait(20*time.Second))
+	assert.Contains(t, second.stderr.String(), "cannot listen on "+addr)
+	assert.Contains(t, second.stderr.String(), "address already in use")
+	assert.Empty(t, second.stdout.String(), "nothing is told of a server that did not start")
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err, "the first is not disturbed")
+	conn.Close()
+}

@@ -1,0 +1,149 @@
+package main_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// underWay opens a connection and posts half of an event to acme's webhook.
+// The function returned sends the rest and returns the status of the answer.
+func underWay(t *testing.T, url, event string) (finish func() int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST /webhook/acme HTTP/1.1\r\nHost: x\r\nX-PostHog-Secret: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
+		webhookSecret, len(event))
+	require.NoError(t, err)
+	// The server asks for the body once the request is under way.
+	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
+	got := make([]byte, len(goOn))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*time.Second)))
+	_, err = io.ReadFull(conn, got)
+	require.NoError(t, err)
+	require.Equal(t, goOn, string(got))
+	_, err = io.WriteString(conn, event[:len(event)/2])
+	require.NoError(t, err)
+	return func() int {
+		_, err := io.WriteString(conn, event[len(event)/2:])
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+}
+
+// hangsUp waits until the server takes no more connections.
+func hangsUp(t *testing.T, url string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestStop_finishesWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		t.Run(sig.String(), func(t *testing.T) {
+			const events = 100
+			p := launch(t, nil, anyPort, "--config="+acme(t))
+			url := p.url()
+			early, late := openStream(t, url), openStream(t, url)
+			for i := range events {
+				post(t, url, pageview(fmt.Sprint("u", i), fmt.Sprintf("https://app.example.com/%s/%d", strings.Repeat("x", 1000), i)))
+			}
+			finish := underWay(t, url, pageview("last", "https://app.example.com/last"))
+			p.signal(sig)
+			hangsUp(t, url)
+			assert.False(t, p.hasExited(), "it waits for the request")
+			assert.Equal(t, http.StatusOK, finish())
+			for _, stream := range []*http.Response{early, late} {
+				got, err := io.ReadAll(stream.Body)
+				require.NoError(t, err)
+				assert.Equal(t, events+1, strings.Count(string(got), "\ndata: {"), "everything that was accepted, then the end")
+				assert.Contains(t, string(got), "https://app.example.com/last")
+			}
+			assert.Zero(t, p.wait(10*time.Second), "%s", &p.stderr)
+			assert.NotContains(t, p.stderr.String(), "cut off")
+		})
+	}
+}
+
+// A request that never ends and a reader that never reads hold up a stop for a
+// while, not for ever, and not the other readers.
+func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--config="+acme(t))
+	url := p.url()
+	stalled, reading := openStream(t, url), openStream(t, url)
+	defer stalled.Body.Close()
+	underWay(t, url, pageview("never", "https://app.example.com/never"))
+	const events = 500
+	for i := range events {
+		post(t, url, pageview(fmt.Sprint("u", i), "https://app.example.com/"+strings.Repeat("x", 2000)))
+	}
+	p.signal(syscall.SIGTERM)
+	got, err := io.ReadAll(reading.Body)
+	require.NoError(t, err)
+	assert.Equal(t, events, strings.Count(string(got), "\ndata: {"))
+	assert.Zero(t, p.wait(10*time.Second), "%s", &p.stderr)
+	assert.Contains(t, p.stderr.String(), "requests were cut off")
+}
+
+func TestLog_neverHoldsSecrets(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"text", "json"} {
+		t.Run(format, func(t *testing.T) {
+			p := launch(t, nil, anyPort, "--config="+acme(t), "--admin-key="+adminKey, "--log-level=debug", "--log-format="+format)
+			url := p.url()
+			openStream(t, url)
+			event := pageview("u1", "https://app.example.com/a?token=query-s3cr3t")
+			bearer := func(key string) string { return "Authorization: Bearer " + key }
+			post(t, url, event)
+			for _, r := range [][]string{
+				{http.MethodPost, "/e/", `{"api_key":"` + captureToken + `","batch":[` + event + `]}`},
+				{http.MethodPost, "/e/", `{"api_key":"` + key + `","batch":[` + event + `]}`},
+				{http.MethodPost, "/e/", `{"api_key":"` + captureToken + `","batch":[{`},
+				{http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: wrong-s3cr3t"},
+				{http.MethodPost, "/webhook/" + key, event, "X-PostHog-Secret: " + webhookSecret},
+				{http.MethodGet, "/users/acme/ada@example.com/live-activity", "", bearer(key)},
+				{http.MethodGet, "/users/acme/ada@example.com/live-activity?limit=" + key, "", bearer(key)},
+				{http.MethodGet, "/users/acme/ada/live-activity?key=" + key, ""},
+				{http.MethodGet, "/users/other/ada/live-activity", "", bearer(key)},
+				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, bearer(key), "Content-Type: application/json"},
+				{http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"` + key + `"}`, bearer(key), "Content-Type: application/json"},
+				{http.MethodGet, "/array/" + captureToken + "/config.js", ""},
+				{http.MethodGet, "/" + key, "", "Cookie: " + key, "X-Request-Id: request-1"},
+				{http.MethodGet, "/admin/products", "", "X-Admin-Key: " + adminKey},
+				{http.MethodGet, "/admin/products", "", "X-Admin-Key: wrong-s3cr3t"},
+				{http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"intercom":{"access_token":"s3cr3t"}}}`, bearer(adminKey)},
+				{http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, bearer(adminKey)},
+			} {
+				request(t, r[0], url+r[1], r[2], r[3:]...)
+			}
+			p.stop()
+			log := p.stderr.String()
+			require.Contains(t, log, "request-1", "requests are logged")
+			for _, secret := range []string{"s3cr3t", "ada@example.com", "whs_", "lak_", "phc_"} {
+				assert.NotContains(t, log, secret)
+			}
+			assert.NotContains(t, p.stdout.String(), "s3cr3t")
+		})
+	}
+}

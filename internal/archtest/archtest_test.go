@@ -1,0 +1,185 @@
+// Package archtest holds the module to its layers: who may import whom.
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/liveactivity/liveactivity"
+
+// layers are the parts of the module from the bottom up. A package depends on
+// packages of its own layer and of those below. Other internal packages are
+// leaves: they may be used anywhere, and what they depend on counts for their
+// user.
+var layers = [][]string{
+	{"activity"},
+	{"stream"},
+	{"helpdesk", "proactive", "retriever", "bridge"},
+	{"internal/config", "internal/products", "internal/observe", "internal/server"},
+	{"", "cmd", "examples", "internal/e2e", "internal/archtest"},
+}
+
+// leaf is the layer of the other internal packages.
+const leaf = -1
+
+// pkg is what go list tells of a package.
+type pkg struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+	Deps                               []string
+}
+
+// name returns the path of the package inside the module.
+func (p pkg) name() string { return inModule(p.ImportPath) }
+
+func inModule(path string) string {
+	if path == module {
+		return ""
+	}
+	return strings.TrimPrefix(path, module+"/")
+}
+
+func isOurs(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
+
+// list returns the packages of the module.
+func list(t *testing.T) []pkg {
+	t.Helper()
+	const root = "../.."
+	watch(t, root)
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, &stdout, &stderr
+	require.NoError(t, cmd.Run(), "%s", &stderr)
+	var all []pkg
+	for decoder := json.NewDecoder(&stdout); ; {
+		var p pkg
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+}
+
+// watch looks at every source file, so that go test does not repeat a result
+// of older sources from its cache.
+func watch(t *testing.T, root string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") {
+			_, err = os.Stat(path)
+		}
+		return err
+	}))
+}
+
+func find(t *testing.T, all []pkg, name string) pkg {
+	t.Helper()
+	i := slices.IndexFunc(all, func(p pkg) bool { return p.name() == name })
+	require.GreaterOrEqual(t, i, 0, "there is no package %s", name)
+	return all[i]
+}
+
+// layer returns the layer of a package, named by its path inside the module.
+func layer(name string) int {
+	in := func(prefixes []string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return within(name, prefix) })
+	}
+	at := slices.IndexFunc(layers, in)
+	if at < 0 && !within(name, "internal") {
+		panic("a package without a layer: " + name)
+	}
+	return at
+}
+
+// within reports whether a package is the one named prefix, or below it.
+// Nothing is below the root.
+func within(name, prefix string) bool {
+	return name == prefix || prefix != "" && strings.HasPrefix(name, prefix+"/")
+}
+
+// isTestHelp reports whether a package is there for tests only.
+func isTestHelp(name string) bool {
+	return strings.HasSuffix(name, "test") || name == "internal/testdeps"
+}
+
+func TestNothingImportsUpward(t *testing.T) {
+	for _, p := range list(t) {
+		at := layer(p.name())
+		for _, dep := range p.Deps {
+			if isOurs(dep) && at != leaf {
+				assert.LessOrEqual(t, layer(inModule(dep)), at, "%s depends on %s", p.name(), inModule(dep))
+			}
+		}
+	}
+}
+
+// Whoever imports activity or stream gets neither a storage engine nor, with
+// activity, a metrics library.
+func TestActivityAndStreamPullInNoEngine(t *testing.T) {
+	const redis, bbolt, prometheus = "github.com/redis/", "go.etcd.io/bbolt", "github.com/prometheus/"
+	all := list(t)
+	for name, forbidden := range map[string][]string{"activity": {redis, bbolt, prometheus}, "stream": {redis, bbolt}} {
+		for _, dep := range find(t, all, name).Deps {
+			for _, f := range forbidden {
+				assert.False(t, strings.HasPrefix(dep, f), "%s depends on %s", name, dep)
+			}
+		}
+	}
+}
+
+func TestTestPackagesAreImportedByTestsOnly(t *testing.T) {
+	for _, p := range list(t) {
+		if isTestHelp(p.name()) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			assert.False(t, isOurs(imported) && isTestHelp(inModule(imported)), "%s imports %s outside its tests", p.name(), imported)
+		}
+	}
+}
+
+// Nor does anything that is not a test pull in what tests are written with.
+func TestTestingIsImportedByTestsOnly(t *testing.T) {
+	for _, p := range list(t) {
+		if isTestHelp(p.name()) {
+			continue
+		}
+		for _, dep := range p.Deps {
+			assert.False(t, dep == "testing" || strings.HasPrefix(dep, "github.com/stretchr/"), "%s depends on %s", p.name(), dep)
+		}
+	}
+}
+
+func TestNobodyImportsACommand(t *testing.T) {
+	for _, p := range list(t) {
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			ofItself := imported == p.ImportPath // an external test of a command
+			assert.False(t, isOurs(imported) && within(inModule(imported), "cmd") && !ofItself, "%s imports %s", p.name(), imported)
+		}
+	}
+}
+
+func TestLayer(t *testing.T) {
+	names := []string{"internal/httpx", "activity/posthog", "stream/boltlog", "helpdesk/zendesk", "internal/server", "cmd/liveactivity-server"}
+	for i, name := range names {
+		assert.Equal(t, leaf+i, layer(name), name)
+	}
+	assert.Equal(t, layer("cmd/x"), layer(""), "the root imports what it likes")
+	assert.Equal(t, leaf, layer("internal/serverx"))
+	assert.Panics(t, func() { layer("activityx") }, "a new part must be given its layer")
+}

@@ -1,0 +1,297 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/testdeps"
+)
+
+// Whom the visitor turns out to be.
+const (
+	userID = "user_42"
+	email  = "ada@example.com"
+)
+
+// setup is a way to use posthog-js.
+type setup struct {
+	version string
+	prefix  string         // of the path of api_host
+	options map[string]any // of posthog.init, besides api_host
+	forms   []string       // in which events are sent then
+}
+
+func TestPostHogJS_reportsAVisit(t *testing.T) {
+	browser := startBrowser(t)
+	for name, setup := range map[string]setup{
+		"current version": {version: testdeps.PostHogJSCurrent, forms: []string{"gzip batch"}},
+		"old version":     {version: testdeps.PostHogJSOld, forms: []string{"gzip array", "gzip event"}},
+		"without compression": {version: testdeps.PostHogJSCurrent, options: map[string]any{"disable_compression": true},
+			forms: []string{"form batch", "json batch"}},
+		"path prefix": {version: testdeps.PostHogJSCurrent, prefix: "/ingest", forms: []string{"gzip batch"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := makeVisit(t, browser, setup)
+			t.Run("live activity", v.checkLiveActivity)
+			t.Run("stream", v.checkStream)
+			t.Run("nothing typed comes out", v.checkSecrecy)
+			t.Run("browser has no complaints", v.checkBrowser)
+			t.Run("every call is answered once", func(t *testing.T) { v.checkCalls(t, setup) })
+		})
+	}
+}
+
+// visit is a visit to the shop, from the first page view to the page's unload.
+type visit struct {
+	service   *service
+	shop      *shop
+	stream    *reader
+	tab       *tab
+	began     time.Time
+	anonymous string // the visitor's id at first
+	session   string
+}
+
+// makeVisit sends a visitor through the shop and returns when everything has
+// arrived. Before every change of document it waits for what is on its way:
+// posthog-js loses what it is just about to send when a document goes away.
+func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
+	service := startService(t)
+	options := map[string]any{"api_host": service.url + setup.prefix, "capture_pageview": "history_change"}
+	maps.Copy(options, setup.options)
+	v := &visit{service: service, stream: service.startReader(), began: time.Now(),
+		shop: startShop(t, setup.version, service.token, options), tab: openTab(t, browser)}
+
+	v.tab.do("come to the shop", chromedp.Navigate(v.shop.url+"/"), chromedp.Poll[chromedp.Void](autocaptures))
+	v.anonymous, v.session = v.tab.eval("posthog.get_distinct_id()"), v.tab.eval("posthog.get_session_id()")
+	service.await(v.anonymous, 1)
+	v.tab.do("click inside a button", chromedp.Click(chromedp.ID("add-text")))
+	service.await(v.anonymous, 2)
+	v.tab.do("follow a link", chromedp.Click(chromedp.ID("product")), chromedp.WaitVisible(chromedp.ID("checkout")))
+	service.await(v.anonymous, 4)
+	v.tab.do("go on within the document", chromedp.Click(chromedp.ID("checkout")), chromedp.WaitVisible(chromedp.ID("order")))
+	v.tab.do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
+	service.awaitEvent("$identify")
+	service.await(v.anonymous, 6)
+	v.tab.do("fill in the form",
+		chromedp.SendKeys(chromedp.CSS("[name=address]"), typed.Address),
+		chromedp.SendKeys(chromedp.CSS("[name=passphrase]"), typed.Passphrase),
+		chromedp.SendKeys(chromedp.CSS("[name=wrapping]"), "G"),
+		chromedp.Click(chromedp.CSS("[name=gift]")))
+	service.await(userID, 5)
+	v.tab.do("send the form", chromedp.Click(chromedp.ID("place")), chromedp.WaitVisible(chromedp.ID("rate")))
+	require.Equal(t, []url.Values{{"address": {typed.Address}, "passphrase": {typed.Passphrase},
+		"wrapping": {typed.Wrapping}, "gift": {typed.Gift}}}, v.shop.taken(), "what the shop was sent")
+	service.await(userID, 8)
+	v.tab.do("click and leave", chromedp.Click(chromedp.ID("rate")), chromedp.Navigate("about:blank"))
+	service.await(userID, 9)
+	return v
+}
+
+// autocaptures tells whether posthog-js has its remote configuration.
+const autocaptures = `posthog.get_property('$autocapture_disabled_server_side') === false`
+
+// before returns the actions of the visit before the visitor logs in.
+func (v *visit) before() []activity.Action {
+	home, product, checkout := v.page("/", "/"), v.page("/products/42?ref=home#reviews", "/products/:id"), v.page("/checkout", "/checkout")
+	return numbered(
+		home(activity.TypePageview, "Page Load: Home", "User landed on the home page"),
+		home(activity.TypeClick, "Click Add to cart", "User clicked Add to cart on the home page"),
+		home(activity.TypeClick, "Click Blue kettle", "User clicked Blue kettle on the home page"),
+		product(activity.TypePageview, "Page Load: Products detail", "User landed on the products detail page"),
+		product(activity.TypeClick, "Click Checkout", "User clicked Checkout on the products detail page"),
+		checkout(activity.TypePageview, "Page Load: Checkout", "User landed on the checkout page"),
+	)
+}
+
+// after returns the actions from then on.
+func (v *visit) after() []activity.Action {
+	checkout, thanks := v.page("/checkout", "/checkout"), v.page("/orders/1001/thanks", "/orders/:id/thanks")
+	return numbered(
+		checkout(activity.TypeChange, "Change address field", "User changed the address field on the checkout page"),
+		checkout(activity.TypeChange, "Change passphrase field", "User changed the passphrase field on the checkout page"),
+		checkout(activity.TypeChange, "Change wrapping field", "User changed the wrapping field on the checkout page"),
+		checkout(activity.TypeClick, "Click gift", "User clicked gift on the checkout page"),
+		checkout(activity.TypeChange, "Change gift field", "User changed the gift field on the checkout page"),
+		checkout(activity.TypeClick, "Click Place order", "User clicked Place order on the checkout page"),
+		checkout(activity.TypeSubmit, "Submit checkout form", "User submitted the checkout form on the checkout page"),
+		thanks(activity.TypePageview, "Page Load: Thanks", "User landed on the thanks page"),
+		thanks(activity.TypeClick, "Click Rate five stars", "User clicked Rate five stars on the thanks page"),
+	)
+}
+
+// page returns a function that makes the actions on a page of the shop.
+func (v *visit) page(raw, canonical string) func(typ, title, description string) activity.Action {
+	return func(typ, title, description string) activity.Action {
+		return activity.Action{Type: typ, Title: title, Description: description, RawURL: v.shop.url + raw, CanonicalURL: v.shop.url + canonical}
+	}
+}
+
+// numbered gives the actions their indexes.
+func numbered(actions ...activity.Action) []activity.Action {
+	for i := range actions {
+		actions[i].Index = i
+	}
+	return actions
+}
+
+// timeless returns the actions without their times.
+func timeless(actions []activity.Action) []activity.Action {
+	actions = slices.Clone(actions)
+	for i := range actions {
+		actions[i].TimestampStart, actions[i].TimestampEnd = 0, 0
+	}
+	return actions
+}
+
+func (v *visit) checkLiveActivity(t *testing.T) {
+	before, _ := v.service.lookup(t, v.anonymous)
+	after, _ := v.service.lookup(t, userID)
+	assert.Equal(t, v.before(), timeless(before.Actions), "before the login")
+	assert.Equal(t, v.after(), timeless(after.Actions), "from the login on")
+
+	all := slices.Concat(before.Actions, after.Actions)
+	assert.GreaterOrEqual(t, all[0].TimestampStart, activity.Seconds(v.began))
+	assert.LessOrEqual(t, all[len(all)-1].TimestampStart, after.AsOf)
+	for i, a := range all {
+		next := all[min(i+1, len(all)-1)]
+		assert.LessOrEqual(t, a.TimestampStart, next.TimestampStart, "%s is before %s", a.Title, next.Title)
+		if a.TimestampStart < next.TimestampStart || i == len(all)-1 {
+			assert.Equal(t, next.TimestampStart, a.TimestampEnd, "%s ends where %s starts", a.Title, next.Title)
+		}
+	}
+}
+
+func (v *visit) checkStream(t *testing.T) {
+	want := len(v.before()) + len(v.after())
+	var batches []activity.Batch
+	var actions []activity.BatchAction
+	require.Eventually(t, func() bool {
+		batches, _ = v.stream.read()
+		actions = nil
+		for _, b := range batches {
+			actions = append(actions, b.Actions...)
+		}
+		return len(actions) >= want
+	}, patience, pause)
+
+	for i, a := range actions {
+		assert.Equal(t, i, a.Index, "indexes count over the session")
+	}
+	for _, b := range batches {
+		v.checkBatch(t, b)
+	}
+	slices.SortStableFunc(actions, func(a, b activity.BatchAction) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
+	assert.Equal(t, v.told(), summary(actions))
+}
+
+// checkBatch checks that a batch says whose it is. Before the login nobody
+// knows the e-mail address.
+func (v *visit) checkBatch(t *testing.T, b activity.Batch) {
+	last := b.Actions[len(b.Actions)-1]
+	assert.Equal(t, activity.BatchType, b.Type)
+	assert.Equal(t, productID, b.ProductID)
+	assert.Equal(t, v.session, b.SessionID)
+	assert.Len(t, b.Actions, b.Count)
+	if last.UserID == userID {
+		assert.Equal(t, userID, b.UserID)
+		assert.Equal(t, email, b.Email)
+	}
+	for _, a := range b.Actions {
+		assert.Equal(t, b.SessionID, a.SessionID)
+		assert.Equal(t, b.Email, a.Email)
+	}
+	if last.CanonicalURL == v.shop.url+"/" {
+		assert.Equal(t, v.anonymous, b.UserID)
+		assert.Empty(t, b.Email)
+	}
+}
+
+// told returns what the stream must tell: who did what.
+func (v *visit) told() (lines []string) {
+	for _, a := range v.before() {
+		lines = append(lines, v.anonymous+": "+a.Title)
+	}
+	for _, a := range v.after() {
+		lines = append(lines, userID+": "+a.Title)
+	}
+	return lines
+}
+
+func summary(actions []activity.BatchAction) (lines []string) {
+	for _, a := range actions {
+		lines = append(lines, a.UserID+": "+a.Title)
+	}
+	return lines
+}
+
+func (v *visit) checkSecrecy(t *testing.T) {
+	_, before := v.service.lookup(t, v.anonymous)
+	_, after := v.service.lookup(t, userID)
+	_, stream := v.stream.read()
+	for _, secret := range secrets {
+		assert.NotContains(t, before+after, secret)
+		assert.NotContains(t, stream, secret)
+	}
+}
+
+func (v *visit) checkBrowser(t *testing.T) { assert.Empty(t, v.tab.complaints()) }
+
+// checkCalls checks that posthog-js got the answers it hopes for: 200, and
+// nothing else, or it would send its events again.
+func (v *visit) checkCalls(t *testing.T, setup setup) {
+	forms, seen := map[string]bool{}, map[string]bool{}
+	for _, c := range v.service.calls() {
+		want := http.StatusOK
+		if c.method == http.MethodOptions {
+			want = http.StatusNoContent
+		}
+		assert.Equal(t, want, c.status, "%s %s", c.method, c.path)
+		assert.True(t, strings.HasPrefix(c.path, setup.prefix+"/"), "%s is below the prefix", c.path)
+		assert.NotContains(t, c.query, "retry_count")
+		if form := c.form(); form != "" {
+			forms[form] = true
+			for _, id := range c.uuids() {
+				assert.False(t, seen[id], "event %s came twice", id)
+				seen[id] = true
+			}
+		}
+	}
+	assert.Equal(t, setup.forms, slices.Sorted(maps.Keys(forms)))
+}
+
+// A request that takes long on its way is no sign of a wrong clock: what it
+// brings keeps its place among what others bring.
+func TestPostHogJS_slowRequestKeepsItsPlace(t *testing.T) {
+	service := startService(t)
+	shop := startShop(t, testdeps.PostHogJSCurrent, service.token, map[string]any{"api_host": service.url})
+	tab := openTab(t, startBrowser(t))
+	arrive := service.delay("$pageview")
+
+	tab.do("come to the shop", chromedp.Navigate(shop.url+"/"), chromedp.Poll[chromedp.Void](autocaptures))
+	tab.do("click a button", chromedp.Click(chromedp.ID("add-text")))
+	visitor := tab.eval("posthog.get_distinct_id()")
+	service.await(visitor, 1)
+	arrive()
+	service.await(visitor, 2)
+
+	a, _ := service.lookup(t, visitor)
+	var titles []string
+	for _, action := range a.Actions {
+		titles = append(titles, action.Title)
+	}
+	assert.Equal(t, []string{"Page Load: Home", "Click Add to cart"}, titles)
+}

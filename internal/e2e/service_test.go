@@ -1,0 +1,277 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/config"
+	"github.com/liveactivity/liveactivity/internal/products"
+	"github.com/liveactivity/liveactivity/internal/server"
+)
+
+const (
+	productID = "shop"
+
+	// patience is how long anything may take on a slow machine; posthog-js
+	// sends every 3 seconds.
+	patience = 30 * time.Second
+	pause    = 20 * time.Millisecond // between two looks
+)
+
+// service is the real server with one product, and a note of every call that
+// came from the browser.
+type service struct {
+	t     *testing.T
+	url   string
+	token string // of capture
+	key   string
+
+	mu      sync.Mutex
+	notes   []call
+	delayed map[string]chan struct{} // by the name of an event; closed when it may arrive
+}
+
+// call is a request of posthog-js and the status it was answered with.
+type call struct {
+	method, path, query string
+	encoding, body      string // the body is decoded
+	status              int
+}
+
+func startService(t *testing.T) *service {
+	registry := products.New()
+	credentials, err := registry.Register(config.Product{ProductID: productID}, false)
+	require.NoError(t, err)
+	settings := server.Config{ActivityTTL: time.Hour, MaxEvents: 50, LogMaxBytes: 1 << 20, Heartbeat: time.Second}
+	s := &service{t: t, token: credentials.CaptureToken, key: credentials.Key, delayed: map[string]chan struct{}{}}
+	web := httptest.NewServer(s.noting(server.New(settings, registry, slog.New(slog.DiscardHandler)).Handler()))
+	t.Cleanup(web.Close)
+	t.Cleanup(s.explain)
+	s.url = web.URL
+	return s
+}
+
+// explain logs the browser's calls when the test has failed.
+func (s *service) explain() {
+	if !s.t.Failed() {
+		return
+	}
+	for _, c := range s.calls() {
+		s.t.Logf("%s %s?%s: %d %s %q", c.method, c.path, c.query, c.status, c.form(), c.events())
+	}
+}
+
+// noting takes a note of every request without a key: those are the browser's.
+func (s *service) noting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // a browser that leaves a page breaks off what it is sending
+		}
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		c := call{method: r.Method, path: r.URL.Path, query: r.URL.RawQuery}
+		c.encoding, c.body = decode(raw)
+		s.hold(c)
+		next.ServeHTTP(answer, r)
+		c.status = answer.status
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.notes = append(s.notes, c)
+	})
+}
+
+// delay makes calls that bring an event of that name take long to arrive:
+// until the function it returns is called.
+func (s *service) delay(event string) (arrive func()) {
+	gate := make(chan struct{})
+	arrive = sync.OnceFunc(func() { close(gate) })
+	s.t.Cleanup(arrive)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delayed[event] = gate
+	return arrive
+}
+
+// hold returns when nothing delays the call any more.
+func (s *service) hold(c call) {
+	for _, name := range c.events() {
+		s.mu.Lock()
+		gate := s.delayed[name]
+		s.mu.Unlock()
+		if gate != nil {
+			<-gate
+		}
+	}
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// decode returns what a body says and how it says it.
+func decode(raw []byte) (encoding, body string) {
+	if packed, err := gzip.NewReader(bytes.NewReader(raw)); err == nil {
+		plain, _ := io.ReadAll(packed)
+		return "gzip", string(plain)
+	}
+	if strings.HasPrefix(string(raw), "data=") {
+		form, _ := url.ParseQuery(string(raw))
+		plain, _ := base64.StdEncoding.DecodeString(form.Get("data"))
+		return "form", string(plain)
+	}
+	return "json", string(raw)
+}
+
+// calls returns the browser's calls so far.
+func (s *service) calls() []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.notes)
+}
+
+// awaitEvent waits until an event of that name was answered.
+func (s *service) awaitEvent(name string) {
+	s.t.Helper()
+	brings := func(c call) bool { return slices.Contains(c.events(), name) }
+	require.Eventually(s.t, func() bool { return slices.ContainsFunc(s.calls(), brings) }, patience, pause, "no %s came", name)
+}
+
+// form returns in what form the call brings events, or "" when it brings none.
+func (c call) form() string {
+	switch {
+	case len(c.events()) == 0:
+		return ""
+	case strings.HasPrefix(c.body, "["):
+		return c.encoding + " array"
+	case strings.Contains(c.body, `"batch":[`):
+		return c.encoding + " batch"
+	}
+	return c.encoding + " event"
+}
+
+var (
+	eventField = regexp.MustCompile(`"event":"([^"]+)"`)
+	uuidField  = regexp.MustCompile(`"uuid":"([^"]+)"`)
+)
+
+// events returns the names of the events that the call brings.
+func (c call) events() []string { return values(eventField, c.body) }
+
+// uuids returns their ids.
+func (c call) uuids() []string { return values(uuidField, c.body) }
+
+func values(field *regexp.Regexp, body string) (values []string) {
+	for _, match := range field.FindAllStringSubmatch(body, -1) {
+		values = append(values, match[1])
+	}
+	return values
+}
+
+func (s *service) get(ctx context.Context, path string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	return http.DefaultClient.Do(r)
+}
+
+// lookup returns a user's live activity and its JSON.
+func (s *service) lookup(t require.TestingT, userID string) (a activity.LiveActivity, raw string) {
+	response, err := s.get(s.t.Context(), "/users/"+productID+"/"+url.PathEscape(userID)+"/live-activity")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode, string(body))
+	require.NoError(t, json.Unmarshal(body, &a))
+	return a, string(body)
+}
+
+// await waits until the user's live activity has that many actions.
+func (s *service) await(userID string, count int) {
+	s.t.Helper()
+	require.EventuallyWithT(s.t, func(t *assert.CollectT) {
+		a, raw := s.lookup(t, userID)
+		assert.GreaterOrEqual(t, a.Count, count, raw)
+	}, patience, pause)
+}
+
+// reader reads the product's stream from when it was opened.
+type reader struct {
+	mu      sync.Mutex
+	batches []activity.Batch
+	text    strings.Builder
+}
+
+// startReader returns when the stream is open.
+func (s *service) startReader() *reader {
+	ctx, cancel := context.WithCancel(context.Background())
+	response, err := s.get(ctx, "/stream/"+productID)
+	require.NoError(s.t, err)
+	require.Equal(s.t, http.StatusOK, response.StatusCode)
+	rd, done := &reader{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		defer response.Body.Close()
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			rd.take(s.t, lines.Text())
+		}
+	}()
+	s.t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return rd
+}
+
+// take reads a line. Heartbeats are empty objects.
+func (rd *reader) take(t *testing.T, line string) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	rd.text.WriteString(line + "\n")
+	data, ok := strings.CutPrefix(line, "data: ")
+	if !ok || data == "{}" {
+		return
+	}
+	var b activity.Batch
+	assert.NoError(t, json.Unmarshal([]byte(data), &b), data)
+	rd.batches = append(rd.batches, b)
+}
+
+// read returns the batches that came so far and every line of the stream.
+func (rd *reader) read() ([]activity.Batch, string) {
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	return slices.Clone(rd.batches), rd.text.String()
+}

@@ -1,0 +1,186 @@
+package httpx_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// serve sends one request to h.
+func serve(h http.Handler, method, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	return w
+}
+
+// detail checks that the answer is a JSON error and returns its sentence.
+func detail(t *testing.T, w *httptest.ResponseRecorder, status int) string {
+	t.Helper()
+	assert.Equal(t, status, w.Code)
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	assert.Equal(t, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"))
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body), "%s", w.Body)
+	require.Len(t, body, 1)
+	require.NotEmpty(t, body["detail"])
+	return body["detail"]
+}
+
+func TestHandler_writesErrorsAsJSON(t *testing.T) {
+	cause := errors.New("dial tcp 10.0.0.1: connection refused")
+	tests := map[string]struct {
+		err    error
+		status int
+		detail string
+		header http.Header
+	}{
+		"bad request":        {httpx.BadRequest("The field %s is odd.", "x"), 400, "The field x is odd.", nil},
+		"unauthorized":       {httpx.Unauthorized("No.", "Bearer"), 401, "No.", http.Header{"Www-Authenticate": {"Bearer"}}},
+		"no scheme":          {httpx.Unauthorized("No.", ""), 401, "No.", http.Header{"Www-Authenticate": nil}},
+		"not found":          {httpx.NotFound("There is no %q.", `<"&>`), 404, `There is no "<\"&>".`, nil},
+		"method not allowed": {httpx.MethodNotAllowed("GET, HEAD"), 405, "This path does not take that method; see the Allow header.", http.Header{"Allow": {"GET, HEAD"}}},
+		"too large":          {httpx.TooLarge(5), 413, "The request body is larger than the limit of 5 bytes.", nil},
+		"unavailable":        {httpx.Unavailable(cause), 503, "The service cannot take this request just now; please repeat it.", http.Header{"Retry-After": {"1"}}},
+		"wrapped":            {fmt.Errorf("while reading: %w", httpx.Errorf(409, "Taken.")), 409, "Taken.", nil},
+		"any other error":    {cause, 500, "Something went wrong inside the server.", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := serve(httpx.Handler(func(http.ResponseWriter, *http.Request) error { return tt.err }), "GET", "/")
+			assert.Equal(t, tt.detail, detail(t, w, tt.status))
+			for key, want := range tt.header {
+				assert.Equal(t, want, w.Header()[key])
+			}
+			assert.NotContains(t, w.Body.String(), "10.0.0.1", "the cause is not the client's")
+		})
+	}
+}
+
+func TestHandler_withoutErrorAddsNothing(t *testing.T) {
+	w := serve(httpx.Handler(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}), "GET", "/")
+	assert.Equal(t, http.StatusNoContent, w.Code)
+	assert.Zero(t, w.Body.Len())
+}
+
+func TestWriteError_leavesTheCauseForTheLog(t *testing.T) {
+	cause := errors.New("disk full")
+	tests := map[string]error{"an Error": httpx.Unavailable(cause), "any other": cause}
+	for name, err := range tests {
+		t.Run(name, func(t *testing.T) {
+			info := &httpx.Info{}
+			r := httptest.NewRequest("GET", "/", nil)
+			w := httptest.NewRecorder()
+			httpx.WriteError(w, r.WithContext(httpx.WithInfo(r.Context(), info)), err)
+			require.NotNil(t, info.Err)
+			assert.Equal(t, w.Code, info.Err.Status)
+			assert.ErrorIs(t, info.Err, cause)
+			assert.Contains(t, info.Err.Error(), "disk full")
+			assert.NotContains(t, w.Body.String(), "disk full")
+		})
+	}
+}
+
+func TestWriteError_ofOneErrorManyTimesKeepsItsHeaders(t *testing.T) {
+	err := httpx.Unauthorized("No.", "Bearer")
+	w := httptest.NewRecorder()
+	httpx.WriteError(w, httptest.NewRequest("GET", "/", nil), err)
+	w.Header().Set("Www-Authenticate", "changed later")
+	again := httptest.NewRecorder()
+	httpx.WriteError(again, httptest.NewRequest("GET", "/", nil), err)
+	assert.Equal(t, "Bearer", again.Header().Get("Www-Authenticate"))
+}
+
+func TestWriteJSON_reportsWhatCannotBeEncoded(t *testing.T) {
+	w := httptest.NewRecorder()
+	httpx.WriteJSON(w, http.StatusOK, math.NaN())
+	detail(t, w, http.StatusInternalServerError)
+}
+
+func TestIsOutOfRange(t *testing.T) {
+	for value, want := range map[string]bool{"99999999999999999999": true, "-99999999999999999999": true, "1.5": false, "x": false, "1": false} {
+		_, err := strconv.ParseInt(value, 10, 64)
+		assert.Equal(t, want, httpx.IsOutOfRange(err), value)
+	}
+}
+
+// brokenBody ends with an error.
+type brokenBody struct{ err error }
+
+func (b brokenBody) Read([]byte) (int, error) { return 0, b.err }
+
+func TestReadBody(t *testing.T) {
+	const limit = 10
+	tests := map[string]struct {
+		body   io.Reader
+		length int64 // Content-Length; -1 for none
+		want   string
+		status int // of the error, 0 for none
+	}{
+		"empty":                        {strings.NewReader(""), 0, "", 0},
+		"short":                        {strings.NewReader("short"), 5, "short", 0},
+		"short, without length":        {strings.NewReader("short"), -1, "short", 0},
+		"at the limit":                 {strings.NewReader("0123456789"), 10, "0123456789", 0},
+		"at the limit, without length": {strings.NewReader("0123456789"), -1, "0123456789", 0},
+		"over":                         {strings.NewReader("0123456789a"), 11, "", 413},
+		"over, without length":         {strings.NewReader("0123456789a"), -1, "", 413},
+		"over by its length alone":     {strings.NewReader(""), 1 << 40, "", 413},
+		"breaks off":                   {io.MultiReader(strings.NewReader("01"), brokenBody{io.ErrUnexpectedEOF}), 5, "", 400},
+		"connection lost":              {io.MultiReader(strings.NewReader("01"), brokenBody{errors.New("read tcp: reset by 10.0.0.1")}), 5, "", 400},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "/", tt.body)
+			r.ContentLength = tt.length
+			w := httptest.NewRecorder()
+			got, err := httpx.ReadBody(w, r, limit)
+			if tt.status == 0 {
+				require.NoError(t, err)
+				assert.Equal(t, tt.want, string(got))
+				return
+			}
+			require.Error(t, err)
+			assert.Nil(t, got)
+			httpx.WriteError(w, r, err)
+			assert.NotContains(t, detail(t, w, tt.status), "10.0.0.1")
+		})
+	}
+}
+
+func TestReadBody_readsNothingOfABodyThatSaysItIsTooLarge(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", brokenBody{errors.New("was read")})
+	r.ContentLength = 11
+	_, err := httpx.ReadBody(httptest.NewRecorder(), r, 10)
+	var e *httpx.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, 413, e.Status)
+}
+
+// A Content-Length costs its sender nothing, so it must not cost the server
+// memory before the bytes are there.
+func TestReadBody_setsNoMemoryAsideForAPromise(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
+	r.ContentLength = 8 << 20
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := httpx.ReadBody(httptest.NewRecorder(), r, 8<<20)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10))
+}

@@ -1,0 +1,110 @@
+package httpx_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// echo answers with its name and the path values of the request.
+func echo(name string, values ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, name)
+		for _, value := range values {
+			_, _ = io.WriteString(w, " "+r.PathValue(value))
+		}
+	})
+}
+
+// newMux returns a mux of a few routes whose fallback serves what ends in /sdk.
+func newMux() *httpx.Mux {
+	m := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/sdk") {
+			return false
+		}
+		echo("sdk").ServeHTTP(w, r)
+		return true
+	})
+	m.Handle("GET /a/{x}", echo("get a", "x"))
+	m.Handle("POST /a/{x}", echo("post a", "x"))
+	m.Handle("POST /b", echo("post b"))
+	m.Handle("/any", echo("any"))
+	m.Handle("/any/{$}", echo("any/"))
+	return m
+}
+
+func TestMux_serves(t *testing.T) {
+	tests := map[string]struct{ method, target, want, route string }{
+		"GET":                        {"GET", "/a/1", "get a 1", "GET /a/{x}"},
+		"HEAD as GET":                {"HEAD", "/a/1", "get a 1", "GET /a/{x}"},
+		"POST":                       {"POST", "/a/1", "post a 1", "POST /a/{x}"},
+		"any method":                 {"DELETE", "/any", "any", "/any"},
+		"a trailing slash":           {"PUT", "/any/", "any/", "/any/{$}"},
+		"an escaped slash":           {"GET", "/a/x%2Fy", "get a x/y", "GET /a/{x}"},
+		"escaped dots":               {"GET", "/a/%2E%2E", "get a ..", "GET /a/{x}"},
+		"escaped characters":         {"GET", "/a/%C3%A4%20%3F%23%25", "get a ä ?#%", "GET /a/{x}"},
+		"dots within a segment":      {"GET", "/a/b..c", "get a b..c", "GET /a/{x}"},
+		"the fallback":               {"POST", "/some/prefix/sdk", "sdk", ""},
+		"the fallback below a route": {"GET", "/b/sdk", "sdk", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.target, nil)
+			newMux().ServeHTTP(w, r)
+			assert.Equal(t, http.StatusOK, w.Code)
+			assert.Equal(t, tt.want, w.Body.String())
+			assert.Equal(t, tt.route, httpx.Route(r))
+		})
+	}
+}
+
+func TestMux_answersJSONForWhatItDoesNotServe(t *testing.T) {
+	tests := map[string]struct {
+		method, target string
+		status         int
+		allow          string
+	}{
+		"no such path":                {"GET", "/none", 404, ""},
+		"the root":                    {"GET", "/", 404, ""},
+		"a parent":                    {"GET", "/a", 404, ""},
+		"a parent with a slash":       {"GET", "/a/", 404, ""},
+		"a child":                     {"GET", "/a/1/2", 404, ""},
+		"a slash too many at the end": {"GET", "/a/1/", 404, ""},
+		"two slashes":                 {"GET", "//a/1", 404, ""},
+		"two slashes inside":          {"GET", "/a//1", 404, ""},
+		"a dot":                       {"GET", "/a/./1", 404, ""},
+		"two dots":                    {"GET", "/a/1/../1", 404, ""},
+		"above the root":              {"GET", "/../a/1", 404, ""},
+		"unclean with another method": {"DELETE", "//a/1", 404, ""},
+		"another method":              {"DELETE", "/a/1", 405, "GET, HEAD, POST"},
+		"a method of one's own":       {"BREW", "/a/1", 405, "GET, HEAD, POST"},
+		"OPTIONS":                     {"OPTIONS", "/a/1", 405, "GET, HEAD, POST"},
+		"PATCH of a POST":             {"PATCH", "/b", 405, "POST"},
+		"HEAD of a POST":              {"HEAD", "/b", 405, "POST"},
+		"everything":                  {"GET", "*", 404, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.target, nil)
+			newMux().ServeHTTP(w, r)
+			detail(t, w, tt.status)
+			assert.Empty(t, httpx.Route(r))
+			assert.Equal(t, tt.allow, w.Header().Get("Allow"))
+			assert.Empty(t, w.Header().Get("Location"), "a mux never redirects")
+		})
+	}
+}
+
+func TestMux_withoutFallback(t *testing.T) {
+	m := httpx.NewMux(nil)
+	m.Handle("GET /a", echo("a"))
+	detail(t, serve(m, "GET", "/none"), 404)
+	detail(t, serve(m, "POST", "/a"), 405)
+	assert.Equal(t, "a", serve(m, "GET", "/a").Body.String())
+}

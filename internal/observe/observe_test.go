@@ -1,0 +1,308 @@
+package observe_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/observe"
+)
+
+// logBuffer is a buffer that a server may write while a test reads.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// observed is a handler under observation.
+type observed struct {
+	handler http.Handler
+	log     *logBuffer
+	reg     *prometheus.Registry
+}
+
+// observing wraps next under the route's name "route", logging from level on.
+func observing(level slog.Level, next http.Handler) *observed {
+	o := &observed{log: &logBuffer{}, reg: prometheus.NewRegistry()}
+	log := slog.New(slog.NewJSONHandler(o.log, &slog.HandlerOptions{Level: level}))
+	o.handler = observe.New(log, o.reg).Wrap(func(*http.Request) string { return "route" }, next)
+	return o
+}
+
+func (o *observed) serve(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	o.handler.ServeHTTP(w, r)
+	return w
+}
+
+// lines returns what was logged.
+func (o *observed) lines(t *testing.T) []map[string]any {
+	t.Helper()
+	var lines []map[string]any
+	decoder := json.NewDecoder(strings.NewReader(o.log.String()))
+	for {
+		var line map[string]any
+		err := decoder.Decode(&line)
+		if errors.Is(err, io.EOF) {
+			return lines
+		}
+		require.NoError(t, err)
+		lines = append(lines, line)
+	}
+}
+
+// durations returns how many requests were observed under each set of labels.
+func (o *observed) durations(t *testing.T) map[string]uint64 {
+	t.Helper()
+	families, err := o.reg.Gather()
+	require.NoError(t, err)
+	counts := map[string]uint64{}
+	for _, family := range families {
+		require.Equal(t, "liveactivity_http_request_duration_seconds", family.GetName())
+		for _, m := range family.GetMetric() {
+			counts[labels(m)] = m.GetHistogram().GetSampleCount()
+		}
+	}
+	return counts
+}
+
+func labels(m *dto.Metric) string {
+	var pairs []string
+	for _, label := range m.GetLabel() {
+		pairs = append(pairs, label.GetName()+"="+label.GetValue())
+	}
+	return strings.Join(pairs, " ")
+}
+
+func get(target string) *http.Request { return httptest.NewRequest(http.MethodGet, target, nil) }
+
+// answer returns a handler that answers with the status and nothing else.
+func answer(status int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+}
+
+func fail(err error) http.Handler {
+	return httpx.Handler(func(http.ResponseWriter, *http.Request) error { return err })
+}
+
+func TestWrap_takesOverARequestIDThatIsPlainText(t *testing.T) {
+	for _, id := range []string{"abc", "req-1/2:3", strings.Repeat("x", 128), "~!"} {
+		r := get("/")
+		r.Header.Set("X-Request-Id", id)
+		assert.Equal(t, id, observing(slog.LevelInfo, answer(200)).serve(r).Header().Get("X-Request-Id"))
+	}
+}
+
+func TestWrap_makesARequestIDWhereThereIsNone(t *testing.T) {
+	tests := map[string]string{
+		"none":       "",
+		"too long":   strings.Repeat("x", 129),
+		"a space":    "a b",
+		"a newline":  "a\nlevel=ERROR",
+		"a control":  "a\x1b[31m",
+		"not ASCII":  "ä",
+		"a DEL":      "a\x7f",
+		"only blank": "   ",
+	}
+	for name, id := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := observing(slog.LevelDebug, answer(200))
+			r := get("/")
+			r.Header["X-Request-Id"] = []string{id}
+			first, second := o.serve(r).Header().Get("X-Request-Id"), o.serve(r).Header().Get("X-Request-Id")
+			assert.NoError(t, uuid.Validate(first))
+			assert.NoError(t, uuid.Validate(second))
+			assert.NotEqual(t, first, second)
+			assert.Equal(t, first, o.lines(t)[0]["request_id"], "the log names the same id")
+		})
+	}
+}
+
+func TestWrap_turnsAPanicInto500(t *testing.T) {
+	for name, value := range map[string]any{"a string": "oh s3cr3t", "an error": errors.New("oh s3cr3t"), "a number": 7} {
+		t.Run(name, func(t *testing.T) {
+			o := observing(slog.LevelInfo, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(value) }))
+			w := o.serve(get("/users/acme/ada@example.com/live-activity"))
+			assert.Equal(t, http.StatusInternalServerError, w.Code)
+			assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+			assert.JSONEq(t, `{"detail":"Something went wrong inside the server."}`, w.Body.String())
+			assert.NotEmpty(t, w.Header().Get("X-Request-Id"))
+			assert.Equal(t, map[string]uint64{"code=500 route=route": 1}, o.durations(t))
+			lines := o.lines(t)
+			require.Len(t, lines, 2)
+			assert.Equal(t, "ERROR", lines[0]["level"])
+			assert.Equal(t, w.Header().Get("X-Request-Id"), lines[0]["request_id"])
+			assert.Contains(t, lines[0]["stack"], "observe_test.go", "the log says where it happened")
+			assert.NotContains(t, o.log.String(), "ada@example.com", "an e-mail is never logged in full")
+		})
+	}
+}
+
+// The client must not take half an answer for a whole one.
+func TestWrap_cutsAnAnswerThatPanicsHalfWay(t *testing.T) {
+	o := observing(slog.LevelInfo, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"actions":[`)
+		_ = http.NewResponseController(w).Flush()
+		panic("half way")
+	}))
+	server := httptest.NewUnstartedServer(o.handler)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	defer server.Close()
+	resp, err := http.Get(server.URL)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.ReadAll(resp.Body)
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	server.Close()
+	assert.Contains(t, o.log.String(), "half way")
+}
+
+func TestWrap_passesAnAbortOn(t *testing.T) {
+	o := observing(slog.LevelInfo, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	assert.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { o.serve(get("/")) })
+	assert.Empty(t, o.log.String())
+}
+
+func TestWrap_logsByStatus(t *testing.T) {
+	tests := map[string]struct {
+		next  http.Handler
+		level string
+	}{
+		"200":               {answer(200), "DEBUG"},
+		"nothing written":   {http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), "DEBUG"},
+		"301":               {answer(301), "DEBUG"},
+		"401":               {fail(httpx.Unauthorized("No.", "")), "INFO"},
+		"404":               {answer(404), "INFO"},
+		"500":               {fail(errors.New("x")), "ERROR"},
+		"503":               {fail(httpx.Unavailable(errors.New("x"))), "ERROR"},
+		"200 by Write only": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }), "DEBUG"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := observing(slog.LevelDebug, tt.next)
+			w := o.serve(get("/"))
+			lines := o.lines(t)
+			require.Len(t, lines, 1)
+			assert.Equal(t, tt.level, lines[0]["level"])
+			assert.Equal(t, "GET", lines[0]["method"])
+			assert.Equal(t, "route", lines[0]["route"])
+			assert.EqualValues(t, w.Code, lines[0]["status"])
+			assert.Equal(t, w.Header().Get("X-Request-Id"), lines[0]["request_id"])
+		})
+	}
+}
+
+func TestWrap_logsTheCauseThatTheClientIsNotTold(t *testing.T) {
+	o := observing(slog.LevelInfo, fail(httpx.Unavailable(errors.New("redis: connection refused"))))
+	w := o.serve(get("/"))
+	assert.NotContains(t, w.Body.String(), "redis")
+	lines := o.lines(t)
+	require.Len(t, lines, 1)
+	assert.Equal(t, "redis: connection refused", lines[0]["err"])
+	assert.Equal(t, "The service cannot take this request just now; please repeat it.", lines[0]["detail"])
+}
+
+func TestWrap_logsNothingBelowItsLevel(t *testing.T) {
+	o := observing(slog.LevelWarn, answer(404))
+	o.serve(get("/"))
+	assert.Empty(t, o.log.String())
+	assert.Equal(t, map[string]uint64{"code=404 route=route": 1}, o.durations(t), "but it is measured")
+}
+
+func TestWrap_logsNoBodyPathOrCredential(t *testing.T) {
+	const secret = "s3cr3t"
+	for name, next := range map[string]http.Handler{"served": answer(200), "refused": fail(httpx.Unauthorized("No.", "Bearer"))} {
+		t.Run(name, func(t *testing.T) {
+			o := observing(slog.LevelDebug, next)
+			r := httptest.NewRequest(http.MethodPost, "/users/"+secret+"/?key="+secret, strings.NewReader(secret))
+			r.Header.Set("Authorization", "Bearer "+secret)
+			r.Header.Set("X-PostHog-Secret", secret)
+			r.Header.Set("Cookie", secret)
+			o.serve(r)
+			require.NotEmpty(t, o.log.String())
+			assert.NotContains(t, o.log.String(), secret)
+		})
+	}
+}
+
+func TestWrap_measuresByRouteAndStatus(t *testing.T) {
+	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	mux := httpx.NewMux(nil)
+	mux.Handle("GET /users/{id}", answer(200))
+	mux.Handle("GET /broken", fail(errors.New("x")))
+	o := &observed{reg: reg, handler: observe.New(log, reg).Wrap(httpx.Route, mux)}
+	for _, target := range []string{"/users/1", "/users/2", "/users/ada%2Fb", "/broken", "/none/1", "/none/2", "//users/1"} {
+		o.serve(get(target))
+	}
+	o.serve(httptest.NewRequest(http.MethodPost, "/users/1", nil))
+	assert.Equal(t, map[string]uint64{
+		"code=200 route=GET /users/{id}": 3,
+		"code=500 route=GET /broken":     1,
+		"code=404 route=":                3,
+		"code=405 route=":                1,
+	}, o.durations(t), "ids and unknown paths make no labels of their own")
+}
+
+func TestNew_withoutRegistry(t *testing.T) {
+	o := &observed{handler: observe.New(slog.New(slog.DiscardHandler), nil).Wrap(httpx.Route, answer(204))}
+	assert.Equal(t, http.StatusNoContent, o.serve(get("/")).Code)
+}
+
+// Handlers below reach what the server's own writer can do.
+func TestWrap_keepsFlushAndHijack(t *testing.T) {
+	flush := func(w http.ResponseWriter, _ *http.Request) { assert.NoError(t, http.NewResponseController(w).Flush()) }
+	hijack := func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if assert.NoError(t, err) {
+			_, _ = rw.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntaken")
+			assert.NoError(t, rw.Flush())
+			assert.NoError(t, conn.Close())
+		}
+	}
+	for name, tt := range map[string]struct {
+		next http.HandlerFunc
+		body string
+	}{"flush": {flush, ""}, "hijack": {hijack, "taken"}} {
+		t.Run(name, func(t *testing.T) {
+			o := observing(slog.LevelDebug, tt.next)
+			server := httptest.NewServer(o.handler)
+			resp, err := http.Get(server.URL)
+			require.NoError(t, err)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			resp.Body.Close()
+			server.Close()
+			assert.Equal(t, tt.body, string(body))
+			require.Eventually(t, func() bool { return len(o.lines(t)) == 1 }, 5*time.Second, time.Millisecond)
+			assert.Equal(t, map[string]uint64{"code=200 route=route": 1}, o.durations(t))
+		})
+	}
+}

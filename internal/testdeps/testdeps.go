@@ -1,0 +1,81 @@
+// Package testdeps finds what the tests need besides Go: Chromium, Redis and
+// posthog-js. scripts/test-deps.sh installs them. A test whose need is missing
+// fails and says so; it is never skipped.
+package testdeps
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The versions of posthog-js there are.
+const (
+	PostHogJSCurrent = "1.434.18"
+	PostHogJSOld     = "1.297.2" // sends single events and arrays, with offsets for times
+)
+
+// Chromium returns the path of Chromium, or else of Google Chrome.
+func Chromium(t testing.TB) string {
+	t.Helper()
+	return command(t, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+}
+
+// RedisServer returns the path of redis-server.
+func RedisServer(t testing.TB) string {
+	t.Helper()
+	return command(t, "redis-server")
+}
+
+// RedisCLI returns the path of redis-cli.
+func RedisCLI(t testing.TB) string {
+	t.Helper()
+	return command(t, "redis-cli")
+}
+
+// PostHogJS returns the path of a version's array.js, which is all a page needs.
+func PostHogJS(t testing.TB, version string) string {
+	t.Helper()
+	path := filepath.Join(root(t), ".deps", "posthog-js", version, "dist", "array.js")
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "posthog-js "+version)
+	}
+	return path
+}
+
+// command returns the path of the first of the commands there is.
+func command(t testing.TB, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	missing(t, names[0])
+	return ""
+}
+
+func missing(t testing.TB, what string) {
+	t.Helper()
+	t.Fatalf("%s is missing: run `make test`, which installs it", what)
+}
+
+// root returns the folder of go.mod.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("there is no go.mod in any folder above")
+		}
+		dir = parent
+	}
+}

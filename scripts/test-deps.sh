@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Makes sure that what the tests need besides Go is there, and installs what is
+# missing: redis-server and redis-cli, Chromium, and posthog-js in .deps/.
+# Says in one line per item what it found or did. Safe to run again; with
+# everything in place it takes a fraction of a second.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+posthog_versions=(1.434.18 1.297.2)
+browsers=(chromium chromium-browser google-chrome google-chrome-stable)
+
+say() { printf '%-18s %s\n' "$1" "$2"; }
+die() {
+  printf 'test-deps: %s\n' "$1" >&2
+  exit 1
+}
+
+# first NAME... prints the path of the first of the commands there is.
+first() {
+  local name
+  for name in "$@"; do
+    command -v "$name" && return
+  done
+  return 1
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# apt_install PACKAGE installs it, and the certificates that npm needs for HTTPS.
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=120 "$1" ca-certificates >"$log" 2>&1
+}
+
+# install WHAT PACKAGE... installs the first of the packages that apt-get can.
+# Package lists are fetched only when it cannot install any with those there are.
+install() {
+  local what=$1 package
+  shift
+  command -v apt-get >/dev/null || die "$what is missing and this system has no apt-get: install it by hand, then run this script again"
+  [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null || die "$what is missing: run this script as root, or install sudo"
+  for package in "$@"; do
+    apt_install "$package" && return
+  done
+  as_root apt-get update >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "apt-get update failed"
+  }
+  for package in "$@"; do
+    apt_install "$package" && return
+  done
+  cat "$log" >&2
+  die "apt-get could not install $what (package $1): install it by hand, then run this script again"
+}
+
+# provide WHAT "COMMAND..." PACKAGE... makes sure that one of the commands is there.
+provide() {
+  local what=$1 commands path
+  read -ra commands <<<"$2"
+  shift 2
+  if path=$(first "${commands[@]}"); then
+    say "$what" "found $path"
+    return
+  fi
+  install "$what" "$@"
+  hash -r
+  path=$(first "${commands[@]}") || die "$what is still missing after apt-get installed it: install it by hand"
+  say "$what" "installed $path"
+}
+
+# check_browser fails when the browser cannot run: Ubuntu's package is a stub
+# that does nothing without snap.
+check_browser() {
+  local path
+  path=$(first "${browsers[@]}")
+  "$path" --version >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "$path does not run: install Chromium or Google Chrome by hand"
+  }
+}
+
+# fetch_posthog VERSION puts that version's dist/array.js, which needs no other
+# file, where the tests look for it.
+fetch_posthog() {
+  local version=$1 target=".deps/posthog-js/$1/dist/array.js" tarball
+  if [ -s "$target" ]; then
+    say "posthog-js" "found $target"
+    return
+  fi
+  command -v npm >/dev/null || provide npm npm npm
+  tarball=$(cd "$tmp" && npm pack --loglevel=error "posthog-js@$version" 2>"$log") || {
+    cat "$log" >&2
+    die "npm could not fetch posthog-js@$version: check the network and the npm registry, then run this script again"
+  }
+  mkdir -p "${target%/*}"
+  tar -xzf "$tmp/$tarball" -C "$tmp" package/dist/array.js
+  mv "$tmp/package/dist/array.js" "$target"
+  say "posthog-js" "fetched $target"
+}
+
+mkdir -p .deps
+tmp=$(mktemp -d "$PWD/.deps/tmp.XXXXXX")
+log=$tmp/log
+trap 'rm -rf "$tmp"' EXIT
+
+provide redis-server redis-server redis-server
+provide redis-cli redis-cli redis-tools
+provide chromium "${browsers[*]}" chromium chromium-browser
+check_browser
+for version in "${posthog_versions[@]}"; do
+  fetch_posthog "$version"
+done

@@ -1,0 +1,641 @@
+package stream_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// recording is a recorder and what it records into.
+type recording struct {
+	*stream.Recorder
+	log   *failingLog
+	store *failingStore
+	dir   *activity.Directory
+	start stream.ID
+}
+
+// failingStore is a store that cannot be reached at times.
+type failingStore struct {
+	activity.Store
+	failures int // how many calls of Add fail
+}
+
+func (s *failingStore) Add(ctx context.Context, b activity.Batch) error {
+	if s.failures > 0 {
+		s.failures--
+		return errDown
+	}
+	return s.Store.Add(ctx, b)
+}
+
+func newRecording(t testing.TB) *recording {
+	t.Helper()
+	r := &recording{
+		log:   &failingLog{Log: newMemoryLog()},
+		store: &failingStore{Store: activity.NewMemory(&activity.MemoryOptions{MaxEvents: 1000})},
+		dir:   activity.NewDirectory(0, 0),
+	}
+	r.Recorder = stream.NewRecorder(r.log, r.store, r.dir, nil)
+	r.start = boundsOf(t, r.log).Newest
+	return r
+}
+
+// record records the events as one request, which must work.
+func (r *recording) record(t testing.TB, events ...activity.Event) activity.Result {
+	t.Helper()
+	result, err := r.Record(t.Context(), product, events)
+	require.NoError(t, err)
+	return result
+}
+
+// entries returns what was appended to the log since it was last called.
+func (r *recording) entries(t testing.TB) []stream.Entry {
+	t.Helper()
+	entries := make([]stream.Entry, 10_000)
+	n, err := r.log.Read(t.Context(), product, r.start, entries)
+	require.NoError(t, err)
+	r.start = boundsOf(t, r.log).Newest
+	return entries[:n]
+}
+
+// batches is entries, decoded.
+func (r *recording) batches(t testing.TB) []activity.Batch {
+	t.Helper()
+	entries := r.entries(t)
+	batches := make([]activity.Batch, len(entries))
+	for i, e := range entries {
+		require.NoError(t, json.Unmarshal(e.Data, &batches[i]))
+		require.Equal(t, e.SessionID, batches[i].SessionID, "what readers filter by")
+		require.Equal(t, product, batches[i].ProductID)
+		require.Len(t, batches[i].Actions, batches[i].Count)
+	}
+	return batches
+}
+
+// stored returns the titles of what the store has of a user.
+func (r *recording) stored(t testing.TB, userID string) []string {
+	t.Helper()
+	recent, err := r.store.Recent(t.Context(), product, userID, 1000)
+	require.NoError(t, err)
+	actions, err := recent.Actions()
+	require.NoError(t, err)
+	found := []string{}
+	for _, a := range actions {
+		found = append(found, a.Title)
+	}
+	return found
+}
+
+// noon is when the tests' sessions begin.
+var noon = time.Now().Add(-time.Hour).Truncate(time.Second).UTC()
+
+// does is an action of a session, so many seconds after noon. The event's id
+// is the title.
+func does(sessionID, userID, title string, second float64) activity.Event {
+	return activity.Event{
+		ID: title, SessionID: sessionID, UserID: userID,
+		Time: noon.Add(time.Duration(second * float64(time.Second))),
+		Action: &activity.Action{Type: activity.TypeClick, Title: title, Description: "User did " + title,
+			RawURL: "https://app.example.com/tasks/7?a=1&b=<2>", CanonicalURL: "https://app.example.com/tasks/:id"},
+	}
+}
+
+// tells is an event that tells who a session is and nothing else.
+func tells(sessionID, userID, email string, second float64) activity.Event {
+	e := does(sessionID, userID, fmt.Sprint("identify ", sessionID, userID, email, second), second)
+	e.Email, e.Action = email, nil
+	return e
+}
+
+func titles(b activity.Batch) []string {
+	list := make([]string, len(b.Actions))
+	for i, a := range b.Actions {
+		list[i] = a.Title
+	}
+	return list
+}
+
+func indexes(b activity.Batch) []int {
+	list := make([]int, len(b.Actions))
+	for i, a := range b.Actions {
+		list[i] = a.Index
+	}
+	return list
+}
+
+// seconds returns a time as the tests' sessions count it.
+func seconds(after float64) float64 {
+	return activity.Seconds(noon.Add(time.Duration(after * float64(time.Second))))
+}
+
+func TestRecorder_makesOneEntryOfASessionPerRequestInOrderOfTime(t *testing.T) {
+	r := newRecording(t)
+	result := r.record(t,
+		does("s1", "u1", "third", 3), does("s2", "u2", "other", 9), does("s1", "u1", "first", 1),
+		does("s1", "u1", "second", 2), does("s1", "u1", "also third", 3), does("s3", "", "alone", 0))
+	require.Equal(t, activity.Result{Accepted: 6}, result)
+	batches := r.batches(t)
+	require.Len(t, batches, 3)
+	require.Equal(t, []string{"first", "second", "third", "also third"}, titles(batches[0]))
+	require.Equal(t, []string{"other"}, titles(batches[1]))
+	require.Equal(t, []string{"alone"}, titles(batches[2]))
+	require.Equal(t, []string{"s1", "s2", "s3"}, []string{batches[0].SessionID, batches[1].SessionID, batches[2].SessionID})
+}
+
+func TestRecorder_endsAnActionWhereTheSessionsNextOneStarts(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "b", 2.5), does("s1", "u1", "a", 1), does("s1", "u1", "c", 2.5), does("s2", "u1", "other", 2))
+	r.record(t, does("s1", "u1", "d", 100))
+	got := map[string][2]float64{}
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			got[a.Title] = [2]float64{a.TimestampStart, a.TimestampEnd}
+		}
+	}
+	require.Equal(t, map[string][2]float64{
+		"a": {seconds(1), seconds(2.5)}, "b": {seconds(2.5), seconds(2.5)}, "c": {seconds(2.5), seconds(2.5)},
+		"other": {seconds(2), seconds(2)}, "d": {seconds(100), seconds(100)},
+	}, got)
+}
+
+func TestRecorder_countsTheIndexOverTheSession(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1), does("s2", "u1", "x", 1), does("s1", "u1", "b", 2))
+	r.record(t, does("s1", "u1", "late", 0))
+	r.record(t, does("s2", "u1", "y", 2), does("s1", "u1", "c", 3))
+	got := map[string]int{}
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			got[a.Title] = a.Index
+		}
+	}
+	require.Equal(t, map[string]int{"a": 0, "b": 1, "late": 2, "c": 3, "x": 0, "y": 1}, got)
+}
+
+func TestRecorder_countsEachProductsSessionsByThemselves(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1))
+	_, err := r.Record(t.Context(), "another", []activity.Event{does("s1", "u1", "a", 1), tells("s1", "u1", "x@example.com", 2)})
+	require.NoError(t, err)
+	r.record(t, does("s1", "u1", "b", 2))
+	batches := r.batches(t)
+	require.Equal(t, []int{1}, indexes(batches[1]))
+	require.Empty(t, batches[1].Email)
+}
+
+// The envelope tells what is known of the session, an action the user id its
+// own event carried. posthog-js sends $identify ahead of queued clicks.
+func TestRecorder_keepsTheIdentityOfEventsThatAreOvertaken(t *testing.T) {
+	r := newRecording(t)
+	require.Equal(t, activity.Result{Accepted: 1}, r.record(t, tells("s1", "ada", "ada@example.com", 10)))
+	require.Empty(t, r.batches(t), "no action, no entry")
+	r.record(t, does("s1", "anonymous", "before", 5), does("s1", "ada", "after", 11))
+	b := r.batches(t)[0]
+	require.Equal(t, []string{"ada", "ada@example.com"}, []string{b.UserID, b.Email})
+	require.Equal(t, []string{"anonymous", "ada"}, []string{b.Actions[0].UserID, b.Actions[1].UserID})
+	for _, a := range b.Actions {
+		require.Equal(t, []string{"s1", "ada@example.com"}, []string{a.SessionID, a.Email})
+	}
+	require.Equal(t, []string{"before"}, r.stored(t, "anonymous"), "nothing is merged")
+	require.Equal(t, []string{"after"}, r.stored(t, "ada"))
+}
+
+func TestRecorder_usesAnEmailFromWhenItIsLearned(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1))
+	r.record(t, tells("s1", "u1", "ada@example.com", 2))
+	r.record(t, does("s1", "u1", "b", 3))
+	r.record(t, tells("s1", "u1", "grace@example.com", 4), does("s1", "u1", "c", 3.5))
+	r.record(t, tells("s1", "u1", "old@example.com", 1), does("s1", "u1", "d", 5))
+	r.record(t, tells("s1", "", "", 6), does("s1", "", "e", 7))
+	var emails []string
+	for _, b := range r.batches(t) {
+		require.Equal(t, "u1", b.UserID)
+		require.Equal(t, b.Email, b.Actions[0].Email)
+		emails = append(emails, b.Email)
+	}
+	require.Equal(t, []string{"", "ada@example.com", "grace@example.com", "grace@example.com", "grace@example.com"}, emails)
+}
+
+func TestRecorder_learnsFromEventsWhoseActionIsADuplicate(t *testing.T) {
+	r := newRecording(t)
+	click := does("s1", "u1", "a", 1)
+	r.record(t, click)
+	r.record(t, click, tells("s1", "u1", "ada@example.com", 2))
+	r.record(t, does("s1", "u1", "b", 3))
+	require.Equal(t, "ada@example.com", r.batches(t)[1].Email)
+}
+
+func TestRecorder_dropsWhatOneRequestBringsTwice(t *testing.T) {
+	r := newRecording(t)
+	a, b := does("s1", "u1", "a", 1), does("s1", "u1", "b", 2)
+	moved := a
+	moved.SessionID = "s2"
+	require.Equal(t, activity.Result{Accepted: 2, Duplicate: 3}, r.record(t, a, b, a, moved, a))
+	batches := r.batches(t)
+	require.Len(t, batches, 1)
+	require.Equal(t, []string{"a", "b"}, titles(batches[0]))
+}
+
+// A UUID is the same however it is spelled.
+func TestRecorder_dropsTheSecondSpellingOfAUUID(t *testing.T) {
+	for name, requests := range map[string]int{"in one request": 1, "in two requests": 2} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t)
+			lower, upper := does("s1", "u1", "a", 1), does("s1", "u1", "a", 1)
+			lower.ID, upper.ID = "0198f3a2-6f00-7abc-8def-0123456789ab", "0198F3A2-6F00-7ABC-8DEF-0123456789AB"
+			var result activity.Result
+			for chunk := range slices.Chunk([]activity.Event{lower, upper}, 2/requests) {
+				got := r.record(t, chunk...)
+				result.Accepted += got.Accepted
+				result.Duplicate += got.Duplicate
+			}
+			require.Equal(t, activity.Result{Accepted: 1, Duplicate: 1}, result)
+			require.Len(t, r.batches(t), 1)
+			require.Equal(t, []string{"a"}, r.stored(t, "u1"))
+		})
+	}
+}
+
+func TestRecorder_dropsARequestThatIsRepeated(t *testing.T) {
+	r := newRecording(t)
+	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u2", "b", 2)}
+	r.record(t, events...)
+	require.Len(t, r.batches(t), 2)
+	require.Equal(t, activity.Result{Duplicate: 2}, r.record(t, events...))
+	require.Empty(t, r.batches(t))
+	require.Equal(t, []string{"a"}, r.stored(t, "u1"))
+}
+
+// Of a request that was seen in part only the new part is appended, as if it
+// had come alone.
+func TestRecorder_appendsOnlyWhatIsNew(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "b", 2), does("s1", "u1", "d", 4))
+	r.batches(t)
+	result := r.record(t, does("s1", "u1", "a", 1), does("s1", "u1", "b", 2), does("s1", "u1", "c", 3),
+		does("s1", "u1", "d", 4), does("s1", "u1", "e", 5), does("s2", "u1", "b", 2))
+	require.Equal(t, activity.Result{Accepted: 3, Duplicate: 3}, result)
+	batches := r.batches(t)
+	require.Len(t, batches, 1, "nothing is left of the other session")
+	require.Equal(t, []string{"a", "c", "e"}, titles(batches[0]))
+	require.Equal(t, []int{2, 3, 4}, indexes(batches[0]))
+	require.Equal(t, seconds(3), batches[0].Actions[0].TimestampEnd)
+	require.Equal(t, []string{"a", "b", "c", "d", "e"}, r.stored(t, "u1"))
+}
+
+func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
+	r := newRecording(t)
+	ada := does("", "ada", "a", 1)
+	ada.Email = "ada@example.com"
+	r.record(t, ada, does("", "grace", "g", 2), does("", "ada", "b", 3), does("", "", "n", 4), does("s1", "ada", "s", 5))
+	batches := r.batches(t)
+	got := map[string][]string{}
+	for _, b := range batches {
+		got[b.SessionID+"/"+b.UserID+"/"+b.Email] = titles(b)
+	}
+	require.Equal(t, map[string][]string{"/ada/ada@example.com": {"a", "b"}, "/grace/": {"g"}, "//": {"n"}, "s1/ada/": {"s"}}, got)
+	require.Equal(t, []string{"a", "b", "s"}, r.stored(t, "ada"))
+	require.Equal(t, []string{"g"}, r.stored(t, "grace"))
+	require.Empty(t, r.stored(t, ""))
+}
+
+// Where neither session nor user is known, nothing says that two events are
+// of one person: an e-mail belongs to the event that carried it.
+func TestRecorder_lendsNoEmailToStrangers(t *testing.T) {
+	r := newRecording(t)
+	ada, grace, nobody := does("", "", "a", 1), does("", "", "g", 2), does("", "", "n", 3)
+	ada.Email, grace.Email = "ada@example.com", "grace@example.com"
+	r.record(t, ada, grace, nobody)
+	got := map[string]string{}
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			require.Equal(t, b.Email, a.Email)
+			got[a.Title] = a.Email
+		}
+	}
+	require.Equal(t, map[string]string{"a": "ada@example.com", "g": "grace@example.com", "n": ""}, got)
+}
+
+// Common clients take events of at most 64 KiB.
+func TestRecorder_splitsWhatIsTooLargeForAClient(t *testing.T) {
+	r := newRecording(t)
+	var events, others []activity.Event
+	var want []string
+	for n := range 150 {
+		title := fmt.Sprintf("%03d", n)
+		e := does("s1", "u1", title, float64(n))
+		if n < 40 { // so that the halves of the batch differ
+			e.Action.RawURL += strings.Repeat("<", 3000)
+		}
+		events, want = append(events, e), append(want, title)
+	}
+	r.record(t, does("s1", "u1", "earlier", 0))
+	r.batches(t)
+	others = append(others, does("s2", "u1", "other", 1000))
+	r.record(t, append(events, others...)...)
+	entries := r.entries(t)
+	require.Greater(t, len(entries), 3)
+	var got []string
+	index, end := 1, 0.0
+	for _, e := range entries[:len(entries)-1] {
+		require.Less(t, len(e.Data), 60<<10+1)
+		var b activity.Batch
+		require.NoError(t, json.Unmarshal(e.Data, &b))
+		require.Len(t, b.Actions, b.Count)
+		require.Equal(t, []string{"s1", "s1", "u1"}, []string{e.SessionID, b.SessionID, b.UserID})
+		for _, a := range b.Actions {
+			require.Equal(t, index, a.Index)
+			require.LessOrEqual(t, end, a.TimestampStart)
+			got, end, index = append(got, a.Title), a.TimestampEnd, index+1
+		}
+		if index <= 150 {
+			require.Equal(t, seconds(float64(index-1)), end, "an entry ends where the next one starts")
+		}
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, "s2", entries[len(entries)-1].SessionID)
+	require.Len(t, r.stored(t, "u1"), 152)
+	r.record(t, does("s1", "u1", "later", 500))
+	require.Equal(t, []int{151}, indexes(r.batches(t)[0]))
+}
+
+func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1))
+	r.log.down.Store(true)
+	events := []activity.Event{does("s1", "u1", "b", 2), does("s1", "u1", "c", 3), does("s2", "u1", "d", 4)}
+	result, err := r.Record(t.Context(), product, events)
+	require.ErrorIs(t, err, errDown)
+	require.Zero(t, result)
+	require.Equal(t, []string{"a"}, r.stored(t, "u1"))
+	r.log.down.Store(false)
+	require.Len(t, r.batches(t), 1)
+	require.Equal(t, activity.Result{Accepted: 3}, r.record(t, events...))
+	batches := r.batches(t)
+	require.Equal(t, []int{1, 2}, indexes(batches[0]))
+	require.Equal(t, []int{0}, indexes(batches[1]))
+	require.Equal(t, []string{"a", "b", "c", "d"}, r.stored(t, "u1"))
+}
+
+func TestRecorder_afterTheLogClosed_fails(t *testing.T) {
+	r := newRecording(t)
+	require.NoError(t, r.log.Close())
+	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
+	require.ErrorIs(t, err, stream.ErrClosed)
+	require.Empty(t, r.stored(t, "u1"))
+}
+
+// After an error the request may be repeated, and then every action must be
+// where readers find it: in the log once, and in the store.
+func TestRecorder_whenTheStoreFails_canBeRepeated(t *testing.T) {
+	for failures := 1; failures <= 3; failures++ {
+		t.Run(fmt.Sprintf("%d times", failures), func(t *testing.T) {
+			r := newRecording(t)
+			r.store.failures = failures
+			events := []activity.Event{does("s1", "u1", "a", 1), does("s1", "u1", "b", 2), does("s2", "u1", "c", 3)}
+			_, err := r.Record(t.Context(), product, events)
+			for err != nil {
+				require.ErrorIs(t, err, errDown)
+				_, err = r.Record(t.Context(), product, events)
+			}
+			require.Zero(t, r.store.failures, "it was tried until it worked")
+			require.Equal(t, []string{"a", "b", "c"}, r.stored(t, "u1"))
+			require.Len(t, r.batches(t), 2, "the log got each session's actions once")
+		})
+	}
+}
+
+// What is in the log counts, whether or not the store could take it.
+func TestRecorder_whenTheStoreFails_goesOnCounting(t *testing.T) {
+	r := newRecording(t)
+	r.store.failures = 1
+	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "x", 1)})
+	require.ErrorIs(t, err, errDown)
+	r.record(t, does("s1", "u1", "b", 2), does("s2", "u1", "y", 2))
+	next := map[string][]int{}
+	for _, b := range r.batches(t)[2:] {
+		next[b.SessionID] = indexes(b)
+	}
+	require.Equal(t, map[string][]int{"s1": {1}, "s2": {1}}, next)
+}
+
+func TestRecorder_ofNothing_doesNothing(t *testing.T) {
+	r := newRecording(t)
+	require.Equal(t, activity.Result{}, r.record(t))
+	require.Empty(t, r.batches(t))
+}
+
+func TestRecorder_leavesTheCallersEventsAlone(t *testing.T) {
+	r := newRecording(t)
+	events := []activity.Event{does("s1", "u1", "b", 2), does("s1", "u1", "a", 1)}
+	actions := []activity.Action{*events[0].Action, *events[1].Action}
+	before := slices.Clone(events)
+	r.record(t, events...)
+	require.Equal(t, before, events)
+	require.Equal(t, actions, []activity.Action{*events[0].Action, *events[1].Action})
+	events[0].Action.Title = "reused"
+	require.Equal(t, []string{"a", "b"}, titles(r.batches(t)[0]))
+}
+
+// The fields of an entry are part of the contract, by name.
+func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
+	envelope := []string{"actions", "count", "email", "forwarded_at", "product_id", "session_id", "type", "user_id"}
+	action := []string{"canonical_url", "description", "email", "index", "raw_url", "session_id", "timestamp_end", "timestamp_start", "title", "type", "user_id"}
+	for name, c := range map[string]struct {
+		event  activity.Event
+		linked string
+	}{
+		"all known":        {event: activity.Event{SessionID: "s1", UserID: "u1", Email: "ada@example.com"}},
+		"nothing known":    {},
+		"a linked session": {event: activity.Event{SessionID: "s1"}, linked: "c7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t)
+			if c.linked != "" {
+				r.dir.Update(product, c.event.SessionID, func(s *activity.Session) { s.ConversationID = c.linked })
+			}
+			e := does(c.event.SessionID, c.event.UserID, "a", 1.25)
+			e.Email = c.event.Email
+			before := activity.Seconds(time.Now())
+			r.record(t, e)
+			object := r.object(t)
+			inside := object["actions"].([]any)[0].(map[string]any)
+			require.Equal(t, withLink(envelope, c.linked), slices.Sorted(maps.Keys(object)))
+			require.Equal(t, withLink(action, c.linked), slices.Sorted(maps.Keys(inside)))
+
+			require.InDelta(t, before, object["forwarded_at"], 60)
+			delete(object, "forwarded_at")
+			identity := map[string]any{"session_id": c.event.SessionID, "user_id": c.event.UserID, "email": c.event.Email}
+			wantAction := map[string]any{"type": "click", "title": "a", "description": "User did a", "index": 0.0,
+				"timestamp_start": seconds(1.25), "timestamp_end": seconds(1.25),
+				"raw_url": e.Action.RawURL, "canonical_url": e.Action.CanonicalURL}
+			want := map[string]any{"type": "actions", "product_id": product, "count": 1.0, "actions": []any{wantAction}}
+			if c.linked != "" {
+				identity["conversation_id"] = c.linked
+			}
+			maps.Copy(wantAction, identity)
+			maps.Copy(want, identity)
+			require.Equal(t, want, object)
+		})
+	}
+}
+
+func withLink(fields []string, linked string) []string {
+	if linked == "" {
+		return fields
+	}
+	return slices.Sorted(slices.Values(append(slices.Clone(fields), "conversation_id")))
+}
+
+// object returns the JSON object of the only entry.
+func (r *recording) object(t testing.TB) map[string]any {
+	t.Helper()
+	entries := r.entries(t)
+	require.Len(t, entries, 1)
+	var object map[string]any
+	require.NoError(t, json.Unmarshal(entries[0].Data, &object))
+	return object
+}
+
+// An event is one line: whatever is in an action, its JSON has no line end.
+func TestRecorder_writesOneLine(t *testing.T) {
+	r := newRecording(t)
+	e := does("s\n1", "u\r\n1", "a\nb\r\n\n\u2028\u2029\x00\xff\t</script>", 1)
+	e.Email = "a\n@example.com"
+	r.record(t, e)
+	entries := r.entries(t)
+	require.Len(t, entries, 1)
+	require.False(t, strings.ContainsAny(string(entries[0].Data), "\r\n\x00"))
+	require.True(t, json.Valid(entries[0].Data))
+	require.Contains(t, string(entries[0].Data), "a=1&b=<2>", "URLs stay readable")
+}
+
+func TestRecorder_countsActionsByProductAndType(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	r := stream.NewRecorder(newMemoryLog(), activity.NewMemory(nil), activity.NewDirectory(0, 0), &stream.RecorderOptions{Metrics: reg})
+	view := does("s1", "u1", "view", 1)
+	view.Action.Type = activity.TypePageview
+	for range 2 { // the second time they are duplicates
+		_, err := r.Record(t.Context(), product, []activity.Event{view, does("s1", "u1", "a", 2), does("s1", "u1", "b", 3), tells("s1", "u1", "", 4)})
+		require.NoError(t, err)
+	}
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		for _, label := range m.GetLabel() {
+			got[label.GetName()+"="+label.GetValue()] += m.GetCounter().GetValue()
+		}
+	}
+	require.Equal(t, "liveactivity_actions_total", families[0].GetName())
+	require.Equal(t, map[string]float64{"product_id=acme": 3, "type=pageview": 1, "type=click": 2}, got)
+}
+
+// SDKs and webhooks retry while the first attempt is still under way.
+func TestRecorder_appendsAnEventOnceHoweverManyBringIt(t *testing.T) {
+	const requests = 16
+	r := newRecording(t)
+	var events []activity.Event
+	for n := range 20 {
+		e := does(fmt.Sprint("s", n%3), fmt.Sprint("u", n%3), fmt.Sprint("action ", n), float64(n))
+		e.ID = uuid.NewString()
+		events = append(events, e)
+	}
+	total := r.recordAtOnce(t, requests, func(int) []activity.Event { return events })
+	require.Equal(t, activity.Result{Accepted: 20, Duplicate: 20 * (requests - 1)}, total)
+	r.requireEachOnce(t, 20)
+}
+
+// Requests that overlap in part, and a session whose actions come from
+// everywhere at once: each action once, and the index is the order of the log.
+func TestRecorder_numbersASessionInTheOrderOfTheLog(t *testing.T) {
+	const requests, distinct = 64, 200
+	r := newRecording(t)
+	total := r.recordAtOnce(t, requests, func(request int) []activity.Event {
+		random := rand.New(rand.NewPCG(1, uint64(request)))
+		var events []activity.Event
+		for _, n := range random.Perm(distinct)[:20] {
+			events = append(events, does("s1", "u1", fmt.Sprint("action ", n), float64(n)))
+			events = append(events, tells("s1", "u1", "ada@example.com", float64(n)))
+		}
+		return append(events, does("s1", "u1", fmt.Sprint("request ", request), float64(request)))
+	})
+	require.Equal(t, requests*41, total.Accepted+total.Duplicate)
+	r.requireEachOnce(t, -1)
+}
+
+// The same event from two sessions at once is one event.
+func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
+	const requests = 32
+	r := newRecording(t)
+	r.recordAtOnce(t, requests, func(request int) []activity.Event {
+		var events []activity.Event
+		for n := range 10 {
+			events = append(events, does(fmt.Sprint("s", (request+n)%5), "u1", fmt.Sprint("action ", n), float64(n)))
+		}
+		return events
+	})
+	r.requireEachOnce(t, 10)
+}
+
+// recordAtOnce records requests concurrently and returns the sum of their results.
+func (r *recording) recordAtOnce(t *testing.T, requests int, events func(request int) []activity.Event) activity.Result {
+	t.Helper()
+	results, failures := make([]activity.Result, requests), make([]error, requests)
+	var running sync.WaitGroup
+	for request := range requests {
+		running.Go(func() { results[request], failures[request] = r.Record(t.Context(), product, events(request)) })
+	}
+	running.Wait()
+	require.NoError(t, errors.Join(failures...))
+	var total activity.Result
+	for _, result := range results {
+		total.Accepted += result.Accepted
+		total.Duplicate += result.Duplicate
+	}
+	return total
+}
+
+// requireEachOnce fails the test unless the log has every action once, so many
+// in all (any number for -1), each session's indexes are those of the log's
+// order, and the store has them all.
+func (r *recording) requireEachOnce(t *testing.T, total int) {
+	t.Helper()
+	next, users := map[string]int{}, map[string]bool{}
+	var logged, filed []string
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			require.Equal(t, next[b.SessionID], a.Index)
+			next[b.SessionID]++
+			users[a.UserID] = true
+			logged = append(logged, a.Title)
+		}
+	}
+	for user := range users {
+		filed = append(filed, r.stored(t, user)...)
+	}
+	slices.Sort(logged)
+	slices.Sort(filed)
+	require.Equal(t, logged, slices.Compact(slices.Clone(logged)))
+	require.Equal(t, logged, filed)
+	if total >= 0 {
+		require.Len(t, logged, total)
+	}
+}

@@ -1,0 +1,179 @@
+package streamtest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// smallLog is a size limit that is soon reached.
+const smallLog = 64 << 10
+
+// Retentions under test. What does not say otherwise keeps everything.
+var (
+	small = stream.Retention{MaxBytes: smallLog}
+	brief = stream.Retention{TTL: 50 * time.Millisecond}
+)
+
+var readTests = []test{
+	{name: "fills a slice of any length", run: func(f fixture) {
+		start := f.bounds().Newest
+		want := items(f.append(Entries("a", 25)...))
+		for _, page := range []int{1, 2, 3, 7, 24, 25, 26, 1000} {
+			require.Equal(f, want, items(f.readAll(start, page)), "%d at a time", page)
+		}
+	}},
+	{name: "starts after the cursor", run: func(f fixture) {
+		want := f.append(Entries("a", 25)...)
+		for i, e := range want {
+			require.Equal(f, items(want[i+1:]), items(f.readAll(e.ID, 4)), "after entry %d", i)
+		}
+	}},
+	{name: "starts after a cursor that is no entry's ID", run: func(f fixture) {
+		before := f.append(Entry("a", 0))[0].ID
+		between := stream.ID{Milli: before.Milli, Seq: before.Seq + math.MaxUint32}
+		require.Empty(f, f.readAll(between, 4))
+		require.Empty(f, f.readAll(stream.ID{Milli: math.MaxInt64 / 2}, 4), "a cursor in the future")
+	}},
+	{name: "returns nothing and no error when there is nothing yet", run: func(f fixture) {
+		f.readsNothing(f.bounds().Newest)
+		f.readsNothing(f.append(Entries("a", 3)...)[2].ID)
+	}},
+	{name: "can be repeated", run: func(f fixture) {
+		start := f.bounds().Newest
+		f.append(Entries("a", 5)...)
+		require.Equal(f, items(f.readAll(start, 2)), items(f.readAll(start, 3)))
+	}},
+}
+
+// readsNothing fails the test unless reading finds nothing and does not wait.
+func (f fixture) readsNothing(after stream.ID) {
+	f.Helper()
+	f.within("Read", func() {
+		entries, err := f.read(after, 10)
+		assert.NoError(f, err)
+		assert.Empty(f, entries)
+	})
+}
+
+var retentionTests = []test{
+	{name: "by size drops the oldest and says so to a reader", retention: small, run: func(f fixture) {
+		start := f.bounds().Newest
+		first := f.append(Entry("first", 0))[0]
+		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		gap := f.gap(start)
+		require.NotEmpty(f, gap.Error())
+		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
+		rest := f.readAll(gap.Floor, 10)
+		require.NotEmpty(f, rest)
+		require.Equal(f, gap.Oldest, rest[0].ID)
+		require.Equal(f, f.bounds().Newest, rest[len(rest)-1].ID, "the newest is kept")
+	}},
+	{name: "by size keeps what fits", retention: small, run: func(f fixture) {
+		start := f.bounds().Newest
+		for n := range smallLog / 1024 / 4 {
+			f.append(Sized(Entry("a", n), 1024))
+		}
+		require.Len(f, f.readAll(start, 100), smallLog/1024/4)
+	}},
+	{name: "by size bounds what is kept", retention: small, run: func(f fixture) {
+		for n := range 8 * smallLog / 1024 {
+			f.append(Sized(Entry("a", n), 1024))
+		}
+		require.Eventually(f, func() bool {
+			kept := 0
+			for _, e := range f.readAll(f.bounds().Floor, 100) {
+				kept += len(e.Data)
+			}
+			return kept <= smallLog*5/4
+		}, patience, 5*time.Millisecond)
+	}},
+	{name: "by time drops the oldest and says so to a reader", retention: brief, run: func(f fixture) {
+		start := f.bounds().Newest
+		first := f.append(Entry("a", 0))[0]
+		require.Eventually(f, func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 }, patience, 5*time.Millisecond)
+		second := f.append(Entry("a", 1))[0]
+		gap := f.gap(start)
+		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
+		require.Contains(f, []stream.ID{second.ID, {}}, gap.Oldest, "the second may have gone, too")
+	}},
+	{name: "by time empties a log that nobody writes to", retention: brief, run: func(f fixture) {
+		start := f.bounds().Newest
+		last := f.append(Entries("a", 3)...)[2].ID
+		require.Eventually(f, func() bool { return f.bounds().Oldest == stream.ID{} }, patience, 5*time.Millisecond)
+		require.Equal(f, stream.Bounds{Floor: last, Newest: last}, f.bounds())
+		require.Equal(f, &stream.GapError{Floor: last}, f.gap(start))
+		require.Empty(f, f.readAll(last, 10), "who has read everything misses nothing")
+	}},
+	{name: "never reuses an ID", retention: brief, run: func(f fixture) {
+		given := f.append(Entries("a", 3)...)
+		require.Eventually(f, func() bool { return f.bounds().Oldest == stream.ID{} }, patience, 5*time.Millisecond)
+		requireGrowing(f, append(given, f.append(Entries("b", 3)...)...))
+	}},
+}
+
+var boundsTests = []test{
+	{name: "of an empty log have no oldest", run: func(f fixture) {
+		b := f.bounds()
+		require.Equal(f, stream.ID{}, b.Oldest)
+		require.Equal(f, b.Newest, b.Floor)
+	}},
+	{name: "enclose what is held", run: func(f fixture) {
+		start := f.bounds()
+		given := f.append(Entries("a", 5)...)
+		require.Equal(f, stream.Bounds{Floor: start.Floor, Oldest: given[0].ID, Newest: given[4].ID}, f.bounds())
+	}},
+	{name: "of a floor never mean a gap", retention: small, run: func(f fixture) {
+		first := f.append(Entry("a", 0))[0]
+		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		b := f.bounds()
+		rest := f.readAll(b.Floor, 50)
+		require.NotEmpty(f, rest)
+		require.Equal(f, b.Oldest, rest[0].ID)
+		require.Equal(f, b.Newest, rest[len(rest)-1].ID)
+	}},
+	{name: "hold together and move forward while entries come and go", retention: small, run: func(f fixture) {
+		done := make(chan error, 1)
+		go func() { done <- f.churn(8 * smallLog / 1024) }()
+		last := f.bounds()
+		for running := true; running; {
+			select {
+			case err := <-done:
+				require.NoError(f, err)
+				running = false
+			default:
+			}
+			b := f.bounds()
+			requireConsistent(f, b)
+			require.GreaterOrEqual(f, b.Floor.Compare(last.Floor), 0, "the floor moved back")
+			require.GreaterOrEqual(f, b.Newest.Compare(last.Newest), 0, "the newest moved back")
+			last = b
+		}
+	}},
+}
+
+// churn appends n entries of a kilobyte. It may be called from any goroutine.
+func (f fixture) churn(n int) error {
+	for i := range n {
+		err := f.log.Append(f.Context(), product, []stream.Entry{Sized(Entry("churn", i), 1024)})
+		if err != nil {
+			return fmt.Errorf("append %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func requireConsistent(f fixture, b stream.Bounds) {
+	f.Helper()
+	if b.Oldest == (stream.ID{}) {
+		require.Equal(f, b.Newest, b.Floor)
+		return
+	}
+	require.Negative(f, b.Floor.Compare(b.Oldest), "%+v", b)
+	require.LessOrEqual(f, b.Oldest.Compare(b.Newest), 0, "%+v", b)
+}
