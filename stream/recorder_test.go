@@ -335,45 +335,47 @@ func TestRecorder_lendsNoEmailToStrangers(t *testing.T) {
 
 // Common clients take events of at most 64 KiB.
 func TestRecorder_splitsWhatIsTooLargeForAClient(t *testing.T) {
+	const total = 150
 	r := newRecording(t)
-	var events, others []activity.Event
-	var want []string
-	for n := range 150 {
-		title := fmt.Sprintf("%03d", n)
-		e := does("s1", "u1", title, float64(n))
+	r.record(t, does("s1", "u1", "earlier", -1))
+	r.batches(t)
+	var events []activity.Event
+	for n := range total {
+		e := does("s1", "u1", fmt.Sprint("action ", n), float64(n))
 		if n < 40 { // so that the halves of the batch differ
 			e.Action.RawURL += strings.Repeat("<", 3000)
 		}
-		events, want = append(events, e), append(want, title)
+		events = append(events, e)
 	}
-	r.record(t, does("s1", "u1", "earlier", 0))
-	r.batches(t)
-	others = append(others, does("s2", "u1", "other", 1000))
-	r.record(t, append(events, others...)...)
+	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, append(events, does("s2", "u1", "other", 0))...))
 	entries := r.entries(t)
 	require.Greater(t, len(entries), 3)
-	var got []string
-	index, end := 1, 0.0
-	for _, e := range entries[:len(entries)-1] {
-		require.Less(t, len(e.Data), 60<<10+1)
+	requireSession(t, entries[:len(entries)-1], total)
+	require.Equal(t, "s2", entries[len(entries)-1].SessionID)
+	require.Len(t, r.stored(t, "u1"), total+2)
+	r.record(t, does("s1", "u1", "later", total))
+	require.Equal(t, []int{total + 1}, indexes(r.batches(t)[0]))
+}
+
+// requireSession fails the test unless the entries, none too large, are those
+// of one session that is so many actions long, a second apart, after one.
+func requireSession(t *testing.T, entries []stream.Entry, total int) {
+	t.Helper()
+	n := 0
+	for _, e := range entries {
+		require.LessOrEqual(t, len(e.Data), 60<<10)
 		var b activity.Batch
 		require.NoError(t, json.Unmarshal(e.Data, &b))
 		require.Len(t, b.Actions, b.Count)
 		require.Equal(t, []string{"s1", "s1", "u1"}, []string{e.SessionID, b.SessionID, b.UserID})
 		for _, a := range b.Actions {
-			require.Equal(t, index, a.Index)
-			require.LessOrEqual(t, end, a.TimestampStart)
-			got, end, index = append(got, a.Title), a.TimestampEnd, index+1
-		}
-		if index <= 150 {
-			require.Equal(t, seconds(float64(index-1)), end, "an entry ends where the next one starts")
+			require.Equal(t, fmt.Sprint("action ", n), a.Title)
+			require.Equal(t, 1+n, a.Index)
+			n++
+			require.Equal(t, seconds(min(float64(n), float64(total-1))), a.TimestampEnd, "also across entries")
 		}
 	}
-	require.Equal(t, want, got)
-	require.Equal(t, "s2", entries[len(entries)-1].SessionID)
-	require.Len(t, r.stored(t, "u1"), 152)
-	r.record(t, does("s1", "u1", "later", 500))
-	require.Equal(t, []int{151}, indexes(r.batches(t)[0]))
+	require.Equal(t, total, n)
 }
 
 func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
@@ -392,6 +394,19 @@ func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
 	require.Equal(t, []int{1, 2}, indexes(batches[0]))
 	require.Equal(t, []int{0}, indexes(batches[1]))
 	require.Equal(t, []string{"a", "b", "c", "d"}, r.stored(t, "u1"))
+}
+
+// refusingLog refuses keys that nobody appended.
+type refusingLog struct{ stream.Log }
+
+func (refusingLog) Append(context.Context, string, []stream.Entry) error {
+	return &stream.DuplicateError{Keys: []activity.Key{{1}}}
+}
+
+func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
+	r := stream.NewRecorder(refusingLog{newMemoryLog()}, activity.NewMemory(nil), activity.NewDirectory(0, 0), nil)
+	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
+	require.Error(t, err)
 }
 
 func TestRecorder_afterTheLogClosed_fails(t *testing.T) {
@@ -456,52 +471,45 @@ func TestRecorder_leavesTheCallersEventsAlone(t *testing.T) {
 
 // The fields of an entry are part of the contract, by name.
 func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
-	envelope := []string{"actions", "count", "email", "forwarded_at", "product_id", "session_id", "type", "user_id"}
-	action := []string{"canonical_url", "description", "email", "index", "raw_url", "session_id", "timestamp_end", "timestamp_start", "title", "type", "user_id"}
 	for name, c := range map[string]struct {
-		event  activity.Event
-		linked string
+		sessionID, userID, email, linked string
 	}{
-		"all known":        {event: activity.Event{SessionID: "s1", UserID: "u1", Email: "ada@example.com"}},
+		"all known":        {sessionID: "s1", userID: "u1", email: "ada@example.com"},
 		"nothing known":    {},
-		"a linked session": {event: activity.Event{SessionID: "s1"}, linked: "c7"},
+		"a linked session": {sessionID: "s1", linked: "c7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
 			if c.linked != "" {
-				r.dir.Update(product, c.event.SessionID, func(s *activity.Session) { s.ConversationID = c.linked })
+				r.dir.Update(product, c.sessionID, func(s *activity.Session) { s.ConversationID = c.linked })
 			}
-			e := does(c.event.SessionID, c.event.UserID, "a", 1.25)
-			e.Email = c.event.Email
-			before := activity.Seconds(time.Now())
-			r.record(t, e)
-			object := r.object(t)
-			inside := object["actions"].([]any)[0].(map[string]any)
-			require.Equal(t, withLink(envelope, c.linked), slices.Sorted(maps.Keys(object)))
-			require.Equal(t, withLink(action, c.linked), slices.Sorted(maps.Keys(inside)))
+			event := does(c.sessionID, c.userID, "a", 1.25)
+			event.Email = c.email
+			r.record(t, event)
 
-			require.InDelta(t, before, object["forwarded_at"], 60)
-			delete(object, "forwarded_at")
-			identity := map[string]any{"session_id": c.event.SessionID, "user_id": c.event.UserID, "email": c.event.Email}
-			wantAction := map[string]any{"type": "click", "title": "a", "description": "User did a", "index": 0.0,
-				"timestamp_start": seconds(1.25), "timestamp_end": seconds(1.25),
-				"raw_url": e.Action.RawURL, "canonical_url": e.Action.CanonicalURL}
-			want := map[string]any{"type": "actions", "product_id": product, "count": 1.0, "actions": []any{wantAction}}
+			identity := map[string]any{"session_id": c.sessionID, "user_id": c.userID, "email": c.email}
 			if c.linked != "" {
 				identity["conversation_id"] = c.linked
 			}
-			maps.Copy(wantAction, identity)
-			maps.Copy(want, identity)
-			require.Equal(t, want, object)
+			got := r.object(t)
+			require.InDelta(t, activity.Seconds(time.Now()), got["forwarded_at"], 60)
+			delete(got, "forwarded_at")
+			require.Equal(t, wantObject(event, identity), got)
 		})
 	}
 }
 
-func withLink(fields []string, linked string) []string {
-	if linked == "" {
-		return fields
+// wantObject is the object of an entry with one action, but for forwarded_at.
+func wantObject(e activity.Event, identity map[string]any) map[string]any {
+	action := map[string]any{
+		"type": "click", "title": "a", "description": "User did a", "index": 0.0,
+		"timestamp_start": activity.Seconds(e.Time), "timestamp_end": activity.Seconds(e.Time),
+		"raw_url": e.Action.RawURL, "canonical_url": e.Action.CanonicalURL,
 	}
-	return slices.Sorted(slices.Values(append(slices.Clone(fields), "conversation_id")))
+	object := map[string]any{"type": "actions", "product_id": product, "count": 1.0, "actions": []any{action}}
+	maps.Copy(action, identity)
+	maps.Copy(object, identity)
+	return object
 }
 
 // object returns the JSON object of the only entry.

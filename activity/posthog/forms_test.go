@@ -2,8 +2,11 @@ package posthog_test
 
 import (
 	"encoding/base64"
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -211,6 +214,31 @@ func TestForms_oneBadEventLeavesTheRest(t *testing.T) {
 		events := s.sink.take(shop)
 		assert.Equal(t, []string{"first", "last"}, []string{events[0].ID, events[1].ID})
 	})
+}
+
+// TestHandler_isSafeForConcurrentUse: requests share nothing that shows, good
+// and broken ones alike.
+func TestHandler_isSafeForConcurrentUse(t *testing.T) {
+	s := newService(posthog.Options{})
+	const requests = 200
+	var wg sync.WaitGroup
+	for i := range requests {
+		wg.Go(func() {
+			id := fmt.Sprintf("event-%d", i)
+			enc := encodings[i%len(encodings)]
+			w := s.post(doors[i%2], enc.encode(marshal(t, click(object{"uuid": id, "properties.$el_text": id, "properties.$elements_chain": nil}))), enc.header...)
+			assert.Equal(t, http.StatusOK, w.Code, w.Body.String())
+			w = s.post(doors[i%2], gzipped([]byte(id + `{"broken":`))[:i%20])
+			assert.Equal(t, http.StatusBadRequest, w.Code)
+		})
+	}
+	wg.Wait()
+	ids := map[string]bool{}
+	for _, e := range s.sink.take(shop) {
+		ids[e.ID] = true
+		assert.Equal(t, "Click "+e.ID, e.Action.Title)
+	}
+	assert.Len(t, ids, requests)
 }
 
 // TestForms_personOfAWebhookTellsTheEmail, whatever the event is.

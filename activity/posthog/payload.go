@@ -163,11 +163,11 @@ func first(values ...string) string {
 	return ""
 }
 
-// envelope is what a request says once for all its events.
+// envelope is what a request says once for all its events: api_key, token and
+// sent_at.
 type envelope struct {
-	APIKey string `json:"api_key"`
-	Token  string `json:"token"`
-	SentAt text   `json:"sent_at"`
+	APIKey, Token string
+	SentAt        text
 }
 
 // readPayload calls yield for every event of a JSON body, one at a time, so
@@ -193,8 +193,7 @@ type payloadReader struct {
 }
 
 // object reads {"batch": […], …}, or else the one event that the body is.
-func (r *payloadReader) object() (envelope, error) {
-	var env envelope
+func (r *payloadReader) object() (env envelope, err error) {
 	if t, err := r.dec.Token(); err != nil {
 		return env, r.syntax(err)
 	} else if t != json.Delim('{') {
@@ -203,43 +202,43 @@ func (r *payloadReader) object() (envelope, error) {
 	batch := false
 	for r.dec.More() {
 		key, err := r.dec.Token()
+		switch {
+		case err != nil:
+			return env, r.syntax(err)
+		case key == "batch" && !batch:
+			batch, err = true, r.events("The field batch")
+		default:
+			err = r.syntax(lenient(r.dec.Decode(env.field(key))))
+		}
 		if err != nil {
-			return env, r.syntax(err)
-		}
-		if key == "batch" && !batch {
-			if err := r.events("The field batch"); err != nil {
-				return env, err
-			}
-			batch = true
-			continue
-		}
-		var into any = new(json.RawMessage)
-		switch key {
-		case "api_key":
-			into = &env.APIKey
-		case "token":
-			into = &env.Token
-		case "sent_at":
-			into = &env.SentAt
-		}
-		if err := lenient(r.dec.Decode(into)); err != nil {
-			return env, r.syntax(err)
+			return env, err
 		}
 	}
 	if _, err := r.dec.Token(); err != nil {
 		return env, r.syntax(err)
 	}
-	if err := r.end(); err != nil {
+	if err := r.end(); err != nil || batch {
 		return env, err
 	}
-	if !batch {
-		var e wireEvent
-		if err := lenient(json.Unmarshal(r.body, &e)); err != nil {
-			return env, r.syntax(err)
-		}
-		r.emit(&e, r.body)
+	var e wireEvent
+	if err := lenient(json.Unmarshal(r.body, &e)); err != nil {
+		return env, r.syntax(err)
 	}
+	r.emit(&e, r.body)
 	return env, nil
+}
+
+// field returns where to put a field of that name.
+func (env *envelope) field(name json.Token) any {
+	switch name {
+	case "api_key":
+		return &env.APIKey
+	case "token":
+		return &env.Token
+	case "sent_at":
+		return &env.SentAt
+	}
+	return new(json.RawMessage)
 }
 
 // events reads an array of events.

@@ -115,6 +115,23 @@ func TestTime_sentAtOfABatch(t *testing.T) {
 	}
 }
 
+// TestTime_sentAtOfAnEvent corrects that event, and wins over the batch's.
+func TestTime_sentAtOfAnEvent(t *testing.T) {
+	event := string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z", "sent_at": "2026-11-20T14:00:00Z"})))
+	for name, body := range map[string]string{
+		"in an array": `[` + event + `]`,
+		"in a batch":  `{"batch":[` + event + `],"sent_at":"2026-11-20T13:59:57Z"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
+				assert.WithinDuration(t, noon.Add(-3*time.Second), s.requireOneEvent(t).Time, 0)
+			})
+		})
+	}
+}
+
 // TestTime_sentAtBesideAWebhooksEvent corrects it too.
 func TestTime_sentAtBesideAWebhooksEvent(t *testing.T) {
 	at(t, noon, func(t *testing.T) {

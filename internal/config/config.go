@@ -124,51 +124,61 @@ func (f File) Validate() []string {
 	tokens := map[string]bool{}
 	for i, product := range f.Products {
 		at := fmt.Sprintf("products[%d]", i)
-		switch {
-		case !ValidProductID(product.ProductID):
-			p.add("%s.product_id: %s", at, ProductIDRule)
-		case known[product.ProductID]:
+		p.product(at, product, tokens)
+		if known[product.ProductID] {
 			p.add("%s.product_id: %q is there twice", at, product.ProductID)
 		}
 		known[product.ProductID] = true
-		for j, token := range product.CaptureTokens {
-			if tokens[token] {
-				p.add("%s.capture_tokens[%d]: this token is there twice", at, j)
-			}
-			tokens[token] = true
-		}
-		for j, origin := range product.AllowedOrigins {
-			if !validOrigin(origin) {
-				p.add("%s.allowed_origins[%d]: must be an origin such as https://app.example.com", at, j)
-			}
-		}
-		p = append(p, product.IntegrationConfig.Validate(at+".integration_config")...)
 	}
 	keys := map[string]bool{}
 	for i, key := range f.Keys {
 		at := fmt.Sprintf("keys[%d]", i)
-		switch {
-		case key.Key == "":
-			p.add("%s.key: is missing", at)
-		case strings.TrimSpace(key.Key) != key.Key:
-			p.add("%s.key: must not start or end with white space", at)
-		case keys[key.Key]:
+		p.key(at, key)
+		if keys[key.Key] && key.Key != "" {
 			p.add("%s.key: this key is there twice", at)
 		}
 		keys[key.Key] = true
 		if !known[key.ExternalID] {
 			p.add("%s.external_id: there is no product %q", at, key.ExternalID)
 		}
-		if key.Scopes != nil && len(key.Scopes) == 0 {
-			p.add("%s.scopes: must not be empty; leave it out for all scopes", at)
-		}
-		for j, scope := range key.Scopes {
-			if _, ok := access.ParseScope(scope); !ok {
-				p.add("%s.scopes[%d]: %q is no scope; there are mcp and stream", at, j, scope)
-			}
-		}
 	}
 	return p
+}
+
+// product checks a product; tokens are those of the products before it.
+func (p *problems) product(at string, product Product, tokens map[string]bool) {
+	if !ValidProductID(product.ProductID) {
+		p.add("%s.product_id: %s", at, ProductIDRule)
+	}
+	for i, token := range product.CaptureTokens {
+		if tokens[token] {
+			p.add("%s.capture_tokens[%d]: this token is there twice", at, i)
+		}
+		tokens[token] = true
+	}
+	for i, origin := range product.AllowedOrigins {
+		if !validOrigin(origin) {
+			p.add("%s.allowed_origins[%d]: must be an origin such as https://app.example.com", at, i)
+		}
+	}
+	*p = append(*p, product.IntegrationConfig.Validate(at+".integration_config")...)
+}
+
+func (p *problems) key(at string, key Key) {
+	switch {
+	case key.Key == "":
+		p.add("%s.key: is missing", at)
+	case strings.TrimSpace(key.Key) != key.Key:
+		p.add("%s.key: must not start or end with white space", at)
+	}
+	if key.Scopes != nil && len(key.Scopes) == 0 {
+		p.add("%s.scopes: must not be empty; leave it out for all scopes", at)
+	}
+	for i, scope := range key.Scopes {
+		if _, ok := access.ParseScope(scope); !ok {
+			p.add("%s.scopes[%d]: %q is no scope; there are mcp and stream", at, i, scope)
+		}
+	}
 }
 
 // Validate returns everything that is wrong with the configuration at a path.

@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -101,6 +102,15 @@ var retentionTests = []test{
 		gap := f.gap(start)
 		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
 		require.Contains(f, []stream.ID{second.ID, {}}, gap.Oldest, "the second may have gone, too")
+	}},
+	{name: "by time holds for a reader who asks for nothing else", retention: brief, run: func(f fixture) {
+		start := f.bounds().Newest
+		f.append(Entry("a", 0))
+		require.Eventually(f, func() bool {
+			_, err := f.read(start, 1)
+			var gap *stream.GapError
+			return errors.As(err, &gap)
+		}, patience, 5*time.Millisecond)
 	}},
 	{name: "by time empties a log that nobody writes to", retention: brief, run: func(f fixture) {
 		start := f.bounds().Newest
