@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -62,6 +63,9 @@ type HandlerOptions struct {
 //
 // and then all that is. The query parameter session_id leaves out the entries
 // of other sessions. A silent stream is kept alive by "event: heartbeat".
+//
+// A stream that was opened through [access.Keyring.Require] ends when its key
+// is taken away, within the time of a heartbeat.
 //
 // A reader costs its connection: the handler takes HTTP/1.1 connections over
 // from the server, so they are not counted by [http.Server.Shutdown]. To stop,
@@ -153,7 +157,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	cursor, gap := start.cursor(bounds)
 	rd := &reader{h: h, productID: strings.Clone(productID), sessionID: strings.Clone(r.URL.Query().Get("session_id")),
-		cursor: cursor, greeting: append([]byte("retry: 1000\n\n"), gap...)}
+		cursor: cursor, check: access.Checker(r.Context()), greeting: append([]byte("retry: 1000\n\n"), gap...)}
 	if gap != nil {
 		h.metrics.gaps.WithLabelValues(productID).Inc()
 	}

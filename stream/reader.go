@@ -21,6 +21,8 @@ type reader struct {
 	sessionID string // entries of other sessions are left out; empty for none
 	cursor    ID
 	greeting  []byte
+	check     func() error // whether the reader may still read; nil for yes
+	checked   time.Time
 	wrote     time.Time // when something was written last
 }
 
@@ -82,6 +84,9 @@ func (r *reader) run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		began := time.Now()
+		if err := r.mayRead(began); err != nil {
+			return err
+		}
 		if began.Sub(r.wrote) >= r.h.opts.Heartbeat {
 			if err := r.write(heartbeat); err != nil {
 				return err
@@ -108,6 +113,15 @@ func (r *reader) run(ctx context.Context) error {
 			return errGone
 		}
 	}
+}
+
+// mayRead checks, once a heartbeat, that the reader's key was not taken away.
+func (r *reader) mayRead(now time.Time) error {
+	if r.check == nil || now.Sub(r.checked) < r.h.opts.Heartbeat {
+		return nil
+	}
+	r.checked = now
+	return r.check()
 }
 
 // errStorage says that the log could not be read just now.

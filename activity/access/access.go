@@ -9,6 +9,7 @@
 package access
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
@@ -141,12 +142,25 @@ func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
 // the product in the path value product_id. Others are answered 401 or 403.
 func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		if err := k.Check(BearerToken(r), r.PathValue("product_id"), scope); err != nil {
+		key, productID := BearerToken(r), r.PathValue("product_id")
+		check := func() error { return k.Check(key, productID, scope) }
+		if err := check(); err != nil {
 			return Refusal(err)
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), checkKey{}, check)))
 		return nil
 	})
+}
+
+type checkKey struct{}
+
+// Checker returns a function that tells whether the key which opened the
+// request of ctx still does: nil, or what Check answers. A handler whose
+// answer takes long calls it now and then. It returns nil for a request that
+// did not come through Require.
+func Checker(ctx context.Context) func() error {
+	check, _ := ctx.Value(checkKey{}).(func() error)
+	return check
 }
 
 // Refusal turns an error of Check into an answer: 401 for ErrInvalid, else 403.
