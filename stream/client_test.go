@@ -3,6 +3,7 @@ package stream_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +75,7 @@ func (e *event) field(name string) *string {
 type transport struct {
 	name  string
 	http2 bool
+	tls   bool
 	wrap  func(http.ResponseWriter) http.ResponseWriter
 }
 
@@ -81,6 +83,7 @@ var (
 	takenOver = transport{name: "a connection taken over"}
 	shared    = transport{name: "HTTP/1.1 without Hijack", wrap: func(w http.ResponseWriter) http.ResponseWriter { return deadlineWriter{flushWriter{w}} }}
 	overHTTP2 = transport{name: "HTTP/2", http2: true}
+	takenTLS  = transport{name: "a TLS connection taken over", tls: true}
 	flushOnly = transport{name: "a writer that only flushes", wrap: func(w http.ResponseWriter) http.ResponseWriter { return flushWriter{w} }}
 
 	transports = []transport{takenOver, shared, overHTTP2}
@@ -144,14 +147,18 @@ func serve(t testing.TB, tr transport, log stream.Log, opts *stream.HandlerOptio
 	s := newService(log, opts)
 	server := httptest.NewUnstartedServer(s.mux(tr))
 	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // clients that leave in the middle of a handshake
-	if tr.http2 {
-		server.EnableHTTP2 = true
+	server.EnableHTTP2 = tr.http2
+	s.dial = func() (net.Conn, error) { return net.Dial("tcp", server.Listener.Addr().String()) }
+	if tr.http2 || tr.tls {
 		server.StartTLS()
+		config := server.Client().Transport.(*http.Transport).TLSClientConfig
+		s.dial = func() (net.Conn, error) {
+			return tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{RootCAs: config.RootCAs})
+		}
 	} else {
 		server.Start()
 	}
 	s.url, s.client = server.URL, server.Client()
-	s.dial = func() (net.Conn, error) { return net.Dial("tcp", server.Listener.Addr().String()) }
 	t.Cleanup(func() {
 		_ = log.Close() // ends the streams; the server waits for some of them
 		server.Close()

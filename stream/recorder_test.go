@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -435,6 +437,64 @@ func TestRecorder_whenTheStoreFails_canBeRepeated(t *testing.T) {
 			require.Len(t, r.batches(t), 2, "the log got each session's actions once")
 		})
 	}
+}
+
+// Several servers act as one service: another one may get the repetition.
+func TestRecorder_whenTheStoreFails_canBeRepeatedAtAnotherServer(t *testing.T) {
+	r := newRecording(t)
+	other := stream.NewRecorder(r.log, r.store, activity.NewDirectory(0, 0), nil)
+	events := []activity.Event{does("s1", "u1", "a", 1), does("s1", "u1", "b", 2)}
+	r.store.failures = 1
+	_, err := r.Record(t.Context(), product, events)
+	require.ErrorIs(t, err, errDown)
+	_, err = other.Record(t.Context(), product, events)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, r.stored(t, "u1"))
+	require.Len(t, r.batches(t), 1)
+}
+
+// flakyStore fails every other time, after a while.
+type flakyStore struct {
+	activity.Store
+	calls atomic.Int64
+}
+
+func (s *flakyStore) Add(ctx context.Context, b activity.Batch) error {
+	for range 100 {
+		runtime.Gosched()
+	}
+	if s.calls.Add(1)%2 == 1 {
+		return errDown
+	}
+	return s.Store.Add(ctx, b)
+}
+
+// When Record returns nil every action is where readers find it, also when the
+// same request is under way elsewhere and its filing fails.
+func TestRecorder_whenTheStoreFails_neverAcknowledgesWhatIsNotFiled(t *testing.T) {
+	const requests, senders = 100, 4
+	r := newRecording(t)
+	recorder := stream.NewRecorder(r.log, &flakyStore{Store: r.store}, r.dir, nil)
+	var unfiled atomic.Int64
+	for request := range requests {
+		user, action := fmt.Sprint("u", request), fmt.Sprint("action ", request)
+		var sending sync.WaitGroup
+		for range senders {
+			sending.Go(func() {
+				events := []activity.Event{does("s1", user, action, float64(request))}
+				for {
+					if _, err := recorder.Record(t.Context(), product, events); err == nil {
+						break
+					}
+				}
+				if found, err := r.store.Recent(t.Context(), product, user, 10); err != nil || len(found) != 1 {
+					unfiled.Add(1)
+				}
+			})
+		}
+		sending.Wait()
+	}
+	require.Zero(t, unfiled.Load(), "acknowledged, but not in the store, of %d", requests*senders)
 }
 
 // What is in the log counts, whether or not the store could take it.

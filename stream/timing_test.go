@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,33 @@ func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
 		synctest.Wait()
 		require.InDelta(t, 200/20, writes.Load()-before, 2)
 	})
+}
+
+// An entry that comes between a look at the log and the wait for a change is
+// sent at once like any other.
+func TestHandler_missesNoEntryThatComesWhileItLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &lateLog{Log: stream.NewMemoryLog(stream.Retention{})}
+		s := servePiped(t, takenOver, log, nil)
+		began := time.Now()
+		sub := s.subscribe(t, "", nil)
+		require.Equal(t, string(streamtest.Entry("late", 0).Data), sub.next(t).data)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// lateLog gets an entry just after it was found empty.
+type lateLog struct {
+	stream.Log
+	once sync.Once
+}
+
+func (l *lateLog) Read(ctx context.Context, productID string, after stream.ID, dst []stream.Entry) (int, error) {
+	n, err := l.Log.Read(ctx, productID, after, dst)
+	if n == 0 && err == nil {
+		l.once.Do(func() { err = l.Append(ctx, productID, streamtest.Entries("late", 1)) })
+	}
+	return n, err
 }
 
 // countWrites subscribes and returns a counter of the writes that the server
@@ -280,6 +308,24 @@ func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 			require.NotErrorIs(t, err, io.EOF, "the client sees that it was cut off")
 		}
 	})
+}
+
+// The end of the stream, too, is something that a reader has to take in time.
+func TestHandler_doesNotWaitForAReaderToTakeTheEnd(t *testing.T) {
+	for _, tr := range []transport{takenOver, shared} {
+		t.Run(tr.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var server *http.Server
+				s := servePiped(t, tr, stream.NewMemoryLog(stream.Retention{}), nil, func(made *http.Server) { server = made })
+				greeted(t, s.rawSubscribe(t))
+				require.NoError(t, s.log.Close())
+				ctx, cancel := context.WithTimeout(t.Context(), 2*stream.DefaultWriteTimeout)
+				defer cancel()
+				require.NoError(t, server.Shutdown(ctx))
+				require.NoError(t, s.handler.Wait(ctx))
+			})
+		})
+	}
 }
 
 // drain reads until the stream ends and returns how it did.

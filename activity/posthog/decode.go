@@ -23,7 +23,7 @@ func plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity":
 	case "gzip", "x-gzip":
-		if len(body) > 0 && !isGzip(body) {
+		if !isGzip(body) && !isJSON(trim(body)) { // a proxy may have unpacked it
 			return nil, httpx.BadRequest("The Content-Encoding header says gzip, but the body is not gzip.")
 		}
 	default:
@@ -37,7 +37,7 @@ func plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 	if len(body) == 0 {
 		return nil, httpx.BadRequest("The request body is empty.")
 	}
-	if body[0] == '{' || body[0] == '[' {
+	if isJSON(body) {
 		return body, nil
 	}
 	inner, ok := unbase64(body)
@@ -52,6 +52,9 @@ func plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 func trim(body []byte) []byte { return bytes.TrimSpace(bytes.TrimPrefix(body, utf8BOM)) }
 
 func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
+
+// isJSON reports whether b starts as a JSON object or array does.
+func isJSON(b []byte) bool { return len(b) > 0 && (b[0] == '{' || b[0] == '[') }
 
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
@@ -88,7 +91,7 @@ func unbase64(body []byte) ([]byte, bool) {
 			return nil, false
 		}
 		text = string(trim([]byte(form.Get("data"))))
-		if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		if isJSON([]byte(text)) {
 			return []byte(text), true
 		}
 	}

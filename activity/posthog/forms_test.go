@@ -95,6 +95,7 @@ var encodings = []encoding{
 	{"gzip by its magic", gzipped, []string{"Content-Type", "text/plain"}},
 	{"gzip by its header", gzipped, []string{"Content-Encoding", "gzip"}},
 	{"gzip by its header in capitals", gzipped, []string{"Content-Encoding", " GZIP "}},
+	{"unpacked on its way", func(b []byte) []byte { return b }, []string{"Content-Encoding", "gzip"}},
 	{"gzip in two members", func(b []byte) []byte {
 		return append(gzipped(b[:len(b)/2]), gzipped(b[len(b)/2:])...)
 	}, nil},
@@ -224,9 +225,10 @@ func TestHandler_isSafeForConcurrentUse(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range requests {
 		wg.Go(func() {
-			id := fmt.Sprintf("event-%d", i)
+			id, now := fmt.Sprintf("event-%d", i), time.Now()
+			event := click(object{"uuid": id, "timestamp": now, "sent_at": now, "properties.$el_text": id, "properties.$elements_chain": nil})
 			enc := encodings[i%len(encodings)]
-			w := s.post(doors[i%2], enc.encode(marshal(t, click(object{"uuid": id, "properties.$el_text": id, "properties.$elements_chain": nil}))), enc.header...)
+			w := s.post(doors[i%2], enc.encode(marshal(t, event)), enc.header...)
 			assert.Equal(t, http.StatusOK, w.Code, w.Body.String())
 			w = s.post(doors[i%2], gzipped([]byte(id + `{"broken":`))[:i%20])
 			assert.Equal(t, http.StatusBadRequest, w.Code)
@@ -334,6 +336,32 @@ func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
 			s := newService(posthog.Options{})
 			requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": name}))), 0, 1)
 			assert.Empty(t, s.sink.take(shop))
+		})
+	}
+}
+
+func TestForms_aNumberWillDoForASession(t *testing.T) {
+	s := newService(posthog.Options{})
+	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.$session_id": 42}))), 1, 0)
+	require.Equal(t, "42", s.requireOneEvent(t).SessionID)
+}
+
+// A webhook's body in an SDK's request: what stands beside the event counts
+// where the event itself does not tell.
+func TestForms_whatStandsBesideAnEvent(t *testing.T) {
+	person := func(email string) object { return object{"properties": object{"email": email}} }
+	inner := click(object{"properties.token": nil, "person": person("inside@example.com")})
+	for name, tt := range map[string]struct {
+		body  object
+		email string
+	}{
+		"token":            {object{"event": inner, "token": shopToken}, "inside@example.com"},
+		"token and person": {object{"event": inner, "token": shopToken, "person": person("beside@example.com")}, "beside@example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(captureDoor, marshal(t, []any{tt.body})), 1, 0)
+			require.Equal(t, tt.email, s.requireOneEvent(t).Email)
 		})
 	}
 }

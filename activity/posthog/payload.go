@@ -46,7 +46,7 @@ type traits struct {
 type properties struct {
 	DistinctID    text      `json:"distinct_id"`
 	Token         string    `json:"token"`
-	SessionID     string    `json:"$session_id"`
+	SessionID     text      `json:"$session_id"`
 	CurrentURL    string    `json:"$current_url"`
 	EventType     string    `json:"$event_type"`
 	ElText        string    `json:"$el_text"`
@@ -91,7 +91,7 @@ type event struct {
 	Email            string `json:"email"`
 	ElementID        string `json:"element_id"`
 	EventType        string `json:"event_type"`
-	SessionID        string `json:"session_id"`
+	SessionID        text   `json:"session_id"`
 	CurrentURL       string `json:"current_url"`
 	InputFieldName   string `json:"input_field_name"`
 	LinkDestination  string `json:"link_destination"`
@@ -137,8 +137,11 @@ func (e *wireEvent) unwrapped() *event {
 		e.Name = e.Event.name
 		return &e.event
 	}
-	inner.Person = e.Person
+	if e.Person.Properties.Email != "" {
+		inner.Person = e.Person
+	}
 	inner.SentAt = text(first(string(inner.SentAt), string(e.SentAt)))
+	inner.APIKey = first(inner.token(), e.token())
 	return inner
 }
 

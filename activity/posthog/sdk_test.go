@@ -33,6 +33,29 @@ func TestIsSDKPath(t *testing.T) {
 	}
 }
 
+// TestSDKPatterns_leadWhereSDKsCall: every path of the SDKs at the root of a
+// host, with and without a trailing slash, and nothing else.
+func TestSDKPatterns_leadWhereSDKsCall(t *testing.T) {
+	mux := http.NewServeMux()
+	for _, pattern := range posthog.SDKPatterns() {
+		mux.Handle(pattern, http.NotFoundHandler())
+	}
+	matches := func(path string) bool {
+		_, pattern := mux.Handler(httptest.NewRequest("GET", path, nil))
+		return pattern != ""
+	}
+	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/flags", "/decide", "/s",
+		"/array/phc_x/config", "/array/phc_x/config.js"} {
+		assert.True(t, posthog.IsSDKPath(path) && matches(path), path)
+		if !strings.HasPrefix(path, "/array/") { // whose slash no SDK writes
+			assert.True(t, matches(path+"/"), path)
+		}
+	}
+	for _, path := range []string{"/", "/e/x", "/array", "/array/phc_x", "/static/array.js", "/ingest/e"} {
+		assert.False(t, matches(path), path)
+	}
+}
+
 // call sends a request without a body to ServeSDK.
 func (s *service) call(method, target string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)

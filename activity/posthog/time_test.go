@@ -132,6 +132,70 @@ func TestTime_sentAtOfAnEvent(t *testing.T) {
 	}
 }
 
+// TestTime_ofASessionsRequests posts to one service, in the order of arrival,
+// and asserts when each request's event happened by the server's clock, which
+// starts at noon. All times are seconds from there.
+func TestTime_ofASessionsRequests(t *testing.T) {
+	type request struct {
+		session        string
+		happened, sent float64 // by the sender's clock
+		arrived, want  float64
+	}
+	const hour = 3600
+	cases := []struct {
+		name     string
+		requests []request
+	}{
+		{"a slow request keeps its place", []request{
+			{"a", 0, 1, 1, 0}, {"a", 6, 7, 7, 6}, {"a", 4, 5, 15, 4}, {"a", 16, 17, 17, 16}}},
+		{"a slow request keeps its place, the clock ahead", []request{
+			{"a", hour, hour + 1, 1, 0}, {"a", hour + 4, hour + 5, 15, 4}, {"a", hour + 16, hour + 17, 17, 16}}},
+		{"a slow request keeps its place, the clock behind", []request{
+			{"a", -hour, -hour + 1, 1, 0}, {"a", -hour + 4, -hour + 5, 15, 4}}},
+		{"a clock that is set goes by the new time", []request{
+			{"a", 0, 1, 1, 0}, {"a", hour + 4, hour + 5, 5, 4}, {"a", hour + 8, hour + 9, 9, 8}}},
+		{"a clock that is set back goes by the new time", []request{
+			{"a", hour, hour + 1, 1, 0}, {"a", 4, 5, 5, 4}}},
+		{"sessions have clocks of their own", []request{
+			{"a", 10, 11, 1, 0}, {"b", 4, 5, 5, 4}, {"a", 18, 19, 9, 8}}},
+		{"what has no session has no clock to remember", []request{
+			{"", 10, 11, 1, 0}, {"", 4, 5, 5, 4}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				after := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+				for i, r := range c.requests {
+					time.Sleep(time.Until(after(r.arrived)))
+					event := click(object{"timestamp": after(r.happened), "properties.$session_id": r.session})
+					w := s.post(captureDoor, marshal(t, object{"batch": []any{event}, "sent_at": after(r.sent)}))
+					requireCounts(t, w, 1, 0)
+					assert.WithinDuration(t, after(r.want), s.requireOneEvent(t).Time, 0, "request %d", i)
+				}
+			})
+		})
+	}
+}
+
+// TestTime_productsHaveClocksOfTheirOwn, though their sessions share an id.
+func TestTime_productsHaveClocksOfTheirOwn(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{})
+		post := func(token string, shown time.Duration) {
+			t.Helper()
+			event := click(object{"timestamp": noon.Add(-time.Second - shown), "properties.token": token})
+			requireCounts(t, s.post(captureDoor, marshal(t, object{"batch": []any{event}, "sent_at": noon.Add(-shown)})), 1, 0)
+		}
+		post(shopToken, 10*time.Second)
+		post(bankToken, 0)
+		for _, productID := range []string{shop, bank} {
+			events := s.sink.take(productID)
+			assert.WithinDuration(t, noon.Add(-time.Second), events[0].Time, 0, productID)
+		}
+	})
+}
+
 // TestTime_sentAtBesideAWebhooksEvent corrects it too.
 func TestTime_sentAtBesideAWebhooksEvent(t *testing.T) {
 	at(t, noon, func(t *testing.T) {

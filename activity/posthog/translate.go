@@ -45,7 +45,7 @@ func translate(e *event) (activity.Event, string) {
 	p := &e.Properties
 	out := activity.Event{
 		ID:        string(e.UUID),
-		SessionID: strings.TrimSpace(first(p.SessionID, e.SessionID)),
+		SessionID: strings.TrimSpace(first(string(p.SessionID), string(e.SessionID))),
 		UserID:    first(string(e.DistinctID), string(p.DistinctID)),
 		Email:     email(e),
 	}
