@@ -208,13 +208,21 @@ func (h *Handler) takeOver(w http.ResponseWriter, rd *reader) (bool, error) {
 	if err != nil {
 		return false, httpx.Unavailable(err)
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(h.opts.SendBuffer) // a refusal costs memory, not correctness
-	}
+	limitSendBuffer(conn, h.opts.SendBuffer)
 	rd.greeting = append(responseHead(w.Header()), rd.greeting...)
 	rd.out = connWire{conn}
 	go h.runOver(conn, rd)
 	return true, nil
+}
+
+// limitSendBuffer bounds what the kernel holds for a client that does not read.
+func limitSendBuffer(conn net.Conn, size int) {
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		conn = secured.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(size) // a refusal costs memory, not correctness
+	}
 }
 
 // runOver runs a reader on a connection of its own.

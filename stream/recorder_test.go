@@ -439,20 +439,6 @@ func TestRecorder_whenTheStoreFails_canBeRepeated(t *testing.T) {
 	}
 }
 
-// Several servers act as one service: another one may get the repetition.
-func TestRecorder_whenTheStoreFails_canBeRepeatedAtAnotherServer(t *testing.T) {
-	r := newRecording(t)
-	other := stream.NewRecorder(r.log, r.store, activity.NewDirectory(0, 0), nil)
-	events := []activity.Event{does("s1", "u1", "a", 1), does("s1", "u1", "b", 2)}
-	r.store.failures = 1
-	_, err := r.Record(t.Context(), product, events)
-	require.ErrorIs(t, err, errDown)
-	_, err = other.Record(t.Context(), product, events)
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, r.stored(t, "u1"))
-	require.Len(t, r.batches(t), 1)
-}
-
 // flakyStore fails every other time, after a while.
 type flakyStore struct {
 	activity.Store
