@@ -150,7 +150,8 @@ func isIdentifier(segment string) bool {
 	if !strings.ContainsAny(segment, "0123456789") {
 		return false
 	}
-	return dateForm.MatchString(segment) || isToken(segment) || hasTokenSuffix(segment)
+	segment = strings.TrimSuffix(strings.TrimPrefix(segment, "{"), "}")
+	return dateForm.MatchString(segment) || isToken(segment) || hasTokenSuffix(segment) || isDotted(segment)
 }
 
 // isToken reports whether s, which holds a digit, is an identifier by itself.
@@ -159,6 +160,18 @@ func isToken(s string) bool {
 		return true
 	}
 	return tokenForm.MatchString(s) && !isSlug(s) || jwtForm.MatchString(s)
+}
+
+// isDotted reports whether s is tokens joined by dots. A token of fewer than
+// eight characters is rather a part of a version.
+func isDotted(s string) bool {
+	parts := strings.Split(s, ".")
+	for _, part := range parts {
+		if len(part) < 8 || !strings.ContainsAny(part, "0123456789") || !isToken(part) {
+			return false
+		}
+	}
+	return len(parts) > 1
 }
 
 // hasTokenSuffix reports whether s is words joined by underscores that end in
@@ -178,7 +191,7 @@ func hasTokenSuffix(s string) bool {
 // number in them, joined by hyphens or underscores: "top-10-a11y-tips-for-2026".
 func isSlug(s string) bool {
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '-' || r == '_' })
-	if len(parts) < 2 {
+	if len(parts) < 2 || s == strings.ToUpper(s) { // a licence key is no slug
 		return false
 	}
 	for _, part := range parts {

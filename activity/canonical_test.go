@@ -193,3 +193,16 @@ func authority(url string) string {
 	host, _, _ := strings.Cut(rest, "/")
 	return host
 }
+
+func TestCanonicalURL_tokensOfOddForms(t *testing.T) {
+	for segment, want := range map[string]string{
+		"ABCD-1234-EFGH-5678":                                          ":id",
+		"9f86d081884c7d65.9a2feaa0c55ad015":                            ":id",
+		"{550e8400-e29b-41d4-a716-446655440000}":                       ":id",
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.x3Zk9-mTq0aBcDeFgHiJ": ":id",
+		"logo@2x.png": "logo@2x.png",
+		"1.2.3":       "1.2.3",
+	} {
+		assert.Equal(t, "https://app.example.com/x/"+want, activity.CanonicalURL("https://app.example.com/x/"+segment))
+	}
+}

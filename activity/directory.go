@@ -4,21 +4,30 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Session is what is known of a session beyond its actions.
 type Session struct {
-	UserID string // of the session's newest event that carried one
-	Email  string // of the session's newest event that carried one
+	// UserID is that of the session's newest event that carried one.
+	UserID string
+	// Email is that of the session's newest event that carried one, unless
+	// that event was another identified user's; without one, the e-mail
+	// address last known of the user.
+	Email string
 	// ConversationID is set once the session is linked to a help-desk
 	// conversation.
 	ConversationID string
 	// Actions counts the session's actions: the next one's index.
 	Actions int
 
-	userAt, emailAt time.Time // of the events the identity came from
-	seenAt          time.Time // when the session was last updated
+	userAt time.Time // of the event the user id came from
+	seenAt time.Time // when the session was last updated
+
+	email     string // told last, and by an event of which user and time
+	emailUser string
+	emailAt   time.Time
 }
 
 // Learn takes over the identity an event carries, unless something newer is
@@ -28,24 +37,40 @@ func (s *Session) Learn(e Event) {
 		s.UserID, s.userAt = e.UserID, e.Time
 	}
 	if e.Email != "" && !e.Time.Before(s.emailAt) {
-		s.Email, s.emailAt = e.Email, e.Time
+		s.email, s.emailAt, s.emailUser = e.Email, e.Time, e.UserID
+	}
+	s.Email = ""
+	if s.emailUser == s.UserID || isAnonymous(s.emailUser) {
+		s.Email = s.email
 	}
 }
 
-// Directory remembers the sessions of all products for as long as their
-// actions are kept, at most a given number of them: the least recently seen
-// are forgotten first. It is safe for concurrent use; changes to one session
-// are atomic.
+// isAnonymous reports whether a user id is none or that of a visitor who has
+// not identified: SDKs give those a UUID.
+func isAnonymous(userID string) bool { return userID == "" || uuid.Validate(userID) == nil }
+
+// contact is what is known of a user in whatever session.
+type contact struct {
+	email  string
+	at     time.Time // of the event it came from
+	seenAt time.Time // when it was last told
+}
+
+// Directory remembers who the sessions of all products belong to, and the
+// e-mail addresses of users, for as long as their actions are kept. It holds a
+// bounded number of each: the least recently seen are forgotten first. It is
+// safe for concurrent use; changes to one session are atomic.
 type Directory struct {
 	ttl time.Duration
 
 	mu       sync.Mutex
 	sessions *simplelru.LRU[memoryKey, Session]
+	users    *simplelru.LRU[memoryKey, contact]
 }
 
-// NewDirectory returns an empty directory of at most maxSessions sessions
-// (2 × DefaultMaxUsers for zero), each kept for ttl (DefaultTTL for zero)
-// after it was last updated.
+// NewDirectory returns an empty directory of at most maxSessions sessions, and
+// as many users (2 × DefaultMaxUsers for zero), each kept for ttl (DefaultTTL
+// for zero) after it was last heard of.
 func NewDirectory(maxSessions int, ttl time.Duration) *Directory {
 	if maxSessions <= 0 {
 		maxSessions = 2 * DefaultMaxUsers
@@ -54,7 +79,9 @@ func NewDirectory(maxSessions int, ttl time.Duration) *Directory {
 		ttl = DefaultTTL
 	}
 	d := &Directory{ttl: ttl}
-	d.sessions, _ = simplelru.NewLRU[memoryKey, Session](maxSessions, nil) // fails only for a size below one
+	// NewLRU fails only for a size below one.
+	d.sessions, _ = simplelru.NewLRU[memoryKey, Session](maxSessions, nil)
+	d.users, _ = simplelru.NewLRU[memoryKey, contact](maxSessions, nil)
 	return d
 }
 
@@ -62,19 +89,47 @@ func NewDirectory(maxSessions int, ttl time.Duration) *Directory {
 func (d *Directory) Get(productID, sessionID string) (Session, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.get(memoryKey{productID, sessionID})
+	s, ok := d.get(memoryKey{productID, sessionID})
+	return d.resolved(productID, s), ok
+}
+
+// Learn takes over the identity that events of one session carry, and returns
+// what is known of the session then. Without a session id, what is learned is
+// the users' alone.
+func (d *Directory) Learn(productID, sessionID string, events []Event) Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range events {
+		if e.UserID != "" && e.Email != "" {
+			d.meet(memoryKey{productID, e.UserID}, e)
+		}
+	}
+	s := d.update(productID, sessionID, func(s *Session) {
+		for _, e := range events {
+			s.Learn(e)
+		}
+	})
+	return d.resolved(productID, s)
 }
 
 // Update changes a session, which starts out empty, and returns the result.
 // The function runs under the directory's lock and must be quick.
 func (d *Directory) Update(productID, sessionID string, change func(*Session)) Session {
-	key := memoryKey{productID, sessionID}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s, _ := d.get(key)
+	return d.resolved(productID, d.update(productID, sessionID, change))
+}
+
+func (d *Directory) update(productID, sessionID string, change func(*Session)) Session {
+	key := memoryKey{productID, sessionID}
+	var s Session
+	if sessionID != "" {
+		s, _ = d.get(key)
+	}
 	change(&s)
-	s.seenAt = time.Now()
-	d.sessions.Add(key, s)
+	if s.seenAt = time.Now(); sessionID != "" {
+		d.sessions.Add(key, s)
+	}
 	return s
 }
 
@@ -86,7 +141,30 @@ func (d *Directory) get(key memoryKey) (Session, bool) {
 	return s, true
 }
 
-// Expire frees the sessions that are no longer kept.
+// meet remembers a user's e-mail address, unless a newer one is known.
+func (d *Directory) meet(key memoryKey, e Event) {
+	known, ok := d.users.Get(key)
+	if !ok || !e.Time.Before(known.at) {
+		known.email, known.at = e.Email, e.Time
+	}
+	known.seenAt = time.Now()
+	d.users.Add(key, known)
+}
+
+// resolved returns the session with its user's e-mail address where it has
+// none of its own.
+func (d *Directory) resolved(productID string, s Session) Session {
+	if s.Email != "" || s.UserID == "" {
+		return s
+	}
+	if known, ok := d.users.Get(memoryKey{productID, s.UserID}); ok && time.Since(known.seenAt) <= d.ttl {
+		s.Email = known.email
+	}
+	return s
+}
+
+// Expire frees what is no longer kept.
 func (d *Directory) Expire() {
 	expireEach(&d.mu, d.sessions, func(s Session) bool { return time.Since(s.seenAt) > d.ttl })
+	expireEach(&d.mu, d.users, func(c contact) bool { return time.Since(c.seenAt) > d.ttl })
 }

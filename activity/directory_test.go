@@ -19,6 +19,7 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 	event := func(second int, user, email string) activity.Event {
 		return activity.Event{Time: base.Add(time.Duration(second) * time.Second), UserID: user, Email: email}
 	}
+	const visitor = "01a1f851-2859-75c3-8820-b15ed2acefcb"
 	cases := []struct {
 		name        string
 		events      []activity.Event
@@ -32,8 +33,10 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 		{"of one instant the last wins", []activity.Event{event(1, "anon", "a@x.example"), event(1, "ada", "b@x.example")}, "ada", "b@x.example"},
 		{"event without identity changes nothing", []activity.Event{event(1, "ada", "a@x.example"), event(2, "", "")}, "ada", "a@x.example"},
 		{"id and e-mail are learnt apart", []activity.Event{event(1, "ada", ""), event(2, "", "a@x.example")}, "ada", "a@x.example"},
-		{"newer id leaves the e-mail", []activity.Event{event(1, "anon", "a@x.example"), event(3, "ada", "")}, "ada", "a@x.example"},
-		{"older e-mail than the id's event", []activity.Event{event(3, "ada", ""), event(2, "anon", "a@x.example")}, "ada", "a@x.example"},
+		{"a visitor's e-mail stays when it identifies", []activity.Event{event(1, visitor, "a@x.example"), event(3, "ada", "")}, "ada", "a@x.example"},
+		{"a visitor's e-mail that comes late", []activity.Event{event(3, "ada", ""), event(2, visitor, "a@x.example")}, "ada", "a@x.example"},
+		{"another user's e-mail goes with that user", []activity.Event{event(1, "bob", "b@x.example"), event(3, "ada", "")}, "ada", ""},
+		{"another user's e-mail that comes late", []activity.Event{event(3, "ada", ""), event(2, "bob", "b@x.example")}, "ada", ""},
 		{"e-mail older than the newest e-mail", []activity.Event{event(3, "", "b@x.example"), event(2, "ada", "a@x.example")}, "ada", "b@x.example"},
 		{"event without identity is not remembered as newer", []activity.Event{event(9, "", ""), event(1, "ada", "a@x.example")}, "ada", "a@x.example"},
 	}
@@ -70,7 +73,7 @@ func TestDirectory_remembersWhatWasChanged(t *testing.T) {
 
 func TestDirectory_keepsSessionsApart(t *testing.T) {
 	d := activity.NewDirectory(0, 0)
-	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"acme", ""}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"}, {"acme", ":s"}}
+	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"}, {"acme", ":s"}}
 	for i, n := range names {
 		d.Update(n[0], n[1], func(s *activity.Session) { s.Actions = i + 1 })
 	}
@@ -182,4 +185,26 @@ func TestDirectory_changesAreAtomic(t *testing.T) {
 	wg.Wait()
 	s, _ := d.Get("acme", "s")
 	assert.Equal(t, 800, s.Actions)
+}
+
+// A user who comes back is known by the e-mail address told before, in another
+// session or outside any; somebody else's session never gets it.
+func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
+	d := activity.NewDirectory(0, 0)
+	at := time.Now()
+	told := activity.Event{Time: at, UserID: "ada", Email: "ada@x.example"}
+	assert.Equal(t, "ada@x.example", d.Learn("acme", "", []activity.Event{told}).Email)
+
+	is := func(user string) []activity.Event {
+		return []activity.Event{{Time: at.Add(time.Second), UserID: user}}
+	}
+	assert.Equal(t, "ada@x.example", d.Learn("acme", "s1", is("ada")).Email)
+	assert.Empty(t, d.Learn("acme", "s2", is("bob")).Email)
+	assert.Empty(t, d.Learn("other", "s1", is("ada")).Email)
+	_, ok := d.Get("acme", "")
+	assert.False(t, ok, "no session is no session")
+
+	older := activity.Event{Time: at.Add(-time.Second), UserID: "ada", Email: "old@x.example"}
+	d.Learn("acme", "s3", []activity.Event{older})
+	assert.Equal(t, "ada@x.example", d.Learn("acme", "s4", is("ada")).Email)
 }

@@ -400,7 +400,7 @@ func startFanoutRun(s *fanoutServer, load fanoutLoad) *fanoutRun {
 }
 
 // fanoutPatience is how long a load may take at most.
-const fanoutPatience = 2 * time.Minute
+const fanoutPatience = 30 * time.Second
 
 // start has every publisher publish until more says no. The function returned
 // waits for that, and until the readers have everything or nothing more comes.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ type HandlerOptions struct {
 // of other sessions. A silent stream is kept alive by "event: heartbeat".
 //
 // A stream that was opened through [access.Keyring.Require] ends when its key
-// is taken away, within the time of a heartbeat.
+// is taken away: it is sent nothing more, and closed by the next heartbeat.
 //
 // A reader costs its connection: the handler takes HTTP/1.1 connections over
 // from the server, so they are not counted by [http.Server.Shutdown]. To stop,
@@ -139,7 +140,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
-	productID := r.PathValue("product_id")
+	productID := strings.Clone(r.PathValue("product_id")) // the stream outlives the request
 	start, err := parseStart(r)
 	if err != nil {
 		return err
@@ -156,7 +157,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	cursor, gap := start.cursor(bounds)
-	rd := &reader{h: h, productID: strings.Clone(productID), sessionID: strings.Clone(r.URL.Query().Get("session_id")),
+	rd := &reader{h: h, productID: productID, sessionID: strings.Clone(r.URL.Query().Get("session_id")),
 		cursor: cursor, check: access.Checker(r.Context()), greeting: append([]byte("retry: 1000\n\n"), gap...)}
 	if gap != nil {
 		h.metrics.gaps.WithLabelValues(productID).Inc()
@@ -180,7 +181,10 @@ type start struct {
 }
 
 func parseStart(r *http.Request) (start, error) {
-	query := r.URL.Query()
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return start{}, httpx.BadRequest("The query string is malformed.")
+	}
 	if id := cmp.Or(r.Header.Get("Last-Event-ID"), query.Get("last_event_id")); id != "" {
 		return start{id: id}, nil
 	}

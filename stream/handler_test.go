@@ -47,6 +47,7 @@ func TestHandler_frames(t *testing.T) {
 	head, body, found := strings.Cut(string(answer), "\r\n\r\n")
 	require.True(t, found)
 	require.True(t, strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n"), head)
+	require.Contains(t, head, "\r\nConnection: close", "the body ends with the connection")
 	require.Regexp(t, `^retry: [1-9][0-9]*\n\n`, body)
 	_, body, _ = strings.Cut(body, "\n\n")
 	require.Equal(t, "id: "+entries[0].ID.String()+"\ndata: {\"type\":\"test\",\"session_id\":\"a\",\"n\":0}\n\n"+
@@ -241,6 +242,17 @@ func TestHandler_refusesATimeItCannotRead(t *testing.T) {
 				requireDetail(t, response, "since")
 			})
 		}
+	}
+}
+
+// A resume that cannot be read must not quietly become a stream from now on.
+func TestHandler_refusesAQueryItCannotRead(t *testing.T) {
+	s := serve(t, transports[0], newMemoryLog(), nil)
+	for _, raw := range []string{"?last_event_id=%zz", "?since=%zz", "?since=0;x=1"} {
+		response, err := s.get(t.Context(), http.MethodGet, raw, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, response.StatusCode, raw)
+		requireDetail(t, response, "query")
 	}
 }
 

@@ -22,8 +22,7 @@ type reader struct {
 	cursor    ID
 	greeting  []byte
 	check     func() error // whether the reader may still read; nil for yes
-	checked   time.Time
-	wrote     time.Time // when something was written last
+	wrote     time.Time    // when something was written last
 }
 
 // wire is a client's end of the connection.
@@ -55,8 +54,8 @@ func gapEvent(requested string, oldest ID) []byte {
 
 // Sizes of a reader's scratch space. It has one only while it writes.
 const (
-	scratchEntries = 128
 	scratchBytes   = 64 << 10
+	scratchEntries = 96 // of usual size fill the bytes
 )
 
 type scratch struct {
@@ -84,9 +83,6 @@ func (r *reader) run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		began := time.Now()
-		if err := r.mayRead(began); err != nil {
-			return err
-		}
 		if began.Sub(r.wrote) >= r.h.opts.Heartbeat {
 			if err := r.write(heartbeat); err != nil {
 				return err
@@ -113,15 +109,6 @@ func (r *reader) run(ctx context.Context) error {
 			return errGone
 		}
 	}
-}
-
-// mayRead checks, once a heartbeat, that the reader's key was not taken away.
-func (r *reader) mayRead(now time.Time) error {
-	if r.check == nil || now.Sub(r.checked) < r.h.opts.Heartbeat {
-		return nil
-	}
-	r.checked = now
-	return r.check()
 }
 
 // errStorage says that the log could not be read just now.
@@ -155,6 +142,7 @@ func (r *reader) step(ctx context.Context) (int, error) {
 func (r *reader) send(s *scratch, entries []Entry) error {
 	s.buf = s.buf[:0]
 	sent := 0
+	var oldest ID
 	for _, e := range entries {
 		if r.sessionID != "" && e.SessionID != r.sessionID {
 			continue
@@ -166,14 +154,16 @@ func (r *reader) send(s *scratch, entries []Entry) error {
 			s.buf = s.buf[:0]
 		}
 		s.buf = append(s.buf, e.frame...)
-		sent++
+		if sent++; sent == 1 {
+			oldest = e.ID
+		}
 	}
 	if sent > 0 {
 		if err := r.write(s.buf); err != nil {
 			return err
 		}
 		r.h.metrics.sent.Add(float64(sent))
-		r.h.metrics.lag.Observe(time.Since(entries[0].ID.Time()).Seconds())
+		r.h.metrics.lag.Observe(time.Since(oldest.Time()).Seconds())
 	}
 	r.cursor = entries[len(entries)-1].ID
 	if cap(s.buf) > scratchBytes { // grown by a single huge entry
@@ -183,6 +173,11 @@ func (r *reader) send(s *scratch, entries []Entry) error {
 }
 
 func (r *reader) write(p []byte) error {
+	if r.check != nil {
+		if err := r.check(); err != nil {
+			return err
+		}
+	}
 	r.wrote = time.Now()
 	return r.out.write(p, r.wrote.Add(r.h.opts.WriteTimeout))
 }
@@ -288,8 +283,13 @@ func (h *Handler) serveHere(w http.ResponseWriter, r *http.Request, rd *reader) 
 	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return httpx.Unavailable(err)
 	}
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close") // what follows would meet this stream's deadlines
+	}
 	rd.out = responseWire{w, control}
 	rd.finish(r.Context())
+	// The end of the body must not wait for ever for a reader either.
+	_ = control.SetWriteDeadline(time.Now().Add(h.opts.WriteTimeout)) // it could be set before
 	return nil
 }
 

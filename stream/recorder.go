@@ -58,14 +58,14 @@ func NewRecorder(log Log, store activity.Store, dir *activity.Directory, opts *R
 
 // Record implements [activity.Sink].
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
-	if err := r.fileRest(ctx, productID); err != nil {
-		return activity.Result{}, err
-	}
 	groups, duplicates := group(events)
 	unlock := r.takeTurns(productID, groups)
 	defer unlock()
+	if err := r.fileRest(ctx, productID); err != nil {
+		return activity.Result{}, err
+	}
 	for _, g := range groups {
-		g.session = r.learn(productID, g)
+		g.session = r.dir.Learn(productID, g.sessionID, g.identity)
 	}
 	for {
 		batches, entries, err := r.encode(productID, groups)
@@ -166,21 +166,6 @@ func (r *Recorder) takeTurns(productID string, groups []*sessionGroup) (unlock f
 			}
 		}
 	}
-}
-
-// learn takes over what the events tell of their session.
-func (r *Recorder) learn(productID string, g *sessionGroup) activity.Session {
-	learn := func(s *activity.Session) {
-		for _, e := range g.identity {
-			s.Learn(e)
-		}
-	}
-	if g.sessionID == "" {
-		var s activity.Session
-		learn(&s)
-		return s
-	}
-	return r.dir.Update(productID, g.sessionID, learn)
 }
 
 // drop removes the actions that have one of the keys and returns how many.
@@ -290,11 +275,17 @@ func (r *Recorder) file(ctx context.Context, productID string, batches []activit
 	return nil
 }
 
-// fileRest files what could not be filed before.
+// fileRest files what could not be filed before. Who repeats a request waits
+// here until what it brought is filed, or still is not.
 func (r *Recorder) fileRest(ctx context.Context, productID string) error {
 	r.unfiledMu.Lock()
-	rest := r.unfiled[productID]
+	defer r.unfiledMu.Unlock()
+	for rest := r.unfiled[productID]; len(rest) > 0; rest = r.unfiled[productID] {
+		if err := r.store.Add(ctx, rest[0]); err != nil {
+			return fmt.Errorf("stream: file actions: %w", err)
+		}
+		r.unfiled[productID] = rest[1:]
+	}
 	delete(r.unfiled, productID)
-	r.unfiledMu.Unlock()
-	return r.file(ctx, productID, rest)
+	return nil
 }

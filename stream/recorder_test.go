@@ -160,6 +160,18 @@ func TestRecorder_makesOneEntryOfASessionPerRequestInOrderOfTime(t *testing.T) {
 	require.Equal(t, []string{"s1", "s2", "s3"}, []string{batches[0].SessionID, batches[1].SessionID, batches[2].SessionID})
 }
 
+func TestRecorder_keepsTheOrderOfWhatHappenedAtTheSameTime(t *testing.T) {
+	r := newRecording(t)
+	var events []activity.Event
+	var want [3][]string
+	for n := range 150 {
+		events = append(events, does("s1", "u1", fmt.Sprint("action ", n), float64(n%3)))
+		want[n%3] = append(want[n%3], fmt.Sprint("action ", n))
+	}
+	r.record(t, events...)
+	require.Equal(t, slices.Concat(want[:]...), titles(r.batches(t)[0]))
+}
+
 func TestRecorder_endsAnActionWhereTheSessionsNextOneStarts(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "b", 2.5), does("s1", "u1", "a", 1), does("s1", "u1", "c", 2.5), does("s2", "u1", "other", 2))
@@ -312,7 +324,7 @@ func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
 	for _, b := range batches {
 		got[b.SessionID+"/"+b.UserID+"/"+b.Email] = titles(b)
 	}
-	require.Equal(t, map[string][]string{"/ada/ada@example.com": {"a", "b"}, "/grace/": {"g"}, "//": {"n"}, "s1/ada/": {"s"}}, got)
+	require.Equal(t, map[string][]string{"/ada/ada@example.com": {"a", "b"}, "/grace/": {"g"}, "//": {"n"}, "s1/ada/ada@example.com": {"s"}}, got)
 	require.Equal(t, []string{"a", "b", "s"}, r.stored(t, "ada"))
 	require.Equal(t, []string{"g"}, r.stored(t, "grace"))
 	require.Empty(t, r.stored(t, ""))

@@ -38,8 +38,10 @@ func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
 	defer theirs.Body.Close()
 
 	keys.RemoveProduct("acme")
-	_, err := io.ReadAll(ours.Body)
+	require.NoError(t, log.Append(t.Context(), "acme", []stream.Entry{{Data: []byte(`{"secret":1}`)}}))
+	sent, err := io.ReadAll(ours.Body)
 	require.NoError(t, err, "the stream ends cleanly")
+	require.NotContains(t, string(sent), "secret")
 
 	heartbeat := make([]byte, 64)
 	for range 5 { // the other product's stream goes on

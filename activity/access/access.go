@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
@@ -49,6 +50,8 @@ var (
 
 // Keyring holds keys. It is safe for concurrent use.
 type Keyring struct {
+	removals atomic.Uint64 // grows whenever a key is taken away
+
 	mu sync.RWMutex
 	// Buckets are chosen by the first bytes of the digest, which tells
 	// nothing of the key; within one, every digest is compared in full.
@@ -93,6 +96,7 @@ func (k *Keyring) RemoveProduct(externalID string) {
 	for b, grants := range k.buckets {
 		k.buckets[b] = slices.DeleteFunc(grants, func(g grant) bool { return g.externalID == externalID })
 	}
+	k.removals.Add(1)
 }
 
 // Check returns nil when key opens the scope for the product, else ErrInvalid,
@@ -143,9 +147,15 @@ func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
 func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		key, productID := BearerToken(r), r.PathValue("product_id")
-		check := func() error { return k.Check(key, productID, scope) }
-		if err := check(); err != nil {
+		removals := k.removals.Load()
+		if err := k.Check(key, productID, scope); err != nil {
 			return Refusal(err)
+		}
+		check := func() error {
+			if k.removals.Load() == removals {
+				return nil
+			}
+			return k.Check(key, productID, scope)
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), checkKey{}, check)))
 		return nil
@@ -156,8 +166,9 @@ type checkKey struct{}
 
 // Checker returns a function that tells whether the key which opened the
 // request of ctx still does: nil, or what Check answers. A handler whose
-// answer takes long calls it now and then. It returns nil for a request that
-// did not come through Require.
+// answer takes long calls it before each part of it; that costs next to nothing
+// while no key is taken away. It returns nil for a request that did not come
+// through Require.
 func Checker(ctx context.Context) func() error {
 	check, _ := ctx.Value(checkKey{}).(func() error)
 	return check

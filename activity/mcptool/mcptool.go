@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -121,7 +122,7 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) ht
 			return access.Refusal(err)
 		}
 		acceptBoth(r.Header)
-		jw := &jsonErrors{ResponseWriter: w}
+		jw := &plainWords{ResponseWriter: w}
 		inner.ServeHTTP(jw, r)
 		return jw.err
 	})
@@ -226,18 +227,19 @@ func cmpOr(raw json.RawMessage, fallback string) []byte {
 	return raw
 }
 
-// jsonErrors turns the SDK's plain-text errors into ours; the SDK's own words
-// may hold Go errors.
-type jsonErrors struct {
+// plainWords puts the SDK's errors in our words and form: its own tell of Go
+// types. What is not an error passes through.
+type plainWords struct {
 	http.ResponseWriter
-	err error
+	err error // the answer to give instead
 }
 
-func (w *jsonErrors) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *plainWords) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *jsonErrors) WriteHeader(status int) {
+func (w *plainWords) WriteHeader(status int) {
 	h := w.Header()
 	if status < 400 || !strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
+		h.Del("Content-Length") // Write may change it
 		w.ResponseWriter.WriteHeader(status)
 		return
 	}
@@ -246,16 +248,69 @@ func (w *jsonErrors) WriteHeader(status int) {
 	w.err = httpx.Errorf(status, "%s", cmp.Or(sentences[status], "The request cannot be served."))
 }
 
-func (w *jsonErrors) Write(p []byte) (int, error) {
+func (w *plainWords) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return len(p), nil
 	}
-	return w.ResponseWriter.Write(p)
+	if _, err := w.ResponseWriter.Write(inPlainWords(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 var sentences = map[int]string{
-	http.StatusBadRequest:            "The request is not a valid MCP message over Streamable HTTP.",
+	http.StatusBadRequest: "The request is not a JSON-RPC message that this MCP server takes: " +
+		"check its JSON, jsonrpc, id, method and params, and the Accept and MCP-Protocol-Version headers.",
 	http.StatusMethodNotAllowed:      "This MCP server is stateless and takes POST only.",
 	http.StatusRequestEntityTooLarge: "The request body is larger than the limit of 1048576 bytes.",
 	http.StatusUnsupportedMediaType:  "The Content-Type must be application/json.",
+}
+
+// rpcError is a JSON-RPC answer that is an error.
+type rpcError struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Error   *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data,omitempty"`
+	} `json:"error"`
+}
+
+// Codes of JSON-RPC 2.0, and what they are told as.
+const codeInvalidParams = -32602
+
+var rpcSentences = map[int]string{
+	-32700:            "The message is not valid JSON.",
+	-32600:            "The message is not a valid request.",
+	-32601:            "There is no such method.",
+	codeInvalidParams: "The params are not what the method takes.",
+	-32603:            "Something went wrong inside the server.",
+}
+
+// goWords are what tells Go's own errors from the SDK's.
+var goWords = regexp.MustCompile(`unmarshal|json:|\bGo\b|\*?mcp\.`)
+
+// inPlainWords returns a JSON-RPC error that holds one of Go with our words for
+// it, and anything else as it is.
+func inPlainWords(p []byte) []byte {
+	if !bytes.HasPrefix(p, []byte("{")) || !bytes.Contains(p[:min(len(p), 256)], []byte(`"error"`)) {
+		return p
+	}
+	var answer rpcError
+	if err := json.Unmarshal(p, &answer); err != nil || answer.Error == nil {
+		return p
+	}
+	if !goWords.MatchString(answer.Error.Message) {
+		return p
+	}
+	if answer.Error.Code == 0 { // the SDK leaves it out where params are not an object
+		answer.Error.Code = codeInvalidParams
+	}
+	answer.Error.Message = cmp.Or(rpcSentences[answer.Error.Code], "The request cannot be served.")
+	plain, err := json.Marshal(answer)
+	if err != nil { // it was decoded just now
+		return p
+	}
+	return plain
 }

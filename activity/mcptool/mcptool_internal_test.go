@@ -96,11 +96,11 @@ func TestAcceptBoth(t *testing.T) {
 	}
 }
 
-// through serves a request by inner behind jsonErrors, as the handler does.
+// through serves a request by inner behind plainWords, as the handler does.
 func through(inner http.HandlerFunc) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		jw := &jsonErrors{ResponseWriter: w}
+		jw := &plainWords{ResponseWriter: w}
 		inner(jw, r)
 		return jw.err
 	}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mcp", nil))

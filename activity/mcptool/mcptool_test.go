@@ -366,3 +366,25 @@ func TestHandler_answersAnUnknownToolWithAProtocolError(t *testing.T) {
 	require.NotNil(t, result.Error)
 	assert.Contains(t, result.Error.Message, "drop_tables")
 }
+
+// The SDK's words for params of a wrong type name Go types.
+func TestHandler_tellsWrongParamsInPlainWords(t *testing.T) {
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"initialize","params":[1]}`,
+	} {
+		var answer struct {
+			ID    int
+			Error struct {
+				Code    int
+				Message string
+			}
+		}
+		body := serve(serving(t, filled(t, 0), nil), post(message)).Body.Bytes()
+		require.NoError(t, json.Unmarshal(body, &answer), "%s", body)
+		assert.Equal(t, 7, answer.ID)
+		assert.Equal(t, -32602, answer.Error.Code)
+		assert.Equal(t, "The params are not what the method takes.", answer.Error.Message)
+	}
+}

@@ -12,7 +12,10 @@ import (
 // What a request shows, the time of its arrival less its sent_at, is how far off
 // the clock is plus how long the request was under way. A session has one clock,
 // so it gets one correction as long as the difference can be that of two
-// journeys: a slow request keeps its place among the others.
+// journeys: a slow request keeps its place among the others. Where the clock is
+// as good as right, the shortest journey seen is the best guess. Where it is
+// far off, the first guess stays, so that a recording which is replayed faster
+// than it was made keeps its order.
 type clocks struct {
 	mu    sync.Mutex
 	known *simplelru.LRU[clockKey, time.Duration]
@@ -40,7 +43,9 @@ func (c *clocks) correction(product, session string, shown time.Duration) time.D
 	key := clockKey{product, session}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.known.Get(key); ok && (shown-known).Abs() <= maxJourney {
+	known, ok := c.known.Get(key)
+	shorter := shown < known && shown.Abs() <= maxJourney
+	if ok && !shorter && (shown-known).Abs() <= maxJourney {
 		return known
 	}
 	c.known.Add(key, shown)

@@ -17,13 +17,14 @@ import (
 var utf8BOM = []byte("\xef\xbb\xbf")
 
 // plain returns the JSON inside a body: gunzipped, and taken out of a base64
-// form field. What it is is told by its content; only a Content-Encoding that
-// cannot be undone is taken from the header. At most limit bytes come out.
+// form field. What it is is told by its content, but a Content-Encoding that it
+// does not have, or that cannot be undone, is an error. At most limit bytes
+// come out.
 func plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity":
 	case "gzip", "x-gzip":
-		if !isGzip(body) && !isJSON(trim(body)) { // a proxy may have unpacked it
+		if !isGzip(body) {
 			return nil, httpx.BadRequest("The Content-Encoding header says gzip, but the body is not gzip.")
 		}
 	default:
@@ -40,7 +41,11 @@ func plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 	if isJSON(body) {
 		return body, nil
 	}
-	inner, ok := unbase64(body)
+	inner, ok := formData(body)
+	if !ok {
+		inner, ok = unbase64(string(body))
+		ok = ok && (isGzip(inner) || isJSON(trim(inner))) // a word, too, may be base64
+	}
 	if !ok {
 		return nil, httpx.BadRequest("The request body is neither a JSON object or array, nor gzip, nor a form with base64 data.")
 	}
@@ -82,19 +87,23 @@ func gunzip(body []byte, limit int64) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unbase64 decodes the data field of a form, or a body that is base64 as a whole.
-func unbase64(body []byte) ([]byte, bool) {
-	text := string(body)
-	if strings.HasPrefix(text, "data=") || strings.Contains(text, "&data=") {
-		form, err := url.ParseQuery(text)
-		if err != nil {
-			return nil, false
-		}
-		text = string(trim([]byte(form.Get("data"))))
-		if isJSON([]byte(text)) {
-			return []byte(text), true
-		}
+// formData returns what is in the data field of a form: base64, or JSON itself.
+func formData(body []byte) ([]byte, bool) {
+	if !bytes.HasPrefix(body, []byte("data=")) && !bytes.Contains(body, []byte("&data=")) {
+		return nil, false
 	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, false
+	}
+	data := trim([]byte(form.Get("data")))
+	if isJSON(data) {
+		return data, true
+	}
+	return unbase64(string(data))
+}
+
+func unbase64(text string) ([]byte, bool) {
 	// Some senders forget to escape the plus sign, and some drop the padding.
 	text = strings.TrimRight(strings.ReplaceAll(text, " ", "+"), "=")
 	encoding := base64.RawStdEncoding
@@ -102,5 +111,5 @@ func unbase64(body []byte) ([]byte, bool) {
 		encoding = base64.RawURLEncoding
 	}
 	inner, err := encoding.DecodeString(text)
-	return inner, err == nil && len(inner) > 0
+	return inner, err == nil && text != ""
 }

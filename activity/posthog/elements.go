@@ -103,7 +103,7 @@ func cutHead(s string) (head, attrs string, ok bool) {
 			if keyLen(s[i+1:]) > 0 {
 				return s[:i], s[i+1:], true
 			}
-		case ';', '"':
+		case ';':
 			return s[:i], "", false
 		}
 	}
@@ -179,7 +179,7 @@ func endsValue(rest string) bool {
 		return false
 	}
 	head, _, ok := cutHead(rest[1:])
-	return ok || len(head) == len(rest)-1
+	return (ok || len(head) == len(rest)-1) && !strings.Contains(head, `"`)
 }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

@@ -49,6 +49,9 @@ func isControl(e element) bool {
 	return e.Tag == "button" || e.Tag == "a" || strings.EqualFold(e.Role, "button")
 }
 
+// typedRoles are the ARIA roles of elements whose text is typed.
+var typedRoles = map[string]bool{"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true}
+
 // isPrivate reports whether the text around the target may be what a user
 // typed or chose.
 func isPrivate(elements []element) bool {
@@ -58,6 +61,9 @@ func isPrivate(elements []element) bool {
 			if i == 0 || e.Tag != "input" {
 				return true
 			}
+		}
+		if typedRoles[strings.ToLower(e.Role)] {
+			return true
 		}
 		if e.ContentEditable != "" && !strings.EqualFold(string(e.ContentEditable), "false") {
 			return true

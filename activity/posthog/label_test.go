@@ -386,3 +386,43 @@ func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
 		})
 	}
 }
+
+// Rich editors and search boxes are often plain elements with a role.
+func TestLabel_neverTellsWhatWasTypedIntoARole(t *testing.T) {
+	for _, role := range []string{"textbox", "searchbox", "combobox", "spinbutton", "TextBox"} {
+		for name, chain := range map[string]string{
+			"itself": `div:attr__role="` + role + `"nth-child="1"text="SECRET"`,
+			"inside": `span:nth-child="1"text="SECRET";div:attr__role="` + role + `"nth-child="1"`,
+		} {
+			t.Run(role+" "+name, func(t *testing.T) {
+				a := postOne(t, click(object{"properties.$elements_chain": chain, "properties.$el_text": "SECRET"}))
+				assert.NotContains(t, a.Title+a.Description, "SECRET")
+			})
+		}
+	}
+}
+
+// A custom destination's own fields name what the chain does not.
+func TestLabel_flatFieldsCompleteAChain(t *testing.T) {
+	flat := func(typ, chain, field, value string) object {
+		return object{"event": "$autocapture", "event_type": typ, "distinct_id": "user_42", "session_id": "s", "token": shopToken,
+			"current_url": "https://app.example.com/", "elements_chain": chain, field: value}
+	}
+	assert.Equal(t, "Change phone field", postOne(t, flat("change", `input:nth-child="1"`, "input_field_name", "phone")).Title)
+	assert.Equal(t, "Click #export", postOne(t, flat("click", `button:nth-child="1"`, "element_id", "export")).Title)
+	assert.Equal(t, "Click #own", postOne(t, flat("click", `button:attr_id="own"nth-child="1"`, "element_id", "export")).Title)
+}
+
+// What a page is called must not depend on where its long URL is cut.
+func TestLabel_ofAPageWithALongURL(t *testing.T) {
+	long := strings.Repeat("x", 3000)
+	for raw, want := range map[string][2]string{
+		"https://app.example.com/p?" + long + "#/orders/5": {"https://app.example.com/p#/orders/:id", "on the orders detail page"},
+		"https://app.example.com/p?" + long:                {"https://app.example.com/p", "on the p page"},
+	} {
+		a := postOne(t, click(object{"properties.$current_url": raw}))
+		assert.Equal(t, want[0], a.CanonicalURL)
+		assert.Contains(t, a.Description, want[1])
+		assert.Len(t, a.RawURL, 2048)
+	}
+}

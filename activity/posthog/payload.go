@@ -53,7 +53,6 @@ type properties struct {
 	ElementsChain string    `json:"$elements_chain"`
 	Elements      []element `json:"$elements"`
 	Set           traits    `json:"$set"`
-	SetOnce       traits    `json:"$set_once"`
 
 	namesakes
 }
@@ -80,7 +79,6 @@ type event struct {
 	Offset        *float64   `json:"offset"` // milliseconds before sending
 	SentAt        text       `json:"sent_at"`
 	Set           traits     `json:"$set"`
-	SetOnce       traits     `json:"$set_once"`
 	ElementsChain string     `json:"elements_chain"`
 	APIKey        string     `json:"api_key"`
 	Token         string     `json:"token"`

@@ -185,7 +185,7 @@ var replays = map[string]map[string]brought{
 		return visit
 	}(),
 	// A custom event; and an identity without a session to know it of.
-	"posthog_node": {"001": {ignored: 3}},
+	"posthog_node": {"001": {ignored: 2, identities: []knows{{visitor{"", "user_42"}, "ada@example.com"}}}},
 }
 
 // shortVisit is what the shorter browser scenarios have in common, by the

@@ -361,3 +361,20 @@ func TestID_ofUserAndSession(t *testing.T) {
 		})
 	}
 }
+
+// TestTime_slowFirstRequest: the first request of a session may be the slowest.
+// Those after it are not held back by its journey.
+func TestTime_slowFirstRequest(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{})
+		send := func(id string, happened, sent time.Time) time.Time {
+			e := click(object{"uuid": id, "timestamp": happened.Format(time.RFC3339Nano)})
+			requireCounts(t, s.post(captureDoor, marshal(t, object{"api_key": shopToken, "batch": []any{e}, "sent_at": sent.Format(time.RFC3339Nano)})), 1, 0)
+			return s.requireOneEvent(t).Time.UTC()
+		}
+		now := time.Now().UTC()
+		require.Equal(t, now.Add(-time.Second), send("1", now.Add(-5*time.Second), now.Add(-4*time.Second)), "all that is known of the first")
+		require.Equal(t, now.Add(-3*time.Second), send("2", now.Add(-3*time.Second), now))
+		require.Equal(t, now.Add(-9*time.Second), send("3", now.Add(-9*time.Second), now.Add(-8*time.Second)), "a slow one again")
+	})
+}

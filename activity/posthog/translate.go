@@ -66,10 +66,11 @@ func translate(e *event) (activity.Event, string) {
 			return activity.Event{}, reasonOtherEvent
 		}
 	}
-	if out.SessionID == "" || out.UserID == "" && out.Email == "" {
-		return activity.Event{}, reasonNothing
+	// A session learns a user, an address or both; a user learns an address.
+	if out.SessionID != "" && (out.UserID != "" || out.Email != "") || out.UserID != "" && out.Email != "" {
+		return out, ""
 	}
-	return out, ""
+	return activity.Event{}, reasonNothing
 }
 
 // action puts a page view or an autocapture event in words.
@@ -77,7 +78,7 @@ func action(e *event) (activity.Action, bool) {
 	p := &e.Properties
 	page := cleanURL(first(p.CurrentURL, e.CurrentURL))
 	if e.Name == eventPageview {
-		return activity.NewAction(activity.TypePageview, activity.Target{}, page), page != ""
+		return shortened(activity.NewAction(activity.TypePageview, activity.Target{}, page)), page != ""
 	}
 	typ := strings.ToLower(first(p.EventType, e.EventType, activity.TypeClick))
 	switch typ {
@@ -94,9 +95,25 @@ func action(e *event) (activity.Action, bool) {
 	}
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
+	} else {
+		elements[0].ID = first(elements[0].ID, e.ElementID)
+		elements[0].Name = first(elements[0].Name, e.InputFieldName)
 	}
 	text := first(p.ElText, e.ButtonOrLinkText)
-	return activity.NewAction(typ, target(typ, elements, text), page), true
+	return shortened(activity.NewAction(typ, target(typ, elements, text), page)), true
+}
+
+// shortened cuts the action's URLs to a length that is safe to keep.
+func shortened(a activity.Action) activity.Action {
+	a.RawURL, a.CanonicalURL = cut(a.RawURL), cut(a.CanonicalURL)
+	return a
+}
+
+func cut(url string) string {
+	if len(url) <= maxURL {
+		return url
+	}
+	return strings.ToValidUTF8(url[:maxURL], "")
 }
 
 // flatElements returns what the fields of a custom destination tell of the
@@ -120,8 +137,7 @@ func flatElements(typ string, e *event) []element {
 
 // email returns the e-mail address an event tells, or "".
 func email(e *event) string {
-	for _, candidate := range []string{e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email,
-		e.SetOnce.Email, e.Properties.SetOnce.Email} {
+	for _, candidate := range []string{e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email} {
 		candidate = strings.TrimSpace(candidate)
 		if at := strings.LastIndexByte(candidate, '@'); at > 0 && at < len(candidate)-1 &&
 			len(candidate) <= maxEmail && !strings.ContainsFunc(candidate, isBlank) {
@@ -133,13 +149,9 @@ func email(e *event) string {
 
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }
 
-// cleanURL returns the URL without credentials and control characters, cut to
-// a length that is safe to keep.
+// cleanURL returns the URL without credentials and control characters.
 func cleanURL(raw string) string {
 	raw = strings.TrimSpace(raw)
-	if len(raw) > maxURL {
-		raw = strings.ToValidUTF8(raw[:maxURL], "")
-	}
 	raw = strings.Map(func(r rune) rune {
 		if r < ' ' || 0x7f <= r && r < 0xa0 {
 			return -1

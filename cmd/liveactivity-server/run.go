@@ -124,6 +124,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	log := set.log(stderr)
 	log.Info("everything is kept in memory only: activity does not survive a restart")
+	if len(registry.IDs()) == 0 && f.AdminKey == "" {
+		log.Warn("the product file names no product, and without --admin-key none can be registered")
+	}
 	return server.New(set.server, registry, log).Run(ctx, func(s *server.Server, addr net.Addr) {
 		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
 		if demo != nil {

@@ -113,7 +113,7 @@ func Load(path string, getenv func(string) (string, bool)) (File, error) {
 // parse reads a product file and returns everything that is wrong with it.
 func parse(data []byte, getenv func(string) (string, bool)) (File, []string) {
 	var file File
-	wrong := problems(Decode(data, getenv, &file))
+	wrong := problems(Decode(data, getenv, "the file", &file))
 	return file, append(wrong, wrong.news(file.Validate())...)
 }
 
@@ -124,7 +124,15 @@ func (f File) Validate() []string {
 	tokens := map[string]bool{}
 	for i, product := range f.Products {
 		at := fmt.Sprintf("products[%d]", i)
-		p.product(at, product, tokens)
+		for _, problem := range product.Validate() {
+			p.add("%s.%s", at, problem)
+		}
+		for j, token := range product.CaptureTokens {
+			if tokens[token] {
+				p.add("%s.capture_tokens[%d]: this token is there twice", at, j)
+			}
+			tokens[token] = true
+		}
 		if known[product.ProductID] {
 			p.add("%s.product_id: %q is there twice", at, product.ProductID)
 		}
@@ -145,23 +153,18 @@ func (f File) Validate() []string {
 	return p
 }
 
-// product checks a product; tokens are those of the products before it.
-func (p *problems) product(at string, product Product, tokens map[string]bool) {
-	if !ValidProductID(product.ProductID) {
-		p.add("%s.product_id: %s", at, ProductIDRule)
-	}
-	for i, token := range product.CaptureTokens {
-		if tokens[token] {
-			p.add("%s.capture_tokens[%d]: this token is there twice", at, i)
-		}
-		tokens[token] = true
+// Validate returns everything that is wrong with the product by itself.
+func (product Product) Validate() []string {
+	var p problems
+	if !productID.MatchString(product.ProductID) {
+		p.add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
 	}
 	for i, origin := range product.AllowedOrigins {
 		if !validOrigin(origin) {
-			p.add("%s.allowed_origins[%d]: must be an origin such as https://app.example.com", at, i)
+			p.add("allowed_origins[%d]: must be an origin such as https://app.example.com", i)
 		}
 	}
-	*p = append(*p, product.IntegrationConfig.Validate(at+".integration_config")...)
+	return append(p, product.IntegrationConfig.validate("integration_config")...)
 }
 
 func (p *problems) key(at string, key Key) {
@@ -181,8 +184,8 @@ func (p *problems) key(at string, key Key) {
 	}
 }
 
-// Validate returns everything that is wrong with the configuration at a path.
-func (c IntegrationConfig) Validate(at string) []string {
+// validate returns everything that is wrong with the configuration at a path.
+func (c IntegrationConfig) validate(at string) []string {
 	var p problems
 	if z := c.Zendesk; z != nil && !validBaseURL(z.BaseURL) {
 		p.add("%s.zendesk.base_url: must be a URL such as https://acme.zendesk.com", at)
@@ -239,13 +242,8 @@ func (p *problems) positive(at string, n *int) {
 	}
 }
 
+// productID is what can be a product's id: one path segment.
 var productID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
-// ProductIDRule says what ValidProductID asks for.
-const ProductIDRule = "must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
-
-// ValidProductID reports whether id can be a product's id: one path segment.
-func ValidProductID(id string) bool { return productID.MatchString(id) }
 
 func validBaseURL(s string) bool {
 	u, err := url.Parse(s)

@@ -352,12 +352,12 @@ func TestLoad_namesAFileItCannotRead(t *testing.T) {
 	}
 }
 
-func TestValidProductID(t *testing.T) {
+func TestProduct_validatesItsID(t *testing.T) {
 	for id, want := range map[string]bool{
 		"acme": true, "A": true, "7": true, "acme-2.eu_west": true, strings.Repeat("a", 128): true,
 		"": false, ".": false, "..": false, "-a": false, "_a": false, "a/b": false, "a b": false, "a\n": false, "ä": false, "a%2Fb": false,
 		strings.Repeat("a", 129): false,
 	} {
-		assert.Equal(t, want, config.ValidProductID(id), "%q", id)
+		assert.Equal(t, want, config.Product{ProductID: id}.Validate() == nil, "%q", id)
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +18,11 @@ import (
 // Decode decodes JSON into the struct that into points at and returns
 // everything that is wrong: JSON that is not JSON, fields that are unknown or
 // there twice, values of the wrong type, environment variables that are not
-// set, and secrets that are empty. With a nil getenv, ${NAME} means itself.
-func Decode(data []byte, getenv func(string) (string, bool), into any) []string {
-	d := &strictDecoder{dec: json.NewDecoder(bytes.NewReader(data)), getenv: getenv}
+// set, and secrets that are empty. With a nil getenv, ${NAME} means itself. What
+// the JSON as a whole is called is the caller's choice.
+func Decode(data []byte, getenv func(string) (string, bool), whole string, into any) []string {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
+	d := &strictDecoder{dec: json.NewDecoder(bytes.NewReader(data)), getenv: getenv, whole: whole}
 	d.dec.UseNumber()
 	tree, err := d.value("")
 	if err == nil {
@@ -58,6 +61,7 @@ func mistake(err error) string {
 type strictDecoder struct {
 	dec      *json.Decoder
 	getenv   func(string) (string, bool)
+	whole    string
 	problems problems
 	depth    int
 }
@@ -183,7 +187,7 @@ func (d *strictDecoder) check(v any, t reflect.Type, path string, secret bool) b
 		}
 	}
 	if !ok {
-		d.problems.add("%s: must be %s", orFile(path), kindNames[t.Kind()])
+		d.problems.add("%s: must be %s", cmp.Or(path, d.whole), kindNames[t.Kind()])
 	}
 	return ok
 }
@@ -224,11 +228,4 @@ func (d *strictDecoder) checkItems(list []any, t reflect.Type, path string, secr
 			list[i] = nil
 		}
 	}
-}
-
-func orFile(path string) string {
-	if path == "" {
-		return "the file"
-	}
-	return path
 }

@@ -16,7 +16,7 @@ import (
 
 func TestDecode_withoutEnvironmentTakesReferencesAsTheyAre(t *testing.T) {
 	var file config.File
-	problems := config.Decode([]byte(product(`"webhook_secret": "${NOT_SET}"`)), nil, &file)
+	problems := config.Decode([]byte(product(`"webhook_secret": "${NOT_SET}"`)), nil, "the file", &file)
 	require.Empty(t, problems)
 	assert.Equal(t, "${NOT_SET}", file.Products[0].WebhookSecret)
 }
@@ -32,7 +32,7 @@ func TestDecode_ofDeepNestingIsCheap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			problems := config.Decode([]byte(body), nil, new(config.File))
+			problems := config.Decode([]byte(body), nil, "the file", new(config.File))
 			runtime.ReadMemStats(&after)
 			assert.NotEmpty(t, problems)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), "bytes allocated for a body of %d", len(body))
@@ -58,9 +58,9 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		config.Decode(data, environment("A", "a"), new(config.File))
+		config.Decode(data, environment("A", "a"), "the file", new(config.File))
 		var file config.File
-		problems := config.Decode(data, nil, &file)
+		problems := config.Decode(data, nil, "the file", &file)
 		for _, problem := range problems {
 			assert.NotEmpty(t, problem)
 		}

@@ -48,7 +48,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func isClean(p string) bool {
 	clean := path.Clean(p)
-	return p == clean || p == clean+"/"
+	return p == clean || clean != "/" && p == clean+"/"
 }
 
 func (m *Mux) unmatched(w http.ResponseWriter, r *http.Request) {

@@ -67,7 +67,7 @@ func (a *admin) register(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var reg registration
-	problems := config.Decode(body, nil, &reg)
+	problems := config.Decode(body, nil, "the body", &reg)
 	if problems == nil {
 		problems = reg.validate()
 	}
@@ -101,9 +101,7 @@ func (a *admin) register(w http.ResponseWriter, r *http.Request) error {
 
 // validate returns what is wrong with the registration.
 func (r registration) validate() []string {
-	return config.File{Products: []config.Product{{
-		ProductID: r.ProductID, AllowedOrigins: r.AllowedOrigins, IntegrationConfig: r.IntegrationConfig,
-	}}}.Validate()
+	return config.Product{ProductID: r.ProductID, AllowedOrigins: r.AllowedOrigins, IntegrationConfig: r.IntegrationConfig}.Validate()
 }
 
 // listed is a product as GET /admin/products shows it.
