@@ -84,6 +84,9 @@ type Event struct {
 	Time time.Time
 	// SessionID, UserID and Email are empty where the event does not tell.
 	SessionID, UserID, Email string
+	// Identified says that the source knows UserID to be that of an
+	// identified user and not of an anonymous visitor.
+	Identified bool
 	// Action holds type, title, description and URLs of what the user did.
 	// It is nil for an event that only tells identity.
 	Action *Action

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
@@ -13,8 +12,8 @@ type Session struct {
 	// UserID is that of the session's newest event that carried one.
 	UserID string
 	// Email is that of the session's newest event that carried one, unless
-	// that event was another identified user's; without one, the e-mail
-	// address last known of the user.
+	// the session went over from one identified user to another since;
+	// without one, the e-mail address last known of the user.
 	Email string
 	// ConversationID is set once the session is linked to a help-desk
 	// conversation.
@@ -22,32 +21,36 @@ type Session struct {
 	// Actions counts the session's actions: the next one's index.
 	Actions int
 
-	userAt time.Time // of the event the user id came from
-	seenAt time.Time // when the session was last updated
-
-	email     string // told last, and by an event of which user and time
-	emailUser string
-	emailAt   time.Time
+	user, email told
+	seenAt      time.Time // when the session was last updated
 }
 
 // Learn takes over the identity an event carries, unless something newer is
 // known. An event that carries none changes nothing.
 func (s *Session) Learn(e Event) {
-	if e.UserID != "" && !e.Time.Before(s.userAt) {
-		s.UserID, s.userAt = e.UserID, e.Time
+	from := told{at: e.Time}
+	if e.Identified {
+		from.by = e.UserID
 	}
-	if e.Email != "" && !e.Time.Before(s.emailAt) {
-		s.email, s.emailAt, s.emailUser = e.Email, e.Time, e.UserID
+	if e.UserID != "" && !e.Time.Before(s.user.at) {
+		s.UserID, s.user = e.UserID, from
 	}
-	s.Email = ""
-	if s.emailUser == s.UserID || isAnonymous(s.emailUser) {
-		s.Email = s.email
+	if e.Email != "" && !e.Time.Before(s.email.at) {
+		from.value = e.Email
+		s.email = from
+	}
+	s.Email = s.email.value
+	if s.user.by != "" && s.email.by != "" && s.user.by != s.email.by {
+		s.Email = ""
 	}
 }
 
-// isAnonymous reports whether a user id is none or that of a visitor who has
-// not identified: SDKs give those a UUID.
-func isAnonymous(userID string) bool { return userID == "" || uuid.Validate(userID) == nil }
+// told is something an event told.
+type told struct {
+	value string
+	at    time.Time
+	by    string // user id of the event, empty unless that is identified
+}
 
 // contact is what is known of a user in whatever session.
 type contact struct {

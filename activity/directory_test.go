@@ -19,7 +19,11 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 	event := func(second int, user, email string) activity.Event {
 		return activity.Event{Time: base.Add(time.Duration(second) * time.Second), UserID: user, Email: email}
 	}
-	const visitor = "01a1f851-2859-75c3-8820-b15ed2acefcb"
+	known := func(second int, user, email string) activity.Event {
+		e := event(second, user, email)
+		e.Identified = true
+		return e
+	}
 	cases := []struct {
 		name        string
 		events      []activity.Event
@@ -33,10 +37,12 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 		{"of one instant the last wins", []activity.Event{event(1, "anon", "a@x.example"), event(1, "ada", "b@x.example")}, "ada", "b@x.example"},
 		{"event without identity changes nothing", []activity.Event{event(1, "ada", "a@x.example"), event(2, "", "")}, "ada", "a@x.example"},
 		{"id and e-mail are learnt apart", []activity.Event{event(1, "ada", ""), event(2, "", "a@x.example")}, "ada", "a@x.example"},
-		{"a visitor's e-mail stays when it identifies", []activity.Event{event(1, visitor, "a@x.example"), event(3, "ada", "")}, "ada", "a@x.example"},
-		{"a visitor's e-mail that comes late", []activity.Event{event(3, "ada", ""), event(2, visitor, "a@x.example")}, "ada", "a@x.example"},
-		{"another user's e-mail goes with that user", []activity.Event{event(1, "bob", "b@x.example"), event(3, "ada", "")}, "ada", ""},
-		{"another user's e-mail that comes late", []activity.Event{event(3, "ada", ""), event(2, "bob", "b@x.example")}, "ada", ""},
+		{"a visitor's e-mail stays when it identifies", []activity.Event{event(1, "anon", "a@x.example"), known(3, "ada", "")}, "ada", "a@x.example"},
+		{"a visitor's e-mail that comes late", []activity.Event{known(3, "ada", ""), event(2, "anon", "a@x.example")}, "ada", "a@x.example"},
+		{"a visitor's events after identify", []activity.Event{known(1, "ada", "a@x.example"), event(3, "anon", "")}, "anon", "a@x.example"},
+		{"another user's e-mail goes with that user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", "")}, "ada", ""},
+		{"another user's e-mail that comes late", []activity.Event{known(3, "ada", ""), known(2, "bob", "b@x.example")}, "ada", ""},
+		{"and comes back with the user", []activity.Event{known(1, "bob", "b@x.example"), known(3, "ada", ""), known(4, "bob", "")}, "bob", "b@x.example"},
 		{"e-mail older than the newest e-mail", []activity.Event{event(3, "", "b@x.example"), event(2, "ada", "a@x.example")}, "ada", "b@x.example"},
 		{"event without identity is not remembered as newer", []activity.Event{event(9, "", ""), event(1, "ada", "a@x.example")}, "ada", "a@x.example"},
 	}

@@ -330,6 +330,27 @@ func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
 	require.Empty(t, r.stored(t, ""))
 }
 
+// A browser may change hands in one session: the e-mail address goes with its
+// user, and comes back with it.
+func TestRecorder_keepsEmailsWithTheirUsers(t *testing.T) {
+	r := newRecording(t)
+	known := func(user, title string, second float64, email string) activity.Event {
+		e := does("s1", user, title, second)
+		e.Email, e.Identified = email, true
+		return e
+	}
+	r.record(t, known("ada", "a", 1, "ada@example.com"))
+	r.record(t, known("bob", "b", 2, ""))
+	r.record(t, known("ada", "a2", 3, ""))
+	r.record(t, does("s1", "anon-1", "v", 4))
+	var got []string
+	for _, b := range r.batches(t) {
+		require.Equal(t, b.Email, b.Actions[0].Email)
+		got = append(got, b.Actions[0].Title+" "+b.Email)
+	}
+	require.Equal(t, []string{"a ada@example.com", "b ", "a2 ada@example.com", "v ada@example.com"}, got)
+}
+
 // Where neither session nor user is known, nothing says that two events are
 // of one person: an e-mail belongs to the event that carried it.
 func TestRecorder_lendsNoEmailToStrangers(t *testing.T) {

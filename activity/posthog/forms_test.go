@@ -365,3 +365,26 @@ func TestForms_whatStandsBesideAnEvent(t *testing.T) {
 		})
 	}
 }
+
+func TestForms_tellWhoIsIdentified(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changes object
+		want    bool
+	}{
+		"nothing said":          {nil, false},
+		"said not to be":        {object{"properties.$is_identified": false}, false},
+		"said to be":            {object{"properties.$is_identified": true}, true},
+		"the user id of old":    {object{"properties.$user_id": "user_42"}, true},
+		"another's user id":     {object{"properties.$user_id": "user_7"}, false},
+		"$identify":             {object{"event": "$identify"}, true},
+		"of the wrong type":     {object{"properties.$is_identified": "yes"}, false},
+		"nobody is not":         {object{"properties.distinct_id": nil, "properties.$is_identified": true}, false},
+		"$set of an identified": {object{"event": "$set", "properties.$user_id": "user_42"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(captureDoor, marshal(t, click(tt.changes))), 1, 0)
+			require.Equal(t, tt.want, s.requireOneEvent(t).Identified)
+		})
+	}
+}

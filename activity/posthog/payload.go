@@ -45,6 +45,8 @@ type traits struct {
 // properties are those of an event's properties that matter here.
 type properties struct {
 	DistinctID    text      `json:"distinct_id"`
+	UserID        text      `json:"$user_id"` // from identify on
+	IsIdentified  bool      `json:"$is_identified"`
 	Token         string    `json:"token"`
 	SessionID     text      `json:"$session_id"`
 	CurrentURL    string    `json:"$current_url"`

@@ -49,6 +49,7 @@ func translate(e *event) (activity.Event, string) {
 		UserID:    first(string(e.DistinctID), string(p.DistinctID)),
 		Email:     email(e),
 	}
+	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || string(p.UserID) == out.UserID)
 	if len(out.ID) > maxID || len(out.SessionID) > maxID || len(out.UserID) > maxID {
 		return activity.Event{}, reasonMalformed
 	}
