@@ -89,7 +89,7 @@ func NewMemory(opts *MemoryOptions) *Memory {
 	return m
 }
 
-// Add implements [Store]. It never fails for want of anything but an encodable action.
+// Add implements [Store]. It fails only for an action whose start is no time.
 func (m *Memory) Add(_ context.Context, b Batch) error {
 	records := make([]Record, len(b.Actions))
 	for i, a := range b.Actions {
