@@ -288,6 +288,11 @@ func testDuplicates(t *testing.T, open openFunc) {
 		require.Equal(t, "1-2", f.spans(product, "ada"), "repetitions must not take the place of late actions")
 		require.Equal(t, "2-3", f.spans(product, "bob"))
 	})
+	testDuplicateIDs(t, open)
+}
+
+// testDuplicateIDs checks that IDs are told apart, whatever they look like.
+func testDuplicateIDs(t *testing.T, open openFunc) {
 	t.Run("IDs that are no UUIDs", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		for i, id := range []string{"1", "2", "1", strings.Repeat("x", 1000), strings.Repeat("x", 1001), "2"} {
