@@ -24,7 +24,8 @@
 //
 // # Who imports whom
 //
-// stream imports activity; activity imports neither. Engines that need a
+// cmd imports stream, stream imports activity, and activity nothing above it; a
+// test keeps it so. Engines that need a
 // storage system live beside the interface they implement, so that importing
 // activity or stream alone pulls in none.
 package liveactivity

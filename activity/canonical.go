@@ -126,7 +126,7 @@ var (
 	uuidForm    = regexp.MustCompile(`^(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	hexForm     = regexp.MustCompile(`^[0-9a-fA-F]{8,}$`)
 	tokenForm   = regexp.MustCompile(`^[0-9A-Za-z_-]{16,}={0,2}$`)
-	jwtForm     = regexp.MustCompile(`^[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}$`)
+	jwtForm     = regexp.MustCompile(`^eyJ[0-9A-Za-z_-]+\.[0-9A-Za-z_-]+\.[0-9A-Za-z_-]*$`)
 	densityForm = regexp.MustCompile(`@[0-9.]+x\.[a-z]+$`) // "logo@2x.png" is a file name
 	emailForm   = regexp.MustCompile(`^[^@\s/]+@[^@\s/]+\.[^@\s/.]+$`)
 	dateForm    = regexp.MustCompile(`^([0-9]{4}[-_][0-9]{1,2}[-_][0-9]{1,2}|[0-9]{1,2}[-_][0-9]{1,2}[-_][0-9]{4})(T[0-9:.Z+-]*)?$`)
@@ -159,12 +159,15 @@ func isToken(s string) bool {
 	if digitsOnly.MatchString(s) || hexForm.MatchString(s) || uuidForm.MatchString(s) {
 		return true
 	}
-	return tokenForm.MatchString(s) && !isSlug(s) || jwtForm.MatchString(s)
+	return tokenForm.MatchString(s) && !isSlug(s)
 }
 
-// isDotted reports whether s is tokens joined by dots. A token of fewer than
-// eight characters is rather a part of a version.
+// isDotted reports whether s is a JSON web token or other tokens joined by dots.
+// One of fewer than eight characters is rather a part of a version.
 func isDotted(s string) bool {
+	if jwtForm.MatchString(s) {
+		return true
+	}
 	parts := strings.Split(s, ".")
 	for _, part := range parts {
 		if len(part) < 8 || !strings.ContainsAny(part, "0123456789") || !isToken(part) {

@@ -21,35 +21,34 @@ type Session struct {
 	// Actions counts the session's actions: the next one's index.
 	Actions int
 
-	user, email told
-	seenAt      time.Time // when the session was last updated
+	toldEmail       string // whoever it belongs to
+	userBy, emailBy teller
+	seenAt          time.Time // when the session was last updated
 }
 
 // Learn takes over the identity an event carries, unless something newer is
 // known. An event that carries none changes nothing.
 func (s *Session) Learn(e Event) {
-	from := told{at: e.Time}
+	by := teller{at: e.Time}
 	if e.Identified {
-		from.by = e.UserID
+		by.identified = e.UserID
 	}
-	if e.UserID != "" && !e.Time.Before(s.user.at) {
-		s.UserID, s.user = e.UserID, from
+	if e.UserID != "" && !e.Time.Before(s.userBy.at) {
+		s.UserID, s.userBy = e.UserID, by
 	}
-	if e.Email != "" && !e.Time.Before(s.email.at) {
-		from.value = e.Email
-		s.email = from
+	if e.Email != "" && !e.Time.Before(s.emailBy.at) {
+		s.toldEmail, s.emailBy = e.Email, by
 	}
-	s.Email = s.email.value
-	if s.user.by != "" && s.email.by != "" && s.user.by != s.email.by {
+	s.Email = s.toldEmail
+	if s.userBy.identified != "" && s.emailBy.identified != "" && s.userBy.identified != s.emailBy.identified {
 		s.Email = ""
 	}
 }
 
-// told is something an event told.
-type told struct {
-	value string
-	at    time.Time
-	by    string // user id of the event, empty unless that is identified
+// teller is the event that something is known from.
+type teller struct {
+	at         time.Time
+	identified string // its user id, empty unless that is identified
 }
 
 // contact is what is known of a user in whatever session.

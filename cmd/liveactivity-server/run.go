@@ -88,21 +88,23 @@ func parseCount(text string) (int64, error) {
 	return n, nil
 }
 
+// parseLog returns what makes the logger.
 func parseLog(format, level string) (func(io.Writer) *slog.Logger, error) {
-	opts := &slog.HandlerOptions{}
 	var errs []error
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {
 		errs = append(errs, errors.New("--log-level: must be debug, info, warn or error"))
 	}
-	opts.Level = least
-	switch format {
-	case "text":
-		return func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, opts)) }, errors.Join(errs...)
-	case "json":
-		return func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, opts)) }, errors.Join(errs...)
+	if format != "text" && format != "json" {
+		errs = append(errs, errors.New("--log-format: must be text or json"))
 	}
-	return nil, errors.Join(append(errs, errors.New("--log-format: must be text or json"))...)
+	opts := &slog.HandlerOptions{Level: least}
+	return func(w io.Writer) *slog.Logger {
+		if format == "json" {
+			return slog.New(slog.NewJSONHandler(w, opts))
+		}
+		return slog.New(slog.NewTextHandler(w, opts))
+	}, errors.Join(errs...)
 }
 
 // errHelp says that all that was asked for was printed.

@@ -1,7 +1,6 @@
 package observe_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,37 +18,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/observe"
 )
-
-// logBuffer is a buffer that a server may write while a test reads.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // observed is a handler under observation.
 type observed struct {
 	handler http.Handler
-	log     *logBuffer
+	log     *logtest.Buffer
 	reg     *prometheus.Registry
 }
 
 // observing wraps next under the route's name "route", logging from level on.
 func observing(level slog.Level, next http.Handler) *observed {
-	o := &observed{log: &logBuffer{}, reg: prometheus.NewRegistry()}
+	o := &observed{log: &logtest.Buffer{}, reg: prometheus.NewRegistry()}
 	log := slog.New(slog.NewJSONHandler(o.log, &slog.HandlerOptions{Level: level}))
 	o.handler = observe.New(log, o.reg).Wrap(func(*http.Request) string { return "route" }, next)
 	return o

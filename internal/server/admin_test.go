@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/server"
 )
 
@@ -190,7 +191,7 @@ func TestAdmin_isNotThereWithoutAKey(t *testing.T) {
 
 // Tests that bring a listener of their own use the handler without running the server.
 func TestHandler_worksWithoutRun(t *testing.T) {
-	s := newServer(t, &logBuffer{}, func(c *server.Config) { c.PublicURL = "https://live.example.com" })
+	s := newServer(t, &logtest.Buffer{}, func(c *server.Config) { c.PublicURL = "https://live.example.com" })
 	request := httptest.NewRequest(http.MethodPost, "/admin/products", strings.NewReader(`{"product_id":"initech"}`))
 	request.Header.Set("X-Admin-Key", adminKey)
 	w := httptest.NewRecorder()

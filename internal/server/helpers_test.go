@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/config"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/products"
 	"github.com/liveactivity/liveactivity/internal/server"
 )
@@ -57,30 +56,12 @@ func productFile() config.File {
 	}
 }
 
-// logBuffer holds a server's log.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // service is a running server and a client of it.
 type service struct {
 	t      *testing.T
 	url    string
 	server *server.Server
-	log    *logBuffer
+	log    *logtest.Buffer
 	client *http.Client
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -106,7 +87,7 @@ func start(t *testing.T, change ...func(*server.Config)) *service {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &service{t: t, url: "http://" + listener.Addr().String(), log: &logBuffer{}, cancel: cancel, done: make(chan struct{}),
+	s := &service{t: t, url: "http://" + listener.Addr().String(), log: &logtest.Buffer{}, cancel: cancel, done: make(chan struct{}),
 		client: &http.Client{
 			Transport:     &http.Transport{},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

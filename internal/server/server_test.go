@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/server"
 )
 
@@ -58,7 +59,7 @@ func TestRun_tellsThatThePortIsTaken(t *testing.T) {
 	require.NoError(t, err)
 	defer taken.Close()
 	addr := taken.Addr().String()
-	s := newServer(t, &logBuffer{}, func(c *server.Config) { c.Addr = addr })
+	s := newServer(t, &logtest.Buffer{}, func(c *server.Config) { c.Addr = addr })
 	err = s.Run(t.Context(), func(*server.Server, net.Addr) { assert.Fail(t, "it has not started") })
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "cannot listen on "+addr)
@@ -67,7 +68,7 @@ func TestRun_tellsThatThePortIsTaken(t *testing.T) {
 
 func TestRun_tellsTheAddressItListensOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := newServer(t, &logBuffer{}).Run(ctx, func(s *server.Server, addr net.Addr) {
+	err := newServer(t, &logtest.Buffer{}).Run(ctx, func(s *server.Server, addr net.Addr) {
 		defer cancel()
 		assert.NotZero(t, addr.(*net.TCPAddr).Port)
 		assert.Equal(t, "http://"+addr.String(), s.URLs().Base())
@@ -78,7 +79,7 @@ func TestRun_tellsTheAddressItListensOn(t *testing.T) {
 func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.NoError(t, newServer(t, &logBuffer{}).Run(ctx, nil))
+	assert.NoError(t, newServer(t, &logtest.Buffer{}).Run(ctx, nil))
 	assert.Empty(t, leftovers())
 }
 

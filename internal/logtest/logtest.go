@@ -1,0 +1,28 @@
+// Package logtest holds what tests of logging share.
+package logtest
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Buffer is a log that a server may write while a test reads it. The zero
+// Buffer is empty and ready.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *Buffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String returns what was written so far.
+func (l *Buffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
