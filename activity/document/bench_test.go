@@ -1,0 +1,69 @@
+package document_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// BenchmarkMemory reads documents of a session's size and puts them back, as
+// few or as many in a call as a request of one session or of many needs.
+func BenchmarkMemory(b *testing.B) {
+	value := make([]byte, 200)
+	for _, held := range []int{1000, 100_000} {
+		m := document.NewMemory(0)
+		names := make([]string, held)
+		for i := range names {
+			names[i] = fmt.Sprintf("session/0192-%08d-4ee6", i*7919%held)
+			put(b, m, names[i], time.Hour)
+		}
+		for _, each := range []int{1, 3, 300} {
+			b.Run(fmt.Sprintf("held=%d/documents=%d", held, each), func(b *testing.B) {
+				b.ReportAllocs()
+				changes := make([]document.Change, each)
+				for i := 0; b.Loop(); i++ {
+					at := i * each % (held - each)
+					docs, err := m.Get(b.Context(), product, names[at:at+each]...)
+					if err != nil {
+						b.Fatal(err)
+					}
+					for j, d := range docs {
+						changes[j] = document.Put(d, value, time.Hour)
+					}
+					if _, err := m.Write(b.Context(), product, changes...); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*each), "ns/document")
+			})
+		}
+	}
+}
+
+// BenchmarkMemoryParallel is what requests of different sessions do at once.
+func BenchmarkMemoryParallel(b *testing.B) {
+	m := document.NewMemory(0)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			name := fmt.Sprint("session/", i%1000)
+			docs, _ := m.Get(b.Context(), product, name) // which never fails
+			_, _ = m.Write(b.Context(), product, document.Put(docs[0], []byte(name), time.Hour))
+		}
+	})
+}
+
+// BenchmarkMemoryExpire frees half of 100,000 documents.
+func BenchmarkMemoryExpire(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		m := document.NewMemory(0)
+		for i := range 100_000 {
+			put(b, m, fmt.Sprint("session/", i), []time.Duration{time.Nanosecond, time.Hour}[i%2])
+		}
+		b.StartTimer()
+		m.Expire()
+	}
+}

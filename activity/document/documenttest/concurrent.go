@@ -1,0 +1,210 @@
+package documenttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+const writers = 8
+
+var concurrencyTests = []test{
+	{name: "loses no change", run: testNothingLost},
+	{name: "lets one creation win", run: testOneCreator},
+	{name: "gives no version twice", run: testVersionsDiffer},
+	{name: "never shows half of a change", run: testMovedTogether},
+	{name: "holds a change to what it checked", run: testNobodyLeavesLast},
+	{name: "lists what stays once, whatever comes and goes", run: testListsWhatStays},
+}
+
+// change makes changes to the documents of these names until nobody was
+// faster. It may be called from any goroutine.
+func (f fixture) change(ctx context.Context, make func([]document.Document) []document.Change, names ...string) (document.Version, error) {
+	for {
+		docs, err := f.store.Get(ctx, product, names...)
+		if err != nil {
+			return 0, err
+		}
+		version, err := f.store.Write(ctx, product, make(docs)...)
+		if !isConflict(err) {
+			return version, err
+		}
+	}
+}
+
+// number is the value of a document that counts.
+func number(d document.Document) int {
+	n, _ := strconv.Atoi(string(d.Value))
+	return n
+}
+
+// add is a change of the document by n.
+func add(d document.Document, n int) document.Change {
+	return document.Put(d, strconv.AppendInt(nil, int64(number(d)+n), 10), time.Hour)
+}
+
+func testNothingLost(f fixture) {
+	const increments = 25
+	var running sync.WaitGroup
+	for range writers {
+		running.Go(func() {
+			for range increments {
+				version, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
+					return []document.Change{add(docs[0], 1)}
+				}, "counter")
+				if !assert.NoError(f, err) {
+					return
+				}
+				docs, err := f.store.Get(f.Context(), product, "counter")
+				assert.NoError(f, err)
+				assert.GreaterOrEqual(f, docs[0].Version, version, "who reads after a write sees it")
+			}
+		})
+	}
+	running.Wait()
+	require.Equal(f, writers*increments, number(f.one("counter")))
+}
+
+func testOneCreator(f fixture) {
+	const rounds = 20
+	var won [rounds]atomic.Int64
+	var winner [rounds]atomic.Int64
+	var running sync.WaitGroup
+	for w := range writers {
+		running.Go(func() {
+			for i := range rounds {
+				_, err := f.store.Write(f.Context(), product, document.Put(named(fmt.Sprint("doc", i)), []byte(strconv.Itoa(w)), 0))
+				if err == nil {
+					won[i].Add(1)
+					winner[i].Store(int64(w))
+				} else {
+					assert.True(f, isConflict(err), "%v", err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	for i := range rounds {
+		require.EqualValues(f, 1, won[i].Load())
+		require.EqualValues(f, winner[i].Load(), number(f.one(fmt.Sprint("doc", i))))
+	}
+}
+
+func testVersionsDiffer(f fixture) {
+	const puts = 25
+	var given [writers][]document.Version
+	var running sync.WaitGroup
+	for w := range writers {
+		running.Go(func() {
+			d := named(fmt.Sprint("doc", w))
+			for range puts {
+				var err error
+				if d.Version, err = f.store.Write(f.Context(), product, document.Put(d, nil, 0)); !assert.NoError(f, err) {
+					return
+				}
+				given[w] = append(given[w], d.Version)
+			}
+		})
+	}
+	running.Wait()
+	for w := range writers {
+		require.True(f, slices.IsSorted(given[w]))
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(given[:]...)))
+	require.Len(f, slices.Compact(all), writers*puts)
+}
+
+// What goes from one document to the other is in one of them at any time.
+func testMovedTogether(f fixture) {
+	const sum, moves = 100, 25
+	f.write(document.Put(named("from"), []byte(strconv.Itoa(sum)), 0), document.Put(named("to"), nil, 0))
+	var moving, reading sync.WaitGroup
+	var done atomic.Bool
+	for range 2 {
+		reading.Go(func() {
+			for !done.Load() {
+				docs, err := f.store.Get(f.Context(), product, "from", "to")
+				if !assert.NoError(f, err) || !assert.Equal(f, sum, number(docs[0])+number(docs[1])) {
+					return
+				}
+			}
+		})
+	}
+	for range 4 {
+		moving.Go(func() {
+			for range moves {
+				_, err := f.change(f.Context(), func(docs []document.Document) []document.Change {
+					return []document.Change{add(docs[0], -1), add(docs[1], 1)}
+				}, "from", "to")
+				assert.NoError(f, err)
+			}
+		})
+	}
+	moving.Wait()
+	done.Store(true)
+	reading.Wait()
+	require.Equal(f, 4*moves, number(f.one("to")))
+}
+
+// Two who each leave only while the other stays never both leave.
+func testNobodyLeavesLast(f fixture) {
+	for round := range 20 {
+		ada, bob := fmt.Sprint("ada", round), fmt.Sprint("bob", round)
+		f.putAll(ada, bob)
+		leave := func(docs []document.Document) []document.Change {
+			if !docs[1].Exists() {
+				return nil
+			}
+			return []document.Change{document.Delete(docs[0]), document.Check(docs[1])}
+		}
+		var running sync.WaitGroup
+		for _, names := range [][]string{{ada, bob}, {bob, ada}} {
+			running.Go(func() {
+				_, err := f.change(f.Context(), leave, names...)
+				assert.NoError(f, err)
+			})
+		}
+		running.Wait()
+		docs := f.get(ada, bob)
+		require.NotEqual(f, docs[0].Exists(), docs[1].Exists(), "one has left and one stayed")
+	}
+}
+
+func testListsWhatStays(f fixture) {
+	var stay []string
+	for i := range 100 {
+		stay = append(stay, fmt.Sprintf("doc/%03d", i))
+	}
+	f.putAll(stay...)
+	var done atomic.Bool
+	var running sync.WaitGroup
+	for w := range 2 {
+		running.Go(func() {
+			for i := 0; !done.Load(); i++ {
+				d := named(fmt.Sprintf("doc/%03d/%d", i%len(stay), w))
+				var err error
+				d.Version, err = f.store.Write(f.Context(), product, document.Put(d, nil, time.Hour))
+				assert.NoError(f, err)
+				_, err = f.store.Write(f.Context(), product, document.Delete(d))
+				assert.NoError(f, err)
+			}
+		})
+	}
+	for range 10 {
+		listed := f.pages("doc/", 7)
+		assert.True(f, slices.IsSorted(listed))
+		listed = slices.DeleteFunc(listed, func(name string) bool { return len(name) > len(stay[0]) })
+		assert.Equal(f, stay, listed)
+	}
+	done.Store(true)
+	running.Wait()
+}

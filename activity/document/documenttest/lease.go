@@ -1,0 +1,319 @@
+package documenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// acquire takes a lease that nobody has.
+func (f fixture) acquire(name string, ttl time.Duration) *document.Lease {
+	f.Helper()
+	l, err := document.Acquire(f.Context(), f.store, product, name, ttl)
+	require.NoError(f, err)
+	return l
+}
+
+// requireHeld fails the test unless somebody has the lease.
+func (f fixture) requireHeld(name string) {
+	f.Helper()
+	_, err := document.Acquire(f.Context(), f.store, product, name, time.Hour)
+	require.ErrorIs(f, err, document.ErrHeld)
+}
+
+// succeed waits until the lease can be taken, and takes it.
+func (f fixture) succeed(name string, ttl time.Duration) (l *document.Lease) {
+	f.Helper()
+	require.Eventually(f, func() (ok bool) {
+		var err error
+		l, err = document.Acquire(f.Context(), f.store, product, name, ttl)
+		return err == nil
+	}, patience, tick)
+	return l
+}
+
+var leaseTests = []test{
+	{name: "is held by one", run: func(f fixture) {
+		f.acquire("work", time.Hour)
+		f.requireHeld("work")
+		f.acquire("other work", time.Hour)
+		_, err := document.Acquire(f.Context(), f.store, "other", "work", time.Hour)
+		require.NoError(f, err, "another product has leases of its own")
+	}},
+	{name: "is held by one of many who try at once", run: func(f fixture) {
+		var got atomic.Int64
+		var running sync.WaitGroup
+		for range writers {
+			running.Go(func() {
+				_, err := document.Acquire(f.Context(), f.store, product, "work", time.Hour)
+				if err == nil {
+					got.Add(1)
+				} else {
+					assert.ErrorIs(f, err, document.ErrHeld)
+				}
+			})
+		}
+		running.Wait()
+		require.EqualValues(f, 1, got.Load())
+	}},
+	{name: "tells until when, by the holder's clock", run: func(f fixture) {
+		for given, ttl := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: document.DefaultLeaseTTL, -1: document.DefaultLeaseTTL} {
+			before := time.Now()
+			l := f.acquire(fmt.Sprint("work", given), given)
+			require.WithinRange(f, l.Until(), before.Add(ttl), time.Now().Add(ttl))
+			before = time.Now()
+			require.NoError(f, l.Renew(f.Context()))
+			require.WithinRange(f, l.Until(), before.Add(ttl), time.Now().Add(ttl))
+		}
+	}},
+	{name: "released is free at once", run: func(f fixture) {
+		l := f.acquire("work", time.Hour)
+		require.NoError(f, l.Release(f.Context()))
+		next := f.acquire("work", time.Hour)
+		require.Greater(f, next.Token(), l.Token())
+	}},
+	{name: "released twice or late does nothing", run: func(f fixture) {
+		l := f.acquire("work", time.Hour)
+		require.NoError(f, l.Release(f.Context()))
+		require.NoError(f, l.Release(f.Context()))
+		next := f.acquire("work", time.Hour)
+		require.NoError(f, l.Release(f.Context()))
+		f.requireHeld("work")
+		require.NoError(f, next.Renew(f.Context()))
+	}},
+	{name: "released cannot be renewed", run: func(f fixture) {
+		l := f.acquire("work", time.Hour)
+		require.NoError(f, l.Release(f.Context()))
+		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
+		f.acquire("work", time.Hour)
+		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
+	}},
+	{name: "passes on when its time is over", run: func(f fixture) {
+		l := f.acquire("work", brief)
+		next := f.succeed("work", time.Hour)
+		require.False(f, time.Now().Before(l.Until().Add(-time.Millisecond)), "not before; clocks of milliseconds are forgiven")
+		require.Greater(f, next.Token(), l.Token())
+		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
+		require.NoError(f, l.Release(f.Context()))
+		f.requireHeld("work")
+	}},
+	{name: "is held for as long as it is renewed, with the same token", run: testRenewed},
+	{name: "has tokens that grow from holder to holder", run: func(f fixture) {
+		var last document.Version
+		for i := range 6 {
+			l := f.succeed("work", brief)
+			require.Greater(f, l.Token(), last)
+			last = l.Token()
+			f.put("other", "", 0)
+			if i%2 == 0 {
+				require.NoError(f, l.Release(f.Context()))
+			}
+		}
+	}},
+	{name: "lets the holder write and nobody else", run: func(f fixture) {
+		l := f.acquire("work", brief)
+		next := f.succeed("work", time.Hour)
+		mine, his := document.Put(named("mine"), nil, 0), document.Put(named("his"), nil, 0)
+		f.conflict(l.Check(), mine)
+		f.write(next.Check(), his)
+		require.NoError(f, next.Renew(f.Context()))
+		f.write(next.Check())
+		require.NoError(f, next.Release(f.Context()))
+		f.conflict(next.Check(), mine)
+		require.Equal(f, []string{"his"}, names(f.all()))
+	}},
+	{name: "that is over binds the holder, though nobody has it now", run: func(f fixture) {
+		l := f.acquire("work", brief)
+		f.outlive(brief)
+		f.conflict(l.Check(), document.Put(named("a"), nil, 0))
+		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
+		require.Empty(f, f.all())
+	}},
+}
+
+func testRenewed(f fixture) {
+	f.inTime(func(ttl time.Duration) bool {
+		l, err := document.Acquire(f.Context(), f.store, product, fmt.Sprint("work for ", ttl), ttl)
+		require.NoError(f, err)
+		token := l.Token()
+		for range 2 {
+			f.put("witness", "", ttl)
+			for f.one("witness").Exists() {
+				if err := l.Renew(f.Context()); err != nil {
+					require.ErrorIs(f, err, document.ErrLost)
+					return false
+				}
+				time.Sleep(ttl / 10)
+			}
+		}
+		f.requireHeld(fmt.Sprint("work for ", ttl))
+		require.Equal(f, token, l.Token())
+		return true
+	})
+}
+
+var errWork = errors.New("the work failed")
+
+// withLease runs work in another goroutine, and returns what ends it and what
+// it returned.
+func (f fixture) withLease(ttl time.Duration, work func(context.Context, *document.Lease) error) (context.CancelFunc, <-chan error) {
+	ctx, cancel := context.WithCancel(f.Context())
+	result, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		result <- document.WithLease(ctx, f.store, product, "work", ttl, work)
+	}()
+	f.Cleanup(func() {
+		cancel()
+		f.within("WithLease", func() { <-ended })
+	})
+	return cancel, result
+}
+
+// receive returns what comes, unless nothing does.
+func receive[T any](f fixture, ch <-chan T) (v T) {
+	f.Helper()
+	f.within("waiting", func() { v = <-ch })
+	return v
+}
+
+var withLeaseTests = []test{
+	{name: "works while it has the lease", run: func(f fixture) {
+		working := make(chan *document.Lease)
+		cancel, result := f.withLease(time.Hour, func(ctx context.Context, l *document.Lease) error {
+			working <- l
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		l := receive(f, working)
+		f.requireHeld("work")
+		f.write(l.Check(), document.Put(named("a"), nil, 0))
+		cancel()
+		require.NoError(f, receive(f, result))
+	}},
+	{name: "gives the lease up at once when its context ends", run: func(f fixture) {
+		working := make(chan *document.Lease)
+		cancel, result := f.withLease(time.Hour, func(ctx context.Context, l *document.Lease) error {
+			working <- l
+			<-ctx.Done()
+			return nil
+		})
+		l := receive(f, working)
+		cancel()
+		require.NoError(f, receive(f, result))
+		next := f.acquire("work", time.Hour)
+		require.Greater(f, next.Token(), l.Token())
+	}},
+	{name: "ends while it waits when its context does", run: func(f fixture) {
+		f.acquire("work", time.Hour)
+		cancel, result := f.withLease(time.Hour, func(context.Context, *document.Lease) error { return errWork })
+		cancel()
+		require.NoError(f, receive(f, result))
+		f.requireHeld("work")
+	}},
+	{name: "ends with the error of the work and gives the lease up", run: func(f fixture) {
+		_, result := f.withLease(time.Hour, func(context.Context, *document.Lease) error { return errWork })
+		require.ErrorIs(f, receive(f, result), errWork)
+		f.acquire("work", time.Hour)
+	}},
+	{name: "works again when the work is done", run: func(f fixture) {
+		tokens := make(chan document.Version)
+		f.withLease(brief, func(ctx context.Context, l *document.Lease) error {
+			select {
+			case tokens <- l.Token():
+			case <-ctx.Done():
+			}
+			return nil
+		})
+		first, second := receive(f, tokens), receive(f, tokens)
+		require.Greater(f, second, first)
+	}},
+	{name: "works again after the lease was lost", run: func(f fixture) {
+		tokens := make(chan document.Version, 10)
+		f.withLease(brief, func(ctx context.Context, l *document.Lease) error {
+			assert.NoError(f, l.Release(context.WithoutCancel(ctx)))
+			tokens <- l.Token()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		first, second := receive(f, tokens), receive(f, tokens)
+		require.Greater(f, second, first)
+	}},
+	{name: "succeeds a holder that stops renewing", run: func(f fixture) {
+		dead := f.acquire("work", brief)
+		began := make(chan document.Version, 100)
+		f.withLease(brief, func(ctx context.Context, l *document.Lease) error {
+			assert.False(f, time.Now().Before(dead.Until().Add(-time.Millisecond)), "not before its time")
+			began <- l.Token()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.Greater(f, receive(f, began), dead.Token())
+	}},
+	{name: "keeps the lease for longer than its time", run: func(f fixture) {
+		f.inTime(func(ttl time.Duration) bool {
+			working, lost := make(chan struct{}, 100), make(chan struct{}, 100)
+			cancel, result := f.withLease(ttl, func(ctx context.Context, _ *document.Lease) error {
+				working <- struct{}{}
+				<-ctx.Done()
+				lost <- struct{}{}
+				return ctx.Err()
+			})
+			receive(f, working)
+			f.outlive(2 * ttl)
+			kept := len(lost) == 0
+			_, err := document.Acquire(f.Context(), f.store, product, "work", ttl)
+			cancel()
+			require.NoError(f, receive(f, result))
+			return kept && errors.Is(err, document.ErrHeld)
+		})
+	}},
+	{name: "lets one work at a time", run: testOneAtATime},
+}
+
+// testOneAtATime lets many work in turn. Each notes when it begins, and when it
+// is done nobody else may have noted anything, unless it lost the lease.
+func testOneAtATime(f fixture) {
+	const contenders, turns = 5, 6
+	var done atomic.Int64
+	ctx, cancel := context.WithCancel(f.Context())
+	defer cancel()
+	work := func(_ context.Context, l *document.Lease) error {
+		docs, err := f.store.Get(f.Context(), product, "note")
+		if !assert.NoError(f, err) {
+			return nil
+		}
+		note := document.Put(docs[0], nil, 0)
+		for range 2 { // when it begins and when it is done
+			version, err := f.store.Write(f.Context(), product, l.Check(), note)
+			if isConflict(err) {
+				_, err = f.store.Write(f.Context(), product, l.Check())
+				assert.True(f, isConflict(err), "somebody else worked though the lease was not lost")
+				return nil
+			}
+			assert.NoError(f, err)
+			note.Prev = version
+			time.Sleep(brief / 10)
+		}
+		if done.Add(1) == turns {
+			cancel()
+		}
+		return nil
+	}
+	var running sync.WaitGroup
+	for range contenders {
+		running.Go(func() {
+			assert.NoError(f, document.WithLease(ctx, f.store, product, "work", brief, work))
+		})
+	}
+	f.within("work in turn", running.Wait)
+	require.GreaterOrEqual(f, done.Load(), int64(turns))
+}

@@ -1,0 +1,137 @@
+package documenttest
+
+import (
+	"math"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+var timeToLiveTests = []test{
+	{name: "ends a document, not before", run: func(f fixture) {
+		start := time.Now()
+		f.put("a", "1", brief)
+		f.gone("a")
+		require.GreaterOrEqual(f, time.Since(start), brief-time.Millisecond, "clocks of milliseconds are forgiven")
+		f.requireNone("a")
+	}},
+	{name: "ends documents each at its own time", run: func(f fixture) {
+		hour, ever := f.put("hour", "1", time.Hour), f.put("ever", "1", 0)
+		f.put("brief", "1", brief)
+		f.gone("brief")
+		require.Equal(f, items([]document.Document{ever, hour}), items(f.all()))
+	}},
+	{name: "may be as short or as long as a duration", run: func(f fixture) {
+		for _, ttl := range []time.Duration{time.Hour, 100 * 365 * 24 * time.Hour, math.MaxInt64} {
+			f.put("a", "1", ttl)
+			require.Equal(f, "1", string(f.one("a").Value), "%s", ttl)
+		}
+		for _, ttl := range []time.Duration{1, time.Microsecond, 999 * time.Microsecond, time.Millisecond} {
+			f.put("a", "1", ttl)
+			f.gone("a")
+		}
+	}},
+	{name: "over, the document is not listed", run: func(f fixture) {
+		f.put("b", "1", brief)
+		f.put("a", "1", 0)
+		f.put("c", "1", 0)
+		f.outlive(brief)
+		require.Equal(f, []string{"a", "c"}, names(f.list("", "", 10)))
+		require.Equal(f, []string{"c"}, names(f.list("", "a", 1)), "it takes no place in a page")
+		require.Empty(f, f.list("b", "", 10))
+	}},
+	{name: "over, what was read is stale", run: testStaleAfterExpiry},
+	{name: "over, the document can be created", run: func(f fixture) {
+		for _, ttl := range []time.Duration{0, time.Hour} {
+			old := f.put("a", "old", brief)
+			f.outlive(brief)
+			version := f.write(document.Put(named("a"), []byte("new"), ttl))
+			require.Greater(f, version, old.Version)
+			require.Equal(f, []item{{"a", "new", version}}, items(f.all()))
+		}
+	}},
+	{name: "over, the document must not exist", run: func(f fixture) {
+		f.put("a", "old", brief)
+		f.outlive(brief)
+		f.write(document.Check(named("a")), document.Put(named("b"), nil, 0))
+		require.Equal(f, []string{"b"}, names(f.all()))
+	}},
+	{name: "is left alone by a check and by a conflict", run: func(f fixture) {
+		f.inTime(func(ttl time.Duration) bool {
+			a := f.put("a", "1", ttl)
+			if _, err := f.store.Write(f.Context(), product, document.Check(a)); err != nil {
+				require.True(f, isConflict(err))
+				return false
+			}
+			f.conflict(document.Put(document.Document{Name: "a", Version: a.Version + 1}, nil, 0))
+			f.outlive(ttl)
+			return !f.one("a").Exists()
+		})
+	}},
+	{name: "is extended by touch", run: func(f fixture) {
+		f.testChangedInTime(func(a document.Document) document.Change { return document.Touch(a, time.Hour) })
+	}},
+	{name: "is taken away by touch", run: func(f fixture) {
+		f.testChangedInTime(func(a document.Document) document.Change { return document.Touch(a, 0) })
+	}},
+	{name: "is extended by put", run: func(f fixture) {
+		f.testChangedInTime(func(a document.Document) document.Change { return document.Put(a, a.Value, time.Hour) })
+	}},
+	{name: "is taken away by put", run: func(f fixture) {
+		f.testChangedInTime(func(a document.Document) document.Change { return document.Put(a, a.Value, 0) })
+	}},
+	{name: "is shortened by touch and by put", run: func(f fixture) {
+		for _, ttl := range []time.Duration{0, time.Hour} {
+			f.write(document.Touch(f.put("touched", "1", ttl), brief))
+			f.put("put", "1", ttl)
+			f.put("put", "2", brief)
+			f.gone("touched")
+			f.gone("put")
+		}
+	}},
+	{name: "of a document does not pass on to the one created after it", run: func(f fixture) {
+		f.inTime(func(ttl time.Duration) bool {
+			a := f.put("a", "1", ttl)
+			if _, err := f.store.Write(f.Context(), product, document.Delete(a)); err != nil {
+				require.True(f, isConflict(err))
+				return false
+			}
+			f.put("a", "2", 0)
+			f.outlive(ttl)
+			require.Equal(f, "2", string(f.one("a").Value))
+			f.write(document.Delete(f.one("a")))
+			return true
+		})
+	}},
+}
+
+// testChangedInTime requires that a document which the change is made to
+// outlives the time it had.
+func (f fixture) testChangedInTime(change func(document.Document) document.Change) {
+	f.inTime(func(ttl time.Duration) bool {
+		a := f.put("a", "1", ttl)
+		if _, err := f.store.Write(f.Context(), product, change(a)); err != nil {
+			require.True(f, isConflict(err))
+			return false
+		}
+		f.outlive(ttl)
+		require.Equal(f, "1", string(f.one("a").Value))
+		require.Equal(f, []string{"a"}, names(f.all()))
+		return true
+	})
+}
+
+// Each change is the first to come upon a document that is over: nobody has
+// read it since.
+func testStaleAfterExpiry(f fixture) {
+	a, b, c, d := f.put("a", "1", brief), f.put("b", "1", brief), f.put("c", "1", brief), f.put("d", "1", brief)
+	f.outlive(brief)
+	for _, stale := range []document.Change{
+		document.Put(a, nil, 0), document.Delete(b), document.Check(c), document.Touch(d, time.Hour),
+	} {
+		require.Equal(f, stale.Name, f.conflict(document.Put(named("new"), nil, 0), stale))
+	}
+	require.Empty(f, f.all())
+}

@@ -1,0 +1,282 @@
+package documenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+var writeTests = []test{
+	{name: "puts a new document", run: func(f fixture) {
+		version := f.write(document.Put(f.one("a"), []byte("1"), 0))
+		require.NotZero(f, version)
+		require.Equal(f, []item{{"a", "1", version}}, items(f.get("a")))
+	}},
+	{name: "puts a new value", run: func(f fixture) {
+		a := f.put("a", "a long first value", 0)
+		version := f.write(document.Put(a, []byte("2"), 0))
+		require.Greater(f, version, a.Version)
+		require.Equal(f, []item{{"a", "2", version}}, items(f.get("a")))
+	}},
+	{name: "puts the same value, which is a change all the same", run: func(f fixture) {
+		a := f.put("a", "1", 0)
+		version := f.write(document.Put(a, a.Value, 0))
+		require.Greater(f, version, a.Version)
+		require.Equal(f, version, f.one("a").Version)
+	}},
+	{name: "deletes", run: func(f fixture) {
+		a, b := f.put("a", "1", 0), f.put("b", "2", 0)
+		f.write(document.Delete(a))
+		f.requireNone("a")
+		require.Equal(f, items([]document.Document{b}), items(f.all()))
+	}},
+	{name: "checks, which changes nothing", run: func(f fixture) {
+		a := f.put("a", "1", 0)
+		f.write(document.Check(a))
+		f.write(document.Check(named("b")))
+		require.Equal(f, items([]document.Document{a}), items(f.all()))
+	}},
+	{name: "touches, which keeps value and version", run: func(f fixture) {
+		a := f.put("a", "1", 0)
+		for _, ttl := range []time.Duration{time.Hour, 0, time.Hour, time.Minute} {
+			f.write(document.Touch(a, ttl))
+			require.Equal(f, items([]document.Document{a}), items(f.get("a")))
+		}
+		f.write(document.Put(a, []byte("2"), 0))
+	}},
+	{name: "makes every kind of change in one call", run: testEveryKindAtOnce},
+	{name: "of nothing changes nothing", run: func(f fixture) {
+		f.write()
+		require.Empty(f, f.all())
+		a := f.put("a", "1", 0)
+		f.write()
+		require.Equal(f, items([]document.Document{a}), items(f.all()))
+	}},
+	{name: "to create what exists is a conflict", run: func(f fixture) {
+		a := f.put("a", "1", 0)
+		require.Equal(f, "a", f.conflict(document.Put(named("a"), []byte("2"), 0)))
+		require.Equal(f, "a", f.conflict(document.Check(named("a"))))
+		require.Equal(f, items([]document.Document{a}), items(f.all()))
+	}},
+	{name: "to what has changed is a conflict", run: func(f fixture) {
+		old := f.put("a", "1", 0)
+		now := f.put("a", "2", 0)
+		f.requireStale(old)
+		require.Equal(f, items([]document.Document{now}), items(f.all()))
+	}},
+	{name: "to what has gone is a conflict", run: func(f fixture) {
+		old := f.put("a", "1", 0)
+		f.write(document.Delete(old))
+		f.requireStale(old)
+		f.requireNone("a")
+	}},
+	{name: "to what was never there is a conflict", run: func(f fixture) {
+		b := f.put("b", "1", 0)
+		f.requireStale(document.Document{Name: "a", Version: b.Version})
+		f.requireNone("a")
+	}},
+	{name: "to a version that is yet to come is a conflict", run: func(f fixture) {
+		a := f.put("a", "1", 0)
+		for _, ahead := range []document.Version{1, 1 << 20, 1 << 53, 1 << 63} {
+			f.requireStale(document.Document{Name: "a", Version: a.Version + ahead})
+		}
+		require.Equal(f, items([]document.Document{a}), items(f.all()))
+	}},
+	{name: "conflicts with what was deleted and created again, even with the same value", run: func(f fixture) {
+		old := f.put("a", "1", 0)
+		f.write(document.Delete(old))
+		now := f.put("a", "1", 0)
+		f.requireStale(old)
+		require.Equal(f, items([]document.Document{now}), items(f.all()))
+	}},
+	{name: "makes none of the changes where one is a conflict", run: testAllOrNone},
+	{name: "names one of the documents in the way", run: func(f fixture) {
+		f.put("a", "1", 0)
+		f.put("c", "1", 0)
+		in := f.conflict(document.Put(named("a"), nil, 0), document.Put(named("b"), nil, 0), document.Put(named("c"), nil, 0))
+		require.Contains(f, []string{"a", "c"}, in)
+	}},
+	{name: "does not keep what the caller goes on to use", run: func(f fixture) {
+		value := []byte("value")
+		changes := []document.Change{document.Put(named("a"), value, 0)}
+		f.write(changes...)
+		copy(value, "xxxxx")
+		changes[0] = document.Change{}
+		require.Equal(f, "value", string(f.one("a").Value))
+	}},
+	{name: "leaves the caller's changes as they are", run: func(f fixture) {
+		a := f.put("a", "1", 0)
+		make := func() []document.Change {
+			return []document.Change{document.Put(named("z"), []byte("2"), time.Hour), document.Touch(a, time.Hour), document.Check(named("b"))}
+		}
+		changes := make()
+		f.write(changes...)
+		require.Equal(f, make(), changes)
+		f.conflict(changes...)
+		require.Equal(f, make(), changes)
+	}},
+	{name: "with a cancelled context neither hangs nor does half", run: testCancelledWrite},
+}
+
+// requireStale fails the test unless every change to the document as it was
+// read is a conflict.
+func (f fixture) requireStale(d document.Document) {
+	f.Helper()
+	for _, c := range []document.Change{
+		document.Put(d, []byte("stale"), 0), document.Put(d, []byte("stale"), time.Hour), document.Delete(d),
+		document.Check(d), document.Touch(d, time.Hour), document.Touch(d, 0),
+	} {
+		require.Equal(f, d.Name, f.conflict(c), "operation %d", c.Op)
+	}
+}
+
+func testEveryKindAtOnce(f fixture) {
+	replaced, deleted := f.put("replaced", "1", 0), f.put("deleted", "1", 0)
+	checked, touched := f.put("checked", "1", 0), f.put("touched", "1", time.Hour)
+	version := f.write(
+		document.Check(checked), document.Delete(deleted), document.Put(named("created"), []byte("2"), time.Hour),
+		document.Touch(touched, 0), document.Put(replaced, []byte("2"), 0), document.Check(named("absent")),
+	)
+	require.Equal(f, []item{
+		{"checked", "1", checked.Version}, {"created", "2", version}, {"replaced", "2", version}, {"touched", "1", touched.Version},
+	}, items(f.all()))
+}
+
+// A conflict undoes the whole call, wherever among the changes it is.
+func testAllOrNone(f fixture) {
+	kept, brief := f.put("kept", "1", 0), f.put("brief", "1", time.Hour)
+	old := f.put("stale", "1", 0)
+	f.put("stale", "2", 0)
+	before := items(f.all())
+	changes := []document.Change{
+		document.Put(named("new"), []byte("2"), 0), document.Delete(kept), document.Touch(brief, time.Nanosecond),
+	}
+	conflicts := []document.Change{
+		document.Check(old), document.Put(old, []byte("3"), 0), document.Delete(old), document.Touch(old, 0), document.Check(named("stale")),
+	}
+	for _, bad := range conflicts {
+		for at := range len(changes) + 1 {
+			call := append(append(append([]document.Change{}, changes[:at]...), bad), changes[at:]...)
+			require.Equal(f, "stale", f.conflict(call...))
+			require.Equal(f, before, items(f.all()), "operation %d as change %d", bad.Op, at)
+		}
+	}
+	f.write(changes[0], changes[1])
+}
+
+func testCancelledWrite(f fixture) {
+	cancelled, cancel := context.WithCancel(f.Context())
+	cancel()
+	f.within("a call with a cancelled context", func() {
+		_, _ = f.store.Write(cancelled, product, document.Put(named("a"), nil, 0), document.Put(named("b"), nil, 0)) // may succeed or fail
+	})
+	f.within("the next call", func() {
+		docs, err := f.store.Get(f.Context(), product, "a", "b")
+		if assert.NoError(f, err) && assert.Len(f, docs, 2) {
+			assert.Equal(f, docs[0].Version, docs[1].Version)
+		}
+		_, err = f.store.Write(f.Context(), product, document.Put(named("c"), nil, 0))
+		assert.NoError(f, err)
+	})
+}
+
+// invalidTests lay out what no store can make, each with a change that it
+// could, and with one that is a conflict.
+var invalidTests = func() (tests []test) {
+	long, large := strings.Repeat("n", document.MaxName+1), make([]byte, document.MaxValue+1)
+	existing := document.Version(1)
+	for name, bad := range map[string][]document.Change{
+		"an empty name":               {document.Put(named(""), nil, 0)},
+		"a long name":                 {document.Put(named(long), nil, 0)},
+		"a long name to check":        {document.Check(named(long))},
+		"a large value":               {document.Put(named("a"), large, 0)},
+		"a negative time to live":     {document.Put(named("a"), nil, -1)},
+		"touch for less than nothing": {document.Touch(document.Document{Name: "a", Version: existing}, -time.Hour)},
+		"delete what must not exist":  {document.Delete(named("a"))},
+		"touch what must not exist":   {document.Touch(named("a"), time.Hour)},
+		"an operation there is not":   {{Op: document.OpTouch + 1, Name: "a", Prev: existing}},
+		"one document twice":          {document.Put(named("a"), nil, 0), document.Put(named("a"), nil, 0)},
+		"check and put one document":  {document.Check(named("a")), document.Put(named("a"), nil, 0)},
+	} {
+		tests = append(tests, test{name: name, run: func(f fixture) { testInvalid(f, bad) }})
+	}
+	return tests
+}()
+
+func testInvalid(f fixture, bad []document.Change) {
+	there := f.put("there", "1", 0)
+	good, conflict := document.Put(named("good"), nil, 0), document.Put(named("there"), nil, 0)
+	for i, call := range [][]document.Change{
+		bad, append([]document.Change{good}, bad...), append(bad, good), append([]document.Change{conflict}, bad...), append(bad, conflict),
+	} {
+		_, err := f.store.Write(f.Context(), product, call...)
+		require.ErrorIs(f, err, document.ErrInvalid, "call %d", i)
+		require.Equal(f, items([]document.Document{there}), items(f.all()), "call %d", i)
+	}
+	f.write(good)
+}
+
+var versionTests = []test{
+	{name: "grow over all documents", run: func(f fixture) {
+		var last document.Version
+		for i := range 50 {
+			d := f.put(fmt.Sprint("doc", i%7), "", 0)
+			require.Greater(f, d.Version, last)
+			last = d.Version
+		}
+	}},
+	{name: "are shared by the documents of one call", run: func(f fixture) {
+		f.put("b", "1", 0)
+		version := f.write(document.Put(named("a"), nil, 0), document.Put(f.one("b"), nil, time.Hour), document.Put(named("c"), nil, 0))
+		for _, d := range f.get("a", "b", "c") {
+			require.Equal(f, version, d.Version)
+		}
+	}},
+	{name: "stay until the document is put again", run: func(f fixture) {
+		a := f.put("a", "1", 0)
+		f.put("b", "1", 0)
+		f.write(document.Touch(a, time.Hour))
+		f.write(document.Check(a))
+		require.Equal(f, a.Version, f.one("a").Version)
+	}},
+	{name: "grow across delete and creation", run: func(f fixture) {
+		var last document.Version
+		for range 5 {
+			a := f.put("a", "", 0)
+			require.Greater(f, a.Version, last)
+			last = max(a.Version, f.write(document.Delete(a)))
+		}
+	}},
+	{name: "grow when nothing is left", run: func(f fixture) {
+		last := f.put("a", "", 0).Version
+		f.write(document.Delete(f.one("a")))
+		require.Greater(f, f.put("b", "", brief).Version, last)
+		last = f.one("b").Version
+		f.gone("b")
+		require.Greater(f, f.put("a", "", 0).Version, last)
+	}},
+	{name: "grow across expiry", run: func(f fixture) {
+		var last document.Version
+		for range 3 {
+			a := f.put("a", "", time.Millisecond)
+			require.Greater(f, a.Version, last)
+			last = a.Version
+			f.gone("a")
+		}
+	}},
+	{name: "grow after conflicts and invalid changes", run: func(f fixture) {
+		a := f.put("a", "", 0)
+		f.conflict(document.Put(named("a"), nil, 0))
+		_, err := f.store.Write(f.Context(), product, document.Delete(named("a")))
+		require.True(f, errors.Is(err, document.ErrInvalid))
+		require.Equal(f, a.Version, f.one("a").Version)
+		require.Greater(f, f.put("a", "", 0).Version, a.Version)
+	}},
+}

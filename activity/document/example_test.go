@@ -1,0 +1,67 @@
+package document_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// Whoever changes a document reads it first, and starts again when somebody
+// else was faster.
+func ExampleStore() {
+	ctx := context.Background()
+	store := document.NewMemory(0)
+	count := func() error {
+		for {
+			docs, err := store.Get(ctx, "acme", "counter")
+			if err != nil {
+				return err
+			}
+			n, _ := strconv.Atoi(string(docs[0].Value)) // zero where there is none
+			_, err = store.Write(ctx, "acme", document.Put(docs[0], []byte(strconv.Itoa(n+1)), time.Hour))
+			var conflict *document.ConflictError
+			if !errors.As(err, &conflict) {
+				return err
+			}
+		}
+	}
+	var running sync.WaitGroup
+	for range 10 {
+		running.Go(func() {
+			if err := count(); err != nil {
+				log.Print(err)
+			}
+		})
+	}
+	running.Wait()
+	docs, err := store.Get(ctx, "acme", "counter")
+	fmt.Println(string(docs[0].Value), err)
+	// Output: 10 <nil>
+}
+
+// A job is to run in one process at a time. What it writes goes together with
+// the lease, so that a process that has lost it without noticing does no harm.
+func ExampleWithLease() {
+	ctx, stop := context.WithCancel(context.Background())
+	store := document.NewMemory(0)
+	err := document.WithLease(ctx, store, "acme", "notes", 0, func(ctx context.Context, lease *document.Lease) error {
+		docs, err := store.Get(ctx, "acme", "cursor/notes")
+		if err != nil {
+			return err
+		}
+		if _, err := store.Write(ctx, "acme", lease.Check(), document.Put(docs[0], []byte("42"), 0)); err != nil {
+			return err
+		}
+		stop() // a job that lasts works until ctx is done
+		return nil
+	})
+	docs, _ := store.Get(context.Background(), "acme", "cursor/notes")
+	fmt.Println(string(docs[0].Value), err)
+	// Output: 42 <nil>
+}

@@ -1,0 +1,424 @@
+package document_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+const ttl = 6 * time.Second
+
+var errAway = errors.New("storage is away")
+
+// process is a store as one process sees it, which may be cut off from it.
+type process struct {
+	document.Store
+	away    atomic.Bool                   // calls fail at once
+	deaf    atomic.Bool                   // changes happen, but their answers are lost
+	stopped atomic.Pointer[chan struct{}] // calls hang until the channel is closed, whatever their context
+	slow    atomic.Int64                  // nanoseconds until an answer comes
+}
+
+func (p *process) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	if stopped := p.stopped.Load(); stopped != nil {
+		<-*stopped
+	}
+	if p.away.Load() {
+		return 0, errAway
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	version, err := p.Store.Write(ctx, productID, changes...)
+	time.Sleep(time.Duration(p.slow.Load()))
+	if p.deaf.Load() {
+		return 0, errAway
+	}
+	return version, err
+}
+
+// stop lets calls hang until the function returned is called.
+func (p *process) stop() (resume func()) {
+	stopped := make(chan struct{})
+	p.stopped.Store(&stopped)
+	return func() {
+		p.stopped.Store(nil)
+		close(stopped)
+	}
+}
+
+// turn is one time that a worker has the lease.
+type turn struct {
+	ctx   context.Context
+	lease *document.Lease
+	began time.Time
+	end   chan<- error // what the work returns
+}
+
+// work runs WithLease until the test ends and returns its turns. The work of a
+// turn goes on until it is told what to return, whatever its context.
+func work(t *testing.T, s document.Store) (turns <-chan turn, result <-chan error, cancel func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, returned := make(chan turn, 100), make(chan error, 1)
+	go func() {
+		returned <- document.WithLease(ctx, s, product, "work", ttl, func(ctx context.Context, l *document.Lease) error {
+			end := make(chan error, 1)
+			begun <- turn{ctx, l, time.Now(), end}
+			select {
+			case err := <-end:
+				return err
+			case <-t.Context().Done(): // the test has failed
+				return nil
+			}
+		})
+	}()
+	return begun, returned, cancel
+}
+
+// finish ends a turn and WithLease.
+func finish(t *testing.T, last turn, result <-chan error, cancel func()) {
+	t.Helper()
+	cancel()
+	last.end <- nil
+	require.NoError(t, <-result)
+}
+
+func requireLost(t *testing.T, ctx context.Context) {
+	t.Helper()
+	require.Error(t, ctx.Err())
+	require.ErrorIs(t, context.Cause(ctx), document.ErrLost)
+}
+
+func TestWithLease_keepsItForAsLongAsTheWorkTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := document.NewMemory(0)
+		turns, result, cancel := work(t, m)
+		only := <-turns
+		for range 100 {
+			time.Sleep(ttl / 7)
+			require.NoError(t, only.ctx.Err())
+			_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+			require.ErrorIs(t, err, document.ErrHeld)
+		}
+		finish(t, only, result, cancel)
+	})
+}
+
+// The context ends before anybody else can have the lease: when its time is
+// over by the holder's own clock.
+func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
+	cases := map[string]func(p *process) (back func()){
+		"storage is away": func(p *process) func() {
+			p.away.Store(true)
+			return func() { p.away.Store(false) }
+		},
+		"storage hangs, whatever it is told": func(p *process) func() { return p.stop() },
+	}
+	for name, cut := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := document.NewMemory(0)
+				p := &process{Store: m}
+				turns, result, cancel := work(t, p)
+				first := <-turns
+				time.Sleep(ttl - 1)
+				require.NoError(t, first.ctx.Err())
+				back := cut(p)
+				lastRenewal := ttl / 3 * 2 // before it was cut off
+				<-first.ctx.Done()
+				requireLost(t, first.ctx)
+				require.Equal(t, lastRenewal+ttl, time.Since(first.began))
+				_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+				require.NoError(t, err, "and not long before, either")
+
+				back()
+				first.end <- first.ctx.Err()
+				second := <-turns
+				require.Greater(t, second.lease.Token(), first.lease.Token())
+				require.NoError(t, second.ctx.Err())
+				finish(t, second, result, cancel)
+			})
+		})
+	}
+}
+
+func TestWithLease_outlastsStorageThatIsAwayForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{Store: document.NewMemory(0)}
+		p.away.Store(true)
+		turns, result, cancel := work(t, p)
+		time.Sleep(10*ttl + ttl/10)
+		require.Empty(t, turns)
+		p.away.Store(false)
+		only := <-turns
+		require.LessOrEqual(t, time.Since(only.began), ttl/3)
+		time.Sleep(ttl / 10)
+		for range 10 {
+			time.Sleep(ttl)
+			p.away.Store(true)
+			time.Sleep(ttl / 4)
+			p.away.Store(false)
+			time.Sleep(ttl / 2)
+			require.NoError(t, only.ctx.Err())
+		}
+		finish(t, only, result, cancel)
+	})
+}
+
+// A lease of which nobody knows is over by itself.
+func TestWithLease_outlastsAnswersThatAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{Store: document.NewMemory(0)}
+		p.deaf.Store(true)
+		start := time.Now()
+		turns, result, cancel := work(t, p)
+		time.Sleep(time.Second)
+		p.deaf.Store(false)
+		first := <-turns
+		require.LessOrEqual(t, first.began.Sub(start), ttl+ttl/3)
+		p.deaf.Store(true)
+		<-first.ctx.Done()
+		requireLost(t, first.ctx)
+		p.deaf.Store(false)
+		first.end <- nil
+		finish(t, <-turns, result, cancel)
+	})
+}
+
+// An answer that comes when the time is over is no lease.
+func TestWithLease_endsTheWorkOfALeaseThatCameTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{Store: document.NewMemory(0)}
+		p.slow.Store(int64(2 * ttl))
+		turns, result, cancel := work(t, p)
+		late := <-turns
+		synctest.Wait()
+		requireLost(t, late.ctx)
+		p.slow.Store(0)
+		late.end <- nil
+		next := <-turns
+		require.NoError(t, next.ctx.Err())
+		finish(t, next, result, cancel)
+	})
+}
+
+func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
+	for _, waits := range []time.Duration{0, time.Second, ttl / 3, ttl / 2, ttl - 1, ttl} {
+		t.Run(fmt.Sprintf("who has waited for %s", waits), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := document.NewMemory(0)
+				dead, err := document.Acquire(t.Context(), m, product, "work", ttl)
+				require.NoError(t, err)
+				turns, result, cancel := work(t, m)
+				time.Sleep(waits)
+				renewed := time.Now()
+				if waits < ttl {
+					require.NoError(t, dead.Renew(t.Context()))
+				} else {
+					renewed = renewed.Add(-ttl)
+				}
+				next := <-turns
+				require.GreaterOrEqual(t, next.began.Sub(renewed), ttl)
+				require.LessOrEqual(t, next.began.Sub(renewed), ttl+ttl/3)
+				require.Greater(t, next.lease.Token(), dead.Token())
+				finish(t, next, result, cancel)
+			})
+		})
+	}
+}
+
+// A process that is paused while its lease passes on wakes up in the middle of
+// its work: what it writes with the lease does not happen, and it waits for
+// its next turn.
+func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := document.NewMemory(0)
+		paused := &process{Store: m}
+		turns, result, cancel := work(t, paused)
+		old := <-turns
+		resume := paused.stop()
+
+		others, othersResult, othersCancel := work(t, m)
+		current := <-others
+		write(t, m, current.lease.Check(), document.Put(document.Document{Name: "cursor"}, []byte("from the new holder"), 0))
+
+		resume()
+		_, err := m.Write(t.Context(), product, old.lease.Check(), document.Put(one(t, m, "cursor"), []byte("from the old holder"), 0))
+		require.Error(t, err)
+		old.end <- fmt.Errorf("work: %w", err)
+		time.Sleep(10 * ttl)
+		require.Empty(t, turns)
+		require.Empty(t, result, "losing the lease is no error")
+		require.NoError(t, current.ctx.Err())
+		require.Equal(t, "from the new holder", string(one(t, m, "cursor").Value))
+
+		finish(t, current, othersResult, othersCancel)
+		next := <-turns
+		require.Greater(t, next.lease.Token(), current.lease.Token())
+		finish(t, next, result, cancel)
+	})
+}
+
+// The work may notice before anybody else that the lease is lost.
+func TestWithLease_tellsALostLeaseFromAnError(t *testing.T) {
+	errWork := errors.New("the work failed")
+	cases := []struct {
+		name string
+		end  func(turn) error
+		ends bool
+	}{
+		{"conflict over the lease", func(turn turn) error {
+			return fmt.Errorf("work: %w", &document.ConflictError{Name: turn.lease.Check().Name})
+		}, false},
+		{"renewal that failed", func(turn turn) error {
+			if err := turn.lease.Release(turn.ctx); err != nil {
+				return err
+			}
+			return turn.lease.Renew(turn.ctx)
+		}, false},
+		{"nothing", func(turn) error { return nil }, false},
+		{"conflict over something else", func(turn) error { return &document.ConflictError{Name: "cursor"} }, true},
+		{"any error", func(turn) error { return errWork }, true},
+		{"somebody else's context", func(turn) error { return context.Canceled }, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				turns, result, cancel := work(t, document.NewMemory(0))
+				first := <-turns
+				err := c.end(first)
+				first.end <- err
+				if c.ends {
+					require.ErrorIs(t, <-result, err)
+					return
+				}
+				finish(t, <-turns, result, cancel)
+			})
+		})
+	}
+}
+
+func TestWithLease_endsWithItsContext(t *testing.T) {
+	errWork := errors.New("the work failed")
+	for name, c := range map[string]struct{ returned, want error }{
+		"work that returns nothing":           {nil, nil},
+		"work that returns the context's end": {fmt.Errorf("work: %w", context.Canceled), nil},
+		"work that fails":                     {errWork, errWork},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := document.NewMemory(0)
+				turns, result, cancel := work(t, &process{Store: m})
+				only := <-turns
+				cancel()
+				<-only.ctx.Done()
+				only.end <- c.returned
+				require.ErrorIs(t, <-result, c.want)
+				_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+				require.NoError(t, err, "the lease was given up")
+			})
+		})
+	}
+	t.Run("that ended before", func(t *testing.T) {
+		m := document.NewMemory(0)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := document.WithLease(ctx, m, product, "work", ttl, func(context.Context, *document.Lease) error {
+			return errWork
+		})
+		require.NoError(t, err)
+		require.Empty(t, kept(t, m))
+	})
+	t.Run("while storage is away", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := &process{Store: document.NewMemory(0)}
+			turns, result, cancel := work(t, p)
+			only := <-turns
+			p.away.Store(true)
+			finish(t, only, result, cancel)
+		})
+	})
+}
+
+// Work that does not end when it is told to keeps nobody else from working.
+func TestWithLease_renewsNoLongerThanTheWorkMayTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := document.NewMemory(0)
+		turns, result, cancel := work(t, m)
+		stubborn := <-turns
+		cancel()
+		time.Sleep(ttl)
+		_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+		require.NoError(t, err)
+		require.Empty(t, result)
+		finish(t, stubborn, result, cancel)
+	})
+}
+
+func TestWithLease_refusesANameThatIsNone(t *testing.T) {
+	err := document.WithLease(t.Context(), document.NewMemory(0), product, strings.Repeat("n", document.MaxName), ttl, nil)
+	require.ErrorIs(t, err, document.ErrInvalid)
+}
+
+// What the work is given is a lease of its own, as good as any.
+func TestWithLease_givesTheWorkALeaseToUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := document.NewMemory(0)
+		p := &process{Store: m}
+		turns, result, cancel := work(t, p)
+		only := <-turns
+		require.Equal(t, only.began.Add(ttl), only.lease.Until())
+		time.Sleep(time.Second)
+		require.NoError(t, only.lease.Renew(t.Context()))
+		require.Equal(t, time.Now().Add(ttl), only.lease.Until())
+
+		p.away.Store(true)
+		time.Sleep(ttl)
+		_, err := document.Acquire(t.Context(), m, product, "work", ttl)
+		require.NoError(t, err, "it is over without the holder")
+		finish(t, only, result, cancel)
+	})
+}
+
+func TestLease_passesStorageErrorsThrough(t *testing.T) {
+	p := &process{Store: document.NewMemory(0)}
+	l, err := document.Acquire(t.Context(), p, product, "work", ttl)
+	require.NoError(t, err)
+	p.away.Store(true)
+	_, err = document.Acquire(t.Context(), p, product, "other work", ttl)
+	require.ErrorIs(t, err, errAway)
+	until := l.Until()
+	err = l.Renew(t.Context())
+	require.ErrorIs(t, err, errAway)
+	require.NotErrorIs(t, err, document.ErrLost)
+	require.Equal(t, until, l.Until(), "the lease is as it was")
+	require.ErrorIs(t, l.Release(t.Context()), errAway)
+	p.away.Store(false)
+	require.NoError(t, l.Renew(t.Context()))
+	require.NoError(t, l.Release(t.Context()))
+}
+
+// The store may have counted from any moment of a call, so that the holder
+// counts from its beginning.
+func TestLease_isOverForItsHolderFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{Store: document.NewMemory(0)}
+		p.slow.Store(int64(time.Second))
+		start := time.Now()
+		l, err := document.Acquire(t.Context(), p, product, "work", ttl)
+		require.NoError(t, err)
+		require.Equal(t, start.Add(ttl), l.Until())
+		start = time.Now()
+		require.NoError(t, l.Renew(t.Context()))
+		require.Equal(t, start.Add(ttl), l.Until())
+	})
+}

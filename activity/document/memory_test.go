@@ -1,0 +1,332 @@
+package document_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+)
+
+const product = "acme"
+
+func TestMemory_isAStore(t *testing.T) {
+	documenttest.TestStore(t, func(*testing.T) document.Store { return document.NewMemory(0) })
+}
+
+func TestMemory_isAStoreWhileItExpires(t *testing.T) {
+	documenttest.TestStore(t, func(t *testing.T) document.Store {
+		m := document.NewMemory(0)
+		stop := make(chan struct{})
+		var running sync.WaitGroup
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					m.Expire()
+				}
+			}
+		})
+		t.Cleanup(func() {
+			close(stop)
+			running.Wait()
+		})
+		return m
+	})
+}
+
+func one(t testing.TB, s document.Store, name string) document.Document {
+	t.Helper()
+	docs, err := s.Get(t.Context(), product, name)
+	require.NoError(t, err)
+	require.Len(t, docs, 1)
+	return docs[0]
+}
+
+func write(t testing.TB, s document.Store, changes ...document.Change) document.Version {
+	t.Helper()
+	version, err := s.Write(t.Context(), product, changes...)
+	require.NoError(t, err)
+	return version
+}
+
+// put gives a document a value, which is its name.
+func put(t testing.TB, s document.Store, name string, ttl time.Duration) document.Document {
+	t.Helper()
+	d := one(t, s, name)
+	d.Value = []byte(name)
+	d.Version = write(t, s, document.Put(d, d.Value, ttl))
+	return d
+}
+
+// kept returns the names of the documents there are, which Get and List agree on.
+func kept(t testing.TB, s document.Store, names ...string) string {
+	t.Helper()
+	docs, err := s.List(t.Context(), product, "", "", 1<<20)
+	require.NoError(t, err)
+	var listed []string
+	for _, d := range docs {
+		listed = append(listed, d.Name)
+	}
+	for _, name := range names {
+		require.Equal(t, slices.Contains(listed, name), one(t, s, name).Exists(), name)
+	}
+	return strings.Join(listed, " ")
+}
+
+func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
+	cases := []struct {
+		name string
+		use  func(t *testing.T, m *document.Memory) // between three documents and a fourth
+		want string
+	}{
+		{"first come", func(*testing.T, *document.Memory) {}, "b c d"},
+		{"put again", func(t *testing.T, m *document.Memory) { put(t, m, "a", time.Hour) }, "a c d"},
+		{"touched", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "a"), time.Hour)) }, "a c d"},
+		{"read again", func(t *testing.T, m *document.Memory) { one(t, m, "a") }, "a c d"},
+		{"read of none", func(t *testing.T, m *document.Memory) { one(t, m, "none") }, "b c d"},
+		{"deleted", func(t *testing.T, m *document.Memory) { write(t, m, document.Delete(one(t, m, "b"))) }, "a c d"},
+		{"immortal now", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "b"), 0)) }, "a b c d"},
+		{"another immortal", func(t *testing.T, m *document.Memory) { put(t, m, "z", 0) }, "b c d z"},
+		{"of another product", func(t *testing.T, m *document.Memory) {
+			_, err := m.Write(t.Context(), "other", document.Put(document.Document{Name: "a"}, nil, time.Hour))
+			require.NoError(t, err)
+		}, "c d"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			m := document.NewMemory(3)
+			for _, name := range []string{"a", "b", "c"} {
+				put(t, m, name, time.Hour)
+			}
+			c.use(t, m)
+			write(t, m, document.Put(document.Document{Name: "d"}, nil, time.Hour))
+			assert.Equal(t, c.want, kept(t, m))
+		})
+	}
+}
+
+func TestMemory_neverForgetsWhatHasNoTimeToLive(t *testing.T) {
+	m := document.NewMemory(2)
+	var want []string
+	for i := range 50 {
+		want = append(want, fmt.Sprintf("ever%02d", i))
+		put(t, m, want[i], 0)
+		put(t, m, fmt.Sprintf("mortal%02d", i), time.Hour)
+	}
+	assert.Equal(t, strings.Join(append(want, "mortal48", "mortal49"), " "), kept(t, m))
+	write(t, m, document.Touch(one(t, m, "ever00"), time.Hour))
+	assert.Equal(t, strings.Join(append(want, "mortal49"), " "), kept(t, m, "mortal48"), "mortal now, it takes a place")
+	put(t, m, "mortal50", time.Hour)
+	put(t, m, "mortal51", time.Hour)
+	assert.Equal(t, strings.Join(append(want[1:], "mortal50", "mortal51"), " "), kept(t, m))
+}
+
+// A call that changes more documents than there is room for, or pushes out one
+// that it changes itself, leaves the last of them.
+func TestMemory_forgetsWithinOneCall(t *testing.T) {
+	cases := []struct {
+		name    string
+		changes func(a document.Document) []document.Change
+		want    string
+	}{
+		{"too many", func(document.Document) []document.Change {
+			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Put(document.Document{Name: "c"}, nil, time.Hour)}
+		}, "c"},
+		{"one that it goes on to touch", func(a document.Document) []document.Change {
+			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Touch(a, time.Hour)}
+		}, "a"},
+		{"one that it goes on to make immortal", func(a document.Document) []document.Change {
+			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Touch(a, 0)}
+		}, "a b"},
+		{"one that it goes on to put", func(a document.Document) []document.Change {
+			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Put(a, a.Value, 0)}
+		}, "a b"},
+		{"one that it goes on to delete", func(a document.Document) []document.Change {
+			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Delete(a)}
+		}, "b"},
+		{"one that it goes on to check", func(a document.Document) []document.Change {
+			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Check(a)}
+		}, "b"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			m := document.NewMemory(1)
+			a := put(t, m, "a", time.Hour)
+			write(t, m, c.changes(a)...)
+			require.Equal(t, c.want, kept(t, m, "a", "b", "c"))
+			if now := one(t, m, "a"); now.Exists() {
+				require.Equal(t, "a", string(now.Value))
+			}
+		})
+	}
+}
+
+func TestMemory_forgottenIsAsGoodAsDeleted(t *testing.T) {
+	m := document.NewMemory(1)
+	a := put(t, m, "a", time.Hour)
+	put(t, m, "b", time.Hour)
+	_, err := m.Write(t.Context(), product, document.Check(a))
+	var conflict *document.ConflictError
+	require.ErrorAs(t, err, &conflict)
+	require.Greater(t, put(t, m, "a", time.Hour).Version, a.Version)
+}
+
+func TestMemory_defaults(t *testing.T) {
+	for name, m := range map[string]*document.Memory{"zero": document.NewMemory(0), "negative": document.NewMemory(-1)} {
+		t.Run(name, func(t *testing.T) {
+			for i := range 1000 {
+				put(t, m, fmt.Sprint(i), time.Hour)
+			}
+			assert.True(t, one(t, m, "0").Exists())
+		})
+	}
+}
+
+func TestMemory_keepsDocumentsForExactlyTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := document.NewMemory(0)
+		put(t, m, "a", time.Hour)
+		put(t, m, "b", 2*time.Hour)
+		put(t, m, "c", 0)
+		time.Sleep(time.Hour - 1)
+		m.Expire()
+		assert.Equal(t, "a b c", kept(t, m, "a"))
+		one(t, m, "a")
+		time.Sleep(1)
+		assert.Equal(t, "b c", kept(t, m, "a"), "reading does not extend it")
+		m.Expire()
+		assert.Equal(t, "b c", kept(t, m, "a"))
+		write(t, m, document.Touch(one(t, m, "b"), 2*time.Hour))
+		time.Sleep(2*time.Hour - 1)
+		assert.Equal(t, "b c", kept(t, m))
+		time.Sleep(1)
+		assert.Equal(t, "c", kept(t, m, "b"))
+		time.Sleep(1000 * time.Hour)
+		m.Expire()
+		assert.Equal(t, "c", kept(t, m))
+	})
+}
+
+// heapAfter returns by how much the heap has grown after f, garbage collected.
+func heapAfter(f func()) int64 {
+	before := heap()
+	f()
+	return heap() - before
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what finalizers let go
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+func TestMemory_isBounded(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	cases := map[string]func(t *testing.T, m *document.Memory, i int){
+		"many documents": func(t *testing.T, m *document.Memory, i int) { put(t, m, fmt.Sprint(long, i), time.Hour) },
+		"one document":   func(t *testing.T, m *document.Memory, i int) { put(t, m, long, time.Duration(i)*time.Hour) },
+		"documents come and gone": func(t *testing.T, m *document.Memory, i int) {
+			write(t, m, document.Delete(put(t, m, fmt.Sprint(long, i), 0)))
+		},
+		"conflicts": func(t *testing.T, m *document.Memory, i int) {
+			_, err := m.Write(t.Context(), fmt.Sprint(long, i), document.Check(document.Document{Name: "a", Version: 1}))
+			require.Error(t, err)
+		},
+		"looked for in vain": func(t *testing.T, m *document.Memory, i int) {
+			_, err := m.Get(t.Context(), fmt.Sprint(long, i), fmt.Sprint(long, i))
+			require.NoError(t, err)
+		},
+	}
+	for name, do := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := document.NewMemory(10)
+			grown := heapAfter(func() {
+				for i := range 3000 {
+					do(t, m, i)
+				}
+			})
+			assert.Less(t, grown, int64(1<<20), "3000 documents of a kilobyte each")
+			runtime.KeepAlive(m)
+		})
+	}
+}
+
+func TestMemory_expireFreesWhatItHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("x", 1000)
+		m := document.NewMemory(0)
+		grown := heapAfter(func() {
+			for i := range 5000 {
+				put(t, m, fmt.Sprint(long, i), time.Hour)
+			}
+			time.Sleep(time.Hour)
+			m.Expire()
+		})
+		assert.Less(t, grown, int64(2<<20), "5000 documents of two kilobytes each")
+		runtime.KeepAlive(m)
+	})
+}
+
+func TestMemory_expiresManyAndKeepsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := document.NewMemory(3000)
+		var want []string
+		for i := range 2500 {
+			name := fmt.Sprintf("%04d", i)
+			put(t, m, name, time.Duration(1+i%5)*time.Hour)
+			if i%5 == 4 {
+				want = append(want, name)
+			}
+		}
+		time.Sleep(4 * time.Hour)
+		m.Expire()
+		assert.Equal(t, strings.Join(want, " "), kept(t, m))
+		for i := range 2500 { // as many as there is room for again
+			put(t, m, fmt.Sprintf("new%04d", i), time.Hour)
+		}
+		assert.True(t, one(t, m, want[0]).Exists(), "what was freed takes no place")
+	})
+}
+
+func TestMemory_forgetsAndExpiresWhileInUse(t *testing.T) {
+	const size = 10
+	m := document.NewMemory(size)
+	var running sync.WaitGroup
+	for w := range 4 {
+		running.Go(func() {
+			for i := range 300 {
+				docs, err := m.Get(t.Context(), product, fmt.Sprint("doc", (w+i)%20), fmt.Sprint("doc", (w+i+7)%20))
+				assert.NoError(t, err)
+				_, _ = m.Write(t.Context(), product, document.Put(docs[0], []byte(docs[0].Name), time.Millisecond), document.Put(docs[1], []byte(docs[1].Name), time.Hour))
+				docs, err = m.List(t.Context(), product, "doc", "", 100)
+				assert.NoError(t, err)
+				assert.LessOrEqual(t, len(docs), size)
+				for _, d := range docs {
+					assert.Equal(t, d.Name, string(d.Value))
+				}
+			}
+		})
+		running.Go(func() {
+			for range 50 {
+				m.Expire()
+			}
+		})
+	}
+	running.Wait()
+	put(t, m, "last", time.Hour)
+	assert.Contains(t, kept(t, m), "last")
+}
