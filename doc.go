@@ -10,7 +10,9 @@
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/mcptool    the MCP server over a store
 //	activity/access     keys: who may read which product
+//	activity/document   small documents changed by compare-and-set, and leases
 //	activity/activitytest  the conformance suite for stores
+//	activity/document/documenttest  the conformance suite for document stores
 //	stream              the log, its server-sent-events handler, the recorder that feeds both views
 //	stream/streamtest   the conformance suite for logs
 //	cmd/liveactivity-server  all of it in one binary
@@ -22,10 +24,14 @@
 // every reader of the stream. The id of an entry is the event id that a reader
 // resumes by, so a reconnect, a slow reader and a restart are one mechanism.
 //
+// What must be remembered beyond the log, such as whom a session belongs to or
+// which products are registered, is a small document with a time to live,
+// changed by compare-and-set, together with an append where it belongs to one.
+//
 // # Who imports whom
 //
 // cmd imports stream, stream imports activity, and activity nothing above it; a
-// test keeps it so. Engines that need a
-// storage system live beside the interface they implement, so that importing
-// activity or stream alone pulls in none.
+// test keeps it so. Engines that need a storage system live beside the
+// interface they implement, so that importing activity or stream alone pulls in
+// none.
 package liveactivity

@@ -25,7 +25,7 @@ func (acme) ProductOfToken(token string) (string, bool) { return "acme", token =
 func Example() {
 	store := activity.NewMemory(nil)
 	entries := stream.NewMemoryLog(stream.Retention{})
-	recorder := stream.NewRecorder(entries, store, activity.NewDirectory(0, 0), nil)
+	recorder := stream.NewRecorder(entries, store, nil)
 
 	keys := access.NewKeyring()
 	if err := keys.Add("secret", "acme"); err != nil {

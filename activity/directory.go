@@ -1,10 +1,16 @@
 package activity
 
 import (
-	"sync"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/liveactivity/liveactivity/activity/document"
 )
 
 // Session is what is known of a session beyond its actions.
@@ -23,150 +29,374 @@ type Session struct {
 
 	toldEmail       string // whoever it belongs to
 	userBy, emailBy teller
-	seenAt          time.Time // when the session was last updated
 }
 
 // Learn takes over the identity an event carries, unless something newer is
 // known. An event that carries none changes nothing.
 func (s *Session) Learn(e Event) {
-	by := teller{at: e.Time}
+	by := teller{At: e.Time}
 	if e.Identified {
-		by.identified = e.UserID
+		by.Identified = e.UserID
 	}
-	if e.UserID != "" && !e.Time.Before(s.userBy.at) {
+	if e.UserID != "" && !e.Time.Before(s.userBy.At) {
 		s.UserID, s.userBy = e.UserID, by
 	}
-	if e.Email != "" && !e.Time.Before(s.emailBy.at) {
+	if e.Email != "" && !e.Time.Before(s.emailBy.At) {
 		s.toldEmail, s.emailBy = e.Email, by
 	}
+	s.setEmail()
+}
+
+func (s *Session) setEmail() {
 	s.Email = s.toldEmail
-	if s.userBy.identified != "" && s.emailBy.identified != "" && s.userBy.identified != s.emailBy.identified {
+	if s.userBy.Identified != "" && s.emailBy.Identified != "" && s.userBy.Identified != s.emailBy.Identified {
 		s.Email = ""
 	}
 }
 
 // teller is the event that something is known from.
 type teller struct {
-	at         time.Time
-	identified string // its user id, empty unless that is identified
+	At         time.Time `json:"at,omitzero"`
+	Identified string    `json:"identified,omitempty"` // its user id, empty unless that is identified
+}
+
+// sessionDocument is a session as it is kept.
+type sessionDocument struct {
+	UserID         string `json:"user_id,omitempty"`
+	UserBy         teller `json:"user_by,omitzero"`
+	Email          string `json:"email,omitempty"`
+	EmailBy        teller `json:"email_by,omitzero"`
+	ConversationID string `json:"conversation_id,omitempty"`
+	Actions        int    `json:"actions,omitempty"`
+}
+
+func (s Session) document() sessionDocument {
+	return sessionDocument{s.UserID, s.userBy, s.toldEmail, s.emailBy, s.ConversationID, s.Actions}
+}
+
+func (d sessionDocument) session() Session {
+	s := Session{UserID: d.UserID, userBy: d.UserBy, toldEmail: d.Email, emailBy: d.EmailBy, ConversationID: d.ConversationID, Actions: d.Actions}
+	s.setEmail()
+	return s
 }
 
 // contact is what is known of a user in whatever session.
 type contact struct {
-	email  string
-	at     time.Time // of the event it came from
-	seenAt time.Time // when it was last told
+	Email string    `json:"email"`
+	At    time.Time `json:"at"` // of the event it came from
 }
 
-// Directory remembers who the sessions of all products belong to, and the
-// e-mail addresses of users, for as long as their actions are kept. It holds a
-// bounded number of each: the least recently seen are forgotten first. It is
-// safe for concurrent use; changes to one session are atomic.
+// holder is the session that an e-mail address was last seen in.
+type holder struct {
+	SessionID string    `json:"session_id"`
+	At        time.Time `json:"at"` // of the event that carried the address
+}
+
+// Directory remembers who the sessions of all products belong to, the e-mail
+// addresses of users, and the sessions of e-mail addresses, for as long as
+// their actions are kept. It keeps them as documents and nothing by itself, so
+// directories over one store are one directory. It is safe for concurrent use.
 type Directory struct {
-	ttl time.Duration
-
-	mu       sync.Mutex
-	sessions *simplelru.LRU[memoryKey, Session]
-	users    *simplelru.LRU[memoryKey, contact]
+	docs document.Store
+	ttl  time.Duration
 }
 
-// NewDirectory returns an empty directory of at most maxSessions sessions, and
-// as many users (2 × DefaultMaxUsers for zero), each kept for ttl (DefaultTTL
-// for zero) after it was last heard of.
-func NewDirectory(maxSessions int, ttl time.Duration) *Directory {
-	if maxSessions <= 0 {
-		maxSessions = 2 * DefaultMaxUsers
-	}
+// NewDirectory returns the directory in docs. A session is kept for ttl
+// (DefaultTTL for zero) after it was last heard of.
+func NewDirectory(docs document.Store, ttl time.Duration) *Directory {
 	if ttl <= 0 {
 		ttl = DefaultTTL
 	}
-	d := &Directory{ttl: ttl}
-	// NewLRU fails only for a size below one.
-	d.sessions, _ = simplelru.NewLRU[memoryKey, Session](maxSessions, nil)
-	d.users, _ = simplelru.NewLRU[memoryKey, contact](maxSessions, nil)
-	return d
+	return &Directory{docs: docs, ttl: ttl}
 }
 
-// Get returns what is known of a session.
-func (d *Directory) Get(productID, sessionID string) (Session, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s, ok := d.get(memoryKey{productID, sessionID})
-	return d.resolved(productID, s), ok
+// Prefixes of the documents' names.
+const (
+	sessionPrefix = "session/"
+	userPrefix    = "user/"
+	emailPrefix   = "email/"
+)
+
+// documentName returns the name of an id's document. An id that makes a name
+// too long goes by its digest, and so does one that looks like that.
+func documentName(prefix, id string) string {
+	const digested = "sha256/"
+	if len(prefix)+len(id) <= document.MaxName && !strings.HasPrefix(id, digested) {
+		return prefix + id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return prefix + digested + hex.EncodeToString(sum[:])
+}
+
+// foldEmail returns the form of an e-mail address that finds it.
+func foldEmail(email string) string { return strings.ToLower(email) }
+
+// Session returns what is known of a session, and whether anything is.
+func (d *Directory) Session(ctx context.Context, productID, sessionID string) (Session, bool, error) {
+	b := d.book(productID)
+	if err := b.load(ctx, documentName(sessionPrefix, sessionID)); err != nil {
+		return Session{}, false, err
+	}
+	p := b.pages[documentName(sessionPrefix, sessionID)]
+	s, err := b.resolved(ctx, p.session)
+	return s, p.doc.Exists() && !p.damaged, err
+}
+
+// SessionOf returns the session in which an e-mail address was last seen. Upper
+// and lower case are the same, and no session has an empty address.
+func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {
+	if email == "" {
+		return "", false, nil
+	}
+	b := d.book(productID)
+	name := documentName(emailPrefix, foldEmail(email))
+	if err := b.load(ctx, name); err != nil {
+		return "", false, err
+	}
+	h := b.pages[name].holder
+	return h.SessionID, h != (holder{}), nil
+}
+
+// Update changes a session, which starts out empty, and returns the result.
+// When somebody else changes it at the same time the function is called again.
+func (d *Directory) Update(ctx context.Context, productID, sessionID string, change func(*Session)) (Session, error) {
+	for {
+		b := d.book(productID)
+		if err := b.load(ctx, documentName(sessionPrefix, sessionID)); err != nil {
+			return Session{}, err
+		}
+		s := b.session(sessionID)
+		change(&s)
+		b.keep(sessionID, s)
+		err := b.write(ctx)
+		var conflict *document.ConflictError
+		if errors.As(err, &conflict) && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return Session{}, err
+		}
+		return b.resolved(ctx, s)
+	}
+}
+
+// Open returns the part of the directory that these events are about.
+func (d *Directory) Open(ctx context.Context, productID string, events []Event) (*Book, error) {
+	b := d.book(productID)
+	var names []string
+	for _, e := range events {
+		if e.SessionID != "" {
+			names = append(names, documentName(sessionPrefix, e.SessionID))
+		}
+		if e.UserID != "" {
+			names = append(names, documentName(userPrefix, e.UserID))
+		}
+		if e.Email != "" && e.SessionID != "" {
+			names = append(names, documentName(emailPrefix, foldEmail(e.Email)))
+		}
+	}
+	return b, b.load(ctx, names...)
+}
+
+func (d *Directory) book(productID string) *Book {
+	return &Book{dir: d, productID: productID, pages: map[string]*page{}}
+}
+
+// Book is the part of a directory that some events are about, as it was read.
+// What is learned goes into the book alone; the directory has it once
+// [Book.Changes] are written, which fails with *[document.ConflictError] when
+// somebody else learned something in the meantime. It is for one goroutine.
+type Book struct {
+	dir       *Directory
+	productID string
+	pages     map[string]*page
+	changed   []*page
+}
+
+// page is one document of a book, and what it says or shall say.
+type page struct {
+	doc     document.Document
+	damaged bool // what the document says cannot be read
+	changed bool
+
+	// What it is about, by the prefix of its name.
+	session Session
+	contact contact
+	holder  holder
+}
+
+// decode reads the document. One that cannot be read is as good as none: it
+// will be written anew.
+func (p *page) decode() error {
+	switch {
+	case !p.doc.Exists():
+		return nil
+	case strings.HasPrefix(p.doc.Name, userPrefix):
+		return json.Unmarshal(p.doc.Value, &p.contact)
+	case strings.HasPrefix(p.doc.Name, emailPrefix):
+		return json.Unmarshal(p.doc.Value, &p.holder)
+	}
+	var s sessionDocument
+	err := json.Unmarshal(p.doc.Value, &s)
+	p.session = s.session()
+	return err
+}
+
+// change returns what makes the document say what the page says. A session is
+// kept for ttl; the rest is written seldom and therefore kept a little longer.
+func (p *page) change(ttl time.Duration) (document.Change, error) {
+	var said any = p.session.document()
+	switch {
+	case strings.HasPrefix(p.doc.Name, userPrefix):
+		said, ttl = p.contact, ttl+ttl/renewal
+	case strings.HasPrefix(p.doc.Name, emailPrefix):
+		said, ttl = p.holder, ttl+ttl/renewal
+	}
+	value, err := json.Marshal(said)
+	return document.Put(p.doc, value, ttl), err
+}
+
+// load reads those of the documents that the book does not have.
+func (b *Book) load(ctx context.Context, names ...string) error {
+	var missing []string
+	for _, name := range names {
+		if b.pages[name] == nil {
+			b.pages[name] = &page{}
+			missing = append(missing, name)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	docs, err := b.dir.docs.Get(ctx, b.productID, missing...)
+	if err != nil {
+		for _, name := range missing {
+			delete(b.pages, name)
+		}
+		return fmt.Errorf("activity: read directory: %w", err)
+	}
+	for _, doc := range docs {
+		p := b.pages[doc.Name]
+		p.doc = doc
+		if p.decode() != nil {
+			*p = page{doc: doc, damaged: true}
+		}
+	}
+	return nil
+}
+
+func (b *Book) change(p *page) {
+	if !p.changed {
+		p.changed = true
+		b.changed = append(b.changed, p)
+	}
+}
+
+// session returns what is known of a session. What is no session has nothing.
+func (b *Book) session(id string) Session {
+	if id == "" {
+		return Session{}
+	}
+	return b.pages[documentName(sessionPrefix, id)].session
+}
+
+func (b *Book) keep(sessionID string, s Session) {
+	if sessionID == "" {
+		return
+	}
+	p := b.pages[documentName(sessionPrefix, sessionID)]
+	p.session = s
+	b.change(p)
 }
 
 // Learn takes over the identity that events of one session carry, and returns
 // what is known of the session then. Without a session id, what is learned is
-// the users' alone.
-func (d *Directory) Learn(productID, sessionID string, events []Event) Session {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// the users' alone. The events must be among those that the book was opened for.
+func (b *Book) Learn(ctx context.Context, sessionID string, events []Event) (Session, error) {
+	s := b.session(sessionID)
 	for _, e := range events {
-		if e.UserID != "" && e.Email != "" {
-			d.meet(memoryKey{productID, e.UserID}, e)
+		e.Time = e.Time.UTC()
+		s.Learn(e)
+		if e.Email == "" {
+			continue
+		}
+		if e.UserID != "" {
+			b.meet(e)
+		}
+		if sessionID != "" {
+			b.find(e)
 		}
 	}
-	s := d.update(productID, sessionID, func(s *Session) {
-		for _, e := range events {
-			s.Learn(e)
-		}
-	})
-	return d.resolved(productID, s)
+	b.keep(sessionID, s)
+	return b.resolved(ctx, s)
 }
 
-// Update changes a session, which starts out empty, and returns the result.
-// The function runs under the directory's lock and must be quick.
-func (d *Directory) Update(productID, sessionID string, change func(*Session)) Session {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.resolved(productID, d.update(productID, sessionID, change))
+// Count adds to the number of the session's actions.
+func (b *Book) Count(sessionID string, actions int) {
+	s := b.session(sessionID)
+	s.Actions += actions
+	b.keep(sessionID, s)
 }
 
-func (d *Directory) update(productID, sessionID string, change func(*Session)) Session {
-	key := memoryKey{productID, sessionID}
-	var s Session
-	if sessionID != "" {
-		s, _ = d.get(key)
-	}
-	change(&s)
-	if s.seenAt = time.Now(); sessionID != "" {
-		d.sessions.Add(key, s)
-	}
-	return s
-}
-
-func (d *Directory) get(key memoryKey) (Session, bool) {
-	s, ok := d.sessions.Get(key)
-	if !ok || time.Since(s.seenAt) > d.ttl {
-		return Session{}, false
-	}
-	return s, true
-}
+// renewal is the part of the retention after which what is known of users and
+// e-mail addresses is written again though it has not changed.
+const renewal = 8
 
 // meet remembers a user's e-mail address, unless a newer one is known.
-func (d *Directory) meet(key memoryKey, e Event) {
-	known, ok := d.users.Get(key)
-	if !ok || !e.Time.Before(known.at) {
-		known.email, known.at = e.Email, e.Time
+func (b *Book) meet(e Event) {
+	p := b.pages[documentName(userPrefix, e.UserID)]
+	known := p.contact
+	if e.Time.Before(known.At) || e.Email == known.Email && e.Time.Sub(known.At) < b.dir.ttl/renewal {
+		return
 	}
-	known.seenAt = time.Now()
-	d.users.Add(key, known)
+	p.contact = contact{Email: e.Email, At: e.Time}
+	b.change(p)
+}
+
+// find remembers the session that an e-mail address was seen in, unless it was
+// seen elsewhere later.
+func (b *Book) find(e Event) {
+	p := b.pages[documentName(emailPrefix, foldEmail(e.Email))]
+	known := p.holder
+	if e.Time.Before(known.At) || e.SessionID == known.SessionID && e.Time.Sub(known.At) < b.dir.ttl/renewal {
+		return
+	}
+	p.holder = holder{SessionID: e.SessionID, At: e.Time}
+	b.change(p)
 }
 
 // resolved returns the session with its user's e-mail address where it has
 // none of its own.
-func (d *Directory) resolved(productID string, s Session) Session {
+func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	if s.Email != "" || s.UserID == "" {
-		return s
+		return s, nil
 	}
-	if known, ok := d.users.Get(memoryKey{productID, s.UserID}); ok && time.Since(known.seenAt) <= d.ttl {
-		s.Email = known.email
+	name := documentName(userPrefix, s.UserID)
+	if err := b.load(ctx, name); err != nil {
+		return Session{}, err
 	}
-	return s
+	s.Email = b.pages[name].contact.Email
+	return s, nil
 }
 
-// Expire frees what is no longer kept.
-func (d *Directory) Expire() {
-	expireEach(&d.mu, d.sessions, func(s Session) bool { return time.Since(s.seenAt) > d.ttl })
-	expireEach(&d.mu, d.users, func(c contact) bool { return time.Since(c.seenAt) > d.ttl })
+// Changes are what makes the directory know what the book has learned. It
+// fails for events at times that no calendar has.
+func (b *Book) Changes() ([]document.Change, error) {
+	changes := make([]document.Change, len(b.changed))
+	for i, p := range b.changed {
+		var err error
+		if changes[i], err = p.change(b.dir.ttl); err != nil {
+			return nil, fmt.Errorf("activity: encode directory: %w", err)
+		}
+	}
+	return changes, nil
+}
+
+func (b *Book) write(ctx context.Context) error {
+	changes, err := b.Changes()
+	if err != nil {
+		return err
+	}
+	_, err = b.dir.docs.Write(ctx, b.productID, changes...)
+	return err
 }

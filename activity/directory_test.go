@@ -1,8 +1,11 @@
 package activity_test
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -10,8 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 )
 
 func TestSession_learnsTheNewestIdentity(t *testing.T) {
@@ -58,159 +63,498 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 	}
 }
 
-func TestDirectory_remembersWhatWasChanged(t *testing.T) {
-	d := activity.NewDirectory(0, 0)
-	_, ok := d.Get("acme", "s")
-	assert.False(t, ok, "a session nobody told of")
+// directory is one under test, and the documents that it is a view of.
+type directory struct {
+	*activity.Directory
+	docs *meddling
+}
 
-	got := d.Update("acme", "s", func(s *activity.Session) {
+func newDirectory(ttl time.Duration) directory {
+	docs := &meddling{Store: document.NewMemory(0)}
+	return directory{activity.NewDirectory(docs, ttl), docs}
+}
+
+// meddling is a store that fails, or lets something happen before a write.
+type meddling struct {
+	document.Store
+	failGet, failWrite error
+	beforeWrite        func()
+}
+
+func (m *meddling) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if m.failGet != nil {
+		return nil, m.failGet
+	}
+	return m.Store.Get(ctx, productID, names...)
+}
+
+func (m *meddling) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	if m.failWrite != nil {
+		return 0, m.failWrite
+	}
+	if meddle := m.beforeWrite; meddle != nil {
+		meddle()
+	}
+	return m.Store.Write(ctx, productID, changes...)
+}
+
+func (d directory) update(t testing.TB, sessionID string, change func(*activity.Session)) activity.Session {
+	t.Helper()
+	s, err := d.Update(t.Context(), "acme", sessionID, change)
+	require.NoError(t, err)
+	return s
+}
+
+func (d directory) session(t testing.TB, sessionID string) (activity.Session, bool) {
+	t.Helper()
+	s, ok, err := d.Session(t.Context(), "acme", sessionID)
+	require.NoError(t, err)
+	return s, ok
+}
+
+func (d directory) known(t testing.TB, sessionID string) bool {
+	t.Helper()
+	_, ok := d.session(t, sessionID)
+	return ok
+}
+
+// sessionOf returns the session of an e-mail address, empty for none.
+func (d directory) sessionOf(t testing.TB, email string) string {
+	t.Helper()
+	id, ok, err := d.SessionOf(t.Context(), "acme", email)
+	require.NoError(t, err)
+	require.Equal(t, id != "", ok)
+	return id
+}
+
+func (d directory) open(t testing.TB, events ...activity.Event) *activity.Book {
+	t.Helper()
+	b, err := d.Open(t.Context(), "acme", events)
+	require.NoError(t, err)
+	return b
+}
+
+// close writes what a book has learned.
+func (d directory) close(t testing.TB, b *activity.Book) error {
+	t.Helper()
+	changes, err := b.Changes()
+	require.NoError(t, err)
+	_, err = d.docs.Write(t.Context(), "acme", changes...)
+	return err
+}
+
+// learn lets the directory learn from events of one session.
+func (d directory) learn(t testing.TB, events ...activity.Event) activity.Session {
+	t.Helper()
+	b := d.open(t, events...)
+	s := learn(t, b, events...)
+	require.NoError(t, d.close(t, b))
+	return s
+}
+
+// learn lets a book learn from events of one session.
+func learn(t testing.TB, b *activity.Book, events ...activity.Event) activity.Session {
+	t.Helper()
+	s, err := b.Learn(t.Context(), events[0].SessionID, events)
+	require.NoError(t, err)
+	return s
+}
+
+// seen is an event of that second.
+func seen(second int, session, user, email string) activity.Event {
+	return activity.Event{Time: seenBase.Add(time.Duration(second) * time.Second), SessionID: session, UserID: user, Email: email}
+}
+
+var seenBase = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
+
+func TestDirectory_remembersWhatWasChanged(t *testing.T) {
+	d := newDirectory(0)
+	assert.False(t, d.known(t, "s"), "a session nobody told of")
+
+	got := d.update(t, "s", func(s *activity.Session) {
 		assert.Zero(t, *s, "a session starts out empty")
 		s.UserID, s.Actions, s.ConversationID = "ada", 3, "c"
 	})
 	assert.Equal(t, "ada", got.UserID)
-	got = d.Update("acme", "s", func(s *activity.Session) { s.Actions += 2 })
+	got = d.update(t, "s", func(s *activity.Session) { s.Actions += 2 })
 	assert.Equal(t, 5, got.Actions)
 
-	kept, ok := d.Get("acme", "s")
+	kept, ok := d.session(t, "s")
 	assert.True(t, ok)
 	assert.Equal(t, got, kept)
 	assert.Equal(t, "c", kept.ConversationID)
 }
 
+// What was learned counts when the session is read again, not only what it says.
+func TestDirectory_remembersWhatItKnowsFromWhom(t *testing.T) {
+	d := newDirectory(0)
+	identified := seen(5, "s", "ada", "ada@x.example")
+	identified.Identified = true
+	d.learn(t, identified)
+	d.learn(t, seen(4, "s", "old", "old@x.example"))
+	s, _ := d.session(t, "s")
+	assert.Equal(t, "ada", s.UserID)
+	assert.Equal(t, "ada@x.example", s.Email)
+
+	bob := seen(6, "s", "bob", "")
+	bob.Identified = true
+	assert.Empty(t, d.learn(t, bob).Email, "another identified user")
+	again := seen(7, "s", "ada", "")
+	again.Identified = true
+	assert.Equal(t, "ada@x.example", d.learn(t, again).Email)
+	got := d.update(t, "s", func(s *activity.Session) { s.Learn(seen(6, "s", "late", "")) })
+	assert.Equal(t, "ada", got.UserID)
+}
+
 func TestDirectory_keepsSessionsApart(t *testing.T) {
-	d := activity.NewDirectory(0, 0)
-	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"}, {"acme", ":s"}}
+	d := newDirectory(0)
+	names := [][2]string{{"acme", "s"}, {"other", "s"}, {"acme", "S"}, {"", "acme"}, {"acm", "es"}, {"acme:", "s"}, {"acme", ":s"}, {"acme", "session/s"}, {"acme", "s\x00"}}
 	for i, n := range names {
-		d.Update(n[0], n[1], func(s *activity.Session) { s.Actions = i + 1 })
+		_, err := d.Update(t.Context(), n[0], n[1], func(s *activity.Session) { s.Actions = i + 1 })
+		require.NoError(t, err)
 	}
 	for i, n := range names {
-		s, ok := d.Get(n[0], n[1])
+		s, ok, err := d.Session(t.Context(), n[0], n[1])
+		require.NoError(t, err)
 		assert.True(t, ok)
 		assert.Equal(t, i+1, s.Actions, n)
 	}
 }
 
-func TestDirectory_forgetsTheLeastRecentlySeen(t *testing.T) {
-	touch := func(d *activity.Directory, session string) {
-		d.Update("acme", session, func(s *activity.Session) { s.Actions++ })
-	}
-	cases := []struct {
-		name string
-		see  func(d *activity.Directory)
-		gone string
-	}{
-		{"first come", func(*activity.Directory) {}, "s1"},
-		{"updated again", func(d *activity.Directory) { touch(d, "s1") }, "s2"},
-		{"read again", func(d *activity.Directory) { d.Get("acme", "s1") }, "s2"},
-		{"read of nothing", func(d *activity.Directory) { d.Get("acme", "none") }, "s1"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			d := activity.NewDirectory(3, time.Hour)
-			for _, s := range []string{"s1", "s2", "s3"} {
-				touch(d, s)
-			}
-			c.see(d)
-			touch(d, "s4")
-			for _, s := range []string{"s1", "s2", "s3", "s4"} {
-				_, ok := d.Get("acme", s)
-				assert.Equal(t, s != c.gone, ok, s)
-			}
-		})
-	}
+// Sessions, users and addresses may have the same names.
+func TestDirectory_keepsKindsApart(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(1, "x", "x", "x"))
+	d.learn(t, seen(2, "y", "x", ""))
+	s, _ := d.session(t, "y")
+	assert.Equal(t, "x", s.Email)
+	assert.Equal(t, "x", d.sessionOf(t, "x"))
 }
 
 func TestDirectory_keepsSessionsForTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := activity.NewDirectory(0, time.Hour)
+		d := newDirectory(time.Hour)
 		learn := func(s *activity.Session) { s.UserID = "ada"; s.Actions++ }
-		known := func(session string) bool {
-			_, ok := d.Get("acme", session)
-			return ok
-		}
-		d.Update("acme", "old", learn)
-		d.Update("acme", "fresh", learn)
-		time.Sleep(time.Hour)
-		assert.True(t, known("old"))
-		d.Update("acme", "fresh", learn)
-		d.Expire()
-		assert.True(t, known("old"), "an hour is not longer than an hour")
+		d.update(t, "old", learn)
+		d.update(t, "fresh", learn)
+		time.Sleep(time.Hour - 1)
+		assert.True(t, d.known(t, "old"))
+		d.update(t, "fresh", learn)
 
-		time.Sleep(time.Second)
-		assert.False(t, known("old"), "reading is not updating")
-		assert.True(t, known("fresh"), "updating is")
-		d.Expire()
-		assert.True(t, known("fresh"))
+		time.Sleep(1)
+		assert.False(t, d.known(t, "old"), "reading is not updating")
+		assert.True(t, d.known(t, "fresh"), "updating is")
 
-		got := d.Update("acme", "old", func(s *activity.Session) { s.Actions++ })
+		got := d.update(t, "old", func(s *activity.Session) { s.Actions++ })
 		assert.Equal(t, 1, got.Actions, "an expired session starts out empty again")
 		assert.Empty(t, got.UserID)
 	})
 }
 
 func TestDirectory_defaults(t *testing.T) {
-	for name, d := range map[string]*activity.Directory{"zero": activity.NewDirectory(0, 0), "negative": activity.NewDirectory(-1, -1)} {
+	for name, ttl := range map[string]time.Duration{"zero": 0, "negative": -1} {
 		t.Run(name, func(t *testing.T) {
-			for i := range 1000 {
-				d.Update("acme", fmt.Sprint(i), func(*activity.Session) {})
-			}
-			_, ok := d.Get("acme", "0")
-			assert.True(t, ok)
+			synctest.Test(t, func(t *testing.T) {
+				d := newDirectory(ttl)
+				d.update(t, "s", func(*activity.Session) {})
+				time.Sleep(activity.DefaultTTL - 1)
+				assert.True(t, d.known(t, "s"))
+				time.Sleep(1)
+				assert.False(t, d.known(t, "s"))
+			})
 		})
 	}
-}
-
-func TestDirectory_expireFreesWhatItHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		long := strings.Repeat("x", 1<<10)
-		d := activity.NewDirectory(0, 0)
-		grown := heapAfter(func() {
-			for i := range 5000 {
-				d.Update("acme", fmt.Sprint(long, i), func(*activity.Session) {})
-			}
-			time.Sleep(activity.DefaultTTL + time.Second)
-			d.Expire()
-		})
-		assert.Less(t, grown, int64(2<<20), "5000 sessions with a kilobyte each")
-		runtime.KeepAlive(d)
-	})
 }
 
 func TestDirectory_changesAreAtomic(t *testing.T) {
-	d := activity.NewDirectory(0, 0)
-	var wg sync.WaitGroup
+	docs := document.NewMemory(0)
+	var running sync.WaitGroup
 	for range 8 {
-		wg.Go(func() {
+		d := activity.NewDirectory(docs, 0) // one over the same store is the same
+		running.Go(func() {
 			for range 100 {
-				d.Update("acme", "s", func(s *activity.Session) { s.Actions++ })
-				d.Get("acme", "s")
+				_, err := d.Update(t.Context(), "acme", "s", func(s *activity.Session) { s.Actions++ })
+				assert.NoError(t, err)
+				_, _, err = d.Session(t.Context(), "acme", "s")
+				assert.NoError(t, err)
 			}
 		})
-		wg.Go(d.Expire)
+		running.Go(docs.Expire)
 	}
-	wg.Wait()
-	s, _ := d.Get("acme", "s")
+	running.Wait()
+	s, _, err := activity.NewDirectory(docs, 0).Session(t.Context(), "acme", "s")
+	require.NoError(t, err)
 	assert.Equal(t, 800, s.Actions)
+}
+
+func TestDirectory_updateStartsAgainWhenSomebodyElseWasFaster(t *testing.T) {
+	d := newDirectory(0)
+	faster := 3
+	d.docs.beforeWrite = func() {
+		if faster--; faster < 0 {
+			return
+		}
+		_, err := activity.NewDirectory(d.docs.Store, 0).Update(t.Context(), "acme", "s", func(s *activity.Session) { s.Actions += 10 })
+		require.NoError(t, err)
+	}
+	var before []int
+	got := d.update(t, "s", func(s *activity.Session) {
+		before = append(before, s.Actions)
+		s.Actions++
+	})
+	assert.Equal(t, []int{0, 10, 20, 30}, before)
+	assert.Equal(t, 31, got.Actions)
+}
+
+func TestDirectory_updateEndsWithItsContext(t *testing.T) {
+	d := newDirectory(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	d.docs.beforeWrite = func() {
+		if tries++; tries == 3 {
+			cancel()
+		}
+		_, err := activity.NewDirectory(d.docs.Store, 0).Update(t.Context(), "acme", "s", func(s *activity.Session) { s.Actions++ })
+		require.NoError(t, err)
+	}
+	_, err := d.Update(ctx, "acme", "s", func(*activity.Session) {})
+	var conflict *document.ConflictError
+	require.ErrorAs(t, err, &conflict)
+	assert.Equal(t, 3, tries)
 }
 
 // A user who comes back is known by the e-mail address told before, in another
 // session or outside any; somebody else's session never gets it.
 func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
-	d := activity.NewDirectory(0, 0)
-	at := time.Now()
-	told := activity.Event{Time: at, UserID: "ada", Email: "ada@x.example"}
-	assert.Equal(t, "ada@x.example", d.Learn("acme", "", []activity.Event{told}).Email)
+	d := newDirectory(0)
+	assert.Equal(t, "ada@x.example", d.learn(t, seen(0, "", "ada", "ada@x.example")).Email)
 
-	is := func(user string) []activity.Event {
-		return []activity.Event{{Time: at.Add(time.Second), UserID: user}}
+	assert.Equal(t, "ada@x.example", d.learn(t, seen(1, "s1", "ada", "")).Email)
+	assert.Empty(t, d.learn(t, seen(1, "s2", "bob", "")).Email)
+	b, err := d.Open(t.Context(), "other", []activity.Event{seen(1, "s1", "ada", "")})
+	require.NoError(t, err)
+	assert.Empty(t, learn(t, b, seen(1, "s1", "ada", "")).Email)
+	assert.False(t, d.known(t, ""), "no session is no session")
+
+	d.learn(t, seen(-1, "s3", "ada", "old@x.example"))
+	assert.Equal(t, "ada@x.example", d.learn(t, seen(1, "s4", "ada", "")).Email)
+	s, _ := d.session(t, "s4")
+	assert.Equal(t, "ada@x.example", s.Email, "also for who only reads")
+	assert.Equal(t, "ada@x.example", d.update(t, "s5", func(s *activity.Session) { s.UserID = "ada" }).Email)
+
+	d.learn(t, seen(2, "s6", "ada", "new@x.example"))
+	s, _ = d.session(t, "s4")
+	assert.Equal(t, "new@x.example", s.Email)
+	s, _ = d.session(t, "s3")
+	assert.Equal(t, "old@x.example", s.Email, "a session keeps what it was told itself")
+}
+
+func TestDirectory_knowsNoSessionWithoutAnID(t *testing.T) {
+	d := newDirectory(0)
+	got := d.update(t, "", func(s *activity.Session) {
+		assert.Zero(t, *s)
+		s.Actions++
+	})
+	assert.Equal(t, 1, got.Actions)
+	assert.False(t, d.known(t, ""))
+	b := d.open(t, seen(1, "", "ada", "ada@x.example"))
+	learn(t, b, seen(1, "", "ada", "ada@x.example"))
+	b.Count("", 3)
+	require.NoError(t, d.close(t, b))
+	assert.False(t, d.known(t, ""))
+	assert.Empty(t, d.sessionOf(t, "ada@x.example"))
+}
+
+func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
+	cases := []struct {
+		name   string
+		events []activity.Event
+		want   string
+	}{
+		{"nothing known", nil, ""},
+		{"seen once", []activity.Event{seen(1, "s1", "ada", "ada@x.example")}, "s1"},
+		{"of nobody in particular", []activity.Event{seen(1, "s1", "", "ada@x.example")}, "s1"},
+		{"upper and lower case", []activity.Event{seen(1, "s1", "ada", "ADA@X.Example")}, "s1"},
+		{"the last one", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example")}, "s2"},
+		{"the last one, whatever its case", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "Ada@x.example")}, "s2"},
+		{"the last one by the time of the events", []activity.Event{seen(2, "s2", "ada", "ada@x.example"), seen(1, "s1", "ada", "ada@x.example")}, "s2"},
+		{"of one instant the last to come", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(1, "s2", "ada", "ada@x.example")}, "s2"},
+		{"back again", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "ada@x.example"), seen(3, "s1", "ada", "ada@x.example")}, "s1"},
+		{"an event without address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "ada", "")}, "s1"},
+		{"an event without session changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "", "ada", "ada@x.example")}, "s1"},
+		{"another address changes nothing", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s1", "ada", "new@x.example"), seen(3, "s2", "ada", "new@x.example")}, "s1"},
+		{"another user with the address", []activity.Event{seen(1, "s1", "ada", "ada@x.example"), seen(2, "s2", "bob", "ada@x.example")}, "s2"},
+		{"only without a session", []activity.Event{seen(1, "", "ada", "ada@x.example")}, ""},
 	}
-	assert.Equal(t, "ada@x.example", d.Learn("acme", "s1", is("ada")).Email)
-	assert.Empty(t, d.Learn("acme", "s2", is("bob")).Email)
-	assert.Empty(t, d.Learn("other", "s1", is("ada")).Email)
-	_, ok := d.Get("acme", "")
-	assert.False(t, ok, "no session is no session")
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDirectory(0)
+			for _, e := range c.events {
+				d.learn(t, e)
+			}
+			for _, email := range []string{"ada@x.example", "Ada@X.EXAMPLE"} {
+				assert.Equal(t, c.want, d.sessionOf(t, email))
+			}
+			assert.Empty(t, d.sessionOf(t, ""))
+			assert.Empty(t, d.sessionOf(t, " ada@x.example"))
+			_, ok, err := d.SessionOf(t.Context(), "other", "ada@x.example")
+			require.NoError(t, err)
+			assert.False(t, ok)
+		})
+	}
+}
 
-	older := activity.Event{Time: at.Add(-time.Second), UserID: "ada", Email: "old@x.example"}
-	d.Learn("acme", "s3", []activity.Event{older})
-	assert.Equal(t, "ada@x.example", d.Learn("acme", "s4", is("ada")).Email)
+// Ids are kept apart whatever they look like: those that are too long for a
+// name, and those that look like what such an id goes by.
+func TestDirectory_takesAnyID(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	digest := func(id string) string {
+		sum := sha256.Sum256([]byte(id))
+		return "sha256/" + hex.EncodeToString(sum[:])
+	}
+	fits := func(prefix string) string { return strings.Repeat("x", document.MaxName-len(prefix)) }
+	ids := []string{
+		long, long + "x", digest(long), digest(digest(long)), "sha256/", "sha256/x", "sha256", digest(long) + "0", "session/" + digest(long),
+		fits("session/"), fits("session/") + "x", fits("user/"), fits("email/"),
+		"\x00", "/", "..", "{x}", "*", "日本", " ",
+	}
+	d := newDirectory(0)
+	for i, id := range ids {
+		d.learn(t, seen(1, id, id, fmt.Sprint(i, "@x.example")))
+		d.learn(t, seen(2, id, id, id))
+		d.update(t, id, func(s *activity.Session) { s.Actions = i + 1 })
+	}
+	for i, id := range ids {
+		s, ok := d.session(t, id)
+		require.True(t, ok)
+		assert.Equal(t, i+1, s.Actions, "%.60q", id)
+		assert.Equal(t, id, s.UserID)
+		assert.Equal(t, id, s.Email)
+		assert.Equal(t, id, d.sessionOf(t, fmt.Sprint(i, "@X.example")))
+		assert.Equal(t, id, d.sessionOf(t, id), "%.60q", id)
+		assert.Equal(t, id, d.update(t, "other", func(s *activity.Session) { *s = activity.Session{UserID: id} }).Email)
+	}
+}
+
+// What is kept is read by other versions of the program.
+func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
+	d := newDirectory(0)
+	e := seen(1, "s", "ada", "Ada@x.example")
+	e.Time = e.Time.In(time.FixedZone("somewhere", 3600))
+	e.Identified = true
+	d.learn(t, e)
+	d.update(t, "s", func(s *activity.Session) { s.ConversationID, s.Actions = "c", 3 })
+	d.update(t, "empty", func(*activity.Session) {})
+	docs, err := d.docs.List(t.Context(), "acme", "", "", 100)
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, doc := range docs {
+		got[doc.Name] = string(doc.Value)
+	}
+	assert.Equal(t, map[string]string{
+		"session/s": `{"user_id":"ada","user_by":{"at":"2026-10-01T10:00:01Z","identified":"ada"},` +
+			`"email":"Ada@x.example","email_by":{"at":"2026-10-01T10:00:01Z","identified":"ada"},"conversation_id":"c","actions":3}`,
+		"session/empty":       `{}`,
+		"user/ada":            `{"email":"Ada@x.example","at":"2026-10-01T10:00:01Z"}`,
+		"email/ada@x.example": `{"session_id":"s","at":"2026-10-01T10:00:01Z"}`,
+	}, got)
+}
+
+// What cannot be read is as good as none, and written anew.
+func TestDirectory_outlivesDamagedDocuments(t *testing.T) {
+	for _, value := range []string{
+		"", "{", "null ,", "[]", `"text"`, "42", "\x00\xff", `{"user_id":42,"session_id":42,"email":42}`,
+		`{"user_id":"eve","actions":"many","session_id":"eve","email":"eve@x.example","at":"never"}`,
+	} {
+		t.Run(value, func(t *testing.T) {
+			d := newDirectory(0)
+			d.damage(t, value)
+			assert.Empty(t, d.sessionOf(t, "ada@x.example"))
+			s, ok := d.session(t, "s")
+			assert.False(t, ok)
+			assert.Zero(t, s)
+
+			d.damage(t, value)
+			assert.Equal(t, "c", d.update(t, "s", func(s *activity.Session) { s.ConversationID = "c" }).ConversationID)
+			d.damage(t, value)
+			s = d.learn(t, seen(1, "s", "ada", "ada@x.example"))
+			assert.Equal(t, "ada@x.example", s.Email)
+			kept, ok := d.session(t, "s")
+			assert.True(t, ok)
+			assert.Equal(t, s, kept)
+			assert.Equal(t, "s", d.sessionOf(t, "ada@x.example"))
+			assert.Equal(t, "ada@x.example", d.learn(t, seen(2, "s2", "ada", "")).Email)
+		})
+	}
+}
+
+// damage gives every document about ada the value.
+func (d directory) damage(t testing.TB, value string) {
+	t.Helper()
+	docs, err := d.docs.Get(t.Context(), "acme", "session/s", "user/ada", "email/ada@x.example")
+	require.NoError(t, err)
+	var changes []document.Change
+	for _, doc := range docs {
+		changes = append(changes, document.Put(doc, []byte(value), 0))
+	}
+	_, err = d.docs.Write(t.Context(), "acme", changes...)
+	require.NoError(t, err)
+}
+
+func TestDirectory_passesStorageErrorsThrough(t *testing.T) {
+	errAway := errors.New("storage is away")
+	reads := map[string]func(t *testing.T, d directory) error{
+		"Session": func(t *testing.T, d directory) error {
+			_, _, err := d.Session(t.Context(), "acme", "s")
+			return err
+		},
+		"SessionOf": func(t *testing.T, d directory) error {
+			_, _, err := d.SessionOf(t.Context(), "acme", "ada@x.example")
+			return err
+		},
+		"Update": func(t *testing.T, d directory) error {
+			_, err := d.Update(t.Context(), "acme", "s", func(*activity.Session) { t.Error("there is nothing to change") })
+			return err
+		},
+		"Open": func(t *testing.T, d directory) error {
+			_, err := d.Open(t.Context(), "acme", []activity.Event{seen(1, "s", "ada", "")})
+			return err
+		},
+	}
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			d := newDirectory(0)
+			d.docs.failGet = errAway
+			assert.ErrorIs(t, read(t, d), errAway)
+		})
+	}
+	t.Run("Update that cannot write", func(t *testing.T) {
+		d := newDirectory(0)
+		d.docs.failWrite = errAway
+		_, err := d.Update(t.Context(), "acme", "s", func(s *activity.Session) { s.Actions++ })
+		assert.ErrorIs(t, err, errAway)
+		assert.False(t, d.known(t, "s"))
+	})
+	t.Run("Session whose user cannot be read", func(t *testing.T) {
+		d := newDirectory(0)
+		d.update(t, "s", func(s *activity.Session) { s.UserID = "ada" })
+		gets := 0
+		failing := activity.NewDirectory(failLater{d.docs, &gets, errAway}, 0)
+		_, _, err := failing.Session(t.Context(), "acme", "s")
+		assert.ErrorIs(t, err, errAway)
+	})
+}
+
+// failLater is a store whose second read fails.
+type failLater struct {
+	document.Store
+	gets *int
+	err  error
+}
+
+func (s failLater) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if *s.gets++; *s.gets == 2 {
+		return nil, s.err
+	}
+	return s.Store.Get(ctx, productID, names...)
 }

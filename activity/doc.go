@@ -13,6 +13,9 @@
 //	err := store.Add(ctx, batch)
 //	recent, err := store.Recent(ctx, "acme", "user_42", 50)
 //
+// A [Directory] knows whom sessions belong to, in documents of package
+// [github.com/liveactivity/liveactivity/activity/document].
+//
 // [Lookup] is the read side: it applies the limits and makes the response of
 // the REST endpoint and of the MCP tool. It authenticates nobody; put
 // [github.com/liveactivity/liveactivity/activity/access] in front of it, or

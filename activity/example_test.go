@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 )
 
 // A service in small: a store, something that adds to it, and the endpoint
@@ -95,15 +97,18 @@ func ExampleNewAction() {
 
 // A directory learns who a session belongs to from whichever event tells.
 func ExampleDirectory_Update() {
-	dir := activity.NewDirectory(0, 0)
+	ctx := context.Background()
+	dir := activity.NewDirectory(document.NewMemory(0), 0)
 	now := time.Now()
 	for _, e := range []activity.Event{
 		{Time: now, UserID: "anonymous"},
 		{Time: now.Add(time.Second), UserID: "user_42", Email: "ada@example.com"},
 	} {
-		dir.Update("acme", "session_1", func(s *activity.Session) { s.Learn(e) })
+		if _, err := dir.Update(ctx, "acme", "session_1", func(s *activity.Session) { s.Learn(e) }); err != nil {
+			log.Fatal(err)
+		}
 	}
-	s, _ := dir.Get("acme", "session_1")
-	fmt.Println(s.UserID, s.Email)
-	// Output: user_42 ada@example.com
+	s, _, err := dir.Session(ctx, "acme", "session_1")
+	fmt.Println(s.UserID, s.Email, err)
+	// Output: user_42 ada@example.com <nil>
 }

@@ -20,7 +20,7 @@ import (
 func Example() {
 	entries := stream.NewMemoryLog(stream.Retention{})
 	store := activity.NewMemory(nil)
-	recorder := stream.NewRecorder(entries, store, activity.NewDirectory(0, 0), nil)
+	recorder := stream.NewRecorder(entries, store, nil)
 	streams := stream.NewHandler(entries, nil)
 
 	mux := http.NewServeMux()

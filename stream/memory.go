@@ -3,11 +3,11 @@ package stream
 import (
 	"context"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 )
 
 // MemoryLog is the [Log] that keeps everything in RAM. After a restart it is
@@ -15,6 +15,7 @@ import (
 type MemoryLog struct {
 	retention Retention
 	born      ID
+	docs      *document.Memory
 
 	mu       sync.Mutex
 	products map[string]*memoryProduct
@@ -24,26 +25,15 @@ type MemoryLog struct {
 // memoryProduct is the log of one product.
 type memoryProduct struct {
 	mu      sync.Mutex
-	entries []Entry // in order; the retained ones start at head
-	head    int
-	bytes   int64 // what the retained entries cost
-	dropped int64 // entries dropped for their size before their time
+	tail    *Tail
 	keys    map[activity.Key]struct{}
-	floor   ID
-	newest  ID
-	closed  bool
-	changed chan struct{} // nil while nobody waits
+	dropped int64 // entries dropped for their size before their time
 }
 
 // NewMemoryLog returns an empty log.
 func NewMemoryLog(r Retention) *MemoryLog {
-	if r.TTL <= 0 {
-		r.TTL = DefaultTTL
-	}
-	if r.MaxBytes <= 0 {
-		r.MaxBytes = DefaultMaxBytes
-	}
-	return &MemoryLog{retention: r, born: ID{}.Next(time.Now()), products: map[string]*memoryProduct{}}
+	return &MemoryLog{retention: r.WithDefaults(DefaultMaxBytes), born: ID{}.Next(time.Now()),
+		docs: document.NewMemory(0), products: map[string]*memoryProduct{}}
 }
 
 func (l *MemoryLog) product(id string) *memoryProduct {
@@ -51,49 +41,46 @@ func (l *MemoryLog) product(id string) *memoryProduct {
 	defer l.mu.Unlock()
 	p, ok := l.products[id]
 	if !ok {
-		p = &memoryProduct{keys: map[activity.Key]struct{}{}, floor: l.born, newest: l.born, closed: l.closed}
+		p = &memoryProduct{tail: NewTail(l.born), keys: map[activity.Key]struct{}{}}
 		l.products[id] = p
+		if l.closed {
+			p.tail.Close()
+		}
 	}
 	return p
 }
 
 // Append implements [Log].
-func (l *MemoryLog) Append(_ context.Context, productID string, entries []Entry) error {
+func (l *MemoryLog) Append(ctx context.Context, productID string, entries []Entry, changes ...document.Change) error {
 	p := l.product(productID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.tail.Closed() {
 		return ErrClosed
-	}
-	if len(entries) == 0 {
-		return nil
 	}
 	now := time.Now()
 	p.expire(IDAt(now.Add(-l.retention.TTL)))
 	if err := p.claim(entries); err != nil {
 		return err
 	}
+	if len(changes) > 0 {
+		if _, err := l.docs.Write(ctx, productID, changes...); err != nil {
+			for _, e := range entries {
+				p.forget(e)
+			}
+			return err
+		}
+	}
+	newest := p.tail.newest
 	for i := range entries {
-		p.newest = p.newest.Next(now)
-		entries[i].Encode(p.newest)
+		newest = newest.Next(now)
+		entries[i].Encode(newest)
 		kept := entries[i]
 		kept.Keys = slices.Clone(kept.Keys)
-		p.entries = append(p.entries, kept)
-		p.bytes += kept.cost()
+		p.tail.Add(kept)
 	}
-	for p.bytes > l.retention.MaxBytes && p.head < len(p.entries)-1 {
-		p.dropped++
-		p.drop(1)
-	}
-	p.notify()
+	p.dropped += int64(p.tail.Shrink(l.retention.MaxBytes, p.forget))
 	return nil
-}
-
-// entryOverhead is what an entry costs beyond its event and keys, in bytes.
-const entryOverhead = 128
-
-func (e *Entry) cost() int64 {
-	return int64(entryOverhead + cap(e.frame) + len(e.SessionID) + 48*len(e.Keys))
 }
 
 // claim marks the entries' keys as seen, or none of them.
@@ -118,52 +105,15 @@ func (p *memoryProduct) claim(entries []Entry) error {
 	return &DuplicateError{Keys: seen}
 }
 
+// forget frees the keys of an entry that is dropped.
+func (p *memoryProduct) forget(e Entry) {
+	for _, key := range e.Keys {
+		delete(p.keys, key)
+	}
+}
+
 // expire drops the entries up to id.
-func (p *memoryProduct) expire(id ID) {
-	if p.head < len(p.entries) && p.entries[p.head].ID.Compare(id) <= 0 {
-		p.drop(p.after(id) - p.head)
-	}
-}
-
-// after returns the position of the first entry after id. Most readers are
-// near the end, so the search starts there.
-func (p *memoryProduct) after(id ID) int {
-	lo, hi := p.head, len(p.entries)
-	for step := 1; hi-step > lo; step *= 2 {
-		if p.entries[hi-step].ID.Compare(id) <= 0 {
-			lo = hi - step
-			break
-		}
-		hi -= step
-	}
-	return lo + sort.Search(hi-lo, func(i int) bool { return p.entries[lo+i].ID.Compare(id) > 0 })
-}
-
-// drop forgets the n oldest entries.
-func (p *memoryProduct) drop(n int) {
-	for range n {
-		e := &p.entries[p.head]
-		for _, key := range e.Keys {
-			delete(p.keys, key)
-		}
-		p.bytes -= e.cost()
-		p.floor = e.ID
-		*e = Entry{}
-		p.head++
-	}
-	if p.head > len(p.entries)/2 {
-		p.entries = slices.Delete(p.entries, 0, p.head)
-		p.head = 0
-	}
-}
-
-// notify wakes who waits for a change.
-func (p *memoryProduct) notify() {
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
-	}
-}
+func (p *memoryProduct) expire(id ID) { p.tail.DropUpTo(id, p.forget) }
 
 // Read implements [Log].
 func (l *MemoryLog) Read(_ context.Context, productID string, after ID, dst []Entry) (int, error) {
@@ -171,21 +121,15 @@ func (l *MemoryLog) Read(_ context.Context, productID string, after ID, dst []En
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expire(IDAt(time.Now().Add(-l.retention.TTL)))
-	if after.Compare(p.floor) < 0 {
-		return 0, &GapError{Floor: p.floor, Oldest: p.oldest()}
+	n, ok := p.tail.Read(after, dst)
+	b := p.tail.Bounds()
+	if !ok {
+		return 0, &GapError{Floor: b.Floor, Oldest: b.Oldest}
 	}
-	rest := p.entries[p.after(after):]
-	if len(rest) == 0 && p.closed {
+	if p.tail.Closed() && after.Compare(b.Newest) >= 0 {
 		return 0, ErrClosed
 	}
-	return copy(dst, rest), nil
-}
-
-func (p *memoryProduct) oldest() ID {
-	if p.head == len(p.entries) {
-		return ID{}
-	}
-	return p.entries[p.head].ID
+	return n, nil
 }
 
 // Bounds implements [Log].
@@ -194,7 +138,7 @@ func (l *MemoryLog) Bounds(_ context.Context, productID string) (Bounds, error) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expire(IDAt(time.Now().Add(-l.retention.TTL)))
-	return Bounds{Floor: p.floor, Oldest: p.oldest(), Newest: p.newest}, nil
+	return p.tail.Bounds(), nil
 }
 
 // Changed implements [Log].
@@ -202,14 +146,11 @@ func (l *MemoryLog) Changed(productID string) <-chan struct{} {
 	p := l.product(productID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.changed == nil {
-		p.changed = make(chan struct{})
-		if p.closed {
-			close(p.changed)
-		}
-	}
-	return p.changed
+	return p.tail.Changed()
 }
+
+// Documents implements [Log]: a [document.Memory] of the default size.
+func (l *MemoryLog) Documents() document.Store { return l.docs }
 
 // Close implements [Log].
 func (l *MemoryLog) Close() error {
@@ -218,18 +159,17 @@ func (l *MemoryLog) Close() error {
 	l.closed = true
 	for _, p := range l.products {
 		p.mu.Lock()
-		if !p.closed {
-			p.closed = true
-			p.notify()
-		}
+		p.tail.Close()
 		p.mu.Unlock()
 	}
 	return nil
 }
 
-// Expire frees the entries that are older than the retention. Reading and
-// appending do so too; call it now and then for products where nothing happens.
+// Expire frees the entries that are older than the retention, and documents
+// whose time is over. Reading and appending do so too; call it now and then for
+// products where nothing happens.
 func (l *MemoryLog) Expire() {
+	l.docs.Expire()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	oldest := IDAt(time.Now().Add(-l.retention.TTL))
@@ -243,7 +183,7 @@ func (l *MemoryLog) Expire() {
 // Stats is what a product's log holds and has lost.
 type Stats struct {
 	Entries int
-	Bytes   int64 // what the entries cost in memory
+	Bytes   int64 // what the entries cost where they are kept
 	Dropped int64 // entries dropped for their size before their time
 }
 
@@ -254,7 +194,7 @@ func (l *MemoryLog) Stats() map[string]Stats {
 	all := make(map[string]Stats, len(l.products))
 	for id, p := range l.products {
 		p.mu.Lock()
-		all[id] = Stats{Entries: len(p.entries) - p.head, Bytes: p.bytes, Dropped: p.dropped}
+		all[id] = Stats{Entries: p.tail.Len(), Bytes: p.tail.Bytes(), Dropped: p.dropped}
 		p.mu.Unlock()
 	}
 	return all

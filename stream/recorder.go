@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 )
 
 // maxData is the largest JSON object an entry carries, in bytes. A batch that
@@ -27,9 +29,9 @@ type Recorder struct {
 	dir     *activity.Directory
 	actions *prometheus.CounterVec
 
-	// Calls that concern the same session take turns, so that the session's
-	// actions get their indexes in the order of the log.
-	turns [64]sync.Mutex
+	// Calls that concern the same session take turns, so that they do not
+	// make each other start again.
+	turns [4096]sync.Mutex
 	seed  maphash.Seed
 
 	// unfiled is what is in the log, but was refused by the store. Nothing
@@ -40,21 +42,32 @@ type Recorder struct {
 
 // RecorderOptions of a [Recorder].
 type RecorderOptions struct {
+	TTL     time.Duration         // how long a session is remembered after it was last heard of; activity.DefaultTTL for zero
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil for nowhere
 }
 
-// NewRecorder returns a recorder over its three parts; opts may be nil.
-func NewRecorder(log Log, store activity.Store, dir *activity.Directory, opts *RecorderOptions) *Recorder {
-	r := &Recorder{log: log, store: store, dir: dir, seed: maphash.MakeSeed(), unfiled: map[string][]activity.Batch{},
+// NewRecorder returns a recorder that appends to log and files in store, which
+// is nil for a log that files the actions itself; opts may be nil.
+func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) *Recorder {
+	var o RecorderOptions
+	if opts != nil {
+		o = *opts
+	}
+	r := &Recorder{log: log, store: store, dir: activity.NewDirectory(log.Documents(), o.TTL),
+		seed: maphash.MakeSeed(), unfiled: map[string][]activity.Batch{},
 		actions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
 		}, []string{"product_id", "type"})}
-	if opts != nil && opts.Metrics != nil {
-		opts.Metrics.MustRegister(r.actions)
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(r.actions)
 	}
 	return r
 }
+
+// maxGroups is how many sessions are appended in one step: a request of very
+// many must not hold up others.
+const maxGroups = 256
 
 // Record implements [activity.Sink].
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
@@ -64,33 +77,69 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	if err := r.fileRest(ctx, productID); err != nil {
 		return activity.Result{}, err
 	}
-	for _, g := range groups {
-		g.session = r.dir.Learn(productID, g.sessionID, g.identity)
-	}
-	for {
-		batches, entries, err := r.encode(productID, groups)
+	for step := range slices.Chunk(groups, maxGroups) {
+		dropped, err := r.record(ctx, productID, step)
 		if err != nil {
 			return activity.Result{}, err
 		}
-		err = r.log.Append(ctx, productID, entries)
+		duplicates += dropped
+	}
+	return activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}, nil
+}
+
+// record records groups in one step and returns how many of their actions
+// there were already.
+func (r *Recorder) record(ctx context.Context, productID string, groups []*sessionGroup) (duplicates int, err error) {
+	for {
+		batches, err := r.append(ctx, productID, groups)
 		var seen *DuplicateError
-		if errors.As(err, &seen) {
+		var conflict *document.ConflictError
+		switch {
+		case errors.As(err, &seen):
 			dropped := drop(groups, seen.Keys)
 			if dropped == 0 {
-				return activity.Result{}, fmt.Errorf("stream: log refuses keys that were not appended: %w", err)
+				return 0, fmt.Errorf("stream: log refuses keys that were not appended: %w", err)
 			}
 			duplicates += dropped
-			continue
+		case errors.As(err, &conflict) && ctx.Err() == nil:
+			// Somebody else was faster; start again from what is known now.
+		case err != nil:
+			return 0, err
+		default:
+			r.count(productID, batches)
+			return duplicates, r.file(ctx, productID, batches)
 		}
-		if err != nil {
-			return activity.Result{}, err
-		}
-		r.count(productID, batches)
-		if err := r.file(ctx, productID, batches); err != nil {
-			return activity.Result{}, err
-		}
-		return activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}, nil
 	}
+}
+
+// append appends the groups' actions, together with what the groups tell of
+// their sessions.
+func (r *Recorder) append(ctx context.Context, productID string, groups []*sessionGroup) ([]activity.Batch, error) {
+	var events []activity.Event
+	for _, g := range groups {
+		events = append(events, g.identity...)
+	}
+	book, err := r.dir.Open(ctx, productID, events)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		if g.session, err = book.Learn(ctx, g.sessionID, g.identity); err != nil {
+			return nil, err
+		}
+	}
+	batches, entries, err := encode(productID, groups)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range batches {
+		book.Count(b.SessionID, b.Count)
+	}
+	changes, err := book.Changes()
+	if err != nil {
+		return nil, err
+	}
+	return batches, r.log.Append(ctx, productID, entries, changes...)
 }
 
 // sessionGroup is what a request brought for one session. What a user did
@@ -143,7 +192,7 @@ func group(events []activity.Event) (groups []*sessionGroup, duplicates int) {
 
 // takeTurns waits until no other call is busy with the sessions.
 func (r *Recorder) takeTurns(productID string, groups []*sessionGroup) (unlock func()) {
-	var needed [len(r.turns)]bool
+	needed := map[uint64]struct{}{}
 	for _, g := range groups {
 		var h maphash.Hash
 		h.SetSeed(r.seed)
@@ -152,18 +201,15 @@ func (r *Recorder) takeTurns(productID string, groups []*sessionGroup) (unlock f
 		h.WriteString(g.sessionID)
 		h.WriteByte(0)
 		h.WriteString(g.user)
-		needed[h.Sum64()%uint64(len(r.turns))] = true
+		needed[h.Sum64()%uint64(len(r.turns))] = struct{}{}
 	}
-	for i := range needed { // always in this order, so that no two calls wait for each other
-		if needed[i] {
-			r.turns[i].Lock()
-		}
+	turns := slices.Sorted(maps.Keys(needed)) // the same order for all, so that no two calls wait for each other
+	for _, i := range turns {
+		r.turns[i].Lock()
 	}
 	return func() {
-		for i := range needed {
-			if needed[i] {
-				r.turns[i].Unlock()
-			}
+		for _, i := range turns {
+			r.turns[i].Unlock()
 		}
 	}
 }
@@ -186,7 +232,7 @@ func drop(groups []*sessionGroup, keys []activity.Key) (dropped int) {
 }
 
 // encode makes the batches and, one for each, the entries.
-func (r *Recorder) encode(productID string, groups []*sessionGroup) ([]activity.Batch, []Entry, error) {
+func encode(productID string, groups []*sessionGroup) ([]activity.Batch, []Entry, error) {
 	var batches []activity.Batch
 	var entries []Entry
 	for _, g := range groups {
@@ -206,7 +252,7 @@ func (r *Recorder) encode(productID string, groups []*sessionGroup) ([]activity.
 			}
 			pending = pending[1:]
 			batches = append(batches, b)
-			entries = append(entries, Entry{SessionID: b.SessionID, Keys: keysOf(b), Data: data})
+			entries = append(entries, Entry{SessionID: b.SessionID, Keys: keysOf(b), Data: data, Batch: &b})
 		}
 	}
 	return batches, entries, nil
@@ -253,9 +299,6 @@ func keysOf(b activity.Batch) []activity.Key {
 // count takes note of what was appended.
 func (r *Recorder) count(productID string, batches []activity.Batch) {
 	for _, b := range batches {
-		if b.SessionID != "" {
-			r.dir.Update(productID, b.SessionID, func(s *activity.Session) { s.Actions += b.Count })
-		}
 		for _, a := range b.Actions {
 			r.actions.WithLabelValues(productID, a.Type).Inc()
 		}
@@ -264,6 +307,9 @@ func (r *Recorder) count(productID string, batches []activity.Batch) {
 
 // file puts what was appended where lookups find it.
 func (r *Recorder) file(ctx context.Context, productID string, batches []activity.Batch) error {
+	if r.store == nil {
+		return nil
+	}
 	for i, b := range batches {
 		if err := r.store.Add(ctx, b); err != nil {
 			r.unfiledMu.Lock()

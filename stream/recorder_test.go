@@ -17,9 +17,11 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -28,7 +30,6 @@ type recording struct {
 	*stream.Recorder
 	log   *failingLog
 	store *failingStore
-	dir   *activity.Directory
 	start stream.ID
 }
 
@@ -51,9 +52,8 @@ func newRecording(t testing.TB) *recording {
 	r := &recording{
 		log:   &failingLog{Log: newMemoryLog()},
 		store: &failingStore{Store: activity.NewMemory(&activity.MemoryOptions{MaxEvents: 1000})},
-		dir:   activity.NewDirectory(0, 0),
 	}
-	r.Recorder = stream.NewRecorder(r.log, r.store, r.dir, nil)
+	r.Recorder = stream.NewRecorder(r.log, r.store, nil)
 	r.start = boundsOf(t, r.log).Newest
 	return r
 }
@@ -434,12 +434,12 @@ func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
 // refusingLog refuses keys that nobody appended.
 type refusingLog struct{ stream.Log }
 
-func (refusingLog) Append(context.Context, string, []stream.Entry) error {
+func (refusingLog) Append(context.Context, string, []stream.Entry, ...document.Change) error {
 	return &stream.DuplicateError{Keys: []activity.Key{{1}}}
 }
 
 func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
-	r := stream.NewRecorder(refusingLog{newMemoryLog()}, activity.NewMemory(nil), activity.NewDirectory(0, 0), nil)
+	r := stream.NewRecorder(refusingLog{newMemoryLog()}, activity.NewMemory(nil), nil)
 	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
 	require.Error(t, err)
 }
@@ -493,7 +493,7 @@ func (s *flakyStore) Add(ctx context.Context, b activity.Batch) error {
 func TestRecorder_whenTheStoreFails_neverAcknowledgesWhatIsNotFiled(t *testing.T) {
 	const requests, senders = 100, 4
 	r := newRecording(t)
-	recorder := stream.NewRecorder(r.log, &flakyStore{Store: r.store}, r.dir, nil)
+	recorder := stream.NewRecorder(r.log, &flakyStore{Store: r.store}, nil)
 	var unfiled atomic.Int64
 	for request := range requests {
 		user, action := fmt.Sprint("u", request), fmt.Sprint("action ", request)
@@ -560,7 +560,8 @@ func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
 			if c.linked != "" {
-				r.dir.Update(product, c.sessionID, func(s *activity.Session) { s.ConversationID = c.linked })
+				_, err := activity.NewDirectory(r.log.Documents(), 0).Update(t.Context(), product, c.sessionID, func(s *activity.Session) { s.ConversationID = c.linked })
+				require.NoError(t, err)
 			}
 			event := does(c.sessionID, c.userID, "a", 1.25)
 			event.Email = c.email
@@ -616,7 +617,7 @@ func TestRecorder_writesOneLine(t *testing.T) {
 
 func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	r := stream.NewRecorder(newMemoryLog(), activity.NewMemory(nil), activity.NewDirectory(0, 0), &stream.RecorderOptions{Metrics: reg})
+	r := stream.NewRecorder(newMemoryLog(), activity.NewMemory(nil), &stream.RecorderOptions{Metrics: reg})
 	view := does("s1", "u1", "view", 1)
 	view.Action.Type = activity.TypePageview
 	for range 2 { // the second time they are duplicates
@@ -680,6 +681,40 @@ func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
 		return events
 	})
 	r.requireEachOnce(t, 10)
+}
+
+// Recorders of several servers over one log number a session together, and
+// each event is appended once whichever server is sent it.
+func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
+	const requests = 64
+	r := newRecording(t)
+	recorders := []*stream.Recorder{r.Recorder, stream.NewRecorder(r.log, r.store, nil), stream.NewRecorder(r.log, r.store, nil)}
+	var running sync.WaitGroup
+	for request := range requests {
+		for _, recorder := range recorders {
+			running.Go(func() {
+				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1), tells("s1", "u1", "ada@example.com", float64(request))}
+				_, err := recorder.Record(t.Context(), product, events)
+				assert.NoError(t, err)
+			})
+		}
+	}
+	running.Wait()
+	r.requireEachOnce(t, requests)
+}
+
+// A request of very many sessions is recorded in several steps.
+func TestRecorder_takesManySessionsInOneRequest(t *testing.T) {
+	const sessions = 1000
+	r := newRecording(t)
+	var events []activity.Event
+	for n := range 2 * sessions {
+		events = append(events, does(fmt.Sprint("s", n%sessions), fmt.Sprint("u", n%sessions), fmt.Sprint("action ", n), float64(n)))
+	}
+	again := append(slices.Clone(events[:sessions/2]), does("s1", "u1", "new", 1))
+	require.Equal(t, activity.Result{Accepted: 2 * sessions}, r.record(t, events...))
+	require.Equal(t, activity.Result{Accepted: 1, Duplicate: sessions / 2}, r.record(t, again...))
+	r.requireEachOnce(t, 2*sessions+1)
 }
 
 // recordAtOnce records requests concurrently and returns the sum of their results.

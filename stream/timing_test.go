@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
@@ -402,11 +403,11 @@ type failingLog struct {
 
 var errDown = errors.New("storage is down")
 
-func (l *failingLog) Append(ctx context.Context, productID string, entries []stream.Entry) error {
+func (l *failingLog) Append(ctx context.Context, productID string, entries []stream.Entry, changes ...document.Change) error {
 	if l.down.Load() {
 		return errDown
 	}
-	return l.Log.Append(ctx, productID, entries)
+	return l.Log.Append(ctx, productID, entries, changes...)
 }
 
 func (l *failingLog) Read(ctx context.Context, productID string, after stream.ID, dst []stream.Entry) (int, error) {

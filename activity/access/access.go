@@ -51,6 +51,7 @@ var (
 // Keyring holds keys. It is safe for concurrent use.
 type Keyring struct {
 	removals atomic.Uint64 // grows whenever a key is taken away
+	refresh  func()        // called before a key is refused as unknown; may be nil
 
 	mu sync.RWMutex
 	// Buckets are chosen by the first bytes of the digest, which tells
@@ -72,13 +73,21 @@ func NewKeyring() *Keyring { return &Keyring{buckets: map[uint16][]grant{}} }
 // them when none is given. An empty key or product, or a key that is there
 // already, is an error.
 func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
-	if key == "" || externalID == "" {
-		return errors.New("access: empty key or product")
+	if key == "" {
+		return errors.New("access: empty key")
+	}
+	return k.AddDigest(sha256.Sum256([]byte(key)), externalID, scopes...)
+}
+
+// AddDigest is Add for a key of which only the SHA-256 digest is known.
+func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes ...Scope) error {
+	if externalID == "" {
+		return errors.New("access: empty product")
 	}
 	if len(scopes) == 0 {
 		scopes = []Scope{MCP, Stream}
 	}
-	g := grant{digest: sha256.Sum256([]byte(key)), externalID: externalID, scopes: slices.Clone(scopes)}
+	g := grant{digest: digest, externalID: externalID, scopes: slices.Clone(scopes)}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b := bucket(g.digest)
@@ -88,6 +97,11 @@ func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
 	k.buckets[b] = append(k.buckets[b], g)
 	return nil
 }
+
+// OnUnknown sets a function that is called before a key is refused as unknown,
+// and may add keys that others have made. It must be set before the keyring is
+// used.
+func (k *Keyring) OnUnknown(refresh func()) { k.refresh = refresh }
 
 // RemoveProduct takes all keys of a product away.
 func (k *Keyring) RemoveProduct(externalID string) {
@@ -126,6 +140,15 @@ func (k *Keyring) Known(key string, scope Scope) error {
 
 func (k *Keyring) find(key string) (grant, bool) {
 	digest := sha256.Sum256([]byte(key))
+	g, ok := k.findDigest(digest)
+	if ok || k.refresh == nil || key == "" {
+		return g, ok
+	}
+	k.refresh()
+	return k.findDigest(digest)
+}
+
+func (k *Keyring) findDigest(digest [sha256.Size]byte) (grant, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return find(k.buckets[bucket(digest)], digest)

@@ -101,7 +101,7 @@ func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer
 // comparison, are not part of it. The ratio is the median of the rounds', which
 // a busy machine disturbs little; it must not be above 2.
 func BenchmarkIngestBatch(b *testing.B) {
-	recorder := stream.NewRecorder(stream.NewMemoryLog(stream.Retention{}), activity.NewMemory(nil), activity.NewDirectory(0, 0), nil)
+	recorder := stream.NewRecorder(stream.NewMemoryLog(stream.Retention{}), activity.NewMemory(nil), nil)
 	handler := posthog.NewHandler(recorder, products, nil)
 	var zr gzip.Reader
 	var buf bytes.Buffer

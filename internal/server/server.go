@@ -74,7 +74,6 @@ type Server struct {
 	log      *slog.Logger
 
 	memory  *activity.Memory
-	dir     *activity.Directory
 	entries *stream.MemoryLog
 	streams *stream.Handler
 	handler http.Handler
@@ -87,7 +86,6 @@ type Server struct {
 func New(config Config, registry *products.Registry, log *slog.Logger) *Server {
 	s := &Server{config: config, products: registry, log: log,
 		memory:  activity.NewMemory(&activity.MemoryOptions{TTL: config.ActivityTTL, MaxEvents: config.MaxEvents}),
-		dir:     activity.NewDirectory(0, config.ActivityTTL),
 		entries: stream.NewMemoryLog(stream.Retention{TTL: config.ActivityTTL, MaxBytes: config.LogMaxBytes}),
 	}
 	s.publicURL.Store(&s.config.PublicURL)
@@ -102,7 +100,7 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 	keys := s.products.Keys()
 	lookup := activity.NewLookup(s.memory, s.config.MaxEvents)
 	s.streams = stream.NewHandler(s.entries, &stream.HandlerOptions{Heartbeat: s.config.Heartbeat, Logger: s.log, Metrics: reg})
-	recorder := stream.NewRecorder(s.entries, s.memory, s.dir, &stream.RecorderOptions{Metrics: reg})
+	recorder := stream.NewRecorder(s.entries, s.memory, &stream.RecorderOptions{TTL: s.config.ActivityTTL, Metrics: reg})
 	ingest := posthog.NewHandler(recorder, s.products, &posthog.Options{TTL: s.config.ActivityTTL, Metrics: reg})
 	mcp := mcptool.NewHandler(lookup, keys, &mcptool.Options{Logger: s.log})
 
@@ -254,7 +252,6 @@ func (s *Server) tidy(ctx context.Context) {
 			return
 		case <-ticker.C:
 			s.memory.Expire()
-			s.dir.Expire()
 			s.entries.Expire()
 		}
 	}

@@ -23,5 +23,9 @@
 // an engine may drop what is too old a few seconds late, but must do so without
 // being told.
 //
+// The documents that Append changes have a suite of their own, in
+// [github.com/liveactivity/liveactivity/activity/document/documenttest]: run
+// it, too, on what Documents returns.
+//
 // [Entry], [Entries] and [Sized] make entries whose data tell them apart.
 package streamtest

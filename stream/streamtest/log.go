@@ -20,6 +20,7 @@ func TestLog(t *testing.T, open func(t *testing.T, r stream.Retention) stream.Lo
 	}{
 		{"Append", appendTests},
 		{"Keys", keyTests},
+		{"Documents", documentTests},
 		{"Read", readTests},
 		{"Retention", retentionTests},
 		{"Bounds", boundsTests},

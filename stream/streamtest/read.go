@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -44,6 +47,32 @@ var readTests = []test{
 	{name: "returns nothing and no error when there is nothing yet", run: func(f fixture) {
 		f.readsNothing(f.bounds().Newest)
 		f.readsNothing(f.append(Entries("a", 3)...)[2].ID)
+	}},
+	{name: "returns the keys of each entry as they were appended", run: func(f fixture) {
+		start := f.bounds().Newest
+		many := keyed()
+		for i := range 300 {
+			many.Keys = append(many.Keys, keysNamed(fmt.Sprint("many ", i))...)
+		}
+		want := f.append(keyed("b", "a", "c"), keyed(), keyed("d"), Entry("a", 0), many)
+		for _, page := range []int{1, 2, 100} {
+			got := f.readAll(start, page)
+			require.Len(f, got, len(want))
+			for i := range want {
+				require.True(f, slices.Equal(want[i].Keys, got[i].Keys), "entry %d, %d at a time", i, page)
+			}
+		}
+	}},
+	{name: "leaves out the batch", run: func(f fixture) {
+		start := f.bounds().Newest
+		b := activitytest.NewBatch(product, "s", "ada", activitytest.Pageview(time.Now(), "https://app.acme.example/"))
+		data, err := activity.Marshal(b)
+		require.NoError(f, err)
+		f.append(stream.Entry{SessionID: "s", Keys: keysNamed(b.Actions[0].ID), Data: data, Batch: &b})
+		got := f.readAll(start, 1)
+		require.Len(f, got, 1)
+		require.Nil(f, got[0].Batch)
+		require.JSONEq(f, string(data), string(got[0].Data))
 	}},
 	{name: "can be repeated", run: func(f fixture) {
 		start := f.bounds().Newest
