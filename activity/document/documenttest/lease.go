@@ -154,7 +154,10 @@ func testRenewed(f fixture) {
 				time.Sleep(ttl / 10)
 			}
 		}
-		f.requireHeld(fmt.Sprint("work for ", ttl))
+		if _, err = document.Acquire(f.Context(), f.store, product, fmt.Sprint("work for ", ttl), ttl); err == nil {
+			return false
+		}
+		require.ErrorIs(f, err, document.ErrHeld)
 		require.Equal(f, token, l.Token())
 		return true
 	})

@@ -1,0 +1,239 @@
+// Package redistest runs real Redis servers for tests: single ones, small
+// clusters, and such that speak TLS. They keep an append-only file in a folder
+// of the test and are killed at its end.
+//
+// A server starts in a few hundredths of a second, a cluster in a few seconds.
+// Tests that share one keep apart by the prefixes of their keys.
+package redistest
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/testdeps"
+)
+
+// patience is how long a server may take to start.
+const patience = 20 * time.Second
+
+// tick is how often it is looked at meanwhile.
+const tick = 10 * time.Millisecond
+
+// Server is a Redis server of a test's own.
+type Server struct {
+	Addr string // HOST:PORT on the loopback interface
+
+	tb     testing.TB
+	binary string
+	dir    string
+	args   []string
+	tls    *tls.Config // nil for none
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process is gone
+}
+
+// Start runs redis-server with further arguments, and returns when it answers.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	return StartBinary(tb, testdeps.RedisServer(tb), args...)
+}
+
+// StartBinary is Start for another program that takes the same arguments, such
+// as valkey-server.
+func StartBinary(tb testing.TB, binary string, args ...string) *Server {
+	tb.Helper()
+	return start(&Server{tb: tb, binary: binary, args: args})
+}
+
+// StartTLS runs redis-server so that it speaks nothing but TLS, with a
+// certificate of the authority, and returns when it answers.
+func StartTLS(tb testing.TB, ca *Authority, args ...string) *Server {
+	tb.Helper()
+	cert, key := ca.Issue(tb, tb.TempDir())
+	args = append([]string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File,
+		"--tls-auth-clients", "no"}, args...)
+	return start(&Server{tb: tb, binary: testdeps.RedisServer(tb), args: args,
+		tls: &tls.Config{RootCAs: ca.Pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}})
+}
+
+// attempts is how many ports are tried: somebody else may take one first.
+const attempts = 10
+
+func start(s *Server) *Server {
+	s.tb.Helper()
+	s.dir = s.tb.TempDir()
+	s.tb.Cleanup(s.Kill)
+	var err error
+	for range attempts {
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(s.tb)))
+		if err = s.run(); err == nil {
+			return s
+		}
+	}
+	require.NoError(s.tb, err)
+	return s
+}
+
+// busOffset is how far above its port a cluster node talks to the others.
+const busOffset = 10000
+
+// freePort returns a port that nobody uses, nor the one at busOffset above.
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(tb, err)
+		port := l.Addr().(*net.TCPAddr).Port
+		require.NoError(tb, l.Close())
+		if port+busOffset > 65535 {
+			continue
+		}
+		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+busOffset)))
+		if err != nil {
+			continue
+		}
+		require.NoError(tb, bus.Close())
+		return port
+	}
+}
+
+// run starts the process and waits until it answers.
+func (s *Server) run() error {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	ports := []string{"--port", port}
+	if s.tls != nil {
+		ports = []string{"--port", "0", "--tls-port", port}
+	}
+	// It starts no processes of its own, which would outlive it when it is killed.
+	args := append(ports, "--bind", "127.0.0.1", "--dir", s.dir, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0",
+		"--save", "", "--logfile", "server.log")
+	s.cmd = exec.Command(s.binary, append(args, s.args...)...)
+	if err := s.cmd.Start(); err != nil {
+		return fmt.Errorf("redistest: %w", err)
+	}
+	exited := make(chan struct{})
+	s.exited = exited
+	go func() {
+		_ = s.cmd.Wait() // it is killed
+		close(exited)
+	}()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if s.answers() {
+			return nil
+		}
+		select {
+		case <-exited:
+			return fmt.Errorf("redistest: server ended: %s", s.tail())
+		case <-time.After(tick):
+		}
+	}
+	s.Kill()
+	return fmt.Errorf("redistest: server does not answer: %s", s.tail())
+}
+
+// answers reports whether the server is ready, if only to ask for a password.
+func (s *Server) answers() bool {
+	conn, err := s.dial()
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second)) // then it does not answer
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	return err == nil && (strings.HasPrefix(line, "+PONG") || strings.HasPrefix(line, "-NOAUTH"))
+}
+
+func (s *Server) dial() (net.Conn, error) {
+	if s.tls != nil {
+		return tls.Dial("tcp", s.Addr, s.tls)
+	}
+	return net.DialTimeout("tcp", s.Addr, time.Second)
+}
+
+// tail returns the end of the server's log.
+func (s *Server) tail() string {
+	data, _ := os.ReadFile(filepath.Join(s.dir, "server.log"))
+	return string(data[max(0, len(data)-2000):])
+}
+
+// URL returns the server's URL without user, password and database.
+func (s *Server) URL() string {
+	if s.tls != nil {
+		return "rediss://" + s.Addr
+	}
+	return "redis://" + s.Addr
+}
+
+// Client returns a client of the server, closed at the end of the test. The
+// server must need no password.
+func (s *Server) Client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, TLSConfig: s.tls})
+	s.tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Kill ends the server as a power cut would end it, and returns when it is gone.
+func (s *Server) Kill() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill() // it may be gone
+	<-s.exited
+}
+
+// Restart runs a killed server again, with its port and what it has kept, and
+// returns when it answers.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	require.Eventually(s.tb, func() bool {
+		err := s.run() // the port may still be busy
+		if err != nil {
+			s.tb.Log(err)
+		}
+		return err == nil
+	}, patience, 10*tick)
+}
+
+// clusterNodes is the fewest a cluster can have.
+const clusterNodes = 3
+
+// Cluster runs a cluster of three redis-servers, each of which has a third of
+// the slots, and returns when all of them answer.
+func Cluster(tb testing.TB, args ...string) []*Server {
+	tb.Helper()
+	args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)
+	nodes := make([]*Server, clusterNodes)
+	create := []string{"--cluster", "create"}
+	for i := range nodes {
+		nodes[i] = Start(tb, args...)
+		create = append(create, nodes[i].Addr)
+	}
+	out, err := exec.Command(testdeps.RedisCLI(tb), append(create, "--cluster-yes")...).CombinedOutput()
+	require.NoError(tb, err, "%s", out)
+	for _, node := range nodes {
+		client := node.Client()
+		require.Eventually(tb, func() bool {
+			ctx, cancel := context.WithTimeout(tb.Context(), time.Second)
+			defer cancel()
+			info, err := client.ClusterInfo(ctx).Result()
+			return err == nil && strings.Contains(info, "cluster_state:ok")
+		}, patience, 5*tick)
+	}
+	return nodes
+}

@@ -1,0 +1,82 @@
+// Package redislog keeps everything in Redis, so that any number of servers
+// are one service: a [stream.Log], the documents that come with it, and what
+// users did.
+//
+//	log, err := redislog.Open("redis://localhost:6379", nil)
+//	if err != nil {
+//		return err // the URL cannot be right
+//	}
+//	defer log.Release()
+//	go log.Run(ctx) // hears of what other servers append
+//
+//	recorder := stream.NewRecorder(log, nil, nil) // the log files actions itself
+//	lookup := activity.NewLookup(log.Activity(), 0)
+//	handler := stream.NewHandler(log, nil)
+//
+// Redis, Redis Cluster and Valkey will do, from version 6.2 of Redis on, each
+// named by a URL:
+//
+//	redis://user:password@host:6379/0             a single server and database
+//	rediss://user:password@host:6379              over TLS
+//	redis://a:6379?addr=b:6379&addr=c:6379        a cluster, by some of its nodes
+//
+// The parameters of the Go client, such as pool_size or read_timeout, are
+// understood, too. With TLS, every node's certificate must be valid for the
+// host that the URL begins with. What the client would write to standard error
+// is left out, for all of its users in the process. Nothing connects before it
+// must, and Redis may go and come back: meanwhile every call returns an error
+// within a few seconds, and then all of them work again, without anybody's
+// help.
+//
+// # What is promised
+//
+// An append, with its documents and its actions, is one script: Redis carries
+// out all of it or nothing, in an order that all servers see. When Append
+// returns nil, it is as safe as Redis makes any write. With
+//
+//	appendonly yes
+//	appendfsync always
+//
+// it is on disk; with "appendfsync everysec" a crash of the machine may lose
+// the last second or two, and without an append-only file what came since the
+// last snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
+// product whose keys are gone begins anew. Replication does not wait either: a
+// failover may lose what the old master had acknowledged and not passed on yet.
+// IDs and versions grow all the same, and a server that was up meanwhile shows
+// its readers what it has shown others.
+//
+// A call that fails because Redis could not be reached may have had its effect.
+// It is never repeated behind the caller's back; who repeats it with the same
+// keys is told that they are there.
+//
+// Readers who keep up are served from the memory of their server. It hears of
+// others' entries by a message of Redis, asks Redis after every interruption,
+// and every few seconds in any case, as messages may be lost.
+//
+// While Redis Cluster moves a slot from node to node, calls that concern the
+// slot's products fail, without any effect.
+//
+// # Keys
+//
+// All keys of a product have the hash tag {p:ID}, in which %, { and } are
+// percent-encoded, so that they are on one node of a cluster:
+//
+//	liveactivity:{p:acme}:meta         hash    newest ID, floor, oldest, bytes, dropped, version; period and swept: of tidying
+//	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each
+//	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
+//	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
+//	liveactivity:{p:acme}:names        zset    names of the documents, for listing
+//	liveactivity:{p:acme}:user:ID      zset    a user's actions by start: order of arrival and key
+//	liveactivity:{p:acme}:acts:ID      hash    key: start, session and JSON of an action; key and "e": its end; period
+//	liveactivity:{p:acme}:line:s:ID    zset    a session's newest actions by start: key and user
+//	liveactivity:{p:acme}:line:u:ID    zset    the same for what a user does outside any session
+//
+// Only meta, and documents that live for ever with the names, stay when nothing
+// happens any more; the rest expires within 9/8 of the retention. The channel liveactivity:changed
+// tells of each append.
+//
+// Users of Redis with restricted rights need the keys liveactivity:*, the
+// channel liveactivity:changed, and the commands of the categories @read,
+// @write, @scripting, @pubsub and @connection, time, and cluster|slots for a
+// cluster.
+package redislog

@@ -1,0 +1,28 @@
+-- Lists documents by name. Names whose documents are over are forgotten.
+--
+-- KEYS  1 meta, 2 names
+-- ARGV  1 least name, 2 greatest name, as ZRANGEBYLEX takes them
+--       3 most documents   4 bytes of values after which to stop
+--
+-- Returns {name from which to go on, or false when there are no more,
+-- documents}; each document is its name and what is stored of it.
+
+local call = redis.call
+local base = string.sub(KEYS[1], 1, -5)
+local count, bytes = tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local some = call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', 0, count)
+local found, last = {}, false
+for _, name in ipairs(some) do
+  if bytes <= 0 then return {last, found} end
+  local stored = call('GET', base .. 'doc:' .. name)
+  if stored then
+    found[#found + 1] = name
+    found[#found + 1] = stored
+    bytes = bytes - #stored
+  else
+    call('ZREM', KEYS[2], name)
+  end
+  last = name
+end
+return {#some == count and last, found}
