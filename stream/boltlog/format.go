@@ -1,0 +1,211 @@
+package boltlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// The file is a bbolt file of these buckets:
+//
+//	liveactivity          "format" is the version of what follows
+//	p/<product id>        "state" is that of the product, see state; the
+//	                      bucket's sequence is the newest document version
+//	  log                 ID, 16 bytes → entry, see appendEntry
+//	  documents           name → document, see record
+//	  expiry              milliseconds, 8 bytes, and a name → nothing: when to
+//	                      look whether the document has expired
+//
+// Numbers are big-endian. Entries, documents and states begin with a sum, see
+// seal.
+var (
+	bucketFormat    = []byte("liveactivity")
+	keyFormat       = []byte("format")
+	bucketLog       = []byte("log")
+	bucketDocuments = []byte("documents")
+	bucketExpiry    = []byte("expiry")
+	keyState        = []byte("state")
+)
+
+const (
+	format        = "1"
+	productPrefix = "p/"
+)
+
+func writeFormat(tx *bolt.Tx) error {
+	b, err := tx.CreateBucketIfNotExists(bucketFormat)
+	if err != nil {
+		return err
+	}
+	return b.Put(keyFormat, []byte(format))
+}
+
+func checkFormat(tx *bolt.Tx) error {
+	b := tx.Bucket(bucketFormat)
+	if b == nil || string(b.Get(keyFormat)) != format {
+		return ErrForeign
+	}
+	return nil
+}
+
+const idSize = 16
+
+func appendID(dst []byte, id stream.ID) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, id.Milli)
+	return binary.BigEndian.AppendUint64(dst, id.Seq)
+}
+
+func parseID(b []byte) (stream.ID, error) {
+	if len(b) != idSize {
+		return stream.ID{}, errMalformed
+	}
+	return stream.ID{Milli: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint64(b[8:])}, nil
+}
+
+// errMalformed says that something in the file is not as this package writes it.
+var errMalformed = fmt.Errorf("%w: malformed record", ErrDamaged)
+
+// sumSize is how many bytes the sum takes that a value begins with.
+const sumSize = 4
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func sum(key, body []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
+}
+
+// seal sets the sum at the beginning of the value, which is that of the key
+// and of the rest of the value.
+func seal(key, value []byte) []byte {
+	binary.BigEndian.PutUint32(value, sum(key, value[sumSize:]))
+	return value
+}
+
+// unseal returns the value without its sum, which it checks.
+func unseal(key, value []byte) ([]byte, error) {
+	if len(value) < sumSize || binary.BigEndian.Uint32(value) != sum(key, value[sumSize:]) {
+		return nil, errMalformed
+	}
+	return value[sumSize:], nil
+}
+
+// state is what is known of a product besides what is in it. That the file
+// holds as many entries and documents is checked when it is opened: it tells
+// when some have been lost.
+type state struct {
+	floor              stream.ID // the newest ID dropped from the log
+	entries, documents uint64
+}
+
+// encode returns the state as a value in the product's bucket. Its sum is that
+// of the bucket's name, too.
+func (s state) encode(bucket []byte) []byte {
+	value := appendID(make([]byte, sumSize), s.floor)
+	value = binary.BigEndian.AppendUint64(value, s.entries)
+	value = binary.BigEndian.AppendUint64(value, s.documents)
+	return seal(bucket, value)
+}
+
+// stateOf returns the state in the product's bucket of that name.
+func stateOf(b *bolt.Bucket, bucket []byte) (state, error) {
+	v, err := unseal(bucket, b.Get(keyState))
+	if err != nil || len(v) != idSize+16 {
+		return state{}, errMalformed
+	}
+	floor, err := parseID(v[:idSize])
+	return state{floor, binary.BigEndian.Uint64(v[idSize:]), binary.BigEndian.Uint64(v[idSize+8:])}, err
+}
+
+// appendEntry appends an entry as the value of its key: the sum, the length of
+// the session id, the session id, the number of keys, the keys, the data.
+func appendEntry(dst, key []byte, e stream.Entry) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, sumSize)...)
+	dst = binary.AppendUvarint(dst, uint64(len(e.SessionID)))
+	dst = append(dst, e.SessionID...)
+	dst = binary.AppendUvarint(dst, uint64(len(e.Keys)))
+	for _, key := range e.Keys {
+		dst = append(dst, key[:]...)
+	}
+	dst = append(dst, e.Data...)
+	seal(key, dst[start:])
+	return dst
+}
+
+// parseEntry decodes an entry, whose parts share value's memory.
+func parseEntry(key, value []byte) (session, keys, data []byte, err error) {
+	b, err := unseal(key, value)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if session, b, err = cutBytes(b, 1); err != nil {
+		return nil, nil, nil, err
+	}
+	keys, data, err = cutBytes(b, len(activity.Key{}))
+	return session, keys, data, err
+}
+
+// cutBytes cuts a number of items of a size off b.
+func cutBytes(b []byte, size int) (items, rest []byte, err error) {
+	n, width := binary.Uvarint(b)
+	if width <= 0 || n > uint64(len(b)-width)/uint64(size) {
+		return nil, nil, errMalformed
+	}
+	b = b[width:]
+	return b[:int(n)*size], b[int(n)*size:], nil
+}
+
+func parseKeys(b []byte) []activity.Key {
+	keys := make([]activity.Key, len(b)/len(activity.Key{}))
+	for i := range keys {
+		copy(keys[i][:], b[i*len(keys[i]):])
+	}
+	return keys
+}
+
+// record is a document as it is kept: a sum, version, until, indexed, 8 bytes
+// each, and the value.
+type record struct {
+	version document.Version
+	until   int64 // milliseconds since the epoch from when on it has expired; zero for never
+	indexed int64 // under which time it is in the expiry bucket, never after until; zero for not at all
+	value   []byte
+}
+
+const recordHead = sumSize + 24
+
+// encode returns the record as the value of its name, in memory of its own.
+func (r record) encode(name []byte) []byte {
+	value := make([]byte, sumSize, recordHead+len(r.value))
+	value = binary.BigEndian.AppendUint64(value, uint64(r.version))
+	value = binary.BigEndian.AppendUint64(value, uint64(r.until))
+	value = binary.BigEndian.AppendUint64(value, uint64(r.indexed))
+	return seal(name, append(value, r.value...))
+}
+
+// parseRecord decodes a document, whose value shares memory with the one given.
+func parseRecord(name, value []byte) (record, error) {
+	b, err := unseal(name, value)
+	if err != nil || len(value) < recordHead {
+		return record{}, errMalformed
+	}
+	return record{
+		version: document.Version(binary.BigEndian.Uint64(b)),
+		until:   int64(binary.BigEndian.Uint64(b[8:])),
+		indexed: int64(binary.BigEndian.Uint64(b[16:])),
+		value:   b[24:],
+	}, nil
+}
+
+func (r record) expired(now int64) bool { return r.until != 0 && r.until <= now }
+
+// expiryKey is the key of a document in the expiry bucket.
+func expiryKey(at int64, name string) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(at)), name...)
+}
