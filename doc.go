@@ -14,6 +14,8 @@
 //	activity/activitytest  the conformance suite for stores
 //	activity/document/documenttest  the conformance suite for document stores
 //	stream              the log, its server-sent-events handler, the recorder that feeds both views
+//	stream/boltlog      the log and documents of one process, in a file
+//	stream/redislog     the log, documents and activity of many processes, in Redis
 //	stream/streamtest   the conformance suite for logs
 //	cmd/liveactivity-server  all of it in one binary
 //

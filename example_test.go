@@ -17,9 +17,13 @@ import (
 // acme is a service with one product.
 type acme struct{}
 
-func (acme) WebhookSecret(productID string) (string, bool) { return "hush", productID == "acme" }
+func (acme) WebhookSecret(productID string) (string, bool, error) {
+	return "hush", productID == "acme", nil
+}
 
-func (acme) ProductOfToken(token string) (string, bool) { return "acme", token == "phc_acme" }
+func (acme) ProductOfToken(token string) (string, bool, error) {
+	return "acme", token == "phc_acme", nil
+}
 
 // The whole service on a mux of one's own.
 func Example() {

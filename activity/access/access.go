@@ -46,12 +46,14 @@ var (
 	ErrMismatch = errors.New("API key does not match product_id")
 	// ErrScope: the key is this product's, but does not open this surface.
 	ErrScope = errors.New("API key does not have the scope for this endpoint")
+	// ErrUnavailable: it cannot be told just now whether the key is known.
+	ErrUnavailable = errors.New("API keys cannot be checked just now; please try again")
 )
 
 // Keyring holds keys. It is safe for concurrent use.
 type Keyring struct {
 	removals atomic.Uint64 // grows whenever a key is taken away
-	refresh  func()        // called before a key is refused as unknown; may be nil
+	refresh  func() error  // called before a key is refused as unknown; may be nil
 
 	mu sync.RWMutex
 	// Buckets are chosen by the first bytes of the digest, which tells
@@ -99,9 +101,9 @@ func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes 
 }
 
 // OnUnknown sets a function that is called before a key is refused as unknown,
-// and may add keys that others have made. It must be set before the keyring is
-// used.
-func (k *Keyring) OnUnknown(refresh func()) { k.refresh = refresh }
+// and may add keys that others have made. When it fails the key is refused with
+// ErrUnavailable. It must be set before the keyring is used.
+func (k *Keyring) OnUnknown(refresh func() error) { k.refresh = refresh }
 
 // RemoveProduct takes all keys of a product away.
 func (k *Keyring) RemoveProduct(externalID string) {
@@ -114,12 +116,12 @@ func (k *Keyring) RemoveProduct(externalID string) {
 }
 
 // Check returns nil when key opens the scope for the product, else ErrInvalid,
-// ErrMismatch or ErrScope.
+// ErrMismatch, ErrScope or ErrUnavailable.
 func (k *Keyring) Check(key, productID string, scope Scope) error {
-	g, ok := k.find(key)
+	g, err := k.find(key)
 	switch {
-	case !ok:
-		return ErrInvalid
+	case err != nil:
+		return err
 	case g.externalID != productID:
 		return ErrMismatch
 	case !slices.Contains(g.scopes, scope):
@@ -128,24 +130,30 @@ func (k *Keyring) Check(key, productID string, scope Scope) error {
 	return nil
 }
 
-// Known returns nil when key opens the scope for any product, else ErrInvalid
-// or ErrScope.
+// Known returns nil when key opens the scope for any product, else ErrInvalid,
+// ErrScope or ErrUnavailable.
 func (k *Keyring) Known(key string, scope Scope) error {
-	g, ok := k.find(key)
-	if !ok {
-		return ErrInvalid
+	g, err := k.find(key)
+	if err != nil {
+		return err
 	}
 	return k.Check(key, g.externalID, scope)
 }
 
-func (k *Keyring) find(key string) (grant, bool) {
+// find returns what the key opens, or ErrInvalid or ErrUnavailable.
+func (k *Keyring) find(key string) (grant, error) {
 	digest := sha256.Sum256([]byte(key))
 	g, ok := k.findDigest(digest)
-	if ok || k.refresh == nil || key == "" {
-		return g, ok
+	if !ok && k.refresh != nil && key != "" {
+		if err := k.refresh(); err != nil {
+			return grant{}, ErrUnavailable
+		}
+		g, ok = k.findDigest(digest)
 	}
-	k.refresh()
-	return k.findDigest(digest)
+	if !ok {
+		return grant{}, ErrInvalid
+	}
+	return g, nil
 }
 
 func (k *Keyring) findDigest(digest [sha256.Size]byte) (grant, bool) {
@@ -197,10 +205,14 @@ func Checker(ctx context.Context) func() error {
 	return check
 }
 
-// Refusal turns an error of Check into an answer: 401 for ErrInvalid, else 403.
+// Refusal turns an error of Check into an answer: 401 for ErrInvalid, 503 for
+// ErrUnavailable, else 403.
 func Refusal(err error) error {
-	if errors.Is(err, ErrInvalid) {
+	switch {
+	case errors.Is(err, ErrInvalid):
 		return httpx.Unauthorized(err.Error(), "Bearer")
+	case errors.Is(err, ErrUnavailable):
+		return httpx.Unavailable(err)
 	}
 	return httpx.Errorf(http.StatusForbidden, "%s", err)
 }

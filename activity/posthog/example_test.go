@@ -27,12 +27,12 @@ func (printer) Record(_ context.Context, productID string, events []activity.Eve
 // oneProduct is all there is.
 type oneProduct struct{}
 
-func (oneProduct) WebhookSecret(productID string) (string, bool) {
-	return "a long random secret", productID == "acme"
+func (oneProduct) WebhookSecret(productID string) (string, bool, error) {
+	return "a long random secret", productID == "acme", nil
 }
 
-func (oneProduct) ProductOfToken(token string) (string, bool) {
-	return "acme", token == "phc_acme"
+func (oneProduct) ProductOfToken(token string) (string, bool, error) {
+	return "acme", token == "phc_acme", nil
 }
 
 func ExampleHandler() {

@@ -22,13 +22,14 @@ const (
 )
 
 // Products tells the handler which products there are. Its methods are called
-// for every request, concurrently.
+// for every request, concurrently. An error means that it cannot be told just
+// now: the request is answered 503.
 type Products interface {
 	// WebhookSecret returns the secret that webhooks of the product carry,
 	// empty when it takes none, and whether there is such a product.
-	WebhookSecret(productID string) (secret string, ok bool)
+	WebhookSecret(productID string) (secret string, ok bool, err error)
 	// ProductOfToken returns the product that a project token belongs to.
-	ProductOfToken(token string) (productID string, ok bool)
+	ProductOfToken(token string) (productID string, ok bool, err error)
 }
 
 // Options of a [Handler]; a zero field means its default.
@@ -84,7 +85,10 @@ func (h *Handler) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 	productID := r.PathValue("product_id")
-	secret, ok := h.products.WebhookSecret(productID)
+	secret, ok, err := h.products.WebhookSecret(productID)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
 	if !ok {
 		return httpx.NotFound("There is no such product.")
 	}

@@ -47,18 +47,18 @@ type product struct {
 
 type catalogue map[string]product
 
-func (c catalogue) WebhookSecret(productID string) (string, bool) {
+func (c catalogue) WebhookSecret(productID string) (string, bool, error) {
 	p, ok := c[productID]
-	return p.secret, ok
+	return p.secret, ok, nil
 }
 
-func (c catalogue) ProductOfToken(token string) (string, bool) {
+func (c catalogue) ProductOfToken(token string) (string, bool, error) {
 	for id, p := range c {
 		if slices.Contains(p.tokens, token) {
-			return id, true
+			return id, true, nil
 		}
 	}
-	return "", false
+	return "", false, nil
 }
 
 var products = catalogue{

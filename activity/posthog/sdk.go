@@ -127,14 +127,19 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	productID, ok := h.products.ProductOfToken(req.token())
+	productID, ok, err := h.products.ProductOfToken(req.token())
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
 	if !ok {
 		return httpx.Unauthorized("The project token is missing or unknown.", "")
 	}
 	for i := range req.events {
 		p := &req.events[i]
 		if p.token != "" && p.reason == "" {
-			if other, _ := h.products.ProductOfToken(p.token); other != productID {
+			if other, _, err := h.products.ProductOfToken(p.token); err != nil {
+				return httpx.Unavailable(err)
+			} else if other != productID {
 				p.reason = reasonToken
 			}
 		}

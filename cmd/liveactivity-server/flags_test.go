@@ -19,6 +19,9 @@ import (
 var flags = []struct{ name, env, preset, bad string }{
 	{"addr", "LIVEACTIVITY_ADDR", "127.0.0.1:8080", "localhost"},
 	{"config", "LIVEACTIVITY_CONFIG", "", "/none/products.json"},
+	{"data-dir", "LIVEACTIVITY_DATA_DIR", "", "/dev/null/data"},
+	{"redis-url", "LIVEACTIVITY_REDIS_URL", "", "localhost:6379"},
+	{"redis-prefix", "LIVEACTIVITY_REDIS_PREFIX", "liveactivity", ""},
 	{"activity-ttl", "ACTIVITY_TTL_S", "14400", "0"},
 	{"activity-max-events", "ACTIVITY_MAX_EVENTS", "50", "0"},
 	{"log-max-bytes", "LIVEACTIVITY_LOG_MAX_BYTES", "67108864", "-1"},

@@ -26,9 +26,12 @@ import (
 type flags struct {
 	Addr              string           `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"Listen address; port 0 picks a free port."`
 	Config            string           `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Without it there is one product, demo, with fresh secrets."`
+	DataDir           string           `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of a database that makes everything last. Without it, and without Redis, everything is in memory only."`
+	RedisURL          string           `name:"redis-url" env:"LIVEACTIVITY_REDIS_URL" placeholder:"URL" help:"Redis, Redis Cluster or Valkey that makes everything last; servers on the same one act as one service. Not together with --data-dir."`
+	RedisPrefix       string           `default:"liveactivity" env:"LIVEACTIVITY_REDIS_PREFIX" help:"What all keys in Redis begin with."`
 	ActivityTTL       string           `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h."`
 	ActivityMaxEvents string           `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
-	LogMaxBytes       string           `default:"67108864" env:"LIVEACTIVITY_LOG_MAX_BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped."`
+	LogMaxBytes       string           `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped. The default is 67108864 in memory, and 4294967296 with --data-dir or --redis-url."`
 	AdminKey          string           `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"Opens the admin endpoints; without it they answer 404."`
 	PublicURL         string           `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL the outside world reaches the server at, for the URLs it prints and registers."`
 	Heartbeat         string           `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"How long a stream may be silent before a heartbeat, in seconds or as a duration."`
@@ -51,15 +54,17 @@ func (f flags) settings() (settings, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
 		}
 	}
-	s := settings{server: server.Config{Addr: f.Addr, AdminKey: f.AdminKey, PublicURL: f.PublicURL}}
+	s := settings{server: server.Config{Addr: f.Addr, AdminKey: f.AdminKey, PublicURL: f.PublicURL, DataDir: f.DataDir, RedisURL: f.RedisURL, RedisPrefix: f.RedisPrefix}}
 	var err error
 	s.server.ActivityTTL, err = parseDuration(f.ActivityTTL)
 	check("--activity-ttl", err)
 	maxEvents, err := parseCount(f.ActivityMaxEvents)
 	s.server.MaxEvents = int(maxEvents)
 	check("--activity-max-events", err)
-	s.server.LogMaxBytes, err = parseCount(f.LogMaxBytes)
-	check("--log-max-bytes", err)
+	if f.LogMaxBytes != "" {
+		s.server.LogMaxBytes, err = parseCount(f.LogMaxBytes)
+		check("--log-max-bytes", err)
+	}
 	s.server.Heartbeat, err = parseDuration(f.Heartbeat)
 	check("--heartbeat", err)
 	s.log, err = parseLog(f.LogFormat, f.LogLevel)
@@ -125,11 +130,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("cannot start (--help shows all flags):\n%w", err)
 	}
 	log := set.log(stderr)
-	log.Info("everything is kept in memory only: activity does not survive a restart")
 	if len(registry.IDs()) == 0 && f.AdminKey == "" {
 		log.Warn("the product file names no product, and without --admin-key none can be registered")
 	}
-	return server.New(set.server, registry, log).Run(ctx, func(s *server.Server, addr net.Addr) {
+	service, err := server.New(set.server, registry, log)
+	if err != nil {
+		return fmt.Errorf("cannot start: %w", err)
+	}
+	return service.Run(ctx, func(s *server.Server, addr net.Addr) {
 		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
 		if demo != nil {
 			printDemo(stdout, s.URLs(), *demo)
@@ -167,7 +175,7 @@ const demoProduct = "demo"
 func loadProducts(path string) (*products.Registry, *products.Credentials, error) {
 	if path == "" {
 		registry := products.New()
-		demo, err := registry.Register(config.Product{ProductID: demoProduct}, false)
+		demo, err := registry.AddFixed(config.Product{ProductID: demoProduct})
 		return registry, &demo, err
 	}
 	file, err := config.Load(path, os.LookupEnv)

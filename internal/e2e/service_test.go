@@ -59,11 +59,13 @@ type call struct {
 
 func startService(t *testing.T) *service {
 	registry := products.New()
-	credentials, err := registry.Register(config.Product{ProductID: productID}, false)
+	credentials, err := registry.AddFixed(config.Product{ProductID: productID})
 	require.NoError(t, err)
 	settings := server.Config{ActivityTTL: time.Hour, MaxEvents: 50, LogMaxBytes: 1 << 20, Heartbeat: time.Second}
 	s := &service{t: t, token: credentials.CaptureToken, key: credentials.Key, delayed: map[string]chan struct{}{}}
-	web := httptest.NewServer(s.noting(server.New(settings, registry, slog.New(slog.DiscardHandler)).Handler()))
+	live, err := server.New(settings, registry, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	web := httptest.NewServer(s.noting(live.Handler()))
 	t.Cleanup(web.Close)
 	t.Cleanup(s.explain)
 	s.url = web.URL

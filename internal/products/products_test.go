@@ -27,7 +27,7 @@ func file() config.File {
 
 func register(t *testing.T, r *products.Registry, id string, force bool) products.Credentials {
 	t.Helper()
-	c, err := r.Register(config.Product{ProductID: id}, force)
+	c, err := r.Register(t.Context(), config.Product{ProductID: id}, force)
 	require.NoError(t, err)
 	return c
 }
@@ -39,10 +39,10 @@ func assertOpen(t *testing.T, r *products.Registry, c products.Credentials, id s
 		assert.NoError(t, r.Keys().Check(c.Key, id, scope))
 		assert.ErrorIs(t, r.Keys().Check(c.Key, id+"x", scope), access.ErrMismatch)
 	}
-	secret, ok := r.WebhookSecret(id)
+	secret, ok, _ := r.WebhookSecret(id)
 	assert.True(t, ok)
 	assert.Equal(t, c.WebhookSecret, secret)
-	product, ok := r.ProductOfToken(c.CaptureToken)
+	product, ok, _ := r.ProductOfToken(c.CaptureToken)
 	assert.True(t, ok)
 	assert.Equal(t, id, product)
 }
@@ -54,20 +54,20 @@ func assertVoid(t *testing.T, r *products.Registry, c products.Credentials, id s
 		assert.ErrorIs(t, r.Keys().Check(c.Key, id, scope), access.ErrInvalid)
 		assert.ErrorIs(t, r.Keys().Known(c.Key, scope), access.ErrInvalid)
 	}
-	secret, _ := r.WebhookSecret(id)
+	secret, _, _ := r.WebhookSecret(id)
 	assert.NotEqual(t, c.WebhookSecret, secret)
-	_, ok := r.ProductOfToken(c.CaptureToken)
+	_, ok, _ := r.ProductOfToken(c.CaptureToken)
 	assert.False(t, ok)
 }
 
 func TestNew_knowsNothing(t *testing.T) {
 	r := products.New()
 	assert.Empty(t, r.IDs())
-	secret, ok := r.WebhookSecret("demo")
+	secret, ok, _ := r.WebhookSecret("demo")
 	assert.False(t, ok)
 	assert.Empty(t, secret)
 	for _, token := range []string{"", "phc_1"} {
-		_, ok = r.ProductOfToken(token)
+		_, ok, _ = r.ProductOfToken(token)
 		assert.False(t, ok)
 	}
 	assert.ErrorIs(t, r.Keys().Known("", access.MCP), access.ErrInvalid)
@@ -77,11 +77,11 @@ func TestFromFile_opensWhatTheFileSays(t *testing.T) {
 	r, err := products.FromFile(file())
 	require.NoError(t, err)
 	assert.Equal(t, []string{"acme"}, r.IDs())
-	secret, ok := r.WebhookSecret("acme")
+	secret, ok, _ := r.WebhookSecret("acme")
 	assert.True(t, ok)
 	assert.Equal(t, "file-secret", secret)
 	for _, token := range []string{"phc_1", "phc_2"} {
-		product, ok := r.ProductOfToken(token)
+		product, ok, _ := r.ProductOfToken(token)
 		assert.True(t, ok)
 		assert.Equal(t, "acme", product)
 	}
@@ -124,17 +124,17 @@ func TestRegister_makesFreshSecrets(t *testing.T) {
 // A caller cannot bring secrets of its own.
 func TestRegister_ignoresSecretsGiven(t *testing.T) {
 	r := products.New()
-	c, err := r.Register(config.Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, false)
+	c, err := r.Register(t.Context(), config.Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, false)
 	require.NoError(t, err)
 	assertOpen(t, r, c, "acme")
-	_, ok := r.ProductOfToken("mine")
+	_, ok, _ := r.ProductOfToken("mine")
 	assert.False(t, ok)
 }
 
 func TestRegister_refusesAnIDThatIsThere(t *testing.T) {
 	r := products.New()
 	first := register(t, r, "acme", false)
-	got, err := r.Register(config.Product{ProductID: "acme"}, false)
+	got, err := r.Register(t.Context(), config.Product{ProductID: "acme"}, false)
 	assert.ErrorIs(t, err, products.ErrExists)
 	assert.Zero(t, got)
 	assertOpen(t, r, first, "acme")
@@ -164,13 +164,13 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
 			r, err := products.FromFile(file())
 			require.NoError(t, err)
-			got, err := r.Register(config.Product{ProductID: "acme"}, force)
-			assert.ErrorIs(t, err, products.ErrInFile)
+			got, err := r.Register(t.Context(), config.Product{ProductID: "acme"}, force)
+			assert.ErrorIs(t, err, products.ErrFixed)
 			assert.Zero(t, got)
-			secret, _ := r.WebhookSecret("acme")
+			secret, _, _ := r.WebhookSecret("acme")
 			assert.Equal(t, "file-secret", secret)
 			assert.NoError(t, r.Keys().Check("both", "acme", access.Stream))
-			_, ok := r.ProductOfToken("phc_1")
+			_, ok, _ := r.ProductOfToken("phc_1")
 			assert.True(t, ok)
 		})
 	}
@@ -182,7 +182,7 @@ func TestRegistry_keepsProductsApart(t *testing.T) {
 	c := register(t, r, "globex", false)
 	assert.ErrorIs(t, r.Keys().Check(c.Key, "acme", access.MCP), access.ErrMismatch)
 	assert.ErrorIs(t, r.Keys().Check("both", "globex", access.MCP), access.ErrMismatch)
-	secret, _ := r.WebhookSecret("globex")
+	secret, _, _ := r.WebhookSecret("globex")
 	assert.NotEqual(t, "file-secret", secret)
 }
 
@@ -195,7 +195,7 @@ func TestRegister_isSafeForConcurrentUse(t *testing.T) {
 	won := make(chan products.Credentials, callers)
 	for range callers {
 		wg.Go(func() {
-			c, err := r.Register(config.Product{ProductID: "acme"}, false)
+			c, err := r.Register(t.Context(), config.Product{ProductID: "acme"}, false)
 			if err == nil {
 				won <- c
 				return
@@ -210,13 +210,13 @@ func TestRegister_isSafeForConcurrentUse(t *testing.T) {
 	rotated := make(chan products.Credentials, callers)
 	for range callers {
 		wg.Go(func() {
-			c, err := r.Register(config.Product{ProductID: "acme"}, true)
+			c, err := r.Register(t.Context(), config.Product{ProductID: "acme"}, true)
 			assert.NoError(t, err)
 			rotated <- c
 		})
 		wg.Go(func() {
 			r.IDs()
-			secret, ok := r.WebhookSecret("acme")
+			secret, ok, _ := r.WebhookSecret("acme")
 			assert.True(t, ok, "the product is never away")
 			assert.NotEmpty(t, secret, "and never without a secret")
 			r.ProductOfToken("phc_1")

@@ -75,14 +75,14 @@ func (a *admin) register(w http.ResponseWriter, r *http.Request) error {
 		return httpx.BadRequest("The registration is not valid: %s.", problems[0])
 	}
 	product := config.Product{ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig}
-	credentials, err := a.products.Register(product, reg.Force)
+	credentials, err := a.products.Register(r.Context(), product, reg.Force)
 	switch {
-	case errors.Is(err, products.ErrInFile):
-		return httpx.Errorf(http.StatusConflict, "The product %s belongs to the product file; change it there.", reg.ProductID)
+	case errors.Is(err, products.ErrFixed):
+		return httpx.Errorf(http.StatusConflict, "The product %s is that of the product file, or the demo product: it cannot be registered.", reg.ProductID)
 	case errors.Is(err, products.ErrExists):
 		return httpx.Errorf(http.StatusConflict, `The product %s exists already; "force": true rotates all its secrets.`, reg.ProductID)
 	case err != nil:
-		return err
+		return httpx.Unavailable(err)
 	}
 	urls := a.urls()
 	w.Header().Set("Cache-Control", "no-store")
@@ -113,7 +113,10 @@ type listed struct {
 	MCPURL          string `json:"mcp_url"`
 }
 
-func (a *admin) list(w http.ResponseWriter, _ *http.Request) error {
+func (a *admin) list(w http.ResponseWriter, r *http.Request) error {
+	if err := a.products.Load(r.Context()); err != nil {
+		return httpx.Unavailable(err)
+	}
 	urls := a.urls()
 	list := []listed{}
 	for _, id := range a.products.IDs() {

@@ -16,11 +16,13 @@ func usersCollector(m *activity.Memory) prometheus.Collector {
 }
 
 // logCollector shows what a log holds.
-type logCollector struct{ log *stream.MemoryLog }
+type logCollector struct {
+	stats func() map[string]stream.Stats
+}
 
 var (
 	logEntries = prometheus.NewDesc("liveactivity_log_entries", "Entries held by the log.", []string{"product_id"}, nil)
-	logBytes   = prometheus.NewDesc("liveactivity_log_bytes", "What the log's entries cost, in bytes.", []string{"product_id"}, nil)
+	logBytes   = prometheus.NewDesc("liveactivity_log_bytes", "What the log's entries cost where they are kept, in bytes.", []string{"product_id"}, nil)
 	logDropped = prometheus.NewDesc("liveactivity_log_dropped_total", "Entries dropped before their time because the log was full.", []string{"product_id"}, nil)
 )
 
@@ -31,7 +33,10 @@ func (c logCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (c logCollector) Collect(ch chan<- prometheus.Metric) {
-	for product, stats := range c.log.Stats() {
+	for product, stats := range c.stats() {
+		if product == "" { // what concerns no product
+			continue
+		}
 		ch <- prometheus.MustNewConstMetric(logEntries, prometheus.GaugeValue, float64(stats.Entries), product)
 		ch <- prometheus.MustNewConstMetric(logBytes, prometheus.GaugeValue, float64(stats.Bytes), product)
 		ch <- prometheus.MustNewConstMetric(logDropped, prometheus.CounterValue, float64(stats.Dropped), product)

@@ -35,14 +35,17 @@ type Config struct {
 	Addr        string
 	AdminKey    string // opens the admin endpoints; empty closes them
 	PublicURL   string // how the world reaches the server; empty for the bound address
+	DataDir     string // the folder of a log that lasts; empty for none
+	RedisURL    string // of a log that lasts and is shared; empty for none
+	RedisPrefix string // of all keys in Redis; empty for the default
 	ActivityTTL time.Duration
 	MaxEvents   int
 	LogMaxBytes int64
 	Heartbeat   time.Duration
 }
 
-// Validate returns everything that is wrong with the addresses of the
-// configuration, in the names of the flags.
+// Validate returns everything that is wrong with the addresses and places
+// of the configuration, in the names of the flags.
 func (c Config) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -53,6 +56,9 @@ func (c Config) Validate() error {
 		if u, err := url.Parse(c.PublicURL); err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 			fail("--public-url: must be a URL such as https://live.example.com")
 		}
+	}
+	if c.DataDir != "" && c.RedisURL != "" {
+		fail("--data-dir, --redis-url: state is kept in one place, choose one of them")
 	}
 	return errors.Join(errs...)
 }
@@ -73,34 +79,44 @@ type Server struct {
 	products *products.Registry
 	log      *slog.Logger
 
-	memory  *activity.Memory
-	entries *stream.MemoryLog
+	storage *storage
 	streams *stream.Handler
 	handler http.Handler
 
 	publicURL atomic.Pointer[string] // as configured, or else as bound
+	caughtUp  chan struct{}          // closed when lookups can be answered
 	stopping  atomic.Bool
 }
 
-// New returns a server that does nothing yet.
-func New(config Config, registry *products.Registry, log *slog.Logger) *Server {
-	s := &Server{config: config, products: registry, log: log,
-		memory:  activity.NewMemory(&activity.MemoryOptions{TTL: config.ActivityTTL, MaxEvents: config.MaxEvents}),
-		entries: stream.NewMemoryLog(stream.Retention{TTL: config.ActivityTTL, MaxBytes: config.LogMaxBytes}),
+// New opens the storage and returns a server that does nothing yet. It must
+// serve, or be freed by Release.
+func New(config Config, registry *products.Registry, log *slog.Logger) (*Server, error) {
+	storage, err := openStorage(config, log)
+	if err != nil {
+		return nil, err
+	}
+	registry.Attach(storage.log)
+	s := &Server{config: config, products: registry, log: log, storage: storage, caughtUp: make(chan struct{})}
+	if !storage.behind {
+		close(s.caughtUp)
 	}
 	s.publicURL.Store(&s.config.PublicURL)
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), logCollector{s.entries}, usersCollector(s.memory))
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(storage.collectors...)
 	s.handler = s.routes(reg)
-	return s
+	return s, nil
 }
+
+// Release lets go of the storage. Serve does so itself.
+func (s *Server) Release() error { return s.storage.release() }
 
 // routes puts every endpoint in its place.
 func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 	keys := s.products.Keys()
-	lookup := activity.NewLookup(s.memory, s.config.MaxEvents)
-	s.streams = stream.NewHandler(s.entries, &stream.HandlerOptions{Heartbeat: s.config.Heartbeat, Logger: s.log, Metrics: reg})
-	recorder := stream.NewRecorder(s.entries, s.memory, &stream.RecorderOptions{TTL: s.config.ActivityTTL, Metrics: reg})
+	lookup := activity.NewLookup(s.storage.store, s.config.MaxEvents)
+	s.streams = stream.NewHandler(s.storage.log, &stream.HandlerOptions{Heartbeat: s.config.Heartbeat, Logger: s.log, Metrics: reg})
+	recorder := stream.NewRecorder(s.storage.log, s.storage.filing, &stream.RecorderOptions{TTL: s.config.ActivityTTL, Metrics: reg})
 	ingest := posthog.NewHandler(recorder, s.products, &posthog.Options{TTL: s.config.ActivityTTL, Metrics: reg})
 	mcp := mcptool.NewHandler(lookup, keys, &mcptool.Options{Logger: s.log})
 
@@ -116,9 +132,9 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
 	}
 	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
-	mux.Handle("/mcp", mcp)
-	mux.Handle("/mcp/{$}", mcp)
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(lookup)))
+	mux.Handle("/mcp", s.whenCaughtUp(mcp))
+	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
 	mux.Handle("GET /healthz", http.HandlerFunc(healthy))
 	mux.Handle("GET /readyz", httpx.Handler(s.ready))
@@ -144,9 +160,20 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 	httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
+// pingTimeout is how long storage may take to show that it is there.
+const pingTimeout = 2 * time.Second
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if s.stopping.Load() {
 		return httpx.Unavailable(errors.New("stopping"))
+	}
+	if !s.isCaughtUp() {
+		return httpx.Unavailable(errCatchingUp)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
+	defer cancel()
+	if err := s.storage.ping(ctx); err != nil {
+		return httpx.Unavailable(err)
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	return nil
@@ -169,7 +196,7 @@ const shutdownTime = 8 * time.Second
 func (s *Server) Run(ctx context.Context, started func(*Server, net.Addr)) error {
 	listener, err := net.Listen("tcp", s.config.Addr)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", s.config.Addr, err)
+		return errors.Join(fmt.Errorf("cannot listen on %s: %w", s.config.Addr, err), s.Release())
 	}
 	return s.Serve(ctx, listener, started)
 }
@@ -196,7 +223,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(
 		}
 		return nil
 	})
+	group.Go(func() error { return s.storage.serve(ctx, s.products, s.log) })
 	group.Go(func() error {
+		s.catchUp(ctx)
 		s.tidy(ctx)
 		return nil
 	})
@@ -208,7 +237,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(
 	if started != nil {
 		started(s, listener.Addr())
 	}
-	return group.Wait()
+	return errors.Join(group.Wait(), s.storage.release())
 }
 
 // boundURL returns the URL of an address, on this machine if it is every address.
@@ -233,7 +262,9 @@ func (s *Server) stop(httpServer *http.Server) {
 		s.log.Warn("requests were cut off", "err", err)
 		_ = httpServer.Close() // the listener is closed already
 	}
-	_ = s.entries.Close() // never fails
+	if err := s.storage.log.Close(); err != nil {
+		s.log.Warn("the log was not closed", "err", err)
+	}
 	if err := s.streams.Wait(ctx); err != nil {
 		s.log.Warn("streams were cut off", "err", err)
 	}
@@ -251,8 +282,70 @@ func (s *Server) tidy(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s.memory.Expire()
-			s.entries.Expire()
+			if err := s.storage.expire(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("expired data was not removed", "err", err)
+			}
 		}
 	}
+}
+
+var errCatchingUp = errors.New("catching up with the log")
+
+// catchUpRetry is how long to wait before asking storage again that could not
+// be read.
+const catchUpRetry = time.Second
+
+// catchUp fills the memory from a log that was there before the server, until
+// it has succeeded or ctx ends.
+func (s *Server) catchUp(ctx context.Context) {
+	if !s.storage.behind {
+		return
+	}
+	began := time.Now()
+	for {
+		err := s.storage.catchUp(ctx, s.products)
+		if err == nil {
+			s.log.Debug("caught up with the log", "seconds", time.Since(began).Seconds())
+			close(s.caughtUp)
+			return
+		}
+		if ctx.Err() == nil {
+			s.log.Warn("cannot catch up with the log", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(catchUpRetry):
+		}
+	}
+}
+
+func (s *Server) isCaughtUp() bool {
+	select {
+	case <-s.caughtUp:
+		return true
+	default:
+		return false
+	}
+}
+
+// catchUpPatience is how long a lookup waits for the server to catch up. Most
+// logs are read in less.
+const catchUpPatience = 5 * time.Second
+
+// whenCaughtUp lets requests wait a while until the server has caught up.
+func (s *Server) whenCaughtUp(next http.Handler) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		if !s.isCaughtUp() {
+			patience, cancel := context.WithTimeout(r.Context(), catchUpPatience)
+			defer cancel()
+			select {
+			case <-s.caughtUp:
+			case <-patience.Done():
+				return httpx.Unavailable(errCatchingUp)
+			}
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
 }
