@@ -18,9 +18,13 @@
 // in memory, some 40 bytes each. Lookups go to a store in memory that is
 // filled by [stream.Replay] when the process starts.
 //
-// The file holds at most the retention's bytes of each product, plus half for
-// bbolt's own, and does not shrink: what expires makes room for what comes.
-// One process at a time can have it open.
+// The file holds at most the retention's bytes of each product and, for bbolt's
+// own, some quarter more; of a retention of a few megabytes it is up to as much
+// again. It does not shrink: what expires makes room for what comes. One process
+// at a time can have it open.
+//
+// Open checks the whole file, and refuses one that is damaged. What is damaged
+// later makes calls fail, and the process lives.
 package boltlog
 
 import (
@@ -106,7 +110,7 @@ func (l *Log) view(read func(*bolt.Tx) error) error {
 
 // Release closes the file. Nothing may be called any more, nor be under way.
 func (l *Log) Release() error {
-	_ = l.Close() // never fails
+	_ = l.Close() // it never fails
 	if err := l.db.Close(); err != nil {
 		return fmt.Errorf("boltlog: close the file: %w", err)
 	}

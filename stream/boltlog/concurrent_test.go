@@ -28,7 +28,7 @@ func TestLog_isSafeForConcurrentUse(t *testing.T) {
 	start := boundsOf(t, log, product)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	const writers, calls = 6, 600
+	const writers, calls = 6, 300
 	var acknowledged [writers][]item
 	var total atomic.Int64
 	var writing, rest sync.WaitGroup

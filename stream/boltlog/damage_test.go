@@ -105,6 +105,18 @@ var damages = map[string]func(page []byte, number int, whole []byte){
 		}
 	},
 	"half zeroed": func(page []byte, _ int, _ []byte) { clear(page[len(page)/2:]) },
+	"one element fewer": func(page []byte, _ int, _ []byte) {
+		if n := binary.NativeEndian.Uint16(page[10:]); n > 0 {
+			binary.NativeEndian.PutUint16(page[10:], n-1)
+		}
+	},
+	"a page in use among the free ones": func(page []byte, number int, _ []byte) {
+		if freelist := binary.NativeEndian.Uint16(page[8:]) == 16; freelist {
+			n := binary.NativeEndian.Uint16(page[10:])
+			binary.NativeEndian.PutUint16(page[10:], n+1)
+			binary.NativeEndian.PutUint64(page[16+8*n:], uint64(number))
+		}
+	},
 	"another page's": func(page []byte, number int, whole []byte) {
 		copy(page, whole[(number+3)*len(page)%len(whole):])
 	},
@@ -136,9 +148,9 @@ func damageEveryPage() {
 			check(f.try(page, int64(number*size)))
 		}
 		random := rand.New(rand.NewPCG(3, uint64(number)))
-		for i := range 20 {
+		for i := range 12 {
 			bit := random.IntN(size * 8)
-			if i < 14 {
+			if i < 8 {
 				bit = random.IntN(96 * 8) // the head and the first elements
 			}
 			fmt.Printf("page %d: bit %d\n", number, bit)

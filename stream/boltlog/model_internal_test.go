@@ -49,7 +49,7 @@ func (d modelDocument) alive(now time.Time) bool { return d.until.IsZero() || d.
 // knows, what the file holds and what it should hold are the same at all times.
 func TestLog_isAsTheModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
+	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
