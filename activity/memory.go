@@ -27,6 +27,7 @@ type MemoryOptions struct {
 type Memory struct {
 	ttl       time.Duration
 	maxEvents int
+	maxStarts int // kept of a session
 	seed      maphash.Seed
 
 	mu       sync.Mutex
@@ -79,6 +80,7 @@ func NewMemory(opts *MemoryOptions) *Memory {
 	if m.maxEvents <= 0 {
 		m.maxEvents = DefaultMaxEvents
 	}
+	m.maxStarts = max(2*m.maxEvents, 2*DefaultMaxEvents) // also for what comes late
 	if o.MaxUsers <= 0 {
 		o.MaxUsers = DefaultMaxUsers
 	}
@@ -114,7 +116,7 @@ func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
 	session := m.timeline(product, user, r.Session)
 	who := uint16(maphash.String(m.seed, user))
 	if user == "" {
-		session.add(r.Start, who, 2*m.maxEvents)
+		session.add(r.Start, who, m.maxStarts)
 		return
 	}
 	u, ok := m.users.Get(memoryKey{product, user})
@@ -125,7 +127,7 @@ func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
 	key := EventKey(a.ID)
 	record := memoryRecord{maphash.Bytes(m.seed, key[:]), r.Start, session, r.JSON}
 	if u.add(record, m.maxEvents, oldest) {
-		session.add(r.Start, who, 2*m.maxEvents)
+		session.add(r.Start, who, m.maxStarts)
 	}
 }
 

@@ -65,9 +65,12 @@ func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) *Recorder
 	return r
 }
 
-// maxGroups is how many sessions are appended in one step: a request of very
+// How many sessions and actions are appended in one step: a request of very
 // many must not hold up others.
-const maxGroups = 256
+const (
+	maxGroups  = 256
+	maxActions = 512
+)
 
 // Record implements [activity.Sink].
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
@@ -77,7 +80,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	if err := r.fileRest(ctx, productID); err != nil {
 		return activity.Result{}, err
 	}
-	for step := range slices.Chunk(groups, maxGroups) {
+	for _, step := range steps(groups) {
 		dropped, err := r.record(ctx, productID, step)
 		if err != nil {
 			return activity.Result{}, err
@@ -150,6 +153,7 @@ type sessionGroup struct {
 	user      string // only without a session
 	identity  []activity.Event
 	actions   []activity.Event // in time order
+	next      time.Time        // of the session's next action, where that is in another step
 	session   activity.Session
 }
 
@@ -188,6 +192,44 @@ func group(events []activity.Event) (groups []*sessionGroup, duplicates int) {
 		slices.SortStableFunc(g.actions, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
 	}
 	return groups, duplicates
+}
+
+// steps divides the groups into what is appended in one step. Parts of a group
+// that is too large follow each other.
+func steps(groups []*sessionGroup) (all [][]*sessionGroup) {
+	var step []*sessionGroup
+	actions := 0
+	for _, g := range groups {
+		for _, part := range g.parts() {
+			if len(step) == maxGroups || len(step) > 0 && actions+len(part.actions) > maxActions {
+				all, step, actions = append(all, step), nil, 0
+			}
+			step = append(step, part)
+			actions += len(part.actions)
+		}
+	}
+	if len(step) > 0 {
+		all = append(all, step)
+	}
+	return all
+}
+
+// parts divides a group that has too many actions for one step.
+func (g *sessionGroup) parts() []*sessionGroup {
+	if len(g.actions) <= maxActions {
+		return []*sessionGroup{g}
+	}
+	var parts []*sessionGroup
+	for actions := range slices.Chunk(g.actions, maxActions) {
+		part := *g
+		part.actions = actions
+		if len(parts) > 0 {
+			parts[len(parts)-1].next = actions[0].Time
+			part.identity = slices.Clone(actions) // the rest is known by then
+		}
+		parts = append(parts, &part)
+	}
+	return parts
 }
 
 // takeTurns waits until no other call is busy with the sessions.
@@ -272,6 +314,9 @@ func batch(productID string, g *sessionGroup) activity.Batch {
 		a.TimestampEnd = a.TimestampStart
 		if i > 0 {
 			b.Actions[i-1].TimestampEnd = a.TimestampStart
+		}
+		if i == len(g.actions)-1 && !g.next.IsZero() {
+			a.TimestampEnd = activity.Seconds(g.next)
 		}
 		b.Actions[i] = activity.BatchAction{Action: a, SessionID: b.SessionID, UserID: e.UserID,
 			Email: b.Email, ConversationID: b.ConversationID}

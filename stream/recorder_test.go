@@ -717,6 +717,30 @@ func TestRecorder_takesManySessionsInOneRequest(t *testing.T) {
 	r.requireEachOnce(t, 2*sessions+1)
 }
 
+// So is one of very many actions of a session, and nobody can tell.
+func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
+	const total = 2000
+	r := newRecording(t)
+	events := []activity.Event{tells("s1", "u0", "ada@example.com", total)}
+	for n := range total {
+		events = append(events, does("s1", fmt.Sprint("u", n%10), fmt.Sprint("action ", n), float64(n)))
+	}
+	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, events...))
+	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...), "who somebody is may be told again")
+	var next int
+	for _, b := range r.batches(t) {
+		require.Equal(t, []string{"u0", "ada@example.com"}, []string{b.UserID, b.Email})
+		for _, a := range b.Actions {
+			require.Equal(t, fmt.Sprint("action ", next), a.Title)
+			require.Equal(t, next, a.Index)
+			end := noon.Add(time.Duration(min(next+1, total-1)) * time.Second)
+			require.Equal(t, activity.Seconds(end), a.TimestampEnd, "also across steps")
+			next++
+		}
+	}
+	require.Equal(t, total, next)
+}
+
 // recordAtOnce records requests concurrently and returns the sum of their results.
 func (r *recording) recordAtOnce(t *testing.T, requests int, events func(request int) []activity.Event) activity.Result {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"runtime"
 
 	"github.com/google/uuid"
@@ -17,30 +16,40 @@ import (
 // replayPage is how many entries Replay reads at a time.
 const replayPage = 512
 
-// Replay files the actions that a product's log holds in a store: how a store
-// in memory catches up with a log that lasts. It returns the ID of the newest
-// entry filed; what is appended meanwhile may be filed or not. The actions of
-// a session are filed in their order.
+// Replay files the actions that a product's log holds in a store, in their
+// order: how a store in memory catches up with a log that lasts. It returns the
+// ID of the newest entry filed; what is appended meanwhile may be filed or not.
 func Replay(ctx context.Context, log Log, productID string, store activity.Store) (ID, error) {
 	bounds, err := log.Bounds(ctx, productID)
 	if err != nil {
 		return ID{}, fmt.Errorf("stream: replay: %w", err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	shares := make([]chan []Entry, runtime.GOMAXPROCS(0))
-	for i := range shares {
-		shares[i] = make(chan []Entry, 4)
-		group.Go(func() error { return fileEach(ctx, store, shares[i]) })
-	}
 	newest := bounds.Floor
-	group.Go(func() (err error) {
-		defer func() {
-			for _, share := range shares {
-				close(share)
+	group, ctx := errgroup.WithContext(ctx)
+	pages := make(chan *page, runtime.GOMAXPROCS(0))
+	group.Go(func() error {
+		defer close(pages)
+		return readPages(ctx, log, productID, bounds, func(p *page) error {
+			group.Go(p.decode)
+			select {
+			case pages <- p:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
 			}
-		}()
-		newest, err = deal(ctx, log, productID, bounds, shares)
-		return err
+		})
+	})
+	group.Go(func() error {
+		for p := range pages {
+			<-p.decoded
+			for _, b := range p.batches {
+				if err := store.Add(ctx, b); err != nil {
+					return err
+				}
+			}
+			newest = p.entries[len(p.entries)-1].ID
+		}
+		return nil
 	})
 	if err := group.Wait(); err != nil {
 		return ID{}, fmt.Errorf("stream: replay: %w", err)
@@ -48,65 +57,63 @@ func Replay(ctx context.Context, log Log, productID string, store activity.Store
 	return newest, nil
 }
 
-// deal reads the log and gives the entries of each session to the same share.
-func deal(ctx context.Context, log Log, productID string, bounds Bounds, shares []chan []Entry) (ID, error) {
-	seed := maphash.MakeSeed()
-	at := bounds.Floor
-	page := make([]Entry, replayPage)
-	for at.Compare(bounds.Newest) < 0 {
-		n, err := log.Read(ctx, productID, at, page)
+// page is some entries of a log on their way into a store.
+type page struct {
+	entries []Entry
+	decoded chan struct{} // closed when the batches are there
+	batches []activity.Batch
+}
+
+// readPages reads what is between the bounds and calls send with each page.
+func readPages(ctx context.Context, log Log, productID string, bounds Bounds, send func(*page) error) error {
+	for at := bounds.Floor; at.Compare(bounds.Newest) < 0; {
+		p := &page{entries: make([]Entry, replayPage), decoded: make(chan struct{})}
+		n, err := log.Read(ctx, productID, at, p.entries)
 		var gap *GapError
 		switch {
 		case errors.As(err, &gap):
 			at = gap.Floor
 			continue
 		case errors.Is(err, ErrClosed), err == nil && n == 0:
-			return at, nil
+			return nil
 		case err != nil:
-			return at, err
+			return err
 		}
-		dealt := make([][]Entry, len(shares))
-		for _, e := range page[:n] {
-			i := maphash.String(seed, e.SessionID) % uint64(len(shares))
-			dealt[i] = append(dealt[i], e)
-		}
-		for i, share := range dealt {
-			select {
-			case shares[i] <- share:
-			case <-ctx.Done():
-				return at, ctx.Err()
-			}
-		}
-		at = page[n-1].ID
-	}
-	return at, nil
-}
-
-// fileEach files the batches among the entries.
-func fileEach(ctx context.Context, store activity.Store, share <-chan []Entry) error {
-	for entries := range share {
-		for _, e := range entries {
-			b, err := decodeBatch(e)
-			if err != nil {
-				return err
-			}
-			if b.Type != activity.BatchType {
-				continue
-			}
-			if err := store.Add(ctx, b); err != nil {
-				return err
-			}
+		p.entries = p.entries[:n]
+		at = p.entries[n-1].ID
+		if err := send(p); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// decodeBatch returns the batch that an entry was made of. Its actions have
-// IDs of the same keys as those they had.
+func (p *page) decode() error {
+	defer close(p.decoded)
+	for _, e := range p.entries {
+		b, err := decodeBatch(e)
+		if err != nil {
+			return err
+		}
+		if b.Type == activity.BatchType {
+			p.batches = append(p.batches, b)
+		}
+	}
+	return nil
+}
+
+// decodeBatch returns the batch that an entry was made of, or of anything else
+// its type. Actions have IDs of the same keys as those they had.
 func decodeBatch(e Entry) (activity.Batch, error) {
 	var b activity.Batch
 	if err := json.Unmarshal(e.Data, &b); err != nil {
-		return b, fmt.Errorf("entry %s is no batch: %w", e.ID, err)
+		var other struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(e.Data, &other) == nil && other.Type != activity.BatchType {
+			return activity.Batch{Type: other.Type}, nil
+		}
+		return b, fmt.Errorf("entry %s cannot be read: %w", e.ID, err)
 	}
 	for i := range min(len(e.Keys), len(b.Actions)) {
 		b.Actions[i].ID = uuid.UUID(e.Keys[i]).String()
