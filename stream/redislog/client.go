@@ -37,9 +37,12 @@ func parseURL(raw string) (target, error) {
 		return target{}, errURL
 	}
 	for _, addr := range query["addr"] {
-		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || !isPort(port) {
 			return target{}, errors.New("redislog: each addr in the URL must be HOST:PORT")
 		}
+	}
+	if port := u.Port(); port != "" && !isPort(port) {
+		return target{}, errors.New("redislog: the port in the URL must be a number from 1 to 65535")
 	}
 	var t target
 	if path := strings.Trim(u.Path, "/"); path != "" {
@@ -57,6 +60,11 @@ func parseURL(raw string) (target, error) {
 	}
 	t.options = *options
 	return t, nil
+}
+
+func isPort(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n > 0 && n < 1<<16
 }
 
 // Defaults of what a URL may say. Redis is near, and a call that takes longer
@@ -171,6 +179,8 @@ func (t *topology) ask(ctx context.Context, addr string) ([]redis.ClusterSlot, e
 	err := node.Process(ctx, reply)
 	slots := reply.Val()
 	switch {
+	case isSingle(err) && len(t.target.options.Addrs) > 1:
+		return nil, fmt.Errorf("the URL names several nodes, but %s is not in a cluster", addr)
 	case isSingle(err):
 		t.mu.Lock()
 		defer t.mu.Unlock()

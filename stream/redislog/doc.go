@@ -37,9 +37,10 @@
 //	appendonly yes
 //	appendfsync always
 //
-// it is on disk; with "appendfsync everysec" a crash of the machine may lose
-// the last second or two, and without an append-only file what came since the
-// last snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
+// it is on disk; with "appendfsync everysec" a crash of Redis or of the machine
+// may lose the last second or two (Redis answers before it has written while
+// its disk is slow), and without an append-only file what came since the last
+// snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
 // product whose keys are gone begins anew. Replication does not wait either: a
 // failover may lose what the old master had acknowledged and not passed on yet.
 // IDs and versions grow all the same, and a server that was up meanwhile shows

@@ -69,6 +69,11 @@ func (p *product) look(after stream.ID, dst []stream.Entry, began time.Time, clo
 		p.closeLocked()
 	}
 	p.expireLocked()
+	if p.closed && p.end == nil && p.isCurrent(began) {
+		// What others append from now on is for who reads elsewhere.
+		end := later(p.known, p.tail.Bounds().Newest)
+		p.end = &end
+	}
 	if p.end != nil && after.Compare(*p.end) >= 0 {
 		return view{err: stream.ErrClosed}
 	}
@@ -110,14 +115,10 @@ func (p *product) isCurrent(began time.Time) bool {
 
 // atEnd is the view of a reader that has read everything.
 func (p *product) atEnd() view {
-	if !p.closed {
-		return view{done: true}
+	if p.closed {
+		return view{err: stream.ErrClosed}
 	}
-	if p.end == nil {
-		end := p.known
-		p.end = &end
-	}
-	return view{err: stream.ErrClosed}
+	return view{done: true}
 }
 
 // fetch reads what is new from Redis, for all who wait for it.

@@ -157,13 +157,17 @@ func (l *Log) all() []*product {
 // client does to get through.
 const callTimeout = 4 * time.Second
 
-// Ping returns nil when every master of Redis answers.
+// Ping returns nil when every master of Redis answers, and one can be written
+// to.
 func (l *Log) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := l.client.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		return node.Ping(ctx).Err()
 	})
+	if err == nil {
+		err = l.client.Set(ctx, l.opts.Prefix+":ping", "", callTimeout).Err()
+	}
 	return failed("ping", err)
 }
 

@@ -286,16 +286,38 @@ local function trim(users, acts, excess)
   call_chunked('HDEL', acts, fields)
 end
 
--- Puts an action on its timeline and returns where the next one starts. What
--- its user did at the same instant ends there; else what came right before does.
+-- How many actions of one instant are looked at: nobody does more, and nobody
+-- shall keep Redis busy by claiming to.
+local most_tied = 64
+
+-- Ends all that came right before, at one instant.
+local function finish_all(line, start, at)
+  for _, member in ipairs(call('ZRANGEBYSCORE', line, start, start, 'LIMIT', 0, most_tied)) do finish(member, start, at) end
+end
+
+-- Ends what the action's user did last at the same instant of the timeline, so
+-- that it does not end at a later one. What came before that was ended by it.
+local function finish_tied(line, user, key, start)
+  local users = sets_of(user)
+  for offset = 0, most_tied do
+    local numbered = call('ZREVRANGEBYSCORE', users, start, start, 'LIMIT', offset, 1)[1]
+    if not numbered then return end
+    local member = string.sub(numbered, -16) .. user
+    if member ~= key .. user and call('ZSCORE', line, member) then
+      finish(member, start, start)
+      return
+    end
+  end
+end
+
+-- Puts an action on its timeline and returns where the next one starts.
 local function link(line, user, key, start)
   local previous = call('ZREVRANGEBYSCORE', line, start, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  local mine, is_new = key .. user, call('ZADD', line, 'NX', start, key .. user) == 1
-  local tied = previous and tonumber(previous) == tonumber(start)
-  if previous and (tied or is_new) then
-    for _, member in ipairs(call('ZRANGEBYSCORE', line, previous, previous)) do
-      if not tied or string.sub(member, 17) == user and member ~= mine then finish(member, previous, start) end
-    end
+  local is_new = call('ZADD', line, 'NX', start, key .. user) == 1
+  if previous and tonumber(previous) == tonumber(start) then
+    if user ~= '' then finish_tied(line, user, key, start) end
+  elseif previous and is_new then
+    finish_all(line, previous, start)
   end
   return call('ZRANGEBYSCORE', line, '(' .. start, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 end
@@ -357,9 +379,7 @@ local function file_run(user, line, first, last)
   end
 
   if previous and ends[2] == ends[4] then
-    for _, member in ipairs(call('ZRANGEBYSCORE', line, ends[2], ends[2])) do
-      finish(member, ends[2], ARGV[first + 1])
-    end
+    finish_all(line, ends[2], ARGV[first + 1])
   elseif previous then
     finish(ends[1], ends[2], ARGV[first + 1])
   end
