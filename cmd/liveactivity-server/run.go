@@ -26,8 +26,8 @@ import (
 type flags struct {
 	Addr              string           `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"Listen address; port 0 picks a free port."`
 	Config            string           `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Without it there is one product, demo, with fresh secrets."`
-	DataDir           string           `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of a database that makes everything last. Without it, and without Redis, everything is in memory only."`
-	RedisURL          string           `name:"redis-url" env:"LIVEACTIVITY_REDIS_URL" placeholder:"URL" help:"Redis, Redis Cluster or Valkey that makes everything last; servers on the same one act as one service. Not together with --data-dir."`
+	DataDir           *string          `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of a database that makes everything last. Without it, and without Redis, everything is in memory only."`
+	RedisURL          *string          `name:"redis-url" env:"LIVEACTIVITY_REDIS_URL" placeholder:"URL" help:"Redis, Redis Cluster or Valkey that makes everything last; servers on the same one act as one service. Not together with --data-dir."`
 	RedisPrefix       string           `default:"liveactivity" env:"LIVEACTIVITY_REDIS_PREFIX" help:"What all keys in Redis begin with."`
 	ActivityTTL       string           `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h."`
 	ActivityMaxEvents string           `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
@@ -54,8 +54,12 @@ func (f flags) settings() (settings, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
 		}
 	}
-	s := settings{server: server.Config{Addr: f.Addr, AdminKey: f.AdminKey, PublicURL: f.PublicURL, DataDir: f.DataDir, RedisURL: f.RedisURL, RedisPrefix: f.RedisPrefix}}
+	s := settings{server: server.Config{Addr: f.Addr, AdminKey: f.AdminKey, PublicURL: f.PublicURL, RedisPrefix: f.RedisPrefix}}
 	var err error
+	s.server.DataDir, err = given(f.DataDir)
+	check("--data-dir", err)
+	s.server.RedisURL, err = given(f.RedisURL)
+	check("--redis-url", err)
 	s.server.ActivityTTL, err = parseDuration(f.ActivityTTL)
 	check("--activity-ttl", err)
 	maxEvents, err := parseCount(f.ActivityMaxEvents)
@@ -70,6 +74,18 @@ func (f flags) settings() (settings, error) {
 	s.log, err = parseLog(f.LogFormat, f.LogLevel)
 	errs = append(errs, err, s.server.Validate())
 	return s, errors.Join(errs...)
+}
+
+// given returns the value of a flag that may be left out, but not be empty: a
+// variable that is not set must not make a server forget.
+func given(value *string) (string, error) {
+	if value == nil {
+		return "", nil
+	}
+	if *value == "" {
+		return "", errors.New("must not be empty; leave it out to keep everything in memory")
+	}
+	return *value, nil
 }
 
 // parseDuration reads a number of seconds or a Go duration, above zero.
@@ -192,7 +208,9 @@ const demoUser = "ada"
 // printDemo tells how to reach the demo product. The curl line reports a page
 // view and then looks it up.
 func printDemo(w io.Writer, urls server.URLs, c products.Credentials) {
-	event := fmt.Sprintf(`{"event":"$pageview","distinct_id":"%s","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`, demoUser)
+	const now = `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'` // pasted again, it is another page view
+	event := `{"event":"$pageview","distinct_id":"` + demoUser + `","timestamp":"` + now +
+		`","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`
 	curl := []string{
 		"curl -sS",
 		"-o /dev/null -H 'X-PostHog-Secret: " + c.WebhookSecret + "' -d '" + event + "'", urls.Webhook(demoProduct),

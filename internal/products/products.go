@@ -33,7 +33,7 @@ type Registry struct {
 	log     stream.Log
 	loading sync.Mutex // guards what follows: one at a time looks at the log
 	seen    stream.ID  // the newest registration there was at the last look
-	looked  time.Time  // when the last look ended
+	looked  time.Time  // when the last look began
 	failure error      // of the last look, when storage could not be reached
 }
 
@@ -63,6 +63,9 @@ var ErrExists = errors.New("products: there is a product of that id already")
 
 // ErrFixed says that a product is that of the product file, or the demo product.
 var ErrFixed = errors.New("products: the product is no registered one")
+
+// ErrUnreadable says that a registration is damaged. The others are served.
+var ErrUnreadable = errors.New("products: a registration cannot be read")
 
 // New returns an empty registry that keeps its keys in a new keyring, and its
 // registrations in memory until Attach names a better place.

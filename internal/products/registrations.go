@@ -74,8 +74,17 @@ func (r *Registry) Register(ctx context.Context, p config.Product, force bool) (
 		if err != nil {
 			return Credentials{}, fmt.Errorf("products: write registration: %w", err)
 		}
-		return c, r.Load(ctx)
+		return c, r.loadAfter(ctx)
 	}
+}
+
+// loadAfter takes over one's own registration. That another cannot be read is
+// not its concern.
+func (r *Registry) loadAfter(ctx context.Context) error {
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	_, err := r.load(ctx)
+	return err
 }
 
 func (r *Registry) isFixed(productID string) bool {
@@ -85,18 +94,22 @@ func (r *Registry) isFixed(productID string) bool {
 	return ok && p.version == 0
 }
 
-// Load takes over what is registered. Its error tells also of registrations
-// that cannot be read, which do not keep it from the others.
+// Load takes over what is registered. When it returns ErrUnreadable it has done
+// so, but for the registrations that the error names.
 func (r *Registry) Load(ctx context.Context) error {
 	r.loading.Lock()
 	defer r.loading.Unlock()
 	unreadable, err := r.load(ctx)
-	return errors.Join(append(unreadable, err)...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unreadable...)
 }
 
 // load is Load with r.loading held.
 func (r *Registry) load(ctx context.Context) (unreadable []error, err error) {
-	defer func() { r.looked, r.failure = time.Now(), err }()
+	began := time.Now()
+	defer func() { r.looked, r.failure = began, err }()
 	bounds, err := r.log.Bounds(ctx, service)
 	if err != nil {
 		return nil, fmt.Errorf("products: read registrations: %w", err)
@@ -129,8 +142,9 @@ func (r *Registry) take(doc document.Document) error {
 		return nil
 	}
 	var reg registration
-	if err := json.Unmarshal(doc.Value, &reg); err != nil || len(reg.KeySHA256) != sha256.Size || reg.Product.ProductID != productID {
-		return fmt.Errorf("products: the registration of %s cannot be read", productID)
+	err := json.Unmarshal(doc.Value, &reg)
+	if err != nil || productID == "" || reg.Product.ProductID != productID || len(reg.KeySHA256) != sha256.Size {
+		return fmt.Errorf("%w: %s", ErrUnreadable, productID)
 	}
 	if exists {
 		r.remove(old)
@@ -141,32 +155,37 @@ func (r *Registry) take(doc document.Document) error {
 
 // Limits of looking before a credential is refused.
 const (
-	refreshEvery   = 50 * time.Millisecond
+	refreshEvery   = 20 * time.Millisecond
 	refreshTimeout = 500 * time.Millisecond
 )
 
-// refresh takes over what others have registered since the last look. However
-// often it is called, it looks only now and then. An error means that nobody
-// knows what is registered.
+// refresh takes over what others had registered when it was called. Calls that
+// come together share a look, and the next one has to wait a little, so that
+// guessing credentials costs storage next to nothing. An error means that
+// nobody knows what is registered.
 func (r *Registry) refresh() error {
+	called := time.Now()
 	r.loading.Lock()
 	defer r.loading.Unlock()
-	if time.Since(r.looked) < refreshEvery {
+	if r.looked.After(called) {
 		return r.failure
 	}
+	time.Sleep(time.Until(r.looked.Add(refreshEvery)))
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()
 	bounds, err := r.log.Bounds(ctx, service)
 	if err == nil && bounds.Newest != r.seen {
 		_, err = r.load(ctx)
 	}
-	r.looked, r.failure = time.Now(), err
+	r.looked, r.failure = began, err
 	return err
 }
 
 // Intervals of Run.
 const (
-	retryEvery  = time.Second
+	firstRetry  = time.Second
+	lastRetry   = 30 * time.Second // who needs a registration sooner looks by itself
 	reloadEvery = time.Minute
 )
 
@@ -175,11 +194,15 @@ const (
 func (r *Registry) Run(ctx context.Context, failed func(error)) {
 	timer := time.NewTimer(reloadEvery)
 	defer timer.Stop()
+	retry := firstRetry
 	for {
 		changed, wait := r.log.Changed(service), reloadEvery
-		if err := r.Load(ctx); err != nil && ctx.Err() == nil {
+		if err := r.Load(ctx); err == nil {
+			retry = firstRetry
+		} else if ctx.Err() == nil {
 			failed(err)
-			changed, wait = nil, retryEvery
+			wait = retry
+			retry = min(2*retry, lastRetry)
 		}
 		timer.Reset(wait)
 		select {

@@ -114,7 +114,7 @@ type listed struct {
 }
 
 func (a *admin) list(w http.ResponseWriter, r *http.Request) error {
-	if err := a.products.Load(r.Context()); err != nil {
+	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, products.ErrUnreadable) {
 		return httpx.Unavailable(err)
 	}
 	urls := a.urls()

@@ -84,8 +84,9 @@ type Server struct {
 	handler http.Handler
 
 	publicURL atomic.Pointer[string] // as configured, or else as bound
-	caughtUp  chan struct{}          // closed when lookups can be answered
-	stopping  atomic.Bool
+	silent    silentConns
+	caughtUp  chan struct{} // closed when lookups can be answered
+	stopping  chan struct{} // closed when the server begins to stop
 }
 
 // New opens the storage and returns a server that does nothing yet. It must
@@ -96,7 +97,7 @@ func New(config Config, registry *products.Registry, log *slog.Logger) (*Server,
 		return nil, err
 	}
 	registry.Attach(storage.log)
-	s := &Server{config: config, products: registry, log: log, storage: storage, caughtUp: make(chan struct{})}
+	s := &Server{config: config, products: registry, log: log, storage: storage, caughtUp: make(chan struct{}), stopping: make(chan struct{})}
 	if !storage.behind {
 		close(s.caughtUp)
 	}
@@ -164,19 +165,26 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 const pingTimeout = 2 * time.Second
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	if s.stopping.Load() {
-		return httpx.Unavailable(errors.New("stopping"))
+	if isClosed(s.stopping) {
+		return notReady("The server is stopping.", nil)
 	}
-	if !s.isCaughtUp() {
-		return httpx.Unavailable(errCatchingUp)
+	if !isClosed(s.caughtUp) {
+		return notReady("The server is still reading its log.", nil)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 	defer cancel()
 	if err := s.storage.ping(ctx); err != nil {
-		return httpx.Unavailable(err)
+		return notReady("The storage cannot be written to.", err)
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	return nil
+}
+
+// notReady is the answer that says why.
+func notReady(why string, cause error) error {
+	e := httpx.Unavailable(cause)
+	e.Detail = why
+	return e
 }
 
 // Handler returns the HTTP side of the server, for tests that bring their own listener.
@@ -215,6 +223,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ConnState:         s.silent.note,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -252,12 +261,13 @@ func boundURL(addr net.Addr) string {
 // stop ends everything in order: no new connections, then the requests under
 // way, then the log, then its readers.
 func (s *Server) stop(httpServer *http.Server) {
-	s.stopping.Store(true)
+	close(s.stopping)
 	s.log.Info("stopping")
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	requests, cancelRequests := context.WithTimeout(ctx, shutdownTime*2/3)
 	defer cancelRequests()
+	defer time.AfterFunc(silentTime, s.silent.close).Stop()
 	if err := httpServer.Shutdown(requests); err != nil {
 		s.log.Warn("requests were cut off", "err", err)
 		_ = httpServer.Close() // the listener is closed already
@@ -320,9 +330,9 @@ func (s *Server) catchUp(ctx context.Context) {
 	}
 }
 
-func (s *Server) isCaughtUp() bool {
+func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-s.caughtUp:
+	case <-ch:
 		return true
 	default:
 		return false
@@ -336,11 +346,13 @@ const catchUpPatience = 5 * time.Second
 // whenCaughtUp lets requests wait a while until the server has caught up.
 func (s *Server) whenCaughtUp(next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		if !s.isCaughtUp() {
+		if !isClosed(s.caughtUp) {
 			patience, cancel := context.WithTimeout(r.Context(), catchUpPatience)
 			defer cancel()
 			select {
 			case <-s.caughtUp:
+			case <-s.stopping:
+				return httpx.Unavailable(errCatchingUp)
 			case <-patience.Done():
 				return httpx.Unavailable(errCatchingUp)
 			}

@@ -137,6 +137,19 @@ func TestStop_endsIdleConnectionsAndMCPClients(t *testing.T) {
 	assert.NotContains(t, s.log.String(), "cut off")
 }
 
+// Connections that were opened in advance and never used hold up no stop.
+func TestStop_doesNotWaitForSilentConnections(t *testing.T) {
+	s := start(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	s.do(http.MethodGet, "/healthz", "") // by then the server knows of the other one
+	s.stop()
+	assert.NotContains(t, s.log.String(), "cut off")
+	_, err = conn.Read(make([]byte, 1))
+	assert.Error(t, err)
+}
+
 // What still comes to a server that has stopped is asked to come again.
 func TestStop_refusesWhatComesAfter(t *testing.T) {
 	s := start(t)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -36,7 +38,7 @@ func openStorage(c Config, log *slog.Logger) (*storage, error) {
 	retention := stream.Retention{TTL: c.ActivityTTL, MaxBytes: c.LogMaxBytes}
 	switch {
 	case c.DataDir != "":
-		return openFile(c, retention)
+		return openFile(c, retention, log)
 	case c.RedisURL != "":
 		return openRedis(c, retention, log)
 	}
@@ -63,11 +65,12 @@ func openMemory(c Config, retention stream.Retention) *storage {
 	}
 }
 
-func openFile(c Config, retention stream.Retention) (*storage, error) {
+func openFile(c Config, retention stream.Retention, log *slog.Logger) (*storage, error) {
 	entries, err := boltlog.Open(c.DataDir, &boltlog.Options{Retention: retention})
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
+	log.Info("everything is kept in a file", "file", filepath.Join(c.DataDir, boltlog.FileName))
 	users := newMemory(c)
 	return &storage{
 		log: entries, store: users, filing: users, behind: true,
@@ -86,6 +89,7 @@ func openRedis(c Config, retention stream.Retention, log *slog.Logger) (*storage
 	if err != nil {
 		return nil, fmt.Errorf("--redis-url: %w", err)
 	}
+	log.Info("everything is kept in Redis", "redis", redisHost(c.RedisURL))
 	return &storage{
 		log: entries, store: entries.Activity(),
 		run:     entries.Run,
@@ -97,9 +101,18 @@ func openRedis(c Config, retention stream.Retention, log *slog.Logger) (*storage
 	}, nil
 }
 
+// redisHost returns the part of a Redis URL that is no secret.
+func redisHost(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
 // catchUp files what the log holds of the products.
 func (s *storage) catchUp(ctx context.Context, registry *products.Registry) error {
-	if err := registry.Load(ctx); err != nil {
+	if err := registry.Load(ctx); err != nil && !errors.Is(err, products.ErrUnreadable) {
 		return err
 	}
 	for _, id := range registry.IDs() {

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// silentTime is how long a stop waits for the first byte of connections that
+// have not sent any. Browsers and load balancers open some in advance, and
+// http.Server.Shutdown would wait for them for 5 seconds.
+const silentTime = 500 * time.Millisecond
+
+// silentConns are the connections that have not sent a byte. The zero value has
+// none.
+type silentConns struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// note is told of what becomes of connections.
+func (s *silentConns) note(conn net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state != http.StateNew {
+		delete(s.conns, conn)
+		return
+	}
+	if s.conns == nil {
+		s.conns = map[net.Conn]struct{}{}
+	}
+	s.conns[conn] = struct{}{}
+}
+
+// close closes them.
+func (s *silentConns) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.conns {
+		_ = conn.Close() // nobody waits for an answer on it
+	}
+}
