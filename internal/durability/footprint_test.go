@@ -1,0 +1,88 @@
+package durability
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/boltlog"
+	"github.com/liveactivity/liveactivity/stream/redislog"
+)
+
+// What one of 100,000 actions takes in each place, everything included: log,
+// keys, documents, and the 50 that each of 2000 users keeps. An action comes
+// in a request of its own.
+func BenchmarkFootprint(b *testing.B) {
+	const actions, users = 100_000, 2000
+	fill := func(b *testing.B, e engine) (data float64) {
+		recorder := stream.NewRecorder(e.log, e.filing, nil)
+		fillConcurrently(b, actions, func(n int) error { return record(b.Context(), recorder, n, 1, users) })
+		bounds, err := e.log.Bounds(b.Context(), "acme")
+		require.NoError(b, err)
+		entries := make([]stream.Entry, 1)
+		_, err = e.log.Read(b.Context(), "acme", bounds.Floor, entries)
+		require.NoError(b, err)
+		return float64(len(entries[0].Data))
+	}
+	report := func(b *testing.B, unit string, bytes float64) { b.ReportMetric(bytes/actions, unit+"/action") }
+	b.Run("memory", func(b *testing.B) {
+		before := heap()
+		store := activity.NewMemory(nil)
+		e := engine{stream.NewMemoryLog(stream.Retention{MaxBytes: 1 << 40}), store, store}
+		b.ReportMetric(fill(b, e), "data/action")
+		report(b, "heap", heap()-before)
+		runtime.KeepAlive(e)
+	})
+	b.Run("bbolt", func(b *testing.B) {
+		before := heap()
+		dir := b.TempDir()
+		log, err := boltlog.Open(dir, nil)
+		require.NoError(b, err)
+		store := activity.NewMemory(nil)
+		b.ReportMetric(fill(b, engine{log, store, store}), "data/action")
+		report(b, "heap", heap()-before)
+		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
+		require.NoError(b, err)
+		report(b, "file", float64(info.Size()))
+		require.NoError(b, log.Release())
+		runtime.KeepAlive(store)
+	})
+	b.Run("redis", func(b *testing.B) {
+		server := redistest.Start(b)
+		log, err := redislog.Open(server.URL(), nil)
+		require.NoError(b, err)
+		used := func() float64 { return usedMemory(b, server) }
+		before := used()
+		b.ReportMetric(fill(b, engine{log, log.Activity(), nil}), "data/action")
+		report(b, "redis", used()-before)
+		require.NoError(b, log.Release())
+	})
+}
+
+// heap returns the bytes in use on the heap.
+func heap() float64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc)
+}
+
+// usedMemory returns what a Redis server says of itself.
+func usedMemory(b *testing.B, server *redistest.Server) float64 {
+	b.Helper()
+	info, err := server.Client().Info(b.Context(), "memory").Result()
+	require.NoError(b, err)
+	_, rest, _ := strings.Cut(info, "used_memory:")
+	number, _, _ := strings.Cut(rest, "\r\n")
+	used, err := strconv.ParseFloat(number, 64)
+	require.NoError(b, err)
+	return used
+}

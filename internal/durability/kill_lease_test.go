@@ -1,0 +1,386 @@
+package durability_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/redislog"
+)
+
+// Three processes compete for a lease and write numbers while they have it.
+// The holder is killed or paused for longer than its lease lasts, and Redis is
+// killed: another takes over in time, numbers go on without a gap, and the
+// holder of before writes nothing any more.
+func TestKill_leases(t *testing.T) {
+	t.Parallel()
+	g := newGuild(t, 3, leaseTTL)
+	for range leaseRounds {
+		for _, ordeal := range []func(*worker){g.killHolder, g.pauseHolder, g.killRedis, g.pauseRedis} {
+			ordeal(g.holder())
+		}
+	}
+	g.end()
+}
+
+// leaseRounds is how often the holder goes through everything.
+const leaseRounds = 3
+
+// A lease of the default length is taken over within ten seconds, too.
+func TestKill_leaseOfDefaultLength(t *testing.T) {
+	t.Parallel()
+	g := newGuild(t, 2, document.DefaultLeaseTTL)
+	g.killHolder(g.holder())
+	g.end()
+}
+
+// leaseTTL is short, so that the tests are.
+const leaseTTL = time.Second
+
+// takeover is how long it may take until another holder works.
+const takeover = 10 * time.Second
+
+// guild is the processes that compete for a lease, and the log of their work.
+type guild struct {
+	t       *testing.T
+	rng     *rand.Rand
+	redis   *redistest.Server
+	log     *redislog.Log
+	ttl     time.Duration
+	workers []*worker
+	slowest time.Duration // until another took over
+
+	mu    sync.Mutex
+	work  []numbered // in the order of the log
+	wrong error
+}
+
+func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
+	t.Helper()
+	// This survives a kill, if not the loss of power, and many writes are wanted.
+	g := &guild{t: t, rng: newDice(t).generator(), redis: redistest.Start(t, "--appendfsync", "no"), ttl: ttl}
+	var err error
+	g.log, err = redislog.Open(g.redis.URL(), nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { _ = g.log.Run(ctx) }) // returns nil
+	following.Go(func() { g.follow(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		following.Wait()
+		require.NoError(t, g.log.Release())
+	})
+	for i := range workers {
+		g.workers = append(g.workers, &worker{name: fmt.Sprintf("worker %d", i+1)})
+		g.start(g.workers[i])
+	}
+	return g
+}
+
+// start starts a worker's process, which ends with the test at the latest.
+func (g *guild) start(w *worker) {
+	g.t.Helper()
+	require.NoError(g.t, w.start(holder{Name: w.name, RedisURL: g.redis.URL(), TTL: g.ttl}))
+	cmd, exited := w.cmd, w.exited
+	g.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // most have ended by now
+		<-exited
+	})
+}
+
+// follow reads the log until ctx ends, and looks for what is wrong with it.
+func (g *guild) follow(ctx context.Context) {
+	page := make([]stream.Entry, 64)
+	var at stream.ID
+	for ctx.Err() == nil {
+		changed := g.log.Changed(jobProduct)
+		n, err := g.log.Read(ctx, jobProduct, at, page)
+		var gap *stream.GapError
+		switch {
+		case errors.As(err, &gap):
+			at = gap.Floor
+		case n > 0:
+			at = page[n-1].ID
+			g.add(page[:n])
+		default: // nothing yet, or Redis is away
+			select {
+			case <-changed:
+			case <-time.After(tick):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// tick is how often is looked for what must come.
+const tick = 10 * time.Millisecond
+
+// add takes the log's next entries.
+func (g *guild) add(entries []stream.Entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range entries {
+		var next, last numbered
+		if len(g.work) > 0 {
+			last = g.work[len(g.work)-1]
+		}
+		err := json.Unmarshal(e.Data, &next)
+		switch {
+		case g.wrong != nil:
+			return
+		case err != nil:
+			g.wrong = err
+		case next.N != last.N+1:
+			g.wrong = fmt.Errorf("entry %s is %+v, right after %+v: numbers must go on by one", e.ID, next, last)
+		case next.Token < last.Token || next.Token == last.Token && next.Holder != last.Holder:
+			g.wrong = fmt.Errorf("entry %s is %+v, right after %+v: a holder of before writes", e.ID, next, last)
+		}
+		g.work = append(g.work, next)
+	}
+}
+
+// newest returns the newest entry there is, and how many there are.
+func (g *guild) newest() (last numbered, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n = len(g.work); n > 0 {
+		last = g.work[n-1]
+	}
+	return last, n
+}
+
+// await waits until something is so, and returns how long that took. It ends
+// the test when it takes too long, or when something is wrong with the log.
+func (g *guild) await(limit time.Duration, what string, is func() bool) time.Duration {
+	g.t.Helper()
+	began := time.Now()
+	require.Eventually(g.t, func() bool { return g.failure() != nil || is() }, limit, tick, "%s: %s", what, g)
+	took := time.Since(began)
+	require.NoError(g.t, g.failure(), "%s", g)
+	return took
+}
+
+// failure returns what is wrong with the log.
+func (g *guild) failure() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.wrong
+}
+
+// String says how things are, for when a test fails.
+func (g *guild) String() string {
+	last, n := g.newest()
+	var b strings.Builder
+	fmt.Fprintf(&b, "there are %d entries, the newest is %+v", n, last)
+	for _, w := range g.workers {
+		fmt.Fprintf(&b, "\n=== %s: last deeds %s, standard error ends with\n%s", w.name, w.last(8), &w.stderr)
+	}
+	return b.String()
+}
+
+// holder waits until work goes on, and returns who does it.
+func (g *guild) holder() *worker {
+	g.t.Helper()
+	_, before := g.newest()
+	enough := before + 3 + g.rng.IntN(100)
+	g.await(takeover, "nobody works", func() bool {
+		_, n := g.newest()
+		return n >= enough
+	})
+	last, _ := g.newest()
+	for _, w := range g.workers {
+		if w.name == last.Holder {
+			return w
+		}
+	}
+	require.FailNow(g.t, "nobody has written the newest entry", "%+v", last)
+	return nil
+}
+
+// succeeded waits until another holder than the one of the token works.
+func (g *guild) succeeded(token uint64) {
+	g.t.Helper()
+	took := g.await(takeover, fmt.Sprintf("nobody takes over from the holder of %d", token), func() bool {
+		last, _ := g.newest()
+		return last.Token > token
+	})
+	g.slowest = max(g.slowest, took)
+}
+
+// killHolder kills the holder, and starts it again when another has taken over.
+func (g *guild) killHolder(w *worker) {
+	g.t.Helper()
+	last, _ := g.newest()
+	require.NoError(g.t, w.kill())
+	g.succeeded(last.Token)
+	g.start(w)
+}
+
+// pauseHolder stops the holder in its tracks until another has taken over. When
+// it goes on it must be told that the lease is not its own.
+func (g *guild) pauseHolder(w *worker) {
+	g.t.Helper()
+	last, _ := g.newest()
+	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGSTOP))
+	g.succeeded(last.Token)
+	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGCONT))
+	g.await(patience, w.name+" is not told that it has lost the lease", func() bool { return w.has(deedRefused, last.Token) })
+}
+
+// killRedis kills Redis and starts it again: work goes on.
+func (g *guild) killRedis(*worker) {
+	g.t.Helper()
+	g.redis.Kill()
+	<-time.After(upTo(g.rng, leaseTTL/2))
+	g.redis.Restart()
+	g.holder()
+}
+
+// pauseRedis pauses Redis, perhaps for longer than the lease lasts: work goes on.
+func (g *guild) pauseRedis(*worker) {
+	g.t.Helper()
+	g.redis.Pause()
+	<-time.After(upTo(g.rng, 2*leaseTTL))
+	g.redis.Resume()
+	g.holder()
+}
+
+// end kills all workers and compares what they have done with the log.
+func (g *guild) end() {
+	g.t.Helper()
+	for _, w := range g.workers {
+		require.NoError(g.t, w.kill())
+	}
+	docs, err := g.log.Documents().Get(g.t.Context(), jobProduct, jobCounter)
+	require.NoError(g.t, err)
+	counted, err := strconv.Atoi(string(docs[0].Value))
+	require.NoError(g.t, err)
+	g.await(patience, fmt.Sprintf("the counter is %d", counted), func() bool {
+		_, n := g.newest()
+		return n >= counted
+	})
+	require.Len(g.t, g.work, counted, "the counter and the log must agree")
+	tokens := map[uint64]string{}
+	written := 0
+	for _, w := range g.workers {
+		for _, d := range w.last(len(w.deeds)) {
+			g.compare(w, d, tokens)
+			if d.what == deedWrote {
+				written++
+			}
+		}
+	}
+	g.t.Logf("%d entries under %d tokens, of which %d were acknowledged; the slowest takeover took %s", counted, len(tokens), written, g.slowest.Round(tick))
+}
+
+// compare compares a worker's deed with the log.
+func (g *guild) compare(w *worker, d deed, tokens map[uint64]string) {
+	g.t.Helper()
+	switch d.what {
+	case deedHeld:
+		require.NotContains(g.t, tokens, d.token, "%s has got the token of another", w.name)
+		tokens[d.token] = w.name
+	case deedWrote:
+		require.LessOrEqual(g.t, d.n, uint64(len(g.work)), "%s: %s: acknowledged and not there", w.name, d)
+		require.Equal(g.t, numbered{w.name, d.token, d.n}, g.work[d.n-1], "%s: %s: acknowledged and not there", w.name, d)
+	}
+}
+
+// worker is a place where a holder runs, is killed and runs again.
+type worker struct {
+	name   string
+	stderr tail
+
+	cmd    *exec.Cmd
+	stdin  io.Closer // its end ends the holder
+	exited chan struct{}
+
+	mu    sync.Mutex
+	deeds []deed // of all its lives
+}
+
+// start starts a process. The one before must be gone.
+func (w *worker) start(h holder) error {
+	config, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	w.cmd, w.exited = exec.Command(self), make(chan struct{})
+	w.cmd.Env = []string{holderVar + "=" + string(config)}
+	w.cmd.Stderr = &w.stderr
+	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	stdout, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := w.cmd.Start(); err != nil {
+		return fmt.Errorf("%s: %w", w.name, err)
+	}
+	go w.follow(stdout, w.cmd, w.exited)
+	return nil
+}
+
+// follow takes down a process's deeds, and waits for its end.
+func (w *worker) follow(stdout io.Reader, cmd *exec.Cmd, exited chan struct{}) {
+	defer close(exited)
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if d, err := parseDeed(lines.Text()); err == nil {
+			w.mu.Lock()
+			w.deeds = append(w.deeds, d)
+			w.mu.Unlock()
+		}
+	}
+	_ = cmd.Wait() // it is killed
+}
+
+// kill ends the process, which must not have ended by itself.
+func (w *worker) kill() error {
+	select {
+	case <-w.exited:
+		return fmt.Errorf("%s: %w: %s", w.name, errEnded, &w.stderr)
+	default:
+	}
+	_ = w.cmd.Process.Kill() // it is there, or has ended this moment
+	<-w.exited
+	return nil
+}
+
+// last returns the last n deeds.
+func (w *worker) last(n int) []deed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deeds[max(0, len(w.deeds)-n):len(w.deeds):len(w.deeds)]
+}
+
+// has reports whether a deed of that kind was done under the token.
+func (w *worker) has(what string, token uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.deeds, func(d deed) bool { return d.what == what && d.token == token })
+}

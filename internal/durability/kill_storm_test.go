@@ -1,0 +1,238 @@
+package durability_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What every server is given.
+const (
+	product       = "acme"
+	webhookSecret = "whs-s3cr3t"
+	productKey    = "lak-s3cr3t"
+	adminKey      = "admin-s3cr3t"
+)
+
+const productFile = `{
+	"products": [{"product_id": "` + product + `", "webhook_secret": "` + webhookSecret + `"}],
+	"keys": [{"key": "` + productKey + `", "external_id": "` + product + `"}]
+}`
+
+// storm is clients and readers at work on some servers while these are killed.
+// Its first failure ends it.
+type storm struct {
+	t       *testing.T
+	dice    *dice
+	truth   *truth
+	servers []*server
+	timeout time.Duration // of an attempt of a client
+	client  *http.Client
+
+	impatience time.Duration // some attempts are given up earlier; zero for none
+	balancer   *balancer     // between the clients and the servers; nil for none
+
+	ctx  context.Context // ends when the storm fails
+	fail context.CancelCauseFunc
+
+	calm    sync.RWMutex // held by each client from a request's first attempt to its acknowledgement
+	over    chan struct{}
+	senders sync.WaitGroup // end when it is over
+	others  sync.WaitGroup // end with ctx
+
+	readers  []*reader
+	registry registry
+	lookups  atomic.Int64 // checked
+	audits   int
+}
+
+// newStorm returns a storm on so many servers, which are not started. What
+// runs at the end of the test is ended.
+func newStorm(t *testing.T, servers int, args ...string) *storm {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "products.json")
+	require.NoError(t, os.WriteFile(file, []byte(productFile), 0o600))
+	s := &storm{t: t, dice: newDice(t), truth: newTruth(), timeout: 5 * time.Second, over: make(chan struct{}),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
+	s.ctx, s.fail = context.WithCancelCause(t.Context())
+	args = append([]string{"--addr=127.0.0.1:0", "--config=" + file, "--admin-key=" + adminKey, "--heartbeat=1s"}, args...)
+	for i := range servers {
+		s.servers = append(s.servers, &server{name: fmt.Sprintf("server %d", i+1), path: command(t), args: args})
+	}
+	t.Cleanup(func() {
+		s.fail(errTestEnds)
+		s.senders.Wait()
+		s.others.Wait()
+		s.client.CloseIdleConnections()
+	})
+	return s
+}
+
+// errTestEnds ends a storm that did not fail.
+var errTestEnds = errors.New("the test ends")
+
+// start starts a server's process, which ends with the test at the latest.
+func (s *storm) start(sv *server) *life {
+	s.t.Helper()
+	l, err := sv.start()
+	s.require(err)
+	s.t.Cleanup(func() {
+		_ = l.cmd.Process.Kill() // most have ended by now
+		<-l.exited
+	})
+	return l
+}
+
+// require ends the test if there is an error, or has been one.
+func (s *storm) require(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.fail(err)
+	}
+	if s.ctx.Err() == nil {
+		return
+	}
+	var b strings.Builder
+	for _, sv := range s.servers {
+		fmt.Fprintf(&b, "\n=== standard error of %s ends with\n%s", sv.name, &sv.stderr)
+	}
+	require.FailNow(s.t, context.Cause(s.ctx).Error(), "%s=%d%s", seedVar, s.dice.seed, &b)
+}
+
+// pause waits, and reports whether the storm goes on.
+func (s *storm) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-s.ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// isOver reports whether clients must not begin anything new.
+func (s *storm) isOver() bool {
+	select {
+	case <-s.over:
+		return true
+	case <-s.ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// end ends the sending: what is under way is still acknowledged.
+func (s *storm) end() {
+	close(s.over)
+	s.senders.Wait()
+	s.require(nil)
+}
+
+// String says what there was to check.
+func (s *storm) String() string {
+	pages, requests, retries := s.truth.counts()
+	resumed := 0
+	for _, r := range s.readers {
+		r.mu.Lock()
+		resumed += r.resumed
+		r.mu.Unlock()
+	}
+	return fmt.Sprintf("acknowledged: %d events in %d requests with %d attempts repeated, %d registrations; %d lookups checked, readers resumed %d times",
+		pages, requests, retries, len(s.registry.all()), s.lookups.Load(), resumed)
+}
+
+// any returns one of the servers.
+func (s *storm) any(rng *rand.Rand) *server { return s.servers[rng.IntN(len(s.servers))] }
+
+// answer is what a server said.
+type answer struct {
+	status     int
+	retryAfter string
+	body       []byte
+}
+
+// errDown says that a server is not there to be asked.
+var errDown = errors.New("not listening")
+
+// ask sends a request with headers given as "Name: value", and reads the whole
+// answer. An error says that there is none.
+func (s *storm) ask(ctx context.Context, sv *server, timeout time.Duration, method, path, body string, headers ...string) (answer, error) {
+	url, ok := sv.url()
+	if !ok {
+		return answer{}, errDown
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header.Get("Retry-After"), bytes.TrimSpace(got)}, err
+}
+
+// isAway reports whether the answer is the one that clients may get besides
+// good ones: storage cannot be reached, come again.
+func (a answer) isAway() bool {
+	return a.status == http.StatusServiceUnavailable && a.retryAfter != ""
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %.200s", a.status, a.body) }
+
+// backoff is how long clients wait before they try again.
+func backoff(rng *rand.Rand) time.Duration { return time.Millisecond + upTo(rng, 5*time.Millisecond) }
+
+// call sends a request to one of the servers, and says where it went. Through
+// a balancer it must not fail.
+func (s *storm) call(rng *rand.Rand, timeout time.Duration, method, path, body string, headers ...string) (a answer, where string, err error) {
+	if s.balancer == nil {
+		sv := s.any(rng)
+		a, err = s.ask(s.ctx, sv, timeout, method, path, body, headers...)
+		return a, sv.name, err
+	}
+	if a, where, err = s.balancer.ask(timeout, method, path, body, headers...); err != nil {
+		s.fail(fmt.Errorf("%s %s: sent to %s: %w", method, path, where, err))
+	}
+	return a, where, err
+}
+
+// insist sends a request until the answer is good, and fails the storm for one
+// that is neither good nor 503. It reports false when the storm has failed.
+func (s *storm) insist(rng *rand.Rand, good int, method, path, body string, headers ...string) (answer, bool) {
+	for {
+		a, where, err := s.call(rng, s.timeout, method, path, body, headers...)
+		switch {
+		case err == nil && a.status == good:
+			return a, true
+		case err == nil && !a.isAway():
+			s.fail(fmt.Errorf("%s: %s %s: %s", where, method, path, a))
+		}
+		if !s.pause(backoff(rng)) {
+			return answer{}, false
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package durability_test
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// page is a page view that a client sends. What does not change after it was
+// announced needs no lock.
+type page struct {
+	uuid, session, user string
+	email               string // empty where the event does not tell it
+	client, order       int    // the client's how manieth it is
+	at                  int64  // microseconds since the epoch; no other page has the same
+
+	request *request // that carried it first
+
+	acknowledged bool // guarded by truth
+}
+
+// url is where the page's uuid is found again.
+func (p *page) url() string { return pageURL + p.uuid }
+
+const pageURL = "https://app.acme.example/reports/42?view="
+
+// time is how the page's time is sent.
+func (p *page) time() string {
+	return time.UnixMicro(p.at).UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+// request is what a client sends until it is acknowledged.
+type request struct {
+	client, number int
+	pages          []*page // of which some may have been sent before
+	fresh          int     // how many have not
+	body           string
+
+	attempts []string // guarded by truth
+}
+
+// maxAttempts is how many attempts of a request are remembered, the first and
+// the last; of those that are alike in a row, one.
+const maxAttempts = 12
+
+// truth is what the clients know: what was sent, and what of that was
+// acknowledged. It is safe for concurrent use.
+type truth struct {
+	mu       sync.Mutex
+	clock    int64 // the newest page's time
+	pages    map[string]*page
+	newest   map[string][]*page // by user, acknowledged, in time order, no more than a lookup returns
+	requests int                // acknowledged
+	retries  int
+	total    int // acknowledged pages
+}
+
+func newTruth() *truth {
+	return &truth{pages: map[string]*page{}, newest: map[string][]*page{}}
+}
+
+// clockDelay is how far the pages' clock is behind, so that it never has to go
+// ahead of the servers'.
+const clockDelay = 2 * time.Second
+
+// announce takes note of pages that are about to be sent, and gives each its time.
+func (t *truth) announce(pages ...*page) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range pages {
+		t.clock = max(t.clock+1, time.Now().Add(-clockDelay).UnixMicro())
+		p.at = t.clock
+		t.pages[p.uuid] = p
+	}
+}
+
+// attempted takes note of what became of an attempt to send a request.
+func (t *truth) attempted(r *request, where, result string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(r.attempts) > 0 {
+		t.retries++
+	}
+	if attempt := where + ": " + result; len(r.attempts) == 0 || r.attempts[len(r.attempts)-1] != attempt {
+		r.attempts = append(r.attempts, attempt)
+	}
+	if len(r.attempts) > maxAttempts {
+		r.attempts = slices.Delete(r.attempts, 1, 2)
+	}
+}
+
+// acknowledge takes note that a request was acknowledged.
+func (t *truth) acknowledge(r *request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests++
+	for _, p := range r.pages {
+		if p.acknowledged {
+			continue
+		}
+		p.acknowledged = true
+		t.total++
+		newest := t.newest[p.user]
+		at := sort.Search(len(newest), func(i int) bool { return newest[i].at > p.at })
+		newest = slices.Insert(newest, at, p)
+		t.newest[p.user] = newest[max(0, len(newest)-activity.DefaultMaxEvents):]
+	}
+}
+
+// counts returns how many pages and requests were acknowledged, and how many
+// attempts were not the first.
+func (t *truth) counts() (pages, requests, retries int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.total, t.requests, t.retries
+}
+
+// find returns the page of a URL, nil if nobody has sent it.
+func (t *truth) find(url string) *page {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pages[strings.TrimPrefix(url, pageURL)]
+}
+
+// of returns the user's newest acknowledged pages, in time order.
+func (t *truth) of(user string) []*page {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.newest[user])
+}
+
+// users returns those who have acknowledged pages, sorted.
+func (t *truth) users() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	users := make([]string, 0, len(t.newest))
+	for user := range t.newest {
+		users = append(users, user)
+	}
+	slices.Sort(users)
+	return users
+}
+
+// missing returns the acknowledged pages that are not among those seen.
+func (t *truth) missing(seen map[string]string) []*page {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var missing []*page
+	for uuid, p := range t.pages {
+		if _, ok := seen[uuid]; !ok && p.acknowledged {
+			missing = append(missing, p)
+		}
+	}
+	slices.SortFunc(missing, func(a, b *page) int { return int(a.at - b.at) })
+	return missing
+}
+
+// describe says everything about a page.
+func (t *truth) describe(p *page) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := "not acknowledged"
+	if p.acknowledged {
+		state = "acknowledged"
+	}
+	text := fmt.Sprintf("event %s (%s) of session %s, user %s, number %d of client %d, at %s", p.uuid, state, p.session, p.user, p.order, p.client, p.time())
+	if r := p.request; r != nil {
+		text += fmt.Sprintf("; its request is number %d with %d events; attempts: %s", r.number, len(r.pages), strings.Join(r.attempts, " | "))
+	}
+	return text
+}
+
+// describeAll says everything about the first few pages.
+func (t *truth) describeAll(pages []*page) string {
+	const few = 5
+	var b strings.Builder
+	for i, p := range pages {
+		if i == few {
+			fmt.Fprintf(&b, "\n  and %d more", len(pages)-few)
+			break
+		}
+		b.WriteString("\n  " + t.describe(p))
+	}
+	return b.String()
+}
