@@ -1,12 +1,14 @@
 package durability
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,6 +67,41 @@ func BenchmarkFootprint(b *testing.B) {
 		report(b, "redis", used()-before)
 		require.NoError(b, log.Release())
 	})
+}
+
+// What a user of 50 actions takes where lookups are answered from.
+func BenchmarkFootprintOfUsers(b *testing.B) {
+	const users, kept = 2000, 50
+	fill := func(b *testing.B, store activity.Store) {
+		fillConcurrently(b, users*kept, func(n int) error {
+			return store.Add(b.Context(), batchOf(n, users))
+		})
+	}
+	b.Run("memory", func(b *testing.B) {
+		before := heap()
+		store := activity.NewMemory(nil)
+		fill(b, store)
+		b.ReportMetric((heap()-before)/users, "heap/user")
+		runtime.KeepAlive(store)
+	})
+	b.Run("redis", func(b *testing.B) {
+		server := redistest.Start(b)
+		log, err := redislog.Open(server.URL(), nil)
+		require.NoError(b, err)
+		before := usedMemory(b, server)
+		fill(b, log.Activity())
+		b.ReportMetric((usedMemory(b, server)-before)/users, "redis/user")
+		require.NoError(b, log.Release())
+	})
+}
+
+// batchOf returns the n-th action, of one of so many users.
+func batchOf(n, users int) activity.Batch {
+	action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)}, fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+	action.ID, action.TimestampStart = fmt.Sprint(n), activity.Seconds(time.Now())
+	user, session := fmt.Sprint("user_", n%users), fmt.Sprint("0199f3a2-session-", n%users)
+	return activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: session, UserID: user, Count: 1,
+		Actions: []activity.BatchAction{{Action: action, SessionID: session, UserID: user}}}
 }
 
 // heap returns the bytes in use on the heap.
