@@ -50,7 +50,7 @@ func (r *Registry) Register(ctx context.Context, p config.Product, force bool) (
 		return Credentials{}, ErrFixed
 	}
 	digest := sha256.Sum256([]byte(c.Key))
-	value, err := json.Marshal(registration{Product: p, KeySHA256: digest[:]})
+	value, err := activity.Marshal(registration{Product: p, KeySHA256: digest[:]})
 	if err != nil {
 		return Credentials{}, fmt.Errorf("products: encode registration: %w", err)
 	}

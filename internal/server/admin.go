@@ -38,8 +38,9 @@ func (a *admin) require(next httpx.Handler) http.Handler {
 	})
 }
 
-// maxRegistration is the largest registration taken, in bytes.
-const maxRegistration = 1 << 20
+// maxRegistration is the largest registration taken, in bytes: it must fit into
+// a document.
+const maxRegistration = 256 << 10
 
 // registration is the body of POST /admin/products.
 type registration struct {
