@@ -182,17 +182,18 @@ func (p *product) commitTogether(commits []*commit) {
 }
 
 // send sends commits and returns their answers. Those that Redis does not know
-// the script of are sent again with it, which is safe: they did nothing.
+// the script of are sent again, which is safe: they did nothing. The first of
+// them brings the script, and when that was forgotten at once each does.
 func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 	cmds := make([]*redis.Cmd, len(commits))
 	unknown := make([]int, len(commits))
 	for i := range commits {
 		unknown[i] = i
 	}
-	for _, whole := range []bool{false, true} {
+	for _, wholes := range []int{0, 1, len(commits)} {
 		pipe := p.log.client.Pipeline()
 		for n, i := range unknown {
-			cmds[i] = p.command(ctx, commits[i], whole && n == 0)
+			cmds[i] = p.command(ctx, commits[i], n < wholes)
 			_ = pipe.Process(ctx, once{cmds[i]}) // it queues
 		}
 		_, _ = pipe.Exec(ctx) // every command has its own error
