@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
 // perUser is how many actions each user of the benchmarks has.
@@ -213,7 +214,7 @@ func measureFootprint(tb testing.TB, users, actions int) footprint {
 	ctx := context.Background()
 	var m *activity.Memory
 	f := footprint{actions: int64(users) * perUser}
-	f.heap = heapAfter(func() {
+	f.heap = heaptest.After(func() {
 		m = activity.NewMemory(&activity.MemoryOptions{MaxUsers: users, MaxEvents: perUser})
 		fill(tb, m, users, actions)
 	})

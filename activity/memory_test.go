@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
 const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
@@ -193,21 +194,6 @@ func TestMemory_expiresWhileInUse(t *testing.T) {
 	wg.Wait()
 }
 
-// heapAfter returns by how much the heap has grown after f, garbage collected.
-func heapAfter(f func()) int64 {
-	before := heap()
-	f()
-	return heap() - before
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what finalizers let go
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
-}
-
 func TestMemory_isBounded(t *testing.T) {
 	const kilobyte, limit = 1 << 10, 1 << 20
 	long := strings.Repeat("x", kilobyte)
@@ -232,7 +218,7 @@ func TestMemory_isBounded(t *testing.T) {
 	for name, batch := range cases {
 		t.Run(name, func(t *testing.T) {
 			m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10, MaxEvents: 5})
-			grown := heapAfter(func() {
+			grown := heaptest.After(func() {
 				for i := range 3000 {
 					require.NoError(t, m.Add(t.Context(), batch(i)))
 				}
@@ -245,7 +231,7 @@ func TestMemory_isBounded(t *testing.T) {
 		m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10, MaxEvents: 5})
 		b := activitytest.NewBatch("acme", "s", "", activitytest.Click(time.Now(), "Save", page))
 		start := b.Actions[0].TimestampStart
-		grown := heapAfter(func() {
+		grown := heaptest.After(func() {
 			for i := range 50_000 {
 				b.Actions[0].TimestampStart = start + float64(i)*1e-6
 				require.NoError(t, m.Add(t.Context(), b))
@@ -260,7 +246,7 @@ func TestMemory_expireFreesWhatItHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1<<10)
 		m := activity.NewMemory(nil)
-		grown := heapAfter(func() {
+		grown := heaptest.After(func() {
 			for i := range 3000 {
 				addClick(t, m, fmt.Sprint(long, "u", i), fmt.Sprint(long, "s", i), time.Now())
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
 const product = "acme"
@@ -219,21 +220,6 @@ func TestMemory_keepsDocumentsForExactlyTheirTime(t *testing.T) {
 	})
 }
 
-// heapAfter returns by how much the heap has grown after f, garbage collected.
-func heapAfter(f func()) int64 {
-	before := heap()
-	f()
-	return heap() - before
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what finalizers let go
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
-}
-
 func TestMemory_isBounded(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	cases := map[string]func(t *testing.T, m *document.Memory, i int){
@@ -254,7 +240,7 @@ func TestMemory_isBounded(t *testing.T) {
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
 			m := document.NewMemory(10)
-			grown := heapAfter(func() {
+			grown := heaptest.After(func() {
 				for i := range 3000 {
 					do(t, m, i)
 				}
@@ -269,7 +255,7 @@ func TestMemory_expireFreesWhatItHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1000)
 		m := document.NewMemory(0)
-		grown := heapAfter(func() {
+		grown := heaptest.After(func() {
 			for i := range 5000 {
 				put(t, m, fmt.Sprint(long, i), time.Hour)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/boltlog"
@@ -36,21 +37,21 @@ func BenchmarkFootprint(b *testing.B) {
 	}
 	report := func(b *testing.B, unit string, bytes float64) { b.ReportMetric(bytes/actions, unit+"/action") }
 	b.Run("memory", func(b *testing.B) {
-		before := heap()
+		before := heaptest.InUse()
 		store := activity.NewMemory(nil)
 		e := engine{stream.NewMemoryLog(stream.Retention{MaxBytes: 1 << 40}), store, store}
 		b.ReportMetric(fill(b, e), "data/action")
-		report(b, "heap", heap()-before)
+		report(b, "heap", float64(heaptest.InUse()-before))
 		runtime.KeepAlive(e)
 	})
 	b.Run("bbolt", func(b *testing.B) {
-		before := heap()
+		before := heaptest.InUse()
 		dir := b.TempDir()
 		log, err := boltlog.Open(dir, nil)
 		require.NoError(b, err)
 		store := activity.NewMemory(nil)
 		b.ReportMetric(fill(b, engine{log, store, store}), "data/action")
-		report(b, "heap", heap()-before)
+		report(b, "heap", float64(heaptest.InUse()-before))
 		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
 		require.NoError(b, err)
 		report(b, "file", float64(info.Size()))
@@ -78,10 +79,10 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 		})
 	}
 	b.Run("memory", func(b *testing.B) {
-		before := heap()
+		before := heaptest.InUse()
 		store := activity.NewMemory(nil)
 		fill(b, store)
-		b.ReportMetric((heap()-before)/users, "heap/user")
+		b.ReportMetric(float64(heaptest.InUse()-before)/users, "heap/user")
 		runtime.KeepAlive(store)
 	})
 	b.Run("redis", func(b *testing.B) {
@@ -102,14 +103,6 @@ func batchOf(n, users int) activity.Batch {
 	user, session := fmt.Sprint("user_", n%users), fmt.Sprint("0199f3a2-session-", n%users)
 	return activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: session, UserID: user, Count: 1,
 		Actions: []activity.BatchAction{{Action: action, SessionID: session, UserID: user}}}
-}
-
-// heap returns the bytes in use on the heap.
-func heap() float64 {
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return float64(stats.HeapAlloc)
 }
 
 // usedMemory returns what a Redis server says of itself.

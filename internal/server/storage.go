@@ -92,9 +92,12 @@ func openRedis(c Config, retention stream.Retention, log *slog.Logger) (*storage
 	log.Info("everything is kept in Redis", "redis", redisHost(c.RedisURL))
 	return &storage{
 		log: entries, store: entries.Activity(),
-		run:     entries.Run,
-		ping:    entries.Ping,
-		expire:  func(context.Context) error { return nil }, // Redis does it
+		run:  entries.Run,
+		ping: entries.Ping,
+		expire: func(context.Context) error {
+			entries.Expire()
+			return nil
+		},
 		release: entries.Release,
 
 		collectors: []prometheus.Collector{logCollector{entries.Stats}},

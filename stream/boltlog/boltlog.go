@@ -32,6 +32,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -226,9 +228,5 @@ func (l *Log) Stats() map[string]stream.Stats {
 func (l *Log) all() []*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]*product, 0, len(l.products))
-	for _, p := range l.products {
-		all = append(all, p)
-	}
-	return all
+	return slices.Collect(maps.Values(l.products))
 }

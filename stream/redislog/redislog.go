@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,32 +103,20 @@ func Open(url string, opts *Options) (*Log, error) {
 	return l, nil
 }
 
-// Run follows what other servers append, and tidies up, until ctx ends. Then
-// nothing of it is left, and it returns nil. It must run for Changed to hear of
-// other servers; whatever Redis does, it goes on. Run it once.
+// Run follows what other servers append, until ctx ends. Then nothing of it is
+// left, and it returns nil. It must run for Changed to hear of other servers;
+// whatever Redis does, it goes on. Run it once.
 func (l *Log) Run(ctx context.Context) error {
-	var working sync.WaitGroup
-	working.Go(func() { l.tidy(ctx) })
 	l.follow(ctx)
-	working.Wait()
 	return nil
 }
 
-// tidyEvery is how often what is too old is dropped from this process.
-const tidyEvery = time.Minute
-
-func (l *Log) tidy(ctx context.Context) {
-	ticker := time.NewTicker(tidyEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			for _, p := range l.all() {
-				p.expire()
-			}
-		}
+// Expire frees what is too old in the memory of this process; in Redis it goes
+// by itself. Reading and appending do so too; call it now and then for products
+// where nothing happens.
+func (l *Log) Expire() {
+	for _, p := range l.all() {
+		p.expire()
 	}
 }
 
@@ -146,11 +136,7 @@ func (l *Log) product(id string) *product {
 func (l *Log) all() []*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]*product, 0, len(l.products))
-	for _, p := range l.products {
-		all = append(all, p)
-	}
-	return all
+	return slices.Collect(maps.Values(l.products))
 }
 
 // callTimeout is how long a call to Redis may take, with everything that the

@@ -58,7 +58,9 @@ func (f fixture) put(name, value string) document.Change {
 }
 
 // named is a document that does not exist.
-func named(name string) document.Document { return document.Document{Name: name} }
+func named(name string) document.Document {
+	return document.Document{Name: name}
+}
 
 var documentTests = []test{
 	{name: "change with the entries", run: func(f fixture) {

@@ -3,8 +3,6 @@ package documenttest_test
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,18 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+	"github.com/liveactivity/liveactivity/internal/suitetest"
 )
 
-// breakVariable names a mistake to build into the engine under test.
-const breakVariable = "DOCUMENTTEST_BREAK"
-
 func TestMemory_conforms(t *testing.T) {
-	mistake, broken := mistakes[os.Getenv(breakVariable)]
+	mistake, broken := mistakes[suitetest.Mistake()]
 	if broken {
 		documenttest.SetPatience(time.Second)
 	}
@@ -39,17 +32,11 @@ func TestMemory_conforms(t *testing.T) {
 // TestStore_failsABrokenEngine runs the suite against engines with one
 // mistake each, in a process of its own, and requires that it is found.
 func TestStore_failsABrokenEngine(t *testing.T) {
+	found := map[string]string{}
 	for name, m := range mistakes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemory_conforms$/"+m.found)
-			cmd.Env = append(os.Environ(), breakVariable+"="+name)
-			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			require.ErrorAs(t, err, &exit, "the suite passes:\n%s", out)
-			assert.Contains(t, string(out), "--- FAIL: TestMemory_conforms")
-		})
+		found[name] = m.found
 	}
+	suitetest.FindsEach(t, "TestMemory_conforms", found)
 }
 
 // mistake is one way to get an engine wrong, and the subtest that finds it.

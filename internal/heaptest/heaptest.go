@@ -1,0 +1,20 @@
+// Package heaptest measures the heap for tests of what is bounded.
+package heaptest
+
+import "runtime"
+
+// After returns by how many bytes the heap has grown after f, garbage collected.
+func After(f func()) int64 {
+	before := InUse()
+	f()
+	return InUse() - before
+}
+
+// InUse returns the bytes in use on the heap, garbage collected.
+func InUse() int64 {
+	runtime.GC()
+	runtime.GC() // what finalizers let go
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
