@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
 // flags are the flags of the command, each with its variable, its default, and
@@ -35,12 +37,12 @@ var flags = []struct{ name, env, preset, bad string }{
 func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, "--help")
-	assert.Zero(t, p.wait(20*time.Second))
-	assert.Empty(t, p.stderr.String())
+	assert.Zero(t, p.Wait(20*time.Second))
+	assert.Empty(t, p.Stderr.String())
 	// One entry for each flag: from its name to the next one's, on one line.
 	entries := map[string]string{}
 	var name string
-	for line := range strings.SplitSeq(p.stdout.String(), "\n") {
+	for line := range strings.SplitSeq(p.Stdout.String(), "\n") {
 		if match := regexp.MustCompile(`^ +(?:-\w, )?--([a-z-]+)`).FindStringSubmatch(line); match != nil {
 			name = match[1]
 		}
@@ -61,19 +63,19 @@ func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, "--version")
-	assert.Zero(t, p.wait(20*time.Second))
-	assert.Regexp(t, `^\d+\.\d+\.\d+\n$`, p.stdout.String())
+	assert.Zero(t, p.Wait(20*time.Second))
+	assert.Regexp(t, `^\d+\.\d+\.\d+\n$`, p.Stdout.String())
 }
 
 // refused checks that the command ended with exit code 1, a word on stderr and
 // none on stdout.
-func refused(t *testing.T, p *process) string {
+func refused(t *testing.T, p *proctest.Process) string {
 	t.Helper()
-	assert.Equal(t, 1, p.wait(20*time.Second))
-	assert.Empty(t, p.stdout.String())
-	assert.NotContains(t, p.stderr.String(), "goroutine")
-	require.NotEmpty(t, p.stderr.String())
-	return p.stderr.String()
+	assert.Equal(t, 1, p.Wait(20*time.Second))
+	assert.Empty(t, p.Stdout.String())
+	assert.NotContains(t, p.Stderr.String(), "goroutine")
+	require.NotEmpty(t, p.Stderr.String())
+	return p.Stderr.String()
 }
 
 func TestFlags_areRefusedWhenWrong(t *testing.T) {
@@ -150,7 +152,7 @@ func TestEnvironment_isTaken(t *testing.T) {
 		"LIVEACTIVITY_PUBLIC_URL=https://live.example.com", "LIVEACTIVITY_HEARTBEAT=20ms", "ACTIVITY_TTL_S=60",
 		"ACTIVITY_MAX_EVENTS=2", "LIVEACTIVITY_LOG_MAX_BYTES=1", "LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
 	})
-	url := p.url()
+	url := p.URL()
 	status, body := request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: "+adminKey)
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, body, "https://live.example.com/stream/acme")
@@ -170,28 +172,28 @@ func TestEnvironment_isTaken(t *testing.T) {
 
 	resp := openStream(t, url)
 	assert.Contains(t, readUntil(t, resp.Body, "event: heartbeat\n"), "retry: 1000")
-	p.stop()
-	for line := range strings.SplitSeq(strings.TrimSpace(p.stderr.String()), "\n") {
+	p.Stop()
+	for line := range strings.SplitSeq(strings.TrimSpace(p.Stderr.String()), "\n") {
 		assert.True(t, json.Valid([]byte(line)), line)
 	}
-	assert.Contains(t, p.stderr.String(), `"level":"DEBUG"`)
+	assert.Contains(t, p.Stderr.String(), `"level":"DEBUG"`)
 }
 
 func TestFlags_goBeforeTheEnvironment(t *testing.T) {
 	t.Parallel()
 	p := launch(t, []string{"LIVEACTIVITY_ADDR=localhost", "LIVEACTIVITY_LOG_FORMAT=json", "ACTIVITY_MAX_EVENTS=0"},
 		anyPort, "--log-format", "text", "--activity-max-events", "7")
-	p.url()
-	p.stop()
-	assert.NotContains(t, p.stderr.String(), "{")
+	p.URL()
+	p.Stop()
+	assert.NotContains(t, p.Stderr.String(), "{")
 }
 
 func TestFlags_takeDurationsAndSeconds(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--activity-ttl=4h", "--heartbeat=1.5"}, {"--activity-ttl", "60", "--heartbeat", "1m30s"}} {
 		p := launch(t, nil, append(args, anyPort)...)
-		p.url()
-		p.stop()
+		p.URL()
+		p.Stop()
 	}
 }
 

@@ -1,140 +1,27 @@
 package main_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
-// binary is the path of the command, built once.
-var binary string
+var command proctest.Command
 
-func TestMain(m *testing.M) {
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "liveactivity-server")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "liveactivity-server")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
-
-// output collects what a process writes.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
-// process is the command at work.
-type process struct {
-	t              *testing.T
-	cmd            *exec.Cmd
-	stdout, stderr output
-	exited         chan struct{}
-}
+func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
 
 // launch starts the command with these arguments and no environment but env.
-func launch(t *testing.T, env []string, args ...string) *process {
+func launch(t *testing.T, env []string, args ...string) *proctest.Process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary, args...), exited: make(chan struct{})}
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
-	p.cmd.Dir = t.TempDir()
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	require.NoError(t, p.cmd.Start())
-	go func() {
-		defer close(p.exited)
-		_ = p.cmd.Wait() // the exit code tells
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // most have exited by now
-		<-p.exited
-	})
-	return p
-}
-
-var listening = regexp.MustCompile(`(?m)^listening on (http://\S+)$`)
-
-// url waits until the server listens and returns where.
-func (p *process) url() string {
-	p.t.Helper()
-	var url string
-	ready := func() bool {
-		match := listening.FindStringSubmatch(p.stdout.String())
-		if match != nil {
-			url = match[1]
-		}
-		return match != nil || p.hasExited()
-	}
-	require.Eventually(p.t, ready, 20*time.Second, time.Millisecond)
-	require.NotEmpty(p.t, url, "it did not start: %s", &p.stderr)
-	return url
-}
-
-func (p *process) hasExited() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
-
-// wait waits for the end and returns the exit code.
-func (p *process) wait(limit time.Duration) int {
-	p.t.Helper()
-	select {
-	case <-p.exited:
-		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
-		require.Fail(p.t, "it does not end", "%s", &p.stderr)
-		return -1
-	}
-}
-
-func (p *process) signal(sig os.Signal) {
-	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(sig))
-}
-
-// stop ends the server as an operator would.
-func (p *process) stop() {
-	p.t.Helper()
-	p.signal(syscall.SIGTERM)
-	assert.Zero(p.t, p.wait(20*time.Second), "%s", &p.stderr)
+	return command.Launch(t, env, args...)
 }
 
 // anyPort is the address of every server of these tests.

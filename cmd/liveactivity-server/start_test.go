@@ -12,23 +12,25 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
 // printed returns what stdout says behind a name.
-func printed(t *testing.T, p *process, name string) string {
+func printed(t *testing.T, p *proctest.Process, name string) string {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^ +` + name + `  +(\S.*)$`).FindStringSubmatch(p.stdout.String())
-	require.NotNil(t, match, "no %s in %s", name, &p.stdout)
+	match := regexp.MustCompile(`(?m)^ +` + name + `  +(\S.*)$`).FindStringSubmatch(p.Stdout.String())
+	require.NotNil(t, match, "no %s in %s", name, &p.Stdout)
 	return match[1]
 }
 
 func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	t.Parallel()
 	p := launch(t, []string{"LIVEACTIVITY_ADDR=127.0.0.1:0"})
-	url := p.url()
-	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
-	assert.Equal(t, 1, strings.Count(p.stdout.String(), "listening on "))
-	assert.True(t, strings.HasPrefix(p.stdout.String(), "listening on http://127.0.0.1:"))
+	url := p.URL()
+	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	assert.Equal(t, 1, strings.Count(p.Stdout.String(), "listening on "))
+	assert.True(t, strings.HasPrefix(p.Stdout.String(), "listening on http://127.0.0.1:"))
 	assert.Equal(t, url+"/users/demo/{user_id}/live-activity", printed(t, p, "live activity"))
 	assert.Equal(t, url+"/stream/demo", printed(t, p, "event stream"))
 	assert.Equal(t, url+"/mcp", printed(t, p, "MCP server"))
@@ -61,25 +63,25 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	status, _ := request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: x")
 	assert.Equal(t, http.StatusNotFound, status, "without an admin key there are no admin endpoints")
 
-	p.stop()
+	p.Stop()
 	memoryOnly := 0
-	for line := range strings.SplitSeq(p.stdout.String()+p.stderr.String(), "\n") {
+	for line := range strings.SplitSeq(p.Stdout.String()+p.Stderr.String(), "\n") {
 		if strings.Contains(line, "memory only") {
 			memoryOnly++
 		}
 	}
 	assert.Equal(t, 1, memoryOnly, "one start-up line says that nothing is kept")
 	for _, s := range []string{key, secret, token} {
-		assert.NotContains(t, p.stderr.String(), s, "secrets are told on stdout only")
+		assert.NotContains(t, p.Stderr.String(), s, "secrets are told on stdout only")
 	}
 }
 
 func TestStart_makesFreshSecretsEachTime(t *testing.T) {
 	t.Parallel()
 	first, second := launch(t, nil, anyPort), launch(t, nil, anyPort)
-	for _, p := range []*process{first, second} {
-		p.url()
-		require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	for _, p := range []*proctest.Process{first, second} {
+		p.URL()
+		require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
 	}
 	for _, name := range []string{"key", "webhook secret", "capture token"} {
 		assert.NotEqual(t, printed(t, first, name), printed(t, second, name))
@@ -92,10 +94,10 @@ func TestStart_printsACurlLineThatWorksAsPasted(t *testing.T) {
 	for name, addr := range map[string]string{"one address": "127.0.0.1:0", "all addresses": ":0", "a name": "localhost:0"} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, nil, "--addr="+addr)
-			p.url()
+			p.URL()
 			var line string
 			require.Eventually(t, func() bool {
-				line = regexp.MustCompile(`(?m)^curl .*\n`).FindString(p.stdout.String())
+				line = regexp.MustCompile(`(?m)^curl .*\n`).FindString(p.Stdout.String())
 				return line != ""
 			}, 5*time.Second, time.Millisecond)
 			cmd := exec.Command("bash", "-c", line)
@@ -119,21 +121,21 @@ func TestStart_withAProductFileMakesNoDemoProduct(t *testing.T) {
 	t.Parallel()
 	p := launch(t, []string{"ACME_KEY=" + key}, anyPort, "--config="+productFile(t,
 		`{"products": [{"product_id": "acme"}], "keys": [{"key": "${ACME_KEY}", "external_id": "acme"}]}`))
-	url := p.url()
+	url := p.URL()
 	status, _ := request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
 	assert.Equal(t, http.StatusOK, status)
 	status, _ = request(t, http.MethodPost, url+"/webhook/demo", "{}")
 	assert.Equal(t, http.StatusNotFound, status)
-	p.stop()
-	assert.NotContains(t, p.stdout.String(), "demo")
-	assert.NotContains(t, p.stdout.String(), "s3cr3t")
+	p.Stop()
+	assert.NotContains(t, p.Stdout.String(), "demo")
+	assert.NotContains(t, p.Stdout.String(), "s3cr3t")
 }
 
 func TestStart_printsThePublicURL(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--public-url=https://live.example.com/")
-	assert.True(t, strings.HasPrefix(p.url(), "http://127.0.0.1:"), "the address bound is told all the same")
-	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	assert.True(t, strings.HasPrefix(p.URL(), "http://127.0.0.1:"), "the address bound is told all the same")
+	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
 	assert.Equal(t, "https://live.example.com/stream/demo", printed(t, p, "event stream"))
 	assert.Equal(t, "https://live.example.com/mcp", printed(t, p, "MCP server"))
 }
@@ -141,12 +143,12 @@ func TestStart_printsThePublicURL(t *testing.T) {
 func TestStart_tellsThatThePortIsTaken(t *testing.T) {
 	t.Parallel()
 	first := launch(t, nil, anyPort)
-	addr := strings.TrimPrefix(first.url(), "http://")
+	addr := strings.TrimPrefix(first.URL(), "http://")
 	second := launch(t, nil, "--addr="+addr)
-	assert.Equal(t, 1, second.wait(20*time.Second))
-	assert.Contains(t, second.stderr.String(), "cannot listen on "+addr)
-	assert.Contains(t, second.stderr.String(), "address already in use")
-	assert.Empty(t, second.stdout.String(), "nothing is told of a server that did not start")
+	assert.Equal(t, 1, second.Wait(20*time.Second))
+	assert.Contains(t, second.Stderr.String(), "cannot listen on "+addr)
+	assert.Contains(t, second.Stderr.String(), "address already in use")
+	assert.Empty(t, second.Stdout.String(), "nothing is told of a server that did not start")
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err, "the first is not disturbed")
 	conn.Close()

@@ -63,15 +63,15 @@ func TestStop_finishesWhatIsUnderWay(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			const events = 100
 			p := launch(t, nil, anyPort, "--config="+acme(t))
-			url := p.url()
+			url := p.URL()
 			early, late := openStream(t, url), openStream(t, url)
 			for i := range events {
 				post(t, url, pageview(fmt.Sprint("u", i), fmt.Sprintf("https://app.example.com/%s/%d", strings.Repeat("x", 1000), i)))
 			}
 			finish := underWay(t, url, pageview("last", "https://app.example.com/last"))
-			p.signal(sig)
+			p.Signal(sig)
 			hangsUp(t, url)
-			assert.False(t, p.hasExited(), "it waits for the request")
+			assert.False(t, p.HasExited(), "it waits for the request")
 			assert.Equal(t, http.StatusOK, finish())
 			for _, stream := range []*http.Response{early, late} {
 				got, err := io.ReadAll(stream.Body)
@@ -79,8 +79,8 @@ func TestStop_finishesWhatIsUnderWay(t *testing.T) {
 				assert.Equal(t, events+1, strings.Count(string(got), "\ndata: {"), "everything that was accepted, then the end")
 				assert.Contains(t, string(got), "https://app.example.com/last")
 			}
-			assert.Zero(t, p.wait(10*time.Second), "%s", &p.stderr)
-			assert.NotContains(t, p.stderr.String(), "cut off")
+			assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
+			assert.NotContains(t, p.Stderr.String(), "cut off")
 		})
 	}
 }
@@ -90,7 +90,7 @@ func TestStop_finishesWhatIsUnderWay(t *testing.T) {
 func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+acme(t))
-	url := p.url()
+	url := p.URL()
 	stalled, reading := openStream(t, url), openStream(t, url)
 	defer stalled.Body.Close()
 	underWay(t, url, pageview("never", "https://app.example.com/never"))
@@ -98,12 +98,12 @@ func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	for i := range events {
 		post(t, url, pageview(fmt.Sprint("u", i), "https://app.example.com/"+strings.Repeat("x", 2000)))
 	}
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	got, err := io.ReadAll(reading.Body)
 	require.NoError(t, err)
 	assert.Equal(t, events, strings.Count(string(got), "\ndata: {"))
-	assert.Zero(t, p.wait(10*time.Second), "%s", &p.stderr)
-	assert.Contains(t, p.stderr.String(), "requests were cut off")
+	assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
+	assert.Contains(t, p.Stderr.String(), "requests were cut off")
 }
 
 func TestLog_neverHoldsSecrets(t *testing.T) {
@@ -111,7 +111,7 @@ func TestLog_neverHoldsSecrets(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
 			p := launch(t, nil, anyPort, "--config="+acme(t), "--admin-key="+adminKey, "--log-level=debug", "--log-format="+format)
-			url := p.url()
+			url := p.URL()
 			openStream(t, url)
 			event := pageview("u1", "https://app.example.com/a?token=query-s3cr3t")
 			bearer := func(key string) string { return "Authorization: Bearer " + key }
@@ -137,13 +137,13 @@ func TestLog_neverHoldsSecrets(t *testing.T) {
 			} {
 				request(t, r[0], url+r[1], r[2], r[3:]...)
 			}
-			p.stop()
-			log := p.stderr.String()
+			p.Stop()
+			log := p.Stderr.String()
 			require.Contains(t, log, "request-1", "requests are logged")
 			for _, secret := range []string{"s3cr3t", "ada@example.com", "whs_", "lak_", "phc_"} {
 				assert.NotContains(t, log, secret)
 			}
-			assert.NotContains(t, p.stdout.String(), "s3cr3t")
+			assert.NotContains(t, p.Stdout.String(), "s3cr3t")
 		})
 	}
 }

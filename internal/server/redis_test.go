@@ -66,7 +66,7 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 // While Redis is away clients are told to come again, streams stay open, and
 // everything goes on by itself.
 func TestRedis_mayBeAwayForAWhile(t *testing.T) {
-	redis := redistest.Start(t)
+	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget what it acknowledged last
 	s := start(t, withRedis(redis.URL()))
 	stream := s.stream("/stream/acme", bearer(acmeKey))
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))

@@ -9,14 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -26,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/products"
+	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -49,8 +47,8 @@ type Config struct {
 func (c Config) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		fail("--addr: must be HOST:PORT, such as 127.0.0.1:8080")
+	if err := serve.CheckAddr(c.Addr); err != nil {
+		fail("--addr: %w", err)
 	}
 	if c.PublicURL != "" {
 		if u, err := url.Parse(c.PublicURL); err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -63,16 +61,6 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Limits of the HTTP server. They do not cut streams: those write under
-// deadlines of their own.
-const (
-	readHeaderTimeout = 10 * time.Second
-	readTimeout       = 30 * time.Second
-	writeTimeout      = 30 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 64 << 10
-)
-
 // Server is a liveactivity service.
 type Server struct {
 	config   Config
@@ -84,9 +72,8 @@ type Server struct {
 	handler http.Handler
 
 	publicURL atomic.Pointer[string] // as configured, or else as bound
-	silent    silentConns
-	caughtUp  chan struct{} // closed when lookups can be answered
-	stopping  chan struct{} // closed when the server begins to stop
+	caughtUp  chan struct{}          // closed when lookups can be answered
+	stopping  chan struct{}          // closed when the server begins to stop
 }
 
 // New opens the storage and returns a server that does nothing yet. It must
@@ -102,8 +89,7 @@ func New(config Config, registry *products.Registry, log *slog.Logger) (*Server,
 		close(s.caughtUp)
 	}
 	s.publicURL.Store(&s.config.PublicURL)
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg := serve.NewRegistry()
 	reg.MustRegister(storage.collectors...)
 	s.handler = s.routes(reg)
 	return s, nil
@@ -137,9 +123,7 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
-	mux.Handle("GET /healthz", http.HandlerFunc(healthy))
-	mux.Handle("GET /readyz", httpx.Handler(s.ready))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	serve.Mount(mux, reg, s.ready)
 	if s.config.AdminKey != "" {
 		admin := newAdmin(s.config.AdminKey, s.products, s.URLs)
 		mux.Handle("POST /admin/products", admin.require(admin.register))
@@ -157,34 +141,22 @@ func (s *Server) routes(reg *prometheus.Registry) http.Handler {
 	return observe.New(s.log, reg).Wrap(route, mux)
 }
 
-func healthy(w http.ResponseWriter, _ *http.Request) {
-	httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-}
-
 // pingTimeout is how long storage may take to show that it is there.
 const pingTimeout = 2 * time.Second
 
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) ready(r *http.Request) error {
 	if isClosed(s.stopping) {
-		return notReady("The server is stopping.", nil)
+		return serve.NotReady("The server is stopping.", nil)
 	}
 	if !isClosed(s.caughtUp) {
-		return notReady("The server is still reading its log.", nil)
+		return serve.NotReady("The server is still reading its log.", nil)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 	defer cancel()
 	if err := s.storage.ping(ctx); err != nil {
-		return notReady("The storage cannot be written to.", err)
+		return serve.NotReady("The storage cannot be written to.", err)
 	}
-	httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 	return nil
-}
-
-// notReady is the answer that says why.
-func notReady(why string, cause error) error {
-	e := httpx.Unavailable(cause)
-	e.Detail = why
-	return e
 }
 
 // Handler returns the HTTP side of the server, for tests that bring their own listener.
@@ -192,10 +164,6 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 // URLs returns the addresses of the service, once it runs.
 func (s *Server) URLs() URLs { return URLs{strings.TrimRight(*s.publicURL.Load(), "/")} }
-
-// shutdownTime is how long a stop may take; requests and streams that need
-// longer are cut off.
-const shutdownTime = 8 * time.Second
 
 // Run listens and serves until ctx ends; then it finishes the requests that
 // are under way, sends every stream what it has not read, and returns. The
@@ -212,26 +180,12 @@ func (s *Server) Run(ctx context.Context, started func(*Server, net.Addr)) error
 // Serve is Run on a listener, which it closes.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(*Server, net.Addr)) error {
 	if s.config.PublicURL == "" {
-		bound := boundURL(listener.Addr())
+		bound := serve.URL(listener.Addr())
 		s.publicURL.Store(&bound)
 	}
-	httpServer := &http.Server{
-		Handler:           s.handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		ConnState:         s.silent.note,
-	}
+	httpServer := serve.New(s.handler, s.log)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("cannot serve: %w", err)
-		}
-		return nil
-	})
+	group.Go(func() error { return httpServer.Serve(listener) })
 	group.Go(func() error { return s.storage.serve(ctx, s.products, s.log) })
 	group.Go(func() error {
 		s.catchUp(ctx)
@@ -249,28 +203,17 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, started func(
 	return errors.Join(group.Wait(), s.storage.release())
 }
 
-// boundURL returns the URL of an address, on this machine if it is every address.
-func boundURL(addr net.Addr) string {
-	tcp, ok := addr.(*net.TCPAddr)
-	if ok && tcp.IP.IsUnspecified() {
-		return "http://localhost:" + strconv.Itoa(tcp.Port)
-	}
-	return "http://" + addr.String()
-}
-
 // stop ends everything in order: no new connections, then the requests under
 // way, then the log, then its readers.
-func (s *Server) stop(httpServer *http.Server) {
+func (s *Server) stop(httpServer *serve.Server) {
 	close(s.stopping)
 	s.log.Info("stopping")
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	ctx, cancel := context.WithTimeout(context.Background(), serve.ShutdownTime)
 	defer cancel()
-	requests, cancelRequests := context.WithTimeout(ctx, shutdownTime*2/3)
+	requests, cancelRequests := context.WithTimeout(ctx, serve.ShutdownTime*2/3)
 	defer cancelRequests()
-	defer time.AfterFunc(silentTime, s.silent.close).Stop()
 	if err := httpServer.Shutdown(requests); err != nil {
 		s.log.Warn("requests were cut off", "err", err)
-		_ = httpServer.Close() // the listener is closed already
 	}
 	if err := s.storage.log.Close(); err != nil {
 		s.log.Warn("the log was not closed", "err", err)

@@ -1,0 +1,163 @@
+// Package serve is how this module's services meet the network: an HTTP server
+// with limits, that stops in order, and the endpoints that operators expect.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Limits of a [Server]. They do not cut streams: those write under deadlines of
+// their own.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+)
+
+// Server is an HTTP server with limits.
+type Server struct {
+	http   http.Server
+	silent silentConns
+}
+
+// New returns a server that logs what is wrong with connections at debug level.
+func New(handler http.Handler, log *slog.Logger) *Server {
+	s := &Server{}
+	s.http = http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnState:         s.silent.note,
+	}
+	return s
+}
+
+// Serve takes connections until Shutdown is called; then it returns nil.
+func (s *Server) Serve(listener net.Listener) error {
+	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("cannot serve: %w", err)
+	}
+	return nil
+}
+
+// Shutdown takes no more connections and returns when the requests under way
+// are finished. It cuts them off, and returns an error, when ctx ends first.
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer time.AfterFunc(silentTime, s.silent.close).Stop()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		_ = s.http.Close() // the listener is closed already
+	}
+	return err
+}
+
+// ShutdownTime is how long a stop may take; what needs longer is cut off.
+const ShutdownTime = 8 * time.Second
+
+// Run listens on the address and serves until ctx ends; then it finishes the
+// requests under way. The other functions run beside it, with a context that
+// ends with ctx and as soon as one of them fails; Run returns when all have
+// ended, with the error of the first that failed. Those that end because their
+// context did have not. The function started, if not nil, is called when the
+// server is about to take requests.
+func Run(ctx context.Context, addr string, handler http.Handler, log *slog.Logger, started func(net.Addr), beside ...func(context.Context) error) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w", addr, err)
+	}
+	server := New(handler, log)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		log.Info("stopping")
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), ShutdownTime)
+		defer cancel()
+		if err := server.Shutdown(limit); err != nil {
+			log.Warn("requests were cut off", "err", err)
+		}
+		return nil
+	})
+	for _, run := range beside {
+		group.Go(func() error {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+			return nil
+		})
+	}
+	if started != nil {
+		started(listener.Addr())
+	}
+	err = group.Wait()
+	log.Info("stopped")
+	return err
+}
+
+// URL returns the URL of a bound address, on this machine if it is every address.
+func URL(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() {
+		return "http://localhost:" + strconv.Itoa(tcp.Port)
+	}
+	return "http://" + addr.String()
+}
+
+// CheckAddr returns what is wrong with a listen address.
+func CheckAddr(addr string) error {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return errors.New("must be HOST:PORT, such as 127.0.0.1:8080")
+	}
+	return nil
+}
+
+// NewRegistry returns a registry with the metrics of the process.
+func NewRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// Mount adds /healthz, /readyz and /metrics to the mux. The function ready
+// returns why requests cannot be served just now, and nil when they can;
+// [NotReady] makes such errors.
+func Mount(mux *httpx.Mux, reg *prometheus.Registry, ready func(*http.Request) error) {
+	mux.Handle("GET /healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	}))
+	mux.Handle("GET /readyz", httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		if err := ready(r); err != nil {
+			return err
+		}
+		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+		return nil
+	}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+}
+
+// NotReady is the answer that says why; the cause is for the log.
+func NotReady(why string, cause error) error {
+	e := httpx.Unavailable(cause)
+	e.Detail = why
+	return e
+}
