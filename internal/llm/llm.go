@@ -1,0 +1,229 @@
+// Package llm asks a language model behind any endpoint that speaks OpenAI's
+// chat completions: OpenAI itself, a gateway, or a model on this machine.
+package llm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sashabaranov/go-openai"
+)
+
+// What is asked for, and how much is taken.
+const (
+	temperature = 0.2
+	maxTokens   = 400
+
+	// maxThinking is the limit where the model's thoughts count, too: with
+	// maxTokens they would leave no room for an answer.
+	maxThinking = 4000
+
+	maxBody   = 1 << 20 // bytes of an answer
+	maxHeader = 64 << 10
+)
+
+// client asks one model.
+type client struct {
+	api     *openai.Client
+	model   string
+	apiKey  string
+	baseURL string
+
+	// newer says that the endpoint wants the newer parameters; see ask.
+	newer atomic.Bool
+}
+
+// New returns a function that sends the model a prompt, as one user message,
+// and returns its answer: never blank, without white space around it, 400
+// tokens long at most where the model writes down no thoughts. The function may
+// be called from many goroutines. It takes as long as ctx lets it and asks an
+// overloaded endpoint once: when to try again is for the caller to say. Its
+// errors hold neither the key nor the prompt.
+//
+// Without a base URL, such as http://127.0.0.1:11434/v1, it is OpenAI's; the
+// key may be empty with one. New reports everything that is wrong with its
+// arguments and connects to nothing.
+func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string) (string, error), error) {
+	if err := errors.Join(checkModel(model), checkEndpoint(apiKey, baseURL)); err != nil {
+		return nil, err
+	}
+	config := openai.DefaultConfig(apiKey)
+	if baseURL != "" {
+		config.BaseURL = baseURL
+	}
+	config.HTTPClient = newHTTPClient()
+	c := &client{api: openai.NewClientWithConfig(config), model: model, apiKey: apiKey, baseURL: config.BaseURL}
+	return c.complete, nil
+}
+
+func checkModel(model string) error {
+	if strings.TrimSpace(model) == "" {
+		return errors.New("llm: the name of the model is missing")
+	}
+	return nil
+}
+
+func checkEndpoint(apiKey, baseURL string) error {
+	if apiKey == "" && baseURL == "" {
+		return errors.New("--llm-model needs OPENAI_API_KEY or OPENAI_BASE_URL")
+	}
+	var err error
+	if strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		err = errors.New("llm: the API key must be printable ASCII without spaces")
+	}
+	if baseURL == "" {
+		return err
+	}
+	u, parseErr := url.Parse(baseURL)
+	if parseErr != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+		u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		err = errors.Join(err, errors.New("llm: the base URL must be like http://127.0.0.1:11434/v1"))
+	}
+	return err
+}
+
+func (c *client) complete(ctx context.Context, prompt string) (string, error) {
+	answer, err := c.ask(ctx, prompt)
+	if err != nil {
+		return "", c.explain(err)
+	}
+	if len(answer.Choices) == 0 {
+		return "", errors.New("llm: the endpoint gave no answer")
+	}
+	text := strings.TrimSpace(answer.Choices[0].Message.Content)
+	if text == "" {
+		return "", fmt.Errorf("llm: the model's answer is blank (finish reason %q)", code(answer.Choices[0].FinishReason))
+	}
+	return text, nil
+}
+
+// ask sends the prompt with the parameters that the endpoint takes. There are
+// two generations of them. Everybody knows max_tokens and temperature, but
+// OpenAI's newer models refuse both and want max_completion_tokens; that in
+// turn Mistral refuses and older local servers ignore, so that their answers
+// have no end. Neither names of models nor hosts tell who is who, gateways have
+// their own, so the older ones are tried first and a refusal is remembered.
+func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionResponse, error) {
+	request := openai.ChatCompletionRequest{
+		Model:    c.model,
+		Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: prompt}},
+	}
+	if !c.newer.Load() {
+		older := request
+		older.MaxTokens, older.Temperature = maxTokens, temperature
+		answer, err := c.api.CreateChatCompletion(ctx, older)
+		if !wantsNewer(err) {
+			return answer, err
+		}
+	}
+	request.MaxCompletionTokens = maxThinking
+	answer, err := c.api.CreateChatCompletion(ctx, request)
+	if err == nil {
+		c.newer.Store(true)
+	}
+	return answer, err
+}
+
+// wantsNewer reports whether err is the refusal of an older parameter, by the
+// endpoint or by the library, which knows some models.
+func wantsNewer(err error) bool {
+	for _, known := range []error{openai.ErrReasoningModelMaxTokensDeprecated,
+		openai.ErrReasoningModelLimitationsOther, openai.ErrReasoningSamplingUnsupported} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	var refused *openai.APIError
+	if !errors.As(err, &refused) ||
+		refused.HTTPStatusCode != http.StatusBadRequest && refused.HTTPStatusCode != http.StatusUnprocessableEntity {
+		return false
+	}
+	return strings.Contains(refused.Message, "max_tokens") || strings.Contains(refused.Message, "temperature")
+}
+
+// explain returns an error that can be logged. What the endpoint says in words
+// may repeat the key or what it was asked, so only its code is told.
+func (c *client) explain(err error) error {
+	var refused *openai.APIError
+	var other *openai.RequestError
+	var transport *url.Error
+	switch {
+	case errors.As(err, &other): // may wrap half an APIError
+		return c.refusal(other.HTTPStatusCode, "")
+	case errors.As(err, &refused):
+		return c.refusal(refused.HTTPStatusCode, cmp.Or(code(refused.Code), code(refused.Type)))
+	case errors.As(err, &transport): // its URL may be where a redirect leads
+		return fmt.Errorf("llm: ask %s: %w", c.baseURL, transport.Err)
+	}
+	return fmt.Errorf("llm: %w", err)
+}
+
+func (c *client) refusal(status int, code string) error {
+	text := fmt.Sprintf("llm: the endpoint answers %d %s for model %q", status, http.StatusText(status), c.model)
+	if code == "" || c.apiKey != "" && strings.Contains(code, c.apiKey) {
+		return errors.New(text)
+	}
+	return errors.New(text + ": " + code)
+}
+
+// maxCode is the length of the longest code that is told, in bytes.
+const maxCode = 64
+
+// code returns what the endpoint gives as a code if it is one: a word like
+// insufficient_quota, or a number. The library makes zero of null.
+func code(v any) string {
+	text := fmt.Sprint(v)
+	if v == nil || v == 0 || len(text) > maxCode || strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.'
+	}) {
+		return ""
+	}
+	return text
+}
+
+// newHTTPClient returns a client that reads no more than it must and sends the
+// key and the prompt nowhere but where it was told to.
+func newHTTPClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxResponseHeaderBytes = maxHeader
+	return &http.Client{
+		Transport: limitedTransport{transport},
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			return fmt.Errorf("the endpoint redirects to %s://%s, which is not followed", r.URL.Scheme, r.URL.Host)
+		},
+	}
+}
+
+var errTooLarge = fmt.Errorf("the endpoint's answer is larger than %d bytes", maxBody)
+
+// limitedTransport bounds the bodies of answers.
+type limitedTransport struct{ inner http.RoundTripper }
+
+func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.inner.RoundTrip(r)
+	if err == nil {
+		response.Body = &limitedBody{response.Body, maxBody}
+	}
+	return response, err
+}
+
+// limitedBody fails when more than left bytes are read.
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)]) // one more tells a body that is too large
+	if b.left -= n; b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}

@@ -1,0 +1,453 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/llm"
+)
+
+const (
+	model  = "gpt-4o-mini"
+	apiKey = "sk-test-0123456789"
+	prompt = "Sum up: ada <ada@example.com> exported a report & left."
+)
+
+// vendor is an endpoint that keeps what it is asked.
+type vendor struct {
+	*httptest.Server
+	mu     sync.Mutex
+	asked  []map[string]any
+	answer http.HandlerFunc // nil for one like the vendor's
+}
+
+// newVendor returns a vendor that answers as told until the test ends.
+func newVendor(t *testing.T, answer http.HandlerFunc) *vendor {
+	t.Helper()
+	v := &vendor{answer: answer}
+	v.Server = httptest.NewServer(v)
+	t.Cleanup(v.Close)
+	return v
+}
+
+func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body map[string]any
+	err := json.NewDecoder(r.Body).Decode(&body)
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" || r.URL.RawQuery != "" {
+		http.NotFound(w, r)
+		return
+	}
+	v.mu.Lock()
+	v.asked = append(v.asked, body)
+	answer := v.answer
+	v.mu.Unlock()
+	if answer != nil {
+		answer(w, r)
+		return
+	}
+	say(w, "Ada exported a report.")
+}
+
+// tell changes what the vendor answers.
+func (v *vendor) tell(answer http.HandlerFunc) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.answer = answer
+}
+
+// requests returns what the vendor was asked.
+func (v *vendor) requests() []map[string]any {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.asked
+}
+
+// say answers as the vendor does.
+func say(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	content, _ := json.Marshal(text)
+	fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1741569952,"model":"gpt-4o-mini-2024-07-18",
+		"choices":[{"index":0,"message":{"role":"assistant","content":%s,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],
+		"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29},"service_tier":"default","system_fingerprint":null}`, content)
+}
+
+// refuse answers with the vendor's error object. The parameter and the code
+// are JSON.
+func refuse(w http.ResponseWriter, status int, message, kind, param, code string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	text, _ := json.Marshal(message)
+	fmt.Fprintf(w, `{"error":{"message":%s,"type":%q,"param":%s,"code":%s}}`, text, kind, param, code)
+}
+
+// newModel returns the function under test for a vendor.
+func newModel(t *testing.T, v *vendor, name, key string) func(context.Context, string) (string, error) {
+	t.Helper()
+	complete, err := llm.New(name, key, v.URL+"/v1")
+	require.NoError(t, err)
+	return complete
+}
+
+func TestNew_asksForWhatItNeeds(t *testing.T) {
+	const missing, endpoint, url, key = "the name of the model is missing", "--llm-model needs OPENAI_API_KEY or OPENAI_BASE_URL",
+		"the base URL must be like http://127.0.0.1:11434/v1", "the API key must be printable ASCII without spaces"
+	tests := map[string]struct {
+		model, apiKey, baseURL string
+		want                   []string
+	}{
+		"no model":                    {"", apiKey, "", []string{missing}},
+		"a blank model":               {" \t", apiKey, "", []string{missing}},
+		"neither key nor URL":         {model, "", "", []string{endpoint}},
+		"nothing":                     {"", "", "", []string{missing, endpoint}},
+		"no scheme":                   {model, apiKey, "127.0.0.1:11434/v1", []string{url}},
+		"another scheme":              {model, apiKey, "ftp://127.0.0.1/v1", []string{url}},
+		"no host":                     {model, apiKey, "http:///v1", []string{url}},
+		"only a port":                 {model, apiKey, "http://:80/v1", []string{url}},
+		"a path":                      {model, apiKey, "/v1", []string{url}},
+		"a user":                      {model, apiKey, "http://user:secret@127.0.0.1/v1", []string{url}},
+		"a query":                     {model, apiKey, "http://127.0.0.1/v1?key=secret", []string{url}},
+		"an empty query":              {model, apiKey, "http://127.0.0.1/v1?", []string{url}},
+		"a fragment":                  {model, apiKey, "http://127.0.0.1/v1#x", []string{url}},
+		"a bad port":                  {model, apiKey, "http://127.0.0.1:x/v1", []string{url}},
+		"a control character":         {model, apiKey, "http://127.0.0.1\n/v1", []string{url}},
+		"a key with a line feed":      {model, apiKey + "\n", "", []string{key}},
+		"a key with a space, and all": {"", "a b", "nowhere", []string{missing, key, url}},
+		"a key that is not ASCII":     {model, "schlüssel", "", []string{key}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			complete, err := llm.New(tt.model, tt.apiKey, tt.baseURL)
+			require.Error(t, err)
+			assert.Nil(t, complete)
+			assert.Len(t, strings.Split(err.Error(), "\n"), len(tt.want))
+			for _, want := range tt.want {
+				assert.ErrorContains(t, err, want)
+			}
+			assert.NotContains(t, err.Error(), "secret")
+			assert.NotContains(t, err.Error(), apiKey)
+		})
+	}
+}
+
+func TestNew_takes(t *testing.T) {
+	for name, args := range map[string][3]string{
+		"a key":                {model, apiKey, ""},
+		"a URL":                {"llama3.2:3b", "", "http://127.0.0.1:11434/v1"},
+		"both":                 {model, apiKey, "https://gateway.example.com/openai/v1/"},
+		"an address of IPv6":   {model, "", "http://[::1]:8080/v1"},
+		"a URL without a path": {model, "", "http://localhost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			complete, err := llm.New(args[0], args[1], args[2])
+			require.NoError(t, err)
+			assert.NotNil(t, complete)
+		})
+	}
+}
+
+func TestModel_sends(t *testing.T) {
+	for name, key := range map[string]string{"with a key": apiKey, "without a key": ""} {
+		t.Run(name, func(t *testing.T) {
+			headers := make(chan http.Header, 1)
+			v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+				headers <- r.Header
+				say(w, "\n Ada exported\na report. ")
+			})
+			complete, err := llm.New(model, key, v.URL+"/v1/")
+			require.NoError(t, err)
+			text, err := complete(t.Context(), prompt)
+			require.NoError(t, err)
+			assert.Equal(t, "Ada exported\na report.", text)
+			assert.Equal(t, []map[string]any{{"model": model, "max_tokens": 400.0, "temperature": 0.2, "stream": false,
+				"messages": []any{map[string]any{"role": "user", "content": prompt}}}}, v.requests())
+			header := <-headers
+			assert.Equal(t, "application/json", header.Get("Content-Type"))
+			if key == "" {
+				assert.NotContains(t, header, "Authorization")
+			} else {
+				assert.Equal(t, "Bearer "+key, header.Get("Authorization"))
+			}
+		})
+	}
+}
+
+// What OpenAI's newer models answer to the older parameters.
+const (
+	noMaxTokens   = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+	noTemperature = "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported."
+)
+
+func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
+	newer := map[string]any{"max_completion_tokens": 4000.0, "stream": false, "messages": []any{map[string]any{"role": "user", "content": prompt}}}
+	tests := map[string]struct {
+		model   string
+		message string
+		status  int
+		asked   int // for two prompts
+	}{
+		"max_tokens refused":     {"tomorrows-model", noMaxTokens, 400, 3},
+		"temperature refused":    {"tomorrows-model", noTemperature, 400, 3},
+		"refused by a gateway":   {"tomorrows-model", "litellm.BadRequestError: " + noMaxTokens, 422, 3},
+		"known to the library":   {"gpt-5-mini", noMaxTokens, 400, 2},
+		"known to the library 2": {"o3", noMaxTokens, 400, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var v *vendor
+			v = newVendor(t, func(w http.ResponseWriter, _ *http.Request) {
+				asked := v.requests()
+				if _, older := asked[len(asked)-1]["max_tokens"]; older {
+					refuse(w, tt.status, tt.message, "invalid_request_error", `"max_tokens"`, `"unsupported_parameter"`)
+					return
+				}
+				say(w, "Ada left.")
+			})
+			complete := newModel(t, v, tt.model, apiKey)
+			for range 2 {
+				text, err := complete(t.Context(), prompt)
+				require.NoError(t, err)
+				assert.Equal(t, "Ada left.", text)
+			}
+			asked := v.requests()
+			require.Len(t, asked, tt.asked)
+			newer["model"] = tt.model
+			assert.Equal(t, []map[string]any{newer, newer}, asked[tt.asked-2:])
+		})
+	}
+}
+
+// Mistral knows max_tokens only.
+func TestModel_staysWithTheParametersThatWorked(t *testing.T) {
+	v := newVendor(t, nil)
+	complete := newModel(t, v, "mistral-small-latest", apiKey)
+	for range 3 {
+		_, err := complete(t.Context(), prompt)
+		require.NoError(t, err)
+	}
+	for _, asked := range v.requests() {
+		assert.NotContains(t, asked, "max_completion_tokens")
+	}
+	v.tell(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, 400, "max_tokens is too large", "invalid_request_error", "null", "null")
+	})
+	_, err := complete(t.Context(), prompt)
+	require.ErrorContains(t, err, "400")
+	v.tell(nil)
+	_, err = complete(t.Context(), prompt)
+	require.NoError(t, err)
+	asked := v.requests()
+	assert.Contains(t, asked[len(asked)-1], "max_tokens", "what did not work is not remembered")
+}
+
+// repeat answers with what must not be told: the key and the prompt.
+func repeat(r *http.Request) string { return r.Header.Get("Authorization") + " asked " + prompt }
+
+func TestModel_reportsRefusals(t *testing.T) {
+	tests := map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"a wrong key": {func(w http.ResponseWriter, r *http.Request) {
+			refuse(w, 401, "Incorrect API key provided: "+repeat(r), "invalid_request_error", "null", `"invalid_api_key"`)
+		}, `llm: the endpoint answers 401 Unauthorized for model "gpt-4o-mini": invalid_api_key`},
+		"no such model": {func(w http.ResponseWriter, r *http.Request) {
+			refuse(w, 404, "The model does not exist. "+repeat(r), "invalid_request_error", "null", `"model_not_found"`)
+		}, `llm: the endpoint answers 404 Not Found for model "gpt-4o-mini": model_not_found`},
+		"no such model on a local server": {func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, 404, `model "gpt-4o-mini" not found, try pulling it first`, "api_error", "null", "null")
+		}, `llm: the endpoint answers 404 Not Found for model "gpt-4o-mini": api_error`},
+		"too many requests": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, 429, "Rate limit reached", "requests", "null", `"rate_limit_exceeded"`)
+		}, `llm: the endpoint answers 429 Too Many Requests for model "gpt-4o-mini": rate_limit_exceeded`},
+		"an error inside": {func(w http.ResponseWriter, r *http.Request) {
+			refuse(w, 500, repeat(r), "server_error", "null", "null")
+		}, `llm: the endpoint answers 500 Internal Server Error for model "gpt-4o-mini": server_error`},
+		"a code that is a number": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "x", "", "null", "1300") },
+			`llm: the endpoint answers 503 Service Unavailable for model "gpt-4o-mini": 1300`},
+		"a code with the key": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "x", apiKey, "null", `"`+apiKey+`"`) },
+			`llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
+		"a code that is a sentence": {func(w http.ResponseWriter, r *http.Request) {
+			refuse(w, 400, "x", repeat(r), "null", `"ada@example.com"`)
+		}, `llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
+		"a long code": {func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, 400, "x", strings.Repeat("x", 65), "null", "null")
+		}, `llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
+		"a page of a proxy": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(w, "<html>"+repeat(r))
+		}, `llm: the endpoint answers 502 Bad Gateway for model "gpt-4o-mini"`},
+		"JSON of another kind": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"detail":"`+repeat(r)+`"}`)
+		}, `llm: the endpoint answers 422 Unprocessable Entity for model "gpt-4o-mini"`},
+		"an error that is a string": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":"`+repeat(r)+`"}`)
+		}, `llm: the endpoint answers 400 Bad Request for model "gpt-4o-mini"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := newVendor(t, tt.answer)
+			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			assert.Empty(t, text)
+			assert.EqualError(t, err, tt.want)
+			assert.Len(t, v.requests(), 1, "it is asked once")
+		})
+	}
+}
+
+func TestModel_reportsBadAnswers(t *testing.T) {
+	tests := map[string]struct{ body, want string }{
+		"no choices":          {`{"choices":[]}`, "no answer"},
+		"nothing of use":      {`{}`, "no answer"},
+		"null":                {`null`, "no answer"},
+		"an empty text":       {`{"choices":[{"message":{"content":""},"finish_reason":"length"}]}`, `blank (finish reason "length")`},
+		"a blank text":        {`{"choices":[{"message":{"content":" \n\t"},"finish_reason":"stop"}]}`, `blank (finish reason "stop")`},
+		"no text":             {`{"choices":[{"message":{"content":null,"refusal":"I cannot."}}]}`, "blank"},
+		"a talkative reason":  {`{"choices":[{"message":{},"finish_reason":"` + strings.Repeat(apiKey, 99) + `"}]}`, `blank (finish reason "")`},
+		"not JSON":            {`<html>` + apiKey, "llm: invalid character '<'"},
+		"cut off":             {`{"choices":[{"message":{"content":"` + apiKey, "llm: unexpected EOF"},
+		"empty":               {``, "llm: EOF"},
+		"of another shape":    {`{"choices":"` + apiKey + `"}`, "llm: json: "},
+		"larger than 1 MiB":   {`{"choices":[{"message":{"content":"` + strings.Repeat(apiKey, 1<<16) + `"}}]}`, "larger than 1048576 bytes"},
+		"an endless line":     {strings.Repeat(" ", 1<<20+1), "larger than 1048576 bytes"},
+		"a list without text": {`{"choices":[{"message":{"content":[]}}]}`, "blank"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := newVendor(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.body) })
+			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			assert.Empty(t, text)
+			require.ErrorContains(t, err, tt.want)
+			assert.NotContains(t, err.Error(), apiKey)
+			assert.Less(t, len(err.Error()), 300)
+			assert.Len(t, v.requests(), 1)
+		})
+	}
+}
+
+func TestModel_takesAnswersUpToTheLimit(t *testing.T) {
+	const head, tail = `{"choices":[{"message":{"content":"`, `"}}]}`
+	text := strings.Repeat("x", 1<<20-len(head)-len(tail))
+	v := newVendor(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, head+text+tail) })
+	got, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	require.NoError(t, err)
+	assert.Len(t, got, len(text))
+}
+
+// A large error, too, is read to its limit only.
+func TestModel_boundsWhatItReads(t *testing.T) {
+	var sent atomic.Int64
+	v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		block := []byte(strings.Repeat(" ", 64<<10))
+		for r.Context().Err() == nil {
+			n, err := w.Write(block)
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	})
+	_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	require.ErrorContains(t, err, "larger than")
+	v.Close()
+	assert.Less(t, sent.Load(), int64(64<<20), "what the buffers on the way hold")
+}
+
+func TestModel_boundsTheHeader(t *testing.T) {
+	v := newVendor(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Long", strings.Repeat("x", 128<<10))
+		say(w, "x")
+	})
+	_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	require.ErrorContains(t, err, "65536 bytes")
+}
+
+func TestModel_takesAsLongAsItsContext(t *testing.T) {
+	left := make(chan struct{})
+	v := newVendor(t, func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		close(left)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := newModel(t, v, model, apiKey)(ctx, prompt)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	<-left
+
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = newModel(t, v, model, apiKey)(cancelled, prompt)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Len(t, v.requests(), 1)
+}
+
+func TestModel_takesAsLongAsItsContextForABody(t *testing.T) {
+	began := make(chan struct{})
+	v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"choices":`)
+		_ = http.NewResponseController(w).Flush()
+		close(began)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-began
+		cancel()
+	}()
+	_, err := newModel(t, v, model, apiKey)(ctx, prompt)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestModel_followsNoRedirect(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			elsewhere := newVendor(t, nil)
+			v := newVendor(t, func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, elsewhere.URL+"/v1/chat/completions?token="+apiKey, status)
+			})
+			_, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			require.ErrorContains(t, err, "the endpoint redirects to "+elsewhere.URL+", which is not followed")
+			assert.NotContains(t, err.Error(), apiKey)
+			assert.Empty(t, elsewhere.requests())
+			assert.Len(t, v.requests(), 1)
+		})
+	}
+}
+
+func TestModel_reportsAnEndpointThatIsGone(t *testing.T) {
+	v := newVendor(t, nil)
+	complete := newModel(t, v, model, apiKey)
+	v.Close()
+	_, err := complete(t.Context(), prompt)
+	require.ErrorContains(t, err, v.URL)
+	assert.NotContains(t, err.Error(), apiKey)
+}
+
+func TestModel_isSafeForConcurrentUse(t *testing.T) {
+	v := newVendor(t, nil)
+	complete := newModel(t, v, "gpt-5", apiKey)
+	var asking sync.WaitGroup
+	for range 16 {
+		asking.Go(func() {
+			text, err := complete(t.Context(), prompt)
+			assert.NoError(t, err)
+			assert.Equal(t, "Ada exported a report.", text)
+		})
+	}
+	asking.Wait()
+	assert.Len(t, v.requests(), 16)
+}
