@@ -138,17 +138,7 @@ func segmentName(segment string) string {
 // characters, and cuts the label at a word after at most 80 characters,
 // counting the "…" that marks the cut.
 func CleanLabel(s string) string {
-	s = strings.Join(strings.Fields(dropInvisible(s)), " ")
-	if utf8.RuneCountInString(s) <= maxLabel {
-		return s
-	}
-	cut := string([]rune(s)[:maxLabel])
-	if i := strings.LastIndexByte(cut, ' '); i > 0 {
-		cut = cut[:i]
-	} else {
-		cut = string([]rune(cut)[:maxLabel-1])
-	}
-	return strings.TrimRight(cut, " ") + "…"
+	return cut(fold(s), maxLabel)
 }
 
 func capitalise(s string) string {

@@ -72,8 +72,8 @@ func TestMerge_letsActionsEndWhereTheNextBatchStarts(t *testing.T) {
 func TestMerge_takesTheFirstIdentityThatIsKnown(t *testing.T) {
 	a, b, c := clicks(1), clicks(2), clicks(3)
 	a.UserID, a.ForwardedAt = "", 10
-	b.UserID, b.Email, b.ForwardedAt = "ada", "ada@example.com", 30
-	c.UserID, c.Email, c.ConversationID, c.ForwardedAt = "bob", "bob@example.com", "c1", 20
+	b.UserID, b.Email, b.ConversationID, b.ForwardedAt = "ada", "ada@example.com", "c1", 30
+	c.UserID, c.Email, c.ConversationID, c.ForwardedAt = "bob", "bob@example.com", "c2", 20
 	c.Actions[0].Email = "bob@example.com"
 
 	merged := activity.Merge(a, b, c)
