@@ -33,4 +33,26 @@
 // means that the request must be sent again, unchanged, and never that it was
 // taken in part for good. Over a log that lasts, [Replay] fills the store in
 // memory when a process starts.
+//
+// # Consuming
+//
+// A [Consumer] reads the stream of a service from another process. It
+// reconnects for ever, resumes after what it has, and calls handlers with what
+// comes: in order within a session, sessions side by side.
+//
+//	consumer, err := stream.NewConsumer("https://live.example.com/stream/acme", key,
+//		stream.Handlers{Actions: writer.Add}, nil)
+//	err = consumer.Run(ctx) // until ctx ends, or the service refuses the key
+//
+// A [Writer] between the consumer and what is written to, a help desk say or
+// an agent's context, merges what comes in a burst, repeats what fails and
+// holds back what has no conversation yet. A [Summarizer] puts one summary in
+// the place of what was written, each time a session has done enough:
+//
+//	summarizer := stream.NewSummarizer(replaceNotes, &stream.SummarizerOptions{Model: askModel})
+//	writer := stream.NewWriter(writeNote, &stream.WriterOptions{Debounce: 3 * time.Second, Summarizer: summarizer})
+//	err = writer.Run(ctx) // beside the consumer
+//
+// Package [github.com/liveactivity/liveactivity/stream/streamtest] has a fake
+// service for the unit tests of what is built on these.
 package stream

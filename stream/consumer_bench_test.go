@@ -1,0 +1,126 @@
+package stream_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// recorded returns the bytes of a stream of n entries of so many actions each,
+// of 1000 sessions.
+func recorded(tb testing.TB, n, actions int) []byte {
+	tb.Helper()
+	var frames []byte
+	at := time.Now()
+	clicks := slices.Repeat([]activity.Action{activitytest.Click(at, "Export CSV", "https://app.example.com/dashboard?tab=reports")}, actions)
+	for i := range n {
+		b := activitytest.NewBatch("acme", fmt.Sprintf("0190a1b2-c3d4-7e5f-8a9b-%012d", i%1000), "user_42", clicks...)
+		data, err := activity.Marshal(b)
+		require.NoError(tb, err)
+		frames = fmt.Appendf(frames, "id: %s\ndata: %s\n\n", stream.ID{Milli: uint64(at.UnixMilli()), Seq: uint64(i)}, data)
+	}
+	return frames
+}
+
+// replaying returns a server that sends these bytes to everyone, as fast as
+// they are taken, and then nothing more.
+func replaying(tb testing.TB, frames []byte) *httptest.Server {
+	tb.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for at := 0; at < len(frames); at += 64 << 10 {
+			if _, err := w.Write(frames[at:min(at+64<<10, len(frames))]); err != nil {
+				return
+			}
+		}
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	tb.Cleanup(server.Close)
+	return server
+}
+
+// countLines is the bare reader: it reads lines until n events were there.
+func countLines(tb testing.TB, url string, n int) {
+	tb.Helper()
+	res, err := http.Get(url)
+	require.NoError(tb, err)
+	defer res.Body.Close()
+	lines := bufio.NewReaderSize(res.Body, 64<<10)
+	for events := 0; events < n; {
+		line, err := lines.ReadSlice('\n')
+		if len(line) == 1 {
+			events++
+		}
+		if err == io.EOF || err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// consume runs a consumer until it has finished n entries.
+func consume(tb testing.TB, url string, n int64, handlers func(finished func()) stream.Handlers) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
+	defer cancel()
+	var events atomic.Int64
+	consumer, err := stream.NewConsumer(url, "token", handlers(func() {
+		if events.Add(1) == n {
+			cancel()
+		}
+	}), nil)
+	require.NoError(tb, err)
+	require.ErrorIs(tb, consumer.Run(ctx), context.Canceled)
+	require.Equal(tb, n, events.Load())
+}
+
+// The consumer beside a bare reader of lines over the same bytes, in turns, so
+// that both meet the same noise. posthog-js sends what a user did in three
+// seconds, which is an entry of several actions.
+func BenchmarkConsumer(b *testing.B) {
+	kinds := map[string]func(finished func()) stream.Handlers{
+		"raw": func(finished func()) stream.Handlers {
+			return stream.Handlers{Raw: func(context.Context, stream.Message) error { finished(); return nil }}
+		},
+		"actions": func(finished func()) stream.Handlers {
+			return stream.Handlers{Actions: func(context.Context, activity.Batch) error { finished(); return nil }}
+		},
+	}
+	for _, actions := range []int{1, 5, 20} {
+		entries := 120_000 / (actions + 1)
+		server := replaying(b, recorded(b, entries, actions))
+		for name, handlers := range kinds {
+			b.Run(fmt.Sprintf("%s/of=%d", name, actions), func(b *testing.B) {
+				b.ReportAllocs()
+				var bare, ours time.Duration
+				n := 0
+				for b.Loop() {
+					start := time.Now()
+					countLines(b, server.URL, entries)
+					bare += time.Since(start)
+					start = time.Now()
+					consume(b, server.URL, int64(entries), handlers)
+					ours += time.Since(start)
+					n++
+				}
+				perSecond := func(d time.Duration) float64 { return float64(n*entries) / d.Seconds() }
+				b.ReportMetric(perSecond(bare), "bare-entries/s")
+				b.ReportMetric(perSecond(ours), "entries/s")
+				b.ReportMetric(perSecond(ours)/perSecond(bare), "ratio")
+			})
+		}
+	}
+}

@@ -1,0 +1,769 @@
+package streamtest_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+// event is one server-sent event.
+type event struct{ id, name, data, retry string }
+
+// reader is an open stream.
+type reader struct {
+	*http.Response
+	lines *bufio.Reader
+}
+
+// start returns a server that is closed when the test ends.
+func start(t testing.TB, opts *streamtest.ServerOptions) *streamtest.Server {
+	t.Helper()
+	s := streamtest.NewServer(opts)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// do asks for the server's stream. Parameters are names and values.
+func do(s *streamtest.Server, header http.Header, params ...string) (*http.Response, error) {
+	r, err := http.NewRequest(http.MethodGet, s.URL(), nil)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{}
+	for i := 0; i < len(params); i += 2 {
+		query.Set(params[i], params[i+1])
+	}
+	r.URL.RawQuery = query.Encode()
+	r.Header = header.Clone()
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header.Set("Authorization", "Bearer "+s.Token())
+	return s.Client().Do(r)
+}
+
+// connect opens the stream and reads its greeting.
+func connect(t testing.TB, s *streamtest.Server, params ...string) *reader {
+	t.Helper()
+	return resume(t, s, "", params...)
+}
+
+// resume is connect after the event of that id.
+func resume(t testing.TB, s *streamtest.Server, id string, params ...string) *reader {
+	t.Helper()
+	header := http.Header{}
+	if id != "" {
+		header.Set("Last-Event-ID", id)
+	}
+	response, err := do(s, header, params...)
+	require.NoError(t, err)
+	r := &reader{Response: response, lines: bufio.NewReader(response.Body)}
+	t.Cleanup(r.close)
+	require.Equal(t, http.StatusOK, r.StatusCode)
+	require.Equal(t, "text/event-stream", r.Header.Get("Content-Type"))
+	require.NotEmpty(t, r.next(t).retry)
+	return r
+}
+
+func (r *reader) close() { _ = r.Body.Close() }
+
+// read returns the next event. io.EOF means that the stream ended between two
+// events, io.ErrUnexpectedEOF within one.
+func (r *reader) read() (e event, err error) {
+	for began := false; ; began = true {
+		line, err := r.lines.ReadString('\n')
+		switch {
+		case errors.Is(err, io.EOF) && (began || line != ""):
+			return e, io.ErrUnexpectedEOF
+		case err != nil:
+			return e, err
+		case line == "\n":
+			return e, nil
+		}
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		*map[string]*string{"id": &e.id, "event": &e.name, "data": &e.data, "retry": &e.retry}[name] = value
+	}
+}
+
+// next returns the next event, which must come.
+func (r *reader) next(t testing.TB) event {
+	t.Helper()
+	e, err := r.read()
+	require.NoError(t, err)
+	return e
+}
+
+// receives fails the test unless events of this data come next.
+func (r *reader) receives(t testing.TB, data ...string) {
+	t.Helper()
+	for _, want := range data {
+		e := r.next(t)
+		require.Equal(t, event{id: e.id, data: want}, e)
+		require.NotEmpty(t, e.id)
+	}
+}
+
+// ends fails the test unless the stream ends next, with that error.
+func (r *reader) ends(t testing.TB, want error) {
+	t.Helper()
+	e, err := r.read()
+	require.ErrorIs(t, err, want, "%+v", e)
+}
+
+// waitConnected fails the test unless a reader comes.
+func waitConnected(t testing.TB, s *streamtest.Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(t, s.WaitConnected(ctx))
+}
+
+func click(label string) activity.BatchAction {
+	return activity.BatchAction{Action: activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/a?b&c")}
+}
+
+func TestServer_sendsBatches(t *testing.T) {
+	s := start(t, nil)
+	first, second := connect(t, s), connect(t, s)
+	sent := activity.Batch{SessionID: "s1", UserID: "ada", Email: "ada@example.com", ConversationID: "c1",
+		Actions: []activity.BatchAction{click("a"), {UserID: "anonymous", Email: "other@example.com"}}}
+	before := activity.Seconds(time.Now())
+	ids := s.Send(sent, activity.Batch{SessionID: "s2", Count: 7, ForwardedAt: 5, Type: "other", ProductID: "globex"})
+	require.Len(t, ids, 2)
+	assert.Empty(t, sent.Actions[0].SessionID, "what the caller has stays as it is")
+
+	for _, r := range []*reader{first, second} {
+		e := r.next(t)
+		assert.Equal(t, ids[0], e.id)
+		assert.Contains(t, e.data, `"raw_url":"https://app.example.com/a?b&c"`, "as the real stream writes it")
+		var got activity.Batch
+		require.NoError(t, json.Unmarshal([]byte(e.data), &got))
+		assert.InDelta(t, before, got.ForwardedAt, patience.Seconds())
+		want := sent
+		want.Type, want.ProductID, want.Count, want.ForwardedAt = "actions", "acme", 2, got.ForwardedAt
+		filled := click("a")
+		filled.SessionID, filled.UserID, filled.Email, filled.ConversationID = "s1", "ada", "ada@example.com", "c1"
+		want.Actions = []activity.BatchAction{filled,
+			{SessionID: "s1", UserID: "anonymous", Email: "other@example.com", ConversationID: "c1"}}
+		assert.Equal(t, want, got)
+
+		e = r.next(t)
+		assert.Equal(t, event{id: ids[1], data: `{"type":"other","product_id":"globex","session_id":"s2","user_id":"","email":"","count":7,"forwarded_at":5,"actions":[]}`}, e)
+	}
+}
+
+func TestServer_sendsSummaries(t *testing.T) {
+	s := start(t, &streamtest.ServerOptions{ProductID: "globex"})
+	r := connect(t, s)
+	id := s.SendSummary(stream.Summary{SessionID: "s1", Email: "ada@example.com", Text: "Ada exported a report.", Replaces: 20, ForwardedAt: 1.5})
+	assert.Equal(t, event{id: id, data: `{"type":"summary","product_id":"globex","session_id":"s1","email":"ada@example.com","summary":"Ada exported a report.","replaces":20,"forwarded_at":1.5}`}, r.next(t))
+	s.SendSummary(stream.Summary{})
+	var got stream.Summary
+	require.NoError(t, json.Unmarshal([]byte(r.next(t).data), &got))
+	assert.InDelta(t, activity.Seconds(time.Now()), got.ForwardedAt, patience.Seconds())
+}
+
+func TestServer_sendsAnyDataInOneLine(t *testing.T) {
+	s := start(t, nil)
+	r := connect(t, s)
+	for _, data := range []string{"{", "", "null", `{"type":"unknown"}`, strings.Repeat("x", 3<<20), "\xff\u2028"} {
+		id := s.SendRaw(data)
+		require.Equal(t, event{id: id, data: data}, r.next(t))
+	}
+	for _, data := range []string{"a\nb", "a\rb", "\n"} {
+		assert.Panics(t, func() { s.SendRaw(data) }, "%q", data)
+	}
+	assert.Panics(t, func() { s.Send(activity.Batch{ForwardedAt: math.NaN()}) })
+}
+
+func TestServer_letsReadersResume(t *testing.T) {
+	s := start(t, nil)
+	first := s.SendRaw("1")
+	s.SendRaw("2")
+	tests := map[string]struct {
+		header string
+		params []string
+		want   []string
+	}{
+		"from now on":               {"", nil, []string{"3"}},
+		"after a Last-Event-ID":     {first, nil, []string{"2", "3"}},
+		"after a last_event_id":     {"", []string{"last_event_id", first}, []string{"2", "3"}},
+		"from a time":               {"", []string{"since", "0.5"}, []string{"1", "2", "3"}},
+		"from a time that is ahead": {"", []string{"since", "99999999999"}, []string{"3"}},
+	}
+	readers := map[string]*reader{}
+	for name, tt := range tests {
+		readers[name] = resume(t, s, tt.header, tt.params...)
+	}
+	s.SendRaw("3")
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { readers[name].receives(t, tt.want...) })
+	}
+}
+
+func TestServer_filtersBySession(t *testing.T) {
+	s := start(t, nil)
+	r := connect(t, s, "session_id", "s2")
+	s.Send(activity.Batch{SessionID: "s1"})
+	s.SendSummary(stream.Summary{SessionID: "s1"})
+	s.SendRaw("of no session")
+	want := []string{s.Send(activity.Batch{SessionID: "s2"})[0], s.SendSummary(stream.Summary{SessionID: "s2"})}
+	assert.Equal(t, want, []string{r.next(t).id, r.next(t).id})
+	assert.Equal(t, "s2", s.Requests()[0].SessionID)
+}
+
+func TestServer_tellsOfGaps(t *testing.T) {
+	s := start(t, &streamtest.ServerOptions{Retention: stream.Retention{MaxBytes: 1}}) // the newest event
+	first := s.SendRaw("1")
+	s.SendRaw("2")
+	third := s.SendRaw("3")
+	r := resume(t, s, first)
+	assert.Equal(t, event{name: "gap", data: `{"requested":"` + first + `","oldest":"` + third + `"}`}, r.next(t))
+	r.receives(t, "3")
+}
+
+func TestServer_keepsStreamsAlive(t *testing.T) {
+	s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
+	r := connect(t, s)
+	assert.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t))
+}
+
+// What a real server answers; internal/server tests the same of it.
+func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
+	s := start(t, &streamtest.ServerOptions{ProductID: "acme eu", Token: "secret"})
+	other := strings.Replace(s.URL(), "acme%20eu", "globex", 1)
+	const invalid, mismatch, nothing = "Invalid or missing API key", "API key does not match product_id", "There is nothing at this path."
+	tests := map[string]struct {
+		method, url, authorization string
+		status                     int
+		detail, challenge          string
+	}{
+		"no token":                         {"GET", s.URL(), "", 401, invalid, "Bearer"},
+		"a wrong token":                    {"GET", s.URL(), "Bearer wrong", 401, invalid, "Bearer"},
+		"another scheme":                   {"GET", s.URL(), "Basic secret", 401, invalid, "Bearer"},
+		"another product":                  {"GET", other, "Bearer secret", 403, mismatch, ""},
+		"another product, wrong token":     {"GET", other, "Bearer wrong", 401, invalid, "Bearer"},
+		"another path":                     {"GET", s.URL() + "/more", "Bearer secret", 404, nothing, ""},
+		"another method":                   {"POST", s.URL(), "Bearer secret", 405, "This path does not take that method; see the Allow header.", ""},
+		"a time that is none":              {"GET", s.URL() + "?since=noon", "Bearer secret", 400, "The query parameter since must be a time in epoch seconds.", ""},
+		"only the head":                    {"HEAD", s.URL(), "Bearer secret", 200, "", ""},
+		"only the head with a wrong token": {"HEAD", s.URL(), "Bearer wrong", 401, "", "Bearer"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, err := http.NewRequest(tt.method, tt.url, nil)
+			require.NoError(t, err)
+			r.Header.Set("Authorization", tt.authorization)
+			response, err := s.Client().Do(r)
+			require.NoError(t, err)
+			refusedWith(t, response, tt.status, tt.detail)
+			assert.Equal(t, tt.challenge, response.Header.Get("WWW-Authenticate"))
+			requests := s.Requests()
+			last := requests[len(requests)-1]
+			assert.Equal(t, tt.status, last.Status)
+			assert.Equal(t, tt.authorization == "Bearer secret", last.Authorized)
+		})
+	}
+	assert.Zero(t, s.Connected())
+}
+
+// refusedWith reads an answer that is no stream.
+func refusedWith(t *testing.T, response *http.Response, status int, detail string) {
+	t.Helper()
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	assert.Equal(t, status, response.StatusCode)
+	if detail != "" {
+		assert.JSONEq(t, `{"detail":"`+detail+`"}`, string(body))
+		assert.Equal(t, "application/json", response.Header.Get("Content-Type"))
+	}
+}
+
+func TestServer_refuses(t *testing.T) {
+	const unavailable = "The service cannot take this request just now; please repeat it."
+	tests := map[string]struct {
+		status                        int
+		detail, retryAfter, challenge string
+	}{
+		"200": {200, "The server was told to answer 200.", "", ""},
+		"302": {302, "The server was told to answer 302.", "", ""},
+		"401": {401, "Invalid or missing API key", "", "Bearer"},
+		"403": {403, "API key does not match product_id", "", ""},
+		"404": {404, "There is nothing at this path.", "", ""},
+		"429": {429, "The server was told to answer 429.", "1", ""},
+		"500": {500, "The server was told to answer 500.", "", ""},
+		"503": {503, unavailable, "1", ""},
+		"204": {204, "", "", ""},
+	}
+	s := start(t, nil)
+	open := connect(t, s)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := len(s.Requests())
+			s.Refuse(tt.status, 2)
+			for range 2 {
+				response, err := do(s, nil)
+				require.NoError(t, err)
+				refusedWith(t, response, tt.status, tt.detail)
+				assert.Equal(t, tt.retryAfter, response.Header.Get("Retry-After"))
+				assert.Equal(t, tt.challenge, response.Header.Get("WWW-Authenticate"))
+			}
+			connect(t, s).close()
+			var statuses []int
+			for _, r := range s.Requests()[before:] {
+				statuses = append(statuses, r.Status)
+				assert.True(t, r.Authorized)
+			}
+			assert.Equal(t, []int{tt.status, tt.status, 200}, statuses)
+		})
+	}
+	s.SendRaw("still there")
+	open.receives(t, "still there")
+	for _, status := range []int{0, 101, 199, 1000} {
+		assert.Panics(t, func() { s.Refuse(status, 1) }, "%d", status)
+	}
+}
+
+func TestServer_refusesUntilToldOtherwise(t *testing.T) {
+	s := start(t, nil)
+	refused := func(status int) {
+		t.Helper()
+		response, err := do(s, nil)
+		require.NoError(t, err)
+		refusedWith(t, response, status, "")
+	}
+	s.Refuse(http.StatusInternalServerError, -1)
+	for range 5 {
+		refused(500)
+	}
+	s.Refuse(http.StatusServiceUnavailable, 1)
+	refused(503)
+	connect(t, s)
+	s.Refuse(http.StatusUnauthorized, -1)
+	s.Refuse(http.StatusUnauthorized, 0)
+	connect(t, s)
+}
+
+func TestServer_disconnects(t *testing.T) {
+	s := start(t, nil)
+	readers := []*reader{connect(t, s), connect(t, s)}
+	waitConnected(t, s)
+	id := s.SendRaw("1")
+	for _, r := range readers {
+		r.receives(t, "1")
+	}
+	s.Disconnect()
+	assert.Zero(t, s.Connected())
+	s.SendRaw("2")
+	for _, r := range readers {
+		r.ends(t, io.EOF)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.WaitConnected(gone), context.Canceled)
+
+	again := resume(t, s, id)
+	waitConnected(t, s)
+	assert.Equal(t, 1, s.Connected())
+	again.receives(t, "2")
+}
+
+// Nothing but whole events reach a reader, however often and whenever its
+// connection is cut, and each of them once.
+func TestServer_disconnectsBetweenEvents(t *testing.T) {
+	s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
+	const events = 300
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	sending.Go(func() {
+		for i := range events {
+			s.SendRaw(strconv.Itoa(i) + strings.Repeat(" ", i*100))
+			if i%10 == 0 {
+				s.Disconnect()
+			}
+		}
+	})
+	last, got := "", 0
+	for got < events {
+		header := http.Header{"Last-Event-Id": {last}}
+		params := []string{}
+		if last == "" {
+			header, params = nil, []string{"since", "1"}
+		}
+		response, err := do(s, header, params...)
+		if err != nil {
+			continue // cut before the answer
+		}
+		r := &reader{Response: response, lines: bufio.NewReader(response.Body)}
+		e, err := r.read()
+		for ; err == nil; e, err = r.read() {
+			require.NotEqual(t, "gap", e.name)
+			if e.id != "" {
+				require.Equal(t, strconv.Itoa(got), strings.TrimSpace(e.data))
+				last = e.id
+				if got++; got == events {
+					break
+				}
+			}
+		}
+		if got < events {
+			require.ErrorIs(t, err, io.EOF)
+		}
+		r.close()
+	}
+}
+
+func TestServer_disconnectsAReaderThatDoesNotRead(t *testing.T) {
+	s := start(t, nil)
+	r := connect(t, s)
+	s.SendRaw(strings.Repeat("x", 32<<20))
+	began := time.Now()
+	require.Eventually(t, func() bool { s.Disconnect(); return s.Connected() == 0 }, patience, time.Millisecond)
+	assert.Less(t, time.Since(began), stream.DefaultWriteTimeout)
+	_, err := io.Copy(io.Discard, r.lines)
+	require.NoError(t, err, "it gets what was on the way")
+}
+
+func TestServer_tearsAnEvent(t *testing.T) {
+	tests := map[string]struct {
+		n    int
+		want func(frame string) string
+	}{
+		"before it":           {0, func(string) string { return "" }},
+		"in the id":           {5, func(frame string) string { return frame[:5] }},
+		"in the data":         {32, func(frame string) string { return frame[:32] }},
+		"before its last end": {1 << 20, func(frame string) string { return frame[:len(frame)-1] }},
+		"a negative number":   {-1, func(string) string { return "" }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
+			before := s.SendRaw("before")
+			r := connect(t, s)
+			for r.next(t).name != "heartbeat" {
+			}
+			s.Tear(tt.n)
+			torn := s.SendRaw(`{"half":"an event"}`)
+			all, err := io.ReadAll(r.lines)
+			require.NoError(t, err)
+			rest := strings.ReplaceAll(string(all), "event: heartbeat\ndata: {}\n\n", "")
+			assert.Equal(t, tt.want("id: "+torn+"\ndata: {\"half\":\"an event\"}\n\n"), rest)
+			assert.Zero(t, s.Connected())
+
+			again := resume(t, s, before)
+			for e := again.next(t); e.name != "heartbeat"; e = again.next(t) {
+				assert.Equal(t, event{id: torn, data: `{"half":"an event"}`}, e, "once is enough")
+			}
+		})
+	}
+}
+
+// Events that are written together with the one that is torn.
+func TestServer_tearsOneEventOfMany(t *testing.T) {
+	s := start(t, nil)
+	first := s.SendRaw("1")
+	s.SendRaw("2")
+	s.SendRaw("3")
+	s.Tear(2)
+	s.Tear(3)
+	r := connect(t, s, "since", "1")
+	rest, err := io.ReadAll(r.lines)
+	require.NoError(t, err)
+	assert.Equal(t, "id", string(rest), "the first event of the answer")
+
+	r = resume(t, s, first)
+	rest, err = io.ReadAll(r.lines)
+	require.NoError(t, err)
+	assert.Equal(t, "id:", string(rest))
+	resume(t, s, first).receives(t, "2", "3")
+}
+
+func TestServer_noticesWhenAStalledReaderLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &streamtest.ServerOptions{InMemory: true})
+		r := connect(t, s)
+		s.Stall()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, 1, s.Connected())
+		r.close()
+		synctest.Wait()
+		require.Zero(t, s.Connected())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL(), nil)
+		require.NoError(t, err)
+		_, err = s.Client().Do(request)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		assert.Zero(t, s.Requests()[1].Status, "it was never answered")
+	})
+}
+
+func TestServer_recordsRequests(t *testing.T) {
+	s := start(t, nil)
+	id := s.SendRaw("1")
+	began := time.Now()
+	connect(t, s, "since", "12.5", "session_id", "s1")
+	connect(t, s, "last_event_id", id)
+	resume(t, s, id, "last_event_id", "other")
+	requests := s.Requests()
+	for i, r := range requests {
+		assert.WithinRange(t, r.At, began, time.Now())
+		requests[i].At = time.Time{}
+	}
+	assert.Equal(t, []streamtest.Request{
+		{Since: "12.5", SessionID: "s1", Authorized: true, Status: 200},
+		{LastEventID: id, Authorized: true, Status: 200},
+		{LastEventID: id, Authorized: true, Status: 200},
+	}, requests)
+	assert.NotZero(t, s.Requests()[0].At, "a copy")
+}
+
+// Who waits for a reader is told when it has come, and what is sent then
+// reaches it.
+func TestServer_waitsForReaders(t *testing.T) {
+	s := start(t, nil)
+	for range 20 {
+		response := make(chan *http.Response, 1)
+		go func() {
+			r, err := do(s, nil)
+			assert.NoError(t, err)
+			response <- r
+		}()
+		waitConnected(t, s)
+		id := s.SendRaw("1")
+		r := &reader{Response: <-response}
+		r.lines = bufio.NewReader(r.Body)
+		require.NotEmpty(t, r.next(t).retry)
+		require.Equal(t, event{id: id, data: "1"}, r.next(t))
+		s.Disconnect()
+		r.close()
+	}
+}
+
+// nothingRuns fails the test when a goroutine of a server does not end.
+func nothingRuns(t *testing.T) {
+	t.Helper()
+	var stacks string
+	running := func() bool {
+		all := make([]byte, 1<<20)
+		stacks = string(all[:runtime.Stack(all, true)])
+		return slices.ContainsFunc([]string{"net/http.(*Server)", "net/http.(*conn)", "stream.(*Handler)", "stream.awaitFarewell"},
+			func(function string) bool { return strings.Contains(stacks, function) })
+	}
+	for deadline := time.Now().Add(patience); running(); runtime.Gosched() {
+		require.True(t, time.Now().Before(deadline), "%s", stacks)
+	}
+}
+
+func TestServer_sendsWhatWasNotReadWhenItCloses(t *testing.T) {
+	s := streamtest.NewServer(nil)
+	r := connect(t, s)
+	for range 100 {
+		s.SendRaw(strings.Repeat("x", 1000))
+	}
+	s.Close()
+	s.Close() // once more changes nothing
+	for range 100 {
+		r.receives(t, strings.Repeat("x", 1000))
+	}
+	r.ends(t, io.EOF)
+	nothingRuns(t)
+}
+
+func TestServer_afterClose(t *testing.T) {
+	s := streamtest.NewServer(nil)
+	waiting := make(chan error)
+	go func() { waiting <- s.WaitConnected(context.Background()) }()
+	s.Close()
+	require.ErrorIs(t, <-waiting, http.ErrServerClosed)
+	require.ErrorIs(t, s.WaitConnected(t.Context()), http.ErrServerClosed)
+	assert.Empty(t, s.SendRaw("late"))
+	assert.Empty(t, s.Send(activity.Batch{}))
+	assert.Zero(t, s.Connected())
+	s.Disconnect()
+	_, err := do(s, nil)
+	require.Error(t, err, "nobody listens")
+}
+
+// A reader counts when it has its answer.
+func TestServer_waitsForTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &streamtest.ServerOptions{InMemory: true})
+		dial := s.Client().Transport.(*http.Transport).DialContext
+		c, err := dial(t.Context(), "tcp", "any")
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = io.WriteString(c, "GET /stream/acme HTTP/1.1\r\nHost: any\r\nAuthorization: Bearer token\r\n\r\n")
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Len(t, s.Requests(), 1)
+		require.Zero(t, s.Connected())
+		_, err = io.ReadFull(c, make([]byte, 1))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Zero(t, s.Connected(), "not the whole of it")
+		_, err = c.Read(make([]byte, 4096))
+		require.NoError(t, err)
+		require.NoError(t, s.WaitConnected(t.Context()))
+		require.Equal(t, 1, s.Connected())
+	})
+}
+
+func TestServer_closesInTime(t *testing.T) {
+	tests := map[string]func(s *streamtest.Server){
+		"with nobody":                  func(*streamtest.Server) {},
+		"with readers that wait":       func(s *streamtest.Server) { connect(t, s) },
+		"with a reader that is behind": func(s *streamtest.Server) { connect(t, s); s.SendRaw(strings.Repeat("x", 32<<20)) },
+		"while it is stalled":          func(s *streamtest.Server) { connect(t, s); s.Stall(); s.SendRaw("1") },
+		"with requests that wait for it": func(s *streamtest.Server) {
+			s.Stall()
+			go func() {
+				response, err := do(s, nil)
+				if assert.NoError(t, err) {
+					refusedWith(t, response, http.StatusServiceUnavailable, "The service cannot take this request just now; please repeat it.")
+				}
+			}()
+			require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, patience, time.Millisecond)
+		},
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := streamtest.NewServer(nil)
+			prepare(s)
+			began := time.Now()
+			s.Close()
+			nothingRuns(t)
+			assert.Less(t, time.Since(began), stream.DefaultWriteTimeout)
+		})
+	}
+}
+
+func TestServer_closesWhileReadersComeAndGo(t *testing.T) {
+	s := streamtest.NewServer(&streamtest.ServerOptions{Heartbeat: time.Millisecond})
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			for {
+				response, err := do(s, nil, "since", "1")
+				if err != nil {
+					if s.SendRaw("") == "" {
+						return // closed
+					}
+					continue
+				}
+				_, _ = io.CopyN(io.Discard, response.Body, 1000)
+				_ = response.Body.Close()
+			}
+		})
+	}
+	for range 50 {
+		s.SendRaw(strings.Repeat("x", 100))
+		waitConnected(t, s)
+		s.Stall()
+		s.Tear(3)
+		s.Disconnect()
+		s.Resume()
+		s.Requests()
+	}
+	s.Close()
+	readers.Wait()
+}
+
+// In a bubble hours pass at once, and a test sees every heartbeat.
+func TestServer_inMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &streamtest.ServerOptions{InMemory: true})
+		began := time.Now()
+		r := connect(t, s)
+		for i := range 5 {
+			require.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t))
+			require.Equal(t, stream.DefaultHeartbeat*time.Duration(i+1), time.Since(began))
+		}
+		s.SendRaw("1")
+		r.receives(t, "1")
+		s.Disconnect()
+		r.ends(t, io.EOF)
+		s.Refuse(http.StatusForbidden, 1)
+		response, err := do(s, nil)
+		require.NoError(t, err)
+		refusedWith(t, response, 403, "API key does not match product_id")
+		assert.Equal(t, "http://stream.test/stream/acme", s.URL())
+		s.Close()
+		_, err = do(s, nil)
+		require.ErrorIs(t, err, net.ErrClosed)
+	})
+}
+
+func TestServer_stalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &streamtest.ServerOptions{InMemory: true})
+		r := connect(t, s)
+		s.Stall()
+		s.SendRaw("missed")
+		stalledFor(t, s, time.Hour, func() {
+			e, err := r.read()
+			assert.NoError(t, err)
+			assert.Equal(t, "missed", e.data)
+		}, func() {
+			response, err := do(s, nil)
+			if assert.NoError(t, err) {
+				assert.Equal(t, http.StatusOK, response.StatusCode)
+				assert.NoError(t, response.Body.Close())
+			}
+		})
+		require.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t), "as ever")
+	})
+}
+
+// stalledFor fails the test when one of the functions returns before the time
+// is over and the server goes on.
+func stalledFor(t *testing.T, s *streamtest.Server, d time.Duration, functions ...func()) {
+	t.Helper()
+	returned := make(chan struct{}, len(functions))
+	for _, f := range functions {
+		go func() {
+			f()
+			returned <- struct{}{}
+		}()
+	}
+	time.Sleep(d)
+	synctest.Wait()
+	s.Stall() // once more changes nothing
+	require.Empty(t, returned)
+	require.Equal(t, 1, s.Connected())
+	requests := s.Requests()
+	require.Zero(t, requests[len(requests)-1].Status)
+	s.Resume()
+	s.Resume()
+	for range functions {
+		<-returned
+	}
+}

@@ -1,0 +1,173 @@
+package streamtest
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// answer notes the status that a request is answered, and what it becomes when
+// the handler takes the connection over.
+type answer struct {
+	http.ResponseWriter
+	server *Server
+	number int // of the request
+}
+
+func (a *answer) setStatus(status int) {
+	a.server.mu.Lock()
+	defer a.server.mu.Unlock()
+	r := &a.server.requests[a.number]
+	r.Status = cmp.Or(r.Status, status)
+}
+
+func (a *answer) WriteHeader(status int) {
+	a.setStatus(status)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Hijack implements [http.Hijacker].
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	inner, buffered, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	a.setStatus(http.StatusOK)
+	c := &conn{Conn: inner, server: a.server, gone: make(chan struct{})}
+	a.server.mu.Lock()
+	defer a.server.mu.Unlock()
+	a.server.conns[c] = struct{}{}
+	return c, buffered, nil
+}
+
+// conn is a connection that a stream is sent on. The handler never writes a
+// part of an event.
+type conn struct {
+	net.Conn
+	server   *Server
+	answered bool // guarded by the server's mutex
+	gone     chan struct{}
+	once     sync.Once
+	writing  sync.Mutex // held while something is written
+}
+
+// NetConn returns the connection below, whose buffers the handler bounds.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
+// Write writes whole events, or what is left of them. Its time begins when it
+// does, not when the server stalls before it.
+func (c *conn) Write(p []byte) (int, error) {
+	if !c.server.await(c.gone) {
+		return 0, net.ErrClosed
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(stream.DefaultWriteTimeout)); err != nil {
+		return 0, err // it was cut, and tears nothing any more
+	}
+	part, torn := c.server.tear(p)
+	n, err := c.Conn.Write(part)
+	if err != nil {
+		return n, err
+	}
+	if torn {
+		c.cut()
+		return n, net.ErrClosed
+	}
+	c.server.connected(c)
+	return n, nil
+}
+
+// connected takes note that a reader was sent something.
+func (s *Server) connected(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.answered {
+		c.answered = true
+		close(s.came)
+		s.came = make(chan struct{})
+	}
+}
+
+// tear returns the part of some events that is to be written before the
+// connection is cut, if it is. The handler writes events with an id apart from
+// others.
+func (s *Server) tear(p []byte) (part []byte, torn bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const withID, end = "id: ", "\n\n"
+	if len(s.tears) == 0 || !bytes.HasPrefix(p, []byte(withID)) {
+		return p, false
+	}
+	n := min(max(s.tears[0], 0), bytes.Index(p, []byte(end))+len(end)-1)
+	s.tears = s.tears[1:]
+	return p[:n], true
+}
+
+// Read returns an error when the client has hung up.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.cut()
+	}
+	return n, err
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	c.cut()
+	return nil
+}
+
+// cut ends the connection. When the client notices it is not counted any more.
+func (c *conn) cut() {
+	c.once.Do(func() {
+		c.server.mu.Lock()
+		delete(c.server.conns, c)
+		c.server.mu.Unlock()
+		close(c.gone)
+		_ = c.Conn.Close() // nobody is left to be told
+	})
+}
+
+// pipeListener accepts connections in memory.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: net.ErrClosed}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "stream.test", Net: "pipe"} }

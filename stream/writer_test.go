@@ -1,0 +1,913 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// writing is a writer that runs, with everything around it.
+type writing struct {
+	*stream.Writer
+	*journal
+	stop context.CancelFunc
+	done chan error // of Run
+
+	mu      sync.Mutex
+	takes   map[string]time.Duration // a write of a session
+	fails   map[string]int           // how many writes of a session fail from now on
+	batches []activity.Batch         // as written
+	busy    map[string]bool          // sessions that are being written or overwritten
+}
+
+var errWrite = errors.New("store is down")
+
+// newWriting returns a writer that does not run yet.
+func newWriting(opts *stream.WriterOptions) *writing {
+	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{}, busy: map[string]bool{}}
+	w.Writer = stream.NewWriter(w.write, opts)
+	return w
+}
+
+// startWriting returns a writer that runs until the test ends.
+func startWriting(t *testing.T, opts *stream.WriterOptions) *writing {
+	t.Helper()
+	w := newWriting(opts)
+	w.run(t)
+	return w
+}
+
+// run lets the writer run until the test ends, or until stopped.
+func (w *writing) run(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	w.stop, w.done = stop, done
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(stop)
+}
+
+// stopped ends Run.
+func (w *writing) stopped(t *testing.T) {
+	t.Helper()
+	w.stop()
+	require.ErrorIs(t, <-w.done, context.Canceled)
+}
+
+// enter notes that a session is being written or overwritten, which must not
+// overlap.
+func (w *writing) enter(sessionID string) (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy[sessionID] {
+		panic("calls for " + sessionID + " overlap")
+	}
+	w.busy[sessionID] = true
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.busy[sessionID] = false
+	}
+}
+
+func (w *writing) write(ctx context.Context, b activity.Batch) error {
+	defer w.enter(b.SessionID)()
+	w.note("write %s: %s", b.SessionID, labels(b))
+	w.mu.Lock()
+	takes := w.takes[b.SessionID]
+	w.mu.Unlock()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		w.note("write: %v", ctx.Err())
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fails[b.SessionID] > 0 {
+		w.fails[b.SessionID]--
+		return errWrite
+	}
+	w.batches = append(w.batches, b)
+	return nil
+}
+
+func (w *writing) overwrite(_ context.Context, s stream.Summary) error {
+	defer w.enter(s.SessionID)()
+	w.note("overwrite %s: %d", s.SessionID, s.Replaces)
+	time.Sleep(time.Second)
+	w.note("overwritten")
+	return nil
+}
+
+// add adds batches, which must be taken at once.
+func (w *writing) add(t testing.TB, batches ...activity.Batch) {
+	t.Helper()
+	began := time.Now()
+	for _, b := range batches {
+		require.NoError(t, w.Add(t.Context(), b))
+	}
+	require.Zero(t, time.Since(began))
+}
+
+// after waits until so long after the beginning, and until all is quiet, and
+// returns what has happened.
+func (w *writing) after(d time.Duration) []string {
+	time.Sleep(time.Until(w.began.Add(d)))
+	synctest.Wait()
+	return w.take()
+}
+
+func TestWriter_writesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, nil)
+		w.add(t, clicked("s", "a", "b"))
+		require.Equal(t, []string{"0s write s: a b"}, w.after(0))
+		w.add(t, clicked("s"), clicked("s", "c"))
+		require.Equal(t, []string{"0s write s: c"}, w.after(0), "an empty batch is none")
+		w.stopped(t)
+	})
+}
+
+func TestWriter_waitsForAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second})
+		w.add(t, clicked("s", "a"))
+		require.Empty(t, w.after(2*time.Second))
+		w.add(t, clicked("s", "b"), clicked("other", "x"))
+		require.Empty(t, w.after(4*time.Second))
+		w.add(t, clicked("s", "c"))
+		require.Equal(t, []string{"5s write other: x", "7s write s: a b c"}, w.after(time.Minute))
+		w.add(t, clicked("s", "d"))
+		require.Equal(t, []string{"1m3s write s: d"}, w.after(2*time.Minute))
+		w.stopped(t)
+	})
+}
+
+func TestWriter_writesABurstOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: time.Second})
+		for range 100 {
+			w.add(t, clicked("s", "x"))
+			time.Sleep(time.Millisecond)
+		}
+		w.after(time.Minute)
+		require.Len(t, w.batches, 1)
+		require.Equal(t, 100, w.batches[0].Count)
+		w.stopped(t)
+	})
+}
+
+func TestWriter_makesOneBatchOfWhatWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: time.Second})
+		first, second := clicked("s", "a", "b"), clicked("s", "c")
+		first.Actions[0].Index = 17 // counted over the session
+		second.UserID, second.Email, second.ForwardedAt = "bob", "bob@example.com", first.ForwardedAt+1
+		w.add(t, first, second)
+		w.after(time.Minute)
+		require.Equal(t, []activity.Batch{activity.Merge(first, second)}, w.batches)
+		require.Equal(t, []int{0, 1, 2}, indexes(w.batches[0]))
+		w.add(t, second)
+		w.after(time.Hour)
+		require.Equal(t, activity.Merge(second), w.batches[1], "one alone likewise")
+		w.stopped(t)
+	})
+}
+
+// A user who never pauses is written, too.
+func TestWriter_waitsForNoMoreThan500Actions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: 3 * time.Second})
+		for range 12 { // a second apart
+			w.add(t, clickedTimes("s", 100))
+			time.Sleep(time.Second)
+		}
+		w.after(time.Minute)
+		counts := []int{}
+		for _, b := range w.batches {
+			counts = append(counts, b.Count)
+		}
+		require.Equal(t, []int{500, 500, 200}, counts)
+		w.take()
+		w.began = time.Now()
+		w.add(t, clickedTimes("s", 499))
+		require.Empty(t, w.after(2*time.Second))
+		w.add(t, clicked("s", "x"))
+		require.Len(t, w.after(2*time.Second), 1)
+		w.stopped(t)
+	})
+}
+
+func TestWriter_gathersWhileItWrites(t *testing.T) {
+	const s = time.Second
+	cases := map[string]struct {
+		debounce   time.Duration
+		atB, atC   time.Duration // when more comes
+		during     []string
+		afterwards []string
+	}{
+		"at once":                        {0, s, 2 * s, []string{"0s write s: a"}, []string{"5s write s: b c"}},
+		"a pause that is over":           {2 * s, 3 * s, 4 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
+		"a pause that is not over":       {2 * s, 3 * s, 6 * s, []string{"2s write s: a"}, []string{"8s write s: b c"}},
+		"a pause that ends with a write": {2 * s, 3 * s, 5 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := startWriting(t, &stream.WriterOptions{Debounce: c.debounce})
+				w.takes["s"] = 5 * time.Second
+				w.add(t, clicked("s", "a"))
+				time.Sleep(c.atB)
+				w.add(t, clicked("s", "b"))
+				require.Equal(t, c.during, w.after(c.atC))
+				w.add(t, clicked("s", "c"))
+				require.Equal(t, c.afterwards, w.after(time.Minute))
+				w.stopped(t)
+			})
+		})
+	}
+}
+
+func TestWriter_letsNoSessionWaitForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: time.Second})
+		w.takes["slow"], w.fails["down"] = time.Hour, 100
+		w.add(t, clicked("slow", "a"), clicked("down", "a"), clicked("s", "a"))
+		require.ElementsMatch(t, []string{"1s write slow: a", "1s write down: a", "1s write s: a"}, w.after(time.Second))
+		w.add(t, clicked("s", "b"))
+		require.Contains(t, w.after(2*time.Second), "2s write s: b")
+		w.add(t, clicked("slow", "b"), clicked("s", "c"))
+		require.Contains(t, w.after(10*time.Second), "3s write s: c")
+		w.stopped(t)
+	})
+}
+
+// Sessions of two products that have the same id, and what is done outside any
+// session, are not mixed.
+func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var written []string
+		w := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			written = append(written, fmt.Sprintf("%s/%s/%s: %s", b.ProductID, b.SessionID, b.UserID, labels(b)))
+			return nil
+		}, &stream.WriterOptions{Debounce: time.Second})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = w.Run(ctx) }()
+		for n, label := range []string{"a", "b"} {
+			for _, product := range []string{"acme", "beta"} {
+				for _, who := range [][2]string{{"s", "ada"}, {"", "ada"}, {"", "bob"}, {"", ""}} {
+					b := activitytest.NewBatch(product, who[0], who[1], activitytest.Click(time.Now().Add(time.Duration(n)), label, ""))
+					require.NoError(t, w.Add(ctx, b))
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		require.ElementsMatch(t, []string{
+			"acme/s/ada: a b", "acme//ada: a b", "acme//bob: a b", "acme//: a", "acme//: b",
+			"beta/s/ada: a b", "beta//ada: a b", "beta//bob: a b", "beta//: a", "beta//: b",
+		}, written)
+	})
+}
+
+func TestWriter_repeatsWhatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, nil)
+		w.fails["s"] = 8
+		var attempts []time.Duration
+		w.add(t, clicked("s", "a"))
+		for w.attemptsOf(&attempts); len(attempts) < 9; w.attemptsOf(&attempts) {
+			time.Sleep(time.Second / 4)
+			w.add(t, clicked("s", "x"))
+		}
+		for n := range attempts[1:] {
+			pause := min(time.Second<<n, 30*time.Second)
+			assert.InDelta(t, pause, attempts[n+1]-attempts[n], float64(pause)*0.51, "pause %d", n)
+		}
+		w.after(10 * time.Minute)
+		require.Equal(t, "a", labels(w.batches[0]), "the same is repeated")
+		require.Greater(t, w.batches[1].Count, 40, "what came meanwhile is one batch")
+		w.stopped(t)
+	})
+}
+
+// attemptsOf waits for all to be quiet and appends when "a" was written.
+func (w *writing) attemptsOf(attempts *[]time.Duration) {
+	synctest.Wait()
+	for _, line := range w.take() {
+		var at string
+		if n, _ := fmt.Sscanf(line, "%s write s: a", &at); n == 1 && line == at+" write s: a" {
+			d, _ := time.ParseDuration(at)
+			*attempts = append(*attempts, d)
+		}
+	}
+}
+
+// The pauses begin anew with every batch.
+func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, nil)
+		w.fails["s"] = 6
+		w.add(t, clicked("s", "a"))
+		w.after(10 * time.Minute)
+		require.Len(t, w.batches, 1)
+		w.fails["s"] = 1
+		w.add(t, clicked("s", "b"))
+		w.after(10*time.Minute + 1500*time.Millisecond)
+		require.Len(t, w.batches, 2)
+		w.stopped(t)
+	})
+}
+
+func TestWriter_makesItsCallersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{MaxPending: 3, Debounce: time.Second})
+		w.takes["s1"] = 5 * time.Second
+		w.add(t, clicked("s1", "a"))
+		w.after(time.Second)
+		w.add(t, clicked("s1", "b"), clicked("s2", "a"))
+		taken := make(chan time.Duration)
+		go func() {
+			assert.NoError(t, w.Add(t.Context(), clicked("s3", "a")))
+			taken <- time.Since(w.began)
+		}()
+		require.Equal(t, 2*time.Second, <-taken, "when s2 was written")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		require.ErrorIs(t, w.Add(ctx, clicked("s4", "never")), context.DeadlineExceeded)
+		require.Equal(t, 2500*time.Millisecond, time.Since(w.began))
+		require.Equal(t, []string{"2s write s2: a", "3s write s3: a", "6s write s1: b"}, w.after(time.Minute))
+		for range 3 {
+			w.add(t, clicked("s1", "c"))
+		}
+		w.stopped(t)
+	})
+}
+
+func TestWriter_defaultsTo1024Pending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriting(nil)
+		for n := range 1024 {
+			w.add(t, clicked(fmt.Sprint("s", n%7), "x"))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.DeadlineExceeded)
+		w.run(t)
+		w.after(2 * time.Hour)
+		require.Len(t, w.batches, 7)
+		w.stopped(t)
+	})
+}
+
+func TestWriter_takesNothingForACallerWhoIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.Canceled)
+		require.ErrorIs(t, w.SessionLinked(ctx, "s", "c"), context.Canceled)
+		require.Empty(t, w.after(time.Minute))
+		w.stopped(t)
+	})
+}
+
+func TestWriter_Flush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: time.Minute})
+		require.NoError(t, w.Flush(t.Context()), "of nothing")
+		w.takes["s1"], w.takes["s2"] = 2*time.Second, 3*time.Second
+		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"))
+		require.NoError(t, w.Flush(t.Context()))
+		require.Equal(t, 3*time.Second, time.Since(w.began))
+		require.ElementsMatch(t, []string{"0s write s1: a b", "0s write s2: a"}, w.take())
+		require.Len(t, w.batches, 2)
+
+		w.add(t, clicked("s1", "c"))
+		require.Empty(t, w.after(10*time.Second), "the next waits again")
+		require.Equal(t, []string{"1m3s write s1: c"}, w.after(64*time.Second))
+		w.add(t, clicked("s1", "d"))
+		require.NoError(t, w.Flush(t.Context()), "waits for a write under way")
+		require.Equal(t, 67*time.Second, time.Since(w.began))
+		require.Equal(t, []string{"1m5s write s1: d"}, w.take())
+
+		w.add(t, clicked("s1", "e"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, w.Flush(ctx), context.DeadlineExceeded)
+		require.NoError(t, w.Flush(t.Context()), "only of what is being written")
+		require.Equal(t, 69*time.Second, time.Since(w.began))
+		w.stopped(t)
+	})
+}
+
+// Who already waits for a pause is woken, and what comes during the write waits
+// for a pause of its own.
+func TestWriter_FlushHurriesOnlyWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{Debounce: 10 * time.Second})
+		w.takes["s"] = 3 * time.Second
+		w.add(t, clicked("s", "a"))
+		require.Empty(t, w.after(time.Second))
+		time.AfterFunc(time.Second, func() { w.add(t, clicked("s", "b")) })
+		require.NoError(t, w.Flush(t.Context()))
+		require.Equal(t, 4*time.Second, time.Since(w.began))
+		require.Equal(t, []string{"1s write s: a", "12s write s: b"}, w.after(time.Minute))
+		w.stopped(t)
+	})
+}
+
+// What the first Run leaves undone is done by the next, and nothing twice.
+func TestWriter_stopsInEveryState(t *testing.T) {
+	cases := []struct {
+		name    string
+		prepare func(t *testing.T, w *writing)
+		after   time.Duration
+		want    []string // until the end of the first Run
+		then    []string // in the second
+	}{
+		{"idle", func(*testing.T, *writing) {}, time.Second, nil, nil},
+		{"waiting for a pause", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, time.Second, nil, []string{"2s write s: a"}},
+		{"writing", func(t *testing.T, w *writing) {
+			w.takes["s"] = 10 * time.Second
+			w.add(t, clicked("s", "a"))
+		}, 5 * time.Second, []string{"2s write s: a", "5s write: context canceled"}, []string{"5s write s: a"}},
+		{"writing, and more waits", func(t *testing.T, w *writing) {
+			w.takes["s"] = 10 * time.Second
+			w.add(t, clicked("s", "a"))
+			time.AfterFunc(3*time.Second, func() { w.add(t, clicked("s", "b")) })
+		}, 4 * time.Second, []string{"2s write s: a", "4s write: context canceled"}, []string{"4s write s: a", "5s write s: b"}},
+		{"backing off", func(t *testing.T, w *writing) {
+			w.fails["s"] = 1
+			w.add(t, clicked("s", "a"))
+		}, 2*time.Second + 400*time.Millisecond, []string{"2s write s: a"}, []string{"2.4s write s: a"}},
+		{"written", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, 3 * time.Second, []string{"2s write s: a"}, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := startWriting(t, &stream.WriterOptions{Debounce: 2 * time.Second})
+				c.prepare(t, w)
+				time.Sleep(c.after)
+				synctest.Wait()
+				w.stopped(t)
+				require.Equal(t, c.after, time.Since(w.began))
+				require.Equal(t, c.want, w.take())
+				w.mu.Lock()
+				clear(w.takes)
+				w.mu.Unlock()
+				w.run(t)
+				require.Equal(t, c.then, w.after(time.Minute))
+				w.stopped(t)
+			})
+		})
+	}
+}
+
+func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		w := stream.NewWriter(func(ctx context.Context, _ activity.Batch) error {
+			<-ctx.Done()
+			time.Sleep(5 * time.Second)
+			return nil
+		}, nil)
+		require.NoError(t, w.Add(t.Context(), clicked("s", "a")))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
+		require.Equal(t, 6*time.Second, time.Since(began))
+		require.NoError(t, w.Flush(t.Context()), "it was written all the same")
+	})
+}
+
+func TestWriter_startsNothingAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriting(nil)
+		w.add(t, clicked("s", "a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, w.Run(ctx), context.Canceled)
+		require.Empty(t, w.after(time.Minute))
+	})
+}
+
+// linked is a batch that carries a conversation.
+func linked(conversationID string, b activity.Batch) activity.Batch {
+	b.ConversationID = conversationID
+	return b
+}
+
+// conversations returns which conversation each written batch and its actions
+// carry; they must agree.
+func (w *writing) conversations(t *testing.T) []string {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := []string{}
+	for _, b := range w.batches {
+		list = append(list, b.ConversationID)
+		for _, a := range b.Actions {
+			require.Equal(t, b.ConversationID, a.ConversationID)
+		}
+	}
+	return list
+}
+
+func TestWriter_awaitsTheLink(t *testing.T) {
+	for name, link := range map[string]func(t *testing.T, w *writing) string{
+		"told": func(t *testing.T, w *writing) string {
+			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+			return "1h0m0s write s: a b"
+		},
+		"carried by a batch": func(t *testing.T, w *writing) string {
+			w.add(t, linked("c", clicked("s", "c")))
+			return "1h0m0s write s: a b c"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second, MaxPending: 1})
+				w.add(t, clicked("s", "a"), clicked("other", "x"), clicked("s", "b"))
+				require.NoError(t, w.Flush(t.Context()))
+				require.Empty(t, w.after(time.Hour))
+				want := link(t, w)
+				require.Equal(t, []string{want}, w.after(time.Hour))
+				w.add(t, clicked("s", "d"))
+				require.Equal(t, []string{"1h0m2s write s: d"}, w.after(2*time.Hour), "after a pause, as always")
+				require.Equal(t, []string{"c", "c"}, w.conversations(t))
+				w.stopped(t)
+			})
+		})
+	}
+}
+
+func TestWriter_isToldOfLinksBeforeTheFirstAction(t *testing.T) {
+	for _, await := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{AwaitLink: await})
+			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+			require.Empty(t, w.after(0))
+			b := clicked("s", "a")
+			w.add(t, b)
+			require.Equal(t, []string{"0s write s: a"}, w.after(0))
+			require.Equal(t, []string{"c"}, w.conversations(t))
+			require.Empty(t, b.Actions[0].ConversationID, "what was added is not changed")
+			w.stopped(t)
+		})
+	}
+}
+
+func TestWriter_withoutAwaitLinkWritesWhatHasNoLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, nil)
+		w.add(t, clicked("s", "a"))
+		w.after(0)
+		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+		for _, b := range []activity.Batch{clicked("s", "b"), clicked("other", "x"), linked("d", clicked("other", "y")), clicked("other", "z")} {
+			w.add(t, b)
+			w.after(0)
+		}
+		require.Equal(t, []string{"", "c", "", "d", "d"}, w.conversations(t))
+		w.stopped(t)
+	})
+}
+
+func TestWriter_keepsTheFirstLink(t *testing.T) {
+	for _, await := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{AwaitLink: await})
+			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"), "the same again")
+			err := w.SessionLinked(t.Context(), "s", "d")
+			var refused *stream.LinkError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, stream.LinkError{SessionID: "s", ConversationID: "c"}, *refused)
+			require.EqualError(t, err, `stream: session "s" is linked to conversation "c"`)
+			w.add(t, linked("d", clicked("s", "a")))
+			w.after(0)
+			w.add(t, clicked("s", "b"))
+			w.after(0)
+			require.Equal(t, []string{"c", "c"}, w.conversations(t))
+
+			w.add(t, linked("e", clicked("s2", "a")))
+			require.ErrorAs(t, w.SessionLinked(t.Context(), "s2", "c"), &refused)
+			require.Equal(t, "e", refused.ConversationID, "linked by a batch")
+			require.NoError(t, w.SessionLinked(t.Context(), "s2", "e"))
+			w.after(0)
+			w.stopped(t)
+		})
+	}
+}
+
+func TestWriter_refusesHalfALink(t *testing.T) {
+	w := newWriting(&stream.WriterOptions{AwaitLink: true})
+	require.Error(t, w.SessionLinked(t.Context(), "", "c"))
+	require.Error(t, w.SessionLinked(t.Context(), "s", ""))
+	require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+}
+
+func TestWriter_keepsTheNewest500UntilTheLink(t *testing.T) {
+	cases := map[string]struct {
+		batches []activity.Batch
+		want    int // the first label written
+	}{
+		"one by one":      {numbered(1, 600), 100},
+		"in tens":         {numbered(10, 600), 100},
+		"in sevens":       {numbered(7, 700), 200},
+		"one of too many": {numbered(800, 800), 300},
+		"exactly":         {numbered(100, 500), 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := startWriting(t, &stream.WriterOptions{AwaitLink: true})
+				w.add(t, c.batches...)
+				require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+				w.after(0)
+				require.Len(t, w.batches, 1)
+				require.Equal(t, 500, w.batches[0].Count)
+				require.Len(t, w.batches[0].Actions, 500)
+				require.Equal(t, fmt.Sprint("Click ", c.want), w.batches[0].Actions[0].Title)
+				require.Equal(t, fmt.Sprint("Click ", c.want+499), w.batches[0].Actions[499].Title)
+				w.stopped(t)
+			})
+		})
+	}
+}
+
+// numbered is batches of some clicks each, labelled from 0 on.
+func numbered(each, total int) (batches []activity.Batch) {
+	for from := 0; from < total; from += each {
+		names := []string{}
+		for n := from; n < from+each; n++ {
+			names = append(names, fmt.Sprint(n))
+		}
+		batches = append(batches, clicked("s", names...))
+	}
+	return batches
+}
+
+func TestWriter_forgetsTheLinksUsedLeastRecently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxSessions: 2})
+		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"), clicked("s3", "a"))
+		for _, session := range []string{"s1", "s3"} {
+			require.NoError(t, w.SessionLinked(t.Context(), session, "c"))
+		}
+		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c"), "forgets s1")
+		require.ElementsMatch(t, []string{"0s write s1: a b", "0s write s3: a"}, w.after(0))
+		require.NoError(t, w.SessionLinked(t.Context(), "s1", "another"))
+		w.stopped(t)
+	})
+}
+
+func TestWriter_cannotLinkWhatHasNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxPending: 1})
+		w.add(t, clicked("", "a"), linked("c", clicked("", "b")))
+		require.Equal(t, []string{"0s write : b"}, w.after(0))
+		w.add(t, clicked("", "c"))
+		require.Empty(t, w.after(0))
+		require.Equal(t, []string{"c"}, w.conversations(t))
+		w.stopped(t)
+	})
+}
+
+// A link during a write, or while a write is repeated, is of what comes later.
+func TestWriter_linksWhileItWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startWriting(t, nil)
+		w.fails["s"] = 1
+		w.add(t, clicked("s", "a"))
+		w.after(0)
+		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+		w.add(t, clicked("s", "b"))
+		w.after(time.Minute)
+		require.Equal(t, []string{"", "c"}, w.conversations(t))
+		w.stopped(t)
+	})
+}
+
+// summingUp lets a writer sum up at three actions with a model that takes so
+// long. The journal is that of the writing that is returned.
+func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*writing, *fakeModel) {
+	t.Helper()
+	model := &fakeModel{takes: takes}
+	var w *writing
+	opts.Summarizer = stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+		&stream.SummarizerOptions{Threshold: 3, Model: model.answer})
+	w = newWriting(&opts)
+	model.journal = w.journal
+	w.run(t)
+	return w, model
+}
+
+func TestWriter_writesBeforeItSumsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := summingUp(t, time.Second, stream.WriterOptions{Debounce: time.Second})
+		w.takes["s"] = 2 * time.Second
+		w.add(t, clicked("s", "a", "b", "c"))
+		require.Equal(t, []string{"1s write s: a b c", "3s model", "4s overwrite s: 3", "5s overwritten"}, w.after(time.Minute))
+		w.stopped(t)
+	})
+}
+
+// A summary replaces what was written when the model was asked, and waits for
+// a write under way, as a write waits for it.
+func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, model := summingUp(t, 10*time.Second, stream.WriterOptions{})
+		w.add(t, clicked("s", "a", "b", "c"))
+		require.Equal(t, []string{"0s write s: a b c", "0s model"}, w.after(time.Second))
+		w.add(t, clicked("s", "d"))
+		require.Equal(t, []string{"1s write s: d"}, w.after(8*time.Second))
+		w.mu.Lock()
+		w.takes["s"] = 4 * time.Second
+		w.mu.Unlock()
+		w.add(t, clicked("s", "e"))
+		w.after(9 * time.Second)
+		w.add(t, clicked("s", "f")) // waits for the write of e, then for the summary or not
+		got := w.after(12*time.Second + time.Second/2)
+		require.Equal(t, []string{"12s overwrite s: 3"}, got)
+		require.Equal(t, []string{"13s overwritten", "13s write s: f"}, w.after(14*time.Second))
+		require.Equal(t, []string{"17s model", "27s overwrite s: 3", "28s overwritten"}, w.after(time.Minute)[:3])
+		require.Contains(t, model.lastPrompt(), "so far: summary 1")
+		require.Contains(t, model.lastPrompt(), "clicked f on")
+		w.stopped(t)
+	})
+}
+
+func TestWriter_countsWhatWasWrittenOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := summingUp(t, 0, stream.WriterOptions{AwaitLink: true})
+		w.add(t, clicked("s", "a", "b", "c", "d"))
+		require.Empty(t, w.after(time.Minute))
+		require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+		require.Equal(t, []string{"1m0s write s: a b c d", "1m0s model", "1m0s overwrite s: 4"}, w.after(time.Minute))
+		w.after(2 * time.Minute)
+		w.fails["s"] = 3
+		w.add(t, clicked("s", "e", "f", "g"))
+		for _, line := range w.after(2 * time.Minute) {
+			require.Contains(t, line, "write s: e f g", "no summary of what is not written")
+		}
+		lines := withoutTimes(w.after(time.Hour))
+		require.Equal(t, []string{"write s: e f g", "model", "overwrite s: 3", "overwritten"}, lines[len(lines)-4:])
+		w.stopped(t)
+	})
+}
+
+func TestWriter_triesAgainWhatWasNotSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, model := summingUp(t, 0, stream.WriterOptions{})
+		model.fails = 1
+		w.add(t, clicked("s", "a", "b", "c"))
+		require.Equal(t, []string{"0s write s: a b c", "0s model"}, w.after(time.Minute))
+		w.add(t, clicked("s", "d"))
+		require.Equal(t, []string{"1m0s write s: d", "1m0s model", "1m0s overwrite s: 4"}, w.after(time.Minute))
+		w.after(time.Hour)
+		w.stopped(t)
+	})
+}
+
+func TestWriter_stopsWhileItSumsUp(t *testing.T) {
+	cases := map[string]struct {
+		model time.Duration
+		stop  time.Duration
+		want  []string
+		end   time.Duration
+	}{
+		"model":        {10 * time.Second, time.Second, []string{"0s write s: a b c", "0s model", "1s model: context canceled"}, time.Second},
+		"in overwrite": {0, time.Second / 2, []string{"0s write s: a b c", "0s model", "0s overwrite s: 3", "1s overwritten"}, time.Second},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, model := summingUp(t, c.model, stream.WriterOptions{})
+				w.add(t, clicked("s", "a", "b", "c"))
+				time.Sleep(c.stop)
+				w.stopped(t)
+				require.Equal(t, c.end, time.Since(w.began))
+				require.Equal(t, c.want, w.take())
+				model.takes = 0
+				w.run(t)
+				w.add(t, clicked("s", "d", "e", "f"))
+				lines := withoutTimes(w.after(time.Minute))
+				want := "overwrite s: 6"
+				if name == "in overwrite" { // which succeeded
+					want = "overwrite s: 3"
+				}
+				require.Equal(t, []string{"write s: d e f", "model", want, "overwritten"}, lines)
+				w.stopped(t)
+			})
+		})
+	}
+}
+
+// A summary that waits for a write under way does not come after the end.
+func TestWriter_stopsASummaryThatWaitsForAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := summingUp(t, time.Second, stream.WriterOptions{})
+		w.add(t, clicked("s", "a", "b", "c"))
+		w.after(0)
+		w.mu.Lock()
+		w.takes["s"] = time.Hour
+		w.mu.Unlock()
+		w.add(t, clicked("s", "d"))
+		w.after(2 * time.Second)
+		w.stopped(t)
+		require.Equal(t, 2*time.Second, time.Since(w.began))
+		require.Equal(t, []string{"2s write: context canceled"}, w.take())
+	})
+}
+
+// Whatever sessions, writes that fail and summaries do at the same time: all
+// is written once and in order.
+func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			var w *writing
+			w = newWriting(&stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond, MaxPending: 1 + r.IntN(20),
+				Summarizer: stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+					&stream.SummarizerOptions{Threshold: 3, Model: func(context.Context, string) (string, error) {
+						time.Sleep(100 * time.Millisecond)
+						return "x", nil
+					}})})
+			w.run(t)
+			var all sync.WaitGroup
+			want := map[string][]string{}
+			for n := range 5 {
+				session := fmt.Sprint("s", n)
+				pauses := make([]time.Duration, 60)
+				for i := range pauses {
+					pauses[i] = time.Duration(r.IntN(200)) * time.Millisecond
+					want[session] = append(want[session], fmt.Sprint("Click ", i))
+				}
+				w.mu.Lock()
+				w.fails[session], w.takes[session] = r.IntN(4), time.Duration(r.IntN(100))*time.Millisecond
+				w.mu.Unlock()
+				all.Go(func() {
+					for i, pause := range pauses {
+						time.Sleep(pause)
+						assert.NoError(t, w.Add(t.Context(), clicked(session, fmt.Sprint(i))))
+					}
+				})
+			}
+			all.Wait()
+			require.NoError(t, w.Flush(t.Context()))
+			got := map[string][]string{}
+			for _, b := range w.batches {
+				got[b.SessionID] = append(got[b.SessionID], titles(b)...)
+			}
+			require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+			require.Equal(t, want, got)
+			w.stopped(t)
+		})
+	}
+}
+
+func BenchmarkWriter_Add(b *testing.B) {
+	for _, sessions := range []int{1, 1000} {
+		b.Run(fmt.Sprint(sessions, " sessions"), func(b *testing.B) {
+			w := stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil)
+			ctx, stop := context.WithCancel(b.Context())
+			done := make(chan error)
+			go func() { done <- w.Run(ctx) }()
+			batches := make([]activity.Batch, sessions)
+			for i := range batches {
+				batches[i] = clicked(fmt.Sprint("s", i), "a", "b")
+			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				_ = w.Add(ctx, batches[n%len(batches)])
+				n++
+			}
+			require.NoError(b, w.Flush(ctx))
+			stop()
+			<-done
+		})
+	}
+}
