@@ -1,0 +1,133 @@
+package retriever
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// KeyBy is what a knowledge_id names. It must be the same where the connector
+// is set up: with the wrong one nothing is found.
+type KeyBy string
+
+// What a knowledge_id can name.
+const (
+	KeyBySession KeyBy = "session_id"
+	KeyByEmail   KeyBy = "email"
+)
+
+// ParseKeyBy returns the KeyBy of that name.
+func ParseKeyBy(name string) (KeyBy, error) {
+	if k := KeyBy(name); k == KeyBySession || k == KeyByEmail {
+		return k, nil
+	}
+	return "", fmt.Errorf("retriever: %q is neither %q nor %q", name, KeyBySession, KeyByEmail)
+}
+
+// DefaultMaxBody is the default of [HandlerOptions.MaxBody].
+const DefaultMaxBody = 64 << 10
+
+// HandlerOptions of a [Handler]; a zero field means its default.
+type HandlerOptions struct {
+	// APIKey is the bearer token that every request must carry; without one
+	// anybody may read who can name a session or an e-mail address.
+	APIKey string
+	// KeyBy is what the knowledge_id of POST /retrieval names; KeyBySession.
+	KeyBy KeyBy
+	// MaxBody is the most bytes the body of POST /retrieval may have.
+	MaxBody int64
+}
+
+// Handler serves the chunks of a [Store]. It is safe for concurrent use.
+type Handler struct {
+	store   *Store
+	keyBy   KeyBy
+	maxBody int64
+	open    bool              // there is no key
+	key     [sha256.Size]byte // digest
+}
+
+// NewHandler returns a handler over store; opts may be nil.
+func NewHandler(store *Store, opts *HandlerOptions) *Handler {
+	var o HandlerOptions
+	if opts != nil {
+		o = *opts
+	}
+	return &Handler{
+		store: store, keyBy: cmp.Or(o.KeyBy, KeyBySession), maxBody: positive(o.MaxBody, DefaultMaxBody),
+		open: o.APIKey == "", key: sha256.Sum256([]byte(o.APIKey)),
+	}
+}
+
+// ServeEvents answers
+//
+//	GET /events?session_id=…&email=…
+//
+// with {"records":[{"content","score","title"}]}: the session's chunks, newest
+// first. The e-mail address is looked at only where there is no session id.
+// Without either the answer is 400; an unknown one has no records.
+func (h *Handler) ServeEvents(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(h.events).ServeHTTP(w, r)
+}
+
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
+	if err := h.authorize(r); err != nil {
+		return httpx.Unauthorized(access.ErrInvalid.Error(), "Bearer")
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return httpx.BadRequest("The query string is malformed.")
+	}
+	sessionID, email := query.Get("session_id"), query.Get("email")
+	if sessionID == "" {
+		if foldEmail(email) == "" {
+			return httpx.BadRequest("Provide session_id or email as a query parameter.")
+		}
+		sessionID, _ = h.store.SessionOf(email)
+	}
+	h.write(w, sessionID, math.MaxInt, "}")
+	return nil
+}
+
+// authorize returns nil for a request that carries the key, else errNoKey or
+// errWrongKey.
+func (h *Handler) authorize(r *http.Request) error {
+	if h.open {
+		return nil
+	}
+	key := access.BearerToken(r)
+	if key == "" {
+		return errNoKey
+	}
+	digest := sha256.Sum256([]byte(key))
+	if subtle.ConstantTimeCompare(digest[:], h.key[:]) != 1 {
+		return errWrongKey
+	}
+	return nil
+}
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// write answers with the session's newest records.
+func (h *Handler) write(w http.ResponseWriter, sessionID string, limit int, end string) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	*buf = append((*buf)[:0], `{"records":[`...)
+	*buf = h.store.appendRecords(*buf, sessionID, limit, end)
+	*buf = append(*buf, "]}"...)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(*buf)))
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(*buf) // an error means that the client is gone
+}

@@ -1,0 +1,276 @@
+package retriever_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/retriever"
+)
+
+// requireDetail requires an error of the form that /events has, and returns
+// its sentence.
+func requireDetail(tb testing.TB, status int, w *httptest.ResponseRecorder) string {
+	tb.Helper()
+	require.Equal(tb, status, w.Code, w.Body)
+	require.Equal(tb, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(tb, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"))
+	var body map[string]string
+	require.NoError(tb, json.Unmarshal(w.Body.Bytes(), &body))
+	require.Len(tb, body, 1)
+	require.NotEmpty(tb, body["detail"])
+	return body["detail"]
+}
+
+// newStore has two sessions of two addresses.
+func newStore(tb testing.TB) *retriever.Store {
+	tb.Helper()
+	s := retriever.NewStore(nil)
+	add(tb, s, batch("s", "ada@example.com", "one"), batch("s", "", "two"), batch("t", "bob@example.com", "other"))
+	return s
+}
+
+func TestServeEvents_takesSessionOrEmail(t *testing.T) {
+	tests := map[string]struct {
+		query string
+		want  []string
+	}{
+		"session":                     {"session_id=s", []string{"two", "one"}},
+		"e-mail":                      {"email=ada@example.com", []string{"two", "one"}},
+		"e-mail, escaped":             {"email=ada%40example.com", []string{"two", "one"}},
+		"e-mail, other case":          {"email=+ADA@Example.com%20", []string{"two", "one"}},
+		"both: the session":           {"session_id=t&email=ada@example.com", []string{"other"}},
+		"both, e-mail first":          {"email=ada@example.com&session_id=t", []string{"other"}},
+		"empty session":               {"session_id=&email=ada@example.com", []string{"two", "one"}},
+		"empty e-mail":                {"session_id=s&email=", []string{"two", "one"}},
+		"unknown session":             {"session_id=x", []string{}},
+		"unknown session, not e-mail": {"session_id=x&email=ada@example.com", []string{}},
+		"unknown e-mail":              {"email=nobody@example.com", []string{}},
+		"no e-mail at all":            {"email=s", []string{}},
+		"a session is no e-mail":      {"session_id=ada@example.com", []string{}},
+		"session in other case":       {"session_id=S", []string{}},
+		"blank session":               {"session_id=+", []string{}},
+		"others are ignored":          {"session_id=s&limit=1&top_k=x", []string{"two", "one"}},
+	}
+	for _, keyBy := range []retriever.KeyBy{"", retriever.KeyBySession, retriever.KeyByEmail} {
+		mux := newMux(newStore(t), &retriever.HandlerOptions{KeyBy: keyBy})
+		for name, tt := range tests {
+			t.Run(fmt.Sprintf("%s, %q", name, keyBy), func(t *testing.T) {
+				assert.Equal(t, tt.want, said(requireRecords(t, get(mux, "/events?"+tt.query))))
+			})
+		}
+	}
+}
+
+func TestServeEvents_recordsHaveExactlyTheFields(t *testing.T) {
+	var body struct{ Records []map[string]any }
+	require.NoError(t, json.Unmarshal(get(newMux(newStore(t), nil), "/events?session_id=t").Body.Bytes(), &body))
+	require.Len(t, body.Records, 1)
+	assert.Len(t, body.Records[0], 3)
+	assert.Equal(t, 1.0, body.Records[0]["score"])
+	assert.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: other$`, body.Records[0]["content"])
+	assert.Regexp(t, `^events @ \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, body.Records[0]["title"])
+}
+
+func TestServeEvents_anUnknownOneHasAnEmptyList(t *testing.T) {
+	mux := newMux(newStore(t), nil)
+	assert.Equal(t, `{"records":[]}`, get(mux, "/events?session_id=x").Body.String())
+	assert.Equal(t, `{"records":[]}`, get(mux, "/events?email=x").Body.String())
+}
+
+func TestServeEvents_refuses(t *testing.T) {
+	const provide, malformed = "Provide session_id or email as a query parameter.", "The query string is malformed."
+	tests := map[string]struct{ query, want string }{
+		"nothing":           {"", provide},
+		"both empty":        {"?session_id=&email=", provide},
+		"blank e-mail":      {"?email=+%09", provide},
+		"other names":       {"?sessionId=s&Email=ada@example.com", provide},
+		"bad escape":        {"?session_id=s&x=%zz", malformed},
+		"cut escape":        {"?session_id=s%2", malformed},
+		"semicolon":         {"?session_id=s;email=x", malformed},
+		"bad escape, alone": {"?%", malformed},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodGet, "/events", nil)
+			r.URL.RawQuery = strings.TrimPrefix(tt.query, "?")
+			assert.Equal(t, tt.want, requireDetail(t, http.StatusBadRequest, do(newMux(newStore(t), nil), r, nil)))
+		})
+	}
+}
+
+func TestServeEvents_answersHEADWithoutABody(t *testing.T) {
+	server := httptest.NewServer(newMux(newStore(t), nil))
+	defer server.Close()
+	res, err := server.Client().Head(server.URL + "/events?session_id=s")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Positive(t, res.ContentLength)
+}
+
+const apiKey = "k€y with = and spaces"
+
+func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
+	const noKey, wrongKey = 1001, 1002
+	tests := map[string]struct {
+		header []string // name and value
+		code   int      // zero for a key that opens
+	}{
+		"the key":               {[]string{"Authorization", "Bearer " + apiKey}, 0},
+		"scheme in lower case":  {[]string{"Authorization", "bearer " + apiKey}, 0},
+		"space around it":       {[]string{"Authorization", "Bearer   " + apiKey + " "}, 0},
+		"no header":             {nil, noKey},
+		"empty header":          {[]string{"Authorization", ""}, noKey},
+		"no scheme":             {[]string{"Authorization", apiKey}, noKey},
+		"another scheme":        {[]string{"Authorization", "Basic " + apiKey}, noKey},
+		"no token":              {[]string{"Authorization", "Bearer"}, noKey},
+		"empty token":           {[]string{"Authorization", "Bearer  "}, noKey},
+		"another header":        {[]string{"X-Api-Key", apiKey}, noKey},
+		"wrong key":             {[]string{"Authorization", "Bearer guess"}, wrongKey},
+		"beginning of the key":  {[]string{"Authorization", "Bearer " + apiKey[:5]}, wrongKey},
+		"more than the key":     {[]string{"Authorization", "Bearer " + apiKey + "x"}, wrongKey},
+		"key in another case":   {[]string{"Authorization", "Bearer " + strings.ToUpper(apiKey)}, wrongKey},
+		"digest instead of key": {[]string{"Authorization", "Bearer e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, wrongKey},
+	}
+	mux := newMux(newStore(t), &retriever.HandlerOptions{APIKey: apiKey})
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, query := range []string{"?session_id=s", "?session_id=x", ""} { // a stranger learns nothing
+				w := get(mux, "/events"+query, tt.header...)
+				if tt.code == 0 {
+					assert.NotEqual(t, http.StatusUnauthorized, w.Code)
+					continue
+				}
+				assert.Equal(t, "Invalid or missing API key", requireDetail(t, http.StatusUnauthorized, w))
+				assert.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+			}
+			for _, body := range []string{`{"knowledge_id":"s"}`, `{"knowledge_id":"x"}`, `nonsense`} {
+				w := post(mux, body, tt.header...)
+				if tt.code == 0 {
+					assert.NotEqual(t, http.StatusUnauthorized, w.Code)
+					continue
+				}
+				assert.NotContains(t, requireCode(t, http.StatusUnauthorized, tt.code, w), apiKey)
+				assert.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+			}
+		})
+	}
+}
+
+func TestHandler_withoutAKeyIsOpen(t *testing.T) {
+	for name, opts := range map[string]*retriever.HandlerOptions{"nil": nil, "zero": {}} {
+		t.Run(name, func(t *testing.T) {
+			mux := newMux(newStore(t), opts)
+			for _, header := range [][]string{nil, {"Authorization", "Bearer x"}, {"Authorization", "nonsense"}} {
+				assert.Len(t, requireRecords(t, get(mux, "/events?session_id=s", header...)), 2)
+				assert.Len(t, requireRecords(t, post(mux, `{"knowledge_id":"s"}`, header...)), 2)
+			}
+		})
+	}
+}
+
+func TestHandler_refusesAStrangerBeforeReadingTheBody(t *testing.T) {
+	mux := newMux(newStore(t), &retriever.HandlerOptions{APIKey: apiKey})
+	r := httptest.NewRequest(http.MethodPost, "/retrieval", brokenBody{t})
+	requireCode(t, http.StatusUnauthorized, 1001, do(mux, r, nil))
+}
+
+// brokenBody must not be read.
+type brokenBody struct{ t *testing.T }
+
+func (b brokenBody) Read([]byte) (int, error) {
+	b.t.Error("the body was read")
+	return 0, errors.New("broken")
+}
+
+// The reason of an error is for the access log of whoever mounts the handler.
+func TestHandler_leavesErrorsForTheLog(t *testing.T) {
+	mux := newMux(newStore(t), nil)
+	cause := errors.New("connection reset by 10.0.0.1")
+	r := httptest.NewRequest(http.MethodPost, "/retrieval", io.MultiReader(strings.NewReader(`{"know`), failing{cause}))
+	info := &httpx.Info{}
+	w := do(mux, r.WithContext(httpx.WithInfo(r.Context(), info)), nil)
+	assert.NotContains(t, requireCode(t, http.StatusBadRequest, 2001, w), "10.0.0.1")
+	require.NotNil(t, info.Err)
+	assert.ErrorIs(t, info.Err, cause)
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestParseKeyBy(t *testing.T) {
+	for name, want := range map[string]retriever.KeyBy{"session_id": retriever.KeyBySession, "email": retriever.KeyByEmail} {
+		got, err := retriever.ParseKeyBy(name)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, name := range []string{"", "session", "SESSION_ID", "e-mail", " email"} {
+		got, err := retriever.ParseKeyBy(name)
+		require.Error(t, err, "%q", name)
+		assert.Contains(t, err.Error(), strconv.Quote(name))
+		assert.Empty(t, got)
+	}
+}
+
+// Readers see whole answers of one session only, whatever is written meanwhile.
+func TestHandler_readersDuringWrites(t *testing.T) {
+	const sessions, writes, maxChunks = 4, 300, 5
+	s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: maxChunks, MaxSessions: sessions - 1})
+	mux := newMux(s, nil)
+	var writers, readers sync.WaitGroup
+	done := make(chan struct{})
+	for i := range sessions {
+		id := fmt.Sprint("session-", i)
+		writers.Go(func() {
+			for n := range writes {
+				assert.NoError(t, s.Add(t.Context(), batch(id, id+"@example.com", fmt.Sprint(id, " did ", n), fmt.Sprint(id, " did more"))))
+				if n%7 == 0 {
+					assert.NoError(t, s.Overwrite(t.Context(), summary(id, id+" in sum", 4)))
+				}
+			}
+		})
+		readers.Go(func() {
+			for {
+				for _, w := range []*httptest.ResponseRecorder{
+					get(mux, "/events?session_id="+id), get(mux, "/events?email="+id+"@example.com"),
+					post(mux, fmt.Sprintf(`{"knowledge_id":%q,"retrieval_setting":{"top_k":3}}`, id)),
+				} {
+					checkWhole(t, w, id, maxChunks)
+				}
+				s.Sessions()
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	readers.Wait()
+}
+
+// checkWhole is for goroutines, which must not end the test.
+func checkWhole(t *testing.T, w *httptest.ResponseRecorder, id string, most int) {
+	var body struct{ Records []record }
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+	assert.LessOrEqual(t, len(body.Records), most)
+	for _, what := range said(body.Records) {
+		assert.True(t, strings.HasPrefix(what, id+" "), "%q is not of %s", what, id)
+	}
+}

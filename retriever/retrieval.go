@@ -1,0 +1,178 @@
+package retriever
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// The error codes of Dify's contract. Other errors have their status as code.
+const (
+	codeNoKey       = 1001
+	codeWrongKey    = 1002
+	codeNoKnowledge = 2001
+)
+
+var (
+	errNoKey    = httpx.Unauthorized("The Authorization header must be of the form 'Bearer <api-key>'.", "Bearer")
+	errWrongKey = httpx.Unauthorized("The API key is not valid.", "Bearer")
+)
+
+// code returns the error code of an answer.
+func code(e *httpx.Error) int {
+	switch {
+	case e == errNoKey:
+		return codeNoKey
+	case e == errWrongKey:
+		return codeWrongKey
+	case e.Status == http.StatusBadRequest:
+		return codeNoKnowledge
+	}
+	return e.Status
+}
+
+// ServeRetrieval answers POST /retrieval as Dify's external knowledge API wants
+// it:
+//
+//	{"knowledge_id": "…", "query": "…", "retrieval_setting": {"top_k": 5, "score_threshold": 0.5}}
+//
+// with {"records":[{"content","score","title","metadata"}]}: the newest top_k
+// chunks of the session, newest first. Only the knowledge_id is required. The
+// query does not matter: what a user did last is what counts. All records score
+// 1.0, so a threshold above that leaves none. A null means that the field is not
+// there; fields that are not named here are ignored.
+//
+// Errors are {"error_code","error_msg","detail"}: code 1001 for a missing key,
+// 1002 for a wrong one, 2001 for a request that names no knowledge, else the
+// status. The detail is the error_msg.
+func (h *Handler) ServeRetrieval(w http.ResponseWriter, r *http.Request) {
+	if err := h.retrieve(w, r); err != nil {
+		writeError(w, r, err)
+	}
+}
+
+func (h *Handler) retrieve(w http.ResponseWriter, r *http.Request) error {
+	if err := h.authorize(r); err != nil {
+		return err
+	}
+	body, err := httpx.ReadBody(w, r, h.maxBody)
+	if err != nil {
+		return err
+	}
+	request, err := parseRetrieval(body)
+	if err != nil {
+		return err
+	}
+	sessionID := request.knowledgeID
+	if h.keyBy == KeyByEmail {
+		sessionID, _ = h.store.SessionOf(request.knowledgeID)
+	}
+	h.write(w, sessionID, request.limit, `,"metadata":{}}`)
+	return nil
+}
+
+// retrieval is what a request wants.
+type retrieval struct {
+	knowledgeID string
+	limit       int // of records, newest first
+}
+
+// score is that of every record.
+const score = 1.0
+
+// object is a JSON object. Other than with a struct the case of names counts.
+type object map[string]json.RawMessage
+
+// parseRetrieval reads the body of POST /retrieval.
+func parseRetrieval(body []byte) (retrieval, error) {
+	var o object
+	if err := json.Unmarshal(body, &o); err != nil || o == nil {
+		return retrieval{}, httpx.BadRequest("The request body must be a JSON object.")
+	}
+	id, err := field(o, "knowledge_id", "", "a string")
+	if err != nil {
+		return retrieval{}, err
+	}
+	if strings.TrimSpace(id) == "" {
+		return retrieval{}, httpx.BadRequest("The field knowledge_id must be given and must not be empty.")
+	}
+	if _, err := field(o, "query", "", "a string"); err != nil {
+		return retrieval{}, err
+	}
+	setting, err := field(o, "retrieval_setting", object{}, "an object")
+	if err != nil {
+		return retrieval{}, err
+	}
+	limit, err := parseSetting(setting)
+	return retrieval{knowledgeID: id, limit: limit}, err
+}
+
+// parseSetting returns how many records the retrieval_setting allows.
+func parseSetting(setting object) (limit int, err error) {
+	threshold, err := field(setting, "score_threshold", 0.0, "a number")
+	if err != nil {
+		return 0, err
+	}
+	const topK, positiveInteger = "top_k", "an integer of at least 1"
+	k, err := field[float64](setting, topK, math.MaxInt32, positiveInteger)
+	if err != nil {
+		return 0, err
+	}
+	if k < 1 || k != math.Trunc(k) {
+		return 0, wrongType(topK, positiveInteger)
+	}
+	if threshold > score {
+		return 0, nil
+	}
+	return int(min(k, math.MaxInt32)), nil
+}
+
+// field returns a field of an object, or otherwise where there is none.
+func field[T any](o object, name string, otherwise T, kind string) (T, error) {
+	raw, ok := o[name]
+	if !ok || string(raw) == "null" {
+		return otherwise, nil
+	}
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return otherwise, wrongType(name, kind)
+	}
+	return v, nil
+}
+
+func wrongType(name, kind string) error {
+	return httpx.BadRequest("The field %s must be %s.", name, kind)
+}
+
+// writeError writes err in Dify's form.
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	var e *httpx.Error
+	if errors.As(err, &e) {
+		body, _ := activity.Marshal(struct { // cannot fail
+			Code    int    `json:"error_code"`
+			Message string `json:"error_msg"`
+			Detail  string `json:"detail"`
+		}{code(e), e.Detail, e.Detail})
+		w = errorWriter{w, body}
+	}
+	httpx.WriteError(w, r, err)
+}
+
+// errorWriter writes its own body in place of the one it is given.
+type errorWriter struct {
+	http.ResponseWriter
+	body []byte
+}
+
+func (w errorWriter) WriteHeader(status int) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(w.body)))
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w errorWriter) Write([]byte) (int, error) { return w.ResponseWriter.Write(w.body) }

@@ -1,0 +1,212 @@
+package retriever_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/retriever"
+)
+
+// requireCode requires an error of the form that /retrieval has, and returns
+// its sentence.
+func requireCode(tb testing.TB, status, code int, w *httptest.ResponseRecorder) string {
+	tb.Helper()
+	require.Equal(tb, status, w.Code, w.Body)
+	require.Equal(tb, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(tb, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	require.Equal(tb, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"))
+	var body map[string]any
+	require.NoError(tb, json.Unmarshal(w.Body.Bytes(), &body))
+	require.Len(tb, body, 3)
+	require.Equal(tb, float64(code), body["error_code"])
+	require.NotEmpty(tb, body["error_msg"])
+	require.Equal(tb, body["error_msg"], body["detail"])
+	return body["detail"].(string)
+}
+
+// What Dify sends, as a whole.
+const fromDify = `{"retrieval_setting": {"top_k": 2, "score_threshold": 0.5}, "query": "What is new?", "knowledge_id": "s", "metadata_condition": null}`
+
+func TestServeRetrieval_answersDify(t *testing.T) {
+	s := newStore(t)
+	add(t, s, batch("s", "", "three"))
+	records := requireRecords(t, post(newMux(s, nil), fromDify, "Content-Type", "application/json"))
+	require.Equal(t, []string{"three", "two"}, said(records))
+	for _, r := range records {
+		assert.JSONEq(t, "{}", string(r.Metadata), "Dify takes no null")
+		assert.Equal(t, 1.0, r.Score)
+	}
+	var body struct{ Records []map[string]any }
+	require.NoError(t, json.Unmarshal(post(newMux(s, nil), fromDify).Body.Bytes(), &body))
+	assert.Len(t, body.Records[0], 4)
+}
+
+func TestServeRetrieval_returnsWhatEventsDoesPlusMetadata(t *testing.T) {
+	mux := newMux(newStore(t), nil)
+	want := strings.ReplaceAll(get(mux, "/events?session_id=s").Body.String(), `Z"}`, `Z","metadata":{}}`)
+	assert.Equal(t, want, post(mux, `{"knowledge_id":"s"}`).Body.String())
+}
+
+func TestServeRetrieval_takes(t *testing.T) {
+	all := []string{"two", "one"}
+	tests := map[string]struct {
+		body string
+		want []string
+	}{
+		"knowledge_id alone":             {`{"knowledge_id":"s"}`, all},
+		"space around":                   {" \n{\"knowledge_id\" : \"s\"}\r\n\t", all},
+		"unknown knowledge_id":           {`{"knowledge_id":"x"}`, []string{}},
+		"an e-mail where sessions are":   {`{"knowledge_id":"ada@example.com"}`, []string{}},
+		"knowledge_id escaped":           {`{"knowledge_id":"\u0073"}`, all},
+		"empty query":                    {`{"knowledge_id":"s","query":""}`, all},
+		"empty setting":                  {`{"knowledge_id":"s","retrieval_setting":{}}`, all},
+		"top_k 1":                        {`{"knowledge_id":"s","retrieval_setting":{"top_k":1}}`, all[:1]},
+		"top_k 2":                        {`{"knowledge_id":"s","retrieval_setting":{"top_k":2}}`, all},
+		"top_k more than there are":      {`{"knowledge_id":"s","retrieval_setting":{"top_k":3}}`, all},
+		"top_k as large as an integer":   {`{"knowledge_id":"s","retrieval_setting":{"top_k":9223372036854775807}}`, all},
+		"top_k larger than an integer":   {`{"knowledge_id":"s","retrieval_setting":{"top_k":1e300}}`, all},
+		"top_k an integer like 1.0":      {`{"knowledge_id":"s","retrieval_setting":{"top_k":1.0}}`, all[:1]},
+		"top_k null":                     {`{"knowledge_id":"s","retrieval_setting":{"top_k":null}}`, all},
+		"score_threshold 0":              {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":0}}`, all},
+		"score_threshold below 0":        {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":-1}}`, all},
+		"score_threshold 1":              {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":1.0}}`, all},
+		"score_threshold above 1":        {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":1.0001}}`, []string{}},
+		"score_threshold far above 1":    {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":1e300,"top_k":1}}`, []string{}},
+		"score_threshold and top_k":      {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":0.9,"top_k":1}}`, all[:1]},
+		"score_threshold null":           {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":null}}`, all},
+		"nulls":                          {`{"knowledge_id":"s","query":null,"retrieval_setting":null}`, all},
+		"unknown fields":                 {`{"knowledge_id":"s","metadata_condition":{"a":[1,{}]},"x":1e999,"retrieval_setting":{"y":"z"}}`, all},
+		"names in other case mean other": {`{"knowledge_id":"s","Knowledge_ID":7,"QUERY":7,"retrieval_setting":{"Top_K":0}}`, all},
+		"the same name again":            {`{"knowledge_id":"x","knowledge_id":"s"}`, all},
+	}
+	mux := newMux(newStore(t), nil)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, said(requireRecords(t, post(mux, tt.body))))
+		})
+	}
+}
+
+func TestServeRetrieval_ignoresTheContentType(t *testing.T) {
+	mux := newMux(newStore(t), nil)
+	for _, typ := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "\x01"} {
+		assert.Len(t, requireRecords(t, post(mux, `{"knowledge_id":"s"}`, "Content-Type", typ)), 2, "%q", typ)
+	}
+}
+
+func TestServeRetrieval_byEmail(t *testing.T) {
+	mux := newMux(newStore(t), &retriever.HandlerOptions{KeyBy: retriever.KeyByEmail})
+	for id, want := range map[string][]string{
+		"ada@example.com":     {"two", "one"},
+		" ADA@example.COM ":   {"two", "one"},
+		"bob@example.com":     {"other"},
+		"nobody@example.com":  {},
+		"s":                   {}, // a mismatch returns nothing
+		"ada@example.com\x00": {},
+	} {
+		assert.Equal(t, want, said(requireRecords(t, post(mux, fmt.Sprintf(`{"knowledge_id":%s}`, quote(t, id))))), "%q", id)
+	}
+}
+
+func quote(t *testing.T, s string) string {
+	t.Helper()
+	quoted, err := json.Marshal(s)
+	require.NoError(t, err)
+	return string(quoted)
+}
+
+func TestServeRetrieval_refuses(t *testing.T) {
+	const (
+		notObject = "The request body must be a JSON object."
+		noID      = "The field knowledge_id must be given and must not be empty."
+		badTopK   = "The field top_k must be an integer of at least 1."
+		badScore  = "The field score_threshold must be a number."
+	)
+	tests := map[string]struct{ body, want string }{
+		"nothing":                   {``, notObject},
+		"space":                     {" \n", notObject},
+		"not JSON":                  {`knowledge_id=s`, notObject},
+		"breaks off":                {`{"knowledge_id":"s"`, notObject},
+		"trailing garbage":          {`{"knowledge_id":"s"}x`, notObject},
+		"trailing bracket":          {`{"knowledge_id":"s"}}`, notObject},
+		"two objects":               {`{"knowledge_id":"s"}{"knowledge_id":"s"}`, notObject},
+		"trailing comma":            {`{"knowledge_id":"s",}`, notObject},
+		"single quotes":             {`{'knowledge_id':'s'}`, notObject},
+		"a byte order mark":         {"\xef\xbb\xbf" + `{"knowledge_id":"s"}`, notObject},
+		"null":                      {`null`, notObject},
+		"array":                     {`[{"knowledge_id":"s"}]`, notObject},
+		"string":                    {`"s"`, notObject},
+		"number":                    {`1`, notObject},
+		"true":                      {`true`, notObject},
+		"nested too deep":           {`{"knowledge_id":"s","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, notObject},
+		"empty object":              {`{}`, noID},
+		"no knowledge_id":           {`{"query":"x"}`, noID},
+		"empty knowledge_id":        {`{"knowledge_id":""}`, noID},
+		"blank knowledge_id":        {`{"knowledge_id":" \t"}`, noID},
+		"knowledge_id null":         {`{"knowledge_id":null}`, noID},
+		"knowledge_id other case":   {`{"Knowledge_Id":"s"}`, noID},
+		"knowledge_id number":       {`{"knowledge_id":42}`, "The field knowledge_id must be a string."},
+		"knowledge_id array":        {`{"knowledge_id":["s"]}`, "The field knowledge_id must be a string."},
+		"knowledge_id object":       {`{"knowledge_id":{}}`, "The field knowledge_id must be a string."},
+		"knowledge_id true":         {`{"knowledge_id":true}`, "The field knowledge_id must be a string."},
+		"query number":              {`{"knowledge_id":"s","query":1}`, "The field query must be a string."},
+		"query object":              {`{"knowledge_id":"s","query":{}}`, "The field query must be a string."},
+		"query array":               {`{"knowledge_id":"s","query":["x"]}`, "The field query must be a string."},
+		"setting array":             {`{"knowledge_id":"s","retrieval_setting":[]}`, "The field retrieval_setting must be an object."},
+		"setting string":            {`{"knowledge_id":"s","retrieval_setting":"x"}`, "The field retrieval_setting must be an object."},
+		"setting number":            {`{"knowledge_id":"s","retrieval_setting":5}`, "The field retrieval_setting must be an object."},
+		"setting false":             {`{"knowledge_id":"s","retrieval_setting":false}`, "The field retrieval_setting must be an object."},
+		"top_k zero":                {`{"knowledge_id":"s","retrieval_setting":{"top_k":0}}`, badTopK},
+		"top_k negative":            {`{"knowledge_id":"s","retrieval_setting":{"top_k":-1}}`, badTopK},
+		"top_k minus zero":          {`{"knowledge_id":"s","retrieval_setting":{"top_k":-0}}`, badTopK},
+		"top_k fraction":            {`{"knowledge_id":"s","retrieval_setting":{"top_k":1.5}}`, badTopK},
+		"top_k small fraction":      {`{"knowledge_id":"s","retrieval_setting":{"top_k":0.5}}`, badTopK},
+		"top_k string":              {`{"knowledge_id":"s","retrieval_setting":{"top_k":"5"}}`, badTopK},
+		"top_k array":               {`{"knowledge_id":"s","retrieval_setting":{"top_k":[1]}}`, badTopK},
+		"top_k true":                {`{"knowledge_id":"s","retrieval_setting":{"top_k":true}}`, badTopK},
+		"top_k no number there is":  {`{"knowledge_id":"s","retrieval_setting":{"top_k":1e999}}`, badTopK},
+		"top_k bad, none are asked": {`{"knowledge_id":"s","retrieval_setting":{"top_k":0,"score_threshold":2}}`, badTopK},
+		"score_threshold string":    {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":"0.5"}}`, badScore},
+		"score_threshold object":    {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":{}}}`, badScore},
+		"score_threshold true":      {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":true}}`, badScore},
+		"score_threshold too large": {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":1e999}}`, badScore},
+		"score_threshold NaN":       {`{"knowledge_id":"s","retrieval_setting":{"score_threshold":NaN}}`, notObject},
+	}
+	for _, keyBy := range []retriever.KeyBy{retriever.KeyBySession, retriever.KeyByEmail} {
+		mux := newMux(newStore(t), &retriever.HandlerOptions{KeyBy: keyBy})
+		for name, tt := range tests {
+			t.Run(fmt.Sprint(name, ", ", keyBy), func(t *testing.T) {
+				assert.Equal(t, tt.want, requireCode(t, http.StatusBadRequest, 2001, post(mux, tt.body)))
+			})
+		}
+	}
+}
+
+func TestServeRetrieval_limitsTheBody(t *testing.T) {
+	body := func(length int) string {
+		const before, after = `{"knowledge_id":"s","query":"`, `"}`
+		return before + strings.Repeat("x", length-len(before)-len(after)) + after
+	}
+	for _, limit := range []int64{0, 100, -1} {
+		mux := newMux(newStore(t), &retriever.HandlerOptions{MaxBody: limit})
+		if limit <= 0 {
+			limit = 64 << 10
+		}
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			assert.Len(t, requireRecords(t, post(mux, body(int(limit)))), 2)
+			requireCode(t, http.StatusRequestEntityTooLarge, 413, post(mux, body(int(limit)+1)))
+			chunked := httptest.NewRequest(http.MethodPost, "/retrieval", io.MultiReader(strings.NewReader(body(int(limit)+1))))
+			require.Equal(t, int64(-1), chunked.ContentLength)
+			requireCode(t, http.StatusRequestEntityTooLarge, 413, do(mux, chunked, nil))
+		})
+	}
+}

@@ -1,0 +1,518 @@
+package retriever_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/retriever"
+)
+
+func TestStore_makesOneChunkOfABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := retriever.NewStore(nil)
+		at := time.Now().Add(-time.Minute)
+		b := activitytest.NewBatch("acme", "s", "ada",
+			activitytest.Pageview(at, "https://app.example.com/projects/42?token=secret"),
+			activitytest.Click(at.Add(1500*time.Millisecond), `Save <now> & "go"`, "https://app.example.com/projects/42"))
+		b.ForwardedAt = activity.Seconds(time.Now().Add(-time.Second - 765432*time.Microsecond))
+		add(t, s, b)
+		w := get(newMux(s, nil), "/events?session_id=s")
+		assert.Equal(t, `{"records":[{"content":`+
+			`"1999-12-31 23:59:00 UTC: User landed on the projects detail page (https://app.example.com/projects/:id)\n`+
+			`1999-12-31 23:59:01 UTC: User clicked Save <now> & \"go\" on the projects detail page (https://app.example.com/projects/:id)",`+
+			`"score":1.0,"title":"events @ 1999-12-31T23:59:58.234Z"}]}`, w.Body.String())
+	})
+}
+
+func TestStore_listsTheNewestFirst(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, batch("s", "", "one"), batch("s", "", "two", "three"), batch("s", "", "four"))
+	assert.Equal(t, []string{"four", "two+three", "one"}, events(t, s, "s"))
+}
+
+func TestStore_neverMixesSessions(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, batch("s", "ada@example.com", "s1"), batch("t", "ada@example.com", "t1"), batch("s ", "", "space"), batch("S", "", "upper"))
+	overwrite(t, s, summary("t", "sum of t", 1))
+	assert.Equal(t, []string{"s1"}, events(t, s, "s"))
+	assert.Equal(t, []string{"sum of t"}, events(t, s, "t"))
+	assert.Equal(t, []string{"space"}, events(t, s, "s "))
+	assert.Equal(t, []string{"upper"}, events(t, s, "S"))
+	assert.Empty(t, events(t, s, "s1"))
+	assert.Equal(t, 4, s.Sessions())
+}
+
+func TestStore_dropsTheOldestChunkOnOverflow(t *testing.T) {
+	for _, limit := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint("MaxChunks=", limit), func(t *testing.T) {
+			s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: limit})
+			if limit == 0 {
+				limit = 50
+			}
+			var want []string
+			for i := range 2*limit + 1 {
+				add(t, s, batch("s", "", fmt.Sprint(i)), batch("other", "", "x"))
+				want = append([]string{fmt.Sprint(i)}, want...)
+				require.Equal(t, want[:min(limit, len(want))], events(t, s, "s"))
+			}
+		})
+	}
+}
+
+func TestStore_keepsNothingWithoutASession(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, batch("", "ada@example.com", "x"))
+	sum := summary("", "x", 1)
+	sum.Email = "ada@example.com"
+	overwrite(t, s, sum)
+	assert.Zero(t, s.Sessions())
+	_, ok := s.SessionOf("ada@example.com")
+	assert.False(t, ok)
+}
+
+func TestStore_keepsNothingOfAnEmptyBatch(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, batch("s", "ada@example.com"))
+	assert.Zero(t, s.Sessions())
+	_, ok := s.SessionOf("ada@example.com")
+	assert.False(t, ok)
+}
+
+func TestStore_tellsWhenAChunkWasForwarded(t *testing.T) {
+	local := time.Local
+	t.Cleanup(func() { time.Local = local })
+	time.Local = time.FixedZone("elsewhere", 3600)
+	const ttl = time.Hour
+	now := "2000-01-01T00:00:00.000Z"
+	tests := map[string]struct {
+		forwarded float64 // after now, in seconds
+		want      string
+	}{
+		"now":                 {0, now},
+		"a moment ago":        {-0.25, "1999-12-31T23:59:59.750Z"},
+		"just within the TTL": {-3600, "1999-12-31T23:00:00.000Z"},
+		"expired":             {-3600.001, now},
+		"long ago":            {-946684800, now},
+		"in the future":       {0.001, now},
+		"far in the future":   {1e300, now},
+		"far in the past":     {-1e300, now},
+		"not a number":        {math.NaN(), now},
+		"infinite":            {math.Inf(1), now},
+		"infinitely long ago": {math.Inf(-1), now},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := retriever.NewStore(&retriever.StoreOptions{TTL: ttl})
+				b, sum := batch("raw", "", "x"), summary("summed", "x", 1)
+				b.ForwardedAt += tt.forwarded
+				sum.ForwardedAt += tt.forwarded
+				add(t, s, b)
+				overwrite(t, s, sum)
+				for _, id := range []string{"raw", "summed"} {
+					records := requireRecords(t, get(newMux(s, nil), "/events?session_id="+id))
+					require.Len(t, records, 1)
+					assert.Equal(t, "events @ "+tt.want, records[0].Title)
+				}
+			})
+		})
+	}
+}
+
+func TestStore_returnsNothingOlderThanTheTTL(t *testing.T) {
+	for _, ttl := range []time.Duration{0, time.Minute} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := retriever.NewStore(&retriever.StoreOptions{TTL: ttl})
+				if ttl == 0 {
+					ttl = 4 * time.Hour
+				}
+				add(t, s, batch("s", "ada@example.com", "one"))
+				time.Sleep(ttl / 2)
+				add(t, s, batch("s", "", "two"))
+				time.Sleep(ttl / 2)
+				require.Equal(t, []string{"two", "one"}, events(t, s, "s"), "as old as may be")
+				time.Sleep(time.Millisecond)
+				require.Equal(t, []string{"two"}, events(t, s, "s"))
+				require.Equal(t, []string{"two"}, eventsOf(t, s, "ada@example.com"))
+				time.Sleep(ttl / 2)
+				require.Empty(t, events(t, s, "s"))
+				require.Zero(t, s.Sessions(), "a read frees it")
+				_, ok := s.SessionOf("ada@example.com")
+				require.False(t, ok)
+			})
+		})
+	}
+}
+
+func TestStore_countsAChunksAgeFromWhenItWasForwarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		b := batch("s", "", "replayed")
+		b.ForwardedAt -= 3000
+		add(t, s, batch("s", "", "live"), b)
+		require.Equal(t, []string{"replayed", "live"}, events(t, s, "s"), "in the order of writing")
+		time.Sleep(601 * time.Second)
+		require.Equal(t, []string{"live"}, events(t, s, "s"))
+	})
+}
+
+func TestStore_anExpiredSessionBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		add(t, s, batch("s", "ada@example.com", "one"))
+		time.Sleep(2 * time.Hour)
+		add(t, s, batch("s", "", "two"))
+		require.Equal(t, []string{"two"}, events(t, s, "s"))
+		require.Equal(t, 1, s.Sessions())
+		_, ok := s.SessionOf("ada@example.com")
+		require.False(t, ok, "what it was before is forgotten")
+	})
+}
+
+func TestStore_freesWhatHasExpiredAsOthersAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		for i := range 1000 {
+			add(t, s, batch(fmt.Sprint(i), "", "x"))
+		}
+		time.Sleep(2 * time.Hour)
+		require.Equal(t, 1000, s.Sessions())
+		for i := range 500 {
+			add(t, s, batch(fmt.Sprint("new", i%10), "", "x"))
+		}
+		require.Equal(t, 10, s.Sessions())
+	})
+}
+
+func TestStore_sessionOfAnEmailIsTheLastWriters(t *testing.T) {
+	s := retriever.NewStore(nil)
+	for _, step := range []struct{ session, email, asked, want string }{
+		{"s", "ada@example.com", "ada@example.com", "s"},
+		{"t", "ada@example.com", "ada@example.com", "t"},
+		{"s", "", "ada@example.com", "t"},
+		{"s", "bob@example.com", "ada@example.com", "t"},
+		{"s", "bob@example.com", "bob@example.com", "s"},
+		{"s", "ADA@Example.com", "ada@example.com", "s"},
+		{"u", " ada@example.com\t", "ada@example.com", "u"},
+		{"v", "ada@example.com", "\n ADA@EXAMPLE.COM ", "v"},
+		{"s", "Ünal@example.com", "ünal@example.com", "s"},
+	} {
+		add(t, s, batch(step.session, step.email, "x"))
+		got, ok := s.SessionOf(step.asked)
+		require.True(t, ok, "%+v", step)
+		require.Equal(t, step.want, got, "%+v", step)
+		require.NotEmpty(t, eventsOf(t, s, step.asked))
+	}
+}
+
+func TestStore_emptyEmailsLeadNowhere(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, batch("s", "", "x"), batch("s", "  ", "x"))
+	for _, email := range []string{"", "  ", "nobody@example.com"} {
+		id, ok := s.SessionOf(email)
+		assert.False(t, ok, "%q", email)
+		assert.Empty(t, id)
+	}
+}
+
+func TestStore_aSummarysEmailCounts(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, batch("s", "ada@example.com", "x"))
+	sum := summary("t", "all of t", 0)
+	sum.Email = " Ada@Example.com"
+	overwrite(t, s, sum)
+	assert.Equal(t, []string{"all of t"}, eventsOf(t, s, "ada@example.com"))
+}
+
+func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
+	s := retriever.NewStore(nil)
+	b := batch("s", "ada@example.com", "one", "two", "three")
+	b.Actions[1].Email = "bob@example.com"
+	b.Actions[2].Email = ""
+	add(t, s, b)
+	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "ada@example.com"))
+	assert.Equal(t, []string{"one+two+three"}, eventsOf(t, s, "bob@example.com"))
+}
+
+func TestStore_forgetsTheLeastRecentlyUsedSession(t *testing.T) {
+	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: 3})
+	add(t, s, batch("written", "", "x"), batch("read", "", "x"), batch("idle", "", "x"), batch("written", "", "x"))
+	events(t, s, "read")
+	events(t, s, "unknown") // makes no session
+	require.Equal(t, 3, s.Sessions())
+	add(t, s, batch("new", "", "x"))
+	assert.Equal(t, 3, s.Sessions())
+	assert.Empty(t, events(t, s, "idle"))
+	for _, id := range []string{"written", "read", "new"} {
+		assert.NotEmpty(t, events(t, s, id), id)
+	}
+	overwrite(t, s, summary("idle", "sum", 1))
+	assert.Equal(t, 3, s.Sessions(), "a summary makes a session, too")
+	assert.Empty(t, events(t, s, "written"))
+}
+
+func TestStore_anEmailWhoseNewestSessionWasForgottenLeadsNowhere(t *testing.T) {
+	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: 2})
+	add(t, s, batch("old", "ada@example.com", "x"), batch("newest", "ada@example.com", "x"))
+	events(t, s, "old") // so that the newest is used least recently
+	add(t, s, batch("other", "", "x"))
+	require.Empty(t, events(t, s, "newest"))
+	require.NotEmpty(t, events(t, s, "old"))
+	_, ok := s.SessionOf("ada@example.com")
+	assert.False(t, ok)
+	assert.Empty(t, eventsOf(t, s, "ada@example.com"))
+
+	add(t, s, batch("newest", "", "x"))
+	_, ok = s.SessionOf("ada@example.com")
+	assert.False(t, ok, "it is a new session, of which no address is known")
+	add(t, s, batch("old", "ada@example.com", "x"))
+	got, ok := s.SessionOf("ada@example.com")
+	assert.True(t, ok)
+	assert.Equal(t, "old", got)
+}
+
+func TestStore_emailsAreBoundedLikeSessions(t *testing.T) {
+	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: 3})
+	for i := range 3 {
+		add(t, s, batch("s", fmt.Sprint(i, "@example.com"), "x"))
+	}
+	_, ok := s.SessionOf("0@example.com") // is a use of it
+	require.True(t, ok)
+	add(t, s, batch("s", "3@example.com", "x"))
+	known := slices.DeleteFunc([]string{"0", "1", "2", "3"}, func(name string) bool {
+		_, ok := s.SessionOf(name + "@example.com")
+		return !ok
+	})
+	assert.Equal(t, []string{"0", "2", "3"}, known)
+}
+
+func TestStore_boundsThatMakeNoSenseAreTheDefaults(t *testing.T) {
+	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: -1, MaxChunks: -1, TTL: -1})
+	for i := range 60 {
+		add(t, s, batch("s", "", "x"), batch(fmt.Sprint(i), "", "x"))
+	}
+	assert.Len(t, events(t, s, "s"), 50)
+	assert.Equal(t, 61, s.Sessions())
+}
+
+// numbered is n batches of so many actions each, named 1, 2, 3 and so on.
+func numbered(sessionID string, n, actions int) []activity.Batch {
+	batches := make([]activity.Batch, n)
+	for i := range batches {
+		var did []string
+		for j := range actions {
+			did = append(did, fmt.Sprint(i*actions+j+1))
+		}
+		batches[i] = batch(sessionID, "", did...)
+	}
+	return batches
+}
+
+func TestStore_overwriteReplacesTheOldestChunks(t *testing.T) {
+	tests := map[string]struct {
+		batches, actions, maxChunks int
+		replaces                    int
+		want                        []string
+	}{
+		"all":                        {3, 1, 9, 3, []string{"sum"}},
+		"all of chunks of several":   {2, 3, 9, 6, []string{"sum"}},
+		"what came later stays":      {4, 1, 9, 2, []string{"4", "3", "sum"}},
+		"a chunk partly covered":     {3, 2, 9, 3, []string{"5+6", "3+4", "sum"}},
+		"not even one chunk":         {2, 3, 9, 2, []string{"4+5+6", "1+2+3", "sum"}},
+		"nothing":                    {2, 1, 9, 0, []string{"2", "1", "sum"}},
+		"less than nothing":          {2, 1, 9, -5, []string{"2", "1", "sum"}},
+		"more than there was":        {2, 1, 9, 100, []string{"sum"}},
+		"more than can be":           {2, 1, 9, math.MaxInt, []string{"sum"}},
+		"some were dropped":          {5, 1, 3, 4, []string{"5", "sum"}}, // 1 and 2 are gone
+		"all of it was dropped":      {5, 1, 3, 2, []string{"5", "4", "sum"}},
+		"part of what was dropped":   {5, 1, 3, 1, []string{"5", "4", "sum"}},
+		"dropped and partly covered": {4, 2, 3, 3, []string{"7+8", "5+6", "sum"}},
+		"everything, dropped or not": {5, 1, 3, 5, []string{"sum"}},
+		"full, and nothing replaced": {3, 1, 3, 0, []string{"3", "2", "sum"}},
+		"room for one":               {3, 1, 1, 2, []string{"sum"}},
+		"session not known":          {0, 1, 9, 20, []string{"sum"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: tt.maxChunks})
+			add(t, s, batch("other", "", "x"))
+			add(t, s, numbered("s", tt.batches, tt.actions)...)
+			overwrite(t, s, summary("s", "sum", tt.replaces))
+			assert.Equal(t, tt.want, events(t, s, "s"))
+			assert.Equal(t, []string{"x"}, events(t, s, "other"))
+			assert.Equal(t, 2, s.Sessions())
+		})
+	}
+}
+
+func TestStore_overwriteReplacesTheSummaryBefore(t *testing.T) {
+	tests := map[string]struct {
+		replaces []int // by one summary after the other
+		want     []string
+	}{
+		"one after the other":               {[]int{2, 2}, []string{"5+6", "sum 2"}},
+		"all the rest":                      {[]int{2, 4}, []string{"sum 2"}},
+		"nothing new":                       {[]int{4, 0}, []string{"5+6", "sum 2"}},
+		"what was partly covered before":    {[]int{3, 1}, []string{"5+6", "sum 2"}},
+		"what was partly covered and more":  {[]int{1, 2, 2}, []string{"5+6", "sum 3"}},
+		"less than nothing, then two":       {[]int{-3, 2}, []string{"5+6", "3+4", "sum 2"}},
+		"what is partly covered again":      {[]int{5, 0, 0}, []string{"5+6", "sum 3"}},
+		"more than there was, then nothing": {[]int{99, 1}, []string{"sum 2"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := retriever.NewStore(nil)
+			add(t, s, numbered("s", 3, 2)...)
+			for i, n := range tt.replaces {
+				overwrite(t, s, summary("s", fmt.Sprint("sum ", i+1), n))
+			}
+			assert.Equal(t, tt.want, events(t, s, "s"))
+		})
+	}
+}
+
+func TestStore_batchesAfterASummaryAreNewer(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, numbered("s", 3, 1)...)
+	overwrite(t, s, summary("s", "sum", 2))
+	add(t, s, batch("s", "", "4"))
+	require.Equal(t, []string{"4", "3", "sum"}, events(t, s, "s"))
+	overwrite(t, s, summary("s", "sum of all", 2))
+	assert.Equal(t, []string{"sum of all"}, events(t, s, "s"))
+}
+
+func TestStore_countsWhatOverflowedAfterASummary(t *testing.T) {
+	s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: 3})
+	add(t, s, numbered("s", 2, 1)...)
+	overwrite(t, s, summary("s", "sum", 2))
+	for i := range 5 {
+		add(t, s, batch("s", "", fmt.Sprint("new ", i+1)))
+	}
+	require.Equal(t, []string{"new 5", "new 4", "new 3"}, events(t, s, "s"), "the summary was the oldest")
+	overwrite(t, s, summary("s", "sum of all", 3))
+	assert.Equal(t, []string{"new 5", "new 4", "sum of all"}, events(t, s, "s"))
+}
+
+func TestStore_countsWhatExpiredBeforeItsSummary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		add(t, s, numbered("s", 2, 1)...)
+		time.Sleep(40 * time.Minute)
+		add(t, s, batch("s", "", "3"), batch("s", "", "4"))
+		time.Sleep(40 * time.Minute)
+		require.Equal(t, []string{"4", "3"}, events(t, s, "s"))
+		overwrite(t, s, summary("s", "sum", 3))
+		require.Equal(t, []string{"4", "sum"}, events(t, s, "s"))
+	})
+}
+
+func TestStore_refusesAnEmptySummary(t *testing.T) {
+	s := retriever.NewStore(nil)
+	add(t, s, batch("s", "", "x"))
+	for _, text := range []string{"", " \n\t"} {
+		assert.Error(t, s.Overwrite(t.Context(), summary("s", text, 1)))
+		assert.Error(t, s.Overwrite(t.Context(), summary("new", text, 1)))
+	}
+	assert.Equal(t, []string{"x"}, events(t, s, "s"), "the history is worth more")
+	assert.Equal(t, 1, s.Sessions())
+}
+
+func TestStore_textsStayWhatTheyAre(t *testing.T) {
+	for _, text := range []string{
+		`"quoted" \ </script> & 'x'`, "line\nline\ttab\r\x00\x1f", "\u2028 \u2029 é 漢 🙂", `{"content":"x"}`, `"},{"content":"`, "\ufffd",
+	} {
+		s := retriever.NewStore(nil)
+		overwrite(t, s, summary("s", text, 1))
+		for _, w := range []*httptest.ResponseRecorder{
+			get(newMux(s, nil), "/events?session_id=s"), post(newMux(s, nil), `{"knowledge_id":"s"}`),
+		} {
+			records := requireRecords(t, w)
+			require.Len(t, records, 1)
+			assert.Equal(t, text, records[0].Content)
+		}
+	}
+	s := retriever.NewStore(nil)
+	overwrite(t, s, summary("s", "a\xffb", 1))
+	assert.True(t, json.Valid(get(newMux(s, nil), "/events?session_id=s").Body.Bytes()))
+}
+
+func TestStore_takesNoMoreMemoryThanItsBoundsAllow(t *testing.T) {
+	const sessions, chunks = 500, 10
+	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions, MaxChunks: chunks})
+	text := strings.Repeat("x", 400)
+	fill := func(round int) {
+		for i := range sessions {
+			id := fmt.Sprint(round, "-", i)
+			for range chunks {
+				add(t, s, batch(id, id+"@example.com", text))
+			}
+		}
+	}
+	first := heaptest.After(func() { fill(0) })
+	later := heaptest.After(func() {
+		for round := range 5 {
+			fill(round + 1)
+		}
+	})
+	runtime.KeepAlive(s)
+	assert.Less(t, float64(first), 1.3*sessions*chunks*float64(len(text)+100))
+	assert.Less(t, float64(later), 0.1*float64(first), "who comes takes the place of who goes")
+}
+
+// visitors makes a session of an e-mail address for each number.
+func visitors(t *testing.T, s *retriever.Store, from, to int, email string) {
+	t.Helper()
+	for i := range to - from {
+		b := batch(fmt.Sprint("session ", from+i), "", strings.Repeat("x", 400))
+		if email != "" {
+			b.Email = fmt.Sprint(from+i, email)
+		}
+		add(t, s, b)
+	}
+}
+
+func TestStore_freesTheEmailsOfForgottenSessions(t *testing.T) {
+	const sessions = 500
+	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions})
+	visitors(t, s, 0, sessions, "")
+	grown := heaptest.After(func() {
+		visitors(t, s, sessions, 2*sessions, strings.Repeat("x", 10_000)+"@example.com")
+		visitors(t, s, 2*sessions, 3*sessions, "")
+	})
+	runtime.KeepAlive(s)
+	assert.Less(t, grown, int64(sessions*10_000/4))
+}
+
+func TestStore_anEmailKeepsNothingOfItsForgottenSession(t *testing.T) {
+	const sessions, chunks = 500, 20
+	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions})
+	visitors(t, s, 0, sessions, "")
+	grown := heaptest.After(func() {
+		add(t, s, batch("regular", "regular@example.com", "x")) // whose address is the oldest that is known, and stays
+		for i := range sessions - 1 {
+			visitors(t, s, sessions+i, sessions+i+1, "@example.com")
+			for range chunks {
+				visitors(t, s, sessions+i, sessions+i+1, "")
+			}
+			require.NotEmpty(t, events(t, s, "regular"))
+		}
+		visitors(t, s, 2*sessions, 3*sessions, "")
+	})
+	runtime.KeepAlive(s)
+	assert.Less(t, grown, int64(sessions*chunks*400/4))
+}
