@@ -1,0 +1,50 @@
+package bridge
+
+import (
+	"mime"
+	"strconv"
+	"strings"
+)
+
+// prefersText reports whether a client that accepts these media types would
+// rather have text/plain than JSON. What is malformed does not count.
+func prefersText(accept []string) bool {
+	var text, json preference
+	for value := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		mediaRange, params, err := mime.ParseMediaType(value)
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if s, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(s, 64); err != nil || !(0 <= q && q <= 1) {
+				continue
+			}
+		}
+		text.weigh("text/plain", mediaRange, q)
+		json.weigh("application/json", mediaRange, q)
+	}
+	return text.q > json.q
+}
+
+// preference is the quality of a media type, by the most specific range so far.
+type preference struct {
+	q           float64
+	specificity int
+}
+
+func (p *preference) weigh(mediaType, mediaRange string, q float64) {
+	specificity := 0
+	family, _, _ := strings.Cut(mediaType, "/")
+	switch mediaRange {
+	case mediaType:
+		specificity = 3
+	case family + "/*":
+		specificity = 2
+	case "*/*":
+		specificity = 1
+	}
+	if specificity > p.specificity {
+		*p = preference{q, specificity}
+	}
+}

@@ -1,0 +1,445 @@
+package bridge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/bridge"
+)
+
+// post reports the body.
+func post(b *bridge.Bridge, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	b.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/demo/actions", strings.NewReader(body)))
+	return w
+}
+
+// click reports a click in the session and returns the count of the answer.
+func click(t testing.TB, b *bridge.Bridge, session, label string) int {
+	t.Helper()
+	return accepted(t, post(b, fmt.Sprintf(`{"session_id":%q,"title":%q}`, session, "Click "+label)))
+}
+
+// accepted requires that a report was taken and returns the count of the answer.
+func accepted(t testing.TB, w *httptest.ResponseRecorder) int {
+	t.Helper()
+	require.Equal(t, http.StatusAccepted, w.Code, w.Body)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	var answer struct {
+		Status string
+		Count  int
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.JSONEq(t, fmt.Sprintf(`{"status":"accepted","count":%d}`, answer.Count), w.Body.String())
+	return answer.Count
+}
+
+// get asks for the path, escaped already.
+func get(b *bridge.Bridge, target string, header http.Header) *httptest.ResponseRecorder {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, target, nil)
+	maps.Copy(r.Header, header)
+	b.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// ask returns what GET /context tells of the session.
+func ask(t testing.TB, b *bridge.Bridge, escapedID string) bridge.Context {
+	t.Helper()
+	w := get(b, "/context/"+escapedID, nil)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"), "activity is personal")
+	var c bridge.Context
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &c))
+	return c
+}
+
+// requireDetail requires an error of that status with one sentence in it, and
+// returns the sentence.
+func requireDetail(t testing.TB, status int, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	require.Equal(t, status, w.Code, w.Body)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+	require.Equal(t, []string{"detail"}, slices.Collect(maps.Keys(body)))
+	require.Regexp(t, `^[A-Z].*\.$`, body["detail"])
+	return body["detail"]
+}
+
+func titles(c bridge.Context) []string {
+	titles := make([]string, len(c.Actions))
+	for i, a := range c.Actions {
+		titles[i] = a.Title
+	}
+	return titles
+}
+
+func TestContext_hasExactlyTheFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bridge.New(nil)
+		start := activity.Seconds(time.Now())
+		accepted(t, post(b, `{"session_id":"s","type":"pageview","title":"Page Load: Vendors","url":"https://Portal.example:443/vendors?a=1&b=<2>"}`))
+		time.Sleep(1500 * time.Millisecond)
+		accepted(t, post(b, `{"session_id":"s","title":"Click Approve vendor","description":"User clicked Approve","url":"https://portal.example/vendors/42",
+			"vendor":{"id":"42","name":"Acme Supplies","status":"blocked","missing_documents":["W-9 form"]}}`))
+
+		w := get(b, "/context/s", nil)
+		var got map[string]any
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+		assert.Equal(t, map[string]any{
+			"session_id": "s",
+			"summary":    "Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 form is missing.",
+			"actions": []any{
+				map[string]any{"type": "pageview", "title": "Page Load: Vendors", "description": "User visited vendors",
+					"timestamp_start": start, "timestamp_end": start + 1.5, "index": 0.0,
+					"raw_url": "https://Portal.example:443/vendors?a=1&b=<2>", "canonical_url": "https://portal.example/vendors"},
+				map[string]any{"type": "click", "title": "Click Approve vendor", "description": "User clicked Approve",
+					"timestamp_start": start + 1.5, "timestamp_end": start + 1.5, "index": 1.0,
+					"raw_url": "https://portal.example/vendors/42", "canonical_url": "https://portal.example/vendors/:id"},
+			},
+			"vendor": map[string]any{"id": "42", "name": "Acme Supplies", "status": "blocked", "missing_documents": []any{"W-9 form"}},
+		}, got)
+		assert.Contains(t, w.Body.String(), "?a=1&b=<2>", "URLs stay readable")
+	})
+}
+
+func TestContext_ofAnUnknownSessionIsEmptyAndFriendly(t *testing.T) {
+	b := bridge.New(nil)
+	click(t, b, "known", "Save")
+	w := get(b, "/context/unknown", nil)
+	require.Equal(t, http.StatusOK, w.Code)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+	assert.Contains(t, got["summary"], "Hi!")
+	delete(got, "summary")
+	assert.Equal(t, map[string]any{"session_id": "unknown", "actions": []any{}, "vendor": nil}, got)
+}
+
+func TestContext_takesAnySessionID(t *testing.T) {
+	ids := []string{"s", "a/b", "/a/", "//", "..", ".", "../../x", "a b", "a+b", "a%2Fb", "100%", "?", "a?b=c", "#", "日本", "é", "e\u0301", "👩\u200d👧", `"`, `\`,
+		"<script>", "a\nb", "\x00", " ", "{session_id}", ";", "&", "=", strings.Repeat("x", 1024)}
+	b := bridge.New(nil)
+	for i, id := range ids {
+		body, err := json.Marshal(map[string]string{"session_id": id, "title": fmt.Sprint("Click ", i)})
+		require.NoError(t, err)
+		accepted(t, post(b, string(body)))
+	}
+	for i, id := range ids {
+		t.Run(fmt.Sprintf("%.20q", id), func(t *testing.T) {
+			for how, escaped := range map[string]string{"as needed": encodeID(id), "every byte": encodeAll(id)} {
+				c := ask(t, b, escaped)
+				assert.Equal(t, id, c.SessionID, how)
+				assert.Equal(t, []string{fmt.Sprint("Click ", i)}, titles(c), how)
+			}
+		})
+	}
+}
+
+// encodeID percent-encodes an id for a path. Dots are encoded where alone they
+// would be path navigation.
+func encodeID(id string) string {
+	if strings.Trim(id, ".") == "" {
+		return encodeAll(id)
+	}
+	return url.PathEscape(id)
+}
+
+func encodeAll(id string) string {
+	var b strings.Builder
+	for _, c := range []byte(id) {
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
+
+func TestWindow_rollsAfter30(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts *bridge.Options
+		want int
+	}{
+		"default":  {nil, 30},
+		"zero":     {&bridge.Options{}, 30},
+		"negative": {&bridge.Options{MaxEvents: -1}, 30},
+		"one":      {&bridge.Options{MaxEvents: 1}, 1},
+		"five":     {&bridge.Options{MaxEvents: 5}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(tt.opts)
+			for i := range 75 {
+				assert.Equal(t, min(i+1, tt.want), click(t, b, "s", fmt.Sprint(i)), "the count of the answer")
+			}
+			c := ask(t, b, "s")
+			require.Len(t, c.Actions, tt.want)
+			for i, a := range c.Actions {
+				assert.Equal(t, fmt.Sprint("Click ", 75-tt.want+i), a.Title, "the newest are kept, oldest first")
+				assert.Equal(t, i, a.Index)
+			}
+		})
+	}
+}
+
+func TestSessions_leastRecentlyHeardOfAreForgottenFirst(t *testing.T) {
+	b := bridge.New(&bridge.Options{MaxSessions: 3})
+	for _, session := range []string{"a", "b", "c"} {
+		click(t, b, session, "Save")
+	}
+	click(t, b, "a", "Save") // is heard of again
+	ask(t, b, "b")           // being asked for does not count
+	click(t, b, "d", "Save")
+	assert.Equal(t, 3, b.Sessions())
+	for session, want := range map[string]int{"a": 2, "b": 0, "c": 1, "d": 1} {
+		assert.Len(t, ask(t, b, session).Actions, want, session)
+	}
+}
+
+func TestSessions_areBoundedByDefault(t *testing.T) {
+	b := bridge.New(nil)
+	for i := range bridge.DefaultMaxSessions + 10 {
+		require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint(i), "", activitytest.Click(time.Now(), "Save", "https://a.example/"))))
+	}
+	assert.Equal(t, 10_000, b.Sessions())
+}
+
+const vendor = `"vendor":{"id":"7","name":"Acme","status":"blocked"}`
+
+func TestSessions_areForgottenAfterTheTTL(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts *bridge.Options
+		ttl  time.Duration
+	}{
+		"default":    {nil, 4 * time.Hour},
+		"negative":   {&bridge.Options{TTL: -1}, 4 * time.Hour},
+		"one minute": {&bridge.Options{TTL: time.Minute}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := bridge.New(tt.opts)
+				accepted(t, post(b, `{"session_id":"s","title":"Click Save",`+vendor+`}`))
+				time.Sleep(tt.ttl)
+				c := ask(t, b, "s")
+				require.Len(t, c.Actions, 1)
+				require.NotNil(t, c.Vendor)
+
+				time.Sleep(time.Microsecond)
+				c = ask(t, b, "s")
+				assert.Empty(t, c.Actions)
+				assert.Nil(t, c.Vendor)
+				assert.Equal(t, 1, click(t, b, "s", "Save"), "it begins anew")
+				assert.Nil(t, ask(t, b, "s").Vendor)
+			})
+		})
+	}
+}
+
+func TestSessions_thatGoOnLoseOnlyOldActions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bridge.New(&bridge.Options{TTL: time.Hour})
+		accepted(t, post(b, `{"session_id":"s","title":"Click First",`+vendor+`}`))
+		time.Sleep(40 * time.Minute)
+		assert.Equal(t, 2, click(t, b, "s", "Second"))
+		time.Sleep(40 * time.Minute)
+		c := ask(t, b, "s")
+		assert.Equal(t, []string{"Click Second"}, titles(c))
+		assert.NotNil(t, c.Vendor, "it is that of the session")
+		assert.Equal(t, 2, click(t, b, "s", "Third"))
+	})
+}
+
+func TestSessions_expiredOnesAreFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bridge.New(&bridge.Options{TTL: time.Hour})
+		for i := range 100 {
+			click(t, b, fmt.Sprint(i), "Save")
+		}
+		time.Sleep(30 * time.Minute)
+		click(t, b, "50", "Save")
+		assert.Equal(t, 100, b.Sessions())
+		time.Sleep(31 * time.Minute)
+		click(t, b, "new", "Save")
+		assert.Equal(t, 2, b.Sessions())
+	})
+}
+
+func TestVendor_isTheOneReportedLast(t *testing.T) {
+	b := bridge.New(nil)
+	report := func(session, rest string) {
+		accepted(t, post(b, fmt.Sprintf(`{"session_id":%q,"title":"Click Save"%s}`, session, rest)))
+	}
+	report("s", "")
+	assert.Nil(t, ask(t, b, "s").Vendor)
+	report("s", `,"vendor":{"id":"1","name":"Acme","status":"blocked","missing_documents":["W-9 form","permit"]}`)
+	report("s", "")
+	report("s", `,"vendor":null`)
+	report("other", `,"vendor":{"id":"3","name":"Other","status":"pending"}`)
+	assert.Equal(t, &bridge.Vendor{ID: "1", Name: "Acme", Status: bridge.Blocked, MissingDocuments: []string{"W-9 form", "permit"}}, ask(t, b, "s").Vendor)
+	report("s", `,"vendor":{"id":"2","status":"approved"}`)
+	assert.Equal(t, &bridge.Vendor{ID: "2", Status: bridge.Approved, MissingDocuments: []string{}}, ask(t, b, "s").Vendor, "nothing of the one before is left")
+}
+
+const page = "https://app.acme.example/vendors/42"
+
+func TestAdd_filesActionsOfTheStreamInTimeOrder(t *testing.T) {
+	b := bridge.New(nil)
+	now := time.Now()
+	later := activitytest.Click(now.Add(-time.Second), "Export", page)
+	require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", "s", "ada", later)))
+	click(t, b, "s", "Approve")
+	earlier := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(now.Add(-time.Minute), page), activitytest.Click(now.Add(-30*time.Second), "Open", page))
+	require.NoError(t, b.Add(t.Context(), earlier))
+
+	c := ask(t, b, "s")
+	assert.Equal(t, []string{"Page Load: Vendors detail", "Click Open", "Click Export", "Click Approve"}, titles(c))
+	for i, a := range c.Actions {
+		assert.Equal(t, i, a.Index)
+		if i > 0 {
+			assert.Equal(t, a.TimestampStart, c.Actions[i-1].TimestampEnd, "an action ends where the next one starts")
+		}
+	}
+	assert.Equal(t, "Hi! I can see you visited vendors detail, and clicked Open, Export and Approve.", c.Summary)
+}
+
+func TestAdd_changesNothing(t *testing.T) {
+	now := time.Now()
+	have := activitytest.NewBatch("acme", "s", "", activitytest.Click(now, "Save", page), activitytest.Click(now, "Send", page))
+	for name, batch := range map[string]activity.Batch{
+		"the same again":    have,
+		"without a session": activitytest.NewBatch("acme", "", "ada", activitytest.Click(now, "Other", page)),
+		"too old":           activitytest.NewBatch("acme", "s", "", activitytest.Click(now.Add(-5*time.Hour), "Other", page)),
+		"nothing":           activitytest.NewBatch("acme", "s", ""),
+		"a new session, but only what is too old": activitytest.NewBatch("acme", "new", "", activitytest.Click(now.Add(-5*time.Hour), "Other", page)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(nil)
+			require.NoError(t, b.Add(t.Context(), have))
+			require.NoError(t, b.Add(t.Context(), batch))
+			assert.Equal(t, []string{"Click Save", "Click Send"}, titles(b.Context("s")))
+			assert.Equal(t, 1, b.Sessions())
+			assert.Empty(t, b.Context("").Actions)
+		})
+	}
+}
+
+func TestAdd_olderThanAFullWindowChangesNothing(t *testing.T) {
+	b := bridge.New(&bridge.Options{MaxEvents: 2})
+	now := time.Now()
+	at := func(seconds int) activity.Action {
+		return activitytest.Click(now.Add(time.Duration(seconds)*time.Second), fmt.Sprint(seconds), page)
+	}
+	require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", "s", "", at(-20), at(-10), at(-30))))
+	assert.Equal(t, []string{"Click -20", "Click -10"}, titles(b.Context("s")))
+}
+
+func TestAdd_boundsWhatItKeeps(t *testing.T) {
+	b := bridge.New(nil)
+	long := strings.Repeat("long words ", 1000)
+	a := activitytest.Click(time.Now(), "Save", page)
+	a.Title, a.Description, a.RawURL, a.CanonicalURL = long, long, page+"?"+long, page+"/"+long
+	require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", "s", "", a)))
+	got := b.Context("s").Actions[0]
+	assert.Less(t, len(got.Title), 90)
+	assert.Less(t, len(got.Description), 510)
+	assert.Empty(t, got.RawURL)
+	assert.Empty(t, got.CanonicalURL)
+}
+
+func TestContext_isACopy(t *testing.T) {
+	b := bridge.New(nil)
+	click(t, b, "s", "Save")
+	b.Context("s").Actions[0].Title = "changed"
+	assert.Equal(t, []string{"Click Save"}, titles(b.Context("s")))
+}
+
+func TestBridge_concurrentSessionsDoNotMix(t *testing.T) {
+	const sessions, reports = 8, 100
+	b := bridge.New(nil)
+	var wg sync.WaitGroup
+	for s := range sessions {
+		id := fmt.Sprint("session-", s)
+		wg.Go(func() {
+			for i := range reports {
+				w := post(b, fmt.Sprintf(`{"session_id":%q,"title":"Click %s %d","vendor":{"id":%q,"status":"pending","missing_documents":[%q]}}`, id, id, i, id, id))
+				assert.Equal(t, http.StatusAccepted, w.Code)
+			}
+		})
+		wg.Go(func() {
+			for i := range reports {
+				batch := activitytest.NewBatch("acme", id, "", activitytest.Click(time.Now(), fmt.Sprint(id, " stream ", i), page))
+				assert.NoError(t, b.Add(t.Context(), batch))
+			}
+		})
+		wg.Go(func() {
+			for range reports {
+				c := b.Context(id)
+				for i, a := range c.Actions {
+					assert.Contains(t, a.Title, id)
+					assert.Equal(t, i, a.Index)
+				}
+				if c.Vendor != nil {
+					assert.Equal(t, id, c.Vendor.ID)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for s := range sessions {
+		c := b.Context(fmt.Sprint("session-", s))
+		assert.Len(t, c.Actions, 30)
+		assert.True(t, slices.IsSortedFunc(c.Actions, func(a, b activity.Action) int {
+			return a.Start().Compare(b.Start())
+		}))
+	}
+}
+
+func TestHandler_answersJSONForWhatItDoesNotServe(t *testing.T) {
+	for name, tt := range map[string]struct {
+		method, target string
+		status         int
+		allow          string
+	}{
+		"no such path":         {"GET", "/none", 404, ""},
+		"context of no id":     {"GET", "/context/", 404, ""},
+		"context of two":       {"GET", "/context/a/b", 404, ""},
+		"no such file":         {"GET", "/static/none.js", 404, ""},
+		"outside the files":    {"GET", "/static/..%2Findex.html", 404, ""},
+		"the folder":           {"GET", "/static/.", 404, ""},
+		"the folder of files":  {"GET", "/static/", 404, ""},
+		"reading reports":      {"GET", "/demo/actions", 405, "POST, OPTIONS"},
+		"writing a context":    {"POST", "/context/s", 405, "GET, HEAD, OPTIONS"},
+		"posting to the page":  {"POST", "/", 405, "GET, HEAD"},
+		"deleting the context": {"DELETE", "/context/s", 405, "GET, HEAD, OPTIONS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			bridge.New(nil).Handler().ServeHTTP(w, httptest.NewRequest(tt.method, tt.target, nil))
+			requireDetail(t, tt.status, w)
+			assert.Equal(t, tt.allow, w.Header().Get("Allow"))
+		})
+	}
+}
+
+func TestRegister_sharesAMux(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
+	bridge.New(nil).Register(mux)
+	for target, want := range map[string]string{"/healthz": "ok", "/context/s": `"session_id":"s"`, "/": "<!doctype html>"} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		assert.Contains(t, w.Body.String(), want)
+	}
+}

@@ -1,0 +1,69 @@
+package bridge_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/bridge"
+)
+
+// A page reports what is done on it, and a chat widget introduces itself with
+// what the bridge makes of that.
+func Example() {
+	b := bridge.New(&bridge.Options{AllowedOrigins: []string{"https://portal.acme.example"}})
+	server := httptest.NewServer(b.Handler())
+	defer server.Close()
+
+	for _, report := range []string{
+		`{"session_id": "s1", "type": "pageview", "title": "Vendors"}`,
+		`{"session_id": "s1", "title": "Click Approve vendor", "vendor": {"id": "7", "name": "Acme Supplies",
+		  "status": "blocked", "missing_documents": ["W-9 form", "insurance certificate"]}}`,
+	} {
+		res, err := http.Post(server.URL+"/demo/actions", "application/json", strings.NewReader(report))
+		if err != nil {
+			panic(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		fmt.Println(res.Status, string(body))
+	}
+
+	req, _ := http.NewRequest(http.MethodGet, server.URL+"/context/s1", nil)
+	req.Header.Set("Accept", "text/plain")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		panic(err)
+	}
+	defer res.Body.Close()
+	summary, _ := io.ReadAll(res.Body)
+	fmt.Println(string(summary))
+	// Output:
+	// 202 Accepted {"status":"accepted","count":1}
+	// 202 Accepted {"status":"accepted","count":2}
+	// Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 form and the insurance certificate are missing.
+}
+
+// Inside the same program nobody needs HTTP to ask.
+func ExampleBridge_Context() {
+	c := bridge.New(nil).Context("nobody")
+	fmt.Println(len(c.Actions), c.Vendor == nil)
+	fmt.Println(c.Summary)
+	// Output:
+	// 0 true
+	// Hi! I have not seen any activity in this session yet. Look around, and ask me whenever you need a hand.
+}
+
+// The bridge's endpoints share a mux with those of the program.
+func ExampleBridge_Register() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	bridge.New(nil).Register(mux)
+
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/context/s1", nil))
+	fmt.Println(w.Code)
+	// Output: 200
+}

@@ -1,0 +1,83 @@
+package bridge
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// ServeActions takes the report of one action. It must be mounted under
+//
+//	POST /demo/actions
+//
+// The body is {"session_id", "title", "type", "description", "url", "vendor"},
+// of which session_id and title are required; unknown fields are ignored, and so
+// is the Content-Type. Type is "click" by default, description is made from the
+// title. Texts are cleaned and cut as [activity.CleanLabel] does, descriptions
+// after 500 characters. The answer is 202 with how many actions the session's
+// window holds; a report that is refused changes nothing.
+func (b *Bridge) ServeActions(w http.ResponseWriter, r *http.Request) {
+	b.share(w, r)
+	httpx.Handler(b.actions).ServeHTTP(w, r)
+}
+
+func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
+	body, err := httpx.ReadBody(w, r, b.maxBody)
+	if err != nil {
+		return err
+	}
+	rep, err := readReport(body)
+	if err != nil {
+		return err
+	}
+	session, err := rep.session()
+	if err != nil {
+		return err
+	}
+	action, err := rep.action()
+	if err != nil {
+		return err
+	}
+	vendor, err := rep.vendor()
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusAccepted, struct {
+		Status string `json:"status"`
+		Count  int    `json:"count"`
+	}{"accepted", b.windows.report(session, action, vendor)})
+	return nil
+}
+
+// ServeContext answers with the [Context] of a session, as JSON or, for a
+// client that prefers text/plain, only its summary. It must be mounted under
+//
+//	GET /context/{session_id}
+//
+// The id may hold any character, percent-encoded. An unknown session is no error.
+func (b *Bridge) ServeContext(w http.ResponseWriter, r *http.Request) {
+	b.share(w, r)
+	httpx.Handler(b.context).ServeHTTP(w, r)
+}
+
+func (b *Bridge) context(w http.ResponseWriter, r *http.Request) error {
+	c := b.Context(r.PathValue("session_id"))
+	contentType, body := "text/plain; charset=utf-8", []byte(c.Summary)
+	if !prefersText(r.Header.Values("Accept")) {
+		var err error
+		if body, err = activity.Marshal(c); err != nil {
+			return err
+		}
+		contentType = "application/json"
+	}
+	h := w.Header()
+	h.Add("Vary", "Accept")
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(body) // an error means that the client is gone
+	return nil
+}

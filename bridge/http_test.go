@@ -1,0 +1,209 @@
+package bridge_test
+
+import (
+	"crypto/tls"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/bridge"
+)
+
+func TestServeContext_answersTextToWhoPrefersIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		accept []string
+		text   bool
+	}{
+		"nothing":                   {nil, false},
+		"empty":                     {[]string{""}, false},
+		"anything":                  {[]string{"*/*"}, false},
+		"JSON":                      {[]string{"application/json"}, false},
+		"text":                      {[]string{"text/plain"}, true},
+		"text in capitals":          {[]string{"TEXT/Plain; Charset=UTF-8"}, true},
+		"some text":                 {[]string{"text/*"}, true},
+		"text before JSON":          {[]string{"text/plain, application/json"}, false},
+		"text rather than JSON":     {[]string{"text/plain, application/json;q=0.9"}, true},
+		"JSON rather than text":     {[]string{"text/plain;q=0.5, application/json"}, false},
+		"text rather than anything": {[]string{"text/plain, */*;q=0.1"}, true},
+		"anything rather than text": {[]string{"text/plain;q=0.1, */*"}, false},
+		"anything but JSON":         {[]string{"*/*, application/json;q=0"}, true},
+		"anything but text":         {[]string{"*/*, text/plain;q=0"}, false},
+		"the specific counts":       {[]string{"text/*;q=0.1, */*;q=0.5, text/plain;q=0.9"}, true},
+		"no text":                   {[]string{"text/plain;q=0"}, false},
+		"a browser":                 {[]string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"}, false},
+		"neither":                   {[]string{"image/png"}, false},
+		"two headers":               {[]string{"application/json;q=0.5", "text/plain;q=0.6"}, true},
+		"malformed quality":         {[]string{"text/plain;q=high"}, false},
+		"impossible quality":        {[]string{"text/plain;q=2"}, false},
+		"no number":                 {[]string{"text/plain;q=NaN"}, false},
+		"malformed":                 {[]string{";;,/,text/plain"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(nil)
+			click(t, b, "s", "Approve vendor “ü”")
+			w := get(b, "/context/s", http.Header{"Accept": tt.accept})
+			require.Equal(t, http.StatusOK, w.Code)
+			assert.Contains(t, w.Header().Values("Vary"), "Accept")
+			assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+			assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+			if tt.text {
+				assert.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"))
+				assert.Equal(t, b.Context("s").Summary, w.Body.String())
+			} else {
+				assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+				assert.True(t, strings.HasPrefix(w.Body.String(), `{"session_id":"s",`))
+			}
+		})
+	}
+}
+
+func TestCORS(t *testing.T) {
+	opts := &bridge.Options{AllowedOrigins: []string{"https://Portal.example/", "http://localhost:3000"}}
+	for name, tt := range map[string]struct {
+		origin string
+		tls    bool
+		want   bool
+	}{
+		"no origin":                  {"", false, false},
+		"own":                        {"http://bridge.example:8070", false, true},
+		"own, encrypted":             {"https://bridge.example:8070", true, true},
+		"own, of another scheme":     {"https://bridge.example:8070", false, false},
+		"own, of another port":       {"http://bridge.example", false, false},
+		"allowed":                    {"https://portal.example", false, true},
+		"also allowed":               {"http://localhost:3000", false, true},
+		"allowed, of another scheme": {"http://portal.example", false, false},
+		"another port of it":         {"https://portal.example:8443", false, false},
+		"begins like it":             {"https://portal.example.evil.example", false, false},
+		"ends like it":               {"https://evil-portal.example", false, false},
+		"below it":                   {"https://x.portal.example", false, false},
+		"nobody":                     {"null", false, false},
+		"everybody":                  {"*", false, false},
+		"another":                    {"https://evil.example", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(opts)
+			for _, call := range []struct {
+				method, path, body string
+				status             int
+			}{
+				{"POST", "/demo/actions", `{"session_id":"s","title":"t"}`, 202},
+				{"POST", "/demo/actions", `{}`, 400},
+				{"GET", "/context/s", "", 200},
+				{"OPTIONS", "/demo/actions", "", 204},
+				{"OPTIONS", "/context/a%2Fb", "", 204},
+			} {
+				r := httptest.NewRequest(call.method, "http://bridge.example:8070"+call.path, strings.NewReader(call.body))
+				if tt.tls {
+					r.TLS = &tls.ConnectionState{}
+				}
+				if tt.origin != "" {
+					r.Header.Set("Origin", tt.origin)
+				}
+				w := httptest.NewRecorder()
+				b.Handler().ServeHTTP(w, r)
+				assert.Equal(t, call.status, w.Code)
+				assert.Contains(t, w.Header().Values("Vary"), "Origin", "caches must not mix origins")
+				want := http.Header{}
+				if tt.want {
+					want.Set("Access-Control-Allow-Origin", tt.origin)
+				}
+				if tt.want && call.method == "OPTIONS" {
+					want.Set("Access-Control-Allow-Methods", "GET, HEAD, POST")
+					want.Set("Access-Control-Allow-Headers", "Accept, Content-Type")
+					want.Set("Access-Control-Max-Age", "600")
+				}
+				assert.Equal(t, want, corsHeaders(w), call.method)
+			}
+		})
+	}
+}
+
+// corsHeaders returns the headers that open the answer to pages.
+func corsHeaders(w *httptest.ResponseRecorder) http.Header {
+	found := http.Header{}
+	for key, values := range w.Header() {
+		if strings.HasPrefix(key, "Access-Control-") {
+			found[key] = values
+		}
+	}
+	return found
+}
+
+func TestNew_copiesTheOrigins(t *testing.T) {
+	origins := []string{"https://portal.example"}
+	b := bridge.New(&bridge.Options{AllowedOrigins: origins})
+	origins[0] = "https://evil.example"
+	w := get(b, "/context/s", http.Header{"Origin": origins})
+	assert.Empty(t, corsHeaders(w))
+}
+
+func TestServePage_servesEveryFile(t *testing.T) {
+	b := bridge.New(nil)
+	types := map[string]string{"": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+	paths := map[string]string{"/": "page/index.html"}
+	files, err := fs.Glob(os.DirFS("."), "page/static/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		paths[strings.TrimPrefix(file, "page")] = file
+	}
+	for path, file := range paths {
+		t.Run(path, func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			w := get(b, path, nil)
+			require.Equal(t, http.StatusOK, w.Code)
+			assert.Equal(t, string(want), w.Body.String())
+			_, ending, _ := strings.Cut(path, ".")
+			assert.Equal(t, types[ending], w.Header().Get("Content-Type"))
+			assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+
+			again := get(b, path, http.Header{"If-None-Match": {w.Header().Get("ETag")}})
+			assert.Equal(t, http.StatusNotModified, again.Code)
+			assert.Empty(t, again.Body)
+		})
+	}
+}
+
+func TestServePage_allowsNothingButItsOwn(t *testing.T) {
+	w := get(bridge.New(nil), "/", nil)
+	directives := map[string]string{}
+	for directive := range strings.SplitSeq(w.Header().Get("Content-Security-Policy"), "; ") {
+		name, value, _ := strings.Cut(directive, " ")
+		directives[name] = value
+	}
+	assert.Equal(t, map[string]string{"default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'", "connect-src": "'self'",
+		"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'", "trusted-types": "'none'"}, directives)
+}
+
+// Nothing in the page's files may make HTML or code out of text, or ask anybody
+// else for anything.
+func TestPage_hasNoSinksAndNoOutsideResources(t *testing.T) {
+	sinks := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|\son[a-z]+=|style="|<script>|<style|javascript:`)
+	outside := regexp.MustCompile(`(https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s"'` + "`" + `]*`)
+	require.NoError(t, fs.WalkDir(os.DirFS("page"), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile("page/" + path)
+		assert.Empty(t, sinks.FindAllString(string(text), -1), path)
+		for _, found := range outside.FindAllString(string(text), -1) {
+			assert.Equal(t, "http://www.w3.org/2000/svg", found, "%s: that is a name, not an address", path)
+		}
+		return err
+	}))
+}
+
+func TestServePage_answersHEAD(t *testing.T) {
+	w := httptest.NewRecorder()
+	bridge.New(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/", nil))
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Empty(t, w.Body)
+}

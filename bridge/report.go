@@ -1,0 +1,170 @@
+package bridge
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Limits of what a report may say.
+const (
+	maxID          = 1 << 10 // bytes of the id of a session or a vendor
+	maxURL         = 2 << 10 // bytes
+	maxDescription = 500     // characters
+	maxDocuments   = 50
+)
+
+// report is the body of POST /demo/actions, as it comes. Fields it does not
+// have are ignored.
+type report struct {
+	SessionID   string        `json:"session_id"`
+	Type        string        `json:"type"`
+	Title       string        `json:"title"`
+	Description string        `json:"description"`
+	URL         string        `json:"url"`
+	Vendor      *vendorReport `json:"vendor"`
+}
+
+type vendorReport struct {
+	ID               string    `json:"id"`
+	Name             string    `json:"name"`
+	Status           Status    `json:"status"`
+	MissingDocuments []*string `json:"missing_documents"`
+}
+
+// readReport decodes a body. What is wrong with it is told where it is.
+func readReport(body []byte) (r report, err error) {
+	trimmed := bytes.TrimLeft(body, " \t\r\n")
+	switch {
+	case len(trimmed) == 0:
+		return r, httpx.BadRequest("The request body is empty.")
+	case !utf8.Valid(body):
+		return r, httpx.BadRequest("The request body is not UTF-8.")
+	}
+	var syntax *json.SyntaxError
+	var mistyped *json.UnmarshalTypeError
+	err = json.Unmarshal(body, &r)
+	switch {
+	case errors.As(err, &syntax):
+		return r, &httpx.Error{Status: http.StatusBadRequest, Cause: err,
+			Detail: fmt.Sprintf("The request body is not valid JSON: the mistake is near byte %d.", syntax.Offset)}
+	case trimmed[0] != '{':
+		return r, httpx.BadRequest("The request body must be a JSON object.")
+	case errors.As(err, &mistyped):
+		return r, httpx.BadRequest("The field %s must be %s, not of the type %s.", mistyped.Field,
+			cmp.Or(wanted[mistyped.Field], "a string"), mistyped.Value)
+	case err != nil:
+		return r, &httpx.Error{Status: http.StatusBadRequest, Detail: "The request body is not valid JSON.", Cause: err}
+	}
+	return r, nil
+}
+
+// wanted is what the fields that are no strings must be.
+var wanted = map[string]string{"vendor": "an object", "vendor.missing_documents": "an array of strings"}
+
+// typeName is what a type of action looks like.
+var typeName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// action returns what was done, without its times.
+func (r report) action() (a activity.Action, err error) {
+	a = activity.Action{Type: cmp.Or(r.Type, activity.TypeClick), Title: activity.CleanLabel(r.Title), RawURL: r.URL}
+	switch {
+	case a.Title == "":
+		return a, httpx.BadRequest("The field title is required and must not be empty.")
+	case !typeName.MatchString(a.Type):
+		return a, httpx.BadRequest("The field type must be a word of at most 32 lower-case letters, digits, hyphens and underscores, such as click.")
+	case !isWebURL(r.URL):
+		return a, httpx.BadRequest("The field url must be an absolute http or https URL of at most %d bytes.", maxURL)
+	}
+	if a.RawURL != "" {
+		a.CanonicalURL = activity.CanonicalURL(a.RawURL)
+	}
+	a.Description = cmp.Or(cleanText(r.Description, maxDescription), describe(a))
+	return a, nil
+}
+
+// session returns the session that the report is of. An id with the
+// replacement character is refused: several broken ids would become one.
+func (r report) session() (string, error) {
+	switch {
+	case r.SessionID == "":
+		return "", httpx.BadRequest("The field session_id is required and must not be empty.")
+	case len(r.SessionID) > maxID:
+		return "", httpx.BadRequest("The field session_id must be at most %d bytes long.", maxID)
+	case strings.ContainsRune(r.SessionID, utf8.RuneError):
+		return "", httpx.BadRequest("The field session_id must not contain the character U+FFFD, or half a surrogate pair.")
+	}
+	return r.SessionID, nil
+}
+
+// isWebURL reports whether a URL is empty, or one that a browser shows pages of.
+func isWebURL(raw string) bool {
+	if raw == "" {
+		return true
+	}
+	u, err := url.Parse(raw)
+	return err == nil && len(raw) <= maxURL && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// vendor returns the vendor reported, nil when there is none.
+func (r report) vendor() (*Vendor, error) {
+	v := r.Vendor
+	switch {
+	case v == nil:
+		return nil, nil
+	case v.ID == "":
+		return nil, httpx.BadRequest("The field vendor.id is required and must not be empty.")
+	case len(v.ID) > maxID:
+		return nil, httpx.BadRequest("The field vendor.id must be at most %d bytes long.", maxID)
+	case !slices.Contains(statuses, v.Status):
+		return nil, httpx.BadRequest("The field vendor.status must be one of %s.", strings.Join(statusNames(), ", "))
+	case len(v.MissingDocuments) > maxDocuments:
+		return nil, httpx.BadRequest("The field vendor.missing_documents must have at most %d strings.", maxDocuments)
+	}
+	documents := make([]string, 0, len(v.MissingDocuments))
+	for i, document := range v.MissingDocuments {
+		if document == nil {
+			return nil, httpx.BadRequest("The field vendor.missing_documents[%d] must be a string, not null.", i)
+		}
+		if name := activity.CleanLabel(*document); name != "" && !slices.Contains(documents, name) {
+			documents = append(documents, name)
+		}
+	}
+	return &Vendor{ID: v.ID, Name: activity.CleanLabel(v.Name), Status: v.Status, MissingDocuments: documents}, nil
+}
+
+func statusNames() []string {
+	names := make([]string, len(statuses))
+	for i, s := range statuses {
+		names[i] = string(s)
+	}
+	return names
+}
+
+// cleanText is [activity.CleanLabel] for texts of several sentences: it cuts
+// at a word after at most limit characters.
+func cleanText(s string, limit int) string {
+	var words []string
+	for word := range strings.FieldsSeq(s) {
+		if word = activity.CleanLabel(word); word != "" {
+			words = append(words, word)
+		}
+	}
+	s = strings.Join(words, " ")
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	cut := string([]rune(s)[:limit])
+	return cut[:strings.LastIndexByte(cut, ' ')] + "…" // words are shorter than the limit
+}

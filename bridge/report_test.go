@@ -1,0 +1,234 @@
+package bridge_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/bridge"
+)
+
+func TestServeActions_makesTheAction(t *testing.T) {
+	long := strings.TrimSpace(strings.Repeat("word ", 200))
+	for name, tt := range map[string]struct {
+		fields string
+		want   activity.Action
+	}{
+		"a title": {`"title":"Approve vendor"`,
+			activity.Action{Type: "click", Title: "Approve vendor", Description: "User clicked Approve vendor"}},
+		"empty fields": {`"title":"Approve vendor","type":"","description":"","url":"","vendor":null`,
+			activity.Action{Type: "click", Title: "Approve vendor", Description: "User clicked Approve vendor"}},
+		"null fields": {`"title":"Approve vendor","type":null,"description":null,"url":null,"vendor":null`,
+			activity.Action{Type: "click", Title: "Approve vendor", Description: "User clicked Approve vendor"}},
+		"a title that says click": {`"title":"Click Approve vendor"`,
+			activity.Action{Type: "click", Title: "Click Approve vendor", Description: "User clicked Approve vendor"}},
+		"nothing but click": {`"title":"Click"`,
+			activity.Action{Type: "click", Title: "Click", Description: "User clicked Click"}},
+		"a page": {`"title":"Page Load: Vendors","type":"pageview","url":"http://127.0.0.1:8070/#/vendors"`,
+			activity.Action{Type: "pageview", Title: "Page Load: Vendors", Description: "User visited vendors",
+				RawURL: "http://127.0.0.1:8070/#/vendors", CanonicalURL: "http://127.0.0.1:8070/#/vendors"}},
+		"a page of a name": {`"title":"Acme Supplies","type":"pageview"`,
+			activity.Action{Type: "pageview", Title: "Acme Supplies", Description: "User visited Acme Supplies"}},
+		"a form": {`"title":"Submit payment form","type":"submit","url":"https://p.example/checkout?card=4111"`,
+			activity.Action{Type: "submit", Title: "Submit payment form", Description: "User submitted the payment form on the checkout page",
+				RawURL: "https://p.example/checkout?card=4111", CanonicalURL: "https://p.example/checkout"}},
+		"a field": {`"title":"Plan","type":"change"`,
+			activity.Action{Type: "change", Title: "Plan", Description: "User changed the Plan field"}},
+		"a type of one's own": {`"title":"Upload W-9","type":"drag-and_drop2"`,
+			activity.Action{Type: "drag-and_drop2", Title: "Upload W-9", Description: "User did “Upload W-9”"}},
+		"a description": {`"title":"Approve","description":"  Ada approved\n\tAcme\u0000, at \u202elast  "`,
+			activity.Action{Type: "click", Title: "Approve", Description: "Ada approved Acme, at last"}},
+		"a title to clean": {`"title":"  Approve\n\t the\u0007 vendor\u202e "`,
+			activity.Action{Type: "click", Title: "Approve the vendor", Description: "User clicked Approve the vendor"}},
+		"a long title": {fmt.Sprintf(`"title":%q`, long),
+			activity.Action{Type: "click", Title: long[:79] + "…", Description: "User clicked " + long[:79] + "…"}},
+		"a description of 500 characters": {fmt.Sprintf(`"title":"t","description":%q`, long[:496]+"äöüß"),
+			activity.Action{Type: "click", Title: "t", Description: long[:496] + "äöüß"}},
+		"a longer description": {fmt.Sprintf(`"title":"t","description":%q`, long[:499]+" x"),
+			activity.Action{Type: "click", Title: "t", Description: long[:499] + "…"}},
+		"URL in capitals": {`"title":"t","url":"HTTPS://P.example/A"`,
+			activity.Action{Type: "click", Title: "t", Description: "User clicked t on the a page", RawURL: "HTTPS://P.example/A", CanonicalURL: "https://p.example/A"}},
+		"unknown fields": {`"title":"t","user":{"name":"ada"},"timestamp":1,"index":7`,
+			activity.Action{Type: "click", Title: "t", Description: "User clicked t"}},
+		"markup": {`"title":"<img src=x onerror=alert(1)>"`,
+			activity.Action{Type: "click", Title: "<img src=x onerror=alert(1)>", Description: "User clicked <img src=x onerror=alert(1)>"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(nil)
+			assert.Equal(t, 1, accepted(t, post(b, ` {"session_id":"s",`+tt.fields+"}\n")))
+			got := ask(t, b, "s").Actions[0]
+			assert.NotZero(t, got.TimestampStart)
+			got.TimestampStart, got.TimestampEnd = 0, 0
+			assert.Equal(t, tt.want, got)
+			assert.LessOrEqual(t, utf8.RuneCountInString(got.Title), 80)
+			assert.LessOrEqual(t, utf8.RuneCountInString(got.Description), 500)
+		})
+	}
+}
+
+func TestServeActions_makesTheVendor(t *testing.T) {
+	fifty := strings.TrimSuffix(strings.Repeat(`"d",`, 50), ",")
+	for name, tt := range map[string]struct {
+		vendor string
+		want   bridge.Vendor
+	}{
+		"id and status":      {`{"id":"7","status":"pending"}`, bridge.Vendor{ID: "7", Status: bridge.Pending, MissingDocuments: []string{}}},
+		"null documents":     {`{"id":"7","name":null,"status":"in_review","missing_documents":null}`, bridge.Vendor{ID: "7", Status: bridge.InReview, MissingDocuments: []string{}}},
+		"no documents":       {`{"id":"7","name":"Acme","status":"approved","missing_documents":[]}`, bridge.Vendor{ID: "7", Name: "Acme", Status: bridge.Approved, MissingDocuments: []string{}}},
+		"documents":          {`{"id":"7","name":" A\n B ","status":"blocked","missing_documents":[" W-9\tform ","","permit","permit"]}`, bridge.Vendor{ID: "7", Name: "A B", Status: bridge.Blocked, MissingDocuments: []string{"W-9 form", "permit"}}},
+		"50 documents":       {`{"id":"7","status":"blocked","missing_documents":[` + fifty + `]}`, bridge.Vendor{ID: "7", Status: bridge.Blocked, MissingDocuments: []string{"d"}}},
+		"an id to keep":      {`{"id":" a/b ","status":"blocked"}`, bridge.Vendor{ID: " a/b ", Status: bridge.Blocked, MissingDocuments: []string{}}},
+		"an unknown field":   {`{"id":"7","status":"blocked","tax_id":12}`, bridge.Vendor{ID: "7", Status: bridge.Blocked, MissingDocuments: []string{}}},
+		"markup in the name": {`{"id":"7","name":"<b>Acme</b>","status":"blocked"}`, bridge.Vendor{ID: "7", Name: "<b>Acme</b>", Status: bridge.Blocked, MissingDocuments: []string{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(nil)
+			accepted(t, post(b, `{"session_id":"s","title":"t","vendor":`+tt.vendor+`}`))
+			assert.Equal(t, &tt.want, ask(t, b, "s").Vendor)
+		})
+	}
+}
+
+func TestServeActions_refuses(t *testing.T) {
+	const statuses = "vendor.status must be one of pending, in_review, blocked, approved."
+	vendor := func(fields string) string { return `{"session_id":"s","title":"t","vendor":{` + fields + `}}` }
+	for name, tt := range map[string]struct{ body, want string }{
+		"nothing":               {"", "empty"},
+		"white space":           {" \n", "empty"},
+		"no JSON":               {"session_id=s&title=t", "not valid JSON: the mistake is near byte 1."},
+		"half":                  {`{"session_id":"s","title":"t"`, "near byte 29."},
+		"a mistake":             {`{"session_id":"s",,"title":"t"}`, "near byte 19."},
+		"trailing garbage":      {`{"session_id":"s","title":"t"} x`, "near byte 32."},
+		"two objects":           {`{"session_id":"s","title":"t"}{}`, "near byte 31."},
+		"broken and no object":  {`["s"`, "near byte 4."},
+		"null":                  {"null", "must be a JSON object"},
+		"a string":              {`"s"`, "must be a JSON object"},
+		"a number":              {"17", "must be a JSON object"},
+		"an array":              {`[{"session_id":"s","title":"t"}]`, "must be a JSON object"},
+		"true":                  {"true", "must be a JSON object"},
+		"not UTF-8":             {"{\"session_id\":\"s\xff\",\"title\":\"t\"}", "not UTF-8"},
+		"no session":            {`{"title":"t"}`, "session_id is required"},
+		"empty session":         {`{"session_id":"","title":"t"}`, "session_id is required"},
+		"null session":          {`{"session_id":null,"title":"t"}`, "session_id is required"},
+		"session is a number":   {`{"session_id":5,"title":"t"}`, "session_id must be a string, not of the type number."},
+		"session is an object":  {`{"session_id":{},"title":"t"}`, "session_id must be a string, not of the type object."},
+		"session is too long":   {`{"session_id":"` + strings.Repeat("x", 1025) + `","title":"t"}`, "session_id must be at most 1024 bytes long."},
+		"half a surrogate":      {`{"session_id":"a\ud800","title":"t"}`, "session_id must not contain"},
+		"no title":              {`{"session_id":"s"}`, "title is required"},
+		"empty title":           {`{"session_id":"s","title":" \n "}`, "title is required"},
+		"null title":            {`{"session_id":"s","title":null}`, "title is required"},
+		"title is a bool":       {`{"session_id":"s","title":true}`, "title must be a string, not of the type bool."},
+		"type is a number":      {`{"session_id":"s","title":"t","type":1}`, "type must be a string"},
+		"type in capitals":      {`{"session_id":"s","title":"t","type":"Click"}`, "type must be a word"},
+		"type of two words":     {`{"session_id":"s","title":"t","type":"a b"}`, "type must be a word"},
+		"type begins wrong":     {`{"session_id":"s","title":"t","type":"-a"}`, "type must be a word"},
+		"type ends in a line":   {`{"session_id":"s","title":"t","type":"a\n"}`, "type must be a word"},
+		"type is long":          {`{"session_id":"s","title":"t","type":"` + strings.Repeat("a", 33) + `"}`, "type must be a word"},
+		"description is a list": {`{"session_id":"s","title":"t","description":["a"]}`, "description must be a string, not of the type array."},
+		"url is a number":       {`{"session_id":"s","title":"t","url":1}`, "url must be a string"},
+		"url is relative":       {`{"session_id":"s","title":"t","url":"/vendors"}`, "url must be an absolute http or https URL"},
+		"url is a script":       {`{"session_id":"s","title":"t","url":"javascript:alert(1)"}`, "url must be an absolute http or https URL"},
+		"url is a script's":     {`{"session_id":"s","title":"t","url":"javascript://host/%0aalert(1)"}`, "url must be an absolute http or https URL"},
+		"url is data":           {`{"session_id":"s","title":"t","url":"data:text/html,x"}`, "url must be an absolute http or https URL"},
+		"url has no host":       {`{"session_id":"s","title":"t","url":"https:///vendors"}`, "url must be an absolute http or https URL"},
+		"url has only a port":   {`{"session_id":"s","title":"t","url":"https://:80/"}`, "url must be an absolute http or https URL"},
+		"url is broken":         {`{"session_id":"s","title":"t","url":"https://a.example/%zz"}`, "url must be an absolute http or https URL"},
+		"url is too long":       {`{"session_id":"s","title":"t","url":"https://a.example/` + strings.Repeat("x", 2048) + `"}`, "at most 2048 bytes"},
+		"vendor is a string":    {`{"session_id":"s","title":"t","vendor":"Acme"}`, "vendor must be an object, not of the type string."},
+		"vendor is a list":      {`{"session_id":"s","title":"t","vendor":[]}`, "vendor must be an object, not of the type array."},
+		"vendor is empty":       {vendor(``), "vendor.id is required"},
+		"vendor without id":     {vendor(`"id":"","status":"blocked"`), "vendor.id is required"},
+		"vendor id is a number": {vendor(`"id":7,"status":"blocked"`), "vendor.id must be a string, not of the type number."},
+		"vendor id is too long": {vendor(`"id":"` + strings.Repeat("x", 1025) + `","status":"blocked"`), "vendor.id must be at most 1024 bytes long."},
+		"vendor name is a list": {vendor(`"id":"7","name":[],"status":"blocked"`), "vendor.name must be a string, not of the type array."},
+		"no status":             {vendor(`"id":"7"`), statuses},
+		"unknown status":        {vendor(`"id":"7","status":"rejected"`), statuses},
+		"status in capitals":    {vendor(`"id":"7","status":"Blocked"`), statuses},
+		"status is a number":    {vendor(`"id":"7","status":1`), "vendor.status must be a string, not of the type number."},
+		"documents are a word":  {vendor(`"id":"7","status":"blocked","missing_documents":"W-9"`), "vendor.missing_documents must be an array of strings, not of the type string."},
+		"documents are objects": {vendor(`"id":"7","status":"blocked","missing_documents":[{"name":"W-9"}]`), "vendor.missing_documents"},
+		"a document is null":    {vendor(`"id":"7","status":"blocked","missing_documents":["W-9",null]`), "vendor.missing_documents[1] must be a string"},
+		"too many documents":    {vendor(`"id":"7","status":"blocked","missing_documents":[` + strings.Repeat(`"d",`, 50) + `"d"]`), "at most 50 strings."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(nil)
+			assert.Contains(t, requireDetail(t, http.StatusBadRequest, post(b, tt.body)), tt.want)
+			assert.Zero(t, b.Sessions(), "a report that is refused leaves nothing")
+		})
+	}
+}
+
+func TestServeActions_limitsTheBody(t *testing.T) {
+	const frame = `{"session_id":"s","title":"t","extra":""}`
+	for name, tt := range map[string]struct {
+		opts  *bridge.Options
+		limit int
+	}{
+		"default": {nil, 64 << 10},
+		"chosen":  {&bridge.Options{MaxBody: 100}, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bridge.New(tt.opts)
+			body := strings.Replace(frame, `""`, `"`+strings.Repeat("x", tt.limit-len(frame))+`"`, 1)
+			accepted(t, post(b, body))
+			detail := requireDetail(t, http.StatusRequestEntityTooLarge, post(b, body+" "))
+			assert.Contains(t, detail, fmt.Sprint(tt.limit))
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/demo/actions", io.MultiReader(strings.NewReader(body), strings.NewReader(" ")))
+			b.Handler().ServeHTTP(w, r)
+			requireDetail(t, http.StatusRequestEntityTooLarge, w)
+		})
+	}
+}
+
+func TestServeActions_ofABodyThatBreaksOffIs400(t *testing.T) {
+	w := httptest.NewRecorder()
+	body := io.MultiReader(strings.NewReader(`{"session_id"`), iotest.ErrReader(errors.New("reset by 10.0.0.7")))
+	bridge.New(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/demo/actions", body))
+	assert.NotContains(t, requireDetail(t, http.StatusBadRequest, w), "10.0.0.7")
+}
+
+// FuzzServeActions: whatever is posted is taken, or refused with a sentence;
+// what is taken is within its limits and can be asked for.
+func FuzzServeActions(f *testing.F) {
+	for _, body := range []string{
+		`{"session_id":"s","title":"Click Approve vendor","type":"click","description":"d","url":"https://a.example/#/x/1"}`,
+		`{"session_id":"a/b","title":"t","vendor":{"id":"7","name":"Acme","status":"blocked","missing_documents":["W-9 form",null]}}`,
+		`{"session_id":"\ud800","title":"\u200d\u202e"}`, `{"session_id":5}`, `[]`, `null`, `{`, "", "\xff", `{"session_id":"s","title":"t"}x`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b := bridge.New(nil)
+		w := post(b, string(body))
+		if w.Code != http.StatusAccepted {
+			require.Contains(t, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, w.Code)
+			requireDetail(t, w.Code, w)
+			require.Zero(t, b.Sessions())
+			return
+		}
+		require.Equal(t, 1, accepted(t, w))
+		r, err := bridge.ReadSession(body)
+		require.NoError(t, err)
+		c := ask(t, b, encodeAll(r))
+		require.Equal(t, r, c.SessionID)
+		require.Len(t, c.Actions, 1)
+		a := c.Actions[0]
+		require.NotEmpty(t, a.Title)
+		require.LessOrEqual(t, utf8.RuneCountInString(a.Title), 80)
+		require.NotEmpty(t, a.Description)
+		require.LessOrEqual(t, utf8.RuneCountInString(a.Description), 500)
+		require.Equal(t, a.CanonicalURL, activity.CanonicalURL(a.CanonicalURL))
+		require.True(t, utf8.ValidString(c.Summary))
+		require.NotContains(t, c.Summary, "\n")
+	})
+}

@@ -1,0 +1,24 @@
+package bridge
+
+// Status is how far a vendor's compliance check has come.
+type Status string
+
+// The statuses there are.
+const (
+	Pending  Status = "pending"
+	InReview Status = "in_review"
+	Blocked  Status = "blocked"
+	Approved Status = "approved"
+)
+
+// statuses are all of them, in the order in which clients are told.
+var statuses = []Status{Pending, InReview, Blocked, Approved}
+
+// Vendor is the compliance state of a vendor, as the page reported it last.
+type Vendor struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"` // empty where the page does not tell
+	Status Status `json:"status"`
+	// MissingDocuments are named as a person would: "W-9 form". Never nil.
+	MissingDocuments []string `json:"missing_documents"`
+}
