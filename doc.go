@@ -13,11 +13,17 @@
 //	activity/document   small documents changed by compare-and-set, and leases
 //	activity/activitytest  the conformance suite for stores
 //	activity/document/documenttest  the conformance suite for document stores
-//	stream              the log, its server-sent-events handler, the recorder that feeds both views
+//	stream              the log, its server-sent-events handler, the recorder that feeds both views;
+//	                    the consumer of a stream, the writer and the summarizer behind it
 //	stream/boltlog      the log and documents of one process, in a file
 //	stream/redislog     the log, documents and activity of many processes, in Redis
-//	stream/streamtest   the conformance suite for logs
-//	cmd/liveactivity-server  all of it in one binary
+//	stream/streamtest   the conformance suite for logs, and a fake stream server for consumers' tests
+//	retriever           what users did as records that chatbot platforms such as Dify retrieve
+//	bridge              what a person did as the introduction of a chat widget, with a page to try it in
+//	cmd/liveactivity-server     the service in one binary
+//	cmd/liveactivity-retriever  the retriever over the stream of a service
+//	cmd/liveactivity-bridge     the bridge, alone or over the stream of a service
+//	examples            one idea each, to copy from
 //
 // # One log, and views of it
 //
@@ -32,8 +38,8 @@
 //
 // # Who imports whom
 //
-// cmd imports stream, stream imports activity, and activity nothing above it; a
-// test keeps it so. Engines that need a storage system live beside the
+// cmd and examples import retriever and bridge, these import stream, stream
+// imports activity, and activity nothing above it; a test keeps it so. Engines that need a storage system live beside the
 // interface they implement, so that importing activity or stream alone pulls in
 // none.
 package liveactivity

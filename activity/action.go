@@ -127,7 +127,8 @@ func Seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 
 // Marshal returns the JSON of v without escaping HTML characters, so that URLs
-// stay readable.
+// stay readable. It is on one line for everyone: U+0085, which ends a line to
+// Python's httpx_sse before 0.4.2, is escaped as well.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -135,5 +136,9 @@ func Marshal(v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if bytes.Contains(data, []byte("\u0085")) { // only inside a string
+		data = bytes.ReplaceAll(data, []byte("\u0085"), []byte(`\u0085`))
+	}
+	return data, nil
 }

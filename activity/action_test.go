@@ -61,6 +61,10 @@ func TestMarshal_keepsURLsReadable(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, `{"url":"https://app.example.com/?a=1&b=<2>"}`, string(got))
 
+	got, err = activity.Marshal("a\u0085b\u2028c\nd")
+	require.NoError(t, err)
+	assert.Equal(t, `"a\u0085b\u2028c\nd"`, string(got), "it is on one line, whatever a client takes for a line's end")
+
 	_, err = activity.Marshal(math.NaN())
 	assert.Error(t, err)
 }

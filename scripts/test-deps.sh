@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that what the tests need besides Go is there, and installs what is
-# missing: redis-server and redis-cli, Chromium, and posthog-js in .deps/.
+# missing: redis-server and redis-cli, Chromium, Python 3, and posthog-js in
+# .deps/.
 # Says in one line per item what it found or did. Safe to run again; with
 # everything in place it takes a fraction of a second.
 set -euo pipefail
@@ -110,6 +111,7 @@ provide redis-server redis-server redis-server
 provide redis-cli redis-cli redis-tools
 provide chromium "${browsers[*]}" chromium chromium-browser
 check_browser
+provide python3 python3 python3
 for version in "${posthog_versions[@]}"; do
   fetch_posthog "$version"
 done

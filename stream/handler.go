@@ -158,7 +158,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	cursor, gap := start.cursor(bounds)
 	rd := &reader{h: h, productID: productID, sessionID: strings.Clone(r.URL.Query().Get("session_id")),
-		cursor: cursor, check: access.Checker(r.Context()), greeting: append([]byte("retry: 1000\n\n"), gap...)}
+		cursor: cursor, check: access.Checker(r.Context()), greeting: append([]byte(greeting), gap...)}
 	if gap != nil {
 		h.metrics.gaps.WithLabelValues(productID).Inc()
 	}
@@ -173,6 +173,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	return h.serveHere(w, r, rd)
 }
+
+// greeting is what every stream begins with. The time to wait before a
+// reconnect comes with a heartbeat: clients that take an event without data for
+// a broken one, such as Python's httpx_sse, have no cause to.
+const greeting = "retry: 1000\nevent: heartbeat\ndata: {}\n\n"
 
 // start is where a reader wants to begin.
 type start struct {

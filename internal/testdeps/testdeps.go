@@ -1,6 +1,6 @@
-// Package testdeps finds what the tests need besides Go: Chromium, Redis and
-// posthog-js. scripts/test-deps.sh installs them. A test whose need is missing
-// fails and says so; it is never skipped.
+// Package testdeps finds what the tests need besides Go: Chromium, Redis,
+// Python 3 and posthog-js. scripts/test-deps.sh installs them. A test whose need
+// is missing fails and says so; it is never skipped.
 package testdeps
 
 import (
@@ -32,6 +32,12 @@ func RedisServer(t testing.TB) string {
 func RedisCLI(t testing.TB) string {
 	t.Helper()
 	return command(t, "redis-cli")
+}
+
+// Python returns the path of Python 3, with its standard library and no more.
+func Python(t testing.TB) string {
+	t.Helper()
+	return command(t, "python3")
 }
 
 // PostHogJS returns the path of a version's array.js, which is all a page needs.

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
+)
+
+var command proctest.Command
+
+func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
+
+const patience = 20 * time.Second
+
+func newServer(t *testing.T, opts *streamtest.ServerOptions) *streamtest.Server {
+	t.Helper()
+	server := streamtest.NewServer(opts)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func args(server *streamtest.Server, file string) []string {
+	return []string{"--stream-url", server.URL(), "--token", server.Token(), "--cursor-file", file}
+}
+
+// clicked is what is streamed of a click.
+func clicked(sessionID, email, label string) activity.Batch {
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/reports/42?tab=x")
+	click.TimestampStart = activity.Seconds(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC))
+	return activity.Batch{SessionID: sessionID, Email: email, Actions: []activity.BatchAction{{Action: click}}}
+}
+
+// printed is what is printed of it.
+func printed(sessionID, who, label string) string {
+	return sessionID + ", " + who + "\n2026-11-22 02:15:04 UTC: User clicked " + label +
+		" on the reports detail page (https://app.example.com/reports/:id)\n\n"
+}
+
+// start runs the consumer. The function it returns stops it.
+func start(t *testing.T, args []string) (stdout *logtest.Buffer, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stdout, done := &logtest.Buffer{}, make(chan error, 1)
+	go func() { done <- run(ctx, args, stdout) }()
+	return stdout, func() {
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	}
+}
+
+// awaitOutput waits until something that long was printed, and compares.
+func awaitOutput(t *testing.T, stdout *logtest.Buffer, want ...string) {
+	t.Helper()
+	all := strings.Join(want, "")
+	require.Eventually(t, func() bool { return len(stdout.String()) >= len(all) }, patience, time.Millisecond)
+	require.Equal(t, all, stdout.String())
+}
+
+func TestRun_printsEachSession(t *testing.T) {
+	server := newServer(t, nil)
+	stdout, stop := start(t, args(server, filepath.Join(t.TempDir(), "cursor")))
+	server.Send(clicked("s1", "ada@example.com", "New"))
+	awaitOutput(t, stdout, printed("s1", "ada@example.com", "New"))
+	server.Send(clicked("s2", "", "Help"))
+	awaitOutput(t, stdout, printed("s1", "ada@example.com", "New"), printed("s2", "somebody", "Help"))
+	stop()
+}
+
+func TestRun_goesOnWhereItStopped(t *testing.T) {
+	server := newServer(t, nil)
+	file := filepath.Join(t.TempDir(), "cursor")
+	for _, label := range []string{"First", "Second", "Third"} {
+		server.Send(clicked("s1", "ada@example.com", label)) // nobody listens
+		stdout, stop := start(t, args(server, file))
+		awaitOutput(t, stdout, printed("s1", "ada@example.com", label))
+		stop()
+	}
+}
+
+func TestRun_survivesALostConnection(t *testing.T) {
+	server := newServer(t, nil)
+	stdout, stop := start(t, args(server, filepath.Join(t.TempDir(), "cursor")))
+	server.Send(clicked("s1", "ada@example.com", "New"))
+	awaitOutput(t, stdout, printed("s1", "ada@example.com", "New"))
+	server.Disconnect()
+	server.Send(clicked("s1", "ada@example.com", "Save"))
+	awaitOutput(t, stdout, printed("s1", "ada@example.com", "New"), printed("s1", "ada@example.com", "Save"))
+	stop()
+}
+
+func TestRun_saysWhatIsLost(t *testing.T) {
+	server := newServer(t, &streamtest.ServerOptions{Retention: stream.Retention{MaxBytes: 1}}) // the newest event only
+	file := filepath.Join(t.TempDir(), "cursor")
+	server.Send(clicked("s1", "ada@example.com", "First"))
+	stdout, stop := start(t, args(server, file))
+	awaitOutput(t, stdout, printed("s1", "ada@example.com", "First"))
+	stop()
+	server.Send(clicked("s1", "ada@example.com", "Lost"), clicked("s1", "ada@example.com", "Last"))
+	stdout, stop = start(t, args(server, file))
+	awaitOutput(t, stdout, "the server no longer has what came next\n\n", printed("s1", "ada@example.com", "Last"))
+	stop()
+}
+
+func TestRun_endsWhenRefused(t *testing.T) {
+	server := newServer(t, nil)
+	t.Setenv("LIVEACTIVITY_STREAM_TOKEN", "an-old-key")
+	err := run(t.Context(), []string{"--stream-url", server.URL(), "--cursor-file", filepath.Join(t.TempDir(), "cursor")}, &logtest.Buffer{})
+	var refused *stream.RefusedError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, http.StatusUnauthorized, refused.Status)
+}
+
+// A process that is killed has told its file what it has printed.
+func TestCommand_survivesAKill(t *testing.T) {
+	server := newServer(t, nil)
+	file := filepath.Join(t.TempDir(), "cursor")
+	ids := server.Send(clicked("s1", "ada@example.com", "New"), clicked("s1", "ada@example.com", "Save"))
+	first := command.Launch(t, nil, args(server, file)...)
+	awaitOutput(t, &first.Stdout, printed("s1", "ada@example.com", "New"), printed("s1", "ada@example.com", "Save"))
+	require.Eventually(t, func() bool {
+		cursor, _ := cursorFile(file).Load(t.Context())
+		return strings.Contains(cursor, ids[1])
+	}, patience, time.Millisecond)
+	first.Signal(syscall.SIGKILL)
+	first.Wait(patience)
+
+	server.Send(clicked("s1", "ada@example.com", "Close"))
+	second := command.Launch(t, nil, args(server, file)...)
+	awaitOutput(t, &second.Stdout, printed("s1", "ada@example.com", "Close"))
+	second.Stop()
+}
+
+func TestCommand_tellsWhyItEnds(t *testing.T) {
+	server := newServer(t, nil)
+	p := command.Launch(t, []string{"LIVEACTIVITY_STREAM_TOKEN=an-old-key"}, "--stream-url", server.URL())
+	assert.Equal(t, 1, p.Wait(patience))
+	assert.Contains(t, p.Stderr.String(), "401 Unauthorized")
+}
+
+func TestCursorFile(t *testing.T) {
+	file := cursorFile(filepath.Join(t.TempDir(), "cursor"))
+	cursor, err := file.Load(t.Context())
+	require.NoError(t, err, "no file is no cursor")
+	require.Empty(t, cursor)
+	for _, cursor := range []string{"first", "second, longer", "3rd"} {
+		require.NoError(t, file.Save(t.Context(), cursor))
+		loaded, err := file.Load(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, cursor, loaded)
+	}
+	files, err := os.ReadDir(filepath.Dir(string(file)))
+	require.NoError(t, err)
+	assert.Len(t, files, 1, "nothing else is left")
+}
+
+func TestCursorFile_keepsTheOldOneWhenItCannotSave(t *testing.T) {
+	file := cursorFile(filepath.Join(t.TempDir(), "cursor"))
+	require.NoError(t, file.Save(t.Context(), "old"))
+	require.NoError(t, os.Mkdir(string(file)+".new", 0o700)) // in the way
+	require.Error(t, file.Save(t.Context(), "new"))
+	cursor, err := file.Load(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "old", cursor)
+}
+
+func TestCursorFile_tellsWhenItCannotLoad(t *testing.T) {
+	folder := t.TempDir()
+	_, err := cursorFile(folder).Load(t.Context())
+	require.Error(t, err)
+	assert.False(t, errors.Is(err, os.ErrNotExist))
+}

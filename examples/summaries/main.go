@@ -1,0 +1,142 @@
+// Command summaries keeps notes on what is done in each session of a product,
+// as a help desk's conversation or an agent's memory would have them. Every few
+// actions a language model sums them up, and the summary takes the notes' place.
+// It prints each note, and each summary with the notes that are left.
+//
+// Start a server, and this program with the key that the server prints:
+//
+//	go run ./cmd/liveactivity-server
+//	go run ./examples/summaries --token KEY --threshold 3
+//
+// Then paste the server's curl line in a third terminal, three times. That needs
+// no model: without one the summary is put together from the actions. For a
+// better one set OPENAI_API_KEY, or OPENAI_BASE_URL, such as
+// http://127.0.0.1:11434/v1 of Ollama, or both.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sashabaranov/go-openai"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		log.Fatal(err)
+	}
+}
+
+// run keeps notes until ctx ends or the server refuses the stream.
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("summaries", flag.ExitOnError)
+	url := flags.String("stream-url", "http://127.0.0.1:8080/stream/demo", "the product's event stream")
+	token := flags.String("token", "", "a key of the product; $LIVEACTIVITY_STREAM_TOKEN without it")
+	debounce := flags.Duration("debounce", time.Second, "how long a session must be quiet before a note is written")
+	threshold := flags.Int("threshold", stream.DefaultThreshold, "after so many actions a session is summed up")
+	model := flags.String("llm-model", "gpt-4o-mini", "the language model")
+	_ = flags.Parse(args) // ends the program when they are wrong
+
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	n := &notebook{w: stdout, notes: map[string][]activity.BatchAction{}}
+	summarizer := stream.NewSummarizer(n.overwrite, &stream.SummarizerOptions{
+		Threshold: *threshold,
+		Model:     newModel(os.Getenv("OPENAI_API_KEY"), os.Getenv("OPENAI_BASE_URL"), *model),
+		Logger:    logger,
+	})
+	writer := stream.NewWriter(n.write, &stream.WriterOptions{Debounce: *debounce, Summarizer: summarizer, Logger: logger})
+	consumer, err := stream.NewConsumer(*url, cmp.Or(*token, os.Getenv("LIVEACTIVITY_STREAM_TOKEN")),
+		stream.Handlers{Actions: writer.Add},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: logger}) // the notes are in memory: begin with all there is
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return writer.Run(ctx) })
+	group.Go(func() error { return consumer.Run(ctx) })
+	return group.Wait()
+}
+
+// newModel returns a model behind an endpoint that speaks OpenAI's chat
+// completions, or nil when there is neither a key nor a URL.
+func newModel(apiKey, baseURL, name string) stream.Model {
+	if apiKey == "" && baseURL == "" {
+		return nil
+	}
+	config := openai.DefaultConfig(apiKey)
+	config.BaseURL = cmp.Or(baseURL, config.BaseURL)
+	client := openai.NewClientWithConfig(config)
+	return func(ctx context.Context, prompt string) (string, error) {
+		answer, err := client.CreateChatCompletion(ctx, openai.ChatCompletionRequest{
+			Model:    name,
+			Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: prompt}},
+		})
+		if err != nil {
+			return "", err
+		}
+		if len(answer.Choices) == 0 {
+			return "", errors.New("the model gave no answer")
+		}
+		return answer.Choices[0].Message.Content, nil
+	}
+}
+
+// notebook holds, for each session, what was done since its last summary.
+type notebook struct {
+	mu    sync.Mutex
+	w     io.Writer
+	notes map[string][]activity.BatchAction
+}
+
+// write is called with what a session did until it was quiet. It changes
+// nothing when it fails, as it is called again then.
+func (n *notebook) write(_ context.Context, b activity.Batch) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, err := fmt.Fprintf(n.w, "note on %s\n%s\n\n", b.SessionID, b.Text()); err != nil {
+		return err
+	}
+	n.notes[b.SessionID] = append(n.notes[b.SessionID], b.Actions...)
+	return nil
+}
+
+// overwrite puts a summary in the place of the one before it and of the oldest
+// notes. There may be some that are newer: a session goes on while a model is
+// at work.
+func (n *notebook) overwrite(_ context.Context, s stream.Summary) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	notes := n.notes[s.SessionID]
+	left := notes[min(s.Replaces, len(notes)):]
+	if _, err := fmt.Fprintf(n.w, "summary of %s, in place of %d actions\n%s\n%s\n", s.SessionID, s.Replaces, s.Text, list(left)); err != nil {
+		return err
+	}
+	n.notes[s.SessionID] = left
+	return nil
+}
+
+// list returns a line for each action.
+func list(actions []activity.BatchAction) string {
+	if len(actions) == 0 {
+		return ""
+	}
+	return activity.Batch{Actions: actions}.Text() + "\n"
+}

@@ -1,0 +1,345 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/config"
+	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/products"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/server"
+	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/redislog"
+)
+
+// sharedService is the real server on a Redis, and beside it the log that other
+// servers on the same Redis would append to.
+type sharedService struct {
+	t           *testing.T
+	url         string
+	credentials products.Credentials
+	others      *redislog.Log
+	listener    *cutListener
+}
+
+func startSharedService(t *testing.T) *sharedService {
+	t.Helper()
+	redis := redistest.Start(t)
+	registry := products.New()
+	credentials, err := registry.AddFixed(config.Product{ProductID: productID})
+	require.NoError(t, err)
+	settings := server.Config{RedisURL: redis.URL(), ActivityTTL: time.Hour, MaxEvents: 50, LogMaxBytes: 1 << 20, Heartbeat: 200 * time.Millisecond}
+	live, err := server.New(settings, registry, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	others, err := redislog.Open(redis.URL(), &redislog.Options{Retention: stream.Retention{TTL: time.Hour, MaxBytes: 1 << 20}})
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &sharedService{t: t, url: "http://" + listener.Addr().String(), credentials: credentials, others: others, listener: &cutListener{Listener: listener}}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- live.Serve(ctx, s.listener, nil) }()
+	t.Cleanup(func() {
+		stop()
+		assert.NoError(t, <-served)
+		assert.NoError(t, others.Release())
+	})
+	return s
+}
+
+// ingest posts events to the webhook, in one request.
+func (s *sharedService) ingest(events ...map[string]any) {
+	s.t.Helper()
+	body, err := json.Marshal(events)
+	require.NoError(s.t, err)
+	r, err := http.NewRequest(http.MethodPost, s.url+"/webhook/"+productID, strings.NewReader(string(body)))
+	require.NoError(s.t, err)
+	r.Header.Set("X-PostHog-Secret", s.credentials.WebhookSecret)
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	require.Equal(s.t, http.StatusOK, response.StatusCode)
+}
+
+// append appends an entry to the stream, as another server would.
+func (s *sharedService) append(sessionID, data string) {
+	s.t.Helper()
+	require.NoError(s.t, s.others.Append(s.t.Context(), productID, []stream.Entry{{SessionID: sessionID, Data: []byte(data)}}))
+}
+
+// link links a session to a conversation, as another server would.
+func (s *sharedService) link(sessionID, conversationID string) {
+	s.t.Helper()
+	directory := activity.NewDirectory(s.others.Documents(), time.Hour)
+	_, err := directory.Update(s.t.Context(), productID, sessionID, func(a *activity.Session) { a.ConversationID = conversationID })
+	require.NoError(s.t, err)
+}
+
+// cutListener is a listener whose connections can be cut.
+type cutListener struct {
+	net.Listener
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *cutListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns = append(l.conns, conn)
+	}
+	return conn, err
+}
+
+// cut cuts all connections there are.
+func (l *cutListener) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range l.conns {
+		_ = conn.Close() // most have ended by now
+	}
+	l.conns = nil
+}
+
+// python is the client in Python at work.
+type python struct {
+	t              *testing.T
+	stdout, stderr logtest.Buffer
+	exited         chan struct{}
+}
+
+// startPython runs the client until the test ends, or until it ends itself.
+func startPython(t *testing.T, url, product, key string) *python {
+	t.Helper()
+	p := &python{t: t, exited: make(chan struct{})}
+	cmd := exec.Command(testdeps.Python(t), "testdata/stream_client.py", url, product)
+	cmd.Env = append(os.Environ(), "TOKEN="+key)
+	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
+	require.NoError(t, cmd.Start())
+	go func() {
+		defer close(p.exited)
+		_ = cmd.Wait() // its notes tell
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-p.exited
+		if t.Failed() {
+			t.Logf("the client in Python:\n%s", strings.ReplaceAll(p.stderr.String(), `{"note": "heartbeat"}`+"\n", ""))
+		}
+	})
+	return p
+}
+
+// objects returns the lines that a process has written, each an object.
+func objects(t *testing.T, output *logtest.Buffer) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(output.String()) {
+		if !strings.HasSuffix(line, "\n") {
+			break // there is more to come
+		}
+		var object map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &object), line)
+		all = append(all, object)
+	}
+	return all
+}
+
+// awaitNote waits until it has taken that many notes of something, and returns
+// them.
+func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		notes = nil
+		for _, note := range objects(p.t, &p.stderr) {
+			if note["note"] == what {
+				notes = append(notes, note)
+			}
+		}
+		return len(notes) >= count
+	}, patience, pause, "%s", what)
+	return notes
+}
+
+// receives waits until those are all payloads that came. They were forwarded
+// between the time since and now, except where it is told when.
+func (p *python) receives(since time.Time, want ...map[string]any) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return len(objects(p.t, &p.stdout)) >= len(want) }, patience, pause)
+	payloads := objects(p.t, &p.stdout)
+	require.Len(p.t, payloads, len(want))
+	for i, payload := range payloads {
+		if _, told := want[i]["forwarded_at"]; !told {
+			at, _ := payload["forwarded_at"].(float64)
+			assert.GreaterOrEqual(p.t, at, activity.Seconds(since))
+			assert.LessOrEqual(p.t, at, activity.Seconds(time.Now()))
+			delete(payload, "forwarded_at")
+		}
+		require.Equal(p.t, want[i], payload)
+	}
+}
+
+// shopping is what two people do in the shop: what is ingested, and what readers
+// of the stream must get of it.
+type shopping struct{ start time.Time }
+
+// event is an event of a session, that many seconds after the start.
+func (v shopping) event(id, name, session, user string, second int, properties map[string]any) map[string]any {
+	properties["$session_id"] = session
+	at := v.start.Add(time.Duration(second) * time.Second)
+	return map[string]any{"uuid": id, "event": name, "distinct_id": user, "timestamp": at.Format(time.RFC3339Nano), "properties": properties}
+}
+
+// browsing is what a request brings of both sessions.
+func (v shopping) browsing() []map[string]any {
+	return []map[string]any{
+		v.event("e1", "$identify", "s1", "ada", 0, map[string]any{"$set": map[string]any{"email": "ada@example.com"}}),
+		v.event("e2", "$pageview", "s1", "ada", 1, map[string]any{"$current_url": "https://Shop.example/products/42?ref=mail"}),
+		v.event("e3", "$pageview", "s2", "bob\u0085\u2028&<ü>", 2, map[string]any{"$current_url": "https://shop.example/"}),
+		v.event("e4", "$autocapture", "s1", "ada", 3, map[string]any{
+			"$current_url": "https://shop.example/products/42", "$event_type": "click",
+			"$elements_chain": `button:nth-child="1"nth-of-type="1"text="Add “Tea” to cart"`,
+		}),
+	}
+}
+
+// browsed is what comes of it.
+func (v shopping) browsed() []map[string]any {
+	return []map[string]any{
+		v.actions("s1", "ada", "ada@example.com", nil,
+			v.action(0, "pageview", "Page Load: Products detail", "User landed on the products detail page",
+				"https://Shop.example/products/42?ref=mail", "https://shop.example/products/:id", 1, 3),
+			v.action(1, "click", "Click Add “Tea” to cart", "User clicked Add “Tea” to cart on the products detail page",
+				"https://shop.example/products/42", "https://shop.example/products/:id", 3, 3)),
+		v.actions("s2", "bob\u0085\u2028&<ü>", "", nil,
+			v.action(0, "pageview", "Page Load: Home", "User landed on the home page", "https://shop.example/", "https://shop.example/", 2, 2)),
+	}
+}
+
+// asking is a page view in the session that is linked by then.
+func (v shopping) asking() map[string]any {
+	return v.event("e5", "$pageview", "s1", "ada", 4, map[string]any{"$current_url": "https://shop.example/help"})
+}
+
+// asked is what comes of it.
+func (v shopping) asked() map[string]any {
+	return v.actions("s1", "ada", "ada@example.com", "conversation_7",
+		v.action(2, "pageview", "Page Load: Help", "User landed on the help page", "https://shop.example/help", "https://shop.example/help", 4, 4))
+}
+
+// leaving is what is done after the connection was lost.
+func (v shopping) leaving() map[string]any {
+	return v.event("e6", "$pageview", "s2", "bob", 5, map[string]any{"$current_url": "https://shop.example/bye"})
+}
+
+// left is what comes of it.
+func (v shopping) left() map[string]any {
+	return v.actions("s2", "bob", "", nil,
+		v.action(1, "pageview", "Page Load: Bye", "User landed on the bye page", "https://shop.example/bye", "https://shop.example/bye", 5, 5))
+}
+
+// action is an action that begins and ends that many seconds after the start.
+func (v shopping) action(index int, kind, title, description, raw, canonical string, begins, ends int) map[string]any {
+	seconds := func(n int) float64 { return activity.Seconds(v.start.Add(time.Duration(n) * time.Second)) }
+	return map[string]any{
+		"index": float64(index), "type": kind, "title": title, "description": description, "raw_url": raw, "canonical_url": canonical,
+		"timestamp_start": seconds(begins), "timestamp_end": seconds(ends),
+	}
+}
+
+// actions is a payload of these actions, without the time.
+func (v shopping) actions(session, user, email string, conversation any, actions ...map[string]any) map[string]any {
+	whose := map[string]any{"session_id": session, "user_id": user, "email": email, "conversation_id": conversation}
+	payload := map[string]any{"type": "actions", "product_id": productID, "count": float64(len(actions))}
+	var list []any
+	for _, a := range actions {
+		for name, value := range whose {
+			payload[name], a[name] = value, value
+		}
+		list = append(list, a)
+	}
+	payload["actions"] = list
+	return payload
+}
+
+// The client of the hosted service, in Python, reads the stream as it is.
+func TestPython_readsTheStream(t *testing.T) {
+	s := startSharedService(t)
+	began := time.Now()
+	v := shopping{start: began.Add(-time.Minute).UTC().Truncate(time.Millisecond)}
+	p := startPython(t, s.url, productID, s.credentials.Key)
+	p.awaitNote("connected", 1)
+	want := v.browsed()
+	s.ingest(v.browsing()...)
+	p.receives(began, want...)
+
+	s.link("s1", "conversation_7")
+	s.ingest(v.asking())
+	want = append(want, v.asked())
+	p.receives(began, want...)
+
+	s.append("s1", `{"type":"news","product_id":"shop"}`)
+	s.append("s1", `no JSON`)
+	s.append("s1", `{"type":"summary","product_id":"shop","session_id":"s1","email":"ada@example.com","summary":"Looked at tea.\nThen asked for help.","replaces":3,"forwarded_at":1795316386.25}`)
+	want = append(want, map[string]any{"type": "summary", "product_id": productID, "session_id": "s1",
+		"summary": "Looked at tea.\nThen asked for help.", "replaces": 3.0, "forwarded_at": 1795316386.25})
+	p.receives(began, want...)
+	p.awaitNote("heartbeat", 2)
+
+	s.listener.cut()
+	p.awaitNote("connected", 2)
+	s.ingest(v.leaving())
+	want = append(want, v.left())
+	p.receives(began, want...)
+	p.passedOver(`{"type":"news","product_id":"shop"}`, `no JSON`)
+
+	late := startPython(t, s.url, productID+"?last_event_id=9999999999999-0", s.credentials.Key)
+	late.receives(began, want...)
+	gap := late.awaitNote("ignored", 1)[0]
+	assert.Equal(t, "gap", gap["event"])
+	assert.Contains(t, gap["data"], `"requested":"9999999999999-0"`)
+}
+
+// passedOver fails the test unless the client ignored that, and not one event
+// more: no frame is one that it cannot read.
+func (p *python) passedOver(ignored, noJSON string) {
+	p.t.Helper()
+	for _, note := range objects(p.t, &p.stderr) {
+		switch data := fmt.Sprint(note["data"]); note["note"] {
+		case "ignored":
+			assert.Equal(p.t, ignored, data)
+		case "no JSON":
+			assert.Equal(p.t, noJSON, data)
+		case "malformed", "refused":
+			assert.Fail(p.t, "the client has ended")
+		}
+	}
+}
+
+func TestPython_isRefusedWithoutAKey(t *testing.T) {
+	s := startSharedService(t)
+	p := startPython(t, s.url, productID, "guess")
+	refused := p.awaitNote("refused", 1)[0]
+	<-p.exited
+	assert.Equal(t, map[string]any{"note": "refused", "status": 401.0, "kind": "application/json", "challenge": "Bearer",
+		"body": refused["body"]}, refused)
+	assert.JSONEq(t, `{"detail":"Invalid or missing API key"}`, refused["body"].(string))
+	assert.Empty(t, p.stdout.String())
+}
