@@ -30,7 +30,7 @@ func ParseKeyBy(name string) (KeyBy, error) {
 	if k := KeyBy(name); k == KeyBySession || k == KeyByEmail {
 		return k, nil
 	}
-	return "", fmt.Errorf("retriever: %q is neither %q nor %q", name, KeyBySession, KeyByEmail)
+	return "", fmt.Errorf("must be %s or %s, not %q", KeyBySession, KeyByEmail, name)
 }
 
 // DefaultMaxBody is the default of [HandlerOptions.MaxBody].

@@ -21,7 +21,7 @@ const maxMerged = 500
 // WriterOptions of a [Writer]. A zero field means its default.
 type WriterOptions struct {
 	// Debounce is how long a session must be quiet before what waits is
-	// written. With zero batches are written at once.
+	// written as one batch. With zero each batch is written at once, by itself.
 	Debounce time.Duration
 	// Summarizer sums up what was written. Without one it is only written.
 	Summarizer *Summarizer
@@ -45,8 +45,9 @@ type WriterOptions struct {
 //
 // A session's batches wait until none has come for the time of Debounce, or
 // until they hold 500 actions; then they are written as one, as
-// [activity.Merge] makes it. What comes while a write of the session is under
-// way waits likewise for the next one.
+// [activity.Merge] makes it. Batches that were forwarded further apart than
+// Debounce are not made one, however fast they come: what is read back from a
+// stream is written as it was when it was new.
 //
 // # In which order
 //
@@ -59,7 +60,7 @@ type WriterOptions struct {
 //
 // A write that fails is repeated, with the same batch, after 1 s, 2 s, 4 s and
 // so on up to 30 s, each give or take a fifth, until it succeeds or Run ends;
-// what comes meanwhile waits for the next write. The function may therefore
+// what comes meanwhile is gathered for the next write, up to 500 actions. The function may therefore
 // see a batch again that it failed on. A batch that was added from a
 // [Consumer] counts as finished once it is written: until then the consumer's
 // cursor does not pass it, so after a restart it comes again.
@@ -144,8 +145,8 @@ func (w *Writer) take(b activity.Batch, release func()) (pending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	conversationID := b.ConversationID
+	var freed []activity.Batch
 	if b.SessionID != "" {
-		var freed []activity.Batch
 		conversationID, freed = w.links.follow(b)
 		w.free(freed, conversationID)
 	}
@@ -154,20 +155,23 @@ func (w *Writer) take(b activity.Batch, release func()) (pending bool) {
 		return false
 	}
 	s := w.session(w.keyOf(b))
-	s.waiting.add(b, conversationID, time.Now().Add(w.debounce))
-	s.waiting.slots++
-	s.waiting.done = append(s.waiting.done, release)
+	p := s.pileFor(b, w.debounce, freed != nil)
+	p.add(b, conversationID, time.Now().Add(w.debounce))
+	p.slots++
+	p.done = append(p.done, release)
 	w.serveSoon(s)
 	return true
 }
 
-// free makes what waited for a link wait for its write. It is not counted as
-// pending: who links a session must not wait for others.
+// free makes what waited for a link wait for its write, as one batch. It is not
+// counted as pending: who links a session must not wait for others.
 func (w *Writer) free(batches []activity.Batch, conversationID string) {
 	for _, b := range batches {
 		s := w.session(w.keyOf(b))
-		s.waiting.add(b, conversationID, time.Time{})
-		s.waiting.now = true
+		if len(s.waiting) == 0 {
+			s.waiting = append(s.waiting, &pile{now: true})
+		}
+		s.waiting[len(s.waiting)-1].add(b, conversationID, time.Time{})
 		w.serveSoon(s)
 	}
 }
@@ -203,7 +207,7 @@ func (w *Writer) serveSoon(s *writerSession) {
 		s.served = true
 		w.idle = append(w.idle, s)
 		signal(w.woken)
-	case s.waiting.wait(time.Now()) <= 0:
+	case s.wait(time.Now()) <= 0:
 		signal(s.wake)
 	}
 }
@@ -268,11 +272,13 @@ func (w *Writer) hurry() (all []chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.sessions {
-		last := &s.waiting
-		if last.actions > 0 {
+		last := s.writing
+		if n := len(s.waiting); n > 0 {
+			last = s.waiting[n-1]
 			last.now = true
 			signal(s.wake)
-		} else if last = s.writing; last == nil {
+		}
+		if last == nil {
 			continue
 		}
 		written := make(chan struct{})
@@ -353,14 +359,13 @@ func (w *Writer) due(s *writerSession) (wait time.Duration, ok bool) {
 	if s.writing != nil {
 		return 0, true // since an earlier Run
 	}
-	if s.waiting.actions == 0 {
+	if len(s.waiting) == 0 {
 		s.served = false
 		w.forget(s)
 		return 0, false
 	}
-	if wait = s.waiting.wait(time.Now()); wait <= 0 {
-		gathered := s.waiting
-		s.writing, s.waiting = &gathered, pile{}
+	if wait = s.wait(time.Now()); wait <= 0 {
+		s.writing = s.next()
 	}
 	return wait, true
 }
@@ -382,6 +387,7 @@ func (w *Writer) repeat(ctx context.Context, s *writerSession, b activity.Batch)
 			return err == nil
 		}
 		if pauses == nil {
+			w.failing(s)
 			pauses = newBackOff(DefaultMinBackoff, DefaultMaxBackoff)
 		}
 		pause := pauses.NextBackOff()
@@ -390,6 +396,13 @@ func (w *Writer) repeat(ctx context.Context, s *writerSession, b activity.Batch)
 			return false
 		}
 	}
+}
+
+// failing notes that a write is repeated.
+func (w *Writer) failing(s *writerSession) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.failed = true
 }
 
 // attempt writes a batch once, while the session's summary is not overwritten.
@@ -465,31 +478,79 @@ type writerKey struct {
 // it, but for the channels.
 type writerSession struct {
 	key     writerKey
-	waiting pile          // for its write
+	waiting []*pile       // for their writes, in order; more is added to the last one only
 	writing *pile         // nil for nothing
+	failed  bool          // what is being written had to be repeated
 	served  bool          // has a goroutine, or will have one
 	summing int           // summaries under way
 	wake    chan struct{} // full when its goroutine must look again
 	guard   chan struct{} // full during a write and during an overwrite
 }
 
+// wait returns how long the first pile, which there must be, waits for more.
+func (s *writerSession) wait(now time.Time) time.Duration {
+	if len(s.waiting) > 1 {
+		return 0
+	}
+	return s.waiting[0].wait(now)
+}
+
+// next takes the first pile. After a write that had to be repeated it is joined
+// by those that have gathered.
+func (s *writerSession) next() *pile {
+	p := s.waiting[0]
+	n := 1
+	for ; s.failed && n < len(s.waiting) && p.actions < maxMerged; n++ {
+		p.join(s.waiting[n])
+	}
+	s.waiting = slices.Delete(s.waiting, 0, n)
+	s.failed = false
+	return p
+}
+
+// pileFor returns the pile that a batch belongs on: the last one, if that is to
+// be joined or takes it, or a new one.
+func (s *writerSession) pileFor(b activity.Batch, debounce time.Duration, join bool) *pile {
+	if n := len(s.waiting); n == 0 || !join && !s.waiting[n-1].takes(b, debounce) {
+		s.waiting = append(s.waiting, &pile{})
+	}
+	return s.waiting[len(s.waiting)-1]
+}
+
 // pile is what is written as one batch.
 type pile struct {
 	batches        []activity.Batch
-	actions        int    // in the batches
-	conversationID string // empty while it is not known
+	actions        int     // in the batches
+	conversationID string  // empty while it is not known
+	forwardedAt    float64 // of the newest batch
 	due            time.Time
 	now            bool     // due already
 	slots          int      // that the batches take
 	done           []func() // to call when it is written
 }
 
+// takes reports whether a batch may be written together with the pile.
+func (p *pile) takes(b activity.Batch, debounce time.Duration) bool {
+	return debounce > 0 && p.actions < maxMerged && b.ForwardedAt-p.forwardedAt <= debounce.Seconds()
+}
+
 // add puts a batch on the pile, which becomes due at that time unless more comes.
 func (p *pile) add(b activity.Batch, conversationID string, due time.Time) {
 	p.batches = append(p.batches, b)
 	p.actions += len(b.Actions)
+	p.forwardedAt = max(p.forwardedAt, b.ForwardedAt)
 	p.conversationID = conversationID
 	p.due = due
+}
+
+// join puts a later pile on this one.
+func (p *pile) join(later *pile) {
+	p.batches = append(p.batches, later.batches...)
+	p.actions += later.actions
+	p.conversationID = later.conversationID
+	p.forwardedAt = later.forwardedAt
+	p.slots += later.slots
+	p.done = append(p.done, later.done...)
 }
 
 // wait returns how long the pile waits for more.

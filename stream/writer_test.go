@@ -221,9 +221,9 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 		during     []string
 		afterwards []string
 	}{
-		"at once":                        {0, s, 2 * s, []string{"0s write s: a"}, []string{"5s write s: b c"}},
+		"at once":                        {0, s, 2 * s, []string{"0s write s: a"}, []string{"5s write s: b", "10s write s: c"}},
 		"a pause that is over":           {2 * s, 3 * s, 4 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
-		"a pause that is not over":       {2 * s, 3 * s, 6 * s, []string{"2s write s: a"}, []string{"8s write s: b c"}},
+		"a pause between the two":        {2 * s, 3 * s, 6 * s, []string{"2s write s: a"}, []string{"7s write s: b", "12s write s: c"}},
 		"a pause that ends with a write": {2 * s, 3 * s, 5 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
 	}
 	for name, c := range cases {
@@ -365,6 +365,32 @@ func TestWriter_makesItsCallersWait(t *testing.T) {
 	})
 }
 
+// However fast a stream is read back, what was written before a restart is
+// written again in the same parts.
+func TestWriter_writesWhatIsReadBackAsItWas(t *testing.T) {
+	forwarded := func(second float64, label string) activity.Batch {
+		b := clicked("s", label)
+		b.ForwardedAt = second
+		return b
+	}
+	for debounce, want := range map[time.Duration][]string{
+		0:               {"0s write s: a", "0s write s: b", "0s write s: c", "0s write s: d"},
+		2 * time.Second: {"0s write s: a b", "0s write s: c", "2s write s: d"},
+		time.Minute:     {"1m0s write s: a b c d"},
+	} {
+		t.Run(debounce.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := startWriting(t, &stream.WriterOptions{Debounce: debounce})
+				for _, b := range []activity.Batch{forwarded(100, "a"), forwarded(102, "b"), forwarded(105, "c"), forwarded(120, "d")} {
+					w.add(t, b)
+				}
+				require.Equal(t, want, w.after(2*time.Minute))
+				w.stopped(t)
+			})
+		})
+	}
+}
+
 func TestWriter_defaultsTo1024Pending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriting(nil)
@@ -376,7 +402,7 @@ func TestWriter_defaultsTo1024Pending(t *testing.T) {
 		require.ErrorIs(t, w.Add(ctx, clicked("s", "x")), context.DeadlineExceeded)
 		w.run(t)
 		w.after(2 * time.Hour)
-		require.Len(t, w.batches, 7)
+		require.Len(t, w.batches, 1024)
 		w.stopped(t)
 	})
 }

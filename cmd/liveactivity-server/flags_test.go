@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +15,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
-// flags are the flags of the command, each with its variable, its default, and
-// a value that it refuses ("" where any will do).
-var flags = []struct{ name, env, preset, bad string }{
+// flags are the flags of the command.
+var flags = proctest.Flags{
 	{"addr", "LIVEACTIVITY_ADDR", "127.0.0.1:8080", "localhost"},
 	{"config", "LIVEACTIVITY_CONFIG", "", "/none/products.json"},
 	{"data-dir", "LIVEACTIVITY_DATA_DIR", "", "/dev/null/data"},
@@ -36,61 +34,17 @@ var flags = []struct{ name, env, preset, bad string }{
 
 func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 	t.Parallel()
-	p := launch(t, nil, "--help")
-	assert.Zero(t, p.Wait(20*time.Second))
-	assert.Empty(t, p.Stderr.String())
-	// One entry for each flag: from its name to the next one's, on one line.
-	entries := map[string]string{}
-	var name string
-	for line := range strings.SplitSeq(p.Stdout.String(), "\n") {
-		if match := regexp.MustCompile(`^ +(?:-\w, )?--([a-z-]+)`).FindStringSubmatch(line); match != nil {
-			name = match[1]
-		}
-		entries[name] += strings.TrimSpace(line) + " "
-	}
-	for _, f := range flags {
-		require.Contains(t, entries, f.name)
-		assert.Contains(t, entries[f.name], "$"+f.env)
-		assert.Contains(t, entries[f.name], f.preset)
-	}
-	for name, entry := range entries {
-		if name != "" && name != "help" && name != "version" {
-			assert.Regexp(t, `\(\$[A-Z_]+\)`, entry, "every flag has a variable")
-		}
-	}
+	command.CheckHelp(t, []string{"LIVEACTIVITY_ADMIN_KEY=" + adminKey}, flags)
 }
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	p := launch(t, nil, "--version")
-	assert.Zero(t, p.Wait(20*time.Second))
-	assert.Regexp(t, `^\d+\.\d+\.\d+\n$`, p.Stdout.String())
-}
-
-// refused checks that the command ended with exit code 1, a word on stderr and
-// none on stdout.
-func refused(t *testing.T, p *proctest.Process) string {
-	t.Helper()
-	assert.Equal(t, 1, p.Wait(20*time.Second))
-	assert.Empty(t, p.Stdout.String())
-	assert.NotContains(t, p.Stderr.String(), "goroutine")
-	require.NotEmpty(t, p.Stderr.String())
-	return p.Stderr.String()
+	command.CheckVersion(t)
 }
 
 func TestFlags_areRefusedWhenWrong(t *testing.T) {
 	t.Parallel()
-	for _, f := range flags {
-		if f.bad == "" {
-			continue
-		}
-		t.Run(f.name, func(t *testing.T) {
-			assert.Regexp(t, "--"+f.name+"|"+f.bad, refused(t, launch(t, nil, anyPort, "--"+f.name+"="+f.bad)))
-		})
-		t.Run(f.env, func(t *testing.T) {
-			refused(t, launch(t, []string{f.env + "=" + f.bad}))
-		})
-	}
+	command.CheckRefusals(t, []string{"LIVEACTIVITY_ADDR=127.0.0.1:0"}, flags)
 	for name, args := range map[string][]string{
 		"an unknown flag":    {"--no-such-flag"},
 		"an argument":        {"serve"},
@@ -100,7 +54,7 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 		"no duration either": {"--heartbeat=15 seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			words := refused(t, launch(t, nil, args...))
+			words := proctest.Refused(t, launch(t, nil, args...))
 			assert.Contains(t, words, strings.SplitN(args[0], "=", 2)[0])
 			assert.Contains(t, words, "--help")
 		})
@@ -110,7 +64,7 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
 	t.Parallel()
 	path := productFile(t, `{"products": [{"product_id": "a/b", "webhook_secret": "`+webhookSecret+`"}], "keys": [{"key": "`+key+`", "external_id": "acne"}]}`)
-	words := refused(t, launch(t, nil, "--addr=localhost", "--activity-ttl=0", "--activity-max-events=0", "--log-max-bytes=0", "--heartbeat=0",
+	words := proctest.Refused(t, launch(t, nil, "--addr=localhost", "--activity-ttl=0", "--activity-max-events=0", "--log-max-bytes=0", "--heartbeat=0",
 		"--public-url=live.example.com", "--config="+path))
 	for _, want := range []string{"--addr", "--activity-ttl", "--activity-max-events", "--log-max-bytes", "--heartbeat", "--public-url",
 		path + ": products[0].product_id", path + ": keys[0].external_id"} {
@@ -122,7 +76,7 @@ func TestFlags_areAllNamedAtOnceWithTheProductFile(t *testing.T) {
 // A value that cannot even be read does not hide the mistakes beside it.
 func TestFlags_areAllNamedAtOnceWhenTheyCannotBeRead(t *testing.T) {
 	t.Parallel()
-	words := refused(t, launch(t, nil, "--activity-ttl=soon", "--heartbeat=often", "--addr=localhost", "--config=/none/products.json"))
+	words := proctest.Refused(t, launch(t, nil, "--activity-ttl=soon", "--heartbeat=often", "--addr=localhost", "--config=/none/products.json"))
 	for _, want := range []string{"--activity-ttl", "--heartbeat", "--addr", "/none/products.json"} {
 		assert.Contains(t, words, want)
 	}
@@ -137,7 +91,7 @@ func TestConfig_isRefusedWhenWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, content)
-			words := refused(t, launch(t, nil, anyPort, "--config="+path))
+			words := proctest.Refused(t, launch(t, nil, anyPort, "--config="+path))
 			assert.Contains(t, words, path)
 			assert.NotContains(t, words, "s3cr3t")
 		})
@@ -153,20 +107,20 @@ func TestEnvironment_isTaken(t *testing.T) {
 		"ACTIVITY_MAX_EVENTS=2", "LIVEACTIVITY_LOG_MAX_BYTES=1", "LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
 	})
 	url := p.URL()
-	status, body := request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: "+adminKey)
+	status, body := proctest.Request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: "+adminKey)
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, body, "https://live.example.com/stream/acme")
 
 	for _, uuid := range []string{"u1", "u2", "u3"} {
 		post(t, url, pageview(uuid, "https://app.example.com/a"))
 	}
-	_, body = request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
+	_, body = proctest.Request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
 	assert.Contains(t, body, `"count":2`)
-	_, body = request(t, http.MethodGet, url+"/metrics", "")
+	_, body = proctest.Request(t, http.MethodGet, url+"/metrics", "")
 	assert.Contains(t, body, `liveactivity_log_entries{product_id="acme"} 1`)
 
 	old := time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339)
-	_, body = request(t, http.MethodPost, url+"/webhook/acme", strings.Replace(pageview("u4", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
+	_, body = proctest.Request(t, http.MethodPost, url+"/webhook/acme", strings.Replace(pageview("u4", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
 		"X-PostHog-Secret: "+webhookSecret)
 	assert.JSONEq(t, `{"status":"ok","accepted":0,"ignored":1}`, body)
 

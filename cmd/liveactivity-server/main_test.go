@@ -2,11 +2,9 @@ package main_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,24 +23,7 @@ func launch(t *testing.T, env []string, args ...string) *proctest.Process {
 }
 
 // anyPort is the address of every server of these tests.
-const anyPort = "--addr=127.0.0.1:0"
-
-// request sends a request with headers given as "Name: value".
-func request(t *testing.T, method, url, body string, headers ...string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	require.NoError(t, err)
-	for _, header := range headers {
-		name, value, _ := strings.Cut(header, ": ")
-		req.Header.Set(name, value)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp.StatusCode, string(got)
-}
+const anyPort = proctest.AnyPort
 
 // The secrets of a product file; the log must never hold any.
 const (
@@ -77,6 +58,6 @@ func pageview(uuid, url string) string {
 // post posts an event to acme's webhook, which must take it.
 func post(t *testing.T, url, event string) {
 	t.Helper()
-	status, body := request(t, http.MethodPost, url+"/webhook/acme", event, "X-PostHog-Secret: "+webhookSecret)
+	status, body := proctest.Request(t, http.MethodPost, url+"/webhook/acme", event, "X-PostHog-Secret: "+webhookSecret)
 	require.Equal(t, http.StatusOK, status, body)
 }

@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -41,26 +40,26 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	event := pageview("u1", "https://app.example.com/a")
 	for what, got := range map[string]func() (int, string){
 		"webhook": func() (int, string) {
-			return request(t, http.MethodPost, printed(t, p, "webhook"), event, "X-PostHog-Secret: "+secret)
+			return proctest.Request(t, http.MethodPost, printed(t, p, "webhook"), event, "X-PostHog-Secret: "+secret)
 		},
 		"capture": func() (int, string) {
-			return request(t, http.MethodPost, url+"/e/", `{"api_key":"`+token+`","batch":[`+event+`]}`)
+			return proctest.Request(t, http.MethodPost, url+"/e/", `{"api_key":"`+token+`","batch":[`+event+`]}`)
 		},
 		"live activity": func() (int, string) {
-			return request(t, http.MethodGet, strings.Replace(printed(t, p, "live activity"), "{user_id}", "ada", 1), "", "Authorization: Bearer "+key)
+			return proctest.Request(t, http.MethodGet, strings.Replace(printed(t, p, "live activity"), "{user_id}", "ada", 1), "", "Authorization: Bearer "+key)
 		},
 		"event stream": func() (int, string) {
-			return request(t, http.MethodHead, printed(t, p, "event stream"), "", "Authorization: Bearer "+key)
+			return proctest.Request(t, http.MethodHead, printed(t, p, "event stream"), "", "Authorization: Bearer "+key)
 		},
 		"MCP server": func() (int, string) {
-			return request(t, http.MethodPost, printed(t, p, "MCP server"), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+			return proctest.Request(t, http.MethodPost, printed(t, p, "MCP server"), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 				"Authorization: Bearer "+key, "Content-Type: application/json")
 		},
 	} {
 		status, body := got()
 		assert.Equal(t, http.StatusOK, status, "%s: %s", what, body)
 	}
-	status, _ := request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: x")
+	status, _ := proctest.Request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: x")
 	assert.Equal(t, http.StatusNotFound, status, "without an admin key there are no admin endpoints")
 
 	p.Stop()
@@ -122,9 +121,9 @@ func TestStart_withAProductFileMakesNoDemoProduct(t *testing.T) {
 	p := launch(t, []string{"ACME_KEY=" + key}, anyPort, "--config="+productFile(t,
 		`{"products": [{"product_id": "acme"}], "keys": [{"key": "${ACME_KEY}", "external_id": "acme"}]}`))
 	url := p.URL()
-	status, _ := request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
+	status, _ := proctest.Request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
 	assert.Equal(t, http.StatusOK, status)
-	status, _ = request(t, http.MethodPost, url+"/webhook/demo", "{}")
+	status, _ = proctest.Request(t, http.MethodPost, url+"/webhook/demo", "{}")
 	assert.Equal(t, http.StatusNotFound, status)
 	p.Stop()
 	assert.NotContains(t, p.Stdout.String(), "demo")
@@ -142,14 +141,5 @@ func TestStart_printsThePublicURL(t *testing.T) {
 
 func TestStart_tellsThatThePortIsTaken(t *testing.T) {
 	t.Parallel()
-	first := launch(t, nil, anyPort)
-	addr := strings.TrimPrefix(first.URL(), "http://")
-	second := launch(t, nil, "--addr="+addr)
-	assert.Equal(t, 1, second.Wait(20*time.Second))
-	assert.Contains(t, second.Stderr.String(), "cannot listen on "+addr)
-	assert.Contains(t, second.Stderr.String(), "address already in use")
-	assert.Empty(t, second.Stdout.String(), "nothing is told of a server that did not start")
-	conn, err := net.Dial("tcp", addr)
-	require.NoError(t, err, "the first is not disturbed")
-	conn.Close()
+	command.CheckPortTaken(t, nil)
 }

@@ -1,10 +1,8 @@
 package main_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -14,47 +12,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
-// underWay opens a connection and posts half of an event to acme's webhook.
-// The function returned sends the rest and returns the status of the answer.
+// underWay posts half of an event to acme's webhook. The function returned
+// sends the rest and returns the status of the answer.
 func underWay(t *testing.T, url, event string) (finish func() int) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST /webhook/acme HTTP/1.1\r\nHost: x\r\nX-PostHog-Secret: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
-		webhookSecret, len(event))
-	require.NoError(t, err)
-	// The server asks for the body once the request is under way.
-	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
-	got := make([]byte, len(goOn))
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*time.Second)))
-	_, err = io.ReadFull(conn, got)
-	require.NoError(t, err)
-	require.Equal(t, goOn, string(got))
-	_, err = io.WriteString(conn, event[:len(event)/2])
-	require.NoError(t, err)
-	return func() int {
-		_, err := io.WriteString(conn, event[len(event)/2:])
-		require.NoError(t, err)
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		require.NoError(t, err)
-		resp.Body.Close()
-		return resp.StatusCode
-	}
-}
-
-// hangsUp waits until the server takes no more connections.
-func hangsUp(t *testing.T, url string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err == nil {
-			conn.Close()
-		}
-		return err != nil
-	}, 10*time.Second, time.Millisecond)
+	return proctest.UnderWay(t, url, "/webhook/acme", event, "X-PostHog-Secret: "+webhookSecret)
 }
 
 func TestStop_finishesWhatIsUnderWay(t *testing.T) {
@@ -70,13 +36,13 @@ func TestStop_finishesWhatIsUnderWay(t *testing.T) {
 			}
 			finish := underWay(t, url, pageview("last", "https://app.example.com/last"))
 			p.Signal(sig)
-			hangsUp(t, url)
+			proctest.HangsUp(t, url)
 			assert.False(t, p.HasExited(), "it waits for the request")
 			assert.Equal(t, http.StatusOK, finish())
 			for _, stream := range []*http.Response{early, late} {
 				got, err := io.ReadAll(stream.Body)
 				require.NoError(t, err)
-				assert.Equal(t, events+1, strings.Count(string(got), "\ndata: {"), "everything that was accepted, then the end")
+				assert.Equal(t, events+1, strings.Count(string(got), "\ndata: {\""), "everything that was accepted, then the end")
 				assert.Contains(t, string(got), "https://app.example.com/last")
 			}
 			assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
@@ -101,7 +67,7 @@ func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	got, err := io.ReadAll(reading.Body)
 	require.NoError(t, err)
-	assert.Equal(t, events, strings.Count(string(got), "\ndata: {"))
+	assert.Equal(t, events, strings.Count(string(got), "\ndata: {\""))
 	assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
 	assert.Contains(t, p.Stderr.String(), "requests were cut off")
 }
@@ -135,7 +101,7 @@ func TestLog_neverHoldsSecrets(t *testing.T) {
 				{http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"intercom":{"access_token":"s3cr3t"}}}`, bearer(adminKey)},
 				{http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"zendesk":{"base_url":"s3cr3t"}}}`, bearer(adminKey)},
 			} {
-				request(t, r[0], url+r[1], r[2], r[3:]...)
+				proctest.Request(t, r[0], url+r[1], r[2], r[3:]...)
 			}
 			p.Stop()
 			log := p.Stderr.String()

@@ -125,3 +125,15 @@ func Count(text string) (int64, error) {
 	}
 	return n, nil
 }
+
+// maxMilliseconds is a day, far beyond any sensible wait.
+const maxMilliseconds = 24 * 60 * 60 * 1000
+
+// Milliseconds reads a number of milliseconds, not below zero.
+func Milliseconds(text string) (time.Duration, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > maxMilliseconds {
+		return 0, fmt.Errorf("must be a number of milliseconds from 0 to %d", maxMilliseconds)
+	}
+	return time.Duration(n) * time.Millisecond, nil
+}

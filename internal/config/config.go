@@ -160,7 +160,7 @@ func (product Product) Validate() []string {
 		p.add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
 	}
 	for i, origin := range product.AllowedOrigins {
-		if !validOrigin(origin) {
+		if !ValidOrigin(origin) {
 			p.add("allowed_origins[%d]: must be an origin such as https://app.example.com", i)
 		}
 	}
@@ -250,7 +250,8 @@ func validBaseURL(s string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
-func validOrigin(s string) bool {
+// ValidOrigin reports whether s is an origin as browsers send it.
+func ValidOrigin(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && validBaseURL(s) && u.Path == "" && s == strings.ToLower(s) && !strings.Contains(s, "*")
 }

@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"cmp"
 	"net/http"
 	"path"
 	"strings"
@@ -25,6 +26,9 @@ func Route(r *http.Request) string {
 	}
 	return r.Pattern
 }
+
+// RouteName is Route with a name for no pattern, as a label of metrics.
+func RouteName(r *http.Request) string { return cmp.Or(Route(r), "none") }
 
 // NewMux returns an empty Mux. The fallback, which may be nil, is asked to
 // serve a request that no pattern matches; it reports false, having written

@@ -65,18 +65,18 @@ func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string
 
 func checkModel(model string) error {
 	if strings.TrimSpace(model) == "" {
-		return errors.New("llm: the name of the model is missing")
+		return errors.New("the name of the model is missing")
 	}
 	return nil
 }
 
 func checkEndpoint(apiKey, baseURL string) error {
 	if apiKey == "" && baseURL == "" {
-		return errors.New("--llm-model needs OPENAI_API_KEY or OPENAI_BASE_URL")
+		return errors.New("the model needs OPENAI_API_KEY or OPENAI_BASE_URL")
 	}
 	var err error
 	if strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		err = errors.New("llm: the API key must be printable ASCII without spaces")
+		err = errors.New("the API key must be printable ASCII without spaces")
 	}
 	if baseURL == "" {
 		return err
@@ -84,7 +84,7 @@ func checkEndpoint(apiKey, baseURL string) error {
 	u, parseErr := url.Parse(baseURL)
 	if parseErr != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
 		u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		err = errors.Join(err, errors.New("llm: the base URL must be like http://127.0.0.1:11434/v1"))
+		err = errors.Join(err, errors.New("the base URL must be like http://127.0.0.1:11434/v1"))
 	}
 	return err
 }

@@ -101,7 +101,7 @@ func newModel(t *testing.T, v *vendor, name, key string) func(context.Context, s
 }
 
 func TestNew_asksForWhatItNeeds(t *testing.T) {
-	const missing, endpoint, url, key = "the name of the model is missing", "--llm-model needs OPENAI_API_KEY or OPENAI_BASE_URL",
+	const missing, endpoint, url, key = "the name of the model is missing", "the model needs OPENAI_API_KEY or OPENAI_BASE_URL",
 		"the base URL must be like http://127.0.0.1:11434/v1", "the API key must be printable ASCII without spaces"
 	tests := map[string]struct {
 		model, apiKey, baseURL string

@@ -98,6 +98,8 @@ func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code in
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
 	level := slog.LevelDebug
 	switch {
+	case code == http.StatusServiceUnavailable: // the client is told to come again
+		level = slog.LevelWarn
 	case code >= 500:
 		level = slog.LevelError
 	case code >= 400:

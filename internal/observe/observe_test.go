@@ -183,7 +183,7 @@ func TestWrap_logsByStatus(t *testing.T) {
 		"401":               {fail(httpx.Unauthorized("No.", "")), "INFO"},
 		"404":               {answer(404), "INFO"},
 		"500":               {fail(errors.New("x")), "ERROR"},
-		"503":               {fail(httpx.Unavailable(errors.New("x"))), "ERROR"},
+		"503":               {fail(httpx.Unavailable(errors.New("x"))), "WARN"},
 		"200 by Write only": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }), "DEBUG"},
 	}
 	for name, tt := range tests {

@@ -1,12 +1,15 @@
-// Package proctest runs the module's commands as processes of their own.
+// Package proctest runs the commands of the module as processes of their own, and
+// checks what all of them have in common.
 package proctest
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -29,12 +32,43 @@ func (c *Command) BuildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	c.path = filepath.Join(dir, "command")
-	if out, err := exec.Command("go", "build", "-o", c.path, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
+	if err := c.build(".", dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
+}
+
+// Build builds the command in a folder for the length of a test: one of the
+// module at root, with all of its packages, which the test does not import.
+func Build(t *testing.T, root, folder string) *Command {
+	t.Helper()
+	c := &Command{}
+	require.NoError(t, watch(root))
+	require.NoError(t, c.build(filepath.Join(root, folder), t.TempDir()))
+	return c
+}
+
+// watch looks at every source file, so that go test does not repeat a result
+// of older sources from its cache.
+func watch(root string) error {
+	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+}
+
+// build builds the command of the source folder into the other one.
+func (c *Command) build(source, dir string) error {
+	c.path = filepath.Join(dir, "command")
+	cmd := exec.Command("go", "build", "-o", c.path, ".")
+	cmd.Dir = source
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build the command: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Process is a command at work.
@@ -111,9 +145,28 @@ func (p *Process) Signal(sig os.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
+// Insist sends the process a signal again and again until it ends, and returns
+// the exit code.
+func (p *Process) Insist(sig os.Signal, limit time.Duration) int {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		_ = p.cmd.Process.Signal(sig) // it may have ended this moment
+		return p.HasExited()
+	}, limit, 10*time.Millisecond, "%s", &p.Stderr)
+	return p.cmd.ProcessState.ExitCode()
+}
+
 // Stop ends the process as an operator would.
 func (p *Process) Stop() {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
 	assert.Zero(p.t, p.Wait(20*time.Second), "%s", &p.Stderr)
+}
+
+// Kill ends the process as kill -9 does.
+func (p *Process) Kill() {
+	p.t.Helper()
+	require.False(p.t, p.HasExited(), "it has ended by itself: %s", &p.Stderr)
+	p.Signal(syscall.SIGKILL)
+	<-p.exited
 }

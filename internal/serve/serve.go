@@ -161,3 +161,14 @@ func NotReady(why string, cause error) error {
 	e.Detail = why
 	return e
 }
+
+// WhileConnected returns a function for Mount: a service that consumes a stream
+// is ready while that is open.
+func WhileConnected(consumer interface{ Connected() bool }) func(*http.Request) error {
+	return func(*http.Request) error {
+		if !consumer.Connected() {
+			return NotReady("The event stream is not connected.", nil)
+		}
+		return nil
+	}
+}

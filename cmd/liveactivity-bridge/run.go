@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/bridge"
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/config"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// flags of the command. Every flag has an environment variable.
+type flags struct {
+	Addr           string   `default:"127.0.0.1:8070" env:"LIVEACTIVITY_BRIDGE_ADDR" help:"Listen address; port 0 picks a free port."`
+	AllowedOrigins []string `name:"allowed-origin" env:"LIVEACTIVITY_BRIDGE_ALLOWED_ORIGINS" placeholder:"ORIGIN" help:"Origin whose pages may use the bridge, such as https://portal.example.com; may be given several times. Its own always may."`
+	StreamURL      string   `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"A product's event stream, such as https://live.example.com/stream/acme, whose actions the widget is to know of, too."`
+	Token          string   `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"A key of that product with the scope stream."`
+	ActivityTTL    string   `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long an action is kept, in seconds or as a duration such as 4h."`
+	command.Common
+}
+
+const description = "Tells a chat widget what the person in front of it just did, and serves a small vendor portal to try it in. Keeps everything in memory."
+
+// run is the command: it returns when ctx ends and everything is finished, or
+// when the stream is refused.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f flags
+	if err := command.Parse(&f, "liveactivity-bridge", description, args, stdout, stderr); err != nil {
+		return err
+	}
+	var wrong command.Mistakes
+	options := f.options(&wrong)
+	log, err := f.Logger(stderr)
+	wrong.Add(err)
+	b := bridge.New(&options)
+	reg := serve.NewRegistry()
+	var beside []func(context.Context) error
+	ready := func(*http.Request) error { return nil }
+	if f.StreamURL != "" {
+		consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: b.Add},
+			&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log, Metrics: reg})
+		wrong.Check("--stream-url, --token", err)
+		if err == nil {
+			ready = serve.WhileConnected(consumer)
+			beside = append(beside, consumer.Run)
+		}
+	}
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "liveactivity_bridge_sessions", Help: "Sessions held.",
+	}, func() float64 { return float64(b.Sessions()) }))
+	mux := httpx.NewMux(nil)
+	b.Register(mux)
+	serve.Mount(mux, reg, ready)
+	return serve.Run(ctx, f.Addr, observe.New(log, reg).Wrap(httpx.RouteName, mux), log, func(addr net.Addr) {
+		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
+		fmt.Fprintf(stdout, "open %s/ in a browser to see the vendor portal and its chat widget\n", serve.URL(addr))
+	}, beside...)
+}
+
+// options parses the flags and adds everything that is wrong with them.
+func (f flags) options(wrong *command.Mistakes) bridge.Options {
+	wrong.Check("--addr", serve.CheckAddr(f.Addr))
+	for _, origin := range f.AllowedOrigins {
+		if !config.ValidOrigin(origin) {
+			wrong.Check("--allowed-origin", fmt.Errorf("%q is no origin such as https://portal.example.com", origin))
+		}
+	}
+	if f.StreamURL == "" && f.Token != "" {
+		wrong.Check("--token", errors.New("is of no use without --stream-url"))
+	}
+	if f.StreamURL != "" && f.Token == "" {
+		wrong.Check("--token", errors.New("is missing; it is a key of the product with the scope stream"))
+	}
+	ttl, err := command.Duration(f.ActivityTTL)
+	wrong.Check("--activity-ttl", err)
+	return bridge.Options{AllowedOrigins: f.AllowedOrigins, TTL: ttl}
+}

@@ -1,0 +1,201 @@
+package main_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
+)
+
+// flags are the flags of the command.
+var flags = proctest.Flags{
+	{"stream-url", "LIVEACTIVITY_STREAM_URL", "", "live.example.com/stream/acme"},
+	{"token", "LIVEACTIVITY_STREAM_TOKEN", "", token + "\n"},
+	{"addr", "LIVEACTIVITY_RETRIEVER_ADDR", "127.0.0.1:8090", "localhost"},
+	{"key-by", "LIVEACTIVITY_RETRIEVER_KEY_BY", "session_id", "user_id"},
+	{"debounce-ms", "LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS", "0", "-1"},
+	{"threshold", "LIVEACTIVITY_RETRIEVER_THRESHOLD", "20", "0"},
+	{"max-chunks", "LIVEACTIVITY_RETRIEVER_MAX_CHUNKS", "50", "0"},
+	{"max-sessions", "LIVEACTIVITY_RETRIEVER_MAX_SESSIONS", "100000", "many"},
+	{"activity-ttl", "ACTIVITY_TTL_S", "14400", "0"},
+	{"api-key", "LIVEACTIVITY_RETRIEVER_API_KEY", "", apiKey + " " + apiKey},
+	{"llm-model", "LIVEACTIVITY_LLM_MODEL", "", "gpt-none"},
+	{"log-format", "LIVEACTIVITY_LOG_FORMAT", "text", "xml"},
+	{"log-level", "LIVEACTIVITY_LOG_LEVEL", "info", "loud"},
+}
+
+// enough is the environment of a retriever that starts, though its stream is
+// not there.
+var enough = []string{"LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0", "LIVEACTIVITY_STREAM_URL=http://127.0.0.1:1/stream/acme", "LIVEACTIVITY_STREAM_TOKEN=" + token}
+
+// Not parallel: others would take the time.
+func TestStart_takesLessThanASecond(t *testing.T) { command.CheckStartTime(t, enough) }
+
+func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
+	t.Parallel()
+	command.CheckHelp(t, []string{"LIVEACTIVITY_STREAM_TOKEN=" + token, "LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey, "OPENAI_API_KEY=" + openAIKey}, flags)
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	command.CheckVersion(t)
+}
+
+func TestStart_tellsThatThePortIsTaken(t *testing.T) {
+	t.Parallel()
+	command.CheckPortTaken(t, enough)
+}
+
+func TestStart_tellsWhereToAsk(t *testing.T) {
+	t.Parallel()
+	s := launch(t, enough)
+	require.Eventually(t, func() bool { return strings.Contains(s.Stdout.String(), "Dify") }, patience, pause)
+	assert.True(t, strings.HasPrefix(s.Stdout.String(), "listening on "+s.url+"\n"))
+	assert.Contains(t, s.Stdout.String(), s.url+"/events?session_id={session_id}\n")
+	assert.Regexp(t, `Dify.* `+regexp.QuoteMeta(s.url)+`\n`, s.Stdout.String())
+	s.Stop()
+	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
+}
+
+func TestStart_warnsWhereAnyoneMayAsk(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args  []string
+		warns bool
+	}{
+		"this machine":        {[]string{"--addr=127.0.0.1:0"}, false},
+		"every address":       {[]string{"--addr=:0"}, true},
+		"all, but with a key": {[]string{"--addr=:0", "--api-key=" + apiKey}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := launch(t, enough, tt.args...)
+			s.Stop()
+			assert.Equal(t, tt.warns, strings.Contains(s.Stderr.String(), "without --api-key anyone"), "%s", &s.Stderr)
+		})
+	}
+}
+
+func TestFlags_areRefusedWhenWrong(t *testing.T) {
+	t.Parallel()
+	command.CheckRefusals(t, enough, flags)
+	for name, args := range map[string][]string{
+		"an unknown flag": {"--no-such-flag"},
+		"an argument":     {"serve"},
+		"a flag without":  {"--addr"},
+		"no number":       {"--threshold=many"},
+		"half a number":   {"--debounce-ms=1.5"},
+		"too large":       {"--max-chunks=9223372036854775808"},
+		"no duration":     {"--activity-ttl=soon"},
+		"an empty key":    {"--api-key="},
+		"a blank key":     {"--api-key= "},
+		"no chunks":       {"--max-chunks="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			words := proctest.Refused(t, command.Launch(t, enough, args...))
+			assert.Contains(t, words, strings.SplitN(args[0], "=", 2)[0])
+			assert.Contains(t, words, "--help")
+		})
+	}
+}
+
+// A variable that was to hold the key and is empty must not let everybody in.
+func TestFlags_anEmptyAPIKeyIsNotNone(t *testing.T) {
+	t.Parallel()
+	words := proctest.Refused(t, command.Launch(t, append([]string{"LIVEACTIVITY_RETRIEVER_API_KEY="}, enough...)))
+	assert.Contains(t, words, "--api-key: must not be empty")
+}
+
+func TestFlags_thatAreRequiredAreAskedFor(t *testing.T) {
+	t.Parallel()
+	words := proctest.Refused(t, command.Launch(t, nil, proctest.AnyPort))
+	assert.Contains(t, words, "--stream-url: is missing")
+	assert.Contains(t, words, "--token: is missing")
+}
+
+func TestFlags_areAllNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	env := []string{"LIVEACTIVITY_STREAM_TOKEN=" + token + " " + token, "LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey + "\n",
+		"LIVEACTIVITY_LLM_MODEL=gpt-4o-mini", "OPENAI_API_KEY=" + openAIKey + " " + openAIKey, "OPENAI_BASE_URL=http://user:s3cr3t@127.0.0.1/v1"}
+	words := proctest.Refused(t, command.Launch(t, env, "--stream-url=http://user:s3cr3t@127.0.0.1/stream/acme", "--addr=localhost", "--key-by=user_id",
+		"--debounce-ms=-1", "--threshold=0", "--max-chunks=0", "--max-sessions=0", "--activity-ttl=0", "--log-format=xml", "--log-level=loud"))
+	for _, f := range flags {
+		assert.Contains(t, words, "--"+f.Name)
+	}
+	assert.NotContains(t, words, "s3cr3t")
+}
+
+func TestModel_needsAnEndpoint(t *testing.T) {
+	t.Parallel()
+	words := proctest.Refused(t, command.Launch(t, enough, "--llm-model=gpt-4o-mini"))
+	assert.Contains(t, words, "OPENAI_API_KEY or OPENAI_BASE_URL")
+	for _, either := range []string{"OPENAI_API_KEY=" + openAIKey, "OPENAI_BASE_URL=http://127.0.0.1:1/v1"} {
+		launch(t, append([]string{either}, enough...), "--llm-model=gpt-4o-mini").Stop()
+	}
+}
+
+// Every variable does what its flag does.
+func TestEnvironment_isTaken(t *testing.T) {
+	t.Parallel()
+	stream, model := newStream(t), newModel(t)
+	s := launch(t, []string{
+		"LIVEACTIVITY_STREAM_URL=" + stream.URL(), "LIVEACTIVITY_STREAM_TOKEN=" + token, "LIVEACTIVITY_RETRIEVER_ADDR=127.0.0.1:0",
+		"LIVEACTIVITY_RETRIEVER_KEY_BY=email", "LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS=1000", "LIVEACTIVITY_RETRIEVER_THRESHOLD=3",
+		"LIVEACTIVITY_RETRIEVER_MAX_CHUNKS=2", "LIVEACTIVITY_RETRIEVER_MAX_SESSIONS=2", "ACTIVITY_TTL_S=600",
+		"LIVEACTIVITY_RETRIEVER_API_KEY=" + apiKey, "LIVEACTIVITY_LLM_MODEL=llama3.2", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_API_KEY=" + openAIKey,
+		"LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
+	})
+	status, _ := proctest.Request(t, http.MethodGet, s.url+"/events?session_id=s1", "")
+	assert.Equal(t, http.StatusUnauthorized, status)
+	retrieve := func() []string {
+		_, body := proctest.Request(t, http.MethodPost, s.url+"/retrieval", `{"knowledge_id":"ada@example.com"}`, "Authorization: Bearer "+apiKey)
+		return said(t, body)
+	}
+	stream.Send(did("s1", "ada@example.com", "a"), did("s1", "", "b"))
+	require.Eventually(t, func() bool { return len(retrieve()) > 0 }, patience, pause)
+	assert.Equal(t, []string{"a+b"}, retrieve(), "merged")
+	stream.Send(did("s1", "", "c"))
+	require.Eventually(t, func() bool { return retrieve()[0] == "The user is busy." }, patience, pause, "summed up by the model")
+	assert.Len(t, retrieve(), 1)
+	for _, session := range []string{"s2", "s3"} {
+		stream.Send(did(session, "", "a"))
+	}
+	s.awaitMetric(`liveactivity_consumer_finished_total{type="actions"}`, "5")
+	assert.Equal(t, "2", s.metric("liveactivity_retriever_sessions"))
+	s.Stop()
+	for line := range strings.SplitSeq(strings.TrimSpace(s.Stderr.String()), "\n") {
+		assert.True(t, json.Valid([]byte(line)), line)
+	}
+	assert.Contains(t, s.Stderr.String(), `"level":"DEBUG"`)
+	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
+}
+
+func TestFlags_goBeforeTheEnvironment(t *testing.T) {
+	t.Parallel()
+	s := launch(t, append([]string{"LIVEACTIVITY_RETRIEVER_THRESHOLD=0", "LIVEACTIVITY_LOG_FORMAT=json"}, enough...), "--threshold", "7", "--log-format", "text")
+	s.Stop()
+	assert.NotContains(t, s.Stderr.String(), "{")
+}
+
+func TestActivityTTL_isHowLongARecordIsKept(t *testing.T) {
+	t.Parallel()
+	var services []*service
+	begun := time.Now()
+	for _, ttl := range []string{"1.5", "1500ms"} {
+		stream := newStream(t)
+		s := follow(t, stream, "--activity-ttl="+ttl)
+		stream.Send(did("s1", "", "a"))
+		services = append(services, s)
+	}
+	for _, s := range services {
+		s.awaitMetric(`liveactivity_consumer_finished_total{type="actions"}`, "1")
+		s.await("s1")
+	}
+	assert.GreaterOrEqual(t, time.Since(begun), 1500*time.Millisecond)
+}

@@ -1,0 +1,171 @@
+package main_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
+)
+
+var command proctest.Command
+
+func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
+
+// The secrets of a retriever; no output must ever hold any.
+const (
+	token     = "lak-s3cr3t"
+	apiKey    = "api-s3cr3t"
+	openAIKey = "sk-s3cr3t"
+)
+
+// How long anything may take on a busy machine, and how often to look.
+const (
+	patience = 20 * time.Second
+	pause    = 5 * time.Millisecond
+)
+
+// newStream returns the stream that a retriever reads.
+func newStream(t *testing.T) *streamtest.Server {
+	t.Helper()
+	s := streamtest.NewServer(&streamtest.ServerOptions{Token: token, Heartbeat: 100 * time.Millisecond})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// service is the command at work.
+type service struct {
+	*proctest.Process
+	t   *testing.T
+	url string
+}
+
+// follow starts a retriever that reads the stream, and waits until it listens.
+func follow(t *testing.T, s *streamtest.Server, args ...string) *service {
+	t.Helper()
+	return launch(t, nil, append([]string{proctest.AnyPort, "--stream-url=" + s.URL(), "--token=" + token}, args...)...)
+}
+
+// launch starts a retriever and waits until it listens.
+func launch(t *testing.T, env []string, args ...string) *service {
+	t.Helper()
+	p := command.Launch(t, env, args...)
+	return &service{Process: p, t: t, url: p.URL()}
+}
+
+// did is what somebody does in a session just now, an action for each thing.
+func did(sessionID, email string, things ...string) activity.Batch {
+	b := activity.Batch{SessionID: sessionID, Email: email}
+	for i, thing := range things {
+		a := activity.Action{Type: activity.TypeClick, Title: "Click " + thing, Description: "User clicked " + thing, Index: i,
+			TimestampStart: activity.Seconds(time.Now())}
+		b.Actions = append(b.Actions, activity.BatchAction{Action: a})
+	}
+	return b
+}
+
+// record is one of an answer; Metadata is nil where it is not there.
+type record struct {
+	Content, Title string
+	Score          float64
+	Metadata       json.RawMessage
+}
+
+// said returns what the records of an answer tell, newest first: for each its
+// things joined by "+", or its summary.
+func said(t require.TestingT, answer string) []string {
+	var body struct{ Records []record }
+	require.NoError(t, json.Unmarshal([]byte(answer), &body), answer)
+	require.NotNil(t, body.Records, answer)
+	all := make([]string, len(body.Records))
+	for i, r := range body.Records {
+		lines := strings.Split(r.Content, "\n")
+		for i, line := range lines {
+			if _, thing, ok := strings.Cut(line, " UTC: User clicked "); ok {
+				lines[i] = thing
+			}
+		}
+		all[i] = strings.Join(lines, "+")
+	}
+	return all
+}
+
+// get returns the answer to a request that must succeed.
+func (s *service) get(path string, headers ...string) string {
+	s.t.Helper()
+	status, body := proctest.Request(s.t, http.MethodGet, s.url+path, "", headers...)
+	require.Equal(s.t, http.StatusOK, status, body)
+	return body
+}
+
+// records returns what is known of a session, newest first.
+func (s *service) records(sessionID string) []string {
+	s.t.Helper()
+	return said(s.t, s.get("/events?session_id="+url.QueryEscape(sessionID)))
+}
+
+// things returns what is known of a session, oldest first, in whatever records.
+// Batches that come while one is written share a record.
+func (s *service) things(sessionID string) []string {
+	s.t.Helper()
+	things := []string{}
+	for _, record := range slices.Backward(s.records(sessionID)) {
+		things = append(things, strings.Split(record, "+")...)
+	}
+	return things
+}
+
+// await waits until exactly these things are known of a session, oldest first.
+func (s *service) await(sessionID string, want ...string) {
+	s.t.Helper()
+	want = append([]string{}, want...) // not nil
+	require.EventuallyWithT(s.t, func(t *assert.CollectT) {
+		assert.Equal(t, want, s.things(sessionID))
+	}, patience, pause, "of %s; the log: %s", sessionID, &s.Stderr)
+}
+
+// metric returns a line of the metrics without its value, and its value, as
+// text; it is empty where there is none.
+func (s *service) metric(name string) string {
+	s.t.Helper()
+	for line := range strings.SplitSeq(s.get("/metrics"), "\n") {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// awaitMetric waits until a metric has a value.
+func (s *service) awaitMetric(name, value string) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.metric(name) == value }, patience, pause, "%s must become %s", name, value)
+}
+
+// awaitReady waits until the stream is open.
+func (s *service) awaitReady() {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		status, _ := proctest.Request(s.t, http.MethodGet, s.url+"/readyz", "")
+		return status == http.StatusOK
+	}, patience, pause)
+}
+
+// newServer returns the URL of a server that answers so.
+func newServer(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return server.URL
+}

@@ -1,0 +1,227 @@
+package main_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
+)
+
+// model is an OpenAI-compatible endpoint that keeps what it is asked.
+type model struct {
+	*httptest.Server
+	mu     sync.Mutex
+	asked  []question
+	answer http.HandlerFunc
+}
+
+// question is a request that a model was sent.
+type question struct{ path, authorization, body string }
+
+// newModel returns a model that answers "The user is busy." until it is told
+// otherwise.
+func newModel(t *testing.T) *model {
+	t.Helper()
+	m := &model{answer: say("The user is busy.")}
+	m.Server = httptest.NewServer(m)
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the process is gone
+	}
+	m.mu.Lock()
+	m.asked = append(m.asked, question{r.URL.Path, r.Header.Get("Authorization"), string(body)})
+	answer := m.answer
+	m.mu.Unlock()
+	answer(w, r)
+}
+
+// tell changes how the model answers.
+func (m *model) tell(answer http.HandlerFunc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answer = answer
+}
+
+// questions returns what the model was asked.
+func (m *model) questions() []question {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked
+}
+
+// awaitQuestions waits until the model was asked n times.
+func (m *model) awaitQuestions(t *testing.T, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(m.questions()) == n }, patience, pause)
+}
+
+// say answers with a text.
+func say(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}]}`, text)
+	}
+}
+
+// refuse answers with an error.
+func refuse(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":{"message":"no, %s","type":"overloaded","param":null,"code":null}}`, openAIKey)
+	}
+}
+
+// hang answers nothing until the client has gone.
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// followWith starts a retriever of the stream whose summaries, one for three
+// actions, the model writes.
+func followWith(t *testing.T, m *model, s *streamtest.Server, args ...string) *service {
+	t.Helper()
+	return launch(t, []string{"OPENAI_BASE_URL=" + m.URL + "/v1", "OPENAI_API_KEY=" + openAIKey},
+		append([]string{proctest.AnyPort, "--stream-url=" + s.URL(), "--token=" + token, "--threshold=3", "--llm-model=llama3.2"}, args...)...)
+}
+
+func TestModel_writesTheSummary(t *testing.T) {
+	t.Parallel()
+	model, stream := newModel(t), newStream(t)
+	model.tell(say(" Ada exported a report.\n"))
+	s := followWith(t, model, stream)
+	stream.Send(did("s1", "", "a", "b"), did("s1", "", "c"), did("s2", "", "a"))
+	s.await("s1", "Ada exported a report.")
+	s.await("s2", "a")
+	questions := model.questions()
+	require.Len(t, questions, 1)
+	assert.Equal(t, "/v1/chat/completions", questions[0].path)
+	assert.Equal(t, "Bearer "+openAIKey, questions[0].authorization)
+	for _, want := range []string{`"llama3.2"`, "User clicked a", "User clicked b", "User clicked c"} {
+		assert.Contains(t, questions[0].body, want)
+	}
+
+	model.tell(say("Ada left."))
+	stream.Send(did("s1", "", "d", "e", "f"))
+	s.await("s1", "Ada left.")
+	assert.Contains(t, model.questions()[1].body, "Ada exported a report.", "one summary builds on the other")
+	s.Stop()
+	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
+}
+
+func TestModel_thatIsSlowHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	model, stream := newModel(t), newStream(t)
+	finish := make(chan struct{})
+	model.tell(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-finish:
+			say("Ada did three things.")(w, r)
+		case <-r.Context().Done():
+		}
+	})
+	s := followWith(t, model, stream)
+	stream.Send(did("s1", "", "a"), did("s1", "", "b"), did("s1", "", "c"))
+	model.awaitQuestions(t, 1)
+	s.await("s1", "a", "b", "c")
+	stream.Send(did("s1", "", "d"), did("s2", "", "a"))
+	s.await("s1", "a", "b", "c", "d")
+	s.await("s2", "a")
+	close(finish)
+	s.await("s1", "Ada did three things.", "d")
+}
+
+// Not parallel within: that a model takes too long takes half a minute.
+func TestModel_thatFailsLosesNothing(t *testing.T) {
+	t.Parallel()
+	type trial struct {
+		model   *model
+		stream  *streamtest.Server
+		service *service
+	}
+	trials := map[string]*trial{}
+	for name, answer := range map[string]http.HandlerFunc{
+		"429": refuse(http.StatusTooManyRequests), "500": refuse(http.StatusInternalServerError), "401": refuse(http.StatusUnauthorized),
+		"a time-out": hang, "nothing": say(" \n"), "no JSON": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"half an answer": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		tr := &trial{model: newModel(t), stream: newStream(t)}
+		tr.model.tell(answer)
+		tr.service = followWith(t, tr.model, tr.stream)
+		tr.stream.Send(did("s1", "", "a"), did("s1", "", "b"), did("s1", "", "c"))
+		trials[name] = tr
+	}
+	for name, tr := range trials {
+		t.Run(name, func(t *testing.T) {
+			const failed = "session was not summed up; its next batch tries again"
+			require.Eventually(t, func() bool { return strings.Contains(tr.service.Stderr.String(), failed) }, 2*patience, pause)
+			assert.Equal(t, []string{"a", "b", "c"}, tr.service.things("s1"))
+			tr.model.tell(say("At last."))
+			tr.stream.Send(did("s1", "", "d"))
+			tr.service.await("s1", "At last.")
+			assert.Contains(t, tr.model.questions()[1].body, "User clicked d")
+			assert.NotContains(t, tr.service.Stderr.String(), "s3cr3t")
+			tr.service.Stop()
+		})
+	}
+}
+
+// The key goes to the model and to nobody else: not to the stream, and not to
+// where the model's endpoint sends one.
+func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
+	t.Parallel()
+	stream, elsewhere, model := newStream(t), newModel(t), newModel(t)
+	model.tell(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	})
+	target, err := url.Parse(stream.URL())
+	require.NoError(t, err)
+	target.Path = ""
+	seen := make(chan string, 1)
+	front := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		dump, _ := httputil.DumpRequest(r.In, false)
+		seen <- string(dump)
+		r.SetURL(target)
+	}})
+	t.Cleanup(front.Close)
+	s := followWith(t, model, stream, "--stream-url="+front.URL+"/stream/acme")
+	t.Cleanup(s.Kill)
+	stream.Send(did("s1", "", "a", "b", "c"))
+	model.awaitQuestions(t, 1)
+	s.await("s1", "a", "b", "c")
+	require.Eventually(t, func() bool { return strings.Contains(s.Stderr.String(), "not summed up") }, patience, pause)
+	assert.Empty(t, elsewhere.questions(), "a redirect is not followed")
+	dump := <-seen
+	assert.Contains(t, dump, token)
+	assert.NotContains(t, dump, openAIKey)
+	for _, q := range model.questions() {
+		assert.NotContains(t, fmt.Sprint(q), token)
+	}
+}
+
+func TestModel_atWorkDoesNotHoldUpAStop(t *testing.T) {
+	t.Parallel()
+	model, stream := newModel(t), newStream(t)
+	model.tell(hang)
+	s := followWith(t, model, stream)
+	stream.Send(did("s1", "", "a", "b", "c"))
+	model.awaitQuestions(t, 1)
+	begun := time.Now()
+	s.Stop()
+	assert.Less(t, time.Since(begun), 5*time.Second)
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/llm"
+	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/retriever"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// flags of the command. Every flag has an environment variable. Those that must
+// be parsed are taken as text, so that all mistakes are told at once.
+type flags struct {
+	StreamURL   string  `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"The product's event stream, such as https://live.example.com/stream/acme. Required."`
+	Token       string  `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"A key of the product with the scope stream. Required."`
+	Addr        string  `default:"127.0.0.1:8090" env:"LIVEACTIVITY_RETRIEVER_ADDR" help:"Listen address; port 0 picks a free port."`
+	KeyBy       string  `default:"session_id" env:"LIVEACTIVITY_RETRIEVER_KEY_BY" help:"What the knowledge_id of POST /retrieval names: session_id or email."`
+	DebounceMS  string  `name:"debounce-ms" default:"0" env:"LIVEACTIVITY_RETRIEVER_DEBOUNCE_MS" help:"How long a session must be quiet, in milliseconds, before what it did becomes a record; 0 is at once."`
+	Threshold   string  `default:"20" env:"LIVEACTIVITY_RETRIEVER_THRESHOLD" help:"After so many actions a session's records are replaced by one summary."`
+	MaxChunks   string  `default:"50" env:"LIVEACTIVITY_RETRIEVER_MAX_CHUNKS" help:"Records kept of each session; the oldest are dropped."`
+	MaxSessions string  `default:"100000" env:"LIVEACTIVITY_RETRIEVER_MAX_SESSIONS" help:"Sessions kept; the least recently used are dropped."`
+	ActivityTTL string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long a record is kept, in seconds or as a duration such as 4h."`
+	APIKey      *string `name:"api-key" env:"LIVEACTIVITY_RETRIEVER_API_KEY" placeholder:"KEY" help:"The bearer token that requests must carry; without it anyone may ask."`
+	LLMModel    string  `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that writes the summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it they are put together from the actions."`
+
+	OpenAIKey     string `name:"openai-api-key" hidden:"" env:"OPENAI_API_KEY"`
+	OpenAIBaseURL string `name:"openai-base-url" hidden:"" env:"OPENAI_BASE_URL"`
+	command.Common
+}
+
+// settings are the flags, parsed.
+type settings struct {
+	apiKey     string
+	keyBy      retriever.KeyBy
+	debounce   time.Duration
+	store      retriever.StoreOptions
+	summarizer stream.SummarizerOptions
+}
+
+// settings parses the flags and adds everything that is wrong with them.
+func (f flags) settings(wrong *command.Mistakes) (s settings) {
+	if f.StreamURL == "" {
+		wrong.Check("--stream-url", errors.New("is missing; it is the product's stream, such as https://live.example.com/stream/acme"))
+	}
+	if f.Token == "" {
+		wrong.Check("--token", errors.New("is missing; it is a key of the product with the scope stream"))
+	}
+	wrong.Check("--addr", serve.CheckAddr(f.Addr))
+	var err error
+	s.keyBy, err = retriever.ParseKeyBy(f.KeyBy)
+	wrong.Check("--key-by", err)
+	s.debounce, err = command.Milliseconds(f.DebounceMS)
+	wrong.Check("--debounce-ms", err)
+	s.apiKey, err = givenKey(f.APIKey)
+	wrong.Check("--api-key", err)
+	count := func(flag, text string) int {
+		n, err := command.Count(text)
+		wrong.Check(flag, err)
+		return int(n)
+	}
+	s.summarizer.Threshold = count("--threshold", f.Threshold)
+	s.store.MaxChunks = count("--max-chunks", f.MaxChunks)
+	s.store.MaxSessions = count("--max-sessions", f.MaxSessions)
+	s.store.TTL, err = command.Duration(f.ActivityTTL)
+	wrong.Check("--activity-ttl", err)
+	if f.LLMModel != "" {
+		s.summarizer.Model, err = llm.New(f.LLMModel, f.OpenAIKey, f.OpenAIBaseURL)
+		wrong.Check("--llm-model", err)
+	}
+	return s
+}
+
+// givenKey returns the key that requests must carry, if one is given. One that
+// is empty is none given by mistake: a variable that is not set must not let
+// everybody in.
+func givenKey(key *string) (string, error) {
+	switch {
+	case key == nil:
+		return "", nil
+	case *key == "":
+		return "", errors.New("must not be empty; leave it out to let anyone ask")
+	case strings.ContainsFunc(*key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", errors.New("must be printable ASCII without spaces")
+	}
+	return *key, nil
+}
+
+const description = "Keeps what users just did as records that chatbot platforms such as Dify retrieve. Reads a product's event stream, from the oldest event retained on, and keeps everything in memory."
+
+// run is the command: it returns when ctx ends and everything is finished, or
+// when the stream is refused.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f flags
+	if err := command.Parse(&f, "liveactivity-retriever", description, args, stdout, stderr); err != nil {
+		return err
+	}
+	var wrong command.Mistakes
+	s := f.settings(&wrong)
+	log, err := f.Logger(stderr)
+	wrong.Add(err)
+	reg := serve.NewRegistry()
+	parts, err := assemble(f, s, log, reg)
+	if f.StreamURL != "" {
+		wrong.Check("--stream-url, --token", err)
+	}
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	return serve.Run(ctx, f.Addr, parts.handler, log, func(addr net.Addr) {
+		warnIfOpen(log, s.apiKey, addr)
+		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
+		fmt.Fprintf(stdout, "records of a session: %s/events?session_id={session_id}\n", serve.URL(addr))
+		fmt.Fprintf(stdout, "Dify's API endpoint:  %s\n", serve.URL(addr))
+	}, parts.writer.Run, parts.consumer.Run)
+}
+
+// parts are what the command is made of.
+type parts struct {
+	handler  http.Handler
+	writer   *stream.Writer
+	consumer *stream.Consumer
+}
+
+// assemble puts the parts together: stream → consumer → writer → store, with a
+// summarizer beside, and the handler over the store.
+func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (p parts, err error) {
+	store := retriever.NewStore(&s.store)
+	s.summarizer.MaxSessions, s.summarizer.Logger, s.summarizer.Metrics = s.store.MaxSessions, log, reg
+	p.writer = stream.NewWriter(store.Add, &stream.WriterOptions{
+		Debounce: s.debounce, Summarizer: stream.NewSummarizer(store.Overwrite, &s.summarizer), Logger: log,
+	})
+	p.consumer, err = stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: p.writer.Add},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log, Metrics: reg})
+	if err != nil {
+		return p, err
+	}
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "liveactivity_retriever_sessions", Help: "Sessions held.",
+	}, func() float64 { return float64(store.Sessions()) }))
+	h := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: s.apiKey, KeyBy: s.keyBy})
+	mux := httpx.NewMux(nil)
+	mux.Handle("GET /events", http.HandlerFunc(h.ServeEvents))
+	mux.Handle("POST /retrieval", http.HandlerFunc(h.ServeRetrieval))
+	serve.Mount(mux, reg, serve.WhileConnected(p.consumer))
+	p.handler = observe.New(log, reg).Wrap(httpx.RouteName, mux)
+	return p, nil
+}
+
+// warnIfOpen says so when anyone in the network may ask who did what.
+func warnIfOpen(log *slog.Logger, apiKey string, addr net.Addr) {
+	if tcp, ok := addr.(*net.TCPAddr); ok && apiKey == "" && !tcp.IP.IsLoopback() {
+		log.Warn("without --api-key anyone who reaches this address may read what users did", "addr", addr.String())
+	}
+}

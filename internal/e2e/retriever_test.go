@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/bridge"
+	"github.com/liveactivity/liveactivity/internal/proctest"
+)
+
+// The secrets of the product of a chain.
+const (
+	chainWebhookSecret = "whs-s3cr3t"
+	chainKey           = "lak-s3cr3t"
+	lookupKey          = "lak-lookup-s3cr3t" // opens no stream
+	othersKey          = "lak-others-s3cr3t" // is another product's
+)
+
+// chain are the commands, as processes of their own.
+type chain struct{ server, retriever, bridge *proctest.Command }
+
+// TestChain takes what users do all the way from PostHog's webhook through the
+// server and its stream to those who ask a retriever or a bridge.
+func TestChain(t *testing.T) {
+	c := &chain{
+		server:    proctest.Build(t, "../..", "cmd/liveactivity-server"),
+		retriever: proctest.Build(t, "../..", "cmd/liveactivity-retriever"),
+		bridge:    proctest.Build(t, "../..", "cmd/liveactivity-bridge"),
+	}
+	for name, test := range map[string]func(*testing.T){
+		"what PostHog tells a chatbot can ask for":           c.testRetriever,
+		"nothing is lost or doubled when a server is killed": c.testKill,
+		"a server that forgets leaves a gap and goes on":     c.testGap,
+		"the bridge tells of what PostHog tells":             c.testBridge,
+		"the wrong key ends a reader":                        c.testRefusal,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// origin is a server that stays where it is when it is killed and started again.
+type origin struct {
+	*proctest.Process
+	t       *testing.T
+	command *proctest.Command
+	args    []string
+	url     string
+}
+
+// startOrigin starts a server of one product.
+func (c *chain) startOrigin(t *testing.T, args ...string) *origin {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "products.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{
+		"products": [{"product_id": "shop", "webhook_secret": "`+chainWebhookSecret+`"}, {"product_id": "other"}],
+		"keys": [{"key": "`+chainKey+`", "external_id": "shop", "scopes": ["stream"]},
+			{"key": "`+lookupKey+`", "external_id": "shop", "scopes": ["mcp"]}, {"key": "`+othersKey+`", "external_id": "other"}]}`), 0o600))
+	o := &origin{t: t, command: c.server, args: append([]string{"--config=" + path, "--addr=" + lowAddr(t), "--heartbeat=200ms"}, args...)}
+	o.start()
+	return o
+}
+
+// lowPorts is how many ports were tried.
+var lowPorts atomic.Int32
+
+// lowAddr returns an address that is free, and stays so while nobody listens:
+// the system gives connections higher ports. Processes begin apart.
+func lowAddr(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		port := 20_000 + (os.Getpid()*17+int(lowPorts.Add(1)))%12_000
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err == nil {
+			require.NoError(t, listener.Close())
+			return listener.Addr().String()
+		}
+	}
+	require.Fail(t, "there is no free port")
+	return ""
+}
+
+// start starts the server where it was.
+func (o *origin) start() {
+	o.t.Helper()
+	o.Process = o.command.Launch(o.t, nil, o.args...)
+	o.url = o.URL()
+}
+
+// restart kills the server and starts it again.
+func (o *origin) restart() {
+	o.t.Helper()
+	o.Kill()
+	o.start()
+}
+
+// stream are the flags of who reads the server's stream.
+func (o *origin) stream(key string) []string {
+	return []string{proctest.AnyPort, "--stream-url=" + o.url + "/stream/shop", "--token=" + key}
+}
+
+// tell tells the server of an event in a session as PostHog's webhook does. The
+// server must take it.
+func (o *origin) tell(session, event, properties string) {
+	o.t.Helper()
+	body := fmt.Sprintf(`{"event":{"uuid":%q,"event":%q,"distinct_id":"u-%s","timestamp":%q,
+		"properties":{"$session_id":%q,%s}},"person":{"properties":{"email":"%s@Example.com"}}}`,
+		uuid.NewString(), event, session, time.Now().UTC().Format(time.RFC3339Nano), session, properties, session)
+	status, answer := proctest.Request(o.t, http.MethodPost, o.url+"/webhook/shop", body, "X-PostHog-Secret: "+chainWebhookSecret)
+	require.Equal(o.t, http.StatusOK, status, answer)
+	require.Contains(o.t, answer, `"accepted":1`)
+}
+
+// visit tells of a page view, and returns what is to be read of it.
+func (o *origin) visit(session, page string) string {
+	o.t.Helper()
+	o.tell(session, "$pageview", fmt.Sprintf(`"$current_url":"https://shop.example.com/%s?utm=1"`, page))
+	return fmt.Sprintf("User landed on the %s page (https://shop.example.com/%s)", strings.ReplaceAll(page, "-", " "), page)
+}
+
+// asker is a retriever at work.
+type asker struct {
+	*proctest.Process
+	t   *testing.T
+	url string
+}
+
+// startAsker starts a retriever of the server's stream.
+func (c *chain) startAsker(t *testing.T, o *origin, args ...string) *asker {
+	t.Helper()
+	p := c.retriever.Launch(t, nil, append(o.stream(chainKey), args...)...)
+	return &asker{Process: p, t: t, url: p.URL()}
+}
+
+// dated is what a line of a record begins with.
+var dated = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: `)
+
+// ask returns what is known by a query, oldest first.
+func (a *asker) ask(query string) []string {
+	a.t.Helper()
+	status, answer := proctest.Request(a.t, http.MethodGet, a.url+"/events?"+query, "")
+	require.Equal(a.t, http.StatusOK, status, answer)
+	var body struct{ Records []struct{ Content string } }
+	require.NoError(a.t, json.Unmarshal([]byte(answer), &body))
+	things := []string{}
+	for _, r := range slices.Backward(body.Records) {
+		for line := range strings.SplitSeq(r.Content, "\n") {
+			things = append(things, dated.ReplaceAllString(line, ""))
+		}
+	}
+	return things
+}
+
+// await waits until exactly that is known by a query, oldest first.
+func (a *asker) await(query string, want ...string) {
+	a.t.Helper()
+	require.EventuallyWithT(a.t, func(t *assert.CollectT) {
+		assert.Equal(t, want, a.ask(query))
+	}, patience, pause, "the log: %s", &a.Stderr)
+}
+
+// awaitMetric waits until the retriever's metrics have a line.
+func (a *asker) awaitMetric(line string) {
+	a.t.Helper()
+	require.Eventually(a.t, func() bool {
+		_, metrics := proctest.Request(a.t, http.MethodGet, a.url+"/metrics", "")
+		return strings.Contains(metrics, "\n"+line+"\n")
+	}, patience, pause, line)
+}
+
+func (c *chain) testRetriever(t *testing.T) {
+	o := c.startOrigin(t)
+	before := o.visit("ada", "pricing")
+	a := c.startAsker(t, o)
+	a.await("session_id=ada", before)
+	begun := time.Now()
+	after := o.visit("ada", "checkout")
+	a.await("session_id=ada", before, after)
+	assert.Less(t, time.Since(begun), 5*time.Second, "within moments")
+	a.await("email=ADA@example.com", before, after)
+	bob := o.visit("bob", "home")
+	a.await("email=bob@example.com", bob)
+	a.await("session_id=ada", before, after)
+	a.Stop()
+	o.Stop()
+}
+
+func (c *chain) testKill(t *testing.T) {
+	o := c.startOrigin(t, "--data-dir="+t.TempDir())
+	a := c.startAsker(t, o, "--threshold=1000")
+	const rounds, visits = 3, 10
+	var want []string
+	for round := range rounds {
+		for i := range visits {
+			want = append(want, o.visit("ada", fmt.Sprintf("round-%c-step-%c", 'a'+round, 'a'+i)))
+		}
+		o.restart() // at once: the retriever may not have read it all
+		if round == 1 {
+			a.await("session_id=ada", want...)
+		}
+	}
+	want = append(want, o.visit("ada", "end"))
+	a.await("session_id=ada", want...)
+	a.Kill()
+	again := c.startAsker(t, o, "--threshold=1000")
+	again.await("session_id=ada", want...)
+	again.awaitMetric("liveactivity_consumer_gaps_total 0")
+	again.Stop()
+	o.Stop()
+	assert.NotContains(t, a.Stderr.String()+again.Stderr.String(), "s3cr3t")
+}
+
+func (c *chain) testGap(t *testing.T) {
+	o := c.startOrigin(t)
+	a := c.startAsker(t, o)
+	want := []string{o.visit("ada", "first")}
+	a.await("session_id=ada", want...)
+
+	o.restart()
+	a.awaitMetric("liveactivity_consumer_connects_total 2")
+	want = append(want, o.visit("ada", "second"))
+	a.await("session_id=ada", want...)
+
+	o.restart()
+	want = append(want, o.visit("ada", "third")) // most likely before it is asked
+	a.await("session_id=ada", want...)
+	want = append(want, o.visit("ada", "fourth"))
+	a.await("session_id=ada", want...)
+	a.awaitMetric("liveactivity_consumer_connects_total 3")
+	a.awaitMetric("liveactivity_consumer_gaps_total 2")
+	a.Stop()
+}
+
+func (c *chain) testBridge(t *testing.T) {
+	o := c.startOrigin(t)
+	o.visit("ada", "billing")
+	b := c.bridge.Launch(t, nil, o.stream(chainKey)...)
+	url := b.URL()
+	o.tell("ada", "$autocapture", `"$current_url":"https://shop.example.com/billing","$event_type":"click","$elements_chain":"button:nth-child=\"1\"nth-of-type=\"1\"text=\"Export CSV\""`)
+	o.visit("bob", "pricing")
+	known := func(session string) (k bridge.Context) {
+		_, body := proctest.Request(t, http.MethodGet, url+"/context/"+session, "")
+		require.NoError(t, json.Unmarshal([]byte(body), &k))
+		return k
+	}
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		assert.Equal(t, "Hi! I can see you visited billing and clicked Export CSV.", known("ada").Summary)
+	}, patience, pause)
+	require.Eventually(t, func() bool { return len(known("bob").Actions) == 1 }, patience, pause)
+	assert.Len(t, known("ada").Actions, 2)
+
+	status, _ := proctest.Request(t, http.MethodPost, url+"/demo/actions", `{"session_id":"ada","title":"Approve vendor"}`)
+	assert.Equal(t, http.StatusAccepted, status)
+	assert.Equal(t, "Hi! I can see you visited billing, and clicked Export CSV and Approve vendor.", known("ada").Summary)
+	b.Stop()
+}
+
+func (c *chain) testRefusal(t *testing.T) {
+	o := c.startOrigin(t)
+	for name, key := range map[string]string{"unknown": "lak-wrong-s3cr3t", "of no stream": lookupKey, "another product's": othersKey} {
+		for _, command := range []*proctest.Command{c.retriever, c.bridge} {
+			p := command.Launch(t, nil, append(o.stream(key), "--log-level=error")...)
+			assert.Equal(t, 1, p.Wait(patience), name)
+			assert.Regexp(t, `^liveactivity-\w+: stream: the server refuses the stream: 40[13] [^\n]+\n$`, p.Stderr.String())
+			assert.NotContains(t, p.Stderr.String(), "s3cr3t")
+		}
+	}
+}

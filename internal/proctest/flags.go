@@ -1,0 +1,131 @@
+package proctest
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// exitTime is how long a command that has nothing to do may take to end.
+const exitTime = 20 * time.Second
+
+// Flags are the flags of a command, each with its variable, its default, and a
+// value that it refuses ("" where any will do).
+type Flags []struct{ Name, Env, Default, Bad string }
+
+// CheckHelp checks that --help shows these flags, each with its variable and its
+// default, and no others, whatever the environment holds.
+func (c *Command) CheckHelp(t *testing.T, env []string, flags Flags) {
+	t.Helper()
+	p := c.Launch(t, env, "--help")
+	assert.Zero(t, p.Wait(exitTime))
+	assert.Empty(t, p.Stderr.String())
+	entries := helpEntries(p.Stdout.String())
+	want := []string{"help", "version"}
+	for _, f := range flags {
+		want = append(want, f.Name)
+		assert.Contains(t, entries[f.Name], "($"+f.Env+")")
+		assert.Contains(t, entries[f.Name], f.Default)
+	}
+	assert.ElementsMatch(t, want, slices.Collect(maps.Keys(entries)))
+	for _, e := range env {
+		_, value, _ := strings.Cut(e, "=")
+		assert.NotContains(t, p.Stdout.String(), value, "the environment is not told")
+	}
+}
+
+var flagName = regexp.MustCompile(`^ +(?:-\w, )?--([a-z-]+)`)
+
+// helpEntries returns what is said about each flag, from its name to the next
+// one's, on one line.
+func helpEntries(help string) map[string]string {
+	entries := map[string]string{}
+	_, help, _ = strings.Cut(help, "\nFlags:\n")
+	var name string
+	for line := range strings.SplitSeq(help, "\n") {
+		if match := flagName.FindStringSubmatch(line); match != nil {
+			name = match[1]
+		}
+		if name != "" {
+			entries[name] += strings.TrimSpace(line) + " "
+		}
+	}
+	return entries
+}
+
+// CheckRefusals checks that the command, which starts with the environment env,
+// does not with a bad value of any of the flags, and that it names the flag.
+func (c *Command) CheckRefusals(t *testing.T, env []string, flags Flags) {
+	t.Helper()
+	for _, f := range flags {
+		if f.Bad == "" {
+			continue
+		}
+		named := "--" + f.Name + "|" + regexp.QuoteMeta(f.Bad)
+		t.Run(f.Name, func(t *testing.T) {
+			assert.Regexp(t, named, Refused(t, c.Launch(t, env, "--"+f.Name+"="+f.Bad)))
+		})
+		t.Run(f.Env, func(t *testing.T) {
+			assert.Regexp(t, named, Refused(t, c.Launch(t, append(slices.Clone(env), f.Env+"="+f.Bad))))
+		})
+	}
+}
+
+// CheckVersion checks that --version prints the version and nothing else.
+func (c *Command) CheckVersion(t *testing.T) {
+	t.Helper()
+	p := c.Launch(t, nil, "--version")
+	assert.Zero(t, p.Wait(exitTime))
+	assert.Regexp(t, `^\d+\.\d+\.\d+\n$`, p.Stdout.String())
+	assert.Empty(t, p.Stderr.String())
+}
+
+// CheckPortTaken checks what two processes on one port do, both with this
+// environment and arguments: the second says so, and does not disturb the first.
+func (c *Command) CheckPortTaken(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	first := c.Launch(t, env, append(slices.Clone(args), AnyPort)...)
+	addr := strings.TrimPrefix(first.URL(), "http://")
+	words := Refused(t, c.Launch(t, env, append(slices.Clone(args), "--addr="+addr)...))
+	assert.Contains(t, words, "cannot listen on "+addr)
+	assert.Contains(t, words, "address already in use")
+	status, _ := Request(t, http.MethodGet, first.URL()+"/healthz", "")
+	assert.Equal(t, http.StatusOK, status, "the first is not disturbed")
+}
+
+// CheckStartTime checks that the command listens within a second of its start.
+// It starts several times, for other tests may keep the machine busy.
+func (c *Command) CheckStartTime(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	const attempts = 5
+	least := time.Hour
+	for range attempts {
+		begun := time.Now()
+		p := c.Launch(t, env, append(slices.Clone(args), AnyPort)...)
+		p.URL()
+		least = min(least, time.Since(begun))
+		p.Kill()
+		if least < time.Second {
+			return
+		}
+	}
+	assert.Less(t, least, time.Second, "in the best of %d starts", attempts)
+}
+
+// Refused checks that the command ended with exit code 1, a word on stderr and
+// none on stdout, and returns the word.
+func Refused(t *testing.T, p *Process) string {
+	t.Helper()
+	assert.Equal(t, 1, p.Wait(exitTime))
+	assert.Empty(t, p.Stdout.String())
+	assert.NotContains(t, p.Stderr.String(), "goroutine")
+	require.NotEmpty(t, p.Stderr.String())
+	return p.Stderr.String()
+}
