@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,7 +55,7 @@ func (r *run) connect(ctx context.Context) error {
 	defer r.connected.Store(false)
 	c := &connection{run: r, idle: time.AfterFunc(r.opts.IdleTimeout, func() { cancel(errIdle) })}
 	defer c.idle.Stop()
-	err := c.reader().SubscribeRawWithContext(ctx, func(*sse.Event) { c.deliver(ctx) })
+	err := c.subscriber().SubscribeRawWithContext(ctx, func(*sse.Event) { c.deliver(ctx) })
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -78,8 +77,8 @@ type connection struct {
 	opened time.Time
 }
 
-// reader returns an r3labs client that makes this connection.
-func (c *connection) reader() *sse.Client {
+// subscriber returns an r3labs client that makes this connection.
+func (c *connection) subscriber() *sse.Client {
 	client := sse.NewClient(c.address())
 	transport := c.client.Transport
 	if transport == nil {
@@ -127,10 +126,19 @@ func (c *connection) roundTrip(next http.RoundTripper, req *http.Request) (*http
 }
 
 // isServer reports whether the URL, where a redirect may have led, is of the
-// server that the token is for. It is if it differs in being safe only.
+// server that the token is for. It may differ in being safe.
 func (c *connection) isServer(u *url.URL) bool {
-	return u.Scheme == c.url.Scheme && u.Host == c.url.Host ||
-		u.Scheme == "https" && c.url.Scheme == "http" && u.Hostname() == c.url.Hostname()
+	if !strings.EqualFold(u.Hostname(), c.url.Hostname()) {
+		return false
+	}
+	return u.Scheme == c.url.Scheme && portOf(u) == portOf(&c.url) || u.Scheme == "https" && c.url.Scheme == "http"
+}
+
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
+	}
+	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
 // maxRefusal is how much of a refusal's body is read, in bytes.
@@ -174,9 +182,13 @@ func (c *connection) open(res *http.Response) {
 	if err != nil {
 		begun = time.Now()
 	}
-	c.cursor.Since = begun.Unix()
+	c.cursor.Since = begun.Add(-startMargin).Unix()
 	c.dispatcher.begin(c.cursor)
 }
+
+// startMargin is how much earlier than its answer a stream may have begun: the
+// server looks where its log ends before it takes the time.
+const startMargin = time.Second
 
 // detailOf returns what a refusal says.
 func detailOf(res *http.Response) string {
@@ -208,24 +220,23 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 // deliver hands on what one read of the body brought.
 func (c *connection) deliver(ctx context.Context) {
-	entries := c.body.take()
-	for len(entries) > 0 && ctx.Err() == nil {
-		n := slices.IndexFunc(entries, func(e entry) bool { return !e.isEntry() })
-		switch {
-		case n == 0:
-			c.receive(entries[0].message)
-			n = 1
-		case n < 0:
-			n = len(entries)
-			fallthrough
-		default:
-			n = c.dispatcher.push(ctx, entries[:n])
-			c.progress = c.progress || n > 0
+	messages := c.body.take()
+	for len(messages) > 0 && ctx.Err() == nil {
+		n := 0
+		for n < len(messages) && messages[n].isEntry() {
+			n++
 		}
 		if n > 0 {
-			c.cursor.ID = entries[n-1].id
+			n = c.dispatcher.push(ctx, messages[:n])
+			c.progress = c.progress || n > 0
+		} else {
+			c.receive(messages[0])
+			n = 1
 		}
-		entries = entries[n:]
+		if n > 0 {
+			c.cursor.ID = messages[n-1].id
+		}
+		messages = messages[n:]
 	}
 }
 
@@ -269,7 +280,7 @@ type whole struct {
 	err    error  // what ends the body, after what came before
 
 	mu    sync.Mutex
-	ready [][]entry // for each notice
+	ready [][]message // for each notice
 }
 
 // Read returns a notice for each time that whole events came.
@@ -297,20 +308,16 @@ func (w *whole) fill() {
 	if len(messages) == 0 {
 		return
 	}
-	entries := make([]entry, len(messages))
-	for i, m := range messages {
-		entries[i] = newEntry(m)
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ready, w.due = append(w.ready, entries), notice
+	w.ready, w.due = append(w.ready, messages), notice
 }
 
 // take returns what the next notice stands for.
-func (w *whole) take() []entry {
+func (w *whole) take() []message {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	entries := w.ready[0]
+	messages := w.ready[0]
 	w.ready = w.ready[1:]
-	return entries
+	return messages
 }

@@ -49,7 +49,7 @@ type Message struct {
 	ID        string // of the entry, to resume by; opaque
 	Type      string // "actions", "summary", …; empty where Data does not tell
 	SessionID string // empty where Data does not tell
-	Data      []byte // one JSON object, if the server is right; not to be changed
+	Data      []byte // UTF-8, and one JSON object if the server is right; not to be changed
 }
 
 // Defaults of [ConsumerOptions].
@@ -196,7 +196,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		return err
 	}
 	if r.client = c.opts.Client; r.client == nil {
-		r.client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		r.client = newClient()
 		defer r.client.CloseIdleConnections()
 	}
 	defer r.dispatcher.wait()
@@ -237,6 +237,15 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	}
 	c.latest = newDispatcher(ctx, c, cursor)
 	return &run{Consumer: c, cursor: cursor, dispatcher: c.latest}, nil
+}
+
+// newClient returns a client with connections of its own, except where the
+// process has a transport of its own kind for everything.
+func newClient() *http.Client {
+	if transport, ok := http.DefaultTransport.(*http.Transport); ok {
+		return &http.Client{Transport: transport.Clone()}
+	}
+	return &http.Client{}
 }
 
 // newBackOff returns an exponential back-off that never ends.

@@ -16,7 +16,9 @@ type CursorStore interface {
 	// Save replaces what was saved before, all of it or nothing. It is called
 	// for every entry that is finished, before the session's next one is
 	// handled; entries of several sessions share a call. An error is logged,
-	// and the cursor saved with the next entry.
+	// and the cursor saved with the next entry. What a [Writer] has kept is
+	// finished when it is written, which may be after Run has returned; it is
+	// saved then unless Run was called again.
 	Save(ctx context.Context, cursor string) error
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/segmentio/encoding/json"
+	"github.com/segmentio/encoding/json" // several times as fast as the standard library here
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
@@ -55,12 +55,9 @@ type entry struct {
 	next, nextOfSession, nextReady *entry
 }
 
-// newEntry returns the entry that a message is, if it is one.
+// newEntry returns the entry that a message is.
 func newEntry(m message) entry {
 	e := entry{message: m, holds: 1}
-	if !m.isEntry() {
-		return e
-	}
 	var ok bool
 	if e.typ, e.sessionID, ok = head(m.data); !ok {
 		e.data = validUTF8(m.data)
@@ -113,9 +110,13 @@ func newDispatcher(ctx context.Context, c *Consumer, at cursor) *dispatcher {
 	return d
 }
 
-// push takes entries in hand, each as soon as there is room for it. It returns
+// push takes messages in hand, each as soon as there is room for it. It returns
 // how many; fewer than there are only when ctx has ended.
-func (d *dispatcher) push(ctx context.Context, entries []entry) int {
+func (d *dispatcher) push(ctx context.Context, messages []message) int {
+	entries := make([]entry, len(messages))
+	for i, m := range messages {
+		entries[i] = newEntry(m)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range entries {

@@ -1,0 +1,542 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// memoryCursor is a cursor store for tests. It fails the test when its methods
+// are called at the same time.
+type memoryCursor struct {
+	t       testing.TB
+	busy    atomic.Bool
+	loading func() (string, error)          // instead of what was saved, if set
+	saving  func(text string) (error, bool) // first, if set; true keeps text from being saved
+
+	mu    sync.Mutex
+	text  string
+	saves int
+}
+
+func (m *memoryCursor) alone() (done func()) {
+	assert.False(m.t, m.busy.Swap(true), "two calls of the store overlap")
+	return func() { m.busy.Store(false) }
+}
+
+func (m *memoryCursor) Load(context.Context) (string, error) {
+	defer m.alone()()
+	if m.loading != nil {
+		return m.loading()
+	}
+	return m.saved(), nil
+}
+
+func (m *memoryCursor) Save(ctx context.Context, text string) error {
+	defer m.alone()()
+	assert.NoError(m.t, ctx.Err(), "what is finished can be saved")
+	if m.saving != nil {
+		if err, stop := m.saving(text); stop {
+			return err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.text, m.saves = text, m.saves+1
+	return nil
+}
+
+func (m *memoryCursor) saved() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.text
+}
+
+func (m *memoryCursor) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.saves
+}
+
+// resuming is a fake server with these entries, of the ids 1, 2 and so on. It
+// sends those after the last id and then nothing more.
+func resuming(data ...string) *fakeServer {
+	return &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
+		after, _ := strconv.Atoi(req.Header.Get("Last-Event-ID")) // without one, from the start
+		return streaming(req, nil, events(after+1, data[after:]...)), nil
+	}}
+}
+
+// place returns where a consumer with that cursor begins.
+func place(t testing.TB, text string) string {
+	t.Helper()
+	asked := make(chan *http.Request, 1)
+	s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
+		asked <- req
+		return streaming(req, nil), nil
+	}}
+	c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(),
+		Cursor: &memoryCursor{t: t, text: text}, Since: time.Unix(0, 0)})
+	req := <-asked
+	c.stop(t)
+	if id := req.Header.Get("Last-Event-ID"); id != "" {
+		return "after " + id
+	}
+	return "since " + req.URL.Query().Get("since")
+}
+
+func TestConsumer_savesItsCursorAfterEachEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		cursor := &memoryCursor{t: t}
+		cursor.saving = func(text string) (error, bool) {
+			n.add("saved")
+			return nil, false
+		}
+		handlers := stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error {
+			n.add("%s, %s", b.Actions[0].Title, place(t, cursor.saved()))
+			return nil
+		}}
+		s := resuming(entryOf("s1", "a"), entryOf("s1", "b"), `{"type":"actions","session_id":"s1"}`, entryOf("s1", "c"))
+		startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0)})
+		synctest.Wait()
+		assert.Equal(t, []string{"a, since 0", "saved", "b, after 1", "saved", "saved", "c, after 3", "saved"}, n.all())
+		assert.Equal(t, "after 4", place(t, cursor.saved()))
+	})
+}
+
+// The next entry of a session waits until it is saved that the one before is
+// finished. Other sessions share the next save.
+func TestConsumer_waitsForItsCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		cursor := &memoryCursor{t: t}
+		cursor.saving = func(string) (error, bool) {
+			time.Sleep(time.Minute)
+			n.add("saved")
+			return nil, false
+		}
+		var data []string
+		for i := range 2 {
+			for _, session := range []string{"a", "b", "c", "d"} {
+				data = append(data, entryOf(session, fmt.Sprint(i)))
+			}
+		}
+		s := resuming(data...)
+		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		time.Sleep(time.Hour)
+		lines := n.all()
+		assert.ElementsMatch(t, []string{"a 0", "b 0", "c 0", "d 0"}, lines[:4])
+		for _, session := range []string{"a", "b", "c", "d"} {
+			requireOrder(t, lines, session, 2)
+		}
+		assert.LessOrEqual(t, cursor.count(), 4, "for eight entries")
+		assert.Equal(t, "after 8", place(t, cursor.saved()))
+	})
+}
+
+// Not even entries of others that come meanwhile bring it forward.
+func TestConsumer_waitsForItsCursorWhileOthersCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		cursor := &memoryCursor{t: t}
+		cursor.saving = func(string) (error, bool) {
+			time.Sleep(time.Minute)
+			n.add("saved")
+			return nil, false
+		}
+		s := serving(events(1, entryOf("a", "0"), entryOf("a", "1")), chunk{30 * time.Second, events(3, entryOf("b", "0")).text})
+		startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{"a 0", "b 0", "saved", "a 1"}, n.all()[:4])
+	})
+}
+
+func TestConsumer_goesOnWhereItsCursorIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t}
+		data := []string{"1", "2", "3"}
+		for run := range 4 {
+			var n notes
+			s := resuming(data...)
+			c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0)})
+			synctest.Wait()
+			c.stop(t)
+			if run == 0 {
+				assert.Equal(t, "0", s.request(0).URL.Query().Get("since"))
+				assert.Equal(t, data, n.all())
+			} else {
+				assert.Empty(t, s.request(0).URL.RawQuery)
+				assert.Equal(t, strconv.Itoa(len(data)-1), s.request(0).Header.Get("Last-Event-ID"))
+				assert.Equal(t, data[len(data)-1:], n.all())
+			}
+			data = append(data, strconv.Itoa(len(data)+1))
+		}
+	})
+}
+
+// Where a consumer from now on began is saved before anything comes.
+func TestConsumer_savesWhereItBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t}
+		for range 3 {
+			s := serving()
+			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
+			time.Sleep(time.Minute)
+			c.stop(t)
+		}
+		assert.Equal(t, "since 946684799", place(t, cursor.saved()), "the first time")
+		assert.Equal(t, 1, cursor.count())
+	})
+}
+
+// Entries that were finished beyond one that was not are not handled again,
+// wherever the unfinished one is; those that were at work are.
+func TestConsumer_remembersWhatIsFinishedBeyondAStuckEntry(t *testing.T) {
+	const entries = 20
+	var data []string
+	for i := range entries {
+		data = append(data, fmt.Sprintf(`{"type":"x","session_id":"s%d","n":%d}`, i%10, i))
+	}
+	for _, stuck := range []int{0, 1, 7, 19} {
+		for _, restarts := range []int{1, 3} {
+			for _, maxPending := range []int{0, entries, 1} { // of the process that comes after
+				t.Run(fmt.Sprintf("entry %d, %d restarts, room %d", stuck, restarts, maxPending), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						cursor := &memoryCursor{t: t}
+						var n notes
+						handlers := stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
+							if m.ID == strconv.Itoa(stuck+1) {
+								<-ctx.Done()
+								return ctx.Err()
+							}
+							n.add("%s", m.ID)
+							return nil
+						}}
+						opts := stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0)}
+						for range restarts {
+							opts.Client = resuming(data...).client()
+							c := startConsumer(t, fakeURL, handlers, opts)
+							synctest.Wait()
+							c.stop(t)
+							opts.MaxPending = maxPending
+						}
+						handled := n.all()
+						behind := 1 // the stuck entry, and the next of its session
+						if stuck < entries-10 {
+							behind = 2
+						}
+						require.Len(t, handled, entries-behind, "each once")
+
+						opts.Client = resuming(append(data, `{"type":"x","session_id":"s5"}`)...).client()
+						startConsumer(t, fakeURL, n.raw(), opts)
+						synctest.Wait()
+						assert.Len(t, n.all(), entries+1)
+						assert.Equal(t, fmt.Sprintf("after %d", entries+1), place(t, cursor.saved()))
+					})
+				})
+			}
+		}
+	}
+}
+
+// A process that ends before it was sent what an earlier one had finished hands
+// on that it is.
+func TestConsumer_handsOnWhatWasFinishedLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var data []string
+		for i := range 9 {
+			data = append(data, fmt.Sprintf(`{"type":"x","session_id":"s%d"}`, i))
+		}
+		cursor := &memoryCursor{t: t}
+		run := func(handlers stream.Handlers, sent int) {
+			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: resuming(data[:sent]...).client(), Cursor: cursor, Since: time.Unix(0, 0)})
+			synctest.Wait()
+			c.stop(t)
+		}
+		run(stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
+			if m.ID == "1" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}}, 8)
+		var n notes
+		run(n.raw(), 3)
+		run(n.raw(), 5)
+		assert.Equal(t, data[:1], n.all())
+		run(n.raw(), 9)
+		assert.Equal(t, []string{data[0], data[8]}, n.all())
+		assert.Equal(t, "after 9", place(t, cursor.saved()))
+	})
+}
+
+// How much can be finished beyond an entry that is not is bounded, and with it
+// the cursor.
+func TestConsumer_boundsWhatItRemembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const maxPending = 50
+		data := make([]string, 20_000)
+		for i := range data {
+			data[i] = fmt.Sprintf(`{"type":"x","session_id":"s%d"}`, i)
+		}
+		s := resuming(data...)
+		cursor := &memoryCursor{t: t}
+		proceed := make(chan struct{})
+		var handled atomic.Int64
+		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+			if m.ID == "1" {
+				<-proceed
+			}
+			handled.Add(1)
+			return nil
+		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), MaxPending: maxPending, IdleTimeout: forever})
+		time.Sleep(time.Hour)
+		assert.EqualValues(t, maxPending-1, handled.Load())
+		assert.InDelta(t, 1, c.counted(t, "pending"), 0, "received and not finished")
+		assert.Less(t, len(cursor.saved()), 30*maxPending)
+		close(proceed)
+		synctest.Wait()
+		assert.EqualValues(t, len(data), handled.Load())
+		assert.Less(t, len(cursor.saved()), 100)
+	})
+}
+
+func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t}
+		failing := atomic.Bool{}
+		failing.Store(true)
+		cursor.saving = func(string) (error, bool) { return errors.New("disk is full"), failing.Load() }
+		var n notes
+		s := serving(events(1, "a", "b"), chunk{time.Minute, "id: 3\ndata: c\n\n"})
+		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor, IdleTimeout: forever})
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"a", "b"}, n.all())
+		assert.Contains(t, c.log.String(), "disk is full")
+		assert.Empty(t, cursor.saved())
+		failing.Store(false)
+		time.Sleep(time.Minute)
+		assert.Equal(t, "after 3", place(t, cursor.saved()))
+	})
+}
+
+func TestConsumer_endsWithoutItsCursor(t *testing.T) {
+	errDisk := errors.New("disk is gone")
+	tests := map[string]struct {
+		text string
+		err  error
+	}{
+		"it cannot be loaded":         {"", errDisk},
+		"it is no JSON":               {"hello", nil},
+		"it is half":                  {`{"id":"5"`, nil},
+		"it has too much":             {`{"id":"5"}{}`, nil},
+		"it is of another type":       {`[5]`, nil},
+		"its id is a number":          {`{"id":5}`, nil},
+		"its id has a line feed":      {`{"id":"5\n6"}`, nil},
+		"its id is longer than an id": {`{"id":"` + strings.Repeat("5", 2000) + `"}`, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serving()
+				cursor := &memoryCursor{t: t, loading: func() (string, error) { return test.text, test.err }}
+				c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
+				<-c.ended
+				require.ErrorContains(t, c.err, "stream: load cursor: ")
+				if test.err != nil {
+					require.ErrorIs(t, c.err, test.err)
+				}
+				assert.Zero(t, s.count(), "it begins nowhere else instead")
+				assert.Zero(t, cursor.count())
+			})
+		})
+	}
+}
+
+// The context of Load ends with that of Run.
+func TestConsumer_endsWhileItsCursorIsLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := stream.NewConsumer(fakeURL, "", new(notes).raw(), &stream.ConsumerOptions{Client: serving().client(), Cursor: endlessCursor{}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		assert.ErrorIs(t, c.Run(ctx), context.DeadlineExceeded)
+	})
+}
+
+// endlessCursor takes as long as it may.
+type endlessCursor struct{}
+
+func (endlessCursor) Load(ctx context.Context) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+func (endlessCursor) Save(context.Context, string) error { return nil }
+
+// What a handler finishes after the consumer was told to end is saved.
+func TestConsumer_savesWhatIsFinishedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t}
+		s := resuming("a", "b")
+		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, _ stream.Message) error {
+			<-ctx.Done()
+			return nil
+		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0)})
+		synctest.Wait()
+		c.stop(t)
+		assert.Equal(t, "after 1", place(t, cursor.saved()))
+	})
+}
+
+// heldUp is a consumer whose entries a writer holds until a minute after the
+// last of their session.
+type heldUp struct {
+	*running
+	cursor  *memoryCursor
+	written notes
+}
+
+// holdUp starts a consumer and the writer behind it. The writer ends with the
+// test.
+func holdUp(t *testing.T, s *fakeServer) *heldUp {
+	h := &heldUp{cursor: &memoryCursor{t: t}}
+	writer := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		for _, a := range b.Actions {
+			h.written.add("%s %s", b.SessionID, a.Title)
+		}
+		return nil
+	}, &stream.WriterOptions{Debounce: time.Minute})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- writer.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	h.running = startConsumer(t, fakeURL, stream.Handlers{Actions: writer.Add},
+		stream.ConsumerOptions{Client: s.client(), Cursor: h.cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+	return h
+}
+
+// The cursor does not pass what a writer keeps in memory, so a kill loses
+// nothing of it.
+func TestConsumer_doesNotPassWhatAWriterHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := holdUp(t, resuming(entryOf("s1", "a"), `{"type":"x"}`, entryOf("s1", "b"), entryOf("s2", "c")))
+		time.Sleep(59 * time.Second)
+		assert.Empty(t, h.written.all())
+		assert.InDelta(t, 3, h.counted(t, "pending"), 0)
+		assert.Equal(t, "since 0", place(t, h.cursor.saved()))
+		time.Sleep(2 * time.Second)
+		assert.ElementsMatch(t, []string{"s1 a", "s1 b", "s2 c"}, h.written.all())
+		assert.Zero(t, h.counted(t, "pending"))
+		assert.Equal(t, "after 4", place(t, h.cursor.saved()))
+	})
+}
+
+// A writer that goes on after the consumer ended, as it does when a process
+// stops in order, is still taken account of.
+func TestConsumer_savesWhatIsWrittenAfterItEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := holdUp(t, resuming(entryOf("s1", "a"), entryOf("s1", "b")))
+		time.Sleep(time.Second)
+		h.stop(t)
+		assert.Zero(t, h.counted(t, "pending"))
+		require.Zero(t, h.cursor.count())
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []string{"s1 a", "s1 b"}, h.written.all())
+		assert.Equal(t, "after 2", place(t, h.cursor.saved()))
+		assert.Zero(t, h.counted(t, "pending"))
+		assert.InDelta(t, 2, h.counted(t, "finished_total"), 0)
+	})
+}
+
+// Once the consumer runs again, only the new run tells where it is: the old
+// one's place would lead back.
+func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data := []string{entryOf("s1", "a")}
+		s := resuming()
+		s.answer = func(_ int, req *http.Request) (*http.Response, error) {
+			return resuming(data...).answer(0, req)
+		}
+		h := holdUp(t, s)
+		time.Sleep(30 * time.Second)
+		h.stop(t)
+		for range 5 {
+			data = append(data, `{"type":"x"}`)
+		}
+		h.ended = make(chan struct{})
+		h.run() // gets a again
+		time.Sleep(15 * time.Second)
+		saves := h.cursor.count()
+		require.Equal(t, 5, saves)
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, []string{"s1 a", "s1 a"}, h.written.all())
+		assert.Equal(t, "after 6", place(t, h.cursor.saved()))
+		assert.Equal(t, saves+1, h.cursor.count(), "the new run's, at the end")
+		assert.Zero(t, h.counted(t, "pending"))
+	})
+}
+
+// A call that outlives the handler cannot hold what is finished.
+func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t}
+		writer := stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { _ = writer.Run(ctx) }()
+		defer cancel()
+		var late context.Context
+		s := resuming(entryOf("s1", "a"))
+		c := startConsumer(t, fakeURL, stream.Handlers{Actions: func(ctx context.Context, _ activity.Batch) error {
+			late = ctx
+			return nil
+		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		synctest.Wait()
+		for range 3 {
+			require.NoError(t, writer.Add(late, clicked("s1", "b")))
+			synctest.Wait()
+		}
+		assert.InDelta(t, 1, c.counted(t, "finished_total"), 0)
+		assert.Zero(t, c.counted(t, "pending"))
+		assert.Equal(t, 1, cursor.count())
+	})
+}
+
+// Many sessions at once never call the store at the same time, and in the end
+// everything is saved.
+func TestConsumer_callsItsCursorStoreOneAtATime(t *testing.T) {
+	s := newStream(t, nil)
+	cursor := &memoryCursor{t: t}
+	var handled atomic.Int64
+	opts := quick()
+	opts.Cursor = cursor
+	c := startConsumer(t, s.URL(), stream.Handlers{Actions: func(context.Context, activity.Batch) error { handled.Add(1); return nil }}, opts)
+	require.NoError(t, s.WaitConnected(t.Context()))
+	var last string
+	for i := range 2000 {
+		if i%300 == 299 {
+			s.Disconnect()
+		}
+		for _, last = range s.Send(clicked(fmt.Sprint("s", i%50), "x")) {
+		}
+	}
+	require.Eventually(t, func() bool { return handled.Load() == 2000 }, patience, time.Millisecond)
+	c.stop(t)
+	assert.Contains(t, cursor.saved(), last)
+	assert.NotContains(t, cursor.saved(), "finished")
+}

@@ -1,0 +1,393 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// entryOf is an entry of a session with one action of this title.
+func entryOf(sessionID, title string) string {
+	return fmt.Sprintf(`{"type":"actions","session_id":%q,"actions":[{"title":%q}]}`, sessionID, title)
+}
+
+// everything returns handlers that note the titles of actions, the texts of
+// summaries, and how many entries were raw.
+func (n *notes) everything(raw *atomic.Int64) stream.Handlers {
+	return stream.Handlers{
+		Actions: func(_ context.Context, b activity.Batch) error {
+			for _, a := range b.Actions {
+				n.add("%s %s", b.SessionID, a.Title)
+			}
+			return nil
+		},
+		Summary: func(_ context.Context, s stream.Summary) error { n.add("%s sum %s", s.SessionID, s.Text); return nil },
+		Raw:     func(context.Context, stream.Message) error { raw.Add(1); return nil },
+	}
+}
+
+// What is wrong with an entry concerns that entry only: it is counted, logged
+// without its content, and the stream goes on.
+func TestConsumer_passesOverWhatIsMalformed(t *testing.T) {
+	const start = `{"type":"actions","session_id":"s1",`
+	nested := func(n int) string { return strings.Repeat("[", n) }
+	tests := map[string]string{
+		"nothing":                           ``,
+		"no JSON":                           `SECRET`,
+		"a string":                          `"SECRET"`,
+		"an array":                          `["SECRET"]`,
+		"null":                              `null`,
+		"a number":                          `1e999`,
+		"half an object":                    start + `"actions":[{"title":"SECRET`,
+		"more after the object":             start + `"actions":[{"title":"a"}]} SECRET`,
+		"a comma too many":                  start + `"actions":[{"title":"SECRET"},]}`,
+		"no quotes":                         start + `actions:[{title:SECRET}]}`,
+		"a bad escape":                      start + `"actions":[{"title":"\qSECRET"}]}`,
+		"a bad word":                        start + `"x":SECRET,"actions":[{}]}`,
+		"no type":                           `{"session_id":"s1","actions":[{"title":"SECRET"}]}`,
+		"an empty type":                     `{"type":"","session_id":"s1","actions":[{"title":"SECRET"}]}`,
+		"a type that is a number":           `{"type":5,"session_id":"SECRET","actions":[{}]}`,
+		"a session that is a number":        `{"type":"actions","session_id":5,"actions":[{"title":"SECRET"}]}`,
+		"actions that are a string":         start + `"actions":"SECRET"}`,
+		"actions that are an object":        start + `"actions":{"SECRET":1}}`,
+		"an action that is a string":        start + `"actions":["SECRET"]}`,
+		"a title that is a number":          start + `"actions":[{"title":5,"x":"SECRET"}]}`,
+		"a time that is a string":           start + `"actions":[{"timestamp_start":"SECRET"}]}`,
+		"no actions":                        start + `"x":"SECRET"}`,
+		"null for actions":                  start + `"actions":null,"x":"SECRET"}`,
+		"empty actions":                     start + `"actions":[],"x":"SECRET"}`,
+		"an action of another session":      start + `"actions":[{"title":"a"},{"title":"SECRET","session_id":"s2"}]}`,
+		"an action of no session's session": `{"type":"actions","session_id":"","actions":[{"title":"SECRET","session_id":"s2"}]}`,
+		"a huge time":                       start + `"actions":[{"timestamp_start":1e999}],"x":"SECRET"}`,
+		"a huge index":                      start + `"actions":[{"index":99999999999999999999}],"x":"SECRET"}`,
+		"a broken index":                    start + `"actions":[{"index":1.5}],"x":"SECRET"}`,
+		"a session told twice":              start + `"session_id":"s2","actions":[{"title":"SECRET"}]}`,
+		"a session told in two ways":        start + `"Session_ID":"s2","actions":[{"title":"SECRET"}]}`,
+		"a type told twice":                 start + `"type":"summary","summary":"SECRET","actions":[{}]}`,
+		"a summary told twice":              `{"type":"summary","session_id":"s1","session_id":"s2","summary":"SECRET"}`,
+		"a summary that is no text":         `{"type":"summary","session_id":"s1","summary":["SECRET"]}`,
+		"a control character":               start + "\"actions\":[{\"title\":\"SECRET\x01\"}]}",
+		"a zero byte":                       "{\"type\":\"actions\",\"session_id\":\"s\x00\",\"actions\":[{\"title\":\"SECRET\"}]}",
+		"zero bytes":                        strings.Repeat("\x00", 1000),
+		"100,000 deep":                      start + `"x":` + nested(100_000),
+		"100,000 deep in actions":           start + `"actions":` + nested(100_000),
+		"100,000 deep in an action":         start + `"actions":[{"title":` + nested(100_000),
+		"100,000 deep, and closed":          start + `"x":` + nested(100_000) + strings.Repeat("]", 100_000) + `,"actions":[{}]}`,
+		"100,000 deep objects":              start + `"x":` + strings.Repeat(`{"x":`, 100_000),
+		"100,000 deep before the type":      `{"x":` + nested(100_000),
+		"100,000 deep and nothing else":     nested(100_000),
+		"deep after a quoted bracket":       start + `"x":"\"]]]",` + `"y":` + nested(2000),
+		"a mebibyte deep":                   start + `"x":` + nested(1<<20),
+		"a mebibyte deep in actions":        start + `"actions":` + nested(1<<20),
+		"a mebibyte deep before the type":   `{"x":` + nested(1<<20),
+		"ten mebibytes deep":                start + `"x":` + nested(10<<20),
+		"ten mebibytes deep in actions":     start + `"actions":` + nested(10<<20),
+		"ten mebibytes deep and no type":    nested(10 << 20),
+	}
+	for name, data := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serving(events(1, entryOf("s1", "first"), data, entryOf("s1", "last")))
+				var n notes
+				var raw atomic.Int64
+				c := startConsumer(t, fakeURL, n.everything(&raw), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 16 << 20})
+				synctest.Wait()
+				assert.ElementsMatch(t, []string{"s1 first", "s1 last"}, n.all())
+				assert.EqualValues(t, 3, raw.Load(), "raw is everything")
+				assert.InDelta(t, 1, c.counted(t, "skipped_total", "malformed"), 0)
+				assert.InDelta(t, 2, c.counted(t, "finished_total"), 0)
+				assert.Zero(t, c.counted(t, "handler_failures_total"))
+				assert.Contains(t, c.log.String(), "malformed entry")
+				assert.NotContains(t, c.log.String(), "SECRET")
+			})
+		})
+	}
+}
+
+// What is odd is not malformed.
+func TestConsumer_handlesWhatIsOnlyOdd(t *testing.T) {
+	deep := strings.Repeat("[", 900) + strings.Repeat("]", 900)
+	tests := map[string]struct{ data, want string }{
+		"white space":              {" {\t\"type\" : \"actions\" , \"session_id\" : \"s1\" ,\"actions\" : [ { \"title\" : \"a\" } ] } ", "s1 a"},
+		"another order":            {`{"actions":[{"title":"a"}],"session_id":"s1","type":"actions"}`, "s1 a"},
+		"escapes":                  {`{"type":"act\u0069ons","session_id":"s\u0031","actions":[{"title":"\u0000\ud83d\ude00"}]}`, "s1 \x00😀"},
+		"half a pair":              {`{"type":"actions","session_id":"\ud800","actions":[{"title":"\udc00"}]}`, "\ufffd \ufffd"},
+		"no session":               {`{"type":"actions","actions":[{"title":"a"}]}`, " a"},
+		"null for a session":       {`{"type":"actions","session_id":null,"actions":[{"title":"a"}]}`, " a"},
+		"a field twice, the same":  {`{"type":"actions","session_id":"s1","session_id":"s1","actions":[{"title":"a"}]}`, "s1 a"},
+		"unknown fields":           {`{"type":"actions","session_id":"s1","x":{"type":"y"},"actions":[{"title":"a","y":[1e999]}]}`, "s1 a"},
+		"nested, but not too deep": {`{"type":"actions","session_id":"s1","x":` + deep + `,"actions":[{"title":"a"}]}`, "s1 a"},
+		"many brackets":            {`{"type":"actions","session_id":"s1","x":[` + strings.Repeat("[],", 5000) + `[]],"actions":[{"title":"a"}]}`, "s1 a"},
+		"many brackets in a text":  {`{"type":"actions","session_id":"s1","actions":[{"title":"a"}],"x":"\\\"` + strings.Repeat("[", 5000) + `"}`, "s1 a"},
+		"bytes that are no text":   {"{\"type\":\"actions\",\"session_id\":\"s\xff\xfe1\",\"actions\":[{\"title\":\"\xc3\"}]}", "s\ufffd1 \ufffd"},
+		"no text, with escapes":    {"{\"type\":\"actions\",\"session_id\":\"\\u0073\xff\xfe1\",\"actions\":[{\"title\":\"\xff\xffa\"}]}", "s\ufffd1 \ufffda"},
+		"a summary of no text":     {"{\"type\":\"summary\",\"session_id\":\"s1\",\"summary\":\"\xff\"}", "s1 sum \ufffd"},
+		"a summary of nothing":     {`{"type":"summary"}`, " sum "},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serving(events(1, test.data))
+				var n notes
+				c := startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
+				synctest.Wait()
+				assert.Equal(t, []string{test.want}, n.all())
+				assert.Zero(t, c.counted(t, "skipped_total"))
+			})
+		})
+	}
+}
+
+// No handler is given what is not UTF-8, whatever is broken besides.
+func TestConsumer_handsOverOnlyText(t *testing.T) {
+	tests := []string{
+		"\xff", "{\"type\":\"\xff\"}", "{\"type\":\"\xff\",\"session_id\":\"\xff\"}", "{\"type\":\"actions\",\"session_id\":\"\xff\"}",
+		"{\"type\":\"x\",\"session_id\":\"\xed\xa0\x80\",\"y\":\"\xc0\x80\"}", "{\"type\":\"x\",\"session_id\":\"a\",\"y\":\"\xff\"}",
+		"{\"type\":\"\\ud800\",\"session_id\":\"\\udfff\"}", "{\"session_id\":\"\xff\",\"type\":\"x\\u0000\"}",
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(events(1, tests...))
+		messages := make(chan stream.Message, len(tests))
+		startConsumer(t, fakeURL, stream.Handlers{Raw: func(_ context.Context, m stream.Message) error { messages <- m; return nil }},
+			stream.ConsumerOptions{Client: s.client()})
+		for range tests {
+			m := <-messages
+			for _, text := range []string{m.ID, m.Type, m.SessionID, string(m.Data)} {
+				assert.True(t, utf8.ValidString(text), "%+q", m)
+			}
+		}
+	})
+}
+
+// Entries of a type that no handler is for are finished at once.
+func TestConsumer_doesNotMindOtherTypes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(events(1, `{"type":"news","session_id":"s1"}`, `{"type":"summary","session_id":"s1","summary":"x"}`, entryOf("s1", "a")))
+		var n notes
+		c := startConsumer(t, fakeURL, stream.Handlers{Actions: n.everything(nil).Actions}, stream.ConsumerOptions{Client: s.client()})
+		synctest.Wait()
+		assert.Equal(t, []string{"s1 a"}, n.all())
+		assert.InDelta(t, 1, c.counted(t, "finished_total", "other"), 0)
+		assert.InDelta(t, 1, c.counted(t, "finished_total", "summary"), 0)
+		assert.InDelta(t, 1, c.counted(t, "finished_total", "actions"), 0)
+		assert.Zero(t, c.counted(t, "skipped_total"))
+	})
+}
+
+func TestConsumer_keepsTheOrderOfASessionAndDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var data []string
+		for i := range 5 {
+			for _, session := range []string{"slow", "a", "b"} {
+				data = append(data, entryOf(session, fmt.Sprint(i)))
+			}
+		}
+		s := serving(events(1, data...))
+		var n notes
+		proceed := make(chan struct{})
+		handlers := n.everything(new(atomic.Int64))
+		note := handlers.Actions
+		handlers.Actions = func(ctx context.Context, b activity.Batch) error {
+			if b.SessionID == "slow" {
+				<-proceed
+			}
+			return note(ctx, b)
+		}
+		c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
+		synctest.Wait()
+		requireOrder(t, n.all(), "a", 5)
+		requireOrder(t, n.all(), "b", 5)
+		requireOrder(t, n.all(), "slow", 0)
+		assert.InDelta(t, 5, c.counted(t, "pending"), 0)
+		close(proceed)
+		synctest.Wait()
+		requireOrder(t, n.all(), "slow", 5)
+		assert.Zero(t, c.counted(t, "pending"))
+		assert.InDelta(t, 15, c.counted(t, "finished_total"), 0)
+	})
+}
+
+// requireOrder checks that the titles 0 to n-1 of a session were noted in order.
+func requireOrder(t testing.TB, lines []string, sessionID string, n int) {
+	t.Helper()
+	var got, want []string
+	for _, line := range lines {
+		if strings.HasPrefix(line, sessionID+" ") {
+			got = append(got, line)
+		}
+	}
+	for i := range n {
+		want = append(want, fmt.Sprintf("%s %d", sessionID, i))
+	}
+	require.Equal(t, want, got)
+}
+
+// meter counts what is read of a body.
+type meter struct {
+	io.ReadCloser
+	read atomic.Int64
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	m.read.Add(int64(n))
+	return n, err
+}
+
+// With MaxPending entries in hand nothing more is read, so the server is the
+// one who waits; when there is room the rest comes.
+func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
+	for _, maxPending := range []int{1, 2, 100} {
+		t.Run(fmt.Sprint(maxPending), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const entries = 20_000
+				data := make([]string, entries)
+				for i := range data {
+					data[i] = fmt.Sprintf(`{"type":"x","session_id":"%d","n":%d}`, i%7, i)
+				}
+				stream1 := events(1, data...)
+				size := int64(len(stream1.text))
+				body := &meter{}
+				s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
+					res := streaming(req, nil, stream1)
+					body.ReadCloser, res.Body = res.Body, body
+					return res, nil
+				}}
+				proceed := make(chan struct{})
+				var inHand, most, handled atomic.Int64
+				c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(context.Context, stream.Message) error {
+					if now := inHand.Add(1); now > most.Load() {
+						most.Store(now)
+					}
+					<-proceed
+					inHand.Add(-1)
+					handled.Add(1)
+					return nil
+				}}, stream.ConsumerOptions{Client: s.client(), MaxPending: maxPending, IdleTimeout: forever})
+				time.Sleep(time.Hour)
+				assert.Less(t, body.read.Load(), size/2, "of %d", size)
+				assert.EqualValues(t, min(maxPending, 7), inHand.Load())
+				assert.InDelta(t, maxPending, c.counted(t, "pending"), 0)
+				close(proceed)
+				synctest.Wait()
+				assert.Equal(t, size, body.read.Load())
+				assert.EqualValues(t, entries, handled.Load())
+				assert.LessOrEqual(t, most.Load(), int64(min(maxPending, 7)))
+				assert.Equal(t, 1, s.count())
+			})
+		})
+	}
+}
+
+// A handler that fails is called again, later and later, with the same entry
+// and before the next of its session; others go on.
+func TestConsumer_callsAHandlerAgainThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const failures = 7
+		s := serving(events(1, entryOf("bad", "0"), entryOf("bad", "1"), entryOf("good", "0"), entryOf("good", "1")))
+		var n, raw notes
+		var calls []time.Time
+		handlers := n.everything(nil)
+		note := handlers.Actions
+		handlers.Actions = func(ctx context.Context, b activity.Batch) error {
+			if b.SessionID == "bad" && len(calls) <= failures {
+				if calls = append(calls, time.Now()); len(calls) <= failures {
+					require.Equal(t, "0", b.Actions[0].Title)
+					return errors.New("store is down")
+				}
+			}
+			return note(ctx, b)
+		}
+		handlers.Raw = func(_ context.Context, m stream.Message) error { raw.add("%s", m.ID); return nil }
+		c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever})
+		synctest.Wait()
+		requireOrder(t, n.all(), "good", 2)
+		assert.InDelta(t, 2, c.counted(t, "pending"), 0)
+		time.Sleep(10 * time.Minute)
+		requireOrder(t, n.all(), "bad", 2)
+		for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			requireBackOff(t, calls[i+1].Sub(calls[i]), want*time.Second)
+		}
+		assert.InDelta(t, failures, c.counted(t, "handler_failures_total"), 0)
+		assert.InDelta(t, 4, c.counted(t, "finished_total"), 0)
+		assert.ElementsMatch(t, []string{"1", "2", "3", "4"}, raw.all(), "Raw had been told already")
+		assert.Contains(t, c.log.String(), "store is down")
+	})
+}
+
+func TestConsumer_callsRawAgainThatFailsBeforeTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(events(1, entryOf("s1", "a")))
+		var n notes
+		handlers := n.everything(nil)
+		handlers.Raw = func(context.Context, stream.Message) error {
+			n.add("raw")
+			if len(n.all()) < 3 {
+				return errors.New("no")
+			}
+			return nil
+		}
+		startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []string{"raw", "raw", "raw", "s1 a"}, n.all())
+	})
+}
+
+// The context of a call ends with the consumer, also when it ends by itself.
+func TestConsumer_endsTheContextOfItsHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+			if n > 0 {
+				return answered(401, ""), nil
+			}
+			return streaming(req, io.EOF, events(1, "a")), nil
+		}}
+		var cause error
+		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, _ stream.Message) error {
+			<-ctx.Done()
+			cause = ctx.Err()
+			return cause
+		}}, stream.ConsumerOptions{Client: s.client()})
+		<-c.ended
+		assert.Equal(t, context.Canceled, cause)
+		assert.Equal(t, &stream.RefusedError{Status: 401}, c.err)
+		assert.Zero(t, c.counted(t, "pending"))
+	})
+}
+
+func TestConsumer_countsWhatItDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+			switch n {
+			case 0:
+				return nil, errors.New("down")
+			case 1:
+				return streaming(req, io.EOF, chunk{text: "event: gap\ndata: {}\n\n"}, events(1, entryOf("s1", "a"), `{"type":"summary"}`, "x")), nil
+			}
+			return streaming(req, nil, events(4, entryOf("s1", "b"), `{"type":"y"}`)), nil
+		}}
+		c := startConsumer(t, fakeURL, new(notes).everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(10 * time.Second)
+		for name, want := range map[string]float64{"connects_total": 2, "interruptions_total": 2, "gaps_total": 1, "skipped_total": 1,
+			"finished_total": 4, "handler_failures_total": 0, "pending": 0} {
+			assert.InDelta(t, want, c.counted(t, name), 0, name)
+		}
+		assert.InDelta(t, 2, c.counted(t, "finished_total", "actions"), 0)
+		assert.InDelta(t, 1, c.counted(t, "finished_total", "summary"), 0)
+		assert.InDelta(t, 1, c.counted(t, "finished_total", "other"), 0)
+	})
+}

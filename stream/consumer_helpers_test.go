@@ -1,0 +1,249 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// running is a consumer at work.
+type running struct {
+	*stream.Consumer
+	metrics *prometheus.Registry
+	log     logtest.Buffer
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	err     error // what Run returned, once it has ended
+}
+
+// startConsumer runs a consumer until the test ends, or stop.
+func startConsumer(t testing.TB, url string, handlers stream.Handlers, opts stream.ConsumerOptions) *running {
+	t.Helper()
+	r := &running{metrics: prometheus.NewRegistry(), ended: make(chan struct{})}
+	opts.Metrics = r.metrics
+	opts.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	r.Consumer, err = stream.NewConsumer(url, "token", handlers, &opts)
+	require.NoError(t, err)
+	r.run()
+	t.Cleanup(func() {
+		r.cancel()
+		<-r.ended
+	})
+	return r
+}
+
+// run calls Run, again if it has ended.
+func (r *running) run() {
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(r.ended)
+		r.err = r.Run(ctx)
+	}()
+}
+
+// stop ends the consumer as its owner does.
+func (r *running) stop(t testing.TB) {
+	t.Helper()
+	r.cancel()
+	<-r.ended
+	require.Equal(t, context.Canceled, r.err)
+}
+
+// hasEnded reports whether Run has returned.
+func (r *running) hasEnded() bool { return fired(r.ended) }
+
+// counted returns a metric of the consumer, the sum of those with the label if
+// one is given.
+func (r *running) counted(t testing.TB, name string, label ...string) (sum float64) {
+	t.Helper()
+	families, err := r.metrics.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "liveactivity_consumer_"+name && (len(label) == 0 || hasLabel(m, label[0])) {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func hasLabel(m *dto.Metric, value string) bool {
+	for _, pair := range m.GetLabel() {
+		if pair.GetValue() == value {
+			return true
+		}
+	}
+	return false
+}
+
+// quick are options with short waits, for tests in real time.
+func quick() stream.ConsumerOptions {
+	return stream.ConsumerOptions{MinBackoff: time.Millisecond, MaxBackoff: 8 * time.Millisecond}
+}
+
+// notes are what handlers were called with, in order.
+type notes struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *notes) add(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, fmt.Sprintf(format, args...))
+}
+
+func (n *notes) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string{}, n.lines...)
+}
+
+// raw returns handlers that note the data of every entry.
+func (n *notes) raw() stream.Handlers {
+	return stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+		n.add("%s", m.Data)
+		return nil
+	}}
+}
+
+// become waits, in real time, until the notes are those.
+func (n *notes) become(t testing.TB, want ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(n.all()) >= len(want) }, patience, time.Millisecond, "%d notes", len(want))
+	require.Equal(t, want, n.all())
+}
+
+// fakeServer is what answers the requests of a consumer, without a network.
+type fakeServer struct {
+	answer func(n int, req *http.Request) (*http.Response, error) // of the n-th request, from 0
+
+	mu       sync.Mutex
+	requests []*http.Request
+	times    []time.Time
+}
+
+// fakeURL is where a fake server is.
+const fakeURL = "http://live.test/stream/acme"
+
+func (f *fakeServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	n := len(f.requests)
+	f.requests, f.times = append(f.requests, req), append(f.times, time.Now())
+	f.mu.Unlock()
+	return f.answer(n, req)
+}
+
+func (f *fakeServer) client() *http.Client { return &http.Client{Transport: f} }
+
+// request returns the n-th request.
+func (f *fakeServer) request(n int) *http.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests[n]
+}
+
+// count returns how many requests there were.
+func (f *fakeServer) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.requests)
+}
+
+// waits returns the times between requests.
+func (f *fakeServer) waits() (waits []time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.times[1:] {
+		waits = append(waits, f.times[i+1].Sub(f.times[i]))
+	}
+	return waits
+}
+
+// chunk is text that comes after a while.
+type chunk struct {
+	after time.Duration
+	text  string
+}
+
+// fakeBody is the body of an answer: chunks, and then an error, or silence
+// where that is nil.
+type fakeBody struct {
+	ctx    context.Context
+	chunks []chunk
+	then   error
+}
+
+func (b *fakeBody) Read(p []byte) (int, error) {
+	if len(b.chunks) == 0 {
+		if b.then == nil {
+			<-b.ctx.Done()
+			return 0, b.ctx.Err()
+		}
+		return 0, b.then
+	}
+	select {
+	case <-time.After(b.chunks[0].after):
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
+	n := copy(p, b.chunks[0].text)
+	b.chunks[0] = chunk{text: b.chunks[0].text[n:]}
+	if b.chunks[0].text == "" {
+		b.chunks = b.chunks[1:]
+	}
+	return n, nil
+}
+
+func (b *fakeBody) Close() error { return nil }
+
+// answered is an answer with a status, header pairs and a body.
+func answered(status int, body string, header ...string) *http.Response {
+	res := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+	for i := 0; i < len(header); i += 2 {
+		res.Header.Add(header[i], header[i+1])
+	}
+	return res
+}
+
+// streaming is an answer that is a stream.
+func streaming(req *http.Request, then error, chunks ...chunk) *http.Response {
+	res := answered(http.StatusOK, "", "Content-Type", "text/event-stream")
+	res.Body = &fakeBody{ctx: req.Context(), chunks: chunks, then: then}
+	return res
+}
+
+// events is a chunk of entries with these data, whose ids are numbers.
+func events(first int, data ...string) chunk {
+	var text strings.Builder
+	for i, d := range data {
+		fmt.Fprintf(&text, "id: %d\ndata: %s\n\n", first+i, d)
+	}
+	return chunk{text: text.String()}
+}
+
+// serving is a fake server that sends these chunks and then nothing.
+func serving(chunks ...chunk) *fakeServer {
+	return &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+		if n > 0 {
+			return streaming(req, nil), nil
+		}
+		return streaming(req, nil, chunks...), nil
+	}}
+}

@@ -1,0 +1,984 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
+)
+
+// newStream returns a server that is closed when the test ends.
+func newStream(t testing.TB, opts *streamtest.ServerOptions) *streamtest.Server {
+	t.Helper()
+	s := streamtest.NewServer(opts)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newStreamInMemory is newStream inside a bubble, and a client that reaches it.
+func newStreamInMemory(t testing.TB) (*streamtest.Server, *http.Client) {
+	t.Helper()
+	s := newStream(t, &streamtest.ServerOptions{InMemory: true})
+	return s, s.Client()
+}
+
+func TestNewConsumer_reportsEveryMistake(t *testing.T) {
+	handlers := new(notes).raw()
+	const url, token = "https://live.example.com/stream/acme?session_id=1", "token"
+	const badURL = "the URL must be like https://live.example.com/stream/acme"
+	const badToken = "the token must be printable ASCII without spaces"
+	tests := map[string]struct {
+		url, token string
+		handlers   stream.Handlers
+		want       []string
+	}{
+		"nothing wrong":         {url, token, handlers, nil},
+		"no token":              {"http://127.0.0.1:8080/stream/acme", "", handlers, nil},
+		"no URL":                {"", token, handlers, []string{badURL}},
+		"no scheme":             {"live.example.com/stream/acme", token, handlers, []string{badURL}},
+		"another scheme":        {"ftp://live.example.com/stream/acme", token, handlers, []string{badURL}},
+		"no host":               {"http:///stream/acme", token, handlers, []string{badURL}},
+		"only a port":           {"http://:80/stream/acme", token, handlers, []string{badURL}},
+		"a password in the URL": {"http://user:secret@live.example.com/", token, handlers, []string{badURL}},
+		"a fragment":            {url + "#x", token, handlers, []string{badURL}},
+		"no URL at all":         {"http://[::1", token, handlers, []string{badURL}},
+		"a start in the URL":    {url + "&since=0", token, handlers, []string{"the URL must not say where to begin"}},
+		"an id in the URL":      {url + "&last_event_id=0", token, handlers, []string{"the URL must not say where to begin"}},
+		"a line in the token":   {url, "tok\nen", handlers, []string{badToken}},
+		"a space in the token":  {url, "Bearer token", handlers, []string{badToken}},
+		"a letter in the token": {url, "tökén", handlers, []string{badToken}},
+		"no handler":            {url, token, stream.Handlers{Gap: func(string, string) {}}, []string{"the consumer needs a handler"}},
+		"everything":            {"x", " ", stream.Handlers{}, []string{badURL, badToken, "the consumer needs a handler"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, err := stream.NewConsumer(test.url, test.token, test.handlers, nil)
+			if len(test.want) == 0 {
+				require.NoError(t, err)
+				assert.False(t, c.Connected())
+				return
+			}
+			require.Error(t, err)
+			lines := strings.Split(err.Error(), "\n")
+			require.Len(t, lines, len(test.want))
+			for i, want := range test.want {
+				assert.Contains(t, lines[i], "stream: "+want)
+			}
+			assert.NotContains(t, err.Error(), "secret")
+			assert.Nil(t, c)
+		})
+	}
+}
+
+// A consumer that was given no sense by its options works with the defaults.
+func TestNewConsumer_takesWhatIsNotPositiveForTheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(events(1, "a", "b", "c"))
+		var n notes
+		startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(),
+			MaxPending: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: -1, MaxBackoff: -1})
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b", "c"}, n.all())
+		time.Sleep(stream.DefaultIdleTimeout - time.Second)
+		assert.Equal(t, 1, s.count())
+	})
+}
+
+func TestConsumer_handsOverWhatTheServerSends(t *testing.T) {
+	s := newStream(t, nil)
+	batches, summaries, raw := make(chan activity.Batch, 9), make(chan stream.Summary, 9), make(chan stream.Message, 9)
+	c := startConsumer(t, s.URL(), stream.Handlers{
+		Actions: func(_ context.Context, b activity.Batch) error { batches <- b; return nil },
+		Summary: func(_ context.Context, sum stream.Summary) error { summaries <- sum; return nil },
+		Raw:     func(_ context.Context, m stream.Message) error { raw <- m; return nil },
+	}, quick())
+	require.Eventually(t, c.Connected, patience, time.Millisecond)
+
+	sent := clicked("s1", "Export", "Grüße ☕")
+	sent.Email, sent.ConversationID = "ada@example.com", "c1"
+	ids := s.Send(sent)
+	m := receive(t, raw)
+	assert.Equal(t, stream.Message{ID: ids[0], Type: "actions", SessionID: "s1", Data: m.Data}, m)
+	got := receive(t, batches)
+	assert.Equal(t, "Export Grüße ☕", labels(got))
+	assert.Equal(t, []any{"actions", "s1", "ada@example.com", "c1", 2}, []any{got.Type, got.SessionID, got.Email, got.ConversationID, got.Count})
+	assert.Equal(t, "s1", got.Actions[1].SessionID)
+
+	id := s.SendSummary(stream.Summary{SessionID: "s1", Text: "Exported.", Replaces: 2})
+	m = receive(t, raw)
+	assert.Equal(t, stream.Message{ID: id, Type: "summary", SessionID: "s1", Data: m.Data}, m)
+	sum := receive(t, summaries)
+	assert.Equal(t, "Exported.", sum.Text)
+	assert.Equal(t, 2, sum.Replaces)
+
+	id = s.SendRaw(`{"type":"more","n":1}`)
+	assert.Equal(t, stream.Message{ID: id, Type: "more", Data: []byte(`{"type":"more","n":1}`)}, receive(t, raw))
+	c.stop(t)
+	assert.False(t, c.Connected())
+}
+
+func TestConsumer_fillsInWhatTheEnvelopeTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(events(1, `{"type":"actions","session_id":"s1","count":7,"actions":[{"title":"A"},{"title":"B","session_id":"s1"},null]}`))
+		batches := make(chan activity.Batch, 1)
+		startConsumer(t, fakeURL, stream.Handlers{Actions: func(_ context.Context, b activity.Batch) error { batches <- b; return nil }},
+			stream.ConsumerOptions{Client: s.client()})
+		b := <-batches
+		assert.Equal(t, 3, b.Count)
+		for _, a := range b.Actions {
+			assert.Equal(t, "s1", a.SessionID)
+		}
+	})
+}
+
+// The three statuses that asking again does not change.
+func TestConsumer_stopsWhenItIsRefused(t *testing.T) {
+	details := map[int]string{
+		http.StatusUnauthorized: "Invalid or missing API key",
+		http.StatusForbidden:    "API key does not match product_id",
+		http.StatusNotFound:     "There is nothing at this path.",
+	}
+	for status, detail := range details {
+		for _, connected := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d connected=%v", status, connected), func(t *testing.T) {
+				s := newStream(t, nil)
+				if !connected {
+					s.Refuse(status, -1)
+				}
+				c := startConsumer(t, s.URL(), new(notes).raw(), quick())
+				if connected {
+					require.NoError(t, s.WaitConnected(t.Context()))
+					s.Refuse(status, -1)
+					s.Disconnect()
+				}
+				receive(t, c.ended)
+				var refused *stream.RefusedError
+				require.ErrorAs(t, c.err, &refused)
+				assert.Equal(t, stream.RefusedError{Status: status, Detail: detail}, *refused)
+				assert.Equal(t, fmt.Sprintf("stream: the server refuses the stream: %d %s: %s", status, http.StatusText(status), detail), c.err.Error())
+				assert.False(t, c.Connected())
+				if !connected {
+					assert.Len(t, s.Requests(), 1)
+				}
+			})
+		}
+	}
+}
+
+func TestConsumer_repeatsOnlyDetailsThatAreText(t *testing.T) {
+	tests := map[string]struct{ body, detail string }{
+		"nothing":               {"", ""},
+		"HTML":                  {"<html>", ""},
+		"another type":          {`{"detail":5}`, ""},
+		"lines":                 {`{"detail":"a\nb"}`, ""},
+		"more than it may take": {`{"detail":"` + strings.Repeat("x", 5000) + `"}`, ""},
+		"a sentence":            {`{"detail":"No.","more":1}`, "No."},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return answered(403, test.body), nil }}
+				c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+				<-c.ended
+				assert.Equal(t, &stream.RefusedError{Status: 403, Detail: test.detail}, c.err)
+			})
+		})
+	}
+}
+
+// Everything else may be over the next time.
+func TestConsumer_triesAgainAfterEverythingElse(t *testing.T) {
+	status := func(status int, header ...string) func(*http.Request) (*http.Response, error) {
+		return func(*http.Request) (*http.Response, error) { return answered(status, "nothing", header...), nil }
+	}
+	stream200 := func(then error, chunks ...chunk) func(*http.Request) (*http.Response, error) {
+		return func(req *http.Request) (*http.Response, error) {
+			return streaming(req, then, slices.Clone(chunks)...), nil
+		}
+	}
+	tests := map[string]func(*http.Request) (*http.Response, error){
+		"204":                   status(204),
+		"304":                   status(304),
+		"a redirect to itself":  status(307, "Location", fakeURL),
+		"a redirect to nowhere": status(302),
+		"400":                   status(400),
+		"405":                   status(405),
+		"408":                   status(408),
+		"410":                   status(410),
+		"429":                   status(429),
+		"500":                   status(500),
+		"502":                   status(502),
+		"503":                   status(503, "Retry-After", "1"),
+		"504":                   status(504),
+		"an answer of HTML":     status(200, "Content-Type", "text/html; charset=utf-8"),
+		"an answer of nothing":  status(200),
+		"no connection":         func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+		"a stream that ends":    stream200(io.EOF),
+		"one that is cut":       stream200(io.ErrUnexpectedEOF, chunk{text: "id: 1\nda"}),
+		"one that is reset":     stream200(errors.New("connection reset by peer"), chunk{text: "retry: 1000\n\n"}),
+		"an endless event":      stream200(nil, chunk{text: "data: " + strings.Repeat("x", 20<<20)}),
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				redirects := 0
+				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+					if n < 3+redirects {
+						return answer(req)
+					}
+					if req.Header.Get("Last-Event-ID") != "" {
+						return streaming(req, nil), nil
+					}
+					return streaming(req, nil, events(1, "a")), nil
+				}}
+				if name == "a redirect to itself" {
+					redirects = 10
+				}
+				var n notes
+				c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
+				time.Sleep(2 * time.Minute)
+				assert.Equal(t, []string{"a"}, n.all())
+				assert.True(t, c.Connected())
+				assert.Positive(t, c.counted(t, "interruptions_total"))
+			})
+		})
+	}
+}
+
+func TestConsumer_waitsAsLongAsItIsTold(t *testing.T) {
+	tests := map[string]struct {
+		status int
+		after  string
+		want   time.Duration // zero for the usual
+	}{
+		"seconds":                {503, "7", 7 * time.Second},
+		"with any status":        {429, "120", 2 * time.Minute},
+		"a date":                 {503, "in 42 s", 42 * time.Second},
+		"more than it may be":    {503, "86400", 5 * time.Minute},
+		"more than is a number":  {503, "99999999999999999999", 5 * time.Minute},
+		"a date next year":       {503, "in 31536000 s", 5 * time.Minute},
+		"a date that is over":    {503, "in -60 s", 0},
+		"less than the back-off": {503, "0", 0},
+		"a negative number":      {503, "-7", 0},
+		"no number":              {503, "soon", 0},
+		"nothing":                {503, "", 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+					if n > 0 {
+						return streaming(req, nil), nil
+					}
+					after := test.after
+					var seconds int
+					if _, err := fmt.Sscanf(after, "in %d s", &seconds); err == nil {
+						after = time.Now().Add(time.Duration(seconds) * time.Second).UTC().Format(http.TimeFormat)
+					}
+					return answered(test.status, "", "Retry-After", after), nil
+				}}
+				c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever})
+				time.Sleep(6 * time.Minute)
+				require.True(t, c.Connected())
+				if test.want == 0 {
+					requireBackOff(t, s.waits()[0], time.Second)
+					return
+				}
+				assert.Equal(t, test.want, s.waits()[0])
+			})
+		})
+	}
+}
+
+// forever is longer than any test in a bubble.
+const forever = 1000 * time.Hour
+
+// requireBackOff checks a wait, give or take a fifth.
+func requireBackOff(t testing.TB, wait, want time.Duration) {
+	t.Helper()
+	require.InDelta(t, want.Seconds(), wait.Seconds(), want.Seconds()/5)
+}
+
+func TestConsumer_backsOffExponentially(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") }}
+		c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(time.Hour)
+		c.stop(t)
+		waits := s.waits()
+		require.Greater(t, len(waits), 80)
+		for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			requireBackOff(t, waits[i], want*time.Second)
+		}
+		least, most := slices.Min(waits[5:]), slices.Max(waits[5:])
+		requireBackOff(t, least, 30*time.Second)
+		requireBackOff(t, most, 30*time.Second)
+		assert.Greater(t, most-least, 5*time.Second, "jitter")
+		assert.InDelta(t, len(waits)+1, c.counted(t, "interruptions_total"), 0)
+	})
+}
+
+func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
+	tests := map[string]struct {
+		least, most time.Duration
+		want        []time.Duration
+	}{
+		"as told":             {10 * time.Second, 40 * time.Second, []time.Duration{10, 20, 40, 40}},
+		"from the default":    {0, 2 * time.Second, []time.Duration{1, 2, 2}},
+		"never below a large": {time.Minute, 0, []time.Duration{60, 60, 60}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") }}
+				startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MinBackoff: test.least, MaxBackoff: test.most})
+				time.Sleep(time.Hour)
+				for i, want := range test.want {
+					requireBackOff(t, s.waits()[i], want*time.Second)
+				}
+			})
+		})
+	}
+}
+
+// A connection that was of use makes the next wait short again; one that was
+// only opened does not.
+func TestConsumer_progressResetsTheBackOff(t *testing.T) {
+	beats := func(n int) (chunks []chunk) {
+		return slices.Repeat([]chunk{{15 * time.Second, "event: heartbeat\ndata: {}\n\n"}}, n)
+	}
+	tests := map[string]struct {
+		chunks []chunk
+		reset  bool
+	}{
+		"an entry":                      {[]chunk{events(1, "a")}, true},
+		"an entry that is too large":    {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 2000) + "\n\n"}}, true},
+		"an endless one with an id":     {[]chunk{{0, "id: 1\ndata: " + strings.Repeat("x", 20000) + "\n\n"}}, true},
+		"an endless one":                {[]chunk{{0, "data: " + strings.Repeat("x", 20000) + "\n\n"}}, false},
+		"a gap":                         {[]chunk{{0, "event: gap\ndata: {}\n\n"}}, true},
+		"half a minute with heartbeats": {beats(3), true},
+		"the first heartbeats":          {beats(2), false},
+		"nothing":                       {nil, false},
+		"a greeting":                    {[]chunk{{0, "retry: 1000\n\n"}}, false},
+		"half an entry":                 {[]chunk{{0, "id: 1\ndata: a\n"}}, false},
+		"an event nobody knows":         {[]chunk{{0, "event: news\ndata: a\n\n"}}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ended time.Time
+				s := &fakeServer{}
+				s.answer = func(n int, req *http.Request) (*http.Response, error) {
+					switch n {
+					case 5:
+						s.mu.Lock()
+						s.times[5] = ended
+						s.mu.Unlock()
+						res := streaming(req, io.EOF, slices.Clone(test.chunks)...)
+						res.Body = &noteEnd{res.Body, func() { s.mu.Lock(); defer s.mu.Unlock(); s.times[5] = time.Now() }}
+						return res, nil
+					case 6:
+						return streaming(req, nil), nil
+					}
+					return nil, errors.New("down")
+				}
+				startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000, IdleTimeout: forever})
+				time.Sleep(10 * time.Minute)
+				require.Equal(t, 7, s.count())
+				want := 30 * time.Second
+				if test.reset {
+					want = time.Second
+				}
+				requireBackOff(t, s.waits()[5], want)
+			})
+		})
+	}
+}
+
+// noteEnd is a body that calls a function when it is closed.
+type noteEnd struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (b *noteEnd) Close() error {
+	b.closed()
+	return b.ReadCloser.Close()
+}
+
+// The token is for one server. A redirect does not take it anywhere else, not
+// even where the standard library would.
+func TestConsumer_givesItsTokenToNobodyElse(t *testing.T) {
+	tests := map[string]struct {
+		from, to string
+		sent     bool
+	}{
+		"the same server":   {"http://live.test/stream/acme", "http://live.test/v2/stream/acme", true},
+		"made safe":         {"http://live.test/stream/acme", "https://live.test/stream/acme", true},
+		"made safe on port": {"http://live.test:8080/stream/acme", "https://live.test:8443/stream/acme", true},
+		"the usual port":    {"http://live.test/stream/acme", "http://live.test:80/stream/acme", true},
+		"the same in big":   {"https://live.test:443/stream/acme", "https://LIVE.test/stream/acme", true},
+		"made unsafe":       {"https://live.test/stream/acme", "http://live.test/stream/acme", false},
+		"another host":      {"http://live.test/stream/acme", "http://evil.test/stream/acme", false},
+		"a host below":      {"http://live.test/stream/acme", "http://evil.live.test/stream/acme", false},
+		"a host above":      {"http://live.test/stream/acme", "http://test/stream/acme", false},
+		"another port":      {"http://live.test/stream/acme", "http://live.test:8080/stream/acme", false},
+		"a like name":       {"https://live.test/stream/acme", "https://live.test.evil.test/stream/acme", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+					if n == 0 {
+						return answered(307, "", "Location", test.to), nil
+					}
+					return streaming(req, nil), nil
+				}}
+				c := startConsumer(t, test.from, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+				synctest.Wait()
+				require.Equal(t, 2, s.count())
+				require.Equal(t, test.to, s.request(1).URL.String())
+				assert.Equal(t, "Bearer token", s.request(0).Header.Get("Authorization"))
+				want := ""
+				if test.sent {
+					want = "Bearer token"
+				}
+				assert.Equal(t, want, s.request(1).Header.Get("Authorization"))
+				assert.NotContains(t, fmt.Sprint(s.request(1).Header), "token"+want)
+				assert.NotContains(t, c.log.String(), "Bearer")
+			})
+		})
+	}
+}
+
+// Another server, such as that of a hotel's network, cannot refuse for good
+// what was asked of the right one.
+func TestConsumer_isRefusedOnlyByItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+			switch n {
+			case 0:
+				return answered(302, "", "Location", "http://portal.test/login"), nil
+			case 1:
+				return answered(403, `{"detail":"Pay first."}`), nil
+			}
+			return streaming(req, nil), nil
+		}}
+		c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(2 * time.Second)
+		assert.True(t, c.Connected())
+		assert.False(t, c.hasEnded())
+	})
+}
+
+func TestConsumer_asksForAnEventStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving()
+		startConsumer(t, fakeURL+"?session_id=s%201", new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+		synctest.Wait()
+		req := s.request(0)
+		assert.Equal(t, "GET", req.Method)
+		assert.Equal(t, "text/event-stream", req.Header.Get("Accept"))
+		assert.Equal(t, "identity", req.Header.Get("Accept-Encoding"), "what is compressed comes late")
+		assert.Equal(t, "session_id=s%201", req.URL.RawQuery)
+		assert.NotContains(t, req.Header, "Last-Event-Id")
+	})
+}
+
+// Where the first request begins, and where those after it do.
+func TestConsumer_begins(t *testing.T) {
+	const date = "Sat, 01 Jan 2000 09:00:00 GMT" // of the server, whose clock is not ours
+	const dated = "946717199"
+	tests := map[string]struct {
+		since time.Time
+		date  string
+		chunk chunk
+		want  [3]string // since of the requests, or the last id
+	}{
+		"from now on":                  {time.Time{}, date, chunk{}, [3]string{"", dated, dated}},
+		"from now on, by our clock":    {time.Time{}, "", chunk{}, [3]string{"", "946684799", "946684799"}},
+		"from now on, no date":         {time.Time{}, "yesterday", chunk{}, [3]string{"", "946684799", "946684799"}},
+		"from now on, and it came":     {time.Time{}, date, events(7, "a"), [3]string{"", "id 7", "id 7"}},
+		"with all there is":            {time.Unix(0, 0), date, chunk{}, [3]string{"0", "0", "0"}},
+		"before there was time":        {time.Unix(-5, 0), date, chunk{}, [3]string{"0", "0", "0"}},
+		"at a time":                    {time.UnixMicro(946684000_250_000), date, chunk{}, [3]string{"946684000.25", "946684000.25", "946684000.25"}},
+		"at a time, and it came":       {time.Unix(946684000, 0), date, events(7, "a"), [3]string{"946684000", "id 7", "id 7"}},
+		"after an event without data":  {time.Time{}, date, chunk{text: "id: 7\n\n"}, [3]string{"", "id 7", "id 7"}},
+		"after an event nobody knows":  {time.Time{}, date, chunk{text: "id: 7\nevent: x\ndata: a\n\n"}, [3]string{"", "id 7", "id 7"}},
+		"after one that is too large":  {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 2000) + "\n\n"}, [3]string{"", "id 7", "id 7"}},
+		"after one that never ends":    {time.Time{}, date, chunk{text: "id: 7\ndata: " + strings.Repeat("x", 20000)}, [3]string{"", "id 7", "id 7"}},
+		"never after half an event":    {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\ndata: b\n"}, [3]string{"", "id 6", "id 6"}},
+		"never after an id of no use":  {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nid: 7\x00\ndata: b\n\n"}, [3]string{"", "id 6", "id 6"}},
+		"where a heartbeat leaves it":  {time.Time{}, date, chunk{text: "id: 6\ndata: a\n\nevent: heartbeat\ndata: {}\n\n"}, [3]string{"", "id 6", "id 6"}},
+		"where it was in spite of gap": {time.Unix(0, 0), date, chunk{text: "event: gap\ndata: {}\n\n"}, [3]string{"0", "0", "0"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+					if n == 1 {
+						return nil, errors.New("down")
+					}
+					res := streaming(req, io.EOF)
+					if n == 0 {
+						res = streaming(req, io.EOF, test.chunk)
+					}
+					if test.date != "" {
+						res.Header.Set("Date", test.date)
+					}
+					return res, nil
+				}}
+				startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Since: test.since, MaxEventBytes: 1000})
+				time.Sleep(time.Minute)
+				for i, want := range test.want {
+					req := s.request(i)
+					got := req.URL.Query().Get("since")
+					if id := req.Header.Get("Last-Event-ID"); id != "" {
+						require.Empty(t, got)
+						got = "id " + id
+					}
+					assert.Equal(t, want, got, "request %d", i)
+				}
+			})
+		})
+	}
+}
+
+// What is sent between two connections comes with the next, also when the one
+// before brought nothing.
+func TestConsumer_losesNothingBeforeTheFirstEntry(t *testing.T) {
+	s := newStream(t, nil)
+	s.SendRaw("long ago")
+	next := time.Now().Truncate(time.Second).Add(2 * time.Second)
+	require.Eventually(t, func() bool { return time.Now().After(next) }, patience, time.Millisecond) // it is long ago
+	var n notes
+	c := startConsumer(t, s.URL(), n.raw(), quick())
+	require.NoError(t, s.WaitConnected(t.Context()))
+	s.Refuse(http.StatusServiceUnavailable, 1)
+	s.Disconnect()
+	s.SendRaw("1")
+	n.become(t, "1")
+	s.Tear(20)
+	s.SendRaw("2")
+	s.SendRaw("3")
+	n.become(t, "1", "2", "3")
+	assert.NotContains(t, c.log.String(), "gap")
+}
+
+func TestConsumer_tellsOfGaps(t *testing.T) {
+	s := newStream(t, &streamtest.ServerOptions{Retention: stream.Retention{MaxBytes: 1}})
+	var n notes
+	handlers := n.raw()
+	handlers.Gap = func(requested, oldest string) { n.add("gap %s %s", requested, oldest) }
+	c := startConsumer(t, s.URL(), handlers, quick())
+	require.NoError(t, s.WaitConnected(t.Context()))
+	first := s.SendRaw("1")
+	n.become(t, "1")
+	s.Refuse(http.StatusServiceUnavailable, 1)
+	s.Disconnect()
+	s.SendRaw("2")
+	third := s.SendRaw("3")
+	n.become(t, "1", fmt.Sprintf("gap %s %s", first, third), "3")
+	assert.InDelta(t, 1, c.counted(t, "gaps_total"), 0)
+	assert.Contains(t, c.log.String(), "requested="+first)
+}
+
+func TestConsumer_takesAnyGap(t *testing.T) {
+	tests := map[string]struct{ data, want string }{
+		"whole":         {`{"requested":"1-0","oldest":"5-0"}`, "1-0 5-0"},
+		"not even JSON": {`gone`, " "},
+		"other types":   {`{"requested":1,"oldest":[]}`, " "},
+		"too deep":      {strings.Repeat("[", 500_000), " "},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serving(chunk{text: "event: gap\ndata: " + test.data + "\n\n"}, events(1, "a"))
+				var n notes
+				handlers := n.raw()
+				handlers.Gap = func(requested, oldest string) { n.add("%s %s", requested, oldest) }
+				startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
+				synctest.Wait()
+				assert.Equal(t, []string{test.want, "a"}, n.all())
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(chunk{text: "event: gap\ndata: {}\n\n"}, events(1, "a"))
+		var n notes
+		startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
+		synctest.Wait()
+		assert.Equal(t, []string{"a"}, n.all(), "nobody has to be told")
+	})
+}
+
+func TestConsumer_heartbeatsKeepASilentStreamOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, client := newStreamInMemory(t)
+		var n notes
+		c := startConsumer(t, s.URL(), n.raw(), stream.ConsumerOptions{Client: client})
+		time.Sleep(24 * time.Hour)
+		assert.True(t, c.Connected())
+		s.SendRaw("a")
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"a"}, n.all())
+		assert.Len(t, s.Requests(), 1)
+	})
+}
+
+func TestConsumer_takesASilentConnectionForDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, client := newStreamInMemory(t)
+		var n notes
+		c := startConsumer(t, s.URL(), n.raw(), stream.ConsumerOptions{Client: client, IdleTimeout: 40 * time.Second})
+		time.Sleep(time.Minute + time.Second) // a heartbeat came a second ago
+		began := time.Now().Add(-time.Second)
+		s.Stall()
+		s.SendRaw("a")
+		time.Sleep(38 * time.Second)
+		require.True(t, c.Connected())
+		require.Len(t, s.Requests(), 1)
+		time.Sleep(3 * time.Second)
+		require.False(t, c.Connected(), "the next one does not answer either")
+		require.Len(t, s.Requests(), 2)
+		requireBackOff(t, s.Requests()[1].At.Sub(began)-40*time.Second, time.Second)
+		time.Sleep(43 * time.Second)
+		require.Len(t, s.Requests(), 3, "nor may it take longer")
+		s.Resume()
+		time.Sleep(time.Minute)
+		assert.True(t, c.Connected())
+		assert.Equal(t, []string{"a"}, n.all())
+		assert.Contains(t, c.log.String(), "nothing came for longer than a heartbeat takes")
+	})
+}
+
+// Silence ends a request wherever it comes.
+func TestConsumer_isNotKeptWaiting(t *testing.T) {
+	silence := func(req *http.Request, res *http.Response) *http.Response {
+		res.Body = &fakeBody{ctx: req.Context()}
+		return res
+	}
+	hang := func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	tests := map[string][]func(req *http.Request) (*http.Response, error){
+		"before the answer": {hang},
+		"after a redirect": {func(*http.Request) (*http.Response, error) {
+			return answered(307, "", "Location", fakeURL), nil
+		}, hang},
+		"in a redirect": {func(req *http.Request) (*http.Response, error) {
+			return silence(req, answered(307, "", "Location", fakeURL)), nil
+		}},
+		"in a refusal": {func(req *http.Request) (*http.Response, error) { return silence(req, answered(401, "")), nil }},
+		"in an error":  {func(req *http.Request) (*http.Response, error) { return silence(req, answered(500, "")), nil }},
+		"in a stream":  {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }},
+		"in an event": {func(req *http.Request) (*http.Response, error) {
+			return streaming(req, nil, chunk{text: "data: a\n"}), nil
+		}},
+	}
+	for name, answers := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+					if n < len(answers) {
+						return answers[n](req)
+					}
+					if req.Header.Get("Last-Event-ID") != "" {
+						return streaming(req, nil), nil
+					}
+					return streaming(req, nil, events(1, "a")), nil
+				}}
+				var n notes
+				c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
+				time.Sleep(stream.DefaultIdleTimeout + 2*time.Second)
+				if name == "in a refusal" {
+					require.True(t, c.hasEnded())
+					require.Equal(t, &stream.RefusedError{Status: 401}, c.err)
+					return
+				}
+				assert.Equal(t, []string{"a"}, n.all())
+			})
+		})
+	}
+}
+
+// A slow sender that never pauses for long is not silent.
+func TestConsumer_isPatientWithASlowSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var chunks []chunk
+		for _, c := range "id: 1\ndata: a\n\n" {
+			chunks = append(chunks, chunk{44 * time.Second, string(c)})
+		}
+		s := serving(chunks...)
+		var n notes
+		startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(time.Duration(len(chunks))*44*time.Second + time.Second)
+		assert.Equal(t, []string{"a"}, n.all())
+		assert.Equal(t, 1, s.count())
+	})
+}
+
+// slowly returns handlers that take an hour for each entry.
+func (n *notes) slowly() stream.Handlers {
+	return stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+		time.Sleep(time.Hour)
+		n.add("%s", m.Data)
+		return nil
+	}}
+}
+
+// While a handler takes its time nothing is read, which is no silence of the
+// server.
+func TestConsumer_doesNotTakeASlowHandlerForSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var chunks []chunk
+		for i, data := range []string{"a", "b", "c", "d", "e", "f"} {
+			chunks = append(chunks, chunk{time.Second, events(i+1, data).text})
+		}
+		s := serving(chunks...)
+		var n notes
+		startConsumer(t, fakeURL, n.slowly(), stream.ConsumerOptions{Client: s.client(), MaxPending: 1})
+		time.Sleep(150 * time.Minute)
+		assert.Equal(t, []string{"a", "b"}, n.all())
+		assert.Equal(t, 1, s.count())
+	})
+}
+
+// A connection that ends while there is no room has brought only what there was
+// room for.
+func TestConsumer_asksAgainForWhatItHadNoRoomFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := resuming("a", "b", "c", "d", "e", "f")
+		var n notes
+		startConsumer(t, fakeURL, n.slowly(), stream.ConsumerOptions{Client: s.client(), MaxPending: 2, Since: time.Unix(0, 0)})
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, s.count(), "silence ended the first")
+		assert.Equal(t, "2", s.request(1).Header.Get("Last-Event-ID"))
+		time.Sleep(6 * time.Hour)
+		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, n.all())
+	})
+}
+
+func TestConsumer_ignoresEventsThatAreNoEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(chunk{text: ": hello\n\nevent: news\nid: 1\ndata: x\n\nevent: actions\ndata: {\"type\":\"actions\"}\n\nid: 2\n\nretry: 5\n\n" +
+			"event: message\nid: 3\ndata: a\n\n"}, events(4, "b"))
+		var n notes
+		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b"}, n.all())
+		assert.Zero(t, c.counted(t, "interruptions_total"))
+	})
+}
+
+// An event over the limit is passed over for good: the next connection does not
+// ask for it again.
+func TestConsumer_passesOverEventsThatAreTooLarge(t *testing.T) {
+	large := "SECRET" + strings.Repeat("x", 2000)
+	endless := "SECRET" + strings.Repeat("x", 20_000)
+	synctest.Test(t, func(t *testing.T) {
+		texts := []string{"id: 1\ndata: a\n\nid: 2\ndata: " + large + "\n\nid: 3\ndata: b\n\nid: 4\ndata: " + endless + "\n\n", "id: 5\ndata: c\n\n"}
+		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+			if n < len(texts) {
+				return streaming(req, nil, chunk{text: texts[n]}), nil
+			}
+			return streaming(req, nil), nil
+		}}
+		var n notes
+		c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000})
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []string{"a", "b", "c"}, n.all())
+		assert.Equal(t, "4", s.request(1).Header.Get("Last-Event-ID"))
+		assert.InDelta(t, 2, c.counted(t, "skipped_total", "too_large"), 0)
+		assert.Contains(t, c.log.String(), "id=2")
+		assert.NotContains(t, c.log.String(), "SECRET")
+	})
+}
+
+// Wherever a consumer is, it ends at once when it is told to.
+func TestConsumer_endsAtOnce(t *testing.T) {
+	hang := func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	block := func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	fail := func(context.Context) error { return errors.New("no") }
+	tests := map[string]struct {
+		answer func(*http.Request) (*http.Response, error)
+		handle func(context.Context) error
+	}{
+		"before the answer":    {hang, nil},
+		"while it backs off":   {func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }, nil},
+		"while it was told to": {func(*http.Request) (*http.Response, error) { return answered(503, "", "Retry-After", "300"), nil }, nil},
+		"while nothing comes":  {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }, nil},
+		"within an event": {func(req *http.Request) (*http.Response, error) {
+			return streaming(req, nil, chunk{text: "id: 1\nd"}), nil
+		}, nil},
+		"after entries":         {func(req *http.Request) (*http.Response, error) { return streaming(req, nil, events(1, "a", "b")), nil }, nil},
+		"while a handler works": {func(req *http.Request) (*http.Response, error) { return streaming(req, nil, events(1, "a")), nil }, block},
+		"while a handler waits": {func(req *http.Request) (*http.Response, error) { return streaming(req, nil, events(1, "a")), nil }, fail},
+		"while there is no room": {func(req *http.Request) (*http.Response, error) {
+			return streaming(req, nil, events(1, "a", "b", "c", "d")), nil
+		}, block},
+		"while there is room soon": {func(req *http.Request) (*http.Response, error) {
+			return streaming(req, nil, events(1, "a", "b", "c", "d")), nil
+		}, fail},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) { return test.answer(req) }}
+				handlers := new(notes).raw()
+				if test.handle != nil {
+					handlers.Raw = func(ctx context.Context, _ stream.Message) error { return test.handle(ctx) }
+				}
+				c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), MaxPending: 2, MinBackoff: forever, IdleTimeout: forever})
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.False(t, c.hasEnded())
+				began := time.Now()
+				c.stop(t)
+				assert.Zero(t, time.Since(began))
+				assert.False(t, c.Connected())
+				assert.Zero(t, c.counted(t, "pending"), "nothing is in hand any more")
+			})
+		})
+	}
+}
+
+// Run waits for handlers that do not notice that they should end.
+func TestConsumer_endsAfterItsHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n notes
+		s := serving(events(1, "a", "b"))
+		c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
+			<-ctx.Done()
+			time.Sleep(time.Minute)
+			n.add("%s", m.Data)
+			return nil
+		}}, stream.ConsumerOptions{Client: s.client()})
+		synctest.Wait()
+		began := time.Now()
+		c.stop(t)
+		assert.Equal(t, time.Minute, time.Since(began))
+		assert.Equal(t, []string{"a"}, n.all(), "no further call begins")
+	})
+}
+
+func TestConsumer_endsAtOnceWhileItDials(t *testing.T) {
+	dialled := make(chan struct{}, 1)
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		dialled <- struct{}{}
+		<-t.Context().Done() // net/http dials on for other requests
+		return nil, t.Context().Err()
+	}}}
+	c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: client})
+	receive(t, dialled)
+	c.cancel()
+	receive(t, c.ended)
+	assert.Equal(t, context.Canceled, c.err)
+}
+
+func TestConsumer_endsWithItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c, err := stream.NewConsumer(fakeURL, "", new(notes).raw(), &stream.ConsumerOptions{Client: serving().client()})
+		require.NoError(t, err)
+		assert.Equal(t, context.DeadlineExceeded, c.Run(ctx))
+		assert.Equal(t, context.DeadlineExceeded, c.Run(ctx), "it need not begin for that")
+	})
+}
+
+// A consumer that is run again knows nothing of the time before.
+func TestConsumer_runsAgain(t *testing.T) {
+	s := newStream(t, nil)
+	var n notes
+	opts := quick()
+	opts.Since = time.Unix(0, 0)
+	c := startConsumer(t, s.URL(), n.raw(), opts)
+	s.SendRaw("1")
+	n.become(t, "1")
+	c.stop(t)
+	assert.False(t, c.Connected())
+	s.SendRaw("2")
+
+	c.ended = make(chan struct{})
+	c.run()
+	n.become(t, "1", "1", "2")
+	s.Refuse(http.StatusUnauthorized, 1)
+	s.Disconnect()
+	receive(t, c.ended)
+	require.ErrorAs(t, c.err, new(*stream.RefusedError))
+
+	c.ended = make(chan struct{})
+	c.run()
+	n.become(t, "1", "1", "2", "1", "2")
+	c.stop(t)
+}
+
+// Without a client of its owner's, nothing is left of a consumer.
+func TestConsumer_leavesNothingBehind(t *testing.T) {
+	s := newStream(t, nil)
+	before := settledGoroutines(t)
+	c, err := stream.NewConsumer(s.URL(), s.Token(), new(notes).raw(), &stream.ConsumerOptions{MinBackoff: time.Millisecond})
+	require.NoError(t, err)
+	assert.Equal(t, before, settledGoroutines(t), "it has not begun")
+	s.Refuse(http.StatusInternalServerError, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	require.NoError(t, s.WaitConnected(t.Context()))
+	requests := len(s.Requests())
+	s.Refuse(http.StatusNoContent, -1) // which leaves the connection open for another request
+	s.Disconnect()
+	require.Eventually(t, func() bool { return len(s.Requests()) > requests+1 }, patience, time.Millisecond)
+	cancel()
+	require.Equal(t, context.Canceled, receive(t, ended))
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, patience, time.Millisecond)
+}
+
+// Where all requests of a process go through a transport of another kind, such
+// as one that traces, those of a consumer do too.
+func TestConsumer_usesTheTransportOfTheProcess(t *testing.T) {
+	before := http.DefaultTransport
+	defer func() { http.DefaultTransport = before }()
+	s := serving(events(1, "a"))
+	http.DefaultTransport = s
+	var n notes
+	c := startConsumer(t, fakeURL, n.raw(), quick())
+	n.become(t, "a")
+	c.stop(t)
+}
+
+func TestConsumer_readsWhateverIDsTheServerGives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+			return streaming(req, io.EOF, chunk{text: "id: ä/" + strconv.Itoa(n) + "\ndata: x\n\n"}), nil
+		}}
+		startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+		time.Sleep(5 * time.Second)
+		require.Greater(t, s.count(), 2)
+		assert.Equal(t, "ä/1", s.request(2).Header.Get("Last-Event-ID"))
+	})
+}

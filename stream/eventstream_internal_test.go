@@ -1,0 +1,415 @@
+package stream
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// parsed is what a parser made of a stream.
+type parsed struct {
+	messages []message
+	id       string // the last id that an event ended with
+	endless  bool
+}
+
+// parse feeds a parser with the pieces, one after the other, and checks that
+// nothing it returned is changed by what comes later.
+func parse(t testing.TB, max int, pieces ...[]byte) parsed {
+	t.Helper()
+	p := eventParser{max: max}
+	var got, copies parsed
+	for _, piece := range pieces {
+		for first := true; !got.endless && (first || len(piece) > 0); first = false {
+			n := copy(p.space(), piece)
+			piece = piece[n:]
+			messages, err := p.advance(n)
+			for _, m := range messages {
+				got.messages = append(got.messages, m)
+				m.data = bytes.Clone(m.data)
+				copies.messages = append(copies.messages, m)
+			}
+			if got.endless = err != nil; got.endless {
+				require.ErrorIs(t, err, errEndless)
+			}
+		}
+	}
+	require.Equal(t, copies.messages, got.messages, "data must stay as it was returned")
+	if n := len(got.messages); n > 0 {
+		got.id = got.messages[n-1].id
+	}
+	return got
+}
+
+// divided cuts text into pieces of at most size bytes.
+func divided(text []byte, size int) (pieces [][]byte) {
+	for len(text) > size {
+		pieces = append(pieces, text[:size])
+		text = text[size:]
+	}
+	return append(pieces, text)
+}
+
+// parseEveryWay parses the text whole, in small pieces and cut in two at every
+// place, and returns what it makes of it every time.
+func parseEveryWay(t *testing.T, max int, text string) parsed {
+	t.Helper()
+	b := []byte(text)
+	whole := parse(t, max, b)
+	for size := 1; size <= 3; size++ {
+		require.Equal(t, whole, parse(t, max, divided(b, size)...), "in pieces of %d", size)
+	}
+	for at := range len(b) + 1 {
+		require.Equal(t, whole, parse(t, max, b[:at], b[at:]), "cut at %d", at)
+	}
+	return whole
+}
+
+func said(id, data string) message { return message{id: id, data: []byte(data)} }
+
+func named(name, data string) message { return message{name: name, data: []byte(data)} }
+
+// What https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+// says, and the two examples before it.
+func TestEventParser_followsTheSpecification(t *testing.T) {
+	tests := map[string]struct {
+		stream string
+		want   []message
+	}{
+		"a line feed ends a line":                              {"id: 1\ndata: a\n\n", []message{said("1", "a")}},
+		"a carriage return ends a line":                        {"id: 1\rdata: a\r\r", []message{said("1", "a")}},
+		"both end one line":                                    {"id: 1\r\ndata: a\r\n\r\n", []message{said("1", "a")}},
+		"line ends may be mixed":                               {"id: 1\rdata: a\r\n\ndata: b\n\r\ndata: c\r\r\n", []message{said("1", "a"), said("1", "b"), said("1", "c")}},
+		"a line feed and a carriage return are two":            {"data: a\n\rdata: b\n\r", []message{said("", "a"), said("", "b")}},
+		"one leading byte order mark is ignored":               {"\ufeffdata: a\n\n", []message{said("", "a")}},
+		"a second byte order mark is part of a name":           {"\ufeff\ufeffdata: a\n\ndata: b\n\n", []message{said("", "b")}},
+		"a later byte order mark is not ignored":               {"data: \ufeffa\n\n\ufeffdata: b\n\n", []message{said("", "\ufeffa")}},
+		"a line that starts with a colon is ignored":           {":\n: data: x\n:data: y\n\ndata: a\n:\ndata: b\n\n", []message{said("", "a\nb")}},
+		"one space after the colon is removed":                 {"data:a\n\ndata: b\n\ndata:  c\n\ndata:\td\n\n", []message{said("", "a"), said("", "b"), said("", " c"), said("", "\td")}},
+		"a value may have colons":                              {"data: a: b:c\n\n", []message{said("", "a: b:c")}},
+		"a line without a colon is a name with no value":       {"data\n\nid: 1\ndata: a\n\nid\ndata: b\n\n", []message{said("", ""), said("1", "a"), said("", "b")}},
+		"several data lines are joined by line feeds":          {"data: a\ndata: b\ndata:c\n\n", []message{said("", "a\nb\nc")}},
+		"empty data lines count":                               {"data\ndata\n\ndata:\n\ndata:\ndata: a\ndata:\n\n", []message{said("", "\n"), said("", ""), said("", "\na\n")}},
+		"an event without data is none":                        {"event: a\n\ndata: b\n\n", []message{said("", "b")}},
+		"its id counts":                                        {"id: 1\n\ndata: b\n\n", []message{said("1", "b")}},
+		"the end of the stream does not end an event":          {"data: a\n\nid: 2\ndata: b\n", []message{said("", "a")}},
+		"nor does it end a line":                               {"data: a\n\nid: 2\ndata: b", []message{said("", "a")}},
+		"an event has a name":                                  {"event: gap\ndata: a\n\ndata: b\n\n", []message{named("gap", "a"), said("", "b")}},
+		"the last name of an event counts":                     {"event: x\nevent: y\ndata: a\n\nevent: x\nevent\ndata: b\n\n", []message{named("y", "a"), said("", "b")}},
+		"an id stays until there is another":                   {"id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\n\n", []message{said("1", "a"), said("1", "b"), said("2", "c")}},
+		"the last id of an event counts":                       {"id: 1\ndata: a\nid: 2\n\n", []message{said("2", "a")}},
+		"an empty id is one":                                   {"id: 1\ndata: a\n\nid:\ndata: b\n\n", []message{said("1", "a"), said("", "b")}},
+		"an id with a zero byte is ignored":                    {"id: 1\ndata: a\n\nid: 2\x003\ndata: b\n\n", []message{said("1", "a"), said("1", "b")}},
+		"an id that no header can carry is ignored":            {"id: 1\ndata: a\n\nid: 2\t3\nid: 2\x7f\nid: " + strings.Repeat("x", maxEventID+1) + "\ndata: b\n\n", []message{said("1", "a"), said("1", "b")}},
+		"the longest id is one":                                {"id: " + strings.Repeat("x", maxEventID) + "\ndata: a\n\n", []message{said(strings.Repeat("x", maxEventID), "a")}},
+		"retry is ignored":                                     {"retry: 1000\nretry\nretry: soon\n\nretry: 5\ndata: a\n\n", []message{said("", "a")}},
+		"names are compared as they are":                       {"Data: a\n data: b\ndata : c\nDATA: d\n\ndata: e\n\n", []message{said("", "e")}},
+		"other names are ignored":                              {"foo: bar\nbaz\n\ndata: a\nfoo\n\n", []message{said("", "a")}},
+		"empty lines between events are nothing":               {"\n\r\n\n\rdata: a\n\n\n\n\ndata: b\n\n", []message{said("", "a"), said("", "b")}},
+		"the specification's stocks":                           {"data: YHOO\ndata: +2\ndata: 10\n\n", []message{said("", "YHOO\n+2\n10")}},
+		"the specification's four blocks":                      {": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n", []message{said("1", "first event"), said("", "second event")}},
+		"bytes that are no text pass as they are":              {"data: \xff\x00\xfe\n\n", []message{said("", "\xff\x00\xfe")}},
+		"a zero byte is no end":                                {"data: a\x00b\n\x00\n\n", []message{said("", "a\x00b")}},
+		"a name is no entry however long":                      {"event: " + strings.Repeat("x", 5000) + "\ndata: a\n\n", []message{named(strings.Repeat("x", maxEventName), "a")}},
+		"heartbeats and gaps of the real server":               {"retry: 1000\n\nevent: gap\ndata: {}\n\nevent: heartbeat\ndata: {}\n\nid: 1-0\ndata: {}\n\n", []message{named("gap", "{}"), named("heartbeat", "{}"), said("1-0", "{}")}},
+		"nothing at all":                                       {"", nil},
+		"a byte order mark and nothing":                        {"\ufeff", nil},
+		"half a byte order mark is part of a name":             {"\xef\xbbdata: a\n\ndata: b\n\n", []message{said("", "b")}},
+		"a carriage return that ends the stream ends its line": {"data: a\r\r", []message{said("", "a")}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := parseEveryWay(t, 1<<20, test.stream)
+			assert.False(t, got.endless)
+			assert.Equal(t, test.want, withData(got.messages))
+			naive := parseNaively(test.stream, 1<<20)
+			assert.Equal(t, test.want, naive.messages, "the naive parser")
+			assert.Equal(t, naive.id, got.id)
+		})
+	}
+}
+
+// withData returns the messages that a browser would be given, and those over
+// the limit.
+func withData(messages []message) (kept []message) {
+	for _, m := range messages {
+		if m.data != nil || m.tooLarge {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+func TestEventParser_tellsEntriesFromOthers(t *testing.T) {
+	tests := map[string]bool{
+		"data: a\n\n":                      true,
+		"event: message\ndata: a\n\n":      true,
+		"id: 1\ndata\n\n":                  true,
+		"id: 1\n\n":                        false,
+		"event: heartbeat\ndata: a\n\n":    false,
+		"event: heartbeat\n\n":             false,
+		"event: Message\ndata: a\n\n":      false,
+		"event: message \nid: 1\ndata\n\n": false,
+	}
+	for text, want := range tests {
+		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
+			got := parse(t, 1000, []byte(text))
+			require.Len(t, got.messages, 1)
+			assert.Equal(t, want, got.messages[0].isEntry())
+		})
+	}
+}
+
+// tooLong is what is left of an event over the limit.
+func tooLong(id string) message { return message{id: id, tooLarge: true} }
+
+func TestEventParser_passesOverWhatIsTooLarge(t *testing.T) {
+	const max = 50
+	long := strings.Repeat("x", 60)
+	lines := strings.Repeat("data: x\n", 8)
+	next := "id: 9\ndata: next\n\n"
+	tests := map[string]struct {
+		event string
+		id    string
+	}{
+		"one long line":                    {"data: " + long + "\n\n", ""},
+		"the id before it":                 {"id: 5\ndata: " + long + "\n\n", "5"},
+		"the id after it":                  {"data: " + long + "\nid: 5\n\n", "5"},
+		"an id on each side":               {"id: 4\ndata: " + long + "\nid: 5\n\n", "5"},
+		"many short lines":                 {lines + "\n", ""},
+		"the id before many":               {"id: 5\n" + lines + "\n", "5"},
+		"the id after many":                {lines + "id: 5\n\n", "5"},
+		"the id in the midst":              {lines[:40] + "id: 5\n" + lines + "\n", "5"},
+		"the id on the limit":              {"data: " + long[:max-len("data: \nid:")] + "\nid: 5\n\n", "5"},
+		"a name before it":                 {"event: gap\ndata: " + long + "\n\n", ""},
+		"a name after it":                  {"data: " + long + "\nevent: gap\n\n", ""},
+		"a long name":                      {"event: " + long + "\n\n", ""},
+		"a long comment":                   {":" + long + "\nid: 5\ndata: a\n\n", "5"},
+		"a long line of no meaning":        {long + "\n\n", ""},
+		"a long id":                        {"id: " + strings.Repeat("5", 60) + "\n\n", strings.Repeat("5", 60)},
+		"a longer id after a short one":    {"id: 5\nid: " + strings.Repeat("6", 700) + "\n\n", strings.Repeat("6", 700)},
+		"colons and ends inside the line":  {"data: " + strings.Repeat("id: 7 data: ", 6) + "\n\n", ""},
+		"one byte over the limit":          {"data: " + long[:max-len("data: \n")+1] + "\n\n", ""},
+		"one byte over with several lines": {"id: 5\ndata: " + long[:max-len("id: 5\ndata: \n")+1] + "\n\n", "5"},
+	}
+	ends := map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"}
+	for name, test := range tests {
+		for kind, end := range ends {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				text := strings.ReplaceAll(test.event+next, "\n", end)
+				got := parseEveryWay(t, max, text)
+				assert.Equal(t, []message{tooLong(test.id), said("9", "next")}, got.messages)
+				assert.Equal(t, parseNaively(text, max).messages, got.messages, "the naive parser")
+				assert.False(t, got.endless)
+			})
+		}
+	}
+}
+
+func TestEventParser_keepsWhatIsAsLargeAsAllowed(t *testing.T) {
+	const max = 50
+	x := strings.Repeat("x", max)
+	fits := map[string]string{
+		"one line":                "data: " + x[:max-len("data: \n")] + "\n\n",
+		"a byte order mark":       "\ufeffdata: " + x[:max-len("data: \n")] + "\n\n",
+		"with an id":              "id: 5\ndata: " + x[:max-len("id: 5\ndata: \n")] + "\n\n",
+		"after comments":          strings.Repeat(":keep alive\nretry: 5\n", 200) + "data: " + x[:max-len("data: \n")] + "\n\n",
+		"after events of no use":  strings.Repeat("retry: 5\n\n", 200) + "data: " + x[:max-len("data: \n")] + "\n\n",
+		"after an event too long": "data: " + x + "\n\ndata: " + x[:max-len("data: \n")] + "\n\n",
+	}
+	for name, text := range fits {
+		for kind, end := range map[string]string{"LF": "\n", "CRLF": "\r\n"} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				got := parseEveryWay(t, max, strings.ReplaceAll(text, "\n", end))
+				require.NotEmpty(t, got.messages)
+				last := got.messages[len(got.messages)-1]
+				assert.False(t, last.tooLarge)
+				assert.GreaterOrEqual(t, len(last.data), max-len("id: 5\ndata: \n"))
+			})
+		}
+	}
+}
+
+func TestEventParser_givesUpOnAnEndlessEvent(t *testing.T) {
+	const max = 50
+	x := strings.Repeat("x", endlessFactor*max)
+	tests := map[string]struct {
+		text string
+		want []message // beside the first
+	}{
+		"of one line":              {"data: " + x, nil},
+		"of short lines":           {strings.Repeat("data: x\n", 101), nil},
+		"of short lines of CR":     {strings.Repeat("data: x\r", 101), nil},
+		"of comments in the midst": {"data: x\n" + strings.Repeat(":keep alive\n", 67), nil},
+		"with an id":               {"id: 5\ndata: " + x + "\n\nid: 6\ndata: never\n\n", []message{tooLong("5")}},
+		"with an id and lines":     {"id: 5\n" + strings.Repeat("data: x\n", 100), []message{tooLong("5")}},
+		"with an id too late":      {"data: " + x + "\nid: 5\n\n", nil},
+		"that would end":           {"data: " + x + "\n\ndata: never\n\n", nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := parseEveryWay(t, max, "id: 1\ndata: a\n\n"+test.text)
+			assert.True(t, got.endless)
+			assert.Equal(t, append([]message{said("1", "a")}, test.want...), got.messages)
+		})
+	}
+	almost := "data: " + x[:endlessFactor*max-len("data: \n")] + "\n\ndata: next\n\n"
+	got := parseEveryWay(t, max, almost)
+	assert.False(t, got.endless)
+	assert.Equal(t, []message{tooLong(""), said("", "next")}, got.messages)
+}
+
+// What is read of an event that does not end is not kept.
+func TestEventParser_isBounded(t *testing.T) {
+	const limit = 1 << 20
+	tests := map[string]string{
+		"one line":    strings.Repeat("x", 1000),
+		"short lines": strings.Repeat("data:x\n", 143),
+		"carriage":    strings.Repeat("data:x\r\n", 125),
+		"ids":         strings.Repeat("id: "+strings.Repeat("x", maxEventID-10)+"\n", 1),
+	}
+	for name, piece := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := eventParser{max: limit}
+			largest, fed := 0, 0
+			for err := error(nil); err == nil; {
+				n := copy(p.space(), piece)
+				fed += n
+				_, err = p.advance(n)
+				largest = max(largest, cap(p.buf)+cap(p.event.data)+len(p.event.id))
+			}
+			assert.Less(t, largest, 4*limit)
+			assert.Greater(t, fed, 10*limit)
+		})
+	}
+}
+
+// linear is how long parsing may take that takes some milliseconds if its time
+// is linear in the size, and minutes if it is not.
+const linear = 10 * time.Second
+
+func TestEventParser_takesLinearTime(t *testing.T) {
+	mebibyte := strings.Repeat("x", 1<<20-100)
+	tests := map[string]struct {
+		text string
+		size int // of the pieces
+		data int // bytes of data expected
+	}{
+		"one long line in single bytes":  {"data: " + mebibyte + "\n\n", 1, len(mebibyte)},
+		"one long line of CRLF":          {"data: " + mebibyte + "\r\n\r\n", 7, len(mebibyte)},
+		"many lines at once":             {strings.Repeat("data:x\n", 500_000) + "\n", 64 << 10, 999_999},
+		"many lines in single bytes":     {strings.Repeat("data:x\n", 140_000) + "\n", 1, 279_999},
+		"many empty lines":               {strings.Repeat("data\n", 500_000) + "\n", 64 << 10, 499_999},
+		"many comments in single bytes":  {strings.Repeat(":\n", 300_000) + "data: a\n\n", 1, 1},
+		"many ids":                       {strings.Repeat("id: 1\n", 300_000) + "data: a\n\n", 1000, 1},
+		"many names":                     {strings.Repeat("event: a\nevent\n", 150_000) + "data: a\n\n", 1000, 1},
+		"many carriage returns at once":  {strings.Repeat("\r", 1<<20) + "data: a\n\n", 64 << 10, 1},
+		"many carriage returns one each": {strings.Repeat("\r", 1<<19) + "data: a\n\n", 1, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			got := parse(t, 4<<20, divided([]byte(test.text), test.size)...)
+			assert.Less(t, time.Since(began), linear)
+			require.Len(t, got.messages, 1)
+			assert.Len(t, got.messages[0].data, test.data)
+		})
+	}
+}
+
+// parseNaively is the specification's parser, line by line, with our limits.
+func parseNaively(text string, max int) (got parsed) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	text = strings.ReplaceAll(text, "\r", "\n")
+	lines := strings.Split(text, "\n")
+	var data, name, id string
+	size, large, hasID := 0, false, false
+	for _, line := range lines[:len(lines)-1] { // the last has no end
+		if line == "" {
+			switch {
+			case large:
+				got.messages = append(got.messages, tooLong(id))
+			case data != "":
+				got.messages = append(got.messages, message{id: id, name: name, data: []byte(strings.TrimSuffix(data, "\n"))})
+			}
+			if large || data != "" || name != "" || hasID {
+				got.id = id
+			}
+			data, name, size, large, hasID = "", "", 0, false, false
+			continue
+		}
+		if size += len(line) + 1; size > endlessFactor*max {
+			if got.endless = true; hasID {
+				got.id, got.messages = id, append(got.messages, tooLong(id))
+			}
+			return got
+		}
+		large = large || size > max
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "data":
+			data += value + "\n"
+		case "event":
+			name = value[:min(len(value), maxEventName)]
+		case "id":
+			if !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) && len(value) <= maxEventID {
+				id, hasID = value, true
+			}
+		}
+		if data == "" && name == "" && !hasID && !large {
+			size = 0
+		}
+	}
+	if rest := lines[len(lines)-1]; size+len(rest) > endlessFactor*max {
+		if got.endless = true; hasID {
+			got.id, got.messages = id, append(got.messages, tooLong(id))
+		}
+	}
+	return got
+}
+
+// Whatever the server sends and however the network divides it, the messages
+// are those of the specification.
+func FuzzEventParser(f *testing.F) {
+	for _, seed := range []string{
+		"", "data: a\n\n", "\ufeffid: 1\r\ndata: a\r\n\r\n", "data\n\ndata\ndata\n\n", "event: gap\ndata: {}\n\n", "id: 1\rdata: a\r\r",
+		"id: 1\n\nid\ndata: b\n\n", ": comment\n\ndata:a\ndata:b\n\n", "retry: 1000\n\nid: 1-0\ndata: {\"type\":\"actions\"}\n\n",
+		"data: " + strings.Repeat("x", 100) + "\nid: 7\n\ndata: b\n\n", strings.Repeat("data:\n", 40) + "id: 3\n\n", "id: \x00\ndata: a\n\n",
+		"id: 1\n:" + strings.Repeat("x", 900), "\xef\xbb", "\r\n\r\n\r", "data: a\n\rdata: b\r\n\n", strings.Repeat(":x\n", 30) + "data: a\n\n",
+	} {
+		f.Add([]byte(seed), []byte{3, 0, 1}, byte(0))
+		f.Add([]byte(seed), []byte{1, 7}, byte(30))
+	}
+	f.Fuzz(func(t *testing.T, text, cuts []byte, limit byte) {
+		max := int(limit) + 4 // an unfinished byte order mark has no more
+		if limit == 0 {
+			max = 1 << 20
+		}
+		want := parse(t, max, text)
+		require.Equal(t, want, parse(t, max, divided(text, 1)...), "in single bytes")
+		require.Equal(t, want, parse(t, max, cutBy(text, cuts)...), "cut in pieces of %v", cuts)
+
+		naive := parseNaively(string(text), max)
+		require.Equal(t, naive.messages, withData(want.messages))
+		require.Equal(t, naive.endless, want.endless)
+		if !naive.endless {
+			require.Equal(t, naive.id, want.id)
+		}
+	})
+}
+
+// cutBy cuts text into pieces of these sizes, and what is left.
+func cutBy(text, sizes []byte) (pieces [][]byte) {
+	for _, size := range sizes {
+		n := min(int(size), len(text))
+		pieces, text = append(pieces, text[:n]), text[n:]
+	}
+	return append(pieces, text)
+}
