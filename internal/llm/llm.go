@@ -117,6 +117,7 @@ func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionR
 	}
 	if !c.newer.Load() {
 		older := request
+		//lint:ignore SA1019 most endpoints know no other limit, see above
 		older.MaxTokens, older.Temperature = maxTokens, temperature
 		answer, err := c.api.CreateChatCompletion(ctx, older)
 		if !wantsNewer(err) {
