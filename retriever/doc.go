@@ -7,7 +7,7 @@
 //	store := retriever.NewStore(nil)
 //	summarizer := stream.NewSummarizer(store.Overwrite, nil)
 //	writer := stream.NewWriter(store.Add, &stream.WriterOptions{Summarizer: summarizer})
-//	consumer, err := stream.NewConsumer(url, token, stream.Handlers{Actions: writer.Add},
+//	consumer, err := stream.NewConsumer(url, token, stream.Handlers{Actions: store.Learning(writer.Add)},
 //		&stream.ConsumerOptions{Since: time.Unix(0, 0)}) // all there is
 //	…
 //	go writer.Run(ctx)

@@ -29,7 +29,7 @@ func Example() {
 	// A stream.Writer calls this with every batch.
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42")
 	click.TimestampStart = activity.Seconds(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC))
-	err := store.Add(context.Background(), activity.Batch{
+	err := store.Learning(store.Add)(context.Background(), activity.Batch{
 		Type: activity.BatchType, ProductID: "acme", SessionID: "session_1", Email: "ada@example.com",
 		Count: 1, Actions: []activity.BatchAction{{Action: click, SessionID: "session_1", Email: "ada@example.com"}},
 	})

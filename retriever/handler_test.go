@@ -236,7 +236,7 @@ func TestHandler_readersDuringWrites(t *testing.T) {
 		id := fmt.Sprint("session-", i)
 		writers.Go(func() {
 			for n := range writes {
-				assert.NoError(t, s.Add(t.Context(), batch(id, id+"@example.com", fmt.Sprint(id, " did ", n), fmt.Sprint(id, " did more"))))
+				assert.NoError(t, s.Learning(s.Add)(t.Context(), batch(id, id+"@example.com", fmt.Sprint(id, " did ", n), fmt.Sprint(id, " did more"))))
 				if n%7 == 0 {
 					assert.NoError(t, s.Overwrite(t.Context(), summary(id, id+" in sum", 4)))
 				}

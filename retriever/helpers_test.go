@@ -40,7 +40,7 @@ func summary(sessionID, text string, replaces int) stream.Summary {
 func add(tb testing.TB, s *retriever.Store, batches ...activity.Batch) {
 	tb.Helper()
 	for _, b := range batches {
-		require.NoError(tb, s.Add(tb.Context(), b))
+		require.NoError(tb, s.Learning(s.Add)(tb.Context(), b))
 	}
 }
 

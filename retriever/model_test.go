@@ -20,7 +20,12 @@ type model struct {
 	maxSessions, maxChunks int
 	ttl                    time.Duration
 	sessions               []*modelSession // the least recently used first
-	emails                 map[string]*modelSession
+	emails                 map[string]modelSighting
+}
+
+type modelSighting struct {
+	id string
+	at float64
 }
 
 type modelSession struct {
@@ -59,7 +64,7 @@ func (m *model) expire() {
 }
 
 // open returns the session, made if need be at the cost of another.
-func (m *model) open(id, email string) *modelSession {
+func (m *model) open(id string) *modelSession {
 	ss := m.held(id)
 	if ss == nil {
 		if ss = (&modelSession{id: id}); len(m.sessions) == m.maxSessions {
@@ -67,14 +72,18 @@ func (m *model) open(id, email string) *modelSession {
 		}
 	}
 	m.use(ss)
-	if email = strings.ToLower(strings.TrimSpace(email)); email != "" {
-		m.emails[email] = ss
-	}
 	return ss
 }
 
-func (m *model) add(id, email, said string, actions int, at time.Time) {
-	ss := m.open(id, email)
+func (m *model) learn(id, email string, at float64) {
+	at = min(at, activity.Seconds(time.Now()))
+	if email = strings.ToLower(strings.TrimSpace(email)); email != "" && at >= m.emails[email].at {
+		m.emails[email] = modelSighting{id, at}
+	}
+}
+
+func (m *model) add(id, said string, actions int, at time.Time) {
+	ss := m.open(id)
 	c := modelChunk{said: said, at: at}
 	for range actions {
 		c.actions = append(c.actions, ss.next)
@@ -85,14 +94,17 @@ func (m *model) add(id, email, said string, actions int, at time.Time) {
 	ss.chunks = ss.chunks[max(0, len(ss.chunks)-m.maxChunks):]
 }
 
-func (m *model) overwrite(id, email, said string, replaces int, at time.Time) {
-	ss := m.open(id, email)
+func (m *model) overwrite(id, said string, replaces int, at time.Time) {
+	ss := m.open(id)
 	ss.raw = ss.raw[min(replaces, len(ss.raw)):]
 	chunks := []modelChunk{{said: said, at: at}}
 	for _, c := range ss.chunks {
 		if slices.ContainsFunc(c.actions, func(a int) bool { return slices.Contains(ss.raw, a) }) {
 			chunks = append(chunks, c)
 		}
+	}
+	if len(chunks) > 1 && chunks[1].at.Before(at) {
+		chunks[0].at = chunks[1].at
 	}
 	if len(chunks) > m.maxChunks {
 		chunks = slices.Delete(chunks, 1, 2)
@@ -112,8 +124,8 @@ func (m *model) events(id string) []string {
 }
 
 func (m *model) sessionOf(email string) string {
-	if ss := m.emails[strings.ToLower(strings.TrimSpace(email))]; ss != nil && m.held(ss.id) == ss {
-		return ss.id
+	if seen := m.emails[strings.ToLower(strings.TrimSpace(email))]; m.held(seen.id) != nil {
+		return seen.id
 	}
 	return ""
 }
@@ -136,7 +148,7 @@ func TestStore_doesWhatTheModelDoes(t *testing.T) {
 }
 
 func compareWithModel(t *rapid.T) {
-	m := &model{maxSessions: 3, ttl: time.Hour, emails: map[string]*modelSession{}}
+	m := &model{maxSessions: 3, ttl: time.Hour, emails: map[string]modelSighting{}}
 	m.maxChunks = rapid.IntRange(1, 6).Draw(t, "maxChunks")
 	timePasses := rapid.Bool().Draw(t, "timePasses")
 	if timePasses {
@@ -167,13 +179,16 @@ func step(t *rapid.T, s *retriever.Store, m *model, i int, timePasses bool) {
 	case "add":
 		b := batch(id, who, slices.Repeat([]string{fmt.Sprint("did ", i)}, rapid.IntRange(1, 3).Draw(t, "actions"))...)
 		b.ForwardedAt = sent
-		require.NoError(t, s.Add(t.Context(), b))
-		m.add(id, who, strings.Repeat(fmt.Sprintf("+did %d", i), len(b.Actions))[1:], len(b.Actions), at)
+		require.NoError(t, s.Learning(s.Add)(t.Context(), b))
+		m.learn(id, who, sent)
+		if age := time.Since(time.UnixMicro(int64(sent * 1e6))); age <= m.ttl {
+			m.add(id, strings.Repeat(fmt.Sprintf("+did %d", i), len(b.Actions))[1:], len(b.Actions), at)
+		}
 	case "overwrite":
 		sum := summary(id, fmt.Sprint("sum ", i), rapid.IntRange(0, 12).Draw(t, "replaces"))
-		sum.Email, sum.ForwardedAt = who, sent
+		sum.ForwardedAt = sent
 		require.NoError(t, s.Overwrite(t.Context(), sum))
-		m.overwrite(id, who, sum.Text, sum.Replaces, at)
+		m.overwrite(id, sum.Text, sum.Replaces, at)
 	}
 	asked, askedWho := session.Draw(t, "asked"), email.Draw(t, "asked e-mail")
 	require.Equal(t, m.events(asked), events(t, s, asked))

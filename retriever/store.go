@@ -47,17 +47,22 @@ type Store struct {
 
 	mu       sync.Mutex
 	sessions *simplelru.LRU[string, *session]
-	emails   *simplelru.LRU[string, *session] // by folded address; some are forgotten
+	emails   *simplelru.LRU[string, sighting] // by folded address
+}
+
+// sighting is where and when an e-mail address was seen last.
+type sighting struct {
+	sessionID string
+	at        float64 // epoch seconds
 }
 
 // session is what is kept of one. Its actions are numbered from one in the
 // order they were written.
 type session struct {
-	id        string
-	chunks    []chunk // in the order they were written
-	written   int     // number of the last action
-	summed    int     // number of the last action that a summary covers
-	forgotten bool    // by the store, while an e-mail address still leads here
+	id      string
+	chunks  []chunk // in the order they were written
+	written int     // number of the last action
+	summed  int     // number of the last action that a summary covers
 }
 
 // chunk is a record that is encoded once, so that a retrieval copies bytes and
@@ -77,8 +82,8 @@ func NewStore(opts *StoreOptions) *Store {
 	sessions := positive(o.MaxSessions, DefaultMaxSessions)
 	s := &Store{ttl: positive(o.TTL, activity.DefaultTTL), maxChunks: positive(o.MaxChunks, DefaultMaxChunks)}
 	// NewLRU fails only for a size below one.
-	s.sessions, _ = simplelru.NewLRU(sessions, func(_ string, ss *session) { ss.chunks, ss.forgotten = nil, true })
-	s.emails, _ = simplelru.NewLRU[string, *session](sessions, nil)
+	s.sessions, _ = simplelru.NewLRU[string, *session](sessions, nil)
+	s.emails, _ = simplelru.NewLRU[string, sighting](sessions, nil)
 	return s
 }
 
@@ -90,17 +95,48 @@ func positive[T cmp.Ordered](v, otherwise T) T {
 	return otherwise
 }
 
-// Add keeps a batch as one chunk of its session; it is what a [stream.Writer]
-// writes with. The session's oldest chunk is dropped when there are too many.
-// From now on the e-mail addresses of the batch lead to its session and to no
-// other. A batch without a session id or without actions is not kept. Add
-// never fails.
-func (s *Store) Add(_ context.Context, b activity.Batch) error {
-	if b.SessionID == "" || len(b.Actions) == 0 {
-		return nil
+// Learning returns a handler for a [stream.Consumer] that takes note of whose
+// session each batch is, and then calls next: that of a Writer that writes with
+// Add, or Add itself. From then on the e-mail addresses of the batch lead to its
+// session and to no other, unless they were seen in a batch that was forwarded
+// later. It must see batches as they come: a Writer merges them, and writes
+// those of different sessions in any order.
+func (s *Store) Learning(next func(ctx context.Context, b activity.Batch) error) func(ctx context.Context, b activity.Batch) error {
+	return func(ctx context.Context, b activity.Batch) error {
+		s.learn(b)
+		return next(ctx, b)
+	}
+}
+
+func (s *Store) learn(b activity.Batch) {
+	if b.SessionID == "" {
+		return
 	}
 	now := time.Now()
-	c := s.encode(b.Text(), b.ForwardedAt, now)
+	seen := sighting{b.SessionID, b.ForwardedAt}
+	if !(seen.at > activity.Seconds(now.Add(-maxAge)) && seen.at <= activity.Seconds(now)) {
+		seen.at = activity.Seconds(now)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index(b.Email, seen)
+	for _, a := range b.Actions {
+		if a.Email != b.Email { // somebody else's
+			s.index(a.Email, seen)
+		}
+	}
+}
+
+// Add keeps a batch as one chunk of its session; it is what a [stream.Writer]
+// writes with. The session's oldest chunk is dropped when there are too many. A
+// batch without a session id or without actions is not kept, nor is one that
+// has expired before it came. Add never fails.
+func (s *Store) Add(_ context.Context, b activity.Batch) error {
+	now := time.Now()
+	if b.SessionID == "" || len(b.Actions) == 0 || s.isExpired(b.ForwardedAt, now) {
+		return nil
+	}
+	c := encode(b.Text(), s.believe(b.ForwardedAt, now))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(b.SessionID, now)
@@ -110,13 +146,17 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 		ss.chunks = slices.Delete(ss.chunks, 0, 1)
 	}
 	ss.insert(len(ss.chunks), c)
-	s.index(b.Email, ss)
-	for _, a := range b.Actions {
-		if a.Email != b.Email { // somebody else's, in a batch merged of several
-			s.index(a.Email, ss)
-		}
-	}
 	return nil
+}
+
+// maxAge is the age beyond which a time is taken for no time at all: no stream
+// retains anything for as long.
+const maxAge = 7 * 24 * time.Hour
+
+// isExpired reports whether what was forwarded at that epoch second is too old
+// to be kept.
+func (s *Store) isExpired(forwardedAt float64, now time.Time) bool {
+	return forwardedAt < activity.Seconds(now.Add(-s.ttl)) && forwardedAt > activity.Seconds(now.Add(-maxAge))
 }
 
 // Overwrite puts a summary in the place of what it sums up; it is what a
@@ -124,8 +164,8 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 // and its oldest chunks whose actions are all among the sum.Replaces actions
 // that follow those the earlier summary replaced, be they still here or
 // dropped. Chunks that tell of a later action stay, as newer ones. If those are
-// as many as a session may have, the oldest of them is dropped. A session that
-// is not known is made, other sessions are left as they are. A summary without a
+// as many as a session may have, the oldest of them is dropped. The summary
+// tells a time that is not after theirs. A session that is not known is made, other sessions are left as they are. A summary without a
 // session id is not kept; one without text is an error and changes nothing.
 func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	if sum.SessionID == "" {
@@ -135,32 +175,39 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 		return errors.New("retriever: overwrite: the summary is empty")
 	}
 	now := time.Now()
-	c := s.encode(sum.Text, sum.ForwardedAt, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(sum.SessionID, now)
 	ss.summed += min(max(sum.Replaces, 0), ss.written-ss.summed)
-	c.last = ss.summed
 	ss.chunks = slices.DeleteFunc(ss.chunks, func(old chunk) bool { return old.last <= ss.summed })
+	at := s.believe(sum.ForwardedAt, now)
+	if len(ss.chunks) > 0 {
+		at = min(at, ss.chunks[0].at)
+	}
+	c := encode(sum.Text, at)
+	c.last = ss.summed
 	if len(ss.chunks) == s.maxChunks {
 		ss.chunks = slices.Delete(ss.chunks, 0, 1)
 	}
 	ss.insert(0, c)
-	s.index(sum.Email, ss)
 	return nil
 }
 
-// encode makes a chunk of text that was forwarded at that epoch second, as far
-// as it can be believed: one that is in the future or expired is told as now.
-func (s *Store) encode(text string, forwardedAt float64, now time.Time) chunk {
-	at := now
+// believe returns when something was forwarded, in epoch microseconds: at that
+// epoch second, or now if that is in the future or has expired.
+func (s *Store) believe(forwardedAt float64, now time.Time) int64 {
 	if forwardedAt >= activity.Seconds(now.Add(-s.ttl)) && forwardedAt <= activity.Seconds(now) {
-		at = time.UnixMicro(int64(math.Round(forwardedAt * 1e6)))
+		return int64(math.Round(forwardedAt * 1e6))
 	}
+	return now.UnixMicro()
+}
+
+// encode makes a chunk of text that was forwarded at that epoch microsecond.
+func encode(text string, at int64) chunk {
 	content, _ := activity.Marshal(text) // a string can always be encoded
 	const before, between, after = `{"content":`, `,"score":1.0,"title":"events @ `, `"}`
-	title := at.UTC().Format("2006-01-02T15:04:05.000Z")
-	return chunk{record: before + string(content) + between + title + after, at: at.UnixMicro()}
+	title := time.UnixMicro(at).UTC().Format("2006-01-02T15:04:05.000Z")
+	return chunk{record: before + string(content) + between + title + after, at: at}
 }
 
 // open returns the session, a new one where none is held.
@@ -191,10 +238,18 @@ func (s *Store) forget(ss *session, now time.Time) bool {
 	return len(ss.chunks) == 0 && s.sessions.Remove(ss.id)
 }
 
-// index lets the e-mail address lead to the session.
-func (s *Store) index(email string, ss *session) {
-	if email = foldEmail(email); email != "" {
-		s.emails.Add(email, ss)
+// maxEmail is the longest e-mail address that is taken note of, in bytes: RFC
+// 5321 allows 256.
+const maxEmail = 320
+
+// index takes note of where an e-mail address was seen, unless it was seen
+// somewhere later.
+func (s *Store) index(email string, seen sighting) {
+	if email = foldEmail(email); email == "" || len(email) > maxEmail {
+		return
+	}
+	if last, known := s.emails.Peek(email); !known || seen.at >= last.at {
+		s.emails.Add(strings.Clone(email), seen)
 	}
 }
 
@@ -207,9 +262,6 @@ func (s *Store) sweep(now time.Time) {
 	for range 2 {
 		if _, ss, ok := s.sessions.GetOldest(); ok {
 			s.forget(ss, now)
-		}
-		if email, ss, ok := s.emails.GetOldest(); ok && ss.forgotten {
-			s.emails.Remove(email)
 		}
 	}
 }
@@ -229,8 +281,12 @@ func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ss, ok := s.emails.Get(foldEmail(email))
-	if !ok || ss.forgotten || s.forget(ss, now) {
+	seen, ok := s.emails.Get(foldEmail(email))
+	if !ok {
+		return "", false
+	}
+	ss, ok := s.sessions.Peek(seen.sessionID)
+	if !ok || s.forget(ss, now) {
 		return "", false
 	}
 	return ss.id, true

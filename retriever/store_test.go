@@ -105,7 +105,6 @@ func TestStore_tellsWhenAChunkWasForwarded(t *testing.T) {
 		"now":                 {0, now},
 		"a moment ago":        {-0.25, "1999-12-31T23:59:59.750Z"},
 		"just within the TTL": {-3600, "1999-12-31T23:00:00.000Z"},
-		"expired":             {-3600.001, now},
 		"long ago":            {-946684800, now},
 		"in the future":       {0.001, now},
 		"far in the future":   {1e300, now},
@@ -180,7 +179,7 @@ func TestStore_anExpiredSessionBeginsAnew(t *testing.T) {
 		require.Equal(t, []string{"two"}, events(t, s, "s"))
 		require.Equal(t, 1, s.Sessions())
 		_, ok := s.SessionOf("ada@example.com")
-		require.False(t, ok, "what it was before is forgotten")
+		require.True(t, ok, "whose it is stays known, what was done does not")
 	})
 }
 
@@ -230,13 +229,43 @@ func TestStore_emptyEmailsLeadNowhere(t *testing.T) {
 	}
 }
 
-func TestStore_aSummarysEmailCounts(t *testing.T) {
+// A summary is of what was seen before, however late a model is with it.
+func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
 	s := retriever.NewStore(nil)
 	add(t, s, batch("s", "ada@example.com", "x"))
 	sum := summary("t", "all of t", 0)
-	sum.Email = " Ada@Example.com"
+	sum.Email = "ada@example.com"
 	overwrite(t, s, sum)
-	assert.Equal(t, []string{"all of t"}, eventsOf(t, s, "ada@example.com"))
+	assert.Equal(t, []string{"x"}, eventsOf(t, s, "ada@example.com"))
+}
+
+// What was forwarded last wins, in whatever order a consumer hands over the
+// batches of different sessions, and however long a writer holds them back.
+func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
+	forwarded := func(b activity.Batch, ago time.Duration) activity.Batch {
+		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
+		return b
+	}
+	s := retriever.NewStore(nil)
+	add(t, s,
+		forwarded(batch("d", "ada@example.com", "second"), 20*time.Second),
+		forwarded(batch("c", "ada@example.com", "first"), 30*time.Second),
+		forwarded(batch("c", "", "third"), 10*time.Second))
+	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
+
+	merged := activity.Merge(forwarded(batch("c", "ada@example.com", "first"), 30*time.Second), forwarded(batch("c", "", "third"), 10*time.Second))
+	require.NoError(t, s.Add(t.Context(), merged))
+	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
+}
+
+func TestStore_whatHasExpiredBeforeItCameIsNotKept(t *testing.T) {
+	s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+	for name, ago := range map[string]time.Duration{"just expired": time.Hour + time.Second, "a day ago": 24 * time.Hour} {
+		b := batch("s", "", name)
+		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
+		add(t, s, b)
+		assert.Empty(t, events(t, s, "s"), name)
+	}
 }
 
 func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
@@ -279,7 +308,7 @@ func TestStore_anEmailWhoseNewestSessionWasForgottenLeadsNowhere(t *testing.T) {
 
 	add(t, s, batch("newest", "", "x"))
 	_, ok = s.SessionOf("ada@example.com")
-	assert.False(t, ok, "it is a new session, of which no address is known")
+	assert.True(t, ok, "it is held again")
 	add(t, s, batch("old", "ada@example.com", "x"))
 	got, ok := s.SessionOf("ada@example.com")
 	assert.True(t, ok)

@@ -27,7 +27,7 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 		go func() { done <- w.Run(ctx) }()
 		do := func(from, to int) {
 			for i := from; i <= to; i++ {
-				require.NoError(t, w.Add(ctx, batch("s", "ada@example.com", fmt.Sprint(i))))
+				require.NoError(t, s.Learning(w.Add)(ctx, batch("s", "ada@example.com", fmt.Sprint(i))))
 				synctest.Wait()
 			}
 		}

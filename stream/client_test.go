@@ -270,7 +270,7 @@ func (s *service) open(query string, header http.Header) (*subscription, error) 
 		cancel()
 		return nil, fmt.Errorf("status %s", response.Status)
 	}
-	if e, err := sub.read(); err != nil || e.retry == "" || e != (event{retry: e.retry, name: "heartbeat", data: "{}"}) {
+	if e, err := sub.read(); err != nil || e.retry == "" || e != (event{retry: e.retry}) {
 		cancel()
 		return nil, fmt.Errorf("greeting %+v: %w", e, err)
 	}

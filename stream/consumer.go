@@ -72,7 +72,8 @@ type ConsumerOptions struct {
 	Cursor CursorStore
 	// MaxPending is how many entries are in hand and not finished at most,
 	// and, with a Cursor, how many may be finished beyond the oldest that is
-	// not. Then nothing more is read until there is room.
+	// not. Then nothing more is read until there is room; nor while the
+	// entries in hand are larger than 64 MiB together.
 	MaxPending int
 	// MaxEventBytes is the size of the largest event. A larger one is passed
 	// over, counted and logged.
@@ -220,7 +221,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 			pause = max(pause, later.after)
 		}
 		c.metrics.reconnects.Inc()
-		c.opts.Logger.Info("stream is interrupted", "err", err, "again_in", pause.Round(time.Millisecond))
+		c.opts.Logger.Warn("stream is interrupted", "err", err, "again_in", pause.Round(time.Millisecond))
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ type dispatcher struct {
 
 	inHand  int           // entries received and not finished
 	pending int           // entries that count against MaxPending
+	bytes   int           // of the entries in hand
 	room    chan struct{} // closed when there is room; nil while nobody waits
 	ended   bool          // no handler is called any more
 
@@ -49,6 +50,7 @@ type entry struct {
 	sessionID string
 	holds     int  // how many keep it from being finished: its handler, and whoever called hold
 	skipped   bool // no handler could be given it
+	size      int  // of its data, in bytes
 
 	handed handed
 
@@ -120,7 +122,7 @@ func (d *dispatcher) push(ctx context.Context, messages []message) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range entries {
-		if d.awaitRoom(ctx) != nil {
+		if d.awaitRoom(ctx, len(entries[i].data)) != nil {
 			return i
 		}
 		d.take(&entries[i])
@@ -136,6 +138,8 @@ func (d *dispatcher) take(e *entry) {
 		return
 	}
 	d.inHand++
+	e.size = len(e.data)
+	d.bytes += e.size
 	d.metrics.pending.Inc()
 	last := d.sessions[e.sessionID]
 	d.sessions[e.sessionID] = e
@@ -146,9 +150,14 @@ func (d *dispatcher) take(e *entry) {
 	d.ready.push(e)
 }
 
-// awaitRoom returns when an entry may come. It lets go of the lock meanwhile.
-func (d *dispatcher) awaitRoom(ctx context.Context) error {
-	for d.pending >= d.opts.MaxPending {
+// maxPendingBytes is how large the entries in hand are together, at most, unless
+// it is one.
+const maxPendingBytes = 64 << 20
+
+// awaitRoom returns when an entry of that size may come. It lets go of the lock
+// meanwhile.
+func (d *dispatcher) awaitRoom(ctx context.Context, size int) error {
+	for d.pending >= d.opts.MaxPending || d.bytes > 0 && d.bytes+size > maxPendingBytes {
 		d.hire()
 		if d.room == nil {
 			d.room = make(chan struct{})
@@ -230,6 +239,7 @@ func (d *dispatcher) release(e *entry) {
 		return
 	}
 	e.data = nil
+	d.bytes -= e.size
 	d.settle()
 	d.countFinished(e)
 	if d.opts.Cursor != nil {
@@ -258,7 +268,7 @@ func (d *dispatcher) settle() {
 		d.finished.ID = d.oldest.id
 		d.pending--
 	}
-	if d.room != nil && d.pending < d.opts.MaxPending {
+	if d.room != nil { // who waits looks whether it is enough
 		close(d.room)
 		d.room = nil
 	}
@@ -324,7 +334,7 @@ func (h *handed) Value(key any) any {
 func (h *handed) hold() (release func()) {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
-	if h.e.holds == 0 {
+	if h.e.holds == 0 || h.d.opts.Cursor == nil { // or there is nothing to hold back
 		return func() {}
 	}
 	h.e.holds++
@@ -376,7 +386,7 @@ func (d *dispatcher) insist(ctx context.Context, e *entry, call func() error) bo
 	for ctx.Err() == nil {
 		pause := wait.NextBackOff()
 		d.metrics.failures.Inc()
-		d.opts.Logger.Warn("stream handler failed", "session_id", e.sessionID, "id", e.id, "err", err, "again_in", pause.Round(time.Millisecond))
+		d.opts.Logger.Warn("stream handler failed", "session_id", short(e.sessionID), "id", e.id, "err", err, "again_in", pause.Round(time.Millisecond))
 		if sleep(ctx, pause) != nil {
 			return false
 		}
@@ -387,11 +397,20 @@ func (d *dispatcher) insist(ctx context.Context, e *entry, call func() error) bo
 	return false
 }
 
+// short returns as much of an id as a log needs.
+func short(id string) string {
+	const enough = 128
+	if len(id) <= enough {
+		return id
+	}
+	return id[:enough] + "…"
+}
+
 // skip passes over an entry that no handler can be given.
 func (d *dispatcher) skip(e *entry, why error) bool {
 	e.skipped = true
 	d.metrics.skipped.WithLabelValues("malformed").Inc()
-	d.opts.Logger.Error("stream has a malformed entry; it is passed over", "session_id", e.sessionID, "id", e.id, "err", why)
+	d.opts.Logger.Error("stream has a malformed entry; it is passed over", "session_id", short(e.sessionID), "id", e.id, "err", why)
 	return true
 }
 

@@ -174,10 +174,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	return h.serveHere(w, r, rd)
 }
 
-// greeting is what every stream begins with. The time to wait before a
-// reconnect comes with a heartbeat: clients that take an event without data for
-// a broken one, such as Python's httpx_sse, have no cause to.
-const greeting = "retry: 1000\nevent: heartbeat\ndata: {}\n\n"
+// greeting is what every stream begins with.
+const greeting = "retry: 1000\n\n"
 
 // start is where a reader wants to begin.
 type start struct {

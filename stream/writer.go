@@ -29,7 +29,9 @@ type WriterOptions struct {
 	// it belongs to.
 	AwaitLink bool
 	// MaxPending is how many batches wait or are being written, of all
-	// sessions together; DefaultMaxPending. Add waits while there are as many.
+	// sessions together; half of DefaultMaxPending, less than a [Consumer] has
+	// in hand. When there are as many nothing waits for a pause any longer,
+	// and Add waits for a write.
 	MaxPending int
 	// MaxSessions is how many sessions that wait for a link, or have one, are
 	// remembered; the least recently used go first; DefaultMaxSessions.
@@ -44,8 +46,8 @@ type WriterOptions struct {
 // # When
 //
 // A session's batches wait until none has come for the time of Debounce, or
-// until they hold 500 actions; then they are written as one, as
-// [activity.Merge] makes it. Batches that were forwarded further apart than
+// until they hold 500 actions or have waited for ten times as long; then they
+// are written as one, as [activity.Merge] makes it. Batches that were forwarded further apart than
 // Debounce are not made one, however fast they come: what is read back from a
 // stream is written as it was when it was new.
 //
@@ -108,7 +110,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 		o = *opts
 	}
 	w := &Writer{write: write, debounce: max(o.Debounce, 0), summarizer: o.Summarizer, awaitLink: o.AwaitLink, logger: o.Logger,
-		slots: make(chan struct{}, orDefault(o.MaxPending, DefaultMaxPending)), woken: make(chan struct{}, 1),
+		slots: make(chan struct{}, orDefault(o.MaxPending, DefaultMaxPending/2)), woken: make(chan struct{}, 1),
 		sessions: map[writerKey]*writerSession{}, links: newLinks(orDefault(o.MaxSessions, DefaultMaxSessions))}
 	if w.logger == nil {
 		w.logger = slog.New(slog.DiscardHandler)
@@ -129,8 +131,13 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 	}
 	select {
 	case w.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		w.rush()
+		select {
+		case w.slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	release := hold(ctx)
 	if pending := w.take(b, release); !pending {
@@ -138,6 +145,18 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 		release()
 	}
 	return nil
+}
+
+// rush lets nothing wait for a pause.
+func (w *Writer) rush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.sessions {
+		if n := len(s.waiting); n > 0 {
+			s.waiting[n-1].now = true
+			signal(s.wake)
+		}
+	}
 }
 
 // take takes a batch, and reports false when it needs no write for now.
@@ -156,7 +175,7 @@ func (w *Writer) take(b activity.Batch, release func()) (pending bool) {
 	}
 	s := w.session(w.keyOf(b))
 	p := s.pileFor(b, w.debounce, freed != nil)
-	p.add(b, conversationID, time.Now().Add(w.debounce))
+	p.add(b, conversationID, time.Now(), w.debounce)
 	p.slots++
 	p.done = append(p.done, release)
 	w.serveSoon(s)
@@ -171,7 +190,7 @@ func (w *Writer) free(batches []activity.Batch, conversationID string) {
 		if len(s.waiting) == 0 {
 			s.waiting = append(s.waiting, &pile{now: true})
 		}
-		s.waiting[len(s.waiting)-1].add(b, conversationID, time.Time{})
+		s.waiting[len(s.waiting)-1].add(b, conversationID, time.Now(), 0)
 		w.serveSoon(s)
 	}
 }
@@ -523,7 +542,7 @@ type pile struct {
 	actions        int     // in the batches
 	conversationID string  // empty while it is not known
 	forwardedAt    float64 // of the newest batch
-	due            time.Time
+	due, latest    time.Time
 	now            bool     // due already
 	slots          int      // that the batches take
 	done           []func() // to call when it is written
@@ -534,13 +553,23 @@ func (p *pile) takes(b activity.Batch, debounce time.Duration) bool {
 	return debounce > 0 && p.actions < maxMerged && b.ForwardedAt-p.forwardedAt <= debounce.Seconds()
 }
 
-// add puts a batch on the pile, which becomes due at that time unless more comes.
-func (p *pile) add(b activity.Batch, conversationID string, due time.Time) {
+// maxWaits is how many times the debounce a pile waits for a pause at most.
+const maxWaits = 10
+
+// add puts a batch on the pile, which becomes due after the debounce unless
+// more comes.
+func (p *pile) add(b activity.Batch, conversationID string, now time.Time, debounce time.Duration) {
+	if len(p.batches) == 0 {
+		p.latest = now.Add(maxWaits * debounce)
+	}
 	p.batches = append(p.batches, b)
 	p.actions += len(b.Actions)
 	p.forwardedAt = max(p.forwardedAt, b.ForwardedAt)
 	p.conversationID = conversationID
-	p.due = due
+	p.due = now.Add(debounce)
+	if p.due.After(p.latest) {
+		p.due = p.latest
+	}
 }
 
 // join puts a later pile on this one.

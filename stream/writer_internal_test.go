@@ -76,10 +76,6 @@ func TestWriter_holdsWhatIsNotWritten(t *testing.T) {
 		}
 		require.NoError(t, w.Add(h, actionsOf("other", 1)))
 		h.require(t, 4, 0)
-		gone, cancel := context.WithCancel(h)
-		time.AfterFunc(time.Second/2, cancel)
-		require.Error(t, w.Add(gone, actionsOf("s", 1)))
-		h.require(t, 4, 0)
 		time.Sleep(time.Second)
 		h.require(t, 4, 4)
 
@@ -177,16 +173,18 @@ func TestWriter_forgetsWhatIsDone(t *testing.T) {
 func TestPile_wait(t *testing.T) {
 	now := time.Now()
 	p := pile{}
-	p.add(actionsOf("s", 1), "", now.Add(time.Second))
+	p.add(actionsOf("s", 1), "", now, time.Second)
 	assert.Equal(t, time.Second, p.wait(now))
 	assert.Equal(t, time.Second/4, p.wait(now.Add(750*time.Millisecond)))
-	p.add(actionsOf("s", 498), "", now.Add(2*time.Second))
-	assert.Equal(t, 2*time.Second, p.wait(now), "each batch starts the wait anew")
-	assert.LessOrEqual(t, p.wait(now.Add(2*time.Second)), time.Duration(0))
+	p.add(actionsOf("s", 498), "", now.Add(500*time.Millisecond), time.Second)
+	assert.Equal(t, 1500*time.Millisecond, p.wait(now), "each batch starts the wait anew")
+	assert.LessOrEqual(t, p.wait(now.Add(1500*time.Millisecond)), time.Duration(0))
+	p.add(actionsOf("s", 0), "", now.Add(9500*time.Millisecond), time.Second)
+	assert.Equal(t, 10*time.Second, p.wait(now), "but not for ever")
 	hurried := p
 	hurried.now = true
-	hurried.add(actionsOf("s", 0), "", now.Add(time.Hour))
+	hurried.add(actionsOf("s", 0), "", now, time.Hour)
 	assert.Zero(t, hurried.wait(now), "what is in a hurry stays so")
-	p.add(actionsOf("s", 1), "", now.Add(3*time.Second))
+	p.add(actionsOf("s", 1), "", now, time.Hour)
 	assert.Zero(t, p.wait(now), "500 actions")
 }

@@ -167,6 +167,11 @@ func TestEnvironment_isTaken(t *testing.T) {
 		stream.Send(did(session, "", "a"))
 	}
 	s.awaitMetric(`liveactivity_consumer_finished_total{type="actions"}`, "5")
+	eventsOf := func(session string) []string {
+		_, body := proctest.Request(t, http.MethodGet, s.url+"/events?session_id="+session, "", "Authorization: Bearer "+apiKey)
+		return said(t, body)
+	}
+	require.Eventually(t, func() bool { return len(eventsOf("s2")) > 0 && len(eventsOf("s3")) > 0 }, patience, pause)
 	assert.Equal(t, "2", s.metric("liveactivity_retriever_sessions"))
 	s.Stop()
 	for line := range strings.SplitSeq(strings.TrimSpace(s.Stderr.String()), "\n") {

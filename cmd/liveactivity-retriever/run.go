@@ -143,7 +143,7 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	p.writer = stream.NewWriter(store.Add, &stream.WriterOptions{
 		Debounce: s.debounce, Summarizer: stream.NewSummarizer(store.Overwrite, &s.summarizer), Logger: log,
 	})
-	p.consumer, err = stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: p.writer.Add},
+	p.consumer, err = stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: store.Learning(p.writer.Add)},
 		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log, Metrics: reg})
 	if err != nil {
 		return p, err

@@ -88,6 +88,9 @@ func readFrame(lines *bufio.Reader) (f frame, err error) {
 func (l *ledger) take(f frame) error {
 	switch f.event {
 	case "":
+		if f.id == "" {
+			return nil // the greeting
+		}
 		return l.add(f)
 	case "heartbeat":
 		return nil

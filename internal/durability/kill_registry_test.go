@@ -38,11 +38,13 @@ func (s *storm) register(every time.Duration) {
 }
 
 // registerOne registers a product and uses it at once. An attempt of which the
-// end is not known is repeated with force, as an operator would.
+// end is not known is repeated with force, as an operator would. When that is not
+// known either, another product it is: an attempt with force that was given up
+// may still take effect after a later one, and change its secrets.
 func (s *storm) registerOne(rng *rand.Rand, id string) bool {
 	s.calm.RLock()
 	defer s.calm.RUnlock()
-	for force := false; ; force = true {
+	for force := false; ; force = !force {
 		body := fmt.Sprintf(`{"product_id":%q,"force":%t}`, id, force)
 		a, where, err := s.call(rng, s.timeout, http.MethodPost, "/admin/products", body, "X-Admin-Key: "+adminKey)
 		switch {
@@ -61,6 +63,9 @@ func (s *storm) registerOne(rng *rand.Rand, id string) bool {
 		case err == nil && !a.isAway():
 			s.fail(fmt.Errorf("%s: registration of %s: %s", where, id, a))
 			return false
+		}
+		if force {
+			id += "-again"
 		}
 		if !s.pause(backoff(rng)) {
 			return false

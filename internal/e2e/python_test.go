@@ -326,7 +326,7 @@ func (p *python) passedOver(ignored, noJSON string) {
 		case "ignored":
 			assert.Equal(p.t, ignored, data)
 		case "no JSON":
-			assert.Equal(p.t, noJSON, data)
+			assert.Contains(p.t, []string{noJSON, ""}, data) // retry alone is an event without data to it
 		case "malformed", "refused":
 			assert.Fail(p.t, "the client has ended")
 		}

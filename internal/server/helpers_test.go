@@ -268,7 +268,7 @@ func (s *service) stream(path string, headers ...string) *streamReader {
 	s.t.Helper()
 	r, open := s.openStream(path, headers...)
 	open()
-	assert.Equal(s.t, frame{retry: "1000", event: "heartbeat", data: "{}"}, r.next())
+	assert.Equal(s.t, frame{retry: "1000"}, r.next())
 	return r
 }
 
