@@ -69,9 +69,10 @@ type WriterOptions struct {
 //
 // # Summaries
 //
-// What was written is handed to the Summarizer. A model at work does not hold
-// up writes, and a summary replaces only what was written before the model was
-// asked. The Summarizer's overwrite is never called while a write of the same
+// What was written is handed to the Summarizer. The built-in summary is made
+// before the session's next write, so it covers the same batches each time a
+// stream is read back. A model at work does not hold up writes, and its summary
+// replaces only what was written before it was asked. The Summarizer's overwrite is never called while a write of the same
 // session is under way, nor the other way round. The Summarizer must be given
 // batches by this Writer only.
 //
@@ -437,11 +438,15 @@ func (w *Writer) attempt(ctx context.Context, s *writerSession, b activity.Batch
 	return w.write(ctx, b)
 }
 
-// sumUp hands what was written to the summarizer, and lets it work beside
-// further writes where a summary is due.
+// sumUp hands what was written to the summarizer. Where a summary is due it is
+// made before the next write, or beside further ones if a model is to write it.
 func (w *Writer) sumUp(ctx context.Context, all *sync.WaitGroup, s *writerSession, b activity.Batch) {
 	h := w.summarizer.note(b)
-	if h == nil {
+	switch {
+	case h == nil:
+		return
+	case w.summarizer.model == nil:
+		w.summarizer.work(ctx, h, s.guard)
 		return
 	}
 	w.summing(s, 1)

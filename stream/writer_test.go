@@ -339,6 +339,29 @@ func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
 	})
 }
 
+// The built-in summary covers the same actions however fast a stream is read back.
+func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		summarizer := stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
+			time.Sleep(time.Second) // of a slow help desk
+			order = append(order, fmt.Sprint("sum of ", s.Replaces))
+			return nil
+		}, &stream.SummarizerOptions{Threshold: 3})
+		w := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+			order = append(order, labels(b))
+			return nil
+		}, &stream.WriterOptions{Summarizer: summarizer})
+		for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			require.NoError(t, w.Add(t.Context(), clicked("s", label)))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, w.Run(ctx), context.DeadlineExceeded)
+		require.Equal(t, []string{"a", "b", "c", "sum of 3", "d", "e", "f", "sum of 3", "g"}, order)
+	})
+}
+
 // Sessions that wait for a pause do not hold up others for as long.
 func TestWriter_waitsForNoPauseWhenItIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
