@@ -44,6 +44,7 @@ func (s *storm) register(every time.Duration) {
 func (s *storm) registerOne(rng *rand.Rand, id string) bool {
 	s.calm.RLock()
 	defer s.calm.RUnlock()
+	first, again := id, 0
 	for force := false; ; force = !force {
 		body := fmt.Sprintf(`{"product_id":%q,"force":%t}`, id, force)
 		a, where, err := s.call(rng, s.timeout, http.MethodPost, "/admin/products", body, "X-Admin-Key: "+adminKey)
@@ -65,7 +66,8 @@ func (s *storm) registerOne(rng *rand.Rand, id string) bool {
 			return false
 		}
 		if force {
-			id += "-again"
+			again++
+			id = fmt.Sprintf("%s-%d", first, again)
 		}
 		if !s.pause(backoff(rng)) {
 			return false
