@@ -79,7 +79,7 @@ type connection struct {
 
 // subscriber returns an r3labs client that makes this connection.
 func (c *connection) subscriber() *sse.Client {
-	client := sse.NewClient(c.address())
+	client := sse.NewClient(c.url.String())
 	transport := c.client.Transport
 	if transport == nil {
 		transport = http.DefaultTransport
@@ -95,15 +95,13 @@ func (c *connection) subscriber() *sse.Client {
 	return client
 }
 
-// address returns the URL to ask for.
-func (c *connection) address() string {
-	u := c.url
+// begin makes the URL say where to begin, unless the header Last-Event-ID does.
+func (c *connection) begin(u *url.URL) {
 	if since, ok := c.cursor.start(c.opts.Since); ok {
 		query := u.Query()
 		query.Set("since", strconv.FormatFloat(since, 'f', -1, 64))
 		u.RawQuery = query.Encode()
 	}
-	return u.String()
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -111,10 +109,12 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func (c *connection) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
-	c.home = c.isServer(req.URL)
-	if c.token != "" && c.home {
+	if c.home = c.isServer(req.URL); c.home {
 		req = req.Clone(req.Context())
-		req.Header.Set("Authorization", "Bearer "+c.token)
+		c.begin(req.URL) // here, as a redirect may have lost it
+		if c.token != "" {
+			req.Header.Set("Authorization", "Bearer "+c.token)
+		}
 	}
 	res, err := next.RoundTrip(req)
 	if err == nil && res.StatusCode == http.StatusOK {
