@@ -29,5 +29,6 @@
 // connector that is set up before the first visitor comes must work.
 //
 // All is in memory and bounded. A store that starts empty and is given what the
-// stream retains is as it was before, also in the times it tells.
+// stream retains has the records it had before, also with their times; only
+// summaries are made anew, with the same text unless a model writes them.
 package retriever
