@@ -27,3 +27,7 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 .PHONY: deps
 deps: ## Install what the tests need and this machine lacks.
 	scripts/test-deps.sh
+
+.PHONY: help
+help: ## Show what there is to make.
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,45 +1,83 @@
-// Package liveactivity is the root of a module that tells AI agents and help
-// desks where a user is in an app and what the user just did.
+// Package liveactivity lets AI agents and help desks see where a user is in an
+// app and what the user just did. It takes page views, clicks and form submits
+// from PostHog, keeps the last 50 of every user for 4 hours, and hands them over
+// by REST, by MCP and as a stream of server-sent events.
 //
-// It takes page views, clicks and form submits from PostHog, keeps the last 50
-// of every user for 4 hours, and hands them over by REST, by MCP and as a
-// stream of server-sent events. This package holds nothing; the module is made
-// of
+// The whole service is one value:
+//
+//	product, key := liveactivity.NewProduct("acme")
+//	service, err := liveactivity.New(&liveactivity.Options{
+//		Products: []liveactivity.Product{product},
+//		Keys:     []liveactivity.Key{key},
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	go service.Run(ctx)
+//	return http.ListenAndServe(":8080", service.Handler())
+//
+// The command liveactivity-server is this with flags. The handler can be mounted
+// at "/" beside pages of one's own, which call [Service.LiveActivity] where they
+// want to show what a user did.
+//
+// # Stopping
+//
+// The embedding program owns the listener. To lose nothing, stop in
+// this order: [Service.Stopping], then Shutdown of the http.Server, so that
+// requests in flight still find the log open, then the end of Run's context. Run
+// closes the log and returns when every stream has been sent all of it.
+//
+// # One log, and views of it
+//
+// A request that is accepted is one append to a product's log. Everything else
+// reads the log with its own cursor: the store of recent activity, every
+// reader of the stream, and every [View]. The id of an entry is the event id that
+// a reader resumes by, so a reconnect, a slow reader and a restart are one
+// mechanism.
+//
+// Where the log is kept is the choice of an engine, which is passed in, so that
+// this package links none: memory by default, a file
+// ([github.com/liveactivity/liveactivity/stream/eventlog/boltlog]), or a Redis
+// that many services share ([github.com/liveactivity/liveactivity/stream/eventlog/redislog]).
+//
+//	entries, err := boltlog.Open("/var/lib/acme", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer entries.Release()
+//	service, err := liveactivity.New(&liveactivity.Options{Log: entries})
+//
+// When the service starts on a log that holds something, lookups wait until it
+// has caught up, and /readyz answers 503.
+//
+// State that outlives the log, such as the owner of a session or
+// which products are registered, is a small document with a time to live, changed
+// by compare-and-set, together with an append where it belongs to one.
+//
+// # Slots
+//
+// A source other than PostHog hands its events to [Service.Record]. A view follows
+// the log of each product, in this process and without HTTP. The help desks and
+// the proactive engine that [IntegrationConfig] is for are not there yet; it is
+// read, checked and kept.
+//
+// # The parts
 //
 //	activity            actions, canonical URLs, the store of recent activity, its REST handler
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/mcptool    the MCP server over a store
 //	activity/access     keys: who may read which product
 //	activity/document   small documents changed by compare-and-set, and leases
-//	activity/activitytest  the conformance suite for stores
-//	activity/document/documenttest  the conformance suite for document stores
-//	stream              the log, its server-sent-events handler, the recorder that feeds both views;
-//	                    the consumer of a stream, the writer and the summarizer behind it
-//	stream/boltlog      the log and documents of one process, in a file
-//	stream/redislog     the log, documents and activity of many processes, in Redis
-//	stream/streamtest   the conformance suite for logs, and a fake stream server for consumers' tests
+//	stream              what a consumer imports: consumer, writer, summarizer
+//	stream/eventlog     the log, the loop that follows it, its server-sent-events handler, the recorder
 //	retriever           what users did as records that chatbot platforms such as Dify retrieve
 //	bridge              what a person did as the introduction of a chat widget, with a page to try it in
-//	cmd/liveactivity-server     the service in one binary
-//	cmd/liveactivity-retriever  the retriever over the stream of a service
-//	cmd/liveactivity-bridge     the bridge, alone or over the stream of a service
+//	cmd                 the service, the retriever and the bridge as commands
 //	examples            one idea each, to copy from
 //
-// # One log, and views of it
+// Each interface has its conformance suite in a package beside it, named after it
+// with "test" at the end.
 //
-// A request that is accepted is one append to a product's log. Everything else
-// reads the log with a cursor of its own: the memory of recent activity, and
-// every reader of the stream. The id of an entry is the event id that a reader
-// resumes by, so a reconnect, a slow reader and a restart are one mechanism.
-//
-// What must be remembered beyond the log, such as whom a session belongs to or
-// which products are registered, is a small document with a time to live,
-// changed by compare-and-set, together with an append where it belongs to one.
-//
-// # Who imports whom
-//
-// cmd and examples import retriever and bridge, these import stream, stream
-// imports activity, and activity nothing above it; a test keeps it so. Engines that need a storage system live beside the
-// interface they implement, so that importing activity or stream alone pulls in
-// none.
+// Commands and examples import this package, it imports stream/eventlog, that
+// imports activity, and activity imports nothing above it; a test keeps it so.
 package liveactivity

@@ -2,25 +2,63 @@ package liveactivity_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// acme is a service with one product.
+// The whole service on a mux of one's own.
+func Example() {
+	product := liveactivity.Product{ProductID: "acme", WebhookSecret: "hush", CaptureTokens: []string{"phc_acme"}}
+	service, err := liveactivity.New(&liveactivity.Options{
+		Products: []liveactivity.Product{product},
+		Keys:     []liveactivity.Key{{Key: "secret", ExternalID: "acme"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- service.Run(ctx) }()
+
+	mux := http.NewServeMux()
+	mux.Handle("/", service.Handler())
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Welcome to Acme.") })
+
+	server := httptest.NewServer(mux)
+	event := `{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.acme.example/projects/42"}}`
+	fmt.Println(call(http.MethodPost, server.URL+"/webhook/acme", "X-PostHog-Secret", "hush", event))
+	answer := call(http.MethodGet, server.URL+"/users/acme/ada/live-activity", "Authorization", "Bearer secret", "")
+	fmt.Println(strings.Contains(answer, "User landed on the projects detail page"))
+
+	server.Close() // first the requests in flight, then the log and its readers
+	stop()
+	fmt.Println(<-stopped)
+	// Output:
+	// {"status":"ok","accepted":1,"ignored":0}
+	// true
+	// <nil>
+}
+
+// acme is one product, to [posthog.NewHandler].
 type acme struct{}
 
 func (acme) WebhookSecret(productID string) (string, bool, error) {
@@ -31,11 +69,13 @@ func (acme) ProductOfToken(token string) (string, bool, error) {
 	return "acme", token == "phc_acme", nil
 }
 
-// The whole service on a mux of one's own.
-func Example() {
+func (acme) AllowedOrigins(productID string) ([]string, error) { return nil, nil }
+
+// The parts of the service, for a program that wants only some of them.
+func Example_parts() {
 	store := activity.NewMemory(nil)
-	entries := stream.NewMemoryLog(stream.Retention{})
-	recorder := stream.NewRecorder(entries, store, nil)
+	entries := eventlog.NewMemoryLog(eventlog.Retention{})
+	recorder := eventlog.NewRecorder(entries, store, nil)
 
 	keys := access.NewKeyring()
 	if err := keys.Add("secret", "acme"); err != nil {
@@ -46,7 +86,7 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /webhook/{product_id}", ingest.ServeWebhook)
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, activity.NewLookup(store, 0)))
-	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, stream.NewHandler(entries, nil)))
+	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, eventlog.NewHandler(entries, nil)))
 
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -57,6 +97,33 @@ func Example() {
 	// Output:
 	// {"status":"ok","accepted":1,"ignored":0}
 	// true
+}
+
+// consume writes notes until ctx ends or the service refuses the key. What still
+// waits for a pause then is written before it returns.
+func consume(ctx context.Context, streamURL, key string, note func(context.Context, activity.Batch) error,
+	replaceNotes func(context.Context, stream.Summary) error) error {
+	summarizer, err := stream.NewSummarizer(replaceNotes, &stream.SummarizerOptions{Threshold: 3})
+	if err != nil {
+		return err
+	}
+	writer, err := stream.NewWriter(note, &stream.WriterOptions{Debounce: 50 * time.Millisecond, Summarizer: summarizer})
+	if err != nil {
+		return err
+	}
+	consumer, err := stream.NewConsumer(streamURL, key, stream.Handlers{Deliver: writer.Deliver}, nil)
+	if err != nil {
+		return err
+	}
+	group, writing := errgroup.WithContext(context.WithoutCancel(ctx)) // a refusal ends both
+	group.Go(func() error { return writer.Run(writing) })
+	group.Go(func() error {
+		err := consumer.Run(ctx)
+		limit, cancel := context.WithTimeout(writing, 10*time.Second)
+		defer cancel()
+		return errors.Join(err, writer.Flush(limit))
+	})
+	return group.Wait()
 }
 
 // A consumer of a stream that writes a note when a session pauses, and replaces
@@ -80,17 +147,8 @@ func Example_consumer() {
 		return nil
 	}
 
-	writer := stream.NewWriter(note, &stream.WriterOptions{
-		Debounce:   50 * time.Millisecond,
-		Summarizer: stream.NewSummarizer(replaceNotes, &stream.SummarizerOptions{Threshold: 3}),
-	})
-	consumer, err := stream.NewConsumer(streamURL, key, stream.Handlers{Actions: writer.Add}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var both errgroup.Group
-	both.Go(func() error { return writer.Run(ctx) })
-	both.Go(func() error { return consumer.Run(ctx) })
+	done := make(chan error)
+	go func() { done <- consume(ctx, streamURL, key, note, replaceNotes) }()
 
 	if err := service.WaitConnected(ctx); err != nil {
 		log.Fatal(err)
@@ -100,7 +158,7 @@ func Example_consumer() {
 		activitytest.Pageview(at, "https://app.acme.example/pricing"),
 		activitytest.Pageview(at.Add(time.Second), "https://app.acme.example/checkout"),
 		activitytest.Click(at.Add(2*time.Second), "Confirm plan", "https://app.acme.example/checkout")))
-	_ = both.Wait() // it was stopped
+	<-done // it was stopped
 	// Output:
 	// s1: User landed on the pricing page
 	// s1: User landed on the checkout page
@@ -124,4 +182,42 @@ func call(method, url, header, value, body string) string {
 		log.Fatal(err)
 	}
 	return string(answer)
+}
+
+func TestConsume_endsWhenTheKeyIsRefused(t *testing.T) {
+	service := streamtest.NewServer(nil)
+	defer service.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := consume(ctx, service.URL(), "wrong",
+		func(context.Context, activity.Batch) error { return nil }, func(context.Context, stream.Summary) error { return nil })
+	var refused *stream.RefusedError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 401, refused.Status)
+	require.NoError(t, ctx.Err())
+}
+
+func TestConsume_writesWhatWaitsBeforeItEnds(t *testing.T) {
+	service := streamtest.NewServer(nil)
+	defer service.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	written := make(chan activity.Batch, 10)
+	failed := false
+	done := make(chan error)
+	go func() {
+		done <- consume(ctx, service.URL(), service.Token(), func(_ context.Context, b activity.Batch) error {
+			if !failed {
+				failed = true
+				stop()
+				return errors.New("the desk is busy")
+			}
+			written <- b
+			return nil
+		}, func(context.Context, stream.Summary) error { return nil })
+	}()
+	require.NoError(t, service.WaitConnected(ctx))
+	service.Send(activitytest.NewBatch("acme", "s1", "ada", activitytest.Click(time.Now(), "Save", "https://app.acme.example/")))
+	require.ErrorIs(t, <-done, context.Canceled)
+	require.Len(t, written, 1)
 }

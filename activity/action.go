@@ -59,8 +59,8 @@ type BatchAction struct {
 const BatchType = "actions"
 
 // Batch is what one request brought for one session: the envelope of an
-// "actions" event on the stream. The envelope tells what is known of the
-// session now; each action tells the user id its own event carried.
+// "actions" event on the stream. The envelope states what is known of the
+// session now; each action states the user id of its own event.
 // SessionID, UserID and Email are empty strings while unknown.
 type Batch struct {
 	Type           string        `json:"type"` // BatchType
@@ -80,28 +80,49 @@ type Event struct {
 	// ID is the source's own id of the event; an event seen before is dropped
 	// by it. It must not be empty.
 	ID string
-	// Time is when it happened, already corrected for the client's clock.
+	// Time is when it happened, by the sender's clock. The sink corrects it by
+	// what Sent and Received show of that clock.
 	Time time.Time
-	// SessionID, UserID and Email are empty where the event does not tell.
+	// ServerTime says that Time is by the service's own clock instead.
+	ServerTime bool
+	// Sent is when the request that brought it left the sender, by the sender's
+	// clock; zero when unknown.
+	Sent time.Time
+	// Received is when the request arrived, by the service's clock; zero for now.
+	Received time.Time
+	// SessionID, UserID and Email are empty if the event has none.
 	SessionID, UserID, Email string
 	// Identified says that the source knows UserID to be that of an
 	// identified user and not of an anonymous visitor.
 	Identified bool
 	// Action holds type, title, description and URLs of what the user did.
-	// It is nil for an event that only tells identity.
+	// It is nil for an event that only carries identity.
 	Action *Action
+}
+
+// received returns when the event arrived.
+func (e Event) received() time.Time {
+	if e.Received.IsZero() {
+		return time.Now()
+	}
+	return e.Received
 }
 
 // Result counts what a [Sink] did with the events of one call.
 type Result struct {
 	Accepted  int // made an action or updated what is known of a session
 	Duplicate int // seen before within the retention window
+	Expired   int // happened before the retention window
 }
 
-// Sink takes the events of one request. When Record returns nil, every action
-// among them is where readers find it; after an error the whole request may be
-// repeated, and what was recorded already is not recorded twice. Record must
-// be safe for concurrent use and must not keep the slice.
+// Sink takes the events of one request. It gives them their times: corrected
+// for the sender's clock, never after their arrival, and of two events of a
+// session the one that the sender's clock stamped later is never placed before
+// the other, whichever requests bring them. Events older than the retention are
+// not recorded. When Record returns nil, every other action is where readers
+// find it; after an error the whole request may be retried, and what was
+// recorded already is not recorded twice. Record must be safe for concurrent
+// use and must not keep the slice.
 type Sink interface {
 	Record(ctx context.Context, productID string, events []Event) (Result, error)
 }

@@ -168,7 +168,7 @@ func BenchmarkLookupJSON(b *testing.B) {
 func BenchmarkRecent(b *testing.B) {
 	for _, users := range []int{1, 100_000} {
 		b.Run(fmt.Sprint("users=", users), func(b *testing.B) {
-			m := activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5})
+			m := activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5, MaxBytes: 1 << 40, TotalBytes: 1 << 40})
 			fill(b, m, users, 5)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -185,7 +185,7 @@ func BenchmarkRecent(b *testing.B) {
 func BenchmarkAdd(b *testing.B) {
 	for _, actions := range []int{1, 10} {
 		b.Run(fmt.Sprint("actions=", actions), func(b *testing.B) {
-			m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10_000})
+			m := activity.NewMemory(nil)
 			batches := make([]activity.Batch, 10_000)
 			for i := range batches {
 				batches[i] = session(i, actions)
@@ -215,7 +215,7 @@ func measureFootprint(tb testing.TB, users, actions int) footprint {
 	var m *activity.Memory
 	f := footprint{actions: int64(users) * perUser}
 	f.heap = heaptest.After(func() {
-		m = activity.NewMemory(&activity.MemoryOptions{MaxUsers: users, MaxEvents: perUser})
+		m = activity.NewMemory(&activity.MemoryOptions{MaxEvents: perUser, MaxBytes: 1 << 40, TotalBytes: 1 << 40})
 		fill(tb, m, users, actions)
 	})
 	for user := range users {
@@ -273,7 +273,7 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 	for name, identity := range cases {
 		b.Run(name, func(b *testing.B) {
-			docs := document.NewMemory(0)
+			docs := document.NewMemory(nil)
 			d := activity.NewDirectory(docs, 0)
 			events := make([]activity.Event, 5)
 			b.ReportAllocs()

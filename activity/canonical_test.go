@@ -54,6 +54,31 @@ func TestCanonicalURL(t *testing.T) {
 		{"user and password", "https://ada:secret@app.example.com/a", "https://app.example.com/a"},
 		{"user only", "https://ada@app.example.com:443/a", "https://app.example.com/a"},
 		{"password with at sign", "https://ada:p@ss@app.example.com/a", "https://app.example.com/a"},
+		{"password behind too many slashes", "https:///ada:secret@app.example.com/a", "https://app.example.com/a"},
+		{"password behind backslashes", `https:\\ada:secret@app.example.com\a`, "https://app.example.com/a"},
+		{"password behind one slash", "http:/ada:secret@app.example.com/a", "http://app.example.com/a"},
+		{"password behind no slash", "https:ada:secret@app.example.com/a", "https://app.example.com/a"},
+		{"password behind slashes of both kinds", `wss:/\/ada:secret@app.example.com/a`, "wss://app.example.com/a"},
+		{"password behind tabs and newlines", "ht\ttps:/\n/ada:sec\rret@app.example.com/a", "https://app.example.com/a"},
+		{"password without a scheme", "//ada:secret@App.Example.com/a", "//app.example.com/a"},
+		{"password without a scheme behind backslashes", `\\ada:secret@app.example.com\a`, "//app.example.com/a"},
+		{"password with a slash that ends it for no browser", `app://ada:se\cret@host/a`, "app://host/a"},
+		{"password in a file's address", "file://ada:secret@host/a", "file://host/a"},
+		{"password before an at sign that is encoded", "https://ada:secret%40app.example.com/a", "https://app.example.com/a"},
+		{"password and no host", "https://ada:secret@//bob:secret@app.example.com/a", "https://app.example.com/a"},
+		{"password in an address within", "blob:https://ada:secret@app.example.com/3f2504e0-4f89-11d3-9a0c-0305e82c3301", "blob:https://app.example.com/:id"},
+		{"password in the source of a page", "view-source:https:/ada:secret@app.example.com/a", "view-source:https://app.example.com/a"},
+		{"backslashes in the path", `https://app.example.com\projects\42`, "https://app.example.com/projects/:id"},
+
+		{"path parameter", "https://app.example.com/cart;jsessionid=0A1B2C3D/items;v=1", "https://app.example.com/cart/items"},
+		{"path parameter of the root", "https://app.example.com/;jsessionid=0A1B2C3D", "https://app.example.com/"},
+		{"path parameter without a value", "https://app.example.com/a;b;c=d", "https://app.example.com/a"},
+		{"path parameter of an identifier", "https://app.example.com/orders/42;jsessionid=x.y?a", "https://app.example.com/orders/:id"},
+		{"path parameter that is percent-encoded", "https://app.example.com/cart%3bjsessionid=0A1B2C3D", "https://app.example.com/cart"},
+		{"path parameter in a hash route", "https://app.example.com/#/cart;jsessionid=0A1B/items", "https://app.example.com/#/cart/items"},
+		{"path parameter of a path alone", "/cart;jsessionid=0A1B?x", "/cart"},
+		{"address behind a path parameter", "x:;y//ada:secret@host/a", "x://host/a"},
+
 		{"at sign in the path is no credential", "https://social.example/@ada/posts", "https://social.example/@ada/posts"},
 		{"at sign in the query is no credential", "https://app.example.com?next=//evil@host", "https://app.example.com/"},
 
@@ -165,6 +190,7 @@ func TestCanonicalURL_keepsWords(t *testing.T) {
 func FuzzCanonicalURL(f *testing.F) {
 	for _, raw := range []string{
 		"https://App.Example.com:443/projects/42/tasks/7?tab=x#top", "https://ada:p@ss@[::1]:443/#!/a/1?b#c", "/a/ ?b", "\x00 a/ /", "#/a ?x",
+		"https:/\\u:p@h", "//;/u:p@h", "x:;y//u:p@h", "http://:80//u:p@h", "blob:file:///\\u@h;/;x%3b", "http:/;/@/:80/#/;x/?",
 		"http://x:80:80", "http://x:80:", "http://::", "a@b.c://d", "://", "a://", "%", "http://http://x", "//", "\xff://\xff/\xff",
 	} {
 		f.Add(raw)
@@ -175,6 +201,8 @@ func FuzzCanonicalURL(f *testing.F) {
 		require.NotContains(t, got, "?")
 		require.True(t, utf8.ValidString(got), "%q", got)
 		require.NotContains(t, authority(got), "@")
+		path, _, _ := strings.Cut(got[len(got)-len(afterHost(got)):], "#")
+		require.NotContains(t, path, ";")
 		require.False(t, strings.ContainsFunc(got, unicode.IsControl), "%q", got)
 		if _, fragment, ok := strings.Cut(got, "#"); ok {
 			require.Regexp(t, `^!?/[^#]*$`, fragment)
@@ -182,16 +210,23 @@ func FuzzCanonicalURL(f *testing.F) {
 	})
 }
 
-var schemeForm = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*$`)
+var schemeForm = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*:$`)
 
 // authority returns what is between scheme and path.
 func authority(url string) string {
-	scheme, rest, _ := strings.Cut(url, "://")
-	if !schemeForm.MatchString(scheme) {
+	scheme, rest, ok := strings.Cut(url, "//")
+	if !ok || scheme != "" && !schemeForm.MatchString(scheme) {
 		return ""
 	}
 	host, _, _ := strings.Cut(rest, "/")
 	return host
+}
+
+// afterHost returns what follows the authority.
+func afterHost(url string) string {
+	host := authority(url)
+	_, rest, _ := strings.Cut(url, host)
+	return rest
 }
 
 func TestCanonicalURL_tokensOfOddForms(t *testing.T) {

@@ -14,21 +14,21 @@ const maxLabel = 80
 // Target is what an action was done to.
 type Target struct {
 	// Label is the text a person would call it by, as it came; it is cleaned
-	// by [CleanLabel]. Empty means that there is none.
+	// by [CleanLabel]. Empty means no label.
 	Label string
-	// Element is the noun to use where there is no label: "button", "link";
+	// Element is the noun to use if there is no label: "button", "link";
 	// empty means "element".
 	Element string
 }
 
 // NewAction puts in words what was done on the page rawURL. There is proper
-// wording for the types above; other types get by. Times, identity and index
-// are the caller's to fill in.
+// wording for the types above; other types get by. The action has rawURL as
+// [CleanURL] leaves it. Times, identity and index are the caller's to fill in.
 func NewAction(typ string, target Target, rawURL string) Action {
-	canonical := CanonicalURL(rawURL)
+	clean, canonical := CleanURL(rawURL)
 	page := PageName(canonical)
 	title, did := phrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
-	a := Action{Type: typ, Title: title, RawURL: rawURL, CanonicalURL: canonical}
+	a := Action{Type: typ, Title: title, RawURL: clean, CanonicalURL: canonical}
 	switch {
 	case typ == TypePageview && page == "":
 		a.Title, a.Description = "Page Load", "User landed on a page"
@@ -96,8 +96,8 @@ func PageName(canonical string) string {
 		return ""
 	}
 	path := canonical
-	if _, rest, ok := cutScheme(path); ok {
-		_, path, _ = strings.Cut(rest, "/")
+	if a := splitAddress(path); a.authority {
+		path = a.rest
 	}
 	if before, route, ok := strings.Cut(path, "#"); ok {
 		path = before
@@ -105,22 +105,25 @@ func PageName(canonical string) string {
 			path = route
 		}
 	}
-	segments := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
-	if len(segments) == 0 {
+	path = strings.Trim(path, "/")
+	if path == "" {
 		return "home"
 	}
-	detail := segments[len(segments)-1] == idSegment
-	for i := len(segments) - 1; i >= 0; i-- {
-		if segments[i] == idSegment {
-			continue
+	suffix := ""
+	for path != "" {
+		before, segment := cutLast(path)
+		if segment != idSegment {
+			return segmentName(segment) + suffix
 		}
-		name := segmentName(segments[i])
-		if detail {
-			name += " detail"
-		}
-		return name
+		path, suffix = before, " detail"
 	}
 	return "detail"
+}
+
+// cutLast cuts the last segment off a path, and the slashes before it.
+func cutLast(path string) (before, segment string) {
+	i := strings.LastIndexByte(path, '/')
+	return strings.TrimRight(path[:max(i, 0)], "/"), path[i+1:]
 }
 
 func segmentName(segment string) string {

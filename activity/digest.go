@@ -14,7 +14,7 @@ import (
 //
 // It says everything once, in the order in which it was first done: the pages
 // viewed, then what was clicked, submitted and changed, then everything else.
-// The same actions, in whatever division into calls of Add, give the same text.
+// The same actions, however divided into calls of Add, give the same text.
 //
 // The zero value is ready for use. A Digest is not safe for concurrent use, and
 // must not be copied after the first Add. It keeps at most 50 phrases of each
@@ -97,7 +97,7 @@ func (p *phrases) add(s saying) {
 	p.said = append(p.said, saying{strings.Clone(s.verb), strings.Clone(s.object)})
 }
 
-// clauses returns one clause for each verb. What was dropped is told with the
+// clauses returns one clause for each verb. What was dropped is counted with the
 // kind's own verb, first of all.
 func (p *phrases) clauses(verb, noun string) []string {
 	objects := map[string][]string{}
@@ -159,7 +159,7 @@ func say(a Action, page string) saying {
 	}
 }
 
-// knownVerbs tell what was done by type.
+// knownVerbs are the verbs by action type.
 var knownVerbs = map[string]string{
 	TypePageview: "visited", TypeClick: "clicked", TypeSubmit: "submitted", TypeChange: "changed",
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// A digest needs no language model, and grows with what it is told.
+// A digest needs no language model, and grows with every batch.
 func ExampleDigest() {
 	const shop = "https://shop.example.com"
 	var d activity.Digest

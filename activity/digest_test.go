@@ -19,8 +19,8 @@ func did(typ, label, path string) activity.Action {
 	return activity.NewAction(typ, activity.Target{Label: label}, app+path)
 }
 
-// told is an action of another producer.
-func told(typ, description string) activity.Action {
+// foreign is an action of another producer.
+func foreign(typ, description string) activity.Action {
 	return activity.Action{Type: typ, Title: "not used", Description: description, CanonicalURL: app + "/billing"}
 }
 
@@ -56,25 +56,25 @@ func TestDigest(t *testing.T) {
 		{"an end in dots", []activity.Action{click("More...")}, "Clicked More..."},
 		{"a label cut", []activity.Action{click(strings.Repeat("long ", 30))}, "Clicked " + activity.CleanLabel(strings.Repeat("long ", 30))},
 
-		{"foreign", []activity.Action{told("click", "User opened billing settings")}, "Opened billing settings."},
-		{"foreign on a page", []activity.Action{told("opened", "User opened invoices on the billing page")}, "Opened invoices."},
-		{"foreign on another page", []activity.Action{told("opened", "User opened invoices on the other page")}, "Opened invoices on the other page."},
-		{"foreign, one verb", []activity.Action{told("x", "User opened invoices"), told("y", "User paid"), told("x", "The user opened receipts.")}, "Opened invoices and receipts; paid."},
-		{"foreign, among ours", []activity.Action{click("Next"), told("click", "Clicked on Save"), click("Back")}, "Clicked Next and Back; clicked on Save."},
-		{"foreign, particles", []activity.Action{told("x", "User logged in."), told("x", "User signed up for news"), told("x", "User signed up for offers"), told("x", "User logged out.")}, "Logged in; signed up for news and offers; logged out."},
-		{"foreign, no user in front", []activity.Action{told("x", "Exported the CSV file"), told("x", "CSV was opened")}, "Exported the CSV file; CSV was opened."},
-		{"foreign, other language", []activity.Action{told("x", "Übersicht geöffnet")}, "Übersicht geöffnet."},
-		{"foreign, a verb with and without object", []activity.Action{told("x", "User scrolled"), told("x", "User scrolled the list")}, "Scrolled the list."},
-		{"foreign, untidy", []activity.Action{told("x", " User\topened\n\x1b invoices\u202e . ")}, "Opened invoices."},
-		{"foreign, only the user", []activity.Action{told("x", "User ")}, "User."},
-		{"foreign, only a full stop", []activity.Action{told("x", "."), told("x", "User .")}, ""},
+		{"foreign", []activity.Action{foreign("click", "User opened billing settings")}, "Opened billing settings."},
+		{"foreign on a page", []activity.Action{foreign("opened", "User opened invoices on the billing page")}, "Opened invoices."},
+		{"foreign on another page", []activity.Action{foreign("opened", "User opened invoices on the other page")}, "Opened invoices on the other page."},
+		{"foreign, one verb", []activity.Action{foreign("x", "User opened invoices"), foreign("y", "User paid"), foreign("x", "The user opened receipts.")}, "Opened invoices and receipts; paid."},
+		{"foreign, among ours", []activity.Action{click("Next"), foreign("click", "Clicked on Save"), click("Back")}, "Clicked Next and Back; clicked on Save."},
+		{"foreign, particles", []activity.Action{foreign("x", "User logged in."), foreign("x", "User signed up for news"), foreign("x", "User signed up for offers"), foreign("x", "User logged out.")}, "Logged in; signed up for news and offers; logged out."},
+		{"foreign, no user in front", []activity.Action{foreign("x", "Exported the CSV file"), foreign("x", "CSV was opened")}, "Exported the CSV file; CSV was opened."},
+		{"foreign, other language", []activity.Action{foreign("x", "Übersicht geöffnet")}, "Übersicht geöffnet."},
+		{"foreign, a verb with and without object", []activity.Action{foreign("x", "User scrolled"), foreign("x", "User scrolled the list")}, "Scrolled the list."},
+		{"foreign, untidy", []activity.Action{foreign("x", " User\topened\n\x1b invoices\u202e . ")}, "Opened invoices."},
+		{"foreign, only the user", []activity.Action{foreign("x", "User ")}, "User."},
+		{"foreign, only a full stop", []activity.Action{foreign("x", "."), foreign("x", "User .")}, ""},
 
 		{"our titles", []activity.Action{
 			{Type: "pageview", Title: "Page Load: Dashboard"}, {Type: "click", Title: "Click Export CSV"}, {Type: "submit", Title: "Submit signup form"}, {Type: "change", Title: "Change plan field"},
 		}, "Clicked Export CSV; submitted the signup form; changed the plan field; visited dashboard."},
 		{"our title of no page", []activity.Action{{Type: "pageview", Title: "Page Load"}}, "Visited a page."},
 		{"foreign titles", []activity.Action{{Type: "click", Title: "Approve vendor"}, {Type: "submit", Title: "Order"}, {Type: "opened", Title: "Opened the CSV file"}}, "Clicked Approve vendor; submitted Order; opened the CSV file."},
-		{"a title as good as blank", []activity.Action{{Type: "click", Title: "\u200b", Description: " "}}, "Clicked something."},
+		{"a title of invisible characters", []activity.Action{{Type: "click", Title: "\u200b", Description: " "}}, "Clicked something."},
 		{"types", []activity.Action{{Type: "click"}, {Type: "export"}, {}}, "Clicked something; did an export and something."},
 	}
 	for _, c := range cases {
@@ -107,8 +107,8 @@ func TestDigest_countsWhatWasLongAgo(t *testing.T) {
 		"clicks":  {func(n int) activity.Action { return did(activity.TypeClick, fmt.Sprint("b", n), "/") }, "Clicked 1 earlier element, ", "Clicked 12 earlier elements, ", "b%d"},
 		"submits": {func(n int) activity.Action { return did(activity.TypeSubmit, fmt.Sprint("f", n), "/") }, "Submitted 1 earlier form, ", "Submitted 12 earlier forms, ", "the f%d form"},
 		"changes": {func(n int) activity.Action { return did(activity.TypeChange, fmt.Sprint("c", n), "/") }, "Changed 1 earlier field, ", "Changed 12 earlier fields, ", "the c%d field"},
-		"others":  {func(n int) activity.Action { return told("x", fmt.Sprint("User did o", n)) }, "Did 1 earlier thing, ", "Did 12 earlier things, ", "o%d"},
-		"another verb": {func(n int) activity.Action { return told("click", fmt.Sprint("User pressed k", n)) },
+		"others":  {func(n int) activity.Action { return foreign("x", fmt.Sprint("User did o", n)) }, "Did 1 earlier thing, ", "Did 12 earlier things, ", "o%d"},
+		"another verb": {func(n int) activity.Action { return foreign("click", fmt.Sprint("User pressed k", n)) },
 			"Clicked 1 earlier element; pressed ", "Clicked 12 earlier elements; pressed ", "k%d"},
 	}
 	for name, k := range kinds {

@@ -27,7 +27,8 @@ type Session struct {
 	// Actions counts the session's actions: the next one's index.
 	Actions int
 
-	toldEmail       string // whoever it belongs to
+	clock           clock
+	toldEmail       string // whichever user it belongs to
 	userBy, emailBy teller
 }
 
@@ -38,13 +39,24 @@ func (s *Session) Learn(e Event) {
 	if e.Identified {
 		by.Identified = e.UserID
 	}
-	if e.UserID != "" && !e.Time.Before(s.userBy.At) {
+	if e.UserID != "" && e.supersedes(s.userBy.At) {
 		s.UserID, s.userBy = e.UserID, by
 	}
-	if e.Email != "" && !e.Time.Before(s.emailBy.At) {
+	if e.Email != "" && e.supersedes(s.emailBy.At) {
 		s.toldEmail, s.emailBy = e.Email, by
 	}
 	s.setEmail()
+}
+
+// maxAhead is by how much what is known may be later than now: the clocks of
+// servers differ a little.
+const maxAhead = time.Second
+
+// supersedes reports whether the event takes the place of what is known from
+// another one: unless that happened later. What is known from a time that has
+// not come yet is from a clock that was ahead, and gives way.
+func (e Event) supersedes(at time.Time) bool {
+	return !e.Time.Before(at) || at.Sub(e.received()) > maxAhead
 }
 
 func (s *Session) setEmail() {
@@ -68,19 +80,20 @@ type sessionDocument struct {
 	EmailBy        teller `json:"email_by,omitzero"`
 	ConversationID string `json:"conversation_id,omitempty"`
 	Actions        int    `json:"actions,omitempty"`
+	Clock          clock  `json:"clock,omitzero"`
 }
 
 func (s Session) document() sessionDocument {
-	return sessionDocument{s.UserID, s.userBy, s.toldEmail, s.emailBy, s.ConversationID, s.Actions}
+	return sessionDocument{s.UserID, s.userBy, s.toldEmail, s.emailBy, s.ConversationID, s.Actions, s.clock}
 }
 
 func (d sessionDocument) session() Session {
-	s := Session{UserID: d.UserID, userBy: d.UserBy, toldEmail: d.Email, emailBy: d.EmailBy, ConversationID: d.ConversationID, Actions: d.Actions}
+	s := Session{UserID: d.UserID, userBy: d.UserBy, toldEmail: d.Email, emailBy: d.EmailBy, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock}
 	s.setEmail()
 	return s
 }
 
-// contact is what is known of a user in whatever session.
+// contact is what is known of a user in any session.
 type contact struct {
 	Email string    `json:"email"`
 	At    time.Time `json:"at"` // of the event it came from
@@ -158,7 +171,7 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 }
 
 // Update changes a session, which starts out empty, and returns the result.
-// When somebody else changes it at the same time the function is called again.
+// On a concurrent change the function is called again.
 func (d *Directory) Update(ctx context.Context, productID, sessionID string, change func(*Session)) (Session, error) {
 	for {
 		b := d.book(productID)
@@ -205,7 +218,7 @@ func (d *Directory) book(productID string) *Book {
 // Book is the part of a directory that some events are about, as it was read.
 // What is learned goes into the book alone; the directory has it once
 // [Book.Changes] are written, which fails with *[document.ConflictError] when
-// somebody else learned something in the meantime. It is for one goroutine.
+// another caller changed a document in the meantime. It is for one goroutine.
 type Book struct {
 	dir       *Directory
 	productID string
@@ -225,7 +238,7 @@ type page struct {
 	holder  holder
 }
 
-// decode reads the document. One that cannot be read is as good as none: it
+// decode reads the document. One that cannot be decoded is treated as missing: it
 // will be written anew.
 func (p *page) decode() error {
 	switch {
@@ -242,15 +255,14 @@ func (p *page) decode() error {
 	return err
 }
 
-// change returns what makes the document say what the page says. A session is
-// kept for ttl; the rest is written seldom and therefore kept a little longer.
+// change returns what makes the document say what the page says, for ttl.
 func (p *page) change(ttl time.Duration) (document.Change, error) {
 	var said any = p.session.document()
 	switch {
 	case strings.HasPrefix(p.doc.Name, userPrefix):
-		said, ttl = p.contact, ttl+ttl/renewal
+		said = p.contact
 	case strings.HasPrefix(p.doc.Name, emailPrefix):
-		said, ttl = p.holder, ttl+ttl/renewal
+		said = p.holder
 	}
 	value, err := json.Marshal(said)
 	return document.Put(p.doc, value, ttl), err
@@ -292,7 +304,7 @@ func (b *Book) change(p *page) {
 	}
 }
 
-// session returns what is known of a session. What is no session has nothing.
+// session returns what is known of a session. An invalid session has nothing.
 func (b *Book) session(id string) Session {
 	if id == "" {
 		return Session{}
@@ -309,10 +321,24 @@ func (b *Book) keep(sessionID string, s Session) {
 	b.change(p)
 }
 
+// Settle gives events of one session their times, by what is known of its
+// clock, and returns them in order; see [Sink]. It leaves out the events that
+// had expired when they arrived, and returns how many those are. Without a
+// session id the events are one request's. The events must be among those that
+// the book was opened for.
+func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expired int) {
+	s := b.session(sessionID)
+	if settled, expired = s.clock.settle(events, b.dir.ttl); len(settled) > 0 {
+		b.keep(sessionID, s)
+	}
+	return settled, expired
+}
+
 // Learn takes over the identity that events of one session carry, and returns
 // what is known of the session then. Without a session id, what is learned is
-// the users' alone. The events must be among those that the book was opened for.
-func (b *Book) Learn(ctx context.Context, sessionID string, events []Event) (Session, error) {
+// the users' alone. The events must be among those that the book was opened for;
+// further events need not be, and only the session learns from them.
+func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, further ...Event) (Session, error) {
 	s := b.session(sessionID)
 	for _, e := range events {
 		e.Time = e.Time.UTC()
@@ -327,6 +353,9 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []Event) (Ses
 			b.find(e)
 		}
 	}
+	for _, e := range further {
+		s.Learn(e)
+	}
 	b.keep(sessionID, s)
 	return b.resolved(ctx, s)
 }
@@ -338,15 +367,10 @@ func (b *Book) Count(sessionID string, actions int) {
 	b.keep(sessionID, s)
 }
 
-// renewal is the part of the retention after which what is known of users and
-// e-mail addresses is written again though it has not changed.
-const renewal = 8
-
 // meet remembers a user's e-mail address, unless a newer one is known.
 func (b *Book) meet(e Event) {
 	p := b.pages[documentName(userPrefix, e.UserID)]
-	known := p.contact
-	if e.Time.Before(known.At) || e.Email == known.Email && e.Time.Sub(known.At) < b.dir.ttl/renewal {
+	if !e.supersedes(p.contact.At) {
 		return
 	}
 	p.contact = contact{Email: e.Email, At: e.Time}
@@ -357,8 +381,7 @@ func (b *Book) meet(e Event) {
 // seen elsewhere later.
 func (b *Book) find(e Event) {
 	p := b.pages[documentName(emailPrefix, foldEmail(e.Email))]
-	known := p.holder
-	if e.Time.Before(known.At) || e.SessionID == known.SessionID && e.Time.Sub(known.At) < b.dir.ttl/renewal {
+	if !e.supersedes(p.holder.At) {
 		return
 	}
 	p.holder = holder{SessionID: e.SessionID, At: e.Time}

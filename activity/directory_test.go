@@ -70,7 +70,7 @@ type directory struct {
 }
 
 func newDirectory(ttl time.Duration) directory {
-	docs := &meddling{Store: document.NewMemory(0)}
+	docs := &meddling{Store: document.NewMemory(nil)}
 	return directory{activity.NewDirectory(docs, ttl), docs}
 }
 
@@ -169,7 +169,7 @@ var seenBase = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
 
 func TestDirectory_remembersWhatWasChanged(t *testing.T) {
 	d := newDirectory(0)
-	assert.False(t, d.known(t, "s"), "a session nobody told of")
+	assert.False(t, d.known(t, "s"), "an unknown session")
 
 	got := d.update(t, "s", func(s *activity.Session) {
 		assert.Zero(t, *s, "a session starts out empty")
@@ -267,7 +267,7 @@ func TestDirectory_defaults(t *testing.T) {
 }
 
 func TestDirectory_changesAreAtomic(t *testing.T) {
-	docs := document.NewMemory(0)
+	docs := document.NewMemory(nil)
 	var running sync.WaitGroup
 	for range 8 {
 		d := activity.NewDirectory(docs, 0) // one over the same store is the same
@@ -323,8 +323,8 @@ func TestDirectory_updateEndsWithItsContext(t *testing.T) {
 	assert.Equal(t, 3, tries)
 }
 
-// A user who comes back is known by the e-mail address told before, in another
-// session or outside any; somebody else's session never gets it.
+// A user who comes back is known by the e-mail address seen before, in another
+// session or outside any; another user's session never gets it.
 func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
 	d := newDirectory(0)
 	assert.Equal(t, "ada@x.example", d.learn(t, seen(0, "", "ada", "ada@x.example")).Email)
@@ -346,7 +346,7 @@ func TestDirectory_knowsUsersAcrossSessions(t *testing.T) {
 	s, _ = d.session(t, "s4")
 	assert.Equal(t, "new@x.example", s.Email)
 	s, _ = d.session(t, "s3")
-	assert.Equal(t, "old@x.example", s.Email, "a session keeps what it was told itself")
+	assert.Equal(t, "old@x.example", s.Email, "a session keeps its own address")
 }
 
 func TestDirectory_knowsNoSessionWithoutAnID(t *testing.T) {
@@ -460,7 +460,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	}, got)
 }
 
-// What cannot be read is as good as none, and written anew.
+// A document that cannot be decoded is treated as missing, and rewritten.
 func TestDirectory_outlivesDamagedDocuments(t *testing.T) {
 	for _, value := range []string{
 		"", "{", "null ,", "[]", `"text"`, "42", "\x00\xff", `{"user_id":42,"session_id":42,"email":42}`,

@@ -1,7 +1,7 @@
 // Package activity is the live memory of what users of an app just did.
 //
 // An [Action] is one thing a user did: a page view, a click, a form submit or
-// a changed field, told in words ("User clicked Export CSV on the dashboard
+// a changed field, described in words ("User clicked Export CSV on the dashboard
 // page") and with the page's canonical URL. A [Batch] is what one request
 // brought for one session, in time order; it is also the JSON object that the
 // event stream carries.
@@ -13,11 +13,11 @@
 //	err := store.Add(ctx, batch)
 //	recent, err := store.Recent(ctx, "acme", "user_42", 50)
 //
-// A [Directory] knows whom sessions belong to, in documents of package
+// A [Directory] knows which user a session belongs to, in documents of package
 // [github.com/liveactivity/liveactivity/activity/document].
 //
 // [Lookup] is the read side: it applies the limits and makes the response of
-// the REST endpoint and of the MCP tool. It authenticates nobody; put
+// the REST endpoint and of the MCP tool. It does not authenticate; put
 // [github.com/liveactivity/liveactivity/activity/access] in front of it, or
 // middleware of your own:
 //
@@ -37,5 +37,5 @@
 //
 // An action belongs to the user id its event carried and to no other: nothing
 // is merged when an anonymous visitor identifies. An action without a user id
-// is part of its session and of nobody's memory.
+// is part of its session and of no user's memory.
 package activity

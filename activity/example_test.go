@@ -95,10 +95,10 @@ func ExampleNewAction() {
 	// User clicked a button on the dashboard page
 }
 
-// A directory learns who a session belongs to from whichever event tells.
+// A directory learns who a session belongs to from any event that says so.
 func ExampleDirectory_Update() {
 	ctx := context.Background()
-	dir := activity.NewDirectory(document.NewMemory(0), 0)
+	dir := activity.NewDirectory(document.NewMemory(nil), 0)
 	now := time.Now()
 	for _, e := range []activity.Event{
 		{Time: now, UserID: "anonymous"},

@@ -24,8 +24,8 @@ type LiveActivity struct {
 //
 //	GET /users/{product_id}/{user_id}/live-activity?limit=N
 //
-// and must be mounted under that pattern, behind whatever authenticates: it
-// asks nobody for a key. A limit that is omitted, below one or above the
+// and must be mounted under that pattern, behind authentication: it
+// does not authenticate. A limit that is omitted, below one or above the
 // maximum means the maximum; one that is not an integer is answered 400. A
 // user without activity gets an empty array.
 type Lookup struct {
@@ -96,9 +96,17 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	productID, err := httpx.PathValue(r, "product_id")
+	if err != nil {
+		return err
+	}
+	userID, err := httpx.PathValue(r, "user_id")
+	if err != nil {
+		return err
+	}
 	buf := lookupBuffers.Get().(*[]byte)
 	defer lookupBuffers.Put(buf)
-	*buf, err = l.AppendJSON(r.Context(), (*buf)[:0], r.PathValue("product_id"), r.PathValue("user_id"), limit)
+	*buf, err = l.AppendJSON(r.Context(), (*buf)[:0], productID, userID, limit)
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
@@ -111,7 +119,7 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// limitParam reads the limit parameter; zero where there is none.
+// limitParam reads the limit parameter; zero if it is missing.
 func limitParam(r *http.Request) (int, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -202,7 +202,7 @@ func TestLookup_takesAnyProductID(t *testing.T) {
 	assert.Len(t, live.Actions, 1)
 }
 
-func TestLookup_ofNobodyIsAnEmptyArray(t *testing.T) {
+func TestLookup_ofAnUnknownUserIsAnEmptyArray(t *testing.T) {
 	m := activity.NewMemory(nil)
 	addClick(t, m, "ada", "s", time.Now())
 	for name, target := range map[string]string{
@@ -252,7 +252,7 @@ func TestLookup_failsAsItsStoreDoes(t *testing.T) {
 	require.Equal(t, "before", string(got))
 }
 
-func TestLookup_getIsWhatTheJSONTells(t *testing.T) {
+func TestLookup_getAgreesWithTheJSON(t *testing.T) {
 	m := activity.NewMemory(nil)
 	addClicks(t, m, "ada", "s", time.Now().Add(-time.Minute), 5)
 	l := activity.NewLookup(m, 4)

@@ -5,22 +5,28 @@ import (
 	"hash/maphash"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
 )
 
 // MemoryOptions are the bounds of a [Memory]. A zero field means its default.
 type MemoryOptions struct {
-	TTL       time.Duration // how long an action is kept; DefaultTTL
-	MaxEvents int           // actions kept per user; DefaultMaxEvents
-	MaxUsers  int           // users kept, the least recently used go first; DefaultMaxUsers
+	TTL        time.Duration // how long an action is kept; DefaultTTL
+	MaxEvents  int           // actions kept per user; DefaultMaxEvents
+	MaxBytes   int64         // of what a product's users did; DefaultMaxBytes
+	TotalBytes int64         // of all products; a tenth of the memory the process may use
 }
 
-// Memory is the [Store] that keeps everything in RAM. What it holds is bounded
-// by MaxUsers × MaxEvents actions; a million users of fifty actions of 300
-// bytes are 16 GB, so choose MaxUsers by the memory there is.
+// Memory is the [Store] that keeps everything in RAM, within a number of bytes
+// of each product and of all: what actions, users and sessions take. Beyond
+// that the users written first go first, reading does not renew them; where all
+// products together hold too much, those of the product that holds most. A user
+// of fifty actions takes some 20 KB.
 //
 // Expired actions are never returned. They are freed when their user is next
 // written or evicted, or by [Memory.Expire].
@@ -30,16 +36,31 @@ type Memory struct {
 	maxStarts int // kept of a session
 	seed      maphash.Seed
 
-	mu       sync.Mutex
-	users    *simplelru.LRU[memoryKey, *memoryUser]
-	sessions *simplelru.LRU[memoryKey, *timeline]
+	mu    sync.Mutex
+	held  *fair.Cache[memoryKey, any] // *memoryUser and *timeline
+	users int
 }
 
 // memoryKey is a user or a session of a product.
-type memoryKey struct{ product, id string }
+type memoryKey struct {
+	kind memoryKind
+	id   string
+}
+
+type memoryKind uint8
+
+const (
+	kindUser    memoryKind = iota // id is that of the user, as with kindNone
+	kindSession                   // id is that of the session
+	kindNone                      // what a user does outside any session
+)
 
 // memoryUser holds a user's records in order of their start.
-type memoryUser struct{ records []memoryRecord }
+type memoryUser struct {
+	key     memoryKey
+	records []memoryRecord
+	bytes   int64 // of the records' JSON
+}
 
 // memoryRecord is a [Record] that shares what actions of a session have in common.
 type memoryRecord struct {
@@ -51,9 +72,11 @@ type memoryRecord struct {
 
 // timeline is the starts of a session's newest actions, in order, whichever
 // user they belong to: sessions change user when a visitor identifies, and an
-// action ends where the session's next one starts.
+// action ends where the session's next one starts. It stays as long as there
+// are records of it.
 type timeline struct {
-	session string
+	key     memoryKey
+	records int
 	starts  []int64
 	users   []uint16 // of starts: hashes of the user ids
 	// forgotten is the newest start dropped from starts; what followed it is
@@ -81,17 +104,17 @@ func NewMemory(opts *MemoryOptions) *Memory {
 		m.maxEvents = DefaultMaxEvents
 	}
 	m.maxStarts = max(2*m.maxEvents, 2*DefaultMaxEvents) // also for what comes late
-	if o.MaxUsers <= 0 {
-		o.MaxUsers = DefaultMaxUsers
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
 	}
-	// NewLRU fails only for a size below one. A user has one session at a
-	// time, seldom two; a session forgotten early costs a timestamp_end.
-	m.users, _ = simplelru.NewLRU[memoryKey, *memoryUser](o.MaxUsers, nil)
-	m.sessions, _ = simplelru.NewLRU[memoryKey, *timeline](2*o.MaxUsers, nil)
+	if o.TotalBytes <= 0 {
+		o.TotalBytes = memlimit.Kept() / 4
+	}
+	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
 	return m
 }
 
-// Add implements [Store]. It fails only for an action whose start is no time.
+// Add implements [Store]. It fails only for an action with an invalid timestamp.
 func (m *Memory) Add(_ context.Context, b Batch) error {
 	records := make([]Record, len(b.Actions))
 	for i, a := range b.Actions {
@@ -108,50 +131,150 @@ func (m *Memory) Add(_ context.Context, b Batch) error {
 			m.add(b.ProductID, b.Actions[i], r, oldest)
 		}
 	}
+	m.held.Trim(b.ProductID)
 	return nil
 }
 
 func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
-	user := a.UserID
-	session := m.timeline(product, user, r.Session)
-	who := uint16(maphash.String(m.seed, user))
-	if user == "" {
+	session := m.timeline(product, a.UserID, r.Session)
+	who := uint16(maphash.String(m.seed, a.UserID))
+	if a.UserID == "" {
 		session.add(r.Start, who, m.maxStarts)
+		m.keepSession(product, session)
 		return
 	}
-	u, ok := m.users.Get(memoryKey{product, user})
-	if !ok {
-		u = &memoryUser{}
-		m.users.Add(memoryKey{product, user}, u)
-	}
+	u := m.user(product, a.UserID)
 	key := EventKey(a.ID)
 	record := memoryRecord{maphash.Bytes(m.seed, key[:]), r.Start, session, r.JSON}
-	if u.add(record, m.maxEvents, oldest) {
+	m.expireUser(product, u, oldest)
+	if gone, ok := u.add(record, m.maxEvents); ok {
 		session.add(r.Start, who, m.maxStarts)
+		session.records++
+		m.release(product, gone)
 	}
+	m.keepSession(product, session)
+	m.keepUser(product, u)
 }
 
-// timeline returns that of the session. What a user does outside any session
-// counts as a session of that user.
+// user returns the user of that id, which begins here if it is new.
+func (m *Memory) user(product, id string) *memoryUser {
+	key := memoryKey{kindUser, id}
+	if u, ok := m.held.Get(product, key); ok {
+		return u.(*memoryUser)
+	}
+	key.id = strings.Clone(id)
+	m.users++
+	return &memoryUser{key: key}
+}
+
+// timeline returns that of the session, which begins here if it is new. What a
+// user does outside any session counts as a session of that user.
 func (m *Memory) timeline(product, user, session string) *timeline {
-	key := memoryKey{product, "s:" + session}
+	key := memoryKey{kindSession, session}
 	if session == "" {
-		key.id = "u:" + user
+		key = memoryKey{kindNone, user}
 	}
-	t, ok := m.sessions.Get(key)
-	if !ok {
-		t = &timeline{session: session}
-		m.sessions.Add(key, t)
+	if t, ok := m.held.Get(product, key); ok {
+		return t.(*timeline)
 	}
-	return t
+	key.id = strings.Clone(key.id)
+	return &timeline{key: key}
 }
 
-// add files r and reports whether it did: not when the user has it already,
-// nor when it is older than everything in a full memory.
-func (u *memoryUser) add(r memoryRecord, limit int, oldest int64) bool {
-	u.expire(oldest)
+// session returns the id of the timeline's session, empty for none.
+func (t *timeline) session() string {
+	if t.key.kind == kindSession {
+		return t.key.id
+	}
+	return ""
+}
+
+// keepUser keeps the user as the one written last.
+func (m *Memory) keepUser(product string, u *memoryUser) {
+	m.held.Put(product, u.key, u, m.userItem(u))
+}
+
+func (m *Memory) userItem(u *memoryUser) fair.Item {
+	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*u)) + fair.Size(len(u.key.id)) +
+		fair.Size(cap(u.records)*int(unsafe.Sizeof(memoryRecord{}))) + u.bytes}
+	if len(u.records) > 0 {
+		item.Due = m.due(u.records[0].start)
+	}
+	return item
+}
+
+// keepSession keeps the session as the one written last.
+func (m *Memory) keepSession(product string, t *timeline) {
+	m.held.Put(product, t.key, t, m.sessionItem(t))
+}
+
+func (m *Memory) sessionItem(t *timeline) fair.Item {
+	item := fair.Item{Pinned: t.records > 0, Bytes: fair.Size(unsafe.Sizeof(*t)) + fair.Size(len(t.key.id)) +
+		fair.Size(8*cap(t.starts)) + fair.Size(2*cap(t.users)) + fair.Size(8*cap(t.handovers))}
+	if t.records == 0 {
+		item.Due = m.due(0)
+		if n := len(t.starts); n > 0 {
+			item.Due = m.due(t.starts[n-1])
+		}
+	}
+	return item
+}
+
+// due returns when an action of that start has expired, in microseconds since
+// the epoch and above zero.
+func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
+
+// release accounts for records that have been removed.
+func (m *Memory) release(product string, gone []memoryRecord) {
+	for _, r := range gone {
+		if r.session.records--; r.session.records == 0 {
+			m.held.Set(product, r.session.key, m.sessionItem(r.session))
+		}
+	}
+}
+
+// evicted accounts for the eviction of a user or a session. The sessions that
+// only the user had go, too.
+func (m *Memory) evicted(product string, _ memoryKey, value any) {
+	u, ok := value.(*memoryUser)
+	if !ok {
+		return
+	}
+	m.users--
+	for _, r := range u.records {
+		if r.session.records--; r.session.records == 0 {
+			m.held.Remove(product, r.session.key)
+		}
+	}
+}
+
+// expireUser drops the user's records that start before oldest.
+func (m *Memory) expireUser(product string, u *memoryUser, oldest int64) {
+	if n := u.before(oldest); n > 0 {
+		gone := slices.Clone(u.records[:n])
+		u.records = slices.Delete(u.records, 0, n)
+		u.forget(gone)
+		m.release(product, gone)
+	}
+}
+
+// before returns how many records start before oldest.
+func (u *memoryUser) before(oldest int64) int {
+	return sort.Search(len(u.records), func(i int) bool { return u.records[i].start >= oldest })
+}
+
+// forget accounts for removed records.
+func (u *memoryUser) forget(gone []memoryRecord) {
+	for _, r := range gone {
+		u.bytes -= fair.Size(len(r.json))
+	}
+}
+
+// add files r, unless the user has it already or it is older than everything
+// in a full memory, and returns what it pushed out.
+func (u *memoryUser) add(r memoryRecord, limit int) (gone []memoryRecord, ok bool) {
 	if slices.ContainsFunc(u.records, func(have memoryRecord) bool { return have.id == r.id }) {
-		return false
+		return nil, false
 	}
 	at := sort.Search(len(u.records), func(i int) bool { return u.records[i].start > r.start })
 	if len(u.records) < limit {
@@ -159,32 +282,28 @@ func (u *memoryUser) add(r memoryRecord, limit int, oldest int64) bool {
 			u.records = slices.Grow(u.records, min(max(4, len(u.records)), limit-len(u.records)))
 		}
 		u.records = slices.Insert(u.records, at, r)
-		return true
+		u.bytes += fair.Size(len(r.json))
+		return nil, true
 	}
 	if at == 0 {
-		return false
+		return nil, false
 	}
+	gone = []memoryRecord{u.records[0]}
 	copy(u.records, u.records[1:at])
 	u.records[at-1] = r
-	return true
+	u.bytes += fair.Size(len(r.json))
+	u.forget(gone)
+	return gone, true
 }
 
-// expire drops the records that start before oldest.
-func (u *memoryUser) expire(oldest int64) {
-	n := sort.Search(len(u.records), func(i int) bool { return u.records[i].start >= oldest })
-	if n > 0 {
-		u.records = slices.Delete(u.records, 0, n)
-	}
-}
-
-// add takes note of an action, and forgets the oldest beyond limit.
+// add adds an action, and trims the oldest beyond limit.
 func (t *timeline) add(start int64, user uint16, limit int) {
 	if start <= t.forgotten {
 		return // too late to matter
 	}
 	at := t.after(start)
 	if at > 0 && t.starts[at-1] == start && t.users[at-1] == user {
-		return // again, or as good as again
+		return // a duplicate, or treated as one
 	}
 	t.starts = slices.Insert(t.starts, at, start)
 	t.users = slices.Insert(t.users, at, user)
@@ -226,27 +345,28 @@ func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) 
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u, ok := m.users.Get(memoryKey{productID, userID})
+	held, ok := m.held.Get(productID, memoryKey{kindUser, userID})
 	if !ok {
 		return nil, nil
 	}
-	u.expire(oldest)
-	records := u.records[len(u.records)-min(max(limit, 0), len(u.records)):]
+	u := held.(*memoryUser)
+	records := u.records[u.before(oldest):]
+	records = records[len(records)-min(max(limit, 0), len(records)):]
 	recent := make(Recent, len(records))
 	for i, r := range records {
-		recent[i] = Record{Session: r.session.session, Start: r.start, End: end(records, i), JSON: r.json}
+		recent[i] = Record{Session: r.session.session(), Start: r.start, End: end(records, i), JSON: r.json}
 	}
 	return recent, nil
 }
 
 // end returns where record i ends: at the session's next action, be it the
-// user's own or, where the session changed hands, somebody else's; at its own
+// user's own or, where the session changed hands, another user's; at its own
 // start while there is none.
 func end(records []memoryRecord, i int) int64 {
 	r := records[i]
 	next, ok := r.session.next(r.start)
 	for _, later := range records[i+1:] {
-		if later.session.session == r.session.session {
+		if later.session == r.session {
 			if !ok || later.start < next {
 				next, ok = later.start, true
 			}
@@ -259,49 +379,69 @@ func end(records []memoryRecord, i int) int64 {
 	return next
 }
 
-// expireStep is how many users or sessions Expire looks at under one lock.
+// expireStep is how many users and sessions Expire looks at under one lock.
 const expireStep = 1000
 
 // Expire frees the actions that are older than the retention and returns how
 // many users it forgot. Call it now and then; a minute apart is plenty. It
 // locks the store for short steps only.
-func (m *Memory) Expire() int {
-	oldest := m.oldest()
-	forgotten := 0
-	expireEach(&m.mu, m.users, func(u *memoryUser) bool {
-		if u.expire(oldest); len(u.records) > 0 {
-			return false
-		}
-		forgotten++
-		return true
-	})
-	expireEach(&m.mu, m.sessions, func(t *timeline) bool {
-		return len(t.starts) == 0 || t.starts[len(t.starts)-1] < oldest
-	})
+func (m *Memory) Expire() (forgotten int) {
+	for more := true; more; {
+		var n int
+		n, more = m.expireSome()
+		forgotten += n
+	}
 	return forgotten
 }
 
-// expireEach removes from the cache the values that are done.
-func expireEach[V any](mu *sync.Mutex, cache *simplelru.LRU[memoryKey, V], done func(V) bool) {
-	mu.Lock()
-	keys := cache.Keys()
-	mu.Unlock()
-	for step := range slices.Chunk(keys, expireStep) {
-		mu.Lock()
-		for _, key := range step {
-			if v, ok := cache.Peek(key); ok && done(v) {
-				cache.Remove(key)
-			}
+func (m *Memory) expireSome() (forgotten int, more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldest := m.oldest()
+	for range expireStep {
+		product, key, value, ok := m.held.Due(m.due(oldest - 1))
+		if !ok {
+			return forgotten, false
 		}
-		mu.Unlock()
+		u, isUser := value.(*memoryUser)
+		if !isUser {
+			m.held.Remove(product, key)
+			continue
+		}
+		if m.expireUser(product, u, oldest); len(u.records) > 0 {
+			m.held.Set(product, key, m.userItem(u))
+			continue
+		}
+		m.held.Remove(product, key)
+		m.users--
+		forgotten++
 	}
+	return forgotten, true
+}
+
+// Drop forgets what the users of a product did.
+func (m *Memory) Drop(productID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held.Drop(productID, func(value any) {
+		if _, ok := value.(*memoryUser); ok {
+			m.users--
+		}
+	})
 }
 
 // Users returns how many users are held.
 func (m *Memory) Users() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.users.Len()
+	return m.users
+}
+
+// Bytes returns what is held of a product's users.
+func (m *Memory) Bytes(productID string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held.Bytes(productID)
 }
 
 func (m *Memory) oldest() int64 { return time.Now().Add(-m.ttl).UnixMicro() }

@@ -25,9 +25,15 @@ func TestMemory_isAStore(t *testing.T) {
 	})
 }
 
+func TestMemory_isBoundedFairly(t *testing.T) {
+	activitytest.TestBounds(t, func(_ *testing.T, o activitytest.Options) activity.Store {
+		return activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.MaxBytes})
+	})
+}
+
 func TestMemory_defaults(t *testing.T) {
 	for name, opts := range map[string]*activity.MemoryOptions{
-		"no options": nil, "no option set": {}, "nonsense": {TTL: -1, MaxEvents: -1, MaxUsers: -1},
+		"no options": nil, "no option set": {}, "nonsense": {TTL: -1, MaxEvents: -1, MaxBytes: -1, TotalBytes: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := activity.NewMemory(opts)
@@ -64,7 +70,20 @@ func count(t testing.TB, s activity.Store, user string) int {
 	return len(recent)
 }
 
-func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
+// room returns the bytes of so many users of an action each, and half of one.
+func room(t testing.TB, users int) int64 {
+	t.Helper()
+	var before, bytes int64
+	m := activity.NewMemory(nil)
+	for i := range users {
+		before = bytes
+		addClick(t, m, fmt.Sprint("u", i), fmt.Sprint("s", i), time.Now())
+		bytes = m.Bytes("acme")
+	}
+	return bytes + (bytes-before)/2
+}
+
+func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
 	cases := []struct {
 		name string
 		use  func(t *testing.T, m *activity.Memory) // between three users and a fourth
@@ -72,13 +91,13 @@ func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
 	}{
 		{"first come", func(*testing.T, *activity.Memory) {}, "u1"},
 		{"written again", func(t *testing.T, m *activity.Memory) { addClick(t, m, "u1", "s1", time.Now()) }, "u2"},
-		{"read again", func(t *testing.T, m *activity.Memory) { count(t, m, "u1") }, "u2"},
+		{"read again", func(t *testing.T, m *activity.Memory) { count(t, m, "u1") }, "u1"},
 		{"read of nobody", func(t *testing.T, m *activity.Memory) { count(t, m, "nobody") }, "u1"},
 		{"action of nobody", func(t *testing.T, m *activity.Memory) { addClick(t, m, "", "s1", time.Now()) }, "u1"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 3})
+			m := activity.NewMemory(&activity.MemoryOptions{MaxBytes: room(t, 3)})
 			for i := range 3 {
 				addClick(t, m, fmt.Sprint("u", i+1), fmt.Sprint("s", i+1), time.Now().Add(-time.Minute))
 			}
@@ -92,8 +111,8 @@ func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-func TestMemory_actionsOfNobodyTakeNoUsersPlace(t *testing.T) {
-	m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 2})
+func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
+	m := activity.NewMemory(nil)
 	addClick(t, m, "ada", "s", time.Now())
 	for i := range 100 {
 		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
@@ -104,7 +123,7 @@ func TestMemory_actionsOfNobodyTakeNoUsersPlace(t *testing.T) {
 
 // What ends an action is held with the user's own actions, too.
 func TestMemory_endsActionsOfManySessions(t *testing.T) {
-	m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 1})
+	m := activity.NewMemory(&activity.MemoryOptions{MaxBytes: 1})
 	base := time.Now().Add(-time.Minute)
 	for i, session := range []string{"s1", "s2", "s3", "s1"} {
 		addClick(t, m, "ada", session, base.Add(time.Duration(i)*time.Second))
@@ -173,7 +192,8 @@ func TestMemory_expiresManyUsers(t *testing.T) {
 }
 
 func TestMemory_expiresWhileInUse(t *testing.T) {
-	m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Millisecond, MaxUsers: 10})
+	limit := room(t, 10)
+	m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Millisecond, MaxBytes: limit})
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -187,7 +207,7 @@ func TestMemory_expiresWhileInUse(t *testing.T) {
 		wg.Go(func() {
 			for range 50 {
 				m.Expire()
-				assert.LessOrEqual(t, m.Users(), 10)
+				assert.LessOrEqual(t, m.Bytes("acme"), limit)
 			}
 		})
 	}
@@ -217,7 +237,7 @@ func TestMemory_isBounded(t *testing.T) {
 	}
 	for name, batch := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10, MaxEvents: 5})
+			m := activity.NewMemory(&activity.MemoryOptions{MaxBytes: 256 << 10, TotalBytes: 512 << 10, MaxEvents: 5})
 			grown := heaptest.After(func() {
 				for i := range 3000 {
 					require.NoError(t, m.Add(t.Context(), batch(i)))
@@ -228,7 +248,7 @@ func TestMemory_isBounded(t *testing.T) {
 		})
 	}
 	t.Run("many moments of one session of nobody", func(t *testing.T) {
-		m := activity.NewMemory(&activity.MemoryOptions{MaxUsers: 10, MaxEvents: 5})
+		m := activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5})
 		b := activitytest.NewBatch("acme", "s", "", activitytest.Click(time.Now(), "Save", page))
 		start := b.Actions[0].TimestampStart
 		grown := heaptest.After(func() {
@@ -287,4 +307,18 @@ func allocsOfRecent(t *testing.T, users int) float64 {
 			t.Fatal("not found")
 		}
 	})
+}
+
+func TestMemory_dropsAProductAndNoOther(t *testing.T) {
+	m := activity.NewMemory(nil)
+	addClick(t, m, "ada", "s", time.Now())
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("other", "s", "ada", activitytest.Click(time.Now(), "Save", page))))
+	m.Drop("acme")
+	assert.Zero(t, count(t, m, "ada"))
+	assert.Equal(t, 1, m.Users())
+	m.Drop("other")
+	assert.Zero(t, m.Users())
+	m.Drop("unheard of")
+	addClick(t, m, "ada", "s", time.Now())
+	assert.Equal(t, 1, count(t, m, "ada"))
 }

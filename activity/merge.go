@@ -9,8 +9,8 @@ import (
 // Merge returns batches of one session, in their order, as one batch: all
 // their actions, in order, indexed from zero. UserID, Email and ConversationID
 // are each the first one that is not empty, ForwardedAt is the latest. Where
-// the last action of a batch has no end of its own it ends where the next
-// batch starts, unless that starts earlier. What the actions tell of
+// the last action of a batch has no end it ends where the next
+// batch starts, unless that starts earlier. What the actions state of
 // themselves stays. The batches are not changed, and share no memory that could
 // change with the result. Without batches the result has no actions.
 func Merge(batches ...Batch) Batch {
@@ -44,7 +44,7 @@ func (a *Action) endAt(next float64) {
 	}
 }
 
-// maxSentence is the most characters Text tells of a description or an address.
+// maxSentence bounds the characters of a description or an address in Text.
 const maxSentence = 500
 
 // Text returns what an agent or a model reads of the batch: one line an

@@ -83,7 +83,7 @@ func TestMerge_takesTheFirstIdentityThatIsKnown(t *testing.T) {
 	for i, from := range []activity.Batch{a, b, c} {
 		wanted := from.Actions[0]
 		wanted.Index, wanted.TimestampEnd = i, merged.Actions[i].TimestampEnd
-		assert.Equal(t, wanted, merged.Actions[i], "what an action tells of itself stays")
+		assert.Equal(t, wanted, merged.Actions[i], "an action keeps its own fields")
 	}
 }
 

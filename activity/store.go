@@ -13,7 +13,7 @@ import (
 const (
 	DefaultTTL       = 4 * time.Hour // how long an action is kept
 	DefaultMaxEvents = 50            // actions kept per user
-	DefaultMaxUsers  = 100_000       // users kept in memory
+	DefaultMaxBytes  = 256 << 20     // of what a product's users did, in memory
 )
 
 // Store keeps the newest actions of every user of every product. Its methods
@@ -49,7 +49,7 @@ const maxSeconds = 1e11
 // NewRecord encodes an action of a session. The record ends where it starts.
 func NewRecord(session string, a Action) (Record, error) {
 	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
-		return Record{}, fmt.Errorf("activity: encode action: %g is no time", a.TimestampStart)
+		return Record{}, fmt.Errorf("activity: encode action: invalid timestamp %g", a.TimestampStart)
 	}
 	start := micros(a.TimestampStart)
 	head, err := Marshal(struct {

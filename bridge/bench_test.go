@@ -11,7 +11,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
-	"github.com/liveactivity/liveactivity/bridge"
 )
 
 const benchReport = `{"session_id":"session-%d","type":"click","title":"Click Approve vendor","description":"User clicked Approve vendor on the page of Acme Supplies",
@@ -21,7 +20,7 @@ const benchReport = `{"session_id":"session-%d","type":"click","title":"Click Ap
 // BenchmarkServeActions reports to sessions whose windows are full.
 func BenchmarkServeActions(b *testing.B) {
 	const sessions = 1000
-	br := bridge.New(nil)
+	br := newBridge(nil)
 	h := br.Handler()
 	bodies := make([]string, sessions)
 	for i := range bodies {
@@ -43,7 +42,7 @@ func BenchmarkServeActions(b *testing.B) {
 
 // BenchmarkServeContext asks for a session of a full window.
 func BenchmarkServeContext(b *testing.B) {
-	br := bridge.New(nil)
+	br := newBridge(nil)
 	h := br.Handler()
 	for i := range 30 {
 		post(br, fmt.Sprintf(benchReport, 1))
@@ -67,7 +66,7 @@ func BenchmarkServeContext(b *testing.B) {
 
 // BenchmarkAdd files batches of three actions in sessions whose windows are full.
 func BenchmarkAdd(b *testing.B) {
-	br := bridge.New(nil)
+	br := newBridge(nil)
 	now := time.Now()
 	actions := make([]activity.Action, 3)
 	b.ReportAllocs()

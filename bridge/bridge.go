@@ -1,15 +1,15 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
 // Defaults of [Options].
@@ -31,7 +31,8 @@ type Options struct {
 	MaxBody int64 // of a report, in bytes; DefaultMaxBody
 
 	// AllowedOrigins are those whose pages may use the bridge, besides the
-	// bridge's own, such as "https://portal.acme.example".
+	// bridge's own, such as "https://portal.acme.example"; "*." before the host
+	// stands for any subdomain.
 	AllowedOrigins []string
 }
 
@@ -43,24 +44,30 @@ type Bridge struct {
 	origins []string
 }
 
-// New returns a bridge that knows no session; opts may be nil.
-func New(opts *Options) *Bridge {
+// OptionError is a mistake in the [Options].
+type OptionError = options.Error
+
+// New returns a bridge that knows no session; opts may be nil. It reports
+// everything that is wrong with them.
+func New(opts *Options) (*Bridge, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	b := &Bridge{maxBody: orDefault(o.MaxBody, DefaultMaxBody), origins: make([]string, len(o.AllowedOrigins)),
-		windows: newWindows(orDefault(o.MaxSessions, DefaultMaxSessions), orDefault(o.MaxEvents, DefaultMaxEvents),
-			orDefault(o.TTL, activity.DefaultTTL))}
-	for i, origin := range o.AllowedOrigins {
-		b.origins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
+	wrong := options.Mistakes{Package: "bridge"}
+	maxSessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
+	maxEvents := options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)
+	ttl := options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
+	b := &Bridge{maxBody: options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody), origins: make([]string, len(o.AllowedOrigins))}
+	for i, text := range o.AllowedOrigins {
+		b.origins[i] = strings.ToLower(strings.TrimSuffix(text, "/"))
+		wrong.Require(origin.IsPattern(b.origins[i]), "AllowedOrigins", "must be like https://portal.acme.example")
 	}
-	return b
-}
-
-// orDefault returns the value, or fallback for one below one.
-func orDefault[T int | int64 | time.Duration](value, fallback T) T {
-	return cmp.Or(max(value, 0), fallback)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	b.windows = newWindows(maxSessions, maxEvents, ttl)
+	return b, nil
 }
 
 // Add takes a batch of the event stream into its session's window, in time
@@ -73,9 +80,9 @@ func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 	}
 	actions := make([]activity.Action, len(batch.Actions))
 	for i, a := range batch.Actions {
-		actions[i] = bounded(a.Action)
+		actions[i] = compact(bounded(a.Action))
 	}
-	b.windows.merge(batch.SessionID, actions)
+	b.windows.merge(strings.Clone(batch.SessionID), actions)
 	return nil
 }
 
@@ -93,17 +100,26 @@ func bounded(a activity.Action) activity.Action {
 	return a
 }
 
+// compact returns the action without references to what its texts were cut
+// from: a label must not keep a request alive.
+func compact(a activity.Action) activity.Action {
+	for _, text := range []*string{&a.Type, &a.Title, &a.Description, &a.RawURL, &a.CanonicalURL} {
+		*text = strings.Clone(*text)
+	}
+	return a
+}
+
 // Context is what the bridge knows of a session, and how it would say so. It is
 // the JSON of GET /context/{session_id}.
 type Context struct {
 	SessionID string            `json:"session_id"`
 	Summary   string            `json:"summary"` // sentences for a person, never empty
 	Actions   []activity.Action `json:"actions"` // oldest first, indexed from zero, never nil
-	Vendor    *Vendor           `json:"vendor"`  // the one reported last; nil while there is none
+	Vendor    *Vendor           `json:"vendor"`  // the one reported last; nil before the first
 }
 
 // Context returns what is known of a session. Of a session it never heard of it
-// knows nothing, and says so in a friendly way.
+// knows nothing, and gets a friendly answer.
 func (b *Bridge) Context(sessionID string) Context {
 	actions, vendor := b.windows.get(sessionID)
 	for i := range actions {
@@ -143,9 +159,4 @@ func (b *Bridge) Handler() http.Handler {
 	mux := httpx.NewMux(nil)
 	b.Register(mux)
 	return mux
-}
-
-// isAllowed reports whether pages of the origin may use the bridge.
-func (b *Bridge) isAllowed(origin string) bool {
-	return slices.Contains(b.origins, strings.ToLower(origin))
 }

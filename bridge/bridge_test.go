@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/bridge"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
 // post reports the body.
@@ -57,7 +58,7 @@ func get(b *bridge.Bridge, target string, header http.Header) *httptest.Response
 	return w
 }
 
-// ask returns what GET /context tells of the session.
+// ask returns what GET /context returns for the session.
 func ask(t testing.TB, b *bridge.Bridge, escapedID string) bridge.Context {
 	t.Helper()
 	w := get(b, "/context/"+escapedID, nil)
@@ -92,7 +93,7 @@ func titles(c bridge.Context) []string {
 
 func TestContext_hasExactlyTheFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := bridge.New(nil)
+		b := newBridge(nil)
 		start := activity.Seconds(time.Now())
 		accepted(t, post(b, `{"session_id":"s","type":"pageview","title":"Page Load: Vendors","url":"https://Portal.example:443/vendors?a=1&b=<2>"}`))
 		time.Sleep(1500 * time.Millisecond)
@@ -120,7 +121,7 @@ func TestContext_hasExactlyTheFields(t *testing.T) {
 }
 
 func TestContext_ofAnUnknownSessionIsEmptyAndFriendly(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	click(t, b, "known", "Save")
 	w := get(b, "/context/unknown", nil)
 	require.Equal(t, http.StatusOK, w.Code)
@@ -134,7 +135,7 @@ func TestContext_ofAnUnknownSessionIsEmptyAndFriendly(t *testing.T) {
 func TestContext_takesAnySessionID(t *testing.T) {
 	ids := []string{"s", "a/b", "/a/", "//", "..", ".", "../../x", "a b", "a+b", "a%2Fb", "100%", "?", "a?b=c", "#", "日本", "é", "e\u0301", "👩\u200d👧", `"`, `\`,
 		"<script>", "a\nb", "\x00", " ", "{session_id}", ";", "&", "=", strings.Repeat("x", 1024)}
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	for i, id := range ids {
 		body, err := json.Marshal(map[string]string{"session_id": id, "title": fmt.Sprint("Click ", i)})
 		require.NoError(t, err)
@@ -173,14 +174,13 @@ func TestWindow_rollsAfter30(t *testing.T) {
 		opts *bridge.Options
 		want int
 	}{
-		"default":  {nil, 30},
-		"zero":     {&bridge.Options{}, 30},
-		"negative": {&bridge.Options{MaxEvents: -1}, 30},
-		"one":      {&bridge.Options{MaxEvents: 1}, 1},
-		"five":     {&bridge.Options{MaxEvents: 5}, 5},
+		"default": {nil, 30},
+		"zero":    {&bridge.Options{}, 30},
+		"one":     {&bridge.Options{MaxEvents: 1}, 1},
+		"five":    {&bridge.Options{MaxEvents: 5}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(tt.opts)
+			b := newBridge(tt.opts)
 			for i := range 75 {
 				assert.Equal(t, min(i+1, tt.want), click(t, b, "s", fmt.Sprint(i)), "the count of the answer")
 			}
@@ -195,7 +195,7 @@ func TestWindow_rollsAfter30(t *testing.T) {
 }
 
 func TestSessions_leastRecentlyHeardOfAreForgottenFirst(t *testing.T) {
-	b := bridge.New(&bridge.Options{MaxSessions: 3})
+	b := newBridge(&bridge.Options{MaxSessions: 3})
 	for _, session := range []string{"a", "b", "c"} {
 		click(t, b, session, "Save")
 	}
@@ -209,7 +209,7 @@ func TestSessions_leastRecentlyHeardOfAreForgottenFirst(t *testing.T) {
 }
 
 func TestSessions_areBoundedByDefault(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	for i := range bridge.DefaultMaxSessions + 10 {
 		require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint(i), "", activitytest.Click(time.Now(), "Save", "https://a.example/"))))
 	}
@@ -224,12 +224,11 @@ func TestSessions_areForgottenAfterTheTTL(t *testing.T) {
 		ttl  time.Duration
 	}{
 		"default":    {nil, 4 * time.Hour},
-		"negative":   {&bridge.Options{TTL: -1}, 4 * time.Hour},
 		"one minute": {&bridge.Options{TTL: time.Minute}, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := bridge.New(tt.opts)
+				b := newBridge(tt.opts)
 				accepted(t, post(b, `{"session_id":"s","title":"Click Save",`+vendor+`}`))
 				time.Sleep(tt.ttl)
 				c := ask(t, b, "s")
@@ -249,7 +248,7 @@ func TestSessions_areForgottenAfterTheTTL(t *testing.T) {
 
 func TestSessions_thatGoOnLoseOnlyOldActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := bridge.New(&bridge.Options{TTL: time.Hour})
+		b := newBridge(&bridge.Options{TTL: time.Hour})
 		accepted(t, post(b, `{"session_id":"s","title":"Click First",`+vendor+`}`))
 		time.Sleep(40 * time.Minute)
 		assert.Equal(t, 2, click(t, b, "s", "Second"))
@@ -263,7 +262,7 @@ func TestSessions_thatGoOnLoseOnlyOldActions(t *testing.T) {
 
 func TestSessions_expiredOnesAreFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := bridge.New(&bridge.Options{TTL: time.Hour})
+		b := newBridge(&bridge.Options{TTL: time.Hour})
 		for i := range 100 {
 			click(t, b, fmt.Sprint(i), "Save")
 		}
@@ -277,7 +276,7 @@ func TestSessions_expiredOnesAreFreed(t *testing.T) {
 }
 
 func TestVendor_isTheOneReportedLast(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	report := func(session, rest string) {
 		accepted(t, post(b, fmt.Sprintf(`{"session_id":%q,"title":"Click Save"%s}`, session, rest)))
 	}
@@ -295,7 +294,7 @@ func TestVendor_isTheOneReportedLast(t *testing.T) {
 const page = "https://app.acme.example/vendors/42"
 
 func TestAdd_filesActionsOfTheStreamInTimeOrder(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	now := time.Now()
 	later := activitytest.Click(now.Add(-time.Second), "Export", page)
 	require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", "s", "ada", later)))
@@ -325,7 +324,7 @@ func TestAdd_changesNothing(t *testing.T) {
 		"a new session, but only what is too old": activitytest.NewBatch("acme", "new", "", activitytest.Click(now.Add(-5*time.Hour), "Other", page)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(nil)
+			b := newBridge(nil)
 			require.NoError(t, b.Add(t.Context(), have))
 			require.NoError(t, b.Add(t.Context(), batch))
 			assert.Equal(t, []string{"Click Save", "Click Send"}, titles(b.Context("s")))
@@ -336,7 +335,7 @@ func TestAdd_changesNothing(t *testing.T) {
 }
 
 func TestAdd_olderThanAFullWindowChangesNothing(t *testing.T) {
-	b := bridge.New(&bridge.Options{MaxEvents: 2})
+	b := newBridge(&bridge.Options{MaxEvents: 2})
 	now := time.Now()
 	at := func(seconds int) activity.Action {
 		return activitytest.Click(now.Add(time.Duration(seconds)*time.Second), fmt.Sprint(seconds), page)
@@ -346,7 +345,7 @@ func TestAdd_olderThanAFullWindowChangesNothing(t *testing.T) {
 }
 
 func TestAdd_boundsWhatItKeeps(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	long := strings.Repeat("long words ", 1000)
 	a := activitytest.Click(time.Now(), "Save", page)
 	a.Title, a.Description, a.RawURL, a.CanonicalURL = long, long, page+"?"+long, page+"/"+long
@@ -359,7 +358,7 @@ func TestAdd_boundsWhatItKeeps(t *testing.T) {
 }
 
 func TestContext_isACopy(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	click(t, b, "s", "Save")
 	b.Context("s").Actions[0].Title = "changed"
 	assert.Equal(t, []string{"Click Save"}, titles(b.Context("s")))
@@ -367,7 +366,7 @@ func TestContext_isACopy(t *testing.T) {
 
 func TestBridge_concurrentSessionsDoNotMix(t *testing.T) {
 	const sessions, reports = 8, 100
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	var wg sync.WaitGroup
 	for s := range sessions {
 		id := fmt.Sprint("session-", s)
@@ -426,7 +425,7 @@ func TestHandler_answersJSONForWhatItDoesNotServe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			bridge.New(nil).Handler().ServeHTTP(w, httptest.NewRequest(tt.method, tt.target, nil))
+			newBridge(nil).Handler().ServeHTTP(w, httptest.NewRequest(tt.method, tt.target, nil))
 			requireDetail(t, tt.status, w)
 			assert.Equal(t, tt.allow, w.Header().Get("Allow"))
 		})
@@ -436,10 +435,53 @@ func TestHandler_answersJSONForWhatItDoesNotServe(t *testing.T) {
 func TestRegister_sharesAMux(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
-	bridge.New(nil).Register(mux)
+	newBridge(nil).Register(mux)
 	for target, want := range map[string]string{"/healthz": "ok", "/context/s": `"session_id":"s"`, "/": "<!doctype html>"} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
 		assert.Contains(t, w.Body.String(), want)
 	}
+}
+
+// newBridge returns a bridge with options that are right.
+func newBridge(opts *bridge.Options) *bridge.Bridge {
+	b, err := bridge.New(opts)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func TestNew_reportsEverythingThatIsWrong(t *testing.T) {
+	_, err := bridge.New(&bridge.Options{MaxSessions: -1, MaxEvents: -1, TTL: -1, MaxBody: -1,
+		AllowedOrigins: []string{"https://portal.example", "portal.example", "https://portal.example/path"}})
+	var mistake *bridge.OptionError
+	require.ErrorAs(t, err, &mistake)
+	assert.Equal(t, "MaxSessions", mistake.Option)
+	assert.EqualError(t, err, "bridge: MaxSessions must not be negative\nbridge: MaxEvents must not be negative\n"+
+		"bridge: TTL must not be negative\nbridge: MaxBody must not be negative\n"+
+		"bridge: AllowedOrigins must be like https://portal.acme.example\nbridge: AllowedOrigins must be like https://portal.acme.example")
+}
+
+// What a report says is kept, not the report: it may be padded to any size.
+func TestBridge_keepsNothingOfARequestButItsWords(t *testing.T) {
+	b := newBridge(nil)
+	pad := strings.Repeat(" ", 60<<10)
+	grown := heaptest.After(func() {
+		for i := range 100 {
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"%sok"}`, i, pad)))
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","description":"%sok"}`, i, pad)))
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","vendor":{"id":"v","status":"blocked","name":"%sok"}}`, i, pad)))
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"t%d","title":"t","vendor":{"id":"v","status":"blocked","missing_documents":["%sok"]}}`, i, pad)))
+			var batch activity.Batch
+			batch.SessionID = fmt.Sprint("u", i)
+			a := activity.BatchAction{}
+			a.Title, a.TimestampStart = pad+"ok", activity.Seconds(time.Now())
+			batch.Actions = append(batch.Actions, a)
+			require.NoError(t, b.Add(t.Context(), batch))
+			pad = strings.Clone(pad) // each batch has a copy of its own
+		}
+	})
+	assert.Less(t, grown, int64(2<<20))
+	assert.Equal(t, 300, b.Sessions())
 }

@@ -1,6 +1,14 @@
 package bridge
 
-import "net/http"
+import (
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/origin"
+)
 
 // ServePreflight answers the question that browsers ask before they let a page
 // of another origin use the bridge. It must be mounted under OPTIONS on the
@@ -17,18 +25,42 @@ func (b *Bridge) ServePreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// share lets the page that makes the request read the answer, if its origin is
-// the bridge's own or an allowed one. Credentials are never asked for.
+// share lets the page that makes the request read the answer, if it may use the
+// bridge. Credentials are never used.
 func (b *Bridge) share(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Origin")
-	origin := r.Header.Get("Origin")
-	if origin != "" && (origin == ownOrigin(r) || b.isAllowed(origin)) {
-		w.Header().Set("Access-Control-Allow-Origin", origin)
+	if from := r.Header.Get("Origin"); from != "" && b.isAllowed(r, from) {
+		w.Header().Set("Access-Control-Allow-Origin", from)
 	}
 }
 
-// ownOrigin is the origin of pages at the address that the request went to.
+// isAllowed reports whether pages of the origin may use the bridge.
+func (b *Bridge) isAllowed(r *http.Request, from string) bool {
+	return from == ownOrigin(r) || origin.Allows(b.origins, from)
+}
+
+// checkOrigin refuses what a browser sends for a page of another origin without
+// asking first: a body that is not application/json.
+func (b *Bridge) checkOrigin(r *http.Request) error {
+	from := r.Header.Get("Origin")
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if from == "" || kind == "application/json" || b.isAllowed(r, from) {
+		return nil
+	}
+	return httpx.Errorf(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
+}
+
+// ownOrigin is the origin of pages at the address that the request went to, or
+// "" where that is a name: a name resolves to whatever its owner chooses. The
+// browser lets the bridge's own page read answers in any case.
 func ownOrigin(r *http.Request) string {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
+		return ""
+	}
 	if r.TLS != nil {
 		return "https://" + r.Host
 	}

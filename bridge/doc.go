@@ -20,7 +20,7 @@
 //	Hi! I can see you clicked Approve vendor. Acme Supplies is blocked: the W-9 form is missing.
 //
 // A client that prefers text/plain gets only that text. GET / serves a demo, a
-// small vendor portal with such a widget in it.
+// small vendor portal that contains such a widget.
 //
 // # Live streams
 //
@@ -35,7 +35,7 @@
 //
 // # What it does not do
 //
-// The bridge asks nobody for a key: whoever knows a session id may read and
+// The bridge does not authenticate: anyone who knows a session id may read and
 // write that session. Use ids that cannot be guessed. CORS headers go to the
 // bridge's own origin and to those of [Options] only, which keeps pages of
 // other origins from reading, not from reporting. Everything is in memory.

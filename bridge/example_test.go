@@ -13,7 +13,10 @@ import (
 // A page reports what is done on it, and a chat widget introduces itself with
 // what the bridge makes of that.
 func Example() {
-	b := bridge.New(&bridge.Options{AllowedOrigins: []string{"https://portal.acme.example"}})
+	b, err := bridge.New(&bridge.Options{AllowedOrigins: []string{"https://portal.acme.example"}})
+	if err != nil {
+		panic(err)
+	}
 	server := httptest.NewServer(b.Handler())
 	defer server.Close()
 
@@ -46,9 +49,13 @@ func Example() {
 	// Hi! I can see you visited vendors and clicked Approve vendor. Acme Supplies is blocked: the W-9 form and the insurance certificate are missing.
 }
 
-// Inside the same program nobody needs HTTP to ask.
+// Inside the same program no HTTP is needed.
 func ExampleBridge_Context() {
-	c := bridge.New(nil).Context("nobody")
+	b, err := bridge.New(nil)
+	if err != nil {
+		panic(err)
+	}
+	c := b.Context("nobody")
 	fmt.Println(len(c.Actions), c.Vendor == nil)
 	fmt.Println(c.Summary)
 	// Output:
@@ -60,7 +67,11 @@ func ExampleBridge_Context() {
 func ExampleBridge_Register() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
-	bridge.New(nil).Register(mux)
+	b, err := bridge.New(nil)
+	if err != nil {
+		panic(err)
+	}
+	b.Register(mux)
 
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/context/s1", nil))

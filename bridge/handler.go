@@ -3,6 +3,7 @@ package bridge
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -13,8 +14,9 @@ import (
 //	POST /demo/actions
 //
 // The body is {"session_id", "title", "type", "description", "url", "vendor"},
-// of which session_id and title are required; unknown fields are ignored, and so
-// is the Content-Type. Type is "click" by default, description is made from the
+// of which session_id and title are required; unknown fields are ignored. The
+// Content-Type matters only to pages of an origin that is not allowed: theirs
+// must be application/json, for which browsers ask first. Type is "click" by default, description is made from the
 // title. Texts are cleaned and cut as [activity.CleanLabel] does, descriptions
 // after 500 characters. The answer is 202 with how many actions the session's
 // window holds; a report that is refused changes nothing.
@@ -24,6 +26,9 @@ func (b *Bridge) ServeActions(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
+	if err := b.checkOrigin(r); err != nil {
+		return err
+	}
 	body, err := httpx.ReadBody(w, r, b.maxBody)
 	if err != nil {
 		return err
@@ -47,7 +52,7 @@ func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
 	httpx.WriteJSON(w, http.StatusAccepted, struct {
 		Status string `json:"status"`
 		Count  int    `json:"count"`
-	}{"accepted", b.windows.report(session, action, vendor)})
+	}{"accepted", b.windows.report(strings.Clone(session), compact(action), vendor)})
 	return nil
 }
 
@@ -56,7 +61,8 @@ func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
 //
 //	GET /context/{session_id}
 //
-// The id may hold any character, percent-encoded. An unknown session is no error.
+// The id may hold any character, percent-encoded. An unknown session is not an
+// error.
 func (b *Bridge) ServeContext(w http.ResponseWriter, r *http.Request) {
 	b.share(w, r)
 	httpx.Handler(b.context).ServeHTTP(w, r)

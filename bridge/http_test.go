@@ -46,7 +46,7 @@ func TestServeContext_answersTextToWhoPrefersIt(t *testing.T) {
 		"malformed":                 {[]string{";;,/,text/plain"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(nil)
+			b := newBridge(nil)
 			click(t, b, "s", "Approve vendor “ü”")
 			w := get(b, "/context/s", http.Header{"Accept": tt.accept})
 			require.Equal(t, http.StatusOK, w.Code)
@@ -72,10 +72,10 @@ func TestCORS(t *testing.T) {
 		want   bool
 	}{
 		"no origin":                  {"", false, false},
-		"own":                        {"http://bridge.example:8070", false, true},
-		"own, encrypted":             {"https://bridge.example:8070", true, true},
-		"own, of another scheme":     {"https://bridge.example:8070", false, false},
-		"own, of another port":       {"http://bridge.example", false, false},
+		"own":                        {"http://127.0.0.1:8070", false, true},
+		"own, encrypted":             {"https://127.0.0.1:8070", true, true},
+		"own, of another scheme":     {"https://127.0.0.1:8070", false, false},
+		"own, of another port":       {"http://127.0.0.1", false, false},
 		"allowed":                    {"https://portal.example", false, true},
 		"also allowed":               {"http://localhost:3000", false, true},
 		"allowed, of another scheme": {"http://portal.example", false, false},
@@ -88,7 +88,7 @@ func TestCORS(t *testing.T) {
 		"another":                    {"https://evil.example", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(opts)
+			b := newBridge(opts)
 			for _, call := range []struct {
 				method, path, body string
 				status             int
@@ -99,7 +99,8 @@ func TestCORS(t *testing.T) {
 				{"OPTIONS", "/demo/actions", "", 204},
 				{"OPTIONS", "/context/a%2Fb", "", 204},
 			} {
-				r := httptest.NewRequest(call.method, "http://bridge.example:8070"+call.path, strings.NewReader(call.body))
+				r := httptest.NewRequest(call.method, "http://127.0.0.1:8070"+call.path, strings.NewReader(call.body))
+				r.Header.Set("Content-Type", "application/json")
 				if tt.tls {
 					r.TLS = &tls.ConnectionState{}
 				}
@@ -136,16 +137,63 @@ func corsHeaders(w *httptest.ResponseRecorder) http.Header {
 	return found
 }
 
+// A name in Host may belong to anyone who points it here.
+func TestCORS_doesNotTrustTheHost(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1:8070": true, "localhost:8070": true, "[::1]:8070": true, "10.1.2.3": true, "localhost": true, "[::1]": true,
+		"evil.example:8070": false, "evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example:8070": false,
+	} {
+		w := do(newBridge(nil), host, "http://"+host, "application/json")
+		assert.Equal(t, want, len(corsHeaders(w)) > 0, host)
+	}
+}
+
+// Browsers send such bodies for any page without asking first.
+func TestServeActions_takesNoFormOfAnotherOrigin(t *testing.T) {
+	b := newBridge(&bridge.Options{AllowedOrigins: []string{"https://portal.example"}})
+	const json, text = "application/json; charset=utf-8", "text/plain"
+	for _, tt := range []struct {
+		host, origin, kind string
+		want               int
+	}{
+		{"127.0.0.1:8070", "https://evil.example", text, 415},
+		{"127.0.0.1:8070", "https://evil.example", "", 415},
+		{"127.0.0.1:8070", "https://evil.example", "application/x-www-form-urlencoded", 415},
+		{"127.0.0.1:8070", "https://evil.example", "multipart/form-data; boundary=application/json", 415},
+		{"127.0.0.1:8070", "null", text, 415},
+		{"evil.example:8070", "http://evil.example:8070", text, 415},
+		{"127.0.0.1:8070", "https://evil.example", json, 202},
+		{"127.0.0.1:8070", "https://portal.example", text, 202},
+		{"127.0.0.1:8070", "http://127.0.0.1:8070", text, 202},
+		{"bridge.example", "", text, 202},
+		{"bridge.example", "", "", 202},
+	} {
+		w := do(b, tt.host, tt.origin, tt.kind)
+		assert.Equal(t, tt.want, w.Code, "%+v", tt)
+	}
+}
+
+// do reports an action.
+func do(b *bridge.Bridge, host, origin, kind string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/demo/actions", strings.NewReader(`{"session_id":"s","title":"t"}`))
+	r.Host = host
+	r.Header.Set("Origin", origin)
+	r.Header.Set("Content-Type", kind)
+	w := httptest.NewRecorder()
+	b.Handler().ServeHTTP(w, r)
+	return w
+}
+
 func TestNew_copiesTheOrigins(t *testing.T) {
 	origins := []string{"https://portal.example"}
-	b := bridge.New(&bridge.Options{AllowedOrigins: origins})
+	b := newBridge(&bridge.Options{AllowedOrigins: origins})
 	origins[0] = "https://evil.example"
 	w := get(b, "/context/s", http.Header{"Origin": origins})
 	assert.Empty(t, corsHeaders(w))
 }
 
 func TestServePage_servesEveryFile(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	types := map[string]string{"": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 	paths := map[string]string{"/": "page/index.html"}
 	files, err := fs.Glob(os.DirFS("."), "page/static/*")
@@ -173,7 +221,7 @@ func TestServePage_servesEveryFile(t *testing.T) {
 }
 
 func TestServePage_allowsNothingButItsOwn(t *testing.T) {
-	w := get(bridge.New(nil), "/", nil)
+	w := get(newBridge(nil), "/", nil)
 	directives := map[string]string{}
 	for directive := range strings.SplitSeq(w.Header().Get("Content-Security-Policy"), "; ") {
 		name, value, _ := strings.Cut(directive, " ")
@@ -203,7 +251,7 @@ func TestPage_hasNoSinksAndNoOutsideResources(t *testing.T) {
 
 func TestServePage_answersHEAD(t *testing.T) {
 	w := httptest.NewRecorder()
-	bridge.New(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/", nil))
+	newBridge(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/", nil))
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Empty(t, w.Body)
 }

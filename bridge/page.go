@@ -46,7 +46,7 @@ func servePage(w http.ResponseWriter, r *http.Request) error {
 	}
 	body, err := page.ReadFile(name)
 	if err != nil {
-		return httpx.NotFound("There is no such file.")
+		return httpx.NotFound("Unknown file.")
 	}
 	sum := sha256.Sum256(body)
 	h := w.Header()

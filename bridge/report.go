@@ -43,7 +43,7 @@ type vendorReport struct {
 	MissingDocuments []*string `json:"missing_documents"`
 }
 
-// readReport decodes a body. What is wrong with it is told where it is.
+// readReport decodes a body. An error names the place of the mistake.
 func readReport(body []byte) (r report, err error) {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	switch {
@@ -70,7 +70,7 @@ func readReport(body []byte) (r report, err error) {
 	return r, nil
 }
 
-// wanted is what the fields that are no strings must be.
+// wanted is what the fields other than strings must be.
 var wanted = map[string]string{"vendor": "an object", "vendor.missing_documents": "an array of strings"}
 
 // typeName is what a type of action looks like.
@@ -78,7 +78,8 @@ var typeName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // action returns what was done, without its times.
 func (r report) action() (a activity.Action, err error) {
-	a = activity.Action{Type: cmp.Or(r.Type, activity.TypeClick), Title: activity.CleanLabel(r.Title), RawURL: r.URL}
+	a = activity.Action{Type: cmp.Or(r.Type, activity.TypeClick), Title: activity.CleanLabel(r.Title)}
+	a.RawURL, a.CanonicalURL = activity.CleanURL(r.URL)
 	switch {
 	case a.Title == "":
 		return a, httpx.BadRequest("The field title is required and must not be empty.")
@@ -86,9 +87,6 @@ func (r report) action() (a activity.Action, err error) {
 		return a, httpx.BadRequest("The field type must be a word of at most 32 lower-case letters, digits, hyphens and underscores, such as click.")
 	case !isWebURL(r.URL):
 		return a, httpx.BadRequest("The field url must be an absolute http or https URL of at most %d bytes.", maxURL)
-	}
-	if a.RawURL != "" {
-		a.CanonicalURL = activity.CanonicalURL(a.RawURL)
 	}
 	a.Description = cmp.Or(cleanText(r.Description, maxDescription), describe(a))
 	return a, nil
@@ -138,10 +136,10 @@ func (r report) vendor() (*Vendor, error) {
 			return nil, httpx.BadRequest("The field vendor.missing_documents[%d] must be a string, not null.", i)
 		}
 		if name := activity.CleanLabel(*document); name != "" && !slices.Contains(documents, name) {
-			documents = append(documents, name)
+			documents = append(documents, strings.Clone(name))
 		}
 	}
-	return &Vendor{ID: v.ID, Name: activity.CleanLabel(v.Name), Status: v.Status, MissingDocuments: documents}, nil
+	return &Vendor{ID: strings.Clone(v.ID), Name: strings.Clone(activity.CleanLabel(v.Name)), Status: v.Status, MissingDocuments: documents}, nil
 }
 
 func statusNames() []string {

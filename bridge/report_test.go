@@ -64,7 +64,7 @@ func TestServeActions_makesTheAction(t *testing.T) {
 			activity.Action{Type: "click", Title: "<img src=x onerror=alert(1)>", Description: "User clicked <img src=x onerror=alert(1)>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(nil)
+			b := newBridge(nil)
 			assert.Equal(t, 1, accepted(t, post(b, ` {"session_id":"s",`+tt.fields+"}\n")))
 			got := ask(t, b, "s").Actions[0]
 			assert.NotZero(t, got.TimestampStart)
@@ -92,7 +92,7 @@ func TestServeActions_makesTheVendor(t *testing.T) {
 		"markup in the name": {`{"id":"7","name":"<b>Acme</b>","status":"blocked"}`, bridge.Vendor{ID: "7", Name: "<b>Acme</b>", Status: bridge.Blocked, MissingDocuments: []string{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(nil)
+			b := newBridge(nil)
 			accepted(t, post(b, `{"session_id":"s","title":"t","vendor":`+tt.vendor+`}`))
 			assert.Equal(t, &tt.want, ask(t, b, "s").Vendor)
 		})
@@ -161,7 +161,7 @@ func TestServeActions_refuses(t *testing.T) {
 		"too many documents":    {vendor(`"id":"7","status":"blocked","missing_documents":[` + strings.Repeat(`"d",`, 50) + `"d"]`), "at most 50 strings."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(nil)
+			b := newBridge(nil)
 			assert.Contains(t, requireDetail(t, http.StatusBadRequest, post(b, tt.body)), tt.want)
 			assert.Zero(t, b.Sessions(), "a report that is refused leaves nothing")
 		})
@@ -178,7 +178,7 @@ func TestServeActions_limitsTheBody(t *testing.T) {
 		"chosen":  {&bridge.Options{MaxBody: 100}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := bridge.New(tt.opts)
+			b := newBridge(tt.opts)
 			body := strings.Replace(frame, `""`, `"`+strings.Repeat("x", tt.limit-len(frame))+`"`, 1)
 			accepted(t, post(b, body))
 			detail := requireDetail(t, http.StatusRequestEntityTooLarge, post(b, body+" "))
@@ -193,7 +193,7 @@ func TestServeActions_limitsTheBody(t *testing.T) {
 func TestServeActions_ofABodyThatBreaksOffIs400(t *testing.T) {
 	w := httptest.NewRecorder()
 	body := io.MultiReader(strings.NewReader(`{"session_id"`), iotest.ErrReader(errors.New("reset by 10.0.0.7")))
-	bridge.New(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/demo/actions", body))
+	newBridge(nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/demo/actions", body))
 	assert.NotContains(t, requireDetail(t, http.StatusBadRequest, w), "10.0.0.7")
 }
 
@@ -208,7 +208,7 @@ func FuzzServeActions(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := bridge.New(nil)
+		b := newBridge(nil)
 		w := post(b, string(body))
 		if w.Code != http.StatusAccepted {
 			require.Contains(t, []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, w.Code)

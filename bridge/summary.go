@@ -14,7 +14,7 @@ import (
 // nothingKnown is the summary of a session that was never heard of.
 const nothingKnown = "Hi! I have not seen any activity in this session yet. Look around, and ask me whenever you need a hand."
 
-// maxSummed is how many actions, the newest, a summary tells of. It is an
+// maxSummed bounds the actions of a summary to the newest ones. It is an
 // intro, not a protocol.
 const maxSummed = 15
 
@@ -30,7 +30,7 @@ func summarise(actions []activity.Action, vendor *Vendor) string {
 	return text
 }
 
-// kinds of actions, in the order in which they are told; others come last.
+// kinds of actions, in the order of the summary; others come last.
 var kinds = []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange}
 
 // did says what was done, in the middle of a sentence: "visited vendors and
@@ -71,7 +71,7 @@ func titleInSentence(a activity.Action) string {
 }
 
 // joinClauses joins clauses with "and", and with commas where some of them
-// have an "and" of their own.
+// contain an "and" themselves.
 func joinClauses(clauses []string) string {
 	last := len(clauses) - 1
 	if last <= 0 {

@@ -11,13 +11,12 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
-	"github.com/liveactivity/liveactivity/bridge"
 )
 
 // did reports actions, each "type title", and returns the summary.
 func did(t *testing.T, actions ...string) string {
 	t.Helper()
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	for _, a := range actions {
 		typ, title, _ := strings.Cut(a, " ")
 		accepted(t, post(b, fmt.Sprintf(`{"session_id":"s","type":%q,"title":%q,"url":"https://p.example/a-page"}`, typ, title)))
@@ -25,7 +24,7 @@ func did(t *testing.T, actions ...string) string {
 	return b.Context("s").Summary
 }
 
-func TestSummary_tellsWhatWasDone(t *testing.T) {
+func TestSummary_statesWhatWasDone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		actions []string
 		want    string
@@ -50,7 +49,7 @@ func TestSummary_tellsWhatWasDone(t *testing.T) {
 	}
 }
 
-func TestSummary_tellsOfTheNewest(t *testing.T) {
+func TestSummary_coversTheNewest(t *testing.T) {
 	actions := make([]string, 30)
 	for i := range actions {
 		actions[i] = fmt.Sprintf("click %s <%d>", strings.Repeat("long ", 15), i)
@@ -63,7 +62,7 @@ func TestSummary_tellsOfTheNewest(t *testing.T) {
 }
 
 func TestSummary_ofActionsFromTheStream(t *testing.T) {
-	b := bridge.New(nil)
+	b := newBridge(nil)
 	at := time.Now().Add(-time.Minute)
 	submit := activity.NewAction(activity.TypeSubmit, activity.Target{Label: "payment"}, "https://p.example/checkout")
 	submit.TimestampStart = activity.Seconds(at.Add(2 * time.Second))
@@ -72,7 +71,7 @@ func TestSummary_ofActionsFromTheStream(t *testing.T) {
 	assert.Equal(t, "Hi! I can see you visited billing settings, clicked Confirm plan, and submitted the payment form.", b.Context("s").Summary)
 }
 
-func TestSummary_tellsHowTheVendorStands(t *testing.T) {
+func TestSummary_statesTheVendorsStatus(t *testing.T) {
 	eight := []string{"d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8"}
 	for name, tt := range map[string]struct {
 		name, status string
@@ -102,7 +101,7 @@ func TestSummary_tellsHowTheVendorStands(t *testing.T) {
 			for i, d := range tt.documents {
 				quoted[i] = fmt.Sprintf("%q", d)
 			}
-			b := bridge.New(nil)
+			b := newBridge(nil)
 			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s","title":"Save","vendor":{"id":"v-7","name":%q,"status":%q,"missing_documents":[%s]}}`,
 				tt.name, tt.status, strings.Join(quoted, ","))))
 			assert.Equal(t, "Hi! I can see you clicked Save. "+tt.want, b.Context("s").Summary)

@@ -11,13 +11,13 @@ const (
 	Approved Status = "approved"
 )
 
-// statuses are all of them, in the order in which clients are told.
+// statuses are all of them, in the order listed to clients.
 var statuses = []Status{Pending, InReview, Blocked, Approved}
 
 // Vendor is the compliance state of a vendor, as the page reported it last.
 type Vendor struct {
 	ID     string `json:"id"`
-	Name   string `json:"name"` // empty where the page does not tell
+	Name   string `json:"name"` // empty if the page does not say
 	Status Status `json:"status"`
 	// MissingDocuments are named as a person would: "W-9 form". Never nil.
 	MissingDocuments []string `json:"missing_documents"`

@@ -120,7 +120,7 @@ func (s *window) add(a activity.Action, limit int) {
 }
 
 // has reports whether the window holds the action already. The stream does not
-// carry ids, but nobody does the same twice in a microsecond.
+// carry ids, but no user does the same twice in a microsecond.
 func (s *window) has(a activity.Action) bool {
 	return slices.ContainsFunc(s.actions, func(have activity.Action) bool {
 		return have.TimestampStart == a.TimestampStart && have.Type == a.Type && have.Title == a.Title && have.RawURL == a.RawURL

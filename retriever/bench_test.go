@@ -214,7 +214,7 @@ func BenchmarkFootprint(b *testing.B) {
 // summed up for the first time: their records, and what the summarizer knows.
 func BenchmarkFootprintBeforeSummary(b *testing.B) {
 	const sessions, batches = 100_000, 9 // of two actions: a summary is due after twenty
-	for name, model := range map[string]stream.Model{
+	for name, model := range map[string]func(context.Context, string) (string, error){
 		"built-in": nil,
 		"model":    func(context.Context, string) (string, error) { return "", errors.New("is never asked") },
 	} {
@@ -223,7 +223,7 @@ func BenchmarkFootprintBeforeSummary(b *testing.B) {
 			for b.Loop() {
 				heap = heaptest.After(func() {
 					s := retriever.NewStore(nil)
-					summarizer := stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Model: model})
+					summarizer := must(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Model: model}))
 					for range batches {
 						for session := range sessions {
 							batch := received(b, visit(session, 2))

@@ -5,9 +5,9 @@
 // serves them:
 //
 //	store := retriever.NewStore(nil)
-//	summarizer := stream.NewSummarizer(store.Overwrite, nil)
-//	writer := stream.NewWriter(store.Add, &stream.WriterOptions{Summarizer: summarizer})
-//	consumer, err := stream.NewConsumer(url, token, stream.Handlers{Actions: store.Learning(writer.Add)},
+//	summarizer, err := stream.NewSummarizer(store.Overwrite, nil)
+//	writer, err := stream.NewWriter(store.Add, &stream.WriterOptions{Summarizer: summarizer})
+//	consumer, err := stream.NewConsumer(url, token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
 //		&stream.ConsumerOptions{Since: time.Unix(0, 0)}) // all there is
 //	…
 //	go writer.Run(ctx)

@@ -26,14 +26,14 @@ func Example() {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
-	// A stream.Writer calls this with every batch.
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42")
 	click.TimestampStart = activity.Seconds(time.Date(2026, 11, 22, 2, 15, 4, 0, time.UTC))
-	err := store.Learning(store.Add)(context.Background(), activity.Batch{
+	batch := activity.Batch{
 		Type: activity.BatchType, ProductID: "acme", SessionID: "session_1", Email: "ada@example.com",
 		Count: 1, Actions: []activity.BatchAction{{Action: click, SessionID: "session_1", Email: "ada@example.com"}},
-	})
-	if err != nil {
+	}
+	store.Learn(batch)                                             // as Learning does with every batch of a stream
+	if err := store.Add(context.Background(), batch); err != nil { // as a stream.Writer does
 		log.Fatal(err)
 	}
 

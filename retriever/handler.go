@@ -39,7 +39,7 @@ const DefaultMaxBody = 64 << 10
 // HandlerOptions of a [Handler]; a zero field means its default.
 type HandlerOptions struct {
 	// APIKey is the bearer token that every request must carry; without one
-	// anybody may read who can name a session or an e-mail address.
+	// anyone who knows a session id or an e-mail address may read.
 	APIKey string
 	// KeyBy is what the knowledge_id of POST /retrieval names; KeyBySession.
 	KeyBy KeyBy
@@ -52,7 +52,7 @@ type Handler struct {
 	store   *Store
 	keyBy   KeyBy
 	maxBody int64
-	open    bool              // there is no key
+	open    bool              // no key is configured
 	key     [sha256.Size]byte // digest
 }
 
@@ -73,7 +73,7 @@ func NewHandler(store *Store, opts *HandlerOptions) *Handler {
 //	GET /events?session_id=…&email=…
 //
 // with {"records":[{"content","score","title"}]}: the session's chunks, newest
-// first. The e-mail address is looked at only where there is no session id.
+// first. The e-mail address is looked at only if there is no session id.
 // Without either the answer is 400; an unknown one has no records.
 func (h *Handler) ServeEvents(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(h.events).ServeHTTP(w, r)

@@ -159,11 +159,10 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 			for _, body := range []string{`{"knowledge_id":"s"}`, `{"knowledge_id":"x"}`, `nonsense`} {
 				w := post(mux, body, tt.header...)
 				if tt.code == 0 {
-					assert.NotEqual(t, http.StatusUnauthorized, w.Code)
+					assert.NotEqual(t, http.StatusForbidden, w.Code)
 					continue
 				}
-				assert.NotContains(t, requireCode(t, http.StatusUnauthorized, tt.code, w), apiKey)
-				assert.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+				assert.NotContains(t, requireCode(t, http.StatusForbidden, tt.code, w), apiKey)
 			}
 		})
 	}
@@ -184,7 +183,7 @@ func TestHandler_withoutAKeyIsOpen(t *testing.T) {
 func TestHandler_refusesAStrangerBeforeReadingTheBody(t *testing.T) {
 	mux := newMux(newStore(t), &retriever.HandlerOptions{APIKey: apiKey})
 	r := httptest.NewRequest(http.MethodPost, "/retrieval", brokenBody{t})
-	requireCode(t, http.StatusUnauthorized, 1001, do(mux, r, nil))
+	requireCode(t, http.StatusForbidden, 1001, do(mux, r, nil))
 }
 
 // brokenBody must not be read.
@@ -195,7 +194,7 @@ func (b brokenBody) Read([]byte) (int, error) {
 	return 0, errors.New("broken")
 }
 
-// The reason of an error is for the access log of whoever mounts the handler.
+// The reason of an error is for the access log of the embedding program.
 func TestHandler_leavesErrorsForTheLog(t *testing.T) {
 	mux := newMux(newStore(t), nil)
 	cause := errors.New("connection reset by 10.0.0.1")
@@ -236,7 +235,9 @@ func TestHandler_readersDuringWrites(t *testing.T) {
 		id := fmt.Sprint("session-", i)
 		writers.Go(func() {
 			for n := range writes {
-				assert.NoError(t, s.Learning(s.Add)(t.Context(), batch(id, id+"@example.com", fmt.Sprint(id, " did ", n), fmt.Sprint(id, " did more"))))
+				b := batch(id, id+"@example.com", fmt.Sprint(id, " did ", n), fmt.Sprint(id, " did more"))
+				s.Learn(b)
+				assert.NoError(t, s.Add(t.Context(), b))
 				if n%7 == 0 {
 					assert.NoError(t, s.Overwrite(t.Context(), summary(id, id+" in sum", 4)))
 				}

@@ -40,7 +40,8 @@ func summary(sessionID, text string, replaces int) stream.Summary {
 func add(tb testing.TB, s *retriever.Store, batches ...activity.Batch) {
 	tb.Helper()
 	for _, b := range batches {
-		require.NoError(tb, s.Learning(s.Add)(tb.Context(), b))
+		s.Learn(b)
+		require.NoError(tb, s.Add(tb.Context(), b))
 	}
 }
 
@@ -106,7 +107,7 @@ func requireRecords(tb failer, w *httptest.ResponseRecorder) []record {
 	return body["records"]
 }
 
-// said returns what the records tell was done: for each its actions joined by
+// said returns what the records say was done: for each its actions joined by
 // "+", or its summary.
 func said(records []record) []string {
 	all := []string{}
@@ -128,8 +129,16 @@ func events(tb failer, s *retriever.Store, sessionID string) []string {
 	return said(requireRecords(tb, get(newMux(s, nil), "/events?session_id="+url.QueryEscape(sessionID))))
 }
 
-// eventsOf returns what is known of whoever has the e-mail address.
+// eventsOf returns what is known of the user with the e-mail address.
 func eventsOf(tb failer, s *retriever.Store, email string) []string {
 	tb.Helper()
 	return said(requireRecords(tb, get(newMux(s, nil), "/events?email="+url.QueryEscape(email))))
+}
+
+// must returns a value that no mistake in the arguments kept from being made.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -19,9 +19,10 @@ const (
 	codeNoKnowledge = 2001
 )
 
+// Both are 403: Dify takes any other status for an answer without records.
 var (
-	errNoKey    = httpx.Unauthorized("The Authorization header must be of the form 'Bearer <api-key>'.", "Bearer")
-	errWrongKey = httpx.Unauthorized("The API key is not valid.", "Bearer")
+	errNoKey    = httpx.Errorf(http.StatusForbidden, "The Authorization header must be of the form 'Bearer <api-key>'.")
+	errWrongKey = httpx.Errorf(http.StatusForbidden, "The API key is not valid.")
 )
 
 // code returns the error code of an answer.
@@ -48,8 +49,8 @@ func code(e *httpx.Error) int {
 // 1.0, so a threshold above that leaves none. A null means that the field is not
 // there; fields that are not named here are ignored.
 //
-// Errors are {"error_code","error_msg","detail"}: code 1001 for a missing key,
-// 1002 for a wrong one, 2001 for a request that names no knowledge, else the
+// Errors are {"error_code","error_msg","detail"}: 403 with code 1001 for a
+// missing or malformed key and with 1002 for a wrong one, code 2001 for a request that names no knowledge, else the
 // status. The detail is the error_msg.
 func (h *Handler) ServeRetrieval(w http.ResponseWriter, r *http.Request) {
 	if err := h.retrieve(w, r); err != nil {

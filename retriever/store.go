@@ -9,10 +9,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -27,6 +28,10 @@ type StoreOptions struct {
 	// MaxSessions is how many sessions are kept, and how many e-mail
 	// addresses; the least recently written or read go first.
 	MaxSessions int
+	// MaxBytes is what sessions and e-mail addresses take in memory; two
+	// fifths of the memory the process may use. Beyond it, too, the least
+	// recently written or read go first.
+	MaxBytes int64
 	// MaxChunks is how many chunks of a session are kept; the oldest go first.
 	MaxChunks int
 	// TTL is how old a chunk may become; activity.DefaultTTL. Older ones are
@@ -46,14 +51,8 @@ type Store struct {
 	maxChunks int
 
 	mu       sync.Mutex
-	sessions *simplelru.LRU[string, *session]
-	emails   *simplelru.LRU[string, sighting] // by folded address
-}
-
-// sighting is where and when an e-mail address was seen last.
-type sighting struct {
-	sessionID string
-	at        float64 // epoch seconds
+	sessions *fair.Cache[string, *session]
+	emails   *fair.Cache[string, string] // session ids by folded address
 }
 
 // session is what is kept of one. Its actions are numbered from one in the
@@ -61,6 +60,7 @@ type sighting struct {
 type session struct {
 	id      string
 	chunks  []chunk // in the order they were written
+	records int64   // bytes of the chunks' records
 	written int     // number of the last action
 	summed  int     // number of the last action that a summary covers
 }
@@ -70,7 +70,7 @@ type session struct {
 type chunk struct {
 	record string // JSON object
 	at     int64  // epoch microseconds
-	last   int    // number of the last action it tells of
+	last   int    // number of the last action it covers
 }
 
 // NewStore returns an empty store; opts may be nil.
@@ -81,10 +81,24 @@ func NewStore(opts *StoreOptions) *Store {
 	}
 	sessions := positive(o.MaxSessions, DefaultMaxSessions)
 	s := &Store{ttl: positive(o.TTL, activity.DefaultTTL), maxChunks: positive(o.MaxChunks, DefaultMaxChunks)}
-	// NewLRU fails only for a size below one.
-	s.sessions, _ = simplelru.NewLRU[string, *session](sessions, nil)
-	s.emails, _ = simplelru.NewLRU[string, sighting](sessions, nil)
+	bytes := positive(o.MaxBytes, memlimit.Kept())
+	emails := bytes / 8
+	s.sessions = fair.New[string, *session](&fair.Options{MaxItems: sessions, MaxBytes: bytes - emails}, nil)
+	s.emails = fair.New[string, string](&fair.Options{MaxItems: sessions, MaxBytes: emails}, nil)
 	return s
+}
+
+// owner is the one product whose sessions a store has.
+const owner = ""
+
+// keep keeps the session as the one used last.
+func (s *Store) keep(ss *session) {
+	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) + fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))) + ss.records, Due: 1}
+	for _, c := range ss.chunks {
+		item.Due = max(item.Due, c.at+s.ttl.Microseconds()+1)
+	}
+	s.sessions.Put(owner, ss.id, ss, item)
+	s.sessions.Trim(owner)
 }
 
 func positive[T cmp.Ordered](v, otherwise T) T {
@@ -95,34 +109,32 @@ func positive[T cmp.Ordered](v, otherwise T) T {
 	return otherwise
 }
 
-// Learning returns a handler for a [stream.Consumer] that takes note of whose
-// session each batch is, and then calls next: that of a Writer that writes with
-// Add, or Add itself. From then on the e-mail addresses of the batch lead to its
-// session and to no other, unless they were seen in a batch that was forwarded
-// later. It must see batches as they come: a Writer merges them, and writes
-// those of different sessions in any order.
-func (s *Store) Learning(next func(ctx context.Context, b activity.Batch) error) func(ctx context.Context, b activity.Batch) error {
-	return func(ctx context.Context, b activity.Batch) error {
-		s.learn(b)
-		return next(ctx, b)
+// Learning returns a handler for [stream.Handlers].Deliver that learns from each
+// batch and then calls next, that of a [stream.Writer]: the reader of a stream
+// calls it in the order of the stream, which the writes of different sessions
+// are not in.
+func (s *Store) Learning(next func(ctx context.Context, d *stream.Delivery) error) func(ctx context.Context, d *stream.Delivery) error {
+	return func(ctx context.Context, d *stream.Delivery) error {
+		if b, err := d.Batch(); err == nil {
+			s.Learn(b)
+		}
+		return next(ctx, d)
 	}
 }
 
-func (s *Store) learn(b activity.Batch) {
+// Learn records the user of a batch's session. From then on the e-mail
+// addresses of the batch lead to its session and to no other: the last call
+// wins. It must see batches as they come: a Writer merges them.
+func (s *Store) Learn(b activity.Batch) {
 	if b.SessionID == "" {
 		return
 	}
-	now := time.Now()
-	seen := sighting{b.SessionID, b.ForwardedAt}
-	if !(seen.at > activity.Seconds(now.Add(-maxAge)) && seen.at <= activity.Seconds(now)) {
-		seen.at = activity.Seconds(now)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.index(b.Email, seen)
+	s.index(b.Email, b.SessionID)
 	for _, a := range b.Actions {
-		if a.Email != b.Email { // somebody else's
-			s.index(a.Email, seen)
+		if a.Email != b.Email { // another user's
+			s.index(a.Email, b.SessionID)
 		}
 	}
 }
@@ -142,10 +154,8 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 	ss := s.open(b.SessionID, now)
 	ss.written += len(b.Actions)
 	c.last = ss.written
-	if len(ss.chunks) == s.maxChunks {
-		ss.chunks = slices.Delete(ss.chunks, 0, 1)
-	}
-	ss.insert(len(ss.chunks), c)
+	ss.insert(len(ss.chunks), c, s.maxChunks)
+	s.keep(ss)
 	return nil
 }
 
@@ -163,10 +173,11 @@ func (s *Store) isExpired(forwardedAt float64, now time.Time) bool {
 // [stream.Summarizer] writes with. What goes are the session's earlier summary
 // and its oldest chunks whose actions are all among the sum.Replaces actions
 // that follow those the earlier summary replaced, be they still here or
-// dropped. Chunks that tell of a later action stay, as newer ones. If those are
+// dropped. Chunks that cover a later action stay, as newer ones. If those are
 // as many as a session may have, the oldest of them is dropped. The summary
-// tells a time that is not after theirs. A session that is not known is made, other sessions are left as they are. A summary without a
-// session id is not kept; one without text is an error and changes nothing.
+// has a time that is not after theirs. A session that is not known is made,
+// other sessions are left as they are. A summary without a session id is not
+// kept; one without text is an error and changes nothing.
 func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	if sum.SessionID == "" {
 		return nil
@@ -179,17 +190,15 @@ func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	defer s.mu.Unlock()
 	ss := s.open(sum.SessionID, now)
 	ss.summed += min(max(sum.Replaces, 0), ss.written-ss.summed)
-	ss.chunks = slices.DeleteFunc(ss.chunks, func(old chunk) bool { return old.last <= ss.summed })
+	ss.drop(func(old chunk) bool { return old.last <= ss.summed })
 	at := s.believe(sum.ForwardedAt, now)
 	if len(ss.chunks) > 0 {
 		at = min(at, ss.chunks[0].at)
 	}
 	c := encode(sum.Text, at)
 	c.last = ss.summed
-	if len(ss.chunks) == s.maxChunks {
-		ss.chunks = slices.Delete(ss.chunks, 0, 1)
-	}
-	ss.insert(0, c)
+	ss.insert(0, c, s.maxChunks)
+	s.keep(ss)
 	return nil
 }
 
@@ -210,20 +219,18 @@ func encode(text string, at int64) chunk {
 	return chunk{record: before + string(content) + between + title + after, at: at}
 }
 
-// open returns the session, a new one where none is held.
+// open returns the session, a new one where none is held, which is to be kept.
 func (s *Store) open(id string, now time.Time) *session {
 	s.sweep(now)
 	if ss := s.find(id, now); ss != nil {
 		return ss
 	}
-	ss := &session{id: id}
-	s.sessions.Add(id, ss)
-	return ss
+	return &session{id: strings.Clone(id)}
 }
 
 // find returns the session, nil where none is held or all of it has expired.
 func (s *Store) find(id string, now time.Time) *session {
-	ss, ok := s.sessions.Get(id)
+	ss, ok := s.sessions.Get(owner, id)
 	if !ok || s.forget(ss, now) {
 		return nil
 	}
@@ -234,40 +241,70 @@ func (s *Store) find(id string, now time.Time) *session {
 // nothing is left; it reports whether it did that.
 func (s *Store) forget(ss *session, now time.Time) bool {
 	oldest := now.Add(-s.ttl).UnixMicro()
-	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool { return c.at < oldest })
-	return len(ss.chunks) == 0 && s.sessions.Remove(ss.id)
+	ss.drop(func(c chunk) bool { return c.at < oldest })
+	if len(ss.chunks) > 0 {
+		return false
+	}
+	s.sessions.Remove(owner, ss.id)
+	return true
+}
+
+// drop drops the chunks that are to go.
+func (ss *session) drop(goes func(chunk) bool) {
+	ss.chunks = slices.DeleteFunc(ss.chunks, func(c chunk) bool {
+		if !goes(c) {
+			return false
+		}
+		ss.records -= fair.Size(len(c.record))
+		return true
+	})
 }
 
 // maxEmail is the longest e-mail address that is taken note of, in bytes: RFC
 // 5321 allows 256.
 const maxEmail = 320
 
-// index takes note of where an e-mail address was seen, unless it was seen
-// somewhere later.
-func (s *Store) index(email string, seen sighting) {
-	if email = foldEmail(email); email == "" || len(email) > maxEmail {
-		return
+// index records where an e-mail address was seen, unless it was seen
+// later in the stream.
+func (s *Store) index(email, sessionID string) {
+	if email = foldEmail(email); email != "" && len(email) <= maxEmail {
+		email, sessionID = strings.Clone(email), strings.Clone(sessionID)
+		s.keepEmail(email, sessionID)
 	}
-	if last, known := s.emails.Peek(email); !known || seen.at >= last.at {
-		s.emails.Add(strings.Clone(email), seen)
-	}
+}
+
+// keepEmail keeps the address as the one used last.
+func (s *Store) keepEmail(email, sessionID string) {
+	s.emails.Put(owner, email, sessionID, fair.Item{Bytes: fair.Size(len(email)) + fair.Size(len(sessionID))})
+	s.emails.Trim(owner)
 }
 
 // foldEmail returns the form of an e-mail address that finds it.
 func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
-// sweep frees some of what has expired. More goes than comes, as it is called
-// for each batch.
+// sweep frees some of the sessions that have expired. More go than come, as it
+// is called for each batch.
 func (s *Store) sweep(now time.Time) {
 	for range 2 {
-		if _, ss, ok := s.sessions.GetOldest(); ok {
-			s.forget(ss, now)
+		if _, id, _, ok := s.sessions.Due(now.UnixMicro()); ok {
+			s.sessions.Remove(owner, id)
 		}
 	}
 }
 
 // insert adds a chunk without setting more memory aside than is likely needed.
-func (ss *session) insert(at int, c chunk) {
+// Of as many as there may be the oldest is dropped.
+func (ss *session) insert(at int, c chunk, limit int) {
+	if len(ss.chunks) == limit {
+		oldest := true
+		ss.drop(func(chunk) bool {
+			first := oldest
+			oldest = false
+			return first
+		})
+		at = min(at, len(ss.chunks))
+	}
+	ss.records += fair.Size(len(c.record))
 	if n := len(ss.chunks); n == cap(ss.chunks) {
 		ss.chunks = slices.Grow(ss.chunks, max(2, n/2))
 	}
@@ -281,11 +318,13 @@ func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen, ok := s.emails.Get(foldEmail(email))
+	email = foldEmail(email)
+	seen, ok := s.emails.Get(owner, email)
 	if !ok {
 		return "", false
 	}
-	ss, ok := s.sessions.Peek(seen.sessionID)
+	s.keepEmail(email, seen) // it is used
+	ss, ok := s.sessions.Get(owner, seen)
 	if !ok || s.forget(ss, now) {
 		return "", false
 	}
@@ -310,6 +349,7 @@ func (s *Store) appendRecords(dst []byte, sessionID string, limit int, end strin
 	if ss == nil {
 		return dst
 	}
+	s.keep(ss) // it is used
 	newest := ss.chunks[max(0, len(ss.chunks)-limit):]
 	for i, c := range slices.Backward(newest) {
 		dst = append(dst, c.record[:len(c.record)-1]...)

@@ -92,7 +92,7 @@ func TestStore_keepsNothingOfAnEmptyBatch(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestStore_tellsWhenAChunkWasForwarded(t *testing.T) {
+func TestStore_recordsWhenAChunkWasForwarded(t *testing.T) {
 	local := time.Local
 	t.Cleanup(func() { time.Local = local })
 	time.Local = time.FixedZone("elsewhere", 3600)
@@ -239,8 +239,7 @@ func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
 	assert.Equal(t, []string{"x"}, eventsOf(t, s, "ada@example.com"))
 }
 
-// What was forwarded last wins, in whatever order a consumer hands over the
-// batches of different sessions, and however long a writer holds them back.
+// However long a writer holds batches back, and whatever a clock says of them.
 func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
 	forwarded := func(b activity.Batch, ago time.Duration) activity.Batch {
 		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
@@ -248,12 +247,12 @@ func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
 	}
 	s := retriever.NewStore(nil)
 	add(t, s,
+		forwarded(batch("c", "ada@example.com", "first"), 10*time.Second),
 		forwarded(batch("d", "ada@example.com", "second"), 20*time.Second),
-		forwarded(batch("c", "ada@example.com", "first"), 30*time.Second),
-		forwarded(batch("c", "", "third"), 10*time.Second))
+		forwarded(batch("c", "", "third"), 5*time.Second))
 	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
 
-	merged := activity.Merge(forwarded(batch("c", "ada@example.com", "first"), 30*time.Second), forwarded(batch("c", "", "third"), 10*time.Second))
+	merged := activity.Merge(forwarded(batch("c", "ada@example.com", "first"), 10*time.Second), forwarded(batch("c", "", "third"), 5*time.Second))
 	require.NoError(t, s.Add(t.Context(), merged))
 	assert.Equal(t, []string{"second"}, eventsOf(t, s, "ada@example.com"))
 }
@@ -544,4 +543,62 @@ func TestStore_anEmailKeepsNothingOfItsForgottenSession(t *testing.T) {
 	})
 	runtime.KeepAlive(s)
 	assert.Less(t, grown, int64(sessions*chunks*400/4))
+}
+
+// Whatever a stream brings, a store stays within its bytes, of which the least
+// recently used go first.
+func TestStore_isBoundedInBytes(t *testing.T) {
+	const bound = 2 << 20
+	s := retriever.NewStore(&retriever.StoreOptions{MaxBytes: bound})
+	grown := heaptest.After(func() {
+		visitors(t, s, 0, 3000, strings.Repeat("x", 200)+"@example.com")
+		for i := range 3000 {
+			add(t, s, batch(fmt.Sprint("long ", i), "", strings.Repeat("x", 2000)))
+		}
+	})
+	assert.Less(t, grown, int64(bound*5/4))
+	assert.Greater(t, grown, int64(bound/3))
+	assert.Empty(t, events(t, s, "long 0"))
+	assert.NotEmpty(t, events(t, s, "long 2999"))
+	runtime.KeepAlive(s)
+}
+
+// A session is found for as long as it is held, and its memory freed with it.
+func TestStore_freesSessionsWhoseTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		add(t, s, batch("a", "", "x"), batch("b", "", "x"))
+		time.Sleep(40 * time.Minute)
+		add(t, s, batch("a", "", "x"))
+		time.Sleep(40 * time.Minute)
+		add(t, s, batch("c", "", "x"))
+		assert.Equal(t, 2, s.Sessions(), "b is gone")
+		assert.Len(t, events(t, s, "a"), 1)
+	})
+}
+
+// What a session has dropped costs it nothing.
+func TestStore_whatWasDroppedDoesNotCount(t *testing.T) {
+	s := retriever.NewStore(&retriever.StoreOptions{MaxBytes: 1 << 20, MaxChunks: 2})
+	add(t, s, batch("quiet", "", "x"))
+	for range 2000 {
+		add(t, s, batch("busy", "", strings.Repeat("x", 1000)))
+	}
+	assert.NotEmpty(t, events(t, s, "quiet"))
+}
+
+// The ids of a batch are slices of what the message was read into.
+func TestStore_keepsNothingOfAMessage(t *testing.T) {
+	const sessions, message = 100, 100_000
+	s := retriever.NewStore(nil)
+	grown := heaptest.After(func() {
+		for i := range sessions {
+			whole := fmt.Sprintf("%03d", i) + strings.Repeat("@", message)
+			b := batch(whole[:3], whole[:5], "x")
+			s.Learn(b)
+			add(t, s, b)
+		}
+	})
+	assert.Less(t, grown, int64(sessions*message/10))
+	runtime.KeepAlive(s)
 }

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
 // The store behind what it is made for, as the package comment says.
@@ -19,15 +23,17 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 		s := retriever.NewStore(nil)
 		answer := make(chan string)
 		model := func(context.Context, string) (string, error) { return <-answer, nil }
-		w := stream.NewWriter(s.Add, &stream.WriterOptions{
-			Summarizer: stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 20, Model: model}),
-		})
+		w := must(stream.NewWriter(s.Add, &stream.WriterOptions{
+			Summarizer: must(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 20, Model: model})),
+		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
 		do := func(from, to int) {
 			for i := from; i <= to; i++ {
-				require.NoError(t, s.Learning(w.Add)(ctx, batch("s", "ada@example.com", fmt.Sprint(i))))
+				b := batch("s", "ada@example.com", fmt.Sprint(i))
+				s.Learn(b)
+				require.NoError(t, w.Add(ctx, b))
 				synctest.Wait()
 			}
 		}
@@ -47,4 +53,37 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 		cancel()
 		assert.ErrorIs(t, <-done, context.Canceled)
 	})
+}
+
+// The writes of different sessions are in any order; what is learned is in that
+// of the stream.
+func TestStore_theEmailSeenLastWinsWhateverWriteIsSlow(t *testing.T) {
+	server := streamtest.NewServer(nil)
+	defer server.Close()
+	s := retriever.NewStore(nil)
+	later, written := make(chan struct{}), make(chan struct{}, 2)
+	writer := must(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
+		if b.SessionID == "first" {
+			<-later
+		}
+		defer func() { written <- struct{}{} }()
+		return s.Add(ctx, b)
+	}, nil))
+	consumer, err := stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Deliver: s.Learning(writer.Deliver)},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var both errgroup.Group
+	both.Go(func() error { return consumer.Run(ctx) })
+	both.Go(func() error { return writer.Run(ctx) })
+
+	newer, older := batch("first", "ada@example.com", "first"), batch("last", "ada@example.com", "last")
+	older.ForwardedAt = newer.ForwardedAt - 1 // another server's clock
+	server.Send(newer, older)
+	<-written
+	close(later)
+	<-written
+	assert.Equal(t, []string{"last"}, eventsOf(t, s, "ada@example.com"))
+	cancel()
+	require.ErrorIs(t, both.Wait(), context.Canceled)
 }

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,90 +12,116 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Handlers are what a [Consumer] calls with the entries of a stream; at least
-// one of Actions, Summary and Raw is needed.
+// Handlers are the functions that a [Consumer] calls with the entries of a
+// stream; at least one of Actions, Summary, Raw and Deliver is required.
 //
-// An entry is finished when its handler has returned nil. A handler that
-// returns an error is called again with the same entry, after a back-off, for
-// as long as the consumer runs: an entry that is to be passed over is one to
-// return nil for. Calls for one session do not overlap and come in the order of
-// the stream; those for different sessions come at the same time. Entries that
-// belong to no session are one session.
+// A handler acknowledges an entry by returning nil. After any other error it
+// is called again with the same entry, after a back-off, for as long as the
+// consumer runs, unless the error is marked by [Permanent]: then the entry is
+// skipped. Calls for one session do not overlap and follow the order of the
+// stream; calls for different sessions are concurrent. Entries without a
+// session are treated as one session.
 //
-// The context of a call ends when the consumer's does.
+// The context of a call ends with the consumer's.
 type Handlers struct {
-	// Actions takes batches of actions; they are never empty, and every
-	// action is of the batch's session.
+	// Actions handles batches of actions; they are never empty, and every
+	// action belongs to the batch's session.
 	Actions func(ctx context.Context, b activity.Batch) error
-	// Summary takes summaries.
+	// Summary handles summaries.
 	Summary func(ctx context.Context, s Summary) error
-	// Raw takes every entry before it goes to the other handlers, also those
-	// of types they do not know and those that are not even JSON. It is not
-	// called again when the handler after it fails.
+	// Raw handles every entry before the other handlers do, including those of
+	// unknown types and those that are not JSON. It is not called again when a
+	// later handler fails.
 	Raw func(ctx context.Context, m Message) error
-	// Gap is told that the server no longer has everything that was asked
-	// for: what was between two entries is lost. It may be nil.
+	// Deliver replaces Actions, Summary and Raw. It receives every entry in
+	// the order of the stream, one at a time: nothing is read until it
+	// returns. It may keep the delivery, whose Done must be called, and
+	// returns an error only when ctx has ended. See [Writer.Deliver].
+	Deliver func(ctx context.Context, d *Delivery) error
+	// Gap is called when the server no longer retains everything after the
+	// cursor: entries are lost. It may be nil.
 	Gap func(requested, oldest string)
 }
 
 // Message is an entry as the stream carried it.
 type Message struct {
-	ID        string // of the entry, to resume by; opaque
-	Type      string // "actions", "summary", …; empty where Data does not tell
-	SessionID string // empty where Data does not tell
-	Data      []byte // UTF-8, and one JSON object if the server is right; not to be changed
+	ID        string // of the entry; opaque
+	Type      string // "actions", "summary", …; empty if Data has none
+	SessionID string // empty if Data has none
+	Data      []byte // UTF-8, one JSON object from a correct server; must not be modified
 }
 
-// Defaults of [ConsumerOptions].
+// The defaults of options.
 const (
-	DefaultIdleTimeout   = 3 * DefaultHeartbeat
+	DefaultIdleTimeout   = 45 * time.Second
 	DefaultMaxEventBytes = 1 << 20
 	DefaultMaxPending    = 1024
+	DefaultMaxBehind     = 1024
+	DefaultParkAfter     = time.Minute
 	DefaultMinBackoff    = time.Second
 	DefaultMaxBackoff    = 30 * time.Second
+	DefaultThreshold     = 20
+	DefaultModelTimeout  = 30 * time.Second
+	DefaultMaxSessions   = 100_000
+
+	// DefaultPrompt is what a model is asked to do where
+	// [SummarizerOptions].Prompt does not say it. In any case follow a warning that
+	// the data are not instructions, and the data.
+	DefaultPrompt = `You keep the summary of what one user is doing in an app. A support agent or an assistant reads it before talking to the user.
+
+Write one summary that takes the place of the summary so far and covers the new actions as well.
+- At most 120 words of plain text: no headings, no lists, no markup.
+- In chronological order. Say last where the user is now and what the user did there.
+- Keep what the summary so far tells and still matters; nothing else will remember it.
+- Say only what the data tells. Do not guess at reasons, and do not address the user.
+- Answer with the summary and nothing else.`
 )
 
-// ConsumerOptions of a [Consumer]; a zero field means its default.
+// ConsumerOptions configures a [Consumer]; a zero field means its default.
 type ConsumerOptions struct {
-	// Since is where to begin when there is no cursor: everything retained
-	// that is not older comes first. time.Unix(0, 0) is all there is; zero is
-	// from now on.
+	// Since is where to start without a cursor: at the oldest retained entry
+	// that is not older. time.Unix(0, 0) starts at the oldest entry; zero
+	// starts at the end of the log.
 	Since time.Time
-	// Cursor keeps the place of the consumer when the process ends; nil for
-	// nowhere.
+	// Cursor stores the consumer's position across restarts; nil disables it.
 	Cursor CursorStore
-	// MaxPending is how many entries are in hand and not finished at most,
-	// and, with a Cursor, how many may be finished beyond the oldest that is
-	// not. Then nothing more is read until there is room; nor while the
-	// entries in hand are larger than 64 MiB together.
+	// MaxPending bounds the entries in flight and, with a Cursor, those
+	// acknowledged after the oldest unacknowledged one. At the bound, or while
+	// the entries in flight exceed 64 MiB, the consumer stops reading.
 	MaxPending int
-	// MaxEventBytes is the size of the largest event. A larger one is passed
-	// over, counted and logged.
+	// ParkAfter is how long a session's handler may fail before the session
+	// falls behind: nothing of it is kept in memory, the stream goes on
+	// without it, and its entries are read again until it has caught up;
+	// DefaultParkAfter.
+	ParkAfter time.Duration
+	// MaxBehind bounds the sessions that are behind; DefaultMaxBehind. At the
+	// bound, failing handlers are retried in place and the consumer waits for
+	// them.
+	MaxBehind int
+	// MaxEventBytes is the size of the largest event. A larger one is skipped,
+	// counted and logged.
 	MaxEventBytes int
 	// IdleTimeout is how long the stream may be silent before the connection
-	// is taken for dead. It must be longer than the server's heartbeat.
+	// is considered dead. It must be longer than the server's heartbeat.
 	IdleTimeout time.Duration
-	// MinBackoff and MaxBackoff bound the wait before a reconnect, and before
-	// a handler is called again: it doubles from one to the other, each time
-	// give or take a fifth.
+	// MinBackoff and MaxBackoff bound the back-off before a reconnect and
+	// before a handler is retried: it doubles from one to the other, with a
+	// jitter of a fifth.
 	MinBackoff, MaxBackoff time.Duration
-	// Client makes the requests; its Timeout is not used. nil for one of the
-	// consumer's own. Where it follows a redirect to another server, that one
-	// is not sent the token.
+	// Client makes the requests; its Timeout is not used. nil means a separate
+	// client. A redirect to another server is not sent the token.
 	Client *http.Client
-	// Logger is told of connections and of what is passed over; nil for silence.
+	// Logger logs connections and skipped entries; nil for slog.Default().
 	Logger *slog.Logger
-	// Metrics is where the consumer's metrics are registered; nil for nowhere.
-	Metrics prometheus.Registerer
 }
 
-// RefusedError says that the server refuses the stream for good: there is no
-// point in asking again with the same token.
+// RefusedError reports that the server permanently refuses the stream: a retry
+// with the same token is pointless.
 type RefusedError struct {
 	Status int    // 401, 403 or 404
 	Detail string // what the server said, if anything
@@ -110,138 +135,147 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// Consumer reads the stream of one product and calls handlers with what it
-// brings, as long as it runs: it reconnects for ever, with exponential back-off
-// and jitter, and goes on after what it has received, so that every entry is
-// handled once while the process lives. What handlers have not finished is
-// bounded; when they are slow the consumer stops reading, and what it has not
-// read waits in the server's log.
+// Consumer reads the stream of one product and calls handlers with its
+// entries. It reconnects for as long as it runs, with exponential back-off and
+// jitter, and resumes after the last entry it received, so that every entry is
+// acknowledged once while the process lives. Unacknowledged entries are
+// bounded; when handlers are slow the consumer stops reading, and unread
+// entries stay in the server's log.
 //
-// With a [CursorStore] it also goes on where it was when the process is
-// started again, even after a kill: only entries that handlers were at work on
-// are handled again.
+// With a [CursorStore] it also resumes after a restart, even after a kill:
+// only unacknowledged entries are handled again.
 type Consumer struct {
-	url      url.URL
-	token    string
+	source   Source
 	handlers Handlers
 	opts     ConsumerOptions
-	metrics  consumerMetrics
+	stats    consumerStats
 
-	connected atomic.Bool
+	caughtUp atomic.Bool
 
-	cursors sync.Mutex  // held while the cursor store is called
-	latest  *dispatcher // of the last Run, the only one that saves; guarded by cursors
+	cursors sync.Mutex // held while the cursor store is called
+	latest  *run       // the only run that saves; guarded by cursors
 }
 
 // NewConsumer returns a consumer of the stream at the URL, such as
-// https://live.example.com/stream/acme, that authenticates by the token. It
-// reports everything that is wrong with its arguments.
+// https://live.example.com/stream/acme, that authenticates with the token. It
+// reports all invalid arguments at once.
 func NewConsumer(streamURL, token string, handlers Handlers, opts *ConsumerOptions) (*Consumer, error) {
-	c := &Consumer{token: token, handlers: handlers}
-	if opts != nil {
-		c.opts = *opts
-	}
-	u, err := parseStreamURL(streamURL)
-	if err == nil {
-		c.url = *u
-	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		err = errors.Join(err, errors.New("stream: the token must be printable ASCII without spaces"))
-	}
-	if handlers.Actions == nil && handlers.Summary == nil && handlers.Raw == nil {
-		err = errors.Join(err, errors.New("stream: the consumer needs a handler"))
-	}
-	if err != nil {
+	r := &remote{token: token}
+	wrong := options.Mistakes{Package: "stream"}
+	r.url = checkStreamURL(&wrong, streamURL)
+	wrong.Require(token != "", "token", "must not be empty")
+	wrong.Require(!strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }),
+		"token", "must be printable ASCII without spaces")
+	c := newConsumer(&wrong, r, handlers, opts)
+	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	c.opts.setDefaults()
-	c.metrics = newConsumerMetrics(c.opts.Metrics)
+	r.opts, r.stats, r.client = c.opts, &c.stats, c.opts.Client
+	if r.client == nil {
+		r.client = newClient()
+	}
 	return c, nil
 }
 
-func parseStreamURL(text string) (*url.URL, error) {
+// NewSourceConsumer returns a consumer of any source, such as a log in this
+// process. It reports all invalid arguments at once. The options
+// MaxEventBytes, IdleTimeout and Client apply to remote streams only.
+func NewSourceConsumer(source Source, handlers Handlers, opts *ConsumerOptions) (*Consumer, error) {
+	wrong := options.Mistakes{Package: "stream"}
+	wrong.Require(source != nil, "source", "must not be nil")
+	c := newConsumer(&wrong, source, handlers, opts)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts *ConsumerOptions) *Consumer {
+	c := &Consumer{source: source, handlers: handlers}
+	if opts != nil {
+		c.opts = *opts
+	}
+	others := handlers.Actions != nil || handlers.Summary != nil || handlers.Raw != nil
+	wrong.Require(others || handlers.Deliver != nil, "handlers", "must have Actions, Summary, Raw or Deliver")
+	wrong.Require(!others || handlers.Deliver == nil, "handlers", "must not have Deliver beside Actions, Summary or Raw")
+	c.opts.setDefaults(wrong)
+	return c
+}
+
+func checkStreamURL(wrong *options.Mistakes, text string) url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-		return nil, errors.New("stream: the URL must be like https://live.example.com/stream/acme")
+		wrong.Require(false, "URL", "must be like https://live.example.com/stream/acme")
+		return url.URL{}
 	}
-	if query := u.Query(); query.Has("since") || query.Has("last_event_id") {
-		return nil, errors.New("stream: the URL must not say where to begin; that is what the options Since and Cursor are for")
-	}
-	return u, nil
+	query := u.Query()
+	wrong.Require(!query.Has("since") && !query.Has("last_event_id"),
+		"URL", "must not say where to begin; that is what the options Since and Cursor are for")
+	return *u
 }
 
-func (o *ConsumerOptions) setDefaults() {
-	o.MaxPending = orDefault(o.MaxPending, DefaultMaxPending)
-	o.MaxEventBytes = orDefault(o.MaxEventBytes, DefaultMaxEventBytes)
-	o.IdleTimeout = orDefault(o.IdleTimeout, DefaultIdleTimeout)
-	o.MinBackoff = orDefault(o.MinBackoff, DefaultMinBackoff)
-	o.MaxBackoff = max(orDefault(o.MaxBackoff, DefaultMaxBackoff), o.MinBackoff)
+func (o *ConsumerOptions) setDefaults(wrong *options.Mistakes) {
+	o.MaxPending = options.Default(wrong, "MaxPending", o.MaxPending, DefaultMaxPending)
+	o.ParkAfter = options.Default(wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)
+	o.MaxBehind = options.Default(wrong, "MaxBehind", o.MaxBehind, DefaultMaxBehind)
+	o.MaxEventBytes = options.Default(wrong, "MaxEventBytes", o.MaxEventBytes, DefaultMaxEventBytes)
+	o.IdleTimeout = options.Default(wrong, "IdleTimeout", o.IdleTimeout, DefaultIdleTimeout)
+	o.MinBackoff, o.MaxBackoff = checkBackoff(wrong, o.MinBackoff, o.MaxBackoff)
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 }
 
-// Connected reports whether the consumer has a stream open.
-func (c *Consumer) Connected() bool { return c.connected.Load() }
+// checkBackoff returns the bounds of a back-off. A default yields to the bound
+// that is set.
+func checkBackoff(wrong *options.Mistakes, least, most time.Duration) (time.Duration, time.Duration) {
+	wrong.Require(least <= most || most <= 0, "MinBackoff", "must not be above MaxBackoff")
+	isSet := most != 0
+	most = options.Default(wrong, "MaxBackoff", most, max(DefaultMaxBackoff, least))
+	least = options.Default(wrong, "MinBackoff", least, DefaultMinBackoff)
+	if isSet {
+		least = min(least, most)
+	}
+	return least, most
+}
 
-// Run consumes the stream until ctx ends, when it returns ctx's error, or until
-// the server refuses the stream with 401, 403 or 404, when it returns a
-// *[RefusedError], or until the cursor cannot be loaded. It returns when no
-// handler is at work any more. It must not be called again before that; when it
-// is called again it begins as a new consumer would.
+// OptionError is a mistake in the arguments of a constructor.
+type OptionError = options.Error
+
+// Connected reports whether the consumer has an open stream. A log in this
+// process is always open.
+func (c *Consumer) Connected() bool {
+	r, ok := c.source.(*remote)
+	return !ok || r.connected.Load() > 0
+}
+
+// CaughtUp reports whether the consumer has acknowledged everything that the
+// stream retained when it was first opened. It stays true when the connection
+// is lost.
+func (c *Consumer) CaughtUp() bool { return c.caughtUp.Load() }
+
+// Run consumes the stream. It returns ctx's error when ctx ends, a
+// *[RefusedError] when the server refuses the stream with 401, 403 or 404, or
+// an error when the cursor cannot be loaded, and only after all handlers have
+// returned. It must not be called concurrently; a later call starts as a new
+// consumer would.
 func (c *Consumer) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	r, err := c.newRun(ctx)
 	if err != nil {
 		return err
 	}
-	if r.client = c.opts.Client; r.client == nil {
-		r.client = newClient()
-		defer r.client.CloseIdleConnections()
+	if remote, ok := c.source.(*remote); ok && c.opts.Client == nil {
+		defer remote.client.CloseIdleConnections()
 	}
-	defer r.dispatcher.wait()
-	defer cancel()
-	wait := newBackOff(c.opts.MinBackoff, c.opts.MaxBackoff)
-	for {
-		r.progress = false
-		err := r.connect(ctx)
-		var refused *RefusedError
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.As(err, &refused):
-			return refused
-		case r.progress:
-			wait.Reset()
-		}
-		pause := wait.NextBackOff()
-		var later *retryLaterError
-		if errors.As(err, &later) {
-			pause = max(pause, later.after)
-		}
-		c.metrics.reconnects.Inc()
-		c.opts.Logger.Warn("stream is interrupted", "err", err, "again_in", pause.Round(time.Millisecond))
-		if err := sleep(ctx, pause); err != nil {
-			return err
-		}
+	err = r.do(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	return err
 }
 
-// newRun returns what Run needs, at the place where the cursor is.
-func (c *Consumer) newRun(ctx context.Context) (*run, error) {
-	c.cursors.Lock()
-	defer c.cursors.Unlock()
-	cursor, err := loadCursor(ctx, c.opts.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	c.latest = newDispatcher(ctx, c, cursor)
-	return &run{Consumer: c, cursor: cursor, dispatcher: c.latest}, nil
-}
-
-// newClient returns a client with connections of its own, except where the
-// process has a transport of its own kind for everything.
+// newClient returns a client with separate connections, unless the process has
+// replaced the default transport.
 func newClient() *http.Client {
 	if transport, ok := http.DefaultTransport.(*http.Transport); ok {
 		return &http.Client{Transport: transport.Clone()}
@@ -249,14 +283,14 @@ func newClient() *http.Client {
 	return &http.Client{}
 }
 
-// newBackOff returns an exponential back-off that never ends.
+// newBackOff returns an exponential back-off without an end.
 func newBackOff(least, most time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(least), backoff.WithMaxInterval(most), backoff.WithMultiplier(2),
 		backoff.WithRandomizationFactor(0.2), backoff.WithMaxElapsedTime(0))
 }
 
-// sleep waits, or returns the error of ctx when that ends first.
+// sleep waits for d, or returns the error of ctx if that ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,10 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/segmentio/encoding/json"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/ledger"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -81,22 +83,28 @@ func resuming(data ...string) *fakeServer {
 	}}
 }
 
-// place returns where a consumer with that cursor begins.
+// place returns the point from which everything is read that a cursor does not
+// say is finished.
 func place(t testing.TB, text string) string {
 	t.Helper()
-	asked := make(chan *http.Request, 1)
-	s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
-		asked <- req
-		return streaming(req, nil), nil
-	}}
-	c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(),
-		Cursor: &memoryCursor{t: t, text: text}, Since: time.Unix(0, 0)})
-	req := <-asked
-	c.stop(t)
-	if id := req.Header.Get("Last-Event-ID"); id != "" {
-		return "after " + id
+	var cursor struct {
+		Since  int64
+		ID     string
+		Behind map[string]string
 	}
-	return "since " + req.URL.Query().Get("since")
+	if text != "" {
+		require.NoError(t, json.Unmarshal([]byte(text), &cursor))
+	}
+	earliest := cursor.ID
+	for _, id := range cursor.Behind {
+		if ledger.Compare(id, earliest) < 0 {
+			earliest = id
+		}
+	}
+	if earliest == "" {
+		return fmt.Sprint("since ", cursor.Since)
+	}
+	return "after " + earliest
 }
 
 func TestConsumer_savesItsCursorAfterEachEntry(t *testing.T) {
@@ -254,9 +262,8 @@ func TestConsumer_remembersWhatIsFinishedBeyondAStuckEntry(t *testing.T) {
 	}
 }
 
-// A process that ends before it was sent what an earlier one had finished hands
-// on that it is.
-func TestConsumer_handsOnWhatWasFinishedLongAgo(t *testing.T) {
+// A process that ends before it has caught up hands on what is behind.
+func TestConsumer_handsOnWhatWasNotFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var data []string
 		for i := range 9 {
@@ -268,16 +275,17 @@ func TestConsumer_handsOnWhatWasFinishedLongAgo(t *testing.T) {
 			synctest.Wait()
 			c.stop(t)
 		}
-		run(stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
+		stuck := stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
 			if m.ID == "1" {
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return nil
-		}}, 8)
+		}}
+		run(stuck, 8)
+		run(stuck, 8)
 		var n notes
-		run(n.raw(), 3)
-		run(n.raw(), 5)
+		run(n.raw(), 8)
 		assert.Equal(t, data[:1], n.all())
 		run(n.raw(), 9)
 		assert.Equal(t, []string{data[0], data[8]}, n.all())
@@ -285,11 +293,10 @@ func TestConsumer_handsOnWhatWasFinishedLongAgo(t *testing.T) {
 	})
 }
 
-// How much can be finished beyond an entry that is not is bounded, and with it
-// the cursor.
-func TestConsumer_boundsWhatItRemembers(t *testing.T) {
+// A handler that does not return stops no other session, and costs the cursor
+// the name of its own.
+func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const maxPending = 50
 		data := make([]string, 20_000)
 		for i := range data {
 			data[i] = fmt.Sprintf(`{"type":"x","session_id":"s%d"}`, i)
@@ -304,16 +311,76 @@ func TestConsumer_boundsWhatItRemembers(t *testing.T) {
 			}
 			handled.Add(1)
 			return nil
-		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), MaxPending: maxPending, IdleTimeout: forever})
+		}}, stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), MaxPending: 50, IdleTimeout: forever})
 		time.Sleep(time.Hour)
-		assert.EqualValues(t, maxPending-1, handled.Load())
+		assert.EqualValues(t, len(data)-1, handled.Load())
 		assert.InDelta(t, 1, c.counted(t, "pending"), 0, "received and not finished")
-		assert.Less(t, len(cursor.saved()), 30*maxPending)
+		assert.Less(t, len(cursor.saved()), 100)
 		close(proceed)
 		synctest.Wait()
 		assert.EqualValues(t, len(data), handled.Load())
 		assert.Less(t, len(cursor.saved()), 100)
 	})
+}
+
+// What fails for an hour stops no other session, however many come, and is handled
+// in order once it can be; so with a restart in between.
+func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
+	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const entries = 3000
+				data := make([]string, entries)
+				for i := range data {
+					session := fmt.Sprint("s", i)
+					if i%10 == 0 {
+						session = "away"
+					}
+					data[i] = fmt.Sprintf(`{"type":"x","session_id":%q,"n":%d}`, session, i)
+				}
+				var away atomic.Bool
+				away.Store(true)
+				var n, others notes
+				handlers := stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+					switch {
+					case m.SessionID != "away":
+						others.add("%s", m.SessionID)
+					case away.Load():
+						return errors.New("away")
+					default:
+						n.add("%s", m.Data)
+					}
+					return nil
+				}}
+				cursor := &memoryCursor{t: t}
+				opts := stream.ConsumerOptions{Client: resuming(data...).client(), Since: time.Unix(0, 0), IdleTimeout: forever, MaxPending: 64}
+				if restart {
+					opts.Cursor = cursor
+				}
+				c := startConsumer(t, fakeURL, handlers, opts)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				assert.Len(t, others.all(), entries*9/10)
+				assert.Empty(t, n.all())
+				assert.Less(t, len(cursor.saved()), 100)
+				assert.Zero(t, c.counted(t, "pending"), "nothing of it is kept")
+				assert.Positive(t, c.counted(t, "parked_total"))
+				if restart {
+					c.stop(t)
+					startConsumer(t, fakeURL, handlers, opts)
+					time.Sleep(time.Minute)
+				}
+				away.Store(false)
+				time.Sleep(10 * time.Minute)
+				var want []string
+				for i := 0; i < entries; i += 10 {
+					want = append(want, data[i])
+				}
+				assert.Equal(t, want, n.all())
+				assert.Len(t, others.all(), entries*9/10, "each once")
+			})
+		})
+	}
 }
 
 func TestConsumer_goesOnWhenItsCursorIsNotSaved(t *testing.T) {
@@ -371,7 +438,7 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 // The context of Load ends with that of Run.
 func TestConsumer_endsWhileItsCursorIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := stream.NewConsumer(fakeURL, "", new(notes).raw(), &stream.ConsumerOptions{Client: serving().client(), Cursor: endlessCursor{}})
+		c, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(), &stream.ConsumerOptions{Client: serving().client(), Cursor: endlessCursor{}})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -389,7 +456,7 @@ func (endlessCursor) Load(ctx context.Context) (string, error) {
 
 func (endlessCursor) Save(context.Context, string) error { return nil }
 
-// What a handler finishes after the consumer was told to end is saved.
+// What a handler finishes after the consumer was stopped is saved.
 func TestConsumer_savesWhatIsFinishedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
@@ -416,17 +483,17 @@ type heldUp struct {
 // test.
 func holdUp(t *testing.T, s *fakeServer) *heldUp {
 	h := &heldUp{cursor: &memoryCursor{t: t}}
-	writer := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+	writer := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 		for _, a := range b.Actions {
 			h.written.add("%s %s", b.SessionID, a.Title)
 		}
 		return nil
-	}, &stream.WriterOptions{Debounce: time.Minute})
+	}, &stream.WriterOptions{Debounce: time.Minute}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- writer.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	h.running = startConsumer(t, fakeURL, stream.Handlers{Actions: writer.Add},
+	h.running = startConsumer(t, fakeURL, stream.Handlers{Deliver: writer.Deliver},
 		stream.ConsumerOptions{Client: s.client(), Cursor: h.cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
 	return h
 }
@@ -496,7 +563,7 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
-		writer := stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil)
+		writer := must(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { _ = writer.Run(ctx) }()
 		defer cancel()

@@ -248,7 +248,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// With MaxPending entries in hand nothing more is read, so the server is the
+// With MaxPending entries in flight nothing more is read, so the server is the
 // one who waits; when there is room the rest comes.
 func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 	for _, maxPending := range []int{1, 2, 100} {
@@ -295,7 +295,7 @@ func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 
 // A handler that fails is called again, later and later, with the same entry
 // and before the next of its session; others go on.
-func TestConsumer_callsAHandlerAgainThatFails(t *testing.T) {
+func TestConsumer_retriesAFailedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const failures = 7
 		s := serving(events(1, entryOf("bad", "0"), entryOf("bad", "1"), entryOf("good", "0"), entryOf("good", "1")))
@@ -313,7 +313,7 @@ func TestConsumer_callsAHandlerAgainThatFails(t *testing.T) {
 			return note(ctx, b)
 		}
 		handlers.Raw = func(_ context.Context, m stream.Message) error { raw.add("%s", m.ID); return nil }
-		c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever})
+		c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever, ParkAfter: forever})
 		synctest.Wait()
 		requireOrder(t, n.all(), "good", 2)
 		assert.InDelta(t, 2, c.counted(t, "pending"), 0)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
 
 // running is a consumer at work.
@@ -33,11 +34,11 @@ type running struct {
 func startConsumer(t testing.TB, url string, handlers stream.Handlers, opts stream.ConsumerOptions) *running {
 	t.Helper()
 	r := &running{metrics: prometheus.NewRegistry(), ended: make(chan struct{})}
-	opts.Metrics = r.metrics
 	opts.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	r.Consumer, err = stream.NewConsumer(url, "token", handlers, &opts)
 	require.NoError(t, err)
+	r.metrics.MustRegister(streammetrics.Consumers(r.Consumer))
 	r.run()
 	t.Cleanup(func() {
 		r.cancel()
@@ -246,4 +247,12 @@ func serving(chunks ...chunk) *fakeServer {
 		}
 		return streaming(req, nil, chunks...), nil
 	}}
+}
+
+// must returns a value that no mistake in the arguments kept from being made.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -21,8 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // proxy is a network between a consumer and its server that misbehaves: every
@@ -233,7 +235,7 @@ func misbehaviour(elsewhere string) []string {
 
 // service behind the proxy that can be restarted, with its log.
 type restartable struct {
-	log    *stream.MemoryLog
+	log    *eventlog.MemoryLog
 	proxy  *proxy
 	server *httptest.Server
 	stop   func()
@@ -246,7 +248,7 @@ func (r *restartable) restart() {
 		r.proxy.lead("127.0.0.1:1") // nobody is there
 		r.stop()
 	}
-	handler := stream.NewHandler(r.log, &stream.HandlerOptions{Heartbeat: 50 * time.Millisecond})
+	handler := eventlog.NewHandler(r.log, &eventlog.HandlerOptions{Heartbeat: 50 * time.Millisecond})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /stream/{product_id}", func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Authorization") != "Bearer token" {
@@ -288,10 +290,10 @@ func (s *sequence) count() int {
 
 // appendNumbered appends so many entries of many sessions to a log, each numbered in
 // its session, of any size and some at once.
-func appendNumbered(t testing.TB, log stream.Log, rng *rand.Rand, entries int, step func(i int)) {
+func appendNumbered(t testing.TB, log eventlog.Log, rng *rand.Rand, entries int, step func(i int)) {
 	numbers := map[string]int{}
 	for i := 0; i < entries; {
-		batch := make([]stream.Entry, min(1+rng.IntN(8), entries-i))
+		batch := make([]eventlog.Entry, min(1+rng.IntN(8), entries-i))
 		for j := range batch {
 			session := fmt.Sprint("session-", rng.IntN(40))
 			b := clicked(session, strings.Repeat("x", rng.IntN(1<<rng.IntN(13))))
@@ -299,7 +301,7 @@ func appendNumbered(t testing.TB, log stream.Log, rng *rand.Rand, entries int, s
 			numbers[session]++
 			data, err := activity.Marshal(b)
 			assert.NoError(t, err)
-			batch[j] = stream.Entry{SessionID: session, Data: data}
+			batch[j] = eventlog.Entry{SessionID: session, Data: data}
 		}
 		assert.NoError(t, log.Append(context.Background(), product, batch))
 		i += len(batch)
@@ -312,7 +314,7 @@ func appendNumbered(t testing.TB, log stream.Log, rng *rand.Rand, entries int, s
 func TestConsumer_losesAndDoublesNothingOnABadNetwork(t *testing.T) {
 	for _, withCursor := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cursor=%v", withCursor), func(t *testing.T) {
-			before := settledGoroutines(t)
+			before := leaktest.Goroutines(t)
 			testBadNetwork(t, withCursor)
 			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 			require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, patience, time.Millisecond, "goroutines are left")
@@ -344,7 +346,7 @@ func testBadNetwork(t *testing.T, withCursor bool) {
 		answers = append(answers, response(401, `{"detail":"no"}`), response(403, "{}"), response(404, "gone"))
 		opts.Cursor = &memoryCursor{t: t}
 	}
-	r := &restartable{log: newMemoryLog(), proxy: newProxy(t, seed, answers)}
+	r := &restartable{log: eventlog.NewMemoryLog(eventlog.Retention{}), proxy: newProxy(t, seed, answers)}
 	defer r.proxy.close()
 	r.restart()
 	defer func() { r.proxy.lead("127.0.0.1:1"); r.stop() }()

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
@@ -44,15 +47,15 @@ func newStreamInMemory(t testing.TB) (*streamtest.Server, *http.Client) {
 func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 	handlers := new(notes).raw()
 	const url, token = "https://live.example.com/stream/acme?session_id=1", "token"
-	const badURL = "the URL must be like https://live.example.com/stream/acme"
-	const badToken = "the token must be printable ASCII without spaces"
+	const badURL = "URL must be like https://live.example.com/stream/acme"
+	const badToken = "token must be printable ASCII without spaces"
 	tests := map[string]struct {
 		url, token string
 		handlers   stream.Handlers
 		want       []string
 	}{
 		"nothing wrong":         {url, token, handlers, nil},
-		"no token":              {"http://127.0.0.1:8080/stream/acme", "", handlers, nil},
+		"no token":              {"http://127.0.0.1:8080/stream/acme", "", handlers, []string{"token must not be empty"}},
 		"no URL":                {"", token, handlers, []string{badURL}},
 		"no scheme":             {"live.example.com/stream/acme", token, handlers, []string{badURL}},
 		"another scheme":        {"ftp://live.example.com/stream/acme", token, handlers, []string{badURL}},
@@ -61,13 +64,13 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 		"a password in the URL": {"http://user:secret@live.example.com/", token, handlers, []string{badURL}},
 		"a fragment":            {url + "#x", token, handlers, []string{badURL}},
 		"no URL at all":         {"http://[::1", token, handlers, []string{badURL}},
-		"a start in the URL":    {url + "&since=0", token, handlers, []string{"the URL must not say where to begin"}},
-		"an id in the URL":      {url + "&last_event_id=0", token, handlers, []string{"the URL must not say where to begin"}},
+		"a start in the URL":    {url + "&since=0", token, handlers, []string{"URL must not say where to begin"}},
+		"an id in the URL":      {url + "&last_event_id=0", token, handlers, []string{"URL must not say where to begin"}},
 		"a line in the token":   {url, "tok\nen", handlers, []string{badToken}},
 		"a space in the token":  {url, "Bearer token", handlers, []string{badToken}},
 		"a letter in the token": {url, "tökén", handlers, []string{badToken}},
-		"no handler":            {url, token, stream.Handlers{Gap: func(string, string) {}}, []string{"the consumer needs a handler"}},
-		"everything":            {"x", " ", stream.Handlers{}, []string{badURL, badToken, "the consumer needs a handler"}},
+		"no handler":            {url, token, stream.Handlers{Gap: func(string, string) {}}, []string{"handlers must have Actions, Summary, Raw or Deliver"}},
+		"everything":            {"x", " ", stream.Handlers{}, []string{badURL, badToken, "handlers must have Actions, Summary, Raw or Deliver"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -89,13 +92,11 @@ func TestNewConsumer_reportsEveryMistake(t *testing.T) {
 	}
 }
 
-// A consumer that was given no sense by its options works with the defaults.
-func TestNewConsumer_takesWhatIsNotPositiveForTheDefault(t *testing.T) {
+func TestNewConsumer_takesZeroForTheDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(events(1, "a", "b", "c"))
 		var n notes
-		startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client(),
-			MaxPending: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: -1, MaxBackoff: -1})
+		startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
 		synctest.Wait()
 		assert.Equal(t, []string{"a", "b", "c"}, n.all())
 		time.Sleep(stream.DefaultIdleTimeout - time.Second)
@@ -136,7 +137,7 @@ func TestConsumer_handsOverWhatTheServerSends(t *testing.T) {
 	assert.False(t, c.Connected())
 }
 
-func TestConsumer_fillsInWhatTheEnvelopeTells(t *testing.T) {
+func TestConsumer_fillsInTheEnvelopesFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(events(1, `{"type":"actions","session_id":"s1","count":7,"actions":[{"title":"A"},{"title":"B","session_id":"s1"},null]}`))
 		batches := make(chan activity.Batch, 1)
@@ -264,7 +265,7 @@ func TestConsumer_triesAgainAfterEverythingElse(t *testing.T) {
 	}
 }
 
-func TestConsumer_waitsAsLongAsItIsTold(t *testing.T) {
+func TestConsumer_honoursRetryAfter(t *testing.T) {
 	tests := map[string]struct {
 		status int
 		after  string
@@ -427,7 +428,7 @@ func (b *noteEnd) Close() error {
 
 // The token is for one server. A redirect does not take it anywhere else, not
 // even where the standard library would.
-func TestConsumer_givesItsTokenToNobodyElse(t *testing.T) {
+func TestConsumer_sendsItsTokenToItsServerOnly(t *testing.T) {
 	tests := map[string]struct {
 		from, to string
 		sent     bool
@@ -584,8 +585,8 @@ func TestConsumer_losesNothingBeforeTheFirstEntry(t *testing.T) {
 	assert.NotContains(t, c.log.String(), "gap")
 }
 
-func TestConsumer_tellsOfGaps(t *testing.T) {
-	s := newStream(t, &streamtest.ServerOptions{Retention: stream.Retention{MaxBytes: 1}})
+func TestConsumer_reportsGaps(t *testing.T) {
+	s := newStream(t, &streamtest.ServerOptions{Retention: eventlog.Retention{MaxBytes: 1}})
 	var n notes
 	handlers := n.raw()
 	handlers.Gap = func(requested, oldest string) { n.add("gap %s %s", requested, oldest) }
@@ -747,7 +748,7 @@ func (n *notes) slowly() stream.Handlers {
 	}}
 }
 
-// While a handler takes its time nothing is read, which is no silence of the
+// While a handler takes its time nothing is read, which is not silence of the
 // server.
 func TestConsumer_doesNotTakeASlowHandlerForSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -764,18 +765,15 @@ func TestConsumer_doesNotTakeASlowHandlerForSilence(t *testing.T) {
 	})
 }
 
-// A connection that ends while there is no room has brought only what there was
-// room for.
-func TestConsumer_asksAgainForWhatItHadNoRoomFor(t *testing.T) {
+// A connection that ends while there is no room loses nothing that it brought.
+func TestConsumer_handlesWhatItHadNoRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resuming("a", "b", "c", "d", "e", "f")
 		var n notes
 		startConsumer(t, fakeURL, n.slowly(), stream.ConsumerOptions{Client: s.client(), MaxPending: 2, Since: time.Unix(0, 0)})
-		time.Sleep(time.Minute)
-		require.Equal(t, 2, s.count(), "silence ended the first")
-		assert.Equal(t, "2", s.request(1).Header.Get("Last-Event-ID"))
-		time.Sleep(6 * time.Hour)
+		time.Sleep(7 * time.Hour)
 		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, n.all())
+		assert.Equal(t, "6", s.request(1).Header.Get("Last-Event-ID"), "it is not idle while there is no room")
 	})
 }
 
@@ -815,7 +813,7 @@ func TestConsumer_passesOverEventsThatAreTooLarge(t *testing.T) {
 	})
 }
 
-// Wherever a consumer is, it ends at once when it is told to.
+// Wherever a consumer is, it ends at once when its context does.
 func TestConsumer_endsAtOnce(t *testing.T) {
 	hang := func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
@@ -906,7 +904,7 @@ func TestConsumer_endsWithItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		c, err := stream.NewConsumer(fakeURL, "", new(notes).raw(), &stream.ConsumerOptions{Client: serving().client()})
+		c, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(), &stream.ConsumerOptions{Client: serving().client()})
 		require.NoError(t, err)
 		assert.Equal(t, context.DeadlineExceeded, c.Run(ctx))
 		assert.Equal(t, context.DeadlineExceeded, c.Run(ctx), "it need not begin for that")
@@ -943,10 +941,10 @@ func TestConsumer_runsAgain(t *testing.T) {
 // Without a client of its owner's, nothing is left of a consumer.
 func TestConsumer_leavesNothingBehind(t *testing.T) {
 	s := newStream(t, nil)
-	before := settledGoroutines(t)
+	before := leaktest.Goroutines(t)
 	c, err := stream.NewConsumer(s.URL(), s.Token(), new(notes).raw(), &stream.ConsumerOptions{MinBackoff: time.Millisecond})
 	require.NoError(t, err)
-	assert.Equal(t, before, settledGoroutines(t), "it has not begun")
+	assert.Equal(t, before, leaktest.Goroutines(t), "it has not begun")
 	s.Refuse(http.StatusInternalServerError, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -1016,4 +1014,100 @@ func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
 	require.ErrorIs(t, consumer.Run(ctx), context.Canceled)
 	require.Equal(t, "before", got)
 	require.Equal(t, []string{"/old?since=0", "/new?since=0"}, asked)
+}
+
+func TestNewConsumer_reportsEveryMistakeInItsOptions(t *testing.T) {
+	_, err := stream.NewConsumer(fakeURL, "token", new(notes).raw(),
+		&stream.ConsumerOptions{MaxPending: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: 2 * time.Second, MaxBackoff: time.Second})
+	require.EqualError(t, err, "stream: MaxPending must not be negative\nstream: MaxEventBytes must not be negative\n"+
+		"stream: IdleTimeout must not be negative\nstream: MinBackoff must not be above MaxBackoff")
+	var mistake *stream.OptionError
+	require.ErrorAs(t, err, &mistake)
+	_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(), &stream.ConsumerOptions{MinBackoff: -1, MaxBackoff: -1})
+	require.EqualError(t, err, "stream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")
+	for _, opts := range []stream.ConsumerOptions{{MinBackoff: time.Minute}, {MaxBackoff: time.Millisecond}, {MinBackoff: 1, MaxBackoff: 1}} {
+		_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(), &opts)
+		require.NoError(t, err, "a default gives way to the bound that is set")
+	}
+}
+
+func TestNewWriter_reportsEveryMistake(t *testing.T) {
+	_, err := stream.NewWriter(nil, &stream.WriterOptions{Debounce: -1, MaxPending: -1, MaxSessions: -1, MinBackoff: -1, MaxBackoff: -1})
+	require.EqualError(t, err, "stream: write must not be nil\nstream: Debounce must not be negative\nstream: MaxPending must not be negative\n"+
+		"stream: MaxSessions must not be negative\nstream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")
+}
+
+func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
+	_, err := stream.NewSummarizer(nil, &stream.SummarizerOptions{Threshold: -1, ModelTimeout: -1, MaxSessions: -1})
+	require.EqualError(t, err, "stream: overwrite must not be nil\nstream: Threshold must not be negative\n"+
+		"stream: ModelTimeout must not be negative\nstream: MaxSessions must not be negative")
+}
+
+// What a handler will never take does not hold up its session.
+func TestConsumer_passesOverWhatAHandlerRefuses(t *testing.T) {
+	server := newStream(t, &streamtest.ServerOptions{Token: "token"})
+	var calls atomic.Int64
+	var raw notes
+	handled := make(chan string, 10)
+	handlers := stream.Handlers{Raw: raw.raw().Raw, Actions: func(_ context.Context, b activity.Batch) error {
+		switch calls.Add(1) {
+		case 1:
+			return errors.New("busy")
+		case 2:
+			return fmt.Errorf("post: %w", stream.Permanent(errors.New("no such conversation")))
+		}
+		handled <- b.SessionID
+		return nil
+	}}
+	c := startConsumer(t, server.URL(), handlers, stream.ConsumerOptions{Since: time.Unix(0, 0), MinBackoff: 1, MaxBackoff: 1})
+	server.Send(did("s"), did("s"))
+	assert.Equal(t, "s", <-handled)
+	assert.Equal(t, int64(3), calls.Load(), "the first batch twice, the second once")
+	require.Eventually(t, func() bool { return c.counted(t, "finished_total") == 1 }, soon, time.Millisecond)
+	assert.Equal(t, 1.0, c.counted(t, "skipped_total", "refused"))
+	assert.Equal(t, 1.0, c.counted(t, "handler_failures_total"))
+	assert.Contains(t, c.log.String(), "no such conversation")
+	assert.Zero(t, c.counted(t, "pending"))
+}
+
+func TestWriter_passesOverWhatIsRefusedAndCounts(t *testing.T) {
+	var calls atomic.Int64
+	written := make(chan string, 10)
+	w, err := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		switch calls.Add(1) {
+		case 1:
+			return errors.New("busy")
+		case 2:
+			return stream.Permanent(errors.New("gone"))
+		}
+		written <- b.SessionID
+		return nil
+	}, &stream.WriterOptions{MinBackoff: 1, MaxBackoff: 1})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.Run(ctx) }()
+	require.NoError(t, w.Add(ctx, did("s")))
+	require.NoError(t, w.Flush(ctx), "what was refused is done with")
+	require.NoError(t, w.Add(ctx, did("s")))
+	require.NoError(t, w.Flush(ctx))
+	assert.Equal(t, "s", <-written)
+	cancel()
+	<-done
+	assert.Equal(t, stream.WriterStats{Written: 1, Failures: 1, Refused: 1}, w.Stats())
+}
+
+// A prompt of one's own does not do away with the warning before the data.
+func TestSummarizer_asksWithThePromptItIsGiven(t *testing.T) {
+	var asked string
+	s, err := stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{
+		Threshold: 1, Prompt: "Fasse zusammen.\n", Model: func(_ context.Context, prompt string) (string, error) {
+			asked = prompt
+			return "ok", nil
+		}})
+	require.NoError(t, err)
+	require.NoError(t, s.Add(t.Context(), did("s")))
+	assert.True(t, strings.HasPrefix(asked, "Fasse zusammen.\n\nAll that follows is data"), asked)
+	assert.NotContains(t, asked, "You keep the summary")
+	assert.Contains(t, asked, "The new actions, oldest first")
 }

@@ -1,58 +1,34 @@
-// Package stream is the log that everything a service accepts goes into, and
-// what reads it: the server-sent events of GET /stream/{product_id}, and views
-// such as the live memory of package activity.
+// Package stream is the client side of a service's stream: it reads the
+// entries of a product, from another process or from a log in this one, and
+// writes them elsewhere.
 //
-//	entries := stream.NewMemoryLog(stream.Retention{})
-//	recorder := stream.NewRecorder(entries, store, nil) // what a source hands its events to
-//	mux.Handle("GET /stream/{product_id}", stream.NewHandler(entries, nil))
-//
-// A [Log] keeps the entries of each product in order, for some hours. An entry
-// is one JSON object with an [ID]; the ID is the event id that clients resume
-// by. Reading is a cursor, the ID read last: a reader that reconnects, one that
-// is slow and a server that starts again all do the same, they read on from
-// where they were. When that is not retained any more they are told so by a
-// gap. No reader can slow a writer or another reader.
-//
-// What belongs to an entry and must happen with it or not at all, such as the
-// count of a session's actions, is a change of the log's documents (package
-// [github.com/liveactivity/liveactivity/activity/document]) in the same append.
-//
-// # Engines
-//
-// [MemoryLog] needs nothing and forgets everything when the process ends.
-// [github.com/liveactivity/liveactivity/stream/boltlog] keeps the log in a file
-// of one process, [github.com/liveactivity/liveactivity/stream/redislog] in a
-// Redis that many processes share. Each passes the suite in
-// [github.com/liveactivity/liveactivity/stream/streamtest]; an engine of your
-// own is one more.
-//
-// # Recording
-//
-// A [Recorder] turns the events of a request into entries, one per session,
-// and appends them once however often a client repeats its request: an error
-// means that the request must be sent again, unchanged, and never that it was
-// taken in part for good. Over a log that lasts, [Replay] fills the store in
-// memory when a process starts.
-//
-// # Consuming
-//
-// A [Consumer] reads the stream of a service from another process. It
-// reconnects for ever, resumes after what it has, and calls handlers with what
-// comes: in order within a session, sessions side by side.
+// A [Consumer] reads the stream. It reconnects automatically, resumes after
+// its last entry, and calls handlers: in order within a session, concurrently
+// across sessions.
 //
 //	consumer, err := stream.NewConsumer("https://live.example.com/stream/acme", key,
-//		stream.Handlers{Actions: writer.Add}, nil)
+//		stream.Handlers{Deliver: writer.Deliver}, nil)
 //	err = consumer.Run(ctx) // until ctx ends, or the service refuses the key
 //
-// A [Writer] between the consumer and what is written to, a help desk say or
-// an agent's context, merges what comes in a burst, repeats what fails and
-// holds back what has no conversation yet. A [Summarizer] puts one summary in
-// the place of what was written, each time a session has done enough:
+// Every entry is acknowledged: by a handler that returns nil or, for work that
+// takes longer, through its [Delivery]. A session whose handler keeps failing
+// falls behind: nothing of it is kept in memory, and its entries are read
+// again from the log, in order, until it has caught up.
 //
-//	summarizer := stream.NewSummarizer(replaceNotes, &stream.SummarizerOptions{Model: askModel})
-//	writer := stream.NewWriter(writeNote, &stream.WriterOptions{Debounce: 3 * time.Second, Summarizer: summarizer})
+// A [Writer] stands between the consumer and the target of the writes, such as
+// a help desk or an agent's context. It merges bursts, retries failed writes,
+// and leaves entries of sessions without a conversation in the log. A
+// [Summarizer] replaces written actions by one summary each time a session has
+// done enough:
+//
+//	summarizer, err := stream.NewSummarizer(replaceNotes, &stream.SummarizerOptions{Model: askModel})
+//	writer, err := stream.NewWriter(writeNote, &stream.WriterOptions{Debounce: 3 * time.Second, Summarizer: summarizer})
 //	err = writer.Run(ctx) // beside the consumer
 //
+// What they count is in their Stats; package
+// [github.com/liveactivity/liveactivity/stream/streammetrics] makes Prometheus
+// metrics of it, and nothing else here links that library.
+//
 // Package [github.com/liveactivity/liveactivity/stream/streamtest] has a fake
-// service for the unit tests of what is built on these.
+// service for the unit tests of stream consumers.
 package stream

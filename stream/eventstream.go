@@ -3,21 +3,12 @@ package stream
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
+
+	"github.com/liveactivity/liveactivity/internal/ledger"
 )
-
-// message is one server-sent event.
-type message struct {
-	id       string // the last id that the stream has sent
-	name     string // of the event; empty for none
-	data     []byte // nil for none; not to be changed
-	tooLarge bool   // the event was over the limit; only its id was kept
-}
-
-// isEntry reports whether the message is an entry of the log.
-func (m message) isEntry() bool {
-	return m.data != nil && (m.name == "" || m.name == "message")
-}
 
 // endlessFactor is how many times the limit an event is read, in order to pass
 // over it, before the stream is given up.
@@ -26,196 +17,225 @@ const endlessFactor = 16
 // errEndless says that an event did not end.
 var errEndless = errors.New("stream: an event does not end")
 
-// readBuffer is how much memory is set aside for reading at a time, in bytes.
+// readBuffer is how much is read at a time, in bytes.
 const readBuffer = 64 << 10
 
-// eventParser turns the bytes of an event stream into messages, after
-// https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream.
-// Bytes are read into what space returns and parsed there: the data of messages
-// is not copied. Only whole events count; what is not ended by an empty line
-// never was. Of an event over the limit nothing is kept but its id.
-type eventParser struct {
-	max int // size of the largest event, in bytes
+// eventGuard is an event stream as the r3labs client can parse it. That takes an
+// event that was cut off for whole, ends at one that is larger than its buffer,
+// believes every id, and searches all of its buffer for the end of an event
+// again and again. So the guard gives it one whole event a Read, ended by an
+// empty line, with the fields id, event and data only, each as "name: value" and
+// a line feed, as https://html.spec.whatwg.org/multipage/server-sent-events.html
+// understands them. An event over the limit is given as [EventTooLarge] with
+// nothing but its id.
+//
+// What a guard gives is never empty to the client: each event reaches its handler.
+type eventGuard struct {
+	src   io.Reader
+	max   int             // size of the largest event, in bytes
+	id    []byte          // the last id that the stream has sent
+	given func(noID bool) // called before an event is given; noID says that there is no last id
 
 	buf   []byte // what was read
 	line  int    // where in buf the current line begins
+	seen  int    // up to where buf has no end of it
 	begun bool   // a byte order mark can come no more
 	cr    bool   // what was read last ended with a carriage return
+	err   error  // what ends the stream, after what is in buf
 
 	// The event so far, without the current line.
-	event    message
-	said     bool // it has a field that counts
-	size     int  // in bytes, from its first field on
+	event    []byte // the lines to be given
+	size     int    // in bytes, from its first field on
+	hasID    bool
+	hasData  bool
+	hasValue bool // of the data
+	hasName  bool
+	tooLarge bool
 	midLine  bool // the beginning of the current line was dropped
-	endless  bool // nothing more is parsed
-	messages []message
+
+	out []byte // what is still to be given of the last event; shares the memory of event
 }
 
-// space returns where to read to. It has room for something.
-func (p *eventParser) space() []byte {
-	const least = readBuffer / 8
-	if cap(p.buf)-len(p.buf) < least {
-		rest := p.buf[p.line:]
-		p.buf = append(make([]byte, 0, max(readBuffer, 2*len(rest)+least)), rest...)
-		p.line = 0
-	}
-	return p.buf[len(p.buf):cap(p.buf)]
-}
-
-// advance parses the n bytes that were read to space, and returns the messages
-// that ended in them. An event that does not end is an error; when it has an id
-// it is the last of the messages, so that it can be passed over.
-func (p *eventParser) advance(n int) ([]message, error) {
-	from := len(p.buf)
-	p.buf = p.buf[:from+n]
-	p.normalise(from)
-	p.messages = nil
-	for !p.endless {
-		i := bytes.IndexByte(p.buf[from:], '\n')
-		if i < 0 {
-			break
+// Read gives an event, or as much of it as there is room for.
+func (g *eventGuard) Read(p []byte) (int, error) {
+	for len(g.out) == 0 {
+		if !g.advance() && len(g.out) == 0 {
+			return 0, g.err
 		}
-		end := from + i
-		p.endLine(p.buf[p.line:end:end])
-		p.line, from = end+1, end+1
 	}
-	p.bound()
-	if p.endless {
-		return p.messages, errEndless
+	n := copy(p, g.out)
+	g.out = g.out[n:]
+	return n, nil
+}
+
+// advance takes the next line, or reads on where there is none. It reports
+// false at the end of the stream.
+func (g *eventGuard) advance() bool {
+	if i := bytes.IndexByte(g.buf[g.seen:], '\n'); i >= 0 {
+		line := g.buf[g.line : g.seen+i]
+		g.line += len(line) + 1
+		g.seen = g.line
+		g.endLine(line)
+		return true
 	}
-	return p.messages, nil
+	g.seen = len(g.buf)
+	if g.err != errEndless {
+		g.bound()
+	}
+	if g.err != nil {
+		return false
+	}
+	g.fill()
+	return true
+}
+
+// fill reads once.
+func (g *eventGuard) fill() {
+	const least = readBuffer / 8
+	if cap(g.buf)-len(g.buf) < least {
+		g.makeRoom()
+	}
+	from := len(g.buf)
+	n, err := g.src.Read(g.buf[from:cap(g.buf)])
+	g.buf, g.err = g.buf[:from+n], err
+	g.normalise(from)
+}
+
+// makeRoom moves the current line to the front of a buffer that has room for at
+// least as much again.
+func (g *eventGuard) makeRoom() {
+	rest := g.buf[g.line:]
+	room := g.buf[:0]
+	if 2*len(rest) > cap(g.buf) || cap(g.buf) == 0 {
+		room = make([]byte, 0, max(readBuffer, 2*len(rest)))
+	}
+	g.buf = append(room, rest...)
+	g.line, g.seen = 0, len(rest)
 }
 
 // normalise makes line feeds of the carriage returns from the offset on, one of
 // a carriage return and a line feed.
-func (p *eventParser) normalise(from int) {
-	b := p.buf[from:]
-	if len(b) == 0 || !p.cr && bytes.IndexByte(b, '\r') < 0 {
+func (g *eventGuard) normalise(from int) {
+	b := g.buf[from:]
+	if len(b) == 0 || !g.cr && bytes.IndexByte(b, '\r') < 0 {
 		return
 	}
 	kept := b[:0]
 	for _, c := range b {
-		if c == '\n' && p.cr {
-			p.cr = false
+		if c == '\n' && g.cr {
+			g.cr = false
 			continue
 		}
-		if p.cr = c == '\r'; p.cr {
+		if g.cr = c == '\r'; g.cr {
 			c = '\n'
 		}
 		kept = append(kept, c)
 	}
-	p.buf = p.buf[:from+len(kept)]
+	g.buf = g.buf[:from+len(kept)]
 }
 
 var byteOrderMark = []byte("\ufeff")
 
 // endLine takes a line, without its end.
-func (p *eventParser) endLine(line []byte) {
-	if !p.begun {
-		line, p.begun = bytes.TrimPrefix(line, byteOrderMark), true
+func (g *eventGuard) endLine(line []byte) {
+	if !g.begun {
+		line, g.begun = bytes.TrimPrefix(line, byteOrderMark), true
 	}
-	if len(line) == 0 && !p.midLine {
-		p.endEvent()
+	if len(line) == 0 && !g.midLine {
+		g.endEvent()
 		return
 	}
-	p.size += len(line) + 1
+	g.size += len(line) + 1
 	switch {
-	case p.size > endlessFactor*p.max:
-		p.giveUp()
-	case p.midLine:
-		p.midLine = false
-	case p.size > p.max:
-		p.drop()
-		p.field(line)
+	case g.size > endlessFactor*g.max:
+		g.giveUp()
+	case g.midLine:
+		g.midLine = false
+	case g.size > g.max:
+		g.tooLarge = true
+		g.field(line)
 	default:
-		p.field(line)
-		if !p.says() {
-			p.size = 0
+		g.field(line)
+		if !g.says() {
+			g.size, g.event = 0, g.event[:0]
 		}
 	}
 }
 
-// field takes a line that is not empty.
-func (p *eventParser) field(line []byte) {
+// field takes a line that is not empty. Comments and what else an event may
+// have are left out, and so are ids that are not valid.
+func (g *eventGuard) field(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "id":
-		if validID(value) {
-			p.event.id, p.said = string(value), true
+		if !validID(value) {
+			return
 		}
-	case "data":
-		switch {
-		case p.event.tooLarge:
-		case p.event.data != nil:
-			p.event.data = append(append(p.event.data, '\n'), value...)
-		case len(value) > 0:
-			p.event.data = value
-		default:
-			p.event.data = []byte{}
-		}
+		g.id, g.hasID = append(g.id[:0], value...), true
 	case "event":
-		if !p.event.tooLarge {
-			p.event.name = string(value[:min(len(value), maxEventName)])
-		}
+		g.hasName = len(value) > 0
+	case "data":
+		g.hasData, g.hasValue = true, g.hasValue || len(value) > 0
+	default:
+		return
+	}
+	if !g.tooLarge {
+		g.event = append(append(append(append(g.event, name...), ": "...), value...), '\n')
 	}
 }
 
 // says reports whether the event so far has a field that counts.
-func (p *eventParser) says() bool {
-	return p.said || p.event.data != nil || p.event.name != "" || p.event.tooLarge
-}
+func (g *eventGuard) says() bool { return g.hasID || g.hasData || g.hasName || g.tooLarge }
 
 // endEvent takes the empty line that ends an event.
-func (p *eventParser) endEvent() {
-	if p.says() {
-		if p.messages == nil {
-			p.messages = make([]message, 0, (len(p.buf)-p.line)/(p.size+1)+1)
-		}
-		p.messages = append(p.messages, p.event)
+func (g *eventGuard) endEvent() {
+	if g.tooLarge {
+		g.event = fmt.Appendf(g.event[:0], "event: %s\nid: %s\n", EventTooLarge, g.id)
 	}
-	p.event, p.said, p.size = message{id: p.event.id}, false, 0
+	if g.says() && (len(g.id) > 0 || g.hasValue || g.hasName || g.tooLarge) {
+		g.given(len(g.id) == 0)
+		g.event = append(g.event, '\n')
+		g.out = g.event
+	}
+	g.event, g.size = g.event[:0], 0
+	g.hasID, g.hasData, g.hasValue, g.hasName, g.tooLarge = false, false, false, false, false
 }
 
-// drop forgets an event that is over the limit.
-func (p *eventParser) drop() { p.event.data, p.event.name, p.event.tooLarge = nil, "", true }
-
-// giveUp ends an event that does not end.
-func (p *eventParser) giveUp() {
-	p.drop()
-	if p.endless = true; p.said {
-		p.messages = append(p.messages, p.event)
+// giveUp ends the stream at an event that does not end. When it has an id it is
+// reported as one over the limit, so that it can be skipped.
+func (g *eventGuard) giveUp() {
+	if g.hasID {
+		g.tooLarge = true
+		g.endEvent()
 	}
+	g.err, g.line, g.seen = errEndless, len(g.buf), len(g.buf)
 }
 
 // bound keeps what is read of an event that does not end bounded. A line that
 // may still be an id is kept.
-func (p *eventParser) bound() {
-	rest := p.buf[p.line:]
-	if !p.begun {
+func (g *eventGuard) bound() {
+	rest := g.buf[g.line:]
+	if !g.begun {
 		rest = bytes.TrimPrefix(rest, byteOrderMark)
 	}
-	size := p.size + len(rest)
-	if size <= p.max || p.endless {
+	size := g.size + len(rest)
+	if size <= g.max {
 		return
 	}
-	if size > endlessFactor*p.max {
-		p.giveUp()
+	if size > endlessFactor*g.max {
+		g.giveUp()
 		return
 	}
-	p.drop()
+	g.tooLarge = true
 	if len(rest) > len("id: ")+maxEventID {
-		p.size, p.line = size, len(p.buf)
-		p.midLine, p.begun = true, true
+		g.size, g.line = size, len(g.buf)
+		g.midLine, g.begun = true, true
 	}
 }
 
 // maxEventID is the longest event id that is understood, in bytes.
-const maxEventID = 1024
-
-// maxEventName is how much of the name of an event is kept, in bytes. No name
-// that means anything is as long.
-const maxEventName = 64
+const maxEventID = ledger.MaxID
 
 // validID reports whether an event id can be sent back in a header.
 func validID(id []byte) bool {

@@ -3,46 +3,84 @@ package stream
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+	"github.com/r3labs/sse/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// parsed is what a parser made of a stream.
+// message is an event that the handler of the client is called with.
+type message struct {
+	id, name string
+	data     []byte // nil for none
+}
+
+// parsed is what a client behind a guard made of a stream.
 type parsed struct {
 	messages []message
 	id       string // the last id that an event ended with
 	endless  bool
 }
 
-// parse feeds a parser with the pieces, one after the other, and checks that
-// nothing it returned is changed by what comes later.
-func parse(t testing.TB, max int, pieces ...[]byte) parsed {
-	t.Helper()
-	p := eventParser{max: max}
-	var got, copies parsed
-	for _, piece := range pieces {
-		for first := true; !got.endless && (first || len(piece) > 0); first = false {
-			n := copy(p.space(), piece)
-			piece = piece[n:]
-			messages, err := p.advance(n)
-			for _, m := range messages {
-				got.messages = append(got.messages, m)
-				m.data = bytes.Clone(m.data)
-				copies.messages = append(copies.messages, m)
-			}
-			if got.endless = err != nil; got.endless {
-				require.ErrorIs(t, err, errEndless)
-			}
+// pieces is a stream that comes in these pieces, one each read, and ends with
+// the last.
+type pieces [][]byte
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(*p) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, (*p)[0])
+	if (*p)[0] = (*p)[0][n:]; len((*p)[0]) == 0 {
+		if *p = (*p)[1:]; len(*p) == 0 {
+			return n, io.EOF
 		}
 	}
-	require.Equal(t, copies.messages, got.messages, "data must stay as it was returned")
-	if n := len(got.messages); n > 0 {
-		got.id = got.messages[n-1].id
+	return n, nil
+}
+
+// oneEach checks that each read gives one whole event, or a piece of one that
+// is larger than the room for it, as the client reads it again and again otherwise.
+type oneEach struct {
+	t testing.TB
+	io.Reader
+}
+
+func (o *oneEach) Read(b []byte) (int, error) {
+	n, err := o.Reader.Read(b)
+	end := bytes.Index(b[:n], []byte("\n\n"))
+	assert.Truef(o.t, end < 0 && n == len(b) || end == n-2 || n == 0 || bytes.Equal(b[:n], []byte("\n")), "%q", b[:n])
+	return n, err
+}
+
+// parse lets a client read a stream that comes in these pieces.
+func parse(t testing.TB, max int, in ...[]byte) (got parsed) {
+	t.Helper()
+	client := sse.NewClient("http://stream.test", sse.ClientMaxBufferSize(2*max+readBuffer))
+	client.ReconnectStrategy = &backoff.StopBackOff{}
+	given := 0
+	guard := &eventGuard{src: (*pieces)(&in), max: max, given: func(noID bool) {
+		if given++; noID {
+			client.LastEventID.Store([]byte(nil))
+		}
+	}}
+	client.Connection.Transport = roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&oneEach{t: t, Reader: guard})}, nil
+	})
+	err := client.SubscribeRaw(func(e *sse.Event) {
+		got.messages = append(got.messages, message{string(e.ID), string(e.Event), e.Data})
+		got.id = string(e.ID)
+	})
+	if got.endless = err != nil; got.endless {
+		require.ErrorIs(t, err, errEndless)
 	}
+	require.Len(t, got.messages, given, "each event that is given reaches the handler")
 	return got
 }
 
@@ -76,7 +114,7 @@ func named(name, data string) message { return message{name: name, data: []byte(
 
 // What https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 // says, and the two examples before it.
-func TestEventParser_followsTheSpecification(t *testing.T) {
+func TestEventGuard_followsTheSpecification(t *testing.T) {
 	tests := map[string]struct {
 		stream string
 		want   []message
@@ -92,9 +130,10 @@ func TestEventParser_followsTheSpecification(t *testing.T) {
 		"a line that starts with a colon is ignored":           {":\n: data: x\n:data: y\n\ndata: a\n:\ndata: b\n\n", []message{said("", "a\nb")}},
 		"one space after the colon is removed":                 {"data:a\n\ndata: b\n\ndata:  c\n\ndata:\td\n\n", []message{said("", "a"), said("", "b"), said("", " c"), said("", "\td")}},
 		"a value may have colons":                              {"data: a: b:c\n\n", []message{said("", "a: b:c")}},
-		"a line without a colon is a name with no value":       {"data\n\nid: 1\ndata: a\n\nid\ndata: b\n\n", []message{said("", ""), said("1", "a"), said("", "b")}},
+		"a line without a colon is a name with no value":       {"id: 0\ndata\n\nid: 1\ndata: a\n\nid\ndata: b\n\nevent: x\nevent\ndata: c\n\n", []message{said("0", ""), said("1", "a"), said("", "b"), said("", "c")}},
 		"several data lines are joined by line feeds":          {"data: a\ndata: b\ndata:c\n\n", []message{said("", "a\nb\nc")}},
-		"empty data lines count":                               {"data\ndata\n\ndata:\n\ndata:\ndata: a\ndata:\n\n", []message{said("", "\n"), said("", ""), said("", "\na\n")}},
+		"empty data lines count":                               {"id: 1\ndata\ndata\n\ndata:\n\ndata:\ndata: a\ndata:\n\n", []message{said("1", "\n"), said("1", ""), said("1", "\na\n")}},
+		"an event of nothing but empty data is none":           {"data\n\ndata:\ndata:\n\nevent:\ndata:\n\nevent: x\ndata\n\n", []message{named("x", "")}},
 		"an event without data is none":                        {"event: a\n\ndata: b\n\n", []message{said("", "b")}},
 		"its id counts":                                        {"id: 1\n\ndata: b\n\n", []message{said("1", "b")}},
 		"the end of the stream does not end an event":          {"data: a\n\nid: 2\ndata: b\n", []message{said("", "a")}},
@@ -115,7 +154,7 @@ func TestEventParser_followsTheSpecification(t *testing.T) {
 		"the specification's four blocks":                      {": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n", []message{said("1", "first event"), said("", "second event")}},
 		"bytes that are no text pass as they are":              {"data: \xff\x00\xfe\n\n", []message{said("", "\xff\x00\xfe")}},
 		"a zero byte is no end":                                {"data: a\x00b\n\x00\n\n", []message{said("", "a\x00b")}},
-		"a name is no entry however long":                      {"event: " + strings.Repeat("x", 5000) + "\ndata: a\n\n", []message{named(strings.Repeat("x", maxEventName), "a")}},
+		"a name is no entry however long":                      {"event: " + strings.Repeat("x", 5000) + "\ndata: a\n\n", []message{named(strings.Repeat("x", 5000), "a")}},
 		"heartbeats and gaps of the real server":               {"retry: 1000\n\nevent: gap\ndata: {}\n\nevent: heartbeat\ndata: {}\n\nid: 1-0\ndata: {}\n\n", []message{named("gap", "{}"), named("heartbeat", "{}"), said("1-0", "{}")}},
 		"nothing at all":                                       {"", nil},
 		"a byte order mark and nothing":                        {"\ufeff", nil},
@@ -138,14 +177,14 @@ func TestEventParser_followsTheSpecification(t *testing.T) {
 // the limit.
 func withData(messages []message) (kept []message) {
 	for _, m := range messages {
-		if m.data != nil || m.tooLarge {
+		if m.data != nil || m.name == EventTooLarge {
 			kept = append(kept, m)
 		}
 	}
 	return kept
 }
 
-func TestEventParser_tellsEntriesFromOthers(t *testing.T) {
+func TestEventGuard_distinguishesEntriesFromOthers(t *testing.T) {
 	tests := map[string]bool{
 		"data: a\n\n":                      true,
 		"event: message\ndata: a\n\n":      true,
@@ -160,15 +199,16 @@ func TestEventParser_tellsEntriesFromOthers(t *testing.T) {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
 			got := parse(t, 1000, []byte(text))
 			require.Len(t, got.messages, 1)
-			assert.Equal(t, want, got.messages[0].isEntry())
+			m := got.messages[0]
+			assert.Equal(t, want, isEntry(&sse.Event{Event: []byte(m.name), Data: m.data}))
 		})
 	}
 }
 
 // tooLong is what is left of an event over the limit.
-func tooLong(id string) message { return message{id: id, tooLarge: true} }
+func tooLong(id string) message { return message{id: id, name: EventTooLarge} }
 
-func TestEventParser_passesOverWhatIsTooLarge(t *testing.T) {
+func TestEventGuard_passesOverWhatIsTooLarge(t *testing.T) {
 	const max = 50
 	long := strings.Repeat("x", 60)
 	lines := strings.Repeat("data: x\n", 8)
@@ -211,7 +251,7 @@ func TestEventParser_passesOverWhatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestEventParser_keepsWhatIsAsLargeAsAllowed(t *testing.T) {
+func TestEventGuard_keepsWhatIsAsLargeAsAllowed(t *testing.T) {
 	const max = 50
 	x := strings.Repeat("x", max)
 	fits := map[string]string{
@@ -228,14 +268,14 @@ func TestEventParser_keepsWhatIsAsLargeAsAllowed(t *testing.T) {
 				got := parseEveryWay(t, max, strings.ReplaceAll(text, "\n", end))
 				require.NotEmpty(t, got.messages)
 				last := got.messages[len(got.messages)-1]
-				assert.False(t, last.tooLarge)
+				assert.Empty(t, last.name)
 				assert.GreaterOrEqual(t, len(last.data), max-len("id: 5\ndata: \n"))
 			})
 		}
 	}
 }
 
-func TestEventParser_givesUpOnAnEndlessEvent(t *testing.T) {
+func TestEventGuard_givesUpOnAnEndlessEvent(t *testing.T) {
 	const max = 50
 	x := strings.Repeat("x", endlessFactor*max)
 	tests := map[string]struct {
@@ -265,35 +305,44 @@ func TestEventParser_givesUpOnAnEndlessEvent(t *testing.T) {
 }
 
 // What is read of an event that does not end is not kept.
-func TestEventParser_isBounded(t *testing.T) {
+func TestEventGuard_isBounded(t *testing.T) {
 	const limit = 1 << 20
 	tests := map[string]string{
 		"one line":    strings.Repeat("x", 1000),
 		"short lines": strings.Repeat("data:x\n", 143),
 		"carriage":    strings.Repeat("data:x\r\n", 125),
+		"empty names": strings.Repeat("event:\n", 140),
+		"comments":    strings.Repeat(":keep alive\n", 80),
 		"ids":         strings.Repeat("id: "+strings.Repeat("x", maxEventID-10)+"\n", 1),
 	}
 	for name, piece := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := eventParser{max: limit}
 			largest, fed := 0, 0
-			for err := error(nil); err == nil; {
-				n := copy(p.space(), piece)
-				fed += n
-				_, err = p.advance(n)
-				largest = max(largest, cap(p.buf)+cap(p.event.data)+len(p.event.id))
-			}
+			g := &eventGuard{max: limit, given: func(bool) {}}
+			g.src = readerFunc(func(b []byte) (int, error) {
+				largest = max(largest, cap(g.buf)+cap(g.event)+cap(g.id))
+				n := copy(b, piece)
+				if fed += n; fed > 2*endlessFactor*limit {
+					return 0, io.EOF
+				}
+				return n, nil
+			})
+			_, _ = io.Copy(io.Discard, g)
 			assert.Less(t, largest, 4*limit)
 			assert.Greater(t, fed, 10*limit)
 		})
 	}
 }
 
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
 // linear is how long parsing may take that takes some milliseconds if its time
 // is linear in the size, and minutes if it is not.
 const linear = 10 * time.Second
 
-func TestEventParser_takesLinearTime(t *testing.T) {
+func TestEventGuard_takesLinearTime(t *testing.T) {
 	mebibyte := strings.Repeat("x", 1<<20-100)
 	tests := map[string]struct {
 		text string
@@ -304,7 +353,7 @@ func TestEventParser_takesLinearTime(t *testing.T) {
 		"one long line of CRLF":          {"data: " + mebibyte + "\r\n\r\n", 7, len(mebibyte)},
 		"many lines at once":             {strings.Repeat("data:x\n", 500_000) + "\n", 64 << 10, 999_999},
 		"many lines in single bytes":     {strings.Repeat("data:x\n", 140_000) + "\n", 1, 279_999},
-		"many empty lines":               {strings.Repeat("data\n", 500_000) + "\n", 64 << 10, 499_999},
+		"many empty lines":               {"id: 1\n" + strings.Repeat("data\n", 500_000) + "\n", 64 << 10, 499_999},
 		"many comments in single bytes":  {strings.Repeat(":\n", 300_000) + "data: a\n\n", 1, 1},
 		"many ids":                       {strings.Repeat("id: 1\n", 300_000) + "data: a\n\n", 1000, 1},
 		"many names":                     {strings.Repeat("event: a\nevent\n", 150_000) + "data: a\n\n", 1000, 1},
@@ -332,13 +381,14 @@ func parseNaively(text string, max int) (got parsed) {
 	size, large, hasID := 0, false, false
 	for _, line := range lines[:len(lines)-1] { // the last has no end
 		if line == "" {
+			empty := id == "" && name == "" && strings.Trim(data, "\n") == "" // the client passes over it
 			switch {
 			case large:
 				got.messages = append(got.messages, tooLong(id))
-			case data != "":
+			case data != "" && !empty:
 				got.messages = append(got.messages, message{id: id, name: name, data: []byte(strings.TrimSuffix(data, "\n"))})
 			}
-			if large || data != "" || name != "" || hasID {
+			if large || !empty && (data != "" || name != "" || hasID) {
 				got.id = id
 			}
 			data, name, size, large, hasID = "", "", 0, false, false
@@ -357,7 +407,7 @@ func parseNaively(text string, max int) (got parsed) {
 		case "data":
 			data += value + "\n"
 		case "event":
-			name = value[:min(len(value), maxEventName)]
+			name = value
 		case "id":
 			if !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) && len(value) <= maxEventID {
 				id, hasID = value, true
@@ -377,7 +427,7 @@ func parseNaively(text string, max int) (got parsed) {
 
 // Whatever the server sends and however the network divides it, the messages
 // are those of the specification.
-func FuzzEventParser(f *testing.F) {
+func FuzzEventGuard(f *testing.F) {
 	for _, seed := range []string{
 		"", "data: a\n\n", "\ufeffid: 1\r\ndata: a\r\n\r\n", "data\n\ndata\ndata\n\n", "event: gap\ndata: {}\n\n", "id: 1\rdata: a\r\r",
 		"id: 1\n\nid\ndata: b\n\n", ": comment\n\ndata:a\ndata:b\n\n", "retry: 1000\n\nid: 1-0\ndata: {\"type\":\"actions\"}\n\n",

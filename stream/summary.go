@@ -1,8 +1,5 @@
 package stream
 
-// SummaryType is the type field of every [Summary].
-const SummaryType = "summary"
-
 // Summary is what a session's actions were summed up to, by a [Summarizer]. It
 // is also the JSON of a "summary" event of the stream.
 type Summary struct {
@@ -11,13 +8,13 @@ type Summary struct {
 	SessionID string `json:"session_id"`
 	Email     string `json:"email"` // empty while unknown
 
-	// Text is the summary. It covers everything known of the session, also
-	// what the summary before it covered, which it takes the place of.
+	// Text is the summary. It covers everything known of the session,
+	// including what the previous summary covered, which it replaces.
 	Text string `json:"summary"`
 
-	// Replaces is how many actions it takes the place of: the oldest ones of
-	// those written since the summary before it that was taken. Actions that
-	// were written while the model was at work are not among them.
+	// Replaces is the number of actions it replaces: the oldest of those
+	// written since the last accepted summary. Actions written while the model
+	// was running are not included.
 	Replaces int `json:"replaces"`
 
 	ForwardedAt float64 `json:"forwarded_at"` // epoch seconds

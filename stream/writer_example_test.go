@@ -21,7 +21,7 @@ func ExampleWriter() {
 		}
 		return nil
 	}
-	writer := stream.NewWriter(note, &stream.WriterOptions{Debounce: 3 * time.Second})
+	writer := must(stream.NewWriter(note, &stream.WriterOptions{Debounce: 3 * time.Second}))
 
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -53,7 +53,7 @@ func ExampleWriter_SessionLinked() {
 		fmt.Printf("%d actions to %s\n", b.Count, b.ConversationID)
 		return nil
 	}
-	writer := stream.NewWriter(post, &stream.WriterOptions{AwaitLink: true})
+	writer := must(stream.NewWriter(post, &stream.WriterOptions{AwaitLink: true}))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- writer.Run(ctx) }()
@@ -92,7 +92,7 @@ func ExampleSummarizer() {
 		fmt.Printf("in place of %d actions: %s\n", s.Replaces, s.Text)
 		return nil
 	}
-	summarizer := stream.NewSummarizer(overwrite, &stream.SummarizerOptions{Threshold: 2})
+	summarizer := must(stream.NewSummarizer(overwrite, &stream.SummarizerOptions{Threshold: 2}))
 	for _, path := range []string{"/pricing", "/checkout", "/billing-settings", "/"} {
 		view := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+path)
 		_ = summarizer.Add(context.Background(), activity.Batch{SessionID: "session_1", Count: 1, Actions: []activity.BatchAction{{Action: view}}})
@@ -108,14 +108,14 @@ func ExampleWriterOptions_summarizer() {
 		return "The user compared the plans and is at the checkout now.", nil
 	}
 	summaries := make(chan stream.Summary, 1)
-	summarizer := stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
+	summarizer := must(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
 		summaries <- s
 		return nil
-	}, &stream.SummarizerOptions{Threshold: 2, Model: model})
-	writer := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+	}, &stream.SummarizerOptions{Threshold: 2, Model: model}))
+	writer := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 		fmt.Println("note:", b.Actions[0].Description)
 		return nil
-	}, &stream.WriterOptions{Summarizer: summarizer})
+	}, &stream.WriterOptions{Summarizer: summarizer}))
 
 	views := []activity.BatchAction{
 		{Action: activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/pricing")},

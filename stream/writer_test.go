@@ -39,7 +39,7 @@ var errWrite = errors.New("store is down")
 // newWriting returns a writer that does not run yet.
 func newWriting(opts *stream.WriterOptions) *writing {
 	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{}, busy: map[string]bool{}}
-	w.Writer = stream.NewWriter(w.write, opts)
+	w.Writer = must(stream.NewWriter(w.write, opts))
 	return w
 }
 
@@ -181,7 +181,7 @@ func TestWriter_makesOneBatchOfWhatWaited(t *testing.T) {
 		w.add(t, first, second)
 		w.after(time.Minute)
 		require.Equal(t, []activity.Batch{activity.Merge(first, second)}, w.batches)
-		require.Equal(t, []int{0, 1, 2}, indexes(w.batches[0]))
+		require.Equal(t, []int{0, 1, 2}, activitytest.Indexes(w.batches[0]))
 		w.add(t, second)
 		w.after(time.Hour)
 		require.Equal(t, activity.Merge(second), w.batches[1], "one alone likewise")
@@ -263,12 +263,12 @@ func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var written []string
-		w := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		w := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 			mu.Lock()
 			defer mu.Unlock()
 			written = append(written, fmt.Sprintf("%s/%s/%s: %s", b.ProductID, b.SessionID, b.UserID, labels(b)))
 			return nil
-		}, &stream.WriterOptions{Debounce: time.Second})
+		}, &stream.WriterOptions{Debounce: time.Second}))
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() { _ = w.Run(ctx) }()
@@ -343,15 +343,15 @@ func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
 func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		summarizer := stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
+		summarizer := must(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
 			time.Sleep(time.Second) // of a slow help desk
 			order = append(order, fmt.Sprint("sum of ", s.Replaces))
 			return nil
-		}, &stream.SummarizerOptions{Threshold: 3})
-		w := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		}, &stream.SummarizerOptions{Threshold: 3}))
+		w := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 			order = append(order, labels(b))
 			return nil
-		}, &stream.WriterOptions{Summarizer: summarizer})
+		}, &stream.WriterOptions{Summarizer: summarizer}))
 		for _, label := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 			require.NoError(t, w.Add(t.Context(), clicked("s", label)))
 		}
@@ -551,11 +551,11 @@ func TestWriter_stopsInEveryState(t *testing.T) {
 func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		w := stream.NewWriter(func(ctx context.Context, _ activity.Batch) error {
+		w := must(stream.NewWriter(func(ctx context.Context, _ activity.Batch) error {
 			<-ctx.Done()
 			time.Sleep(5 * time.Second)
 			return nil
-		}, nil)
+		}, nil))
 		require.NoError(t, w.Add(t.Context(), clicked("s", "a")))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -626,7 +626,7 @@ func TestWriter_awaitsTheLink(t *testing.T) {
 	}
 }
 
-func TestWriter_isToldOfLinksBeforeTheFirstAction(t *testing.T) {
+func TestWriter_acceptsLinksBeforeTheFirstAction(t *testing.T) {
 	for _, await := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := startWriting(t, &stream.WriterOptions{AwaitLink: await})
@@ -779,8 +779,8 @@ func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*w
 	t.Helper()
 	model := &fakeModel{takes: takes}
 	var w *writing
-	opts.Summarizer = stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
-		&stream.SummarizerOptions{Threshold: 3, Model: model.answer})
+	opts.Summarizer = must(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+		&stream.SummarizerOptions{Threshold: 3, Model: model.answer}))
 	w = newWriting(&opts)
 	model.journal = w.journal
 	w.run(t)
@@ -913,11 +913,11 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			var w *writing
 			w = newWriting(&stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond, MaxPending: 1 + r.IntN(20),
-				Summarizer: stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+				Summarizer: must(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
 					&stream.SummarizerOptions{Threshold: 3, Model: func(context.Context, string) (string, error) {
 						time.Sleep(100 * time.Millisecond)
 						return "x", nil
-					}})})
+					}}))})
 			w.run(t)
 			var all sync.WaitGroup
 			want := map[string][]string{}
@@ -942,7 +942,7 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 			require.NoError(t, w.Flush(t.Context()))
 			got := map[string][]string{}
 			for _, b := range w.batches {
-				got[b.SessionID] = append(got[b.SessionID], titles(b)...)
+				got[b.SessionID] = append(got[b.SessionID], activitytest.Titles(b)...)
 			}
 			require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
 			require.Equal(t, want, got)
@@ -954,7 +954,7 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 func BenchmarkWriter_Add(b *testing.B) {
 	for _, sessions := range []int{1, 1000} {
 		b.Run(fmt.Sprint(sessions, " sessions"), func(b *testing.B) {
-			w := stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil)
+			w := must(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
 			ctx, stop := context.WithCancel(b.Context())
 			done := make(chan error)
 			go func() { done <- w.Run(ctx) }()

@@ -1,11 +1,11 @@
-// Package access is who may read which product: keys, each bound to one
-// product and to the surfaces it opens.
+// Package access controls who may read which product, by keys that are each
+// bound to one product and to scopes.
 //
 //	keys := access.NewKeyring()
 //	err := keys.Add("secret", "acme", access.MCP, access.Stream)
 //	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, handler))
 //
-// Keys are held and compared as SHA-256 digests, in constant time.
+// Keys are stored and compared as SHA-256 digests, in constant time.
 package access
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Scope is a surface that a key opens.
+// Scope is an interface of the service that a key opens.
 type Scope string
 
-// The scopes there are.
+// The scopes.
 const (
-	MCP    Scope = "mcp"    // live activity by REST and by MCP
+	MCP    Scope = "mcp"    // live activity over REST and MCP
 	Stream Scope = "stream" // the event stream
 )
 
@@ -38,30 +38,31 @@ func ParseScope(name string) (Scope, bool) {
 	return s, s == MCP || s == Stream
 }
 
-// What Check answers, in the words that clients are told.
+// The errors of Check. Their texts are sent to clients.
 var (
-	// ErrInvalid: there is no key, or it is unknown.
-	ErrInvalid = errors.New("Invalid or missing API key") //lint:ignore ST1005 clients are told this word for word
-	// ErrMismatch: the key is another product's.
+	// ErrInvalid means that the key is missing or unknown.
+	ErrInvalid = errors.New("Invalid or missing API key") //lint:ignore ST1005 the HTTP contract fixes this text
+	// ErrMismatch means that the key belongs to another product.
 	ErrMismatch = errors.New("API key does not match product_id")
-	// ErrScope: the key is this product's, but does not open this surface.
+	// ErrScope means that the key belongs to the product but lacks the scope.
 	ErrScope = errors.New("API key does not have the scope for this endpoint")
-	// ErrUnavailable: it cannot be told just now whether the key is known.
+	// ErrUnavailable means that keys cannot be checked at the moment.
 	ErrUnavailable = errors.New("API keys cannot be checked just now; please try again")
 )
 
 // Keyring holds keys. It is safe for concurrent use.
 type Keyring struct {
-	removals atomic.Uint64 // grows whenever a key is taken away
+	removals atomic.Uint64 // grows whenever a key is removed
 	refresh  func() error  // called before a key is refused as unknown; may be nil
 
 	mu sync.RWMutex
-	// Buckets are chosen by the first bytes of the digest, which tells
-	// nothing of the key; within one, every digest is compared in full.
+	// Buckets are chosen by the first bytes of the digest, which reveal
+	// nothing about the key; within a bucket, every digest is compared in
+	// full.
 	buckets map[uint16][]grant
 }
 
-// grant is what one key opens.
+// grant is the product and scopes of one key.
 type grant struct {
 	digest     [sha256.Size]byte
 	externalID string
@@ -71,9 +72,9 @@ type grant struct {
 // NewKeyring returns an empty keyring.
 func NewKeyring() *Keyring { return &Keyring{buckets: map[uint16][]grant{}} }
 
-// Add lets key read the product externalID through the scopes, through all of
-// them when none is given. An empty key or product, or a key that is there
-// already, is an error.
+// Add lets key read the product externalID through the scopes, or through all
+// scopes if none is given. It returns an error for an empty key or product and
+// for a duplicate key.
 func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
 	if key == "" {
 		return errors.New("access: empty key")
@@ -81,7 +82,7 @@ func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
 	return k.AddDigest(sha256.Sum256([]byte(key)), externalID, scopes...)
 }
 
-// AddDigest is Add for a key of which only the SHA-256 digest is known.
+// AddDigest is Add for a key known only by its SHA-256 digest.
 func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes ...Scope) error {
 	if externalID == "" {
 		return errors.New("access: empty product")
@@ -94,18 +95,18 @@ func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes 
 	defer k.mu.Unlock()
 	b := bucket(g.digest)
 	if _, ok := find(k.buckets[b], g.digest); ok {
-		return errors.New("access: key is there already")
+		return errors.New("access: duplicate key")
 	}
 	k.buckets[b] = append(k.buckets[b], g)
 	return nil
 }
 
 // OnUnknown sets a function that is called before a key is refused as unknown,
-// and may add keys that others have made. When it fails the key is refused with
-// ErrUnavailable. It must be set before the keyring is used.
+// and may add keys created by other processes. If it fails, the key is refused
+// with ErrUnavailable. Set it before the keyring is used.
 func (k *Keyring) OnUnknown(refresh func() error) { k.refresh = refresh }
 
-// RemoveProduct takes all keys of a product away.
+// RemoveProduct removes all keys of a product.
 func (k *Keyring) RemoveProduct(externalID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,8 +116,8 @@ func (k *Keyring) RemoveProduct(externalID string) {
 	k.removals.Add(1)
 }
 
-// Check returns nil when key opens the scope for the product, else ErrInvalid,
-// ErrMismatch, ErrScope or ErrUnavailable.
+// Check returns nil if key opens the scope for the product, otherwise
+// ErrInvalid, ErrMismatch, ErrScope or ErrUnavailable.
 func (k *Keyring) Check(key, productID string, scope Scope) error {
 	g, err := k.find(key)
 	switch {
@@ -130,17 +131,20 @@ func (k *Keyring) Check(key, productID string, scope Scope) error {
 	return nil
 }
 
-// Known returns nil when key opens the scope for any product, else ErrInvalid,
-// ErrScope or ErrUnavailable.
-func (k *Keyring) Known(key string, scope Scope) error {
+// ProductOf returns the product for which key opens the scope, otherwise
+// ErrInvalid, ErrScope or ErrUnavailable.
+func (k *Keyring) ProductOf(key string, scope Scope) (productID string, err error) {
 	g, err := k.find(key)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return "", err
+	case !slices.Contains(g.scopes, scope):
+		return "", ErrScope
 	}
-	return k.Check(key, g.externalID, scope)
+	return g.externalID, nil
 }
 
-// find returns what the key opens, or ErrInvalid or ErrUnavailable.
+// find returns the key's grant, or ErrInvalid or ErrUnavailable.
 func (k *Keyring) find(key string) (grant, error) {
 	digest := sha256.Sum256([]byte(key))
 	g, ok := k.findDigest(digest)
@@ -173,8 +177,9 @@ func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
 	return found, ok
 }
 
-// Require lets only requests through whose bearer token opens the scope for
-// the product in the path value product_id. Others are answered 401 or 403.
+// Require passes on requests whose bearer token opens the scope for the
+// product in the path value product_id. Others are answered with the status of
+// [Refusal].
 func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		key, productID := BearerToken(r), r.PathValue("product_id")
@@ -195,18 +200,17 @@ func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
 
 type checkKey struct{}
 
-// Checker returns a function that tells whether the key which opened the
-// request of ctx still does: nil, or what Check answers. A handler whose
-// answer takes long calls it before each part of it; that costs next to nothing
-// while no key is taken away. It returns nil for a request that did not come
-// through Require.
+// Checker returns a function that rechecks the key of the request of ctx: it
+// returns nil or an error of Check. A handler of a long response calls it
+// before each part; that costs almost nothing while no key is removed. Checker
+// returns nil for a request that did not come through Require.
 func Checker(ctx context.Context) func() error {
 	check, _ := ctx.Value(checkKey{}).(func() error)
 	return check
 }
 
-// Refusal turns an error of Check into an answer: 401 for ErrInvalid, 503 for
-// ErrUnavailable, else 403.
+// Refusal turns an error of Check into an HTTP error: 401 for ErrInvalid, 503
+// for ErrUnavailable, otherwise 403.
 func Refusal(err error) error {
 	switch {
 	case errors.Is(err, ErrInvalid):

@@ -35,13 +35,13 @@ func TestKeyring_checksKeyProductAndScope(t *testing.T) {
 		name, key, product string
 		mcp, stream        error
 	}{
-		{"no scope named opens all", "acme-all", "acme", nil, nil},
+		{"key without scopes opens all", "acme-all", "acme", nil, nil},
 		{"both scopes", "acme-both", "acme", nil, nil},
 		{"one scope", "acme-mcp", "acme", nil, access.ErrScope},
 		{"the other scope", "acme-stream", "acme", access.ErrScope, nil},
 		{"another product's key", "other-all", "acme", access.ErrMismatch, access.ErrMismatch},
 		{"another product's key without the scope", "other-mcp", "acme", access.ErrMismatch, access.ErrMismatch},
-		{"product nobody knows", "acme-all", "nothing", access.ErrMismatch, access.ErrMismatch},
+		{"unknown product", "acme-all", "nothing", access.ErrMismatch, access.ErrMismatch},
 		{"no product", "acme-all", "", access.ErrMismatch, access.ErrMismatch},
 		{"product in other case", "acme-all", "Acme", access.ErrMismatch, access.ErrMismatch},
 		{"unknown key", "acme-none", "acme", access.ErrInvalid, access.ErrInvalid},
@@ -62,7 +62,7 @@ func TestKeyring_checksKeyProductAndScope(t *testing.T) {
 	})
 }
 
-func TestKeyring_knowsKeysOfAnyProduct(t *testing.T) {
+func TestKeyring_findsTheProductOfAKey(t *testing.T) {
 	k := keyring(t)
 	cases := []struct {
 		key         string
@@ -77,21 +77,21 @@ func TestKeyring_knowsKeysOfAnyProduct(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.key, func(t *testing.T) {
-			assert.Equal(t, c.mcp, k.Known(c.key, access.MCP))
-			assert.Equal(t, c.stream, k.Known(c.key, access.Stream))
+			assert.Equal(t, c.mcp, refusal(k.ProductOf(c.key, access.MCP)))
+			assert.Equal(t, c.stream, refusal(k.ProductOf(c.key, access.Stream)))
 		})
 	}
 }
 
-func TestKeyring_emptyOpensNothing(t *testing.T) {
+func TestKeyring_opensNothingWhenEmpty(t *testing.T) {
 	k := access.NewKeyring()
 	for _, key := range []string{"", "any"} {
 		assert.Equal(t, access.ErrInvalid, k.Check(key, "", access.MCP))
-		assert.Equal(t, access.ErrInvalid, k.Known(key, access.MCP))
+		assert.Equal(t, access.ErrInvalid, refusal(k.ProductOf(key, access.MCP)))
 	}
 }
 
-func TestKeyring_saysTheWordsOfTheContract(t *testing.T) {
+func TestKeyring_returnsTheContractsErrorTexts(t *testing.T) {
 	assert.EqualError(t, access.ErrInvalid, "Invalid or missing API key")
 	assert.EqualError(t, access.ErrMismatch, "API key does not match product_id")
 }
@@ -108,10 +108,10 @@ func TestKeyring_refusesToAdd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := k.Add(c.key, c.product, access.Stream)
 			require.Error(t, err)
-			assert.NotContains(t, err.Error(), "acme", "an error ends up in logs")
+			assert.NotContains(t, err.Error(), "acme", "errors end up in logs")
 		})
 	}
-	assert.NoError(t, k.Check("acme-all", "acme", access.MCP), "what was there stays")
+	assert.NoError(t, k.Check("acme-all", "acme", access.MCP), "existing keys stay")
 	assert.Equal(t, access.ErrScope, k.Check("acme-mcp", "acme", access.Stream))
 }
 
@@ -134,13 +134,13 @@ func TestKeyring_rotates(t *testing.T) {
 
 	require.NoError(t, k.Add("acme-new", "acme"))
 	assert.NoError(t, k.Check("acme-new", "acme", access.MCP))
-	require.NoError(t, k.Add("acme-all", "acme"), "a key that was removed is not there")
+	require.NoError(t, k.Add("acme-all", "acme"), "a removed key can be added again")
 	assert.NoError(t, k.Check("acme-all", "acme", access.Stream))
 	k.RemoveProduct("nothing")
 	assert.NoError(t, k.Check("acme-new", "acme", access.MCP))
 }
 
-// So many keys that some share a bucket.
+// Enough keys for some to share a bucket.
 func TestKeyring_holdsManyKeys(t *testing.T) {
 	const count = 10_000
 	k := access.NewKeyring()
@@ -169,14 +169,14 @@ func TestKeyring_concurrentUse(t *testing.T) {
 				assert.NoError(t, k.Check(key, product, access.MCP))
 				assert.NoError(t, k.Check("other-all", "other", access.Stream))
 				k.RemoveProduct(product)
-				assert.Equal(t, access.ErrInvalid, k.Known(key, access.MCP))
+				assert.Equal(t, access.ErrInvalid, refusal(k.ProductOf(key, access.MCP)))
 			}
 		})
 	}
 	wg.Wait()
 }
 
-func TestKeyring_holdsNoKey(t *testing.T) {
+func TestKeyring_storesNoKeyInPlainText(t *testing.T) {
 	k := keyring(t)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
 		assert.NotContains(t, fmt.Sprintf(format, k), "acme-all", format)
@@ -209,7 +209,7 @@ func TestBearerToken(t *testing.T) {
 		{"scheme and space", "Bearer ", ""},
 		{"key only", "key", ""},
 		{"Basic", "Basic a2V5Og==", ""},
-		{"another scheme that begins alike", "BearerX key", ""},
+		{"another scheme with the same prefix", "BearerX key", ""},
 		{"no space", "Bearerkey", ""},
 		{"colon", "Bearer: key", ""},
 	}
@@ -232,7 +232,7 @@ func TestKeyring_requireAnswers(t *testing.T) {
 	cases := []struct {
 		name, header, product string
 		status                int
-		detail                string // any where empty
+		detail                string // any if empty
 	}{
 		{"right key", "Bearer acme-mcp", "acme", http.StatusOK, ""},
 		{"right key, scheme in lower case", "bearer acme-mcp", "acme", http.StatusOK, ""},
@@ -242,12 +242,12 @@ func TestKeyring_requireAnswers(t *testing.T) {
 		{"no key", "Bearer", "acme", http.StatusUnauthorized, invalid},
 		{"empty key", "Bearer  ", "acme", http.StatusUnauthorized, invalid},
 		{"unknown key", "Bearer acme-none", "acme", http.StatusUnauthorized, invalid},
-		{"unknown key for a product nobody knows", "Bearer acme-none", "nothing", http.StatusUnauthorized, invalid},
+		{"unknown key for a unknown product", "Bearer acme-none", "nothing", http.StatusUnauthorized, invalid},
 		{"right key, wrong scheme", "Basic acme-mcp", "acme", http.StatusUnauthorized, invalid},
 		{"right key without a scheme", "acme-mcp", "acme", http.StatusUnauthorized, invalid},
-		{"key and something behind it", "Bearer acme-mcp x", "acme", http.StatusUnauthorized, invalid},
+		{"key and trailing text", "Bearer acme-mcp x", "acme", http.StatusUnauthorized, invalid},
 		{"another product's key", "Bearer other-all", "acme", http.StatusForbidden, mismatch},
-		{"product nobody knows", "Bearer acme-mcp", "nothing", http.StatusForbidden, mismatch},
+		{"unknown product", "Bearer acme-mcp", "nothing", http.StatusForbidden, mismatch},
 		{"key of another scope", "Bearer acme-stream", "acme", http.StatusForbidden, ""},
 	}
 	for _, c := range cases {
@@ -270,7 +270,7 @@ func TestKeyring_requireAnswers(t *testing.T) {
 }
 
 // serve makes a request to a handler that requires the scope mcp, and reports
-// whether it got through.
+// whether it was passed on.
 func serve(k *access.Keyring, authorization, product string) (w *httptest.ResponseRecorder, passed bool) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /activity/{product_id}", k.Require(access.MCP, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -296,7 +296,7 @@ func requireDetail(t *testing.T, w *httptest.ResponseRecorder) string {
 	return body["detail"]
 }
 
-// requireNothingSecret requires that an answer has no part of a key in it,
+// requireNothingSecret requires that a response contains no part of a key,
 // neither the caller's nor one of the keyring's.
 func requireNothingSecret(t *testing.T, w *httptest.ResponseRecorder, header string) {
 	t.Helper()
@@ -309,9 +309,9 @@ func requireNothingSecret(t *testing.T, w *httptest.ResponseRecorder, header str
 	}
 }
 
-// Whoever has no valid key learns nothing: not which products there are, nor
-// what was wrong with the credential.
-func TestKeyring_requireTellsAllStrangersTheSame(t *testing.T) {
+// A caller without a valid key learns nothing: neither which products exist
+// nor what was wrong with the credentials.
+func TestKeyring_requireAnswersAllUnknownCallersAlike(t *testing.T) {
 	k := keyring(t)
 	first, _ := serve(k, "", "acme")
 	for _, header := range []string{"Bearer acme-none", "Bearer", "Basic acme-mcp", "acme-mcp"} {
@@ -340,3 +340,6 @@ func TestRefusal_ofAWrappedError(t *testing.T) {
 	err := access.Refusal(fmt.Errorf("check: %w", access.ErrInvalid))
 	assert.Contains(t, err.Error(), "401")
 }
+
+// refusal returns the error of a call of ProductOf.
+func refusal(_ string, err error) error { return err }

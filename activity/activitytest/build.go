@@ -8,10 +8,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// NewBatch returns what one request would have brought: the actions, all in
-// that session of that user, in the order given and indexed from zero. Session
-// and user may be empty, which means unknown. To let a user identify in the
-// middle of a batch, change the UserID of some of its Actions.
+// NewBatch returns what one request would have brought: the actions, all of
+// one session and user, in the order given and indexed from zero. An empty
+// session or user means unknown. To let a user identify in the middle of a
+// batch, change the UserID of some of its Actions.
 func NewBatch(product, session, user string, actions ...activity.Action) activity.Batch {
 	b := activity.Batch{
 		Type: activity.BatchType, ProductID: product, SessionID: session, UserID: user,
@@ -28,12 +28,12 @@ func NewBatch(product, session, user string, actions ...activity.Action) activit
 	return b
 }
 
-// Pageview returns a visit of the page at that time. Its ID is new.
+// Pageview returns a page view at that time. Its ID is new.
 func Pageview(at time.Time, url string) activity.Action {
 	return action(at, activity.NewAction(activity.TypePageview, activity.Target{}, url))
 }
 
-// Click returns a click on the button of that label, on the page, at that
+// Click returns a click on the button with that label, on the page, at that
 // time. Its ID is new.
 func Click(at time.Time, label, url string) activity.Action {
 	return action(at, activity.NewAction(activity.TypeClick, activity.Target{Label: label, Element: "button"}, url))
@@ -44,4 +44,22 @@ func action(at time.Time, a activity.Action) activity.Action {
 	a.TimestampStart = activity.Seconds(at)
 	a.TimestampEnd = a.TimestampStart
 	return a
+}
+
+// Titles returns the titles of a batch's actions.
+func Titles(b activity.Batch) []string {
+	titles := make([]string, len(b.Actions))
+	for i, a := range b.Actions {
+		titles[i] = a.Title
+	}
+	return titles
+}
+
+// Indexes returns the indexes of a batch's actions.
+func Indexes(b activity.Batch) []int {
+	indexes := make([]int, len(b.Actions))
+	for i, a := range b.Actions {
+		indexes[i] = a.Index
+	}
+	return indexes
 }

@@ -1,12 +1,11 @@
-// Package activitytest is for the tests of those who use package activity: a
+// Package activitytest helps test code that uses package activity: it has a
 // conformance suite for engines, and builders of actions and batches.
 //
-// # An engine of your own
+// # Your own engine
 //
-// Anything that keeps live activity, in a database of your own for example,
-// is an [activity.Store]. Its documentation is a list of promises, and
-// [TestStore] is one subtest for each of them. Hook the engine up with a
-// function that opens an empty one:
+// Anything that keeps live activity, such as your own database, is an
+// [activity.Store]. Its documentation is a list of promises, and [TestStore]
+// has a subtest for each. It needs only a function that opens an empty engine:
 //
 //	func TestStore(t *testing.T) {
 //		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activity.Store {
@@ -16,13 +15,13 @@
 //		})
 //	}
 //
-// Run it with the race detector. The suite needs no clock of its own: it dates
-// actions so that they are expired already, or are not, and takes the time of
-// the engine's calls plus a few hundredths of a second.
+// Run it with the race detector. The suite needs no fake clock: it dates
+// actions in the past or the present, and takes the time of the engine's calls
+// plus a few hundredths of a second.
 //
 // # A consumer of activity
 //
-// Code that reads activity needs some. [Pageview] and [Click] make an action,
+// [Pageview] and [Click] make an action for code that reads activity, and
 // [NewBatch] makes what a source would have brought, ready for a store:
 //
 //	store := activity.NewMemory(nil)

@@ -10,15 +10,15 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 )
 
-// An engine is hooked up by a function that opens an empty one. This is all
-// there is to the engine's test of the contract.
+// The suite needs a function that opens an empty engine. This is the whole
+// conformance test of an engine.
 func ExampleTestStore() {
 	testMyStore := func(t *testing.T) {
 		activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
 			return activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
 		})
 	}
-	_ = testMyStore // called TestMyStore in the engine's package
+	_ = testMyStore // named TestMyStore in the engine's package
 }
 
 func ExampleNewBatch() {

@@ -14,16 +14,17 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Options are the bounds that a store under test must have. Both are set.
+// Options are the bounds of a store under test. TTL and MaxEvents are always
+// set.
 type Options struct {
 	TTL       time.Duration // how long an action is kept
 	MaxEvents int           // actions kept per user
+	MaxBytes  int64         // bound of a product's users; zero for the engine's default
 }
 
 // TestStore checks every promise of [activity.Store]. It calls open for an
-// empty store at the start of each subtest; what open must undo belongs into
-// t.Cleanup. Stores opened one after another may share a server as long as
-// none sees what another holds.
+// empty store at the start of each subtest; open registers its cleanup with
+// t.Cleanup. Stores may share a server as long as none sees another's actions.
 func TestStore(t *testing.T, open func(t *testing.T, o Options) activity.Store) {
 	groups := []struct {
 		name string
@@ -55,8 +56,8 @@ const (
 	maxEvents = 50
 )
 
-// fixture is an empty store and a clock: tests tell time in seconds after a
-// base that is well within the retention.
+// fixture is an empty store and a clock: tests count seconds from a base time
+// that is well within the retention.
 type fixture struct {
 	*testing.T
 	store activity.Store
@@ -69,12 +70,12 @@ func newFixture(t *testing.T, open openFunc, o Options) fixture {
 	return fixture{T: t, store: open(t, o), base: base}
 }
 
-// at is the time that many seconds after the base, to the microsecond.
+// at returns the time that many seconds after the base, to the microsecond.
 func (f fixture) at(seconds float64) time.Time {
 	return f.base.Add(time.Duration(math.Round(seconds*1e6)) * time.Microsecond)
 }
 
-// click is an action at that second, labelled by it.
+// click returns an action at that second, labelled with it.
 func (f fixture) click(second float64) activity.Action {
 	return Click(f.at(second), fmt.Sprint(second), page)
 }
@@ -93,7 +94,7 @@ func (f fixture) recent(product, user string, limit int) activity.Recent {
 	return recent
 }
 
-// spans tells the user's activity as "start-end" seconds after the base.
+// spans formats the user's activity as "start-end" in seconds after the base.
 func (f fixture) spans(product, user string) string {
 	f.Helper()
 	return spans(f.recent(product, user, maxEvents), f.base)
@@ -111,7 +112,7 @@ func secondsAfter(base time.Time, micros int64) float64 {
 	return time.UnixMicro(micros).Sub(base).Seconds()
 }
 
-// labels tells what was clicked, in the order returned.
+// labels returns what was clicked, in the order returned.
 func labels(t testing.TB, recent activity.Recent) string {
 	t.Helper()
 	actions, err := recent.Actions()
@@ -123,7 +124,7 @@ func labels(t testing.TB, recent activity.Recent) string {
 	return strings.Join(words, " ")
 }
 
-// did is an action that arrives in a batch of its own.
+// did is an action that arrives in its own batch.
 type did struct {
 	user, session string
 	at            float64
@@ -138,10 +139,10 @@ func (f fixture) addEach(all []did) {
 
 func testOrder(t *testing.T, open openFunc) {
 	orders := map[string][]float64{
-		"actions that come in order":         {1, 2, 3, 4, 5},
-		"actions that come in reverse":       {5, 4, 3, 2, 1},
-		"actions that come in any order":     {4, 1, 5, 3, 2},
-		"actions that are microseconds away": {1.000002, 1.000001, 1.000003},
+		"actions that come in order":     {1, 2, 3, 4, 5},
+		"actions that come in reverse":   {5, 4, 3, 2, 1},
+		"actions that come in any order": {4, 1, 5, 3, 2},
+		"actions microseconds apart":     {1.000002, 1.000001, 1.000003},
 	}
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
@@ -159,14 +160,14 @@ func testOrder(t *testing.T, open openFunc) {
 			NewBatch(product, "s", "ada", f.click(2), f.click(3), f.click(5)))
 		require.Equal(t, "1 2 3 4 5 6", labels(t, f.recent(product, "ada", maxEvents)))
 	})
-	t.Run("actions of one instant are all kept as they came", func(t *testing.T) {
+	t.Run("simultaneous actions are all kept in order of arrival", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		f.add(NewBatch(product, "s", "ada", Click(f.at(1), "a", page), Click(f.at(1), "b", page)),
 			NewBatch(product, "s", "ada", f.click(2)),
 			NewBatch(product, "s", "ada", Click(f.at(1), "c", page)))
 		require.Equal(t, "a b c 2", labels(t, f.recent(product, "ada", maxEvents)))
 	})
-	t.Run("records tell start and session", func(t *testing.T) {
+	t.Run("records carry start and session", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		a := f.click(1.5)
 		f.add(NewBatch(product, "s", "ada", a))
@@ -186,7 +187,7 @@ func testTrim(t *testing.T, open openFunc) {
 		{"newest are kept", [][]float64{{1}, {2}, {3}, {4}, {5}}, "3 4 5"},
 		{"newest of one batch are kept", [][]float64{{1, 2, 3, 4, 5, 6, 7}}, "5 6 7"},
 		{"exactly full", [][]float64{{1, 2, 3}}, "1 2 3"},
-		{"late action pushes out the oldest", [][]float64{{1, 2, 4}, {3}}, "2 3 4"},
+		{"late action evicts the oldest", [][]float64{{1, 2, 4}, {3}}, "2 3 4"},
 		{"late action older than everything in a full memory is dropped", [][]float64{{2, 3, 4}, {1}}, "2 3 4"},
 		{"late action older than everything in a memory with room is kept", [][]float64{{2, 3}, {1}}, "1 2 3"},
 		{"late batch that overlaps", [][]float64{{4, 5, 6}, {1, 2, 5.5, 7}}, "5.5 6 7"},
@@ -200,7 +201,7 @@ func testTrim(t *testing.T, open openFunc) {
 			require.Equal(t, c.want, labels(t, f.recent(product, "ada", maxEvents)))
 		})
 	}
-	t.Run("one user's actions push out nobody else's", func(t *testing.T) {
+	t.Run("one user's actions evict no other user's", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
 		f.add(NewBatch(product, "s1", "ada", f.click(1)),
 			NewBatch(product, "s2", "bob", f.clicks(2, 3, 4, 5, 6)...))
@@ -222,13 +223,13 @@ func testLimit(t *testing.T, open openFunc) {
 		limit int
 		want  string
 	}{
-		{"fewer than there are returns the newest", 2, "4 5"},
+		{"fewer than kept returns the newest", 2, "4 5"},
 		{"one", 1, "5"},
-		{"as many as there are", 5, "1 2 3 4 5"},
-		{"more than there are", 6, "1 2 3 4 5"},
-		{"far more than there are", 1 << 30, "1 2 3 4 5"},
+		{"as many as kept", 5, "1 2 3 4 5"},
+		{"more than kept", 6, "1 2 3 4 5"},
+		{"far more than kept", 1 << 30, "1 2 3 4 5"},
 		{"none", 0, ""},
-		{"less than none", -1, ""},
+		{"negative", -1, ""},
 	}
 	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 	f.add(NewBatch(product, "s", "ada", f.clicks(1, 2, 3, 4, 5)...))
@@ -244,7 +245,7 @@ func testLimit(t *testing.T, open openFunc) {
 }
 
 func testDuplicates(t *testing.T, open openFunc) {
-	t.Run("second arrival of an ID changes nothing", func(t *testing.T) {
+	t.Run("duplicate of an ID changes nothing", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		first := f.click(1)
 		again := f.click(3)
@@ -259,25 +260,25 @@ func testDuplicates(t *testing.T, open openFunc) {
 		f.add(NewBatch(product, "s", "ada", a, a, f.click(2), a))
 		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
 	})
-	t.Run("batch repeated after an error", func(t *testing.T) {
+	t.Run("batch retried after an error", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3, 4)...)
 		f.add(b, b, NewBatch(product, "s", "ada", f.click(5)), b)
 		require.Equal(t, "3-4 4-5 5-5", f.spans(product, "ada"))
 	})
-	t.Run("batch repeated in part", func(t *testing.T) {
+	t.Run("batch retried in part", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		all := f.clicks(1, 2, 3, 4)
 		f.add(NewBatch(product, "s", "ada", all[:3]...), NewBatch(product, "s", "ada", all[1:]...))
 		require.Equal(t, "1-2 2-3 3-4 4-4", f.spans(product, "ada"))
 	})
-	t.Run("repeated action without a user id", func(t *testing.T) {
+	t.Run("duplicate action without a user id", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		b := NewBatch(product, "s", "", f.click(2))
 		f.add(NewBatch(product, "s", "ada", f.click(1)), b, b)
 		require.Equal(t, "1-2", f.spans(product, "ada"))
 	})
-	t.Run("action without a user id repeated many times", func(t *testing.T) {
+	t.Run("many duplicates of an action without a user id", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
 		f.add(NewBatch(product, "s", "ada", f.click(1)))
 		b := NewBatch(product, "s", "", f.click(3))
@@ -285,15 +286,15 @@ func testDuplicates(t *testing.T, open openFunc) {
 			f.add(b)
 		}
 		f.add(NewBatch(product, "s", "bob", f.click(2)))
-		require.Equal(t, "1-2", f.spans(product, "ada"), "repetitions must not take the place of late actions")
+		require.Equal(t, "1-2", f.spans(product, "ada"), "duplicates must not take the place of late actions")
 		require.Equal(t, "2-3", f.spans(product, "bob"))
 	})
 	testDuplicateIDs(t, open)
 }
 
-// testDuplicateIDs checks that IDs are told apart, whatever they look like.
+// testDuplicateIDs checks that different IDs of any form are distinguished.
 func testDuplicateIDs(t *testing.T, open openFunc) {
-	t.Run("IDs that are no UUIDs", func(t *testing.T) {
+	t.Run("IDs that are not UUIDs", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		for i, id := range []string{"1", "2", "1", strings.Repeat("x", 1000), strings.Repeat("x", 1001), "2"} {
 			f.addAs(id, did{"ada", "s", float64(i)})
@@ -340,13 +341,13 @@ func testIsolation(t *testing.T, open openFunc) {
 		require.Empty(t, f.recent(product, "nobody", maxEvents))
 		require.Empty(t, f.recent("other", "ada", maxEvents))
 	})
-	t.Run("without a user id in nobody's memory", func(t *testing.T) {
+	t.Run("action without a user id belongs to no user", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		f.add(NewBatch(product, "s", "ada", f.click(1)), NewBatch(product, "s", "", f.click(2)))
 		require.Equal(t, "1", labels(t, f.recent(product, "ada", maxEvents)))
 		require.Empty(t, f.recent(product, "", maxEvents))
 	})
-	t.Run("action goes to its own user, not to the envelope's", func(t *testing.T) {
+	t.Run("action belongs to its own user, not the batch's", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
 		b.Actions[0].UserID, b.Actions[1].UserID = "anonymous", ""
@@ -357,8 +358,8 @@ func testIsolation(t *testing.T, open openFunc) {
 	t.Run("users and products of similar names", func(t *testing.T) { testNames(t, open) })
 }
 
-// testNames files one action under each pair of product and user, names that
-// an engine could confuse when it makes keys of them.
+// testNames files one action for each pair of product and user, with names
+// that an engine could confuse when it builds keys from them.
 func testNames(t *testing.T, open openFunc) {
 	products := []string{"acme", "ACME", "acme:a", "acme/a", "{acme}", "*", "é", "e\u0301"}
 	users := []string{"ada", "Ada", "ada ", " ada", "a:ada", "/ada", "a/ada", "../ada", "ada\x00", "*", "a*", "?", "{acme}",
@@ -382,7 +383,7 @@ func testRetention(t *testing.T, open openFunc) {
 		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(-ttl-time.Minute), "old", page)))
 		require.Empty(t, f.recent(product, "ada", maxEvents))
 	})
-	t.Run("kept until it is over", func(t *testing.T) {
+	t.Run("kept until it expires", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		f.add(NewBatch(product, "s", "ada",
 			Click(time.Now().Add(-ttl-time.Minute), "old", page),
@@ -395,13 +396,13 @@ func testRetention(t *testing.T, open openFunc) {
 		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(-2*time.Minute), "late", page)))
 		require.Empty(t, f.recent(product, "ada", maxEvents))
 	})
-	t.Run("expired action pushes nothing out", func(t *testing.T) {
+	t.Run("expired action evicts nothing", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 2})
 		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2)...),
 			NewBatch(product, "s", "ada", Click(time.Now().Add(-2*ttl), "old", page)))
 		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
 	})
-	t.Run("expires while it is held", func(t *testing.T) {
+	t.Run("expires while it is kept", func(t *testing.T) {
 		const short = 50 * time.Millisecond
 		f := newFixture(t, open, Options{TTL: short, MaxEvents: maxEvents})
 		f.add(NewBatch(product, "s", "ada", Click(time.Now(), "brief", page)))
@@ -414,7 +415,7 @@ func testRetention(t *testing.T, open openFunc) {
 }
 
 func testOwnership(t *testing.T, open openFunc) {
-	t.Run("batch is the caller's again after Add", func(t *testing.T) {
+	t.Run("caller owns the batch again after Add", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2)...)
 		f.add(b)
@@ -425,14 +426,14 @@ func testOwnership(t *testing.T, open openFunc) {
 		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
 		require.Empty(t, f.recent(product, "bob", maxEvents))
 	})
-	t.Run("result is the caller's", func(t *testing.T) {
+	t.Run("caller owns the result", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2)...))
 		mine := f.recent(product, "ada", maxEvents)
 		mine[0], mine[1] = mine[1], activity.Record{}
 		require.Equal(t, "1 2", labels(t, f.recent(product, "ada", maxEvents)))
 	})
-	t.Run("result stays as it was", func(t *testing.T) {
+	t.Run("result does not change later", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 2})
 		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2)...))
 		before := f.recent(product, "ada", maxEvents)

@@ -22,7 +22,7 @@ func testConcurrency(t *testing.T, open openFunc) {
 	t.Run("many users", func(t *testing.T) {
 		testConcurrentWriters(t, open, func(writer int) string { return fmt.Sprint("user", writer) })
 	})
-	t.Run("same action from everywhere", func(t *testing.T) {
+	t.Run("same action from all writers", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		b := NewBatch(product, "s", "ada", f.click(1))
 		var wg sync.WaitGroup
@@ -34,8 +34,8 @@ func testConcurrency(t *testing.T, open openFunc) {
 	})
 }
 
-// testConcurrentWriters lets writers add interleaving actions of one session
-// while readers check that what they see is a possible state.
+// testConcurrentWriters runs writers that add interleaved actions of one
+// session while readers check that they only see possible states.
 func testConcurrentWriters(t *testing.T, open openFunc, user func(writer int) string) {
 	const kept = 20
 	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: kept})

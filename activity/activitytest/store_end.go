@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// endCases are what happened and where every action must end.
+// endCases are sequences of actions and where each action must end.
 var endCases = []struct {
 	name string
-	did  []did             // in the order of arrival, a batch each
+	did  []did             // in the order of arrival, one batch each
 	want map[string]string // spans by user
 }{
 	{"last action ends where it starts",
@@ -69,13 +69,13 @@ var endCases = []struct {
 	{"outside any session is not in a session",
 		[]did{{"ada", "", 1}, {"ada", "s", 2}, {"ada", "", 3}, {"ada", "s", 4}},
 		map[string]string{"ada": "1-3 2-4 3-3 4-4"}},
-	{"outside any session is nobody else's",
+	{"outside any session is the user's alone",
 		[]did{{"ada", "", 1}, {"bob", "", 2}, {"", "", 3}},
 		map[string]string{"ada": "1-1", "bob": "2-2"}},
 	{"session named like a user",
 		[]did{{"ada", "", 1}, {"bob", "ada", 2}, {"bob", "u:ada", 3}, {"bob", "s:", 4}},
 		map[string]string{"ada": "1-1"}},
-	{"instant shared by two actions",
+	{"two simultaneous actions",
 		[]did{{"ada", "s", 1}, {"ada", "s", 1}, {"ada", "s", 2}},
 		map[string]string{"ada": "1-1 1-2 2-2"}},
 }
@@ -96,7 +96,7 @@ func testEnd(t *testing.T, open openFunc) {
 		f.add(NewBatch(product, "s", "ada", f.click(1)), NewBatch("other", "s", "ada", f.click(2)))
 		require.Equal(t, "1-1", f.spans(product, "ada"))
 	})
-	t.Run("whatever end the batch tells", func(t *testing.T) {
+	t.Run("whatever end the batch states", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		b := NewBatch(product, "s", "ada", f.clicks(1, 3)...)
 		b.Actions[1].TimestampEnd += 1000
@@ -106,7 +106,8 @@ func testEnd(t *testing.T, open openFunc) {
 	testEndAtLimits(t, open)
 }
 
-// testEndAtLimits checks it where the next action is not held any more, or not shown.
+// testEndAtLimits checks ends where the next action has been trimmed or is not
+// returned.
 func testEndAtLimits(t *testing.T, open openFunc) {
 	t.Run("limit hides the next action but not the end", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})

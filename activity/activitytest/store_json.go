@@ -12,10 +12,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// actionFields are the fields of an action, all of them always present.
+// actionFields are the fields of an action, all always present.
 var actionFields = []string{"canonical_url", "description", "index", "raw_url", "timestamp_end", "timestamp_start", "title", "type"}
 
-// hostile are texts that break naive encoders.
+// hostile texts break naive encoders.
 var hostile = map[string]string{
 	"quotes and backslashes": `"},{"x":"\"\\`,
 	"control characters":     "\x00\x01\b\f\n\r\t\x1f\x7f",
@@ -73,8 +73,8 @@ func testJSON(t *testing.T, open openFunc) {
 	})
 }
 
-// requireJSON requires that recent encodes to the actions: exactly their
-// fields, and the same from AppendJSON as from Actions.
+// requireJSON requires that recent encodes to the actions with exactly their
+// fields, and that AppendJSON and Actions agree.
 func requireJSON(t *testing.T, want []activity.Action, recent activity.Recent) {
 	t.Helper()
 	data := recent.AppendJSON(nil)

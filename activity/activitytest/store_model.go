@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is a store as simple as it can be: it forgets nothing that was filed.
+// model is the simplest possible store: it keeps everything.
 type model struct {
 	maxEvents int
-	users     map[string][]did // what each has, in order
-	filed     []did            // what counted, whoever did it
+	users     map[string][]did // each user's actions, in order
+	filed     []did            // all actions that were not duplicates
 }
 
-// add files what did, unless the user has it or has only newer ones.
+// add files an action, unless it is a duplicate or older than everything a
+// full user has.
 func (m *model) add(d did) {
 	if d.user != "" {
 		have := m.users[d.user]
@@ -32,7 +33,7 @@ func (m *model) add(d did) {
 	m.filed = append(m.filed, d)
 }
 
-// spans tells what the user did as [fixture.spans] does.
+// spans formats the user's actions as [fixture.spans] does.
 func (m *model) spans(user string) string {
 	var words []string
 	for _, d := range m.users[user] {
@@ -47,8 +48,8 @@ func (m *model) spans(user string) string {
 	return strings.Join(words, " ")
 }
 
-// testModel adds actions at random, some of them twice, and requires that the
-// store tells the same as the model after each.
+// testModel adds random actions, some of them duplicates, and requires that
+// the store and the model agree after each.
 func testModel(t *testing.T, open openFunc) {
 	const kept, count = 6, 40
 	users := []string{"ada", "bob", ""}
@@ -74,7 +75,7 @@ func testModel(t *testing.T, open openFunc) {
 	}
 }
 
-// addAs adds an action of that ID.
+// addAs adds an action with that ID.
 func (f fixture) addAs(id string, d did) {
 	f.Helper()
 	a := f.click(d.at)

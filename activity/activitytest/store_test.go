@@ -28,8 +28,8 @@ func TestMemory_conforms(t *testing.T) {
 	})
 }
 
-// TestStore_failsABrokenEngine runs the suite against engines with one
-// mistake each, in a process of its own, and requires that it is found.
+// TestStore_failsABrokenEngine runs the suite against engines with one mistake
+// each, in a separate process, and requires that the mistake is found.
 func TestStore_failsABrokenEngine(t *testing.T) {
 	found := map[string]string{}
 	for name, m := range mistakes {
@@ -61,10 +61,10 @@ var mistakes = map[string]mistake{
 	"duplicates kept": {found: "Duplicates", wrap: onAdd(func(a *activity.BatchAction, n int) {
 		a.ID += strconv.Itoa(n)
 	})},
-	"products mixed":   {found: "Isolation", wrap: onProduct(func(string) string { return "any" })},
-	"users mixed":      {found: "Isolation", wrap: onUser(func(string) string { return "any" })},
-	"users truncated":  {found: "Isolation", wrap: onUser(func(u string) string { return u[:min(3, len(u))] })},
-	"nobody is a user": {found: "Isolation", wrap: onUser(func(u string) string { return "user " + u })},
+	"products mixed":     {found: "Isolation", wrap: onProduct(func(string) string { return "any" })},
+	"users mixed":        {found: "Isolation", wrap: onUser(func(string) string { return "any" })},
+	"users truncated":    {found: "Isolation", wrap: onUser(func(u string) string { return u[:min(3, len(u))] })},
+	"empty id is a user": {found: "Isolation", wrap: onUser(func(u string) string { return "user " + u })},
 	"no ends": {found: "End", wrap: onRecent(func(r activity.Recent) activity.Recent {
 		for i := range r {
 			r[i].End = r[i].Start
@@ -100,7 +100,7 @@ var mistakes = map[string]mistake{
 	"unsynchronised":    {found: "Concurrency", wrap: func(s activity.Store) activity.Store { return &lossy{Store: s} }},
 }
 
-// broken is a store that changes what goes in and what comes out.
+// broken is a store that alters what goes in and what comes out.
 type broken struct {
 	activity.Store
 	product, user func(string) string
@@ -170,7 +170,7 @@ func (s broken) Recent(ctx context.Context, product, user string, limit int) (ac
 	return recent, err
 }
 
-// lazy keeps its callers' batches until somebody asks.
+// lazy retains its callers' batches until a read.
 type lazy struct {
 	activity.Store
 	mu      sync.Mutex
@@ -196,7 +196,7 @@ func (s *lazy) Recent(ctx context.Context, product, user string, limit int) (act
 	return s.Store.Recent(ctx, product, user, limit)
 }
 
-// lossy loses an action when it is called twice at a time.
+// lossy loses an action when two calls overlap.
 type lossy struct {
 	activity.Store
 	busy sync.Mutex
@@ -208,7 +208,7 @@ func (s *lossy) Add(ctx context.Context, b activity.Batch) error {
 	}
 	defer s.busy.Unlock()
 	for range 100 {
-		runtime.Gosched() // lets another call come in
+		runtime.Gosched() // lets another call run
 	}
 	return s.Store.Add(ctx, b)
 }

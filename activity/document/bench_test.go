@@ -8,12 +8,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// BenchmarkMemory reads documents of a session's size and puts them back, as
-// few or as many in a call as a request of one session or of many needs.
+// BenchmarkMemory reads and writes back session-sized documents, from as few
+// per call as one session's request needs to as many as a request of many
+// sessions.
 func BenchmarkMemory(b *testing.B) {
 	value := make([]byte, 200)
 	for _, held := range []int{1000, 100_000} {
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		names := make([]string, held)
 		for i := range names {
 			names[i] = fmt.Sprintf("session/0192-%08d-4ee6", i*7919%held)
@@ -42,14 +43,15 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryParallel is what requests of different sessions do at once.
+// BenchmarkMemoryParallel is the load of concurrent requests of different
+// sessions.
 func BenchmarkMemoryParallel(b *testing.B) {
-	m := document.NewMemory(0)
+	m := document.NewMemory(nil)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
 			name := fmt.Sprint("session/", i%1000)
-			docs, _ := m.Get(b.Context(), product, name) // which never fails
+			docs, _ := m.Get(b.Context(), product, name) // never fails
 			_, _ = m.Write(b.Context(), product, document.Put(docs[0], []byte(name), time.Hour))
 		}
 	})
@@ -59,7 +61,7 @@ func BenchmarkMemoryParallel(b *testing.B) {
 func BenchmarkMemoryExpire(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		for i := range 100_000 {
 			put(b, m, fmt.Sprint("session/", i), []time.Duration{time.Nanosecond, time.Hour}[i%2])
 		}

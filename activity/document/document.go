@@ -1,10 +1,10 @@
-// Package document keeps what must be remembered beyond the log: small named
-// values with a time to live, such as whom a session belongs to, a product's
-// registration, a link to a conversation or the cursor of a job.
+// Package document stores state that outlives the log: small named values with
+// a time to live, such as the owner of a session, a product's registration, a
+// link to a conversation or the cursor of a job.
 //
-// A document is changed by compare-and-set. Whoever changes one reads it first
-// and names the version it read; when somebody else was faster nothing happens,
-// and the change is made again from what is there now:
+// Documents change by compare-and-set. A caller reads a document and writes it
+// back with the version it read; if another write came first nothing changes,
+// and the caller tries again:
 //
 //	for {
 //		docs, err := store.Get(ctx, "acme", "cursor/notes")
@@ -19,12 +19,12 @@
 //		}
 //	}
 //
-// Documents belong to a product. One call changes as many of a product's
-// documents as it likes, all or none. Versions grow over the whole product and
-// are never given twice, so a version is also a fencing token: see [Lease].
+// Documents belong to a product. One call changes any number of a product's
+// documents atomically. Versions grow over the whole product and are never
+// reused, so a version also serves as a fencing token: see [Lease].
 //
-// [Memory] is the engine that keeps everything in RAM; the lasting ones come
-// with the logs of packages boltlog and redislog.
+// [Memory] is the in-memory engine; the durable ones come with the logs in
+// packages boltlog and redislog.
 package document
 
 import (
@@ -34,22 +34,24 @@ import (
 	"time"
 )
 
-// Store keeps documents. Its methods are safe for concurrent use, and who reads
-// after a Write returned sees it. An engine passes the suite in
+// Store keeps documents. Its methods are safe for concurrent use, and a read
+// that starts after Write has returned sees the write. An engine passes the
+// suite in
 // [github.com/liveactivity/liveactivity/activity/document/documenttest].
 //
-// Any error but *ConflictError, ErrInvalid and a closed engine's own means that
-// storage cannot be reached; a Write may then have happened or not.
+// Any error other than *ConflictError, ErrInvalid and the error of a closed
+// engine means that storage is unavailable; a Write may or may not have
+// happened.
 type Store interface {
-	// Get returns the documents of these names, in this order, as they are at
-	// one moment. One that does not exist, or not any more, has Version zero
-	// and no value. The values are the caller's.
+	// Get returns the documents of these names, in this order, from one
+	// consistent snapshot. A document that does not exist, or has expired, has
+	// Version zero and no value. The caller owns the values.
 	Get(ctx context.Context, productID string, names ...string) ([]Document, error)
 
-	// Write makes all of the changes or none. It returns the version that the
-	// documents put have now, which is greater than any the product has given.
-	// When a document is not at the version that its change names, Write
-	// returns a *ConflictError. It does not keep the values.
+	// Write makes all of the changes or none. It returns the new version of
+	// the documents put, greater than any the product has had. If a document
+	// is not at the version named by its change, Write returns a
+	// *ConflictError. It does not retain the values.
 	Write(ctx context.Context, productID string, changes ...Change) (Version, error)
 
 	// List returns the documents whose names begin with prefix and come after
@@ -57,8 +59,8 @@ type Store interface {
 	List(ctx context.Context, productID, prefix, after string, limit int) ([]Document, error)
 }
 
-// Version tells the states of a document apart. Zero is that of a document
-// that does not exist.
+// Version distinguishes the states of a document. Zero is the version of a
+// document that does not exist.
 type Version uint64
 
 // Document is a named value.
@@ -68,7 +70,7 @@ type Document struct {
 	Version Version
 }
 
-// Exists reports whether there is such a document.
+// Exists reports whether the document exists.
 func (d Document) Exists() bool { return d.Version != 0 }
 
 // Op is what a [Change] does.
@@ -78,34 +80,35 @@ type Op uint8
 const (
 	OpPut    Op = iota // sets the value and the time to live
 	OpDelete           // removes the document
-	OpCheck            // only holds the other changes to the document's version
-	OpTouch            // as OpCheck, and sets the time to live
+	OpCheck            // makes the call conditional on the document's version
+	OpTouch            // like OpCheck, and sets the time to live
 )
 
-// Change is one change to a document that is at version Prev: zero for one
-// that must not exist. [Put], [Delete], [Check] and [Touch] make them.
+// Change is one change to a document that must be at version Prev, or must not
+// exist if Prev is zero. [Put], [Delete], [Check] and [Touch] make changes.
 type Change struct {
 	Op    Op
 	Name  string
 	Prev  Version
 	Value []byte
-	TTL   time.Duration // from now; zero for ever
+	TTL   time.Duration // from now; zero means no expiry
 }
 
-// Put sets the value of the document as it was read, and lets it live for ttl;
-// zero means for ever.
+// Put sets the value of a document that is unchanged since it was read; it
+// expires after ttl, or never if ttl is zero.
 func Put(d Document, value []byte, ttl time.Duration) Change {
 	return Change{Op: OpPut, Name: d.Name, Prev: d.Version, Value: value, TTL: ttl}
 }
 
-// Delete removes the document as it was read.
+// Delete removes a document that is unchanged since it was read.
 func Delete(d Document) Change { return Change{Op: OpDelete, Name: d.Name, Prev: d.Version} }
 
-// Check lets the other changes happen only while the document is as it was read.
+// Check makes the other changes of the call conditional on a document that is
+// unchanged since it was read.
 func Check(d Document) Change { return Change{Op: OpCheck, Name: d.Name, Prev: d.Version} }
 
-// Touch is Check, and lets the document live for ttl from now. It must exist.
-// Its version stays.
+// Touch is Check, and sets the document to expire after ttl from now. The
+// document must exist. Its version does not change.
 func Touch(d Document, ttl time.Duration) Change {
 	return Change{Op: OpTouch, Name: d.Name, Prev: d.Version, TTL: ttl}
 }
@@ -116,13 +119,13 @@ const (
 	MaxValue = 1 << 20
 )
 
-// ErrInvalid is the error of changes that no store can make.
+// ErrInvalid reports changes that no store accepts.
 var ErrInvalid = errors.New("document: invalid change")
 
-// Validate returns an error wrapping [ErrInvalid] for changes that no store can
-// make: a name that is empty, too long or changed twice, a value that is too
-// long, a negative time to live, touching or deleting what must not exist.
-// Engines call it first.
+// Validate returns an error wrapping [ErrInvalid] for changes that no store
+// accepts: a name that is empty, too long or changed twice, a value that is
+// too long, a negative time to live, or a touch or delete of a document that
+// must not exist. Engines call it first.
 func Validate(changes []Change) error {
 	seen := make(map[string]struct{}, len(changes))
 	for _, c := range changes {
@@ -130,7 +133,7 @@ func Validate(changes []Change) error {
 			return fmt.Errorf("%w: %s", ErrInvalid, problem)
 		}
 		if _, ok := seen[c.Name]; ok {
-			return fmt.Errorf("%w: one document is changed twice", ErrInvalid)
+			return fmt.Errorf("%w: a document is changed twice", ErrInvalid)
 		}
 		seen[c.Name] = struct{}{}
 	}
@@ -148,16 +151,17 @@ func (c Change) problem() string {
 	case c.TTL < 0:
 		return "a time to live is negative"
 	case c.Op > OpTouch:
-		return "there is no such operation"
+		return "unknown operation"
 	case c.Prev == 0 && (c.Op == OpDelete || c.Op == OpTouch):
-		return "what must not exist can be neither deleted nor touched"
+		return "a document that must not exist can be neither deleted nor touched"
 	}
 	return ""
 }
 
-// ConflictError says that a document is not at the version that a change named.
+// ConflictError reports that a document is not at the version named by a
+// change.
 type ConflictError struct{ Name string }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("document: %.100q was changed by somebody else", e.Name)
+	return fmt.Sprintf("document: %.100q was changed concurrently", e.Name)
 }

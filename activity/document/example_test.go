@@ -12,18 +12,18 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Whoever changes a document reads it first, and starts again when somebody
-// else was faster.
+// A caller reads a document before it changes it, and starts again if another
+// write came first.
 func ExampleStore() {
 	ctx := context.Background()
-	store := document.NewMemory(0)
+	store := document.NewMemory(nil)
 	count := func() error {
 		for {
 			docs, err := store.Get(ctx, "acme", "counter")
 			if err != nil {
 				return err
 			}
-			n, _ := strconv.Atoi(string(docs[0].Value)) // zero where there is none
+			n, _ := strconv.Atoi(string(docs[0].Value)) // zero if there is none
 			_, err = store.Write(ctx, "acme", document.Put(docs[0], []byte(strconv.Itoa(n+1)), time.Hour))
 			var conflict *document.ConflictError
 			if !errors.As(err, &conflict) {
@@ -45,11 +45,11 @@ func ExampleStore() {
 	// Output: 10 <nil>
 }
 
-// A job is to run in one process at a time. What it writes goes together with
-// the lease, so that a process that has lost it without noticing does no harm.
+// A job runs in one process at a time. Its writes are conditional on the
+// lease, so a process that lost the lease without noticing does no harm.
 func ExampleWithLease() {
 	ctx, stop := context.WithCancel(context.Background())
-	store := document.NewMemory(0)
+	store := document.NewMemory(nil)
 	err := document.WithLease(ctx, store, "acme", "notes", 0, func(ctx context.Context, lease *document.Lease) error {
 		docs, err := store.Get(ctx, "acme", "cursor/notes")
 		if err != nil {
@@ -58,7 +58,7 @@ func ExampleWithLease() {
 		if _, err := store.Write(ctx, "acme", lease.Check(), document.Put(docs[0], []byte("42"), 0)); err != nil {
 			return err
 		}
-		stop() // a job that lasts works until ctx is done
+		stop() // a long-running job works until ctx is done
 		return nil
 	})
 	docs, _ := store.Get(context.Background(), "acme", "cursor/notes")

@@ -4,41 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// DefaultLeaseTTL lets the work of a holder that died pass on within 10
-// seconds.
+// DefaultLeaseTTL is short enough for another holder to succeed a dead one
+// within 10 seconds.
 const DefaultLeaseTTL = 6 * time.Second
 
-// Lease is the right to do some work, which one holder has at a time, among
-// all processes on one store. It is a document that its holder renews and that
-// expires without it.
+// Lease is the exclusive right to do some work, held by one holder at a time
+// among all processes that share a store. It is a document that its holder
+// renews and that expires otherwise.
 //
-// A holder can lose its lease without noticing: a paused process wakes up when
-// its time is over. So what it writes to the store goes together with
-// [Lease.Check], and what it asks others to do carries [Lease.Token] where they
-// can tell old holders from new: tokens grow from holder to holder.
+// A holder can lose its lease without noticing: a paused process may wake up
+// after the lease has expired. So writes to the store include [Lease.Check],
+// and requests to other systems carry [Lease.Token] as a fencing token where
+// those systems can reject an old one: tokens grow from holder to holder.
 //
-// Its methods are not safe for concurrent use, except Check and Token.
+// Its methods are safe for concurrent use.
 type Lease struct {
 	store     Store
 	productID string
 	doc       Document
 	ttl       time.Duration
-	until     time.Time // by the holder's clock, counted from before the store was asked
+
+	mu    sync.Mutex
+	until time.Time // by the holder's clock, counted from before the call to the store
 }
 
-// ErrHeld says that another holder has the lease.
+// ErrHeld reports that another holder has the lease.
 var ErrHeld = errors.New("document: the lease is held by another")
 
-// ErrLost says that a lease is over.
+// ErrLost reports that a lease has expired or has passed to another holder.
 var ErrLost = errors.New("document: the lease is lost")
 
-// Acquire takes the lease of that name for ttl (DefaultLeaseTTL for zero) and
-// returns ErrHeld while another has it. It does not wait.
+// Acquire takes the named lease for ttl (DefaultLeaseTTL if zero), or returns
+// ErrHeld if another holder has it. It does not wait.
 func Acquire(ctx context.Context, store Store, productID, name string, ttl time.Duration) (*Lease, error) {
 	if ttl <= 0 {
 		ttl = DefaultLeaseTTL
@@ -57,19 +60,23 @@ func Acquire(ctx context.Context, store Store, productID, name string, ttl time.
 	return l, nil
 }
 
-// Token is greater than that of every holder before, and the same until the
-// lease is lost.
+// Token returns the fencing token: greater than that of every earlier holder,
+// and constant until the lease is lost.
 func (l *Lease) Token() Version { return l.doc.Version }
 
-// Until returns when the lease is over unless it is renewed.
-func (l *Lease) Until() time.Time { return l.until }
+// Until returns when the lease expires unless it is renewed.
+func (l *Lease) Until() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
 
-// Check is a change that holds others to the lease: they happen only while the
-// holder still has it.
+// Check is a change that makes the other changes of a call conditional on the
+// lease: they happen only while the holder still has it.
 func (l *Lease) Check() Change { return Check(l.doc) }
 
-// Renew extends the lease by its time to live from now. ErrLost means that it
-// is over; after any other error it is as it was, or renewed.
+// Renew extends the lease by its time to live from now. ErrLost means that the
+// lease is lost; after any other error it may or may not have been renewed.
 func (l *Lease) Renew(ctx context.Context) error {
 	until := time.Now().Add(l.ttl)
 	_, err := l.store.Write(ctx, l.productID, Touch(l.doc, l.ttl))
@@ -80,12 +87,16 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("document: renew lease: %w", err)
 	}
-	l.until = until
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until.After(l.until) {
+		l.until = until
+	}
 	return nil
 }
 
-// Release gives the lease up, so that another need not wait until it is over.
-// Releasing a lease that is lost does nothing.
+// Release gives the lease up, so that another holder need not wait for it to
+// expire. Releasing a lost lease does nothing.
 func (l *Lease) Release(ctx context.Context) error {
 	_, err := l.store.Write(ctx, l.productID, Delete(l.doc))
 	var conflict *ConflictError
@@ -95,15 +106,15 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// WithLease does work while it has the lease of that name, again and again,
-// until ctx ends: it waits for the lease, calls work and keeps renewing. The
-// context given to work ends when the lease is lost, or cannot be renewed in
-// time. When work returns the lease is released; an error of work ends
-// WithLease, nil and a lost lease make it wait for the lease again. A name that
-// is no lease's is an error wrapping [ErrInvalid].
+// WithLease calls work each time it has acquired the named lease, until ctx
+// ends, and renews the lease while work runs. The context passed to work ends
+// when the lease is lost or cannot be renewed in time. When work returns, the
+// lease is released; an error from work ends WithLease, while nil or a lost
+// lease makes it wait for the lease again. An invalid name is an error
+// wrapping [ErrInvalid].
 //
-// A holder that dies is succeeded within ttl and a third (DefaultLeaseTTL for
-// zero ttl). The processes' clocks need not agree.
+// A dead holder is succeeded within four thirds of ttl (DefaultLeaseTTL if
+// zero). The clocks of the processes need not agree.
 func WithLease(ctx context.Context, store Store, productID, name string, ttl time.Duration, work func(context.Context, *Lease) error) error {
 	if ttl <= 0 {
 		ttl = DefaultLeaseTTL
@@ -120,7 +131,8 @@ func WithLease(ctx context.Context, store Store, productID, name string, ttl tim
 		case errors.Is(err, ErrInvalid):
 			return err
 		}
-		// Any other error is somebody else's lease, or storage that is away: both pass.
+		// Any other error means that another holder has the lease or that
+		// storage is unavailable: both are temporary.
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
@@ -129,29 +141,28 @@ func WithLease(ctx context.Context, store Store, productID, name string, ttl tim
 	return nil
 }
 
-// do works until the work is done, and returns what it returned, unless it
-// returned for want of the lease or because ctx ended.
+// do runs work to its end and returns its error, or nil if work returned
+// because the lease was lost or ctx ended.
 func (l *Lease) do(ctx context.Context, ticker *time.Ticker, work func(context.Context, *Lease) error) error {
 	working, cancel := context.WithCancelCause(ctx)
-	over := time.AfterFunc(time.Until(l.until), func() { cancel(ErrLost) }) // even while a renewal hangs
+	over := time.AfterFunc(time.Until(l.Until()), func() { cancel(ErrLost) }) // fires even while a renewal hangs
 	done := make(chan error, 1)
-	given := *l
-	go func() { done <- work(working, &given) }()
+	go func() { done <- work(working, l) }()
 	err := l.keep(working, cancel, ticker, over, done)
 	over.Stop()
 	lost := errors.Is(context.Cause(working), ErrLost) || l.lostBy(err)
 	cancel(nil)
 	released, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), l.ttl/3)
 	defer cancelRelease()
-	_ = l.Release(released) // else it is over by itself
+	_ = l.Release(released) // otherwise it expires
 	if lost || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
 	return err
 }
 
-// keep renews the lease until the work is done, and returns what it returned.
-// It stops renewing when the work is told to end.
+// keep renews the lease until work returns, and returns work's error. It stops
+// renewing once work's context has ended.
 func (l *Lease) keep(working context.Context, cancel context.CancelCauseFunc, ticker *time.Ticker, over *time.Timer, done <-chan error) error {
 	for {
 		select {
@@ -160,12 +171,12 @@ func (l *Lease) keep(working context.Context, cancel context.CancelCauseFunc, ti
 		case <-working.Done():
 			return <-done
 		case <-ticker.C:
-			renewal, cancelRenewal := context.WithDeadline(working, l.until)
+			renewal, cancelRenewal := context.WithDeadline(working, l.Until())
 			err := l.Renew(renewal)
 			cancelRenewal()
 			switch {
 			case err == nil:
-				over.Reset(time.Until(l.until))
+				over.Reset(time.Until(l.Until()))
 			case errors.Is(err, ErrLost):
 				cancel(ErrLost)
 			}
@@ -173,8 +184,8 @@ func (l *Lease) keep(working context.Context, cancel context.CancelCauseFunc, ti
 	}
 }
 
-// lostBy reports whether err says that the lease is lost: work can notice
-// before the holder does, by what its changes come to.
+// lostBy reports whether err means that the lease is lost: work can notice
+// before the holder does, by a conflict of its own changes.
 func (l *Lease) lostBy(err error) bool {
 	var conflict *ConflictError
 	return errors.Is(err, ErrLost) || errors.As(err, &conflict) && conflict.Name == l.doc.Name

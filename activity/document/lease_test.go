@@ -17,15 +17,15 @@ import (
 
 const ttl = 6 * time.Second
 
-var errAway = errors.New("storage is away")
+var errAway = errors.New("storage unavailable")
 
-// process is a store as one process sees it, which may be cut off from it.
+// process is one process's view of a store, from which it may be cut off.
 type process struct {
 	document.Store
 	away    atomic.Bool                   // calls fail at once
-	deaf    atomic.Bool                   // changes happen, but their answers are lost
-	stopped atomic.Pointer[chan struct{}] // calls hang until the channel is closed, whatever their context
-	slow    atomic.Int64                  // nanoseconds until an answer comes
+	deaf    atomic.Bool                   // changes happen, but their responses are lost
+	stopped atomic.Pointer[chan struct{}] // calls hang until the channel is closed, ignoring their context
+	slow    atomic.Int64                  // nanoseconds until a response
 }
 
 func (p *process) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
@@ -46,7 +46,7 @@ func (p *process) Write(ctx context.Context, productID string, changes ...docume
 	return version, err
 }
 
-// stop lets calls hang until the function returned is called.
+// stop makes calls hang until the function returned is called.
 func (p *process) stop() (resume func()) {
 	stopped := make(chan struct{})
 	p.stopped.Store(&stopped)
@@ -56,16 +56,16 @@ func (p *process) stop() (resume func()) {
 	}
 }
 
-// turn is one time that a worker has the lease.
+// turn is one period in which a worker holds the lease.
 type turn struct {
 	ctx   context.Context
 	lease *document.Lease
 	began time.Time
-	end   chan<- error // what the work returns
+	end   chan<- error // the result of work
 }
 
-// work runs WithLease until the test ends and returns its turns. The work of a
-// turn goes on until it is told what to return, whatever its context.
+// work runs WithLease until the test ends and returns its turns. Each turn's
+// work runs until the test sends its result, ignoring its context.
 func work(t *testing.T, s document.Store) (turns <-chan turn, result <-chan error, cancel func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, returned := make(chan turn, 100), make(chan error, 1)
@@ -98,14 +98,15 @@ func requireLost(t *testing.T, ctx context.Context) {
 	require.ErrorIs(t, context.Cause(ctx), document.ErrLost)
 }
 
-func TestWithLease_keepsItForAsLongAsTheWorkTakes(t *testing.T) {
+func TestWithLease_keepsTheLeaseWhileWorkRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		turns, result, cancel := work(t, m)
 		only := <-turns
 		for range 100 {
 			time.Sleep(ttl / 7)
 			require.NoError(t, only.ctx.Err())
+			require.GreaterOrEqual(t, time.Until(only.lease.Until()), ttl-ttl/3, "as it was renewed")
 			_, err := document.Acquire(t.Context(), m, product, "work", ttl)
 			require.ErrorIs(t, err, document.ErrHeld)
 		}
@@ -113,20 +114,20 @@ func TestWithLease_keepsItForAsLongAsTheWorkTakes(t *testing.T) {
 	})
 }
 
-// The context ends before anybody else can have the lease: when its time is
-// over by the holder's own clock.
+// The context ends before another process can acquire the lease: when the
+// lease expires by the holder's own clock.
 func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
 	cases := map[string]func(p *process) (back func()){
-		"storage is away": func(p *process) func() {
+		"storage is unavailable": func(p *process) func() {
 			p.away.Store(true)
 			return func() { p.away.Store(false) }
 		},
-		"storage hangs, whatever it is told": func(p *process) func() { return p.stop() },
+		"storage hangs, ignoring its context": func(p *process) func() { return p.stop() },
 	}
 	for name, cut := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := document.NewMemory(0)
+				m := document.NewMemory(nil)
 				p := &process{Store: m}
 				turns, result, cancel := work(t, p)
 				first := <-turns
@@ -138,7 +139,7 @@ func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
 				requireLost(t, first.ctx)
 				require.Equal(t, lastRenewal+ttl, time.Since(first.began))
 				_, err := document.Acquire(t.Context(), m, product, "work", ttl)
-				require.NoError(t, err, "and not long before, either")
+				require.NoError(t, err, "and not long before")
 
 				back()
 				first.end <- first.ctx.Err()
@@ -151,9 +152,9 @@ func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
 	}
 }
 
-func TestWithLease_outlastsStorageThatIsAwayForAWhile(t *testing.T) {
+func TestWithLease_survivesATemporaryStorageOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(0)}
+		p := &process{Store: document.NewMemory(nil)}
 		p.away.Store(true)
 		turns, result, cancel := work(t, p)
 		time.Sleep(10*ttl + ttl/10)
@@ -174,10 +175,10 @@ func TestWithLease_outlastsStorageThatIsAwayForAWhile(t *testing.T) {
 	})
 }
 
-// A lease of which nobody knows is over by itself.
-func TestWithLease_outlastsAnswersThatAreLost(t *testing.T) {
+// A lease acquired by a call whose response was lost expires.
+func TestWithLease_survivesLostResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(0)}
+		p := &process{Store: document.NewMemory(nil)}
 		p.deaf.Store(true)
 		start := time.Now()
 		turns, result, cancel := work(t, p)
@@ -194,10 +195,10 @@ func TestWithLease_outlastsAnswersThatAreLost(t *testing.T) {
 	})
 }
 
-// An answer that comes when the time is over is no lease.
-func TestWithLease_endsTheWorkOfALeaseThatCameTooLate(t *testing.T) {
+// A response that arrives after the lease has expired grants no lease.
+func TestWithLease_cancelsWorkWhenTheLeaseComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(0)}
+		p := &process{Store: document.NewMemory(nil)}
 		p.slow.Store(int64(2 * ttl))
 		turns, result, cancel := work(t, p)
 		late := <-turns
@@ -213,9 +214,9 @@ func TestWithLease_endsTheWorkOfALeaseThatCameTooLate(t *testing.T) {
 
 func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
 	for _, waits := range []time.Duration{0, time.Second, ttl / 3, ttl / 2, ttl - 1, ttl} {
-		t.Run(fmt.Sprintf("who has waited for %s", waits), func(t *testing.T) {
+		t.Run(fmt.Sprintf("waiting for %s", waits), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := document.NewMemory(0)
+				m := document.NewMemory(nil)
 				dead, err := document.Acquire(t.Context(), m, product, "work", ttl)
 				require.NoError(t, err)
 				turns, result, cancel := work(t, m)
@@ -237,11 +238,10 @@ func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
 }
 
 // A process that is paused while its lease passes on wakes up in the middle of
-// its work: what it writes with the lease does not happen, and it waits for
-// its next turn.
+// its work: its conditional writes fail, and it waits for its next turn.
 func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		paused := &process{Store: m}
 		turns, result, cancel := work(t, paused)
 		old := <-turns
@@ -257,7 +257,7 @@ func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
 		old.end <- fmt.Errorf("work: %w", err)
 		time.Sleep(10 * ttl)
 		require.Empty(t, turns)
-		require.Empty(t, result, "losing the lease is no error")
+		require.Empty(t, result, "losing the lease is not an error")
 		require.NoError(t, current.ctx.Err())
 		require.Equal(t, "from the new holder", string(one(t, m, "cursor").Value))
 
@@ -268,8 +268,8 @@ func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
 	})
 }
 
-// The work may notice before anybody else that the lease is lost.
-func TestWithLease_tellsALostLeaseFromAnError(t *testing.T) {
+// Work may notice first that the lease is lost.
+func TestWithLease_distinguishesALostLeaseFromAnError(t *testing.T) {
 	errWork := errors.New("the work failed")
 	cases := []struct {
 		name string
@@ -288,12 +288,12 @@ func TestWithLease_tellsALostLeaseFromAnError(t *testing.T) {
 		{"nothing", func(turn) error { return nil }, false},
 		{"conflict over something else", func(turn) error { return &document.ConflictError{Name: "cursor"} }, true},
 		{"any error", func(turn) error { return errWork }, true},
-		{"somebody else's context", func(turn) error { return context.Canceled }, true},
+		{"another context", func(turn) error { return context.Canceled }, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns, result, cancel := work(t, document.NewMemory(0))
+				turns, result, cancel := work(t, document.NewMemory(nil))
 				first := <-turns
 				err := c.end(first)
 				first.end <- err
@@ -316,7 +316,7 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := document.NewMemory(0)
+				m := document.NewMemory(nil)
 				turns, result, cancel := work(t, &process{Store: m})
 				only := <-turns
 				cancel()
@@ -328,8 +328,8 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 			})
 		})
 	}
-	t.Run("that ended before", func(t *testing.T) {
-		m := document.NewMemory(0)
+	t.Run("that ended earlier", func(t *testing.T) {
+		m := document.NewMemory(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := document.WithLease(ctx, m, product, "work", ttl, func(context.Context, *document.Lease) error {
@@ -338,9 +338,9 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, kept(t, m))
 	})
-	t.Run("while storage is away", func(t *testing.T) {
+	t.Run("while storage is unavailable", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &process{Store: document.NewMemory(0)}
+			p := &process{Store: document.NewMemory(nil)}
 			turns, result, cancel := work(t, p)
 			only := <-turns
 			p.away.Store(true)
@@ -349,10 +349,10 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 	})
 }
 
-// Work that does not end when it is told to keeps nobody else from working.
-func TestWithLease_renewsNoLongerThanTheWorkMayTake(t *testing.T) {
+// Work that ignores the end of its context does not keep other holders out.
+func TestWithLease_stopsRenewingWhenWorkMustEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		turns, result, cancel := work(t, m)
 		stubborn := <-turns
 		cancel()
@@ -364,15 +364,15 @@ func TestWithLease_renewsNoLongerThanTheWorkMayTake(t *testing.T) {
 	})
 }
 
-func TestWithLease_refusesANameThatIsNone(t *testing.T) {
-	err := document.WithLease(t.Context(), document.NewMemory(0), product, strings.Repeat("n", document.MaxName), ttl, nil)
+func TestWithLease_rejectsAnInvalidName(t *testing.T) {
+	err := document.WithLease(t.Context(), document.NewMemory(nil), product, strings.Repeat("n", document.MaxName), ttl, nil)
 	require.ErrorIs(t, err, document.ErrInvalid)
 }
 
-// What the work is given is a lease of its own, as good as any.
-func TestWithLease_givesTheWorkALeaseToUse(t *testing.T) {
+// Work receives a Lease with all its methods.
+func TestWithLease_passesTheLeaseToWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		p := &process{Store: m}
 		turns, result, cancel := work(t, p)
 		only := <-turns
@@ -384,13 +384,13 @@ func TestWithLease_givesTheWorkALeaseToUse(t *testing.T) {
 		p.away.Store(true)
 		time.Sleep(ttl)
 		_, err := document.Acquire(t.Context(), m, product, "work", ttl)
-		require.NoError(t, err, "it is over without the holder")
+		require.NoError(t, err, "it expires without the holder")
 		finish(t, only, result, cancel)
 	})
 }
 
 func TestLease_passesStorageErrorsThrough(t *testing.T) {
-	p := &process{Store: document.NewMemory(0)}
+	p := &process{Store: document.NewMemory(nil)}
 	l, err := document.Acquire(t.Context(), p, product, "work", ttl)
 	require.NoError(t, err)
 	p.away.Store(true)
@@ -400,18 +400,18 @@ func TestLease_passesStorageErrorsThrough(t *testing.T) {
 	err = l.Renew(t.Context())
 	require.ErrorIs(t, err, errAway)
 	require.NotErrorIs(t, err, document.ErrLost)
-	require.Equal(t, until, l.Until(), "the lease is as it was")
+	require.Equal(t, until, l.Until(), "the lease is unchanged")
 	require.ErrorIs(t, l.Release(t.Context()), errAway)
 	p.away.Store(false)
 	require.NoError(t, l.Renew(t.Context()))
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// The store may have counted from any moment of a call, so that the holder
-// counts from its beginning.
-func TestLease_isOverForItsHolderFirst(t *testing.T) {
+// The store may have counted from any moment during a call, so the holder
+// counts from the call's start.
+func TestLease_expiresFirstForItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(0)}
+		p := &process{Store: document.NewMemory(nil)}
 		p.slow.Store(int64(time.Second))
 		start := time.Now()
 		l, err := document.Acquire(t.Context(), p, product, "work", ttl)

@@ -3,76 +3,96 @@ package document
 import (
 	"bytes"
 	"context"
+	"math"
+	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/google/btree"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
 )
 
-// DefaultMaxDocuments is how many documents with a time to live a [Memory] keeps.
-const DefaultMaxDocuments = 400_000
+// DefaultMaxBytes bounds the bytes of a product's documents in a [Memory].
+const DefaultMaxBytes = 256 << 20
 
-// Memory is the [Store] that keeps everything in RAM. Beyond a number of
-// documents with a time to live the least recently used go first; those without
-// are kept whatever happens.
+// MemoryOptions are the bounds of a [Memory]. A zero field means its default.
+type MemoryOptions struct {
+	MaxBytes   int64 // of a product's documents; DefaultMaxBytes
+	TotalBytes int64 // of all products' documents; a tenth of the memory the process may use
+}
+
+// Memory is the in-memory [Store]. It is bounded in bytes per product and in
+// all, counting each document with its name and index overhead. Beyond a
+// product's bound it evicts the document written first (reads do not renew);
+// beyond the total it evicts from the product that uses most. Documents
+// without a time to live count but are never evicted.
 type Memory struct {
-	mu       sync.Mutex
-	products map[string]*memoryProduct
-	mortals  *simplelru.LRU[memoryKey, *memoryDocument]
+	epoch time.Time // times are counted from here
+
+	mu      sync.Mutex
+	version Version // the last one assigned, to any product
+	docs    *fair.Cache[string, *memoryDocument]
+	byName  map[string]*names // only products that have documents
 }
 
-type memoryKey struct{ product, name string }
-
-// memoryProduct holds a product's documents in order of their names.
-type memoryProduct struct {
-	version Version
-	byName  *btree.BTreeG[*memoryDocument]
-}
+// names are a product's documents in order of their names.
+type names = btree.BTreeG[*memoryDocument]
 
 type memoryDocument struct {
 	Document
-	until time.Time // zero for ever
+	until int64 // nanoseconds since the epoch; zero means no expiry
 }
 
-func (d *memoryDocument) dead(now time.Time) bool { return !d.until.IsZero() && !now.Before(d.until) }
+func (d *memoryDocument) dead(now int64) bool { return d.until != 0 && d.until <= now }
 
-// btreeDegree makes nodes of a few cache lines.
-const btreeDegree = 16
+const (
+	// btreeDegree makes nodes of a few cache lines.
+	btreeDegree = 16
+	// btreeShare is a document's share of a half-full node, in bytes.
+	btreeShare = 40
+)
 
-// NewMemory returns an empty store of at most maxDocuments documents with a
-// time to live (DefaultMaxDocuments for zero).
-func NewMemory(maxDocuments int) *Memory {
-	if maxDocuments <= 0 {
-		maxDocuments = DefaultMaxDocuments
+// item returns the document's cost.
+func (d *memoryDocument) item() fair.Item {
+	return fair.Item{
+		Bytes:  fair.Size(unsafe.Sizeof(*d)) + fair.Size(len(d.Name)) + fair.Size(cap(d.Value)) + btreeShare,
+		Due:    d.until,
+		Pinned: d.until == 0,
 	}
-	m := &Memory{products: map[string]*memoryProduct{}}
-	// NewLRU fails only for a size below one.
-	m.mortals, _ = simplelru.NewLRU(maxDocuments, func(key memoryKey, d *memoryDocument) {
-		m.products[key.product].byName.Delete(d)
-	})
+}
+
+// NewMemory returns an empty store; opts may be nil.
+func NewMemory(opts *MemoryOptions) *Memory {
+	var o MemoryOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.TotalBytes <= 0 {
+		o.TotalBytes = memlimit.Kept() / 4
+	}
+	m := &Memory{epoch: time.Now(), byName: map[string]*names{}}
+	m.docs = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.unlist)
 	return m
 }
 
-func (m *Memory) product(id string) *memoryProduct {
-	p, ok := m.products[id]
-	if !ok {
-		p = &memoryProduct{byName: btree.NewG(btreeDegree, func(a, b *memoryDocument) bool { return a.Name < b.Name })}
-		m.products[id] = p
-	}
-	return p
-}
+// now is the time since the epoch, above zero.
+func (m *Memory) now() int64 { return int64(time.Since(m.epoch)) + 1 }
 
 // Get implements [Store]. It never fails.
 func (m *Memory) Get(_ context.Context, productID string, names ...string) ([]Document, error) {
 	docs := make([]Document, len(names))
-	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := m.now()
 	for i, name := range names {
 		docs[i].Name = name
-		if d := m.find(productID, name, now); d != nil {
-			m.mortals.Get(memoryKey{productID, name}) // it is in use
+		if d, ok := m.docs.Get(productID, name); ok && !d.dead(now) {
 			docs[i] = d.copied()
 		}
 	}
@@ -85,82 +105,107 @@ func (d *memoryDocument) copied() Document {
 	return c
 }
 
-// find returns the document, or nil where there is none.
-func (m *Memory) find(productID, name string, now time.Time) *memoryDocument {
-	p, ok := m.products[productID]
-	if !ok {
-		return nil
-	}
-	d, ok := p.byName.Get(&memoryDocument{Document: Document{Name: name}})
-	if !ok || d.dead(now) {
-		return nil
-	}
-	return d
-}
-
 // Write implements [Store]. It fails for conflicts and invalid changes only.
 func (m *Memory) Write(_ context.Context, productID string, changes ...Change) (Version, error) {
 	if err := Validate(changes); err != nil {
 		return 0, err
 	}
-	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	found := make([]*memoryDocument, len(changes))
-	for i, c := range changes {
+	now := m.now()
+	for _, c := range changes {
 		var current Version
-		if found[i] = m.find(productID, c.Name, now); found[i] != nil {
-			current = found[i].Version
+		if d, ok := m.docs.Get(productID, c.Name); ok && !d.dead(now) {
+			current = d.Version
 		}
 		if current != c.Prev {
 			return 0, &ConflictError{Name: c.Name}
 		}
 	}
-	p := m.product(productID)
-	p.version++
-	for i, c := range changes {
-		m.apply(productID, p, c, found[i], now)
+	m.version++
+	for _, c := range changes {
+		m.apply(productID, c, now)
 	}
-	return p.version, nil
+	m.docs.Trim(productID)
+	return m.version, nil
 }
 
-// apply makes a change to a document as it was before the call: the changes
-// before may have pushed it out.
-func (m *Memory) apply(productID string, p *memoryProduct, c Change, was *memoryDocument, now time.Time) {
+// apply makes a change whose version has been checked.
+func (m *Memory) apply(productID string, c Change, now int64) {
 	if c.Op == OpCheck {
 		return
 	}
-	key := memoryKey{productID, c.Name}
-	d := &memoryDocument{Document: Document{Name: c.Name, Value: bytes.Clone(c.Value), Version: p.version}}
-	if c.Op == OpTouch {
-		d = was
-	}
-	m.mortals.Remove(key) // from the tree, too
+	d, ok := m.docs.Get(productID, c.Name) // including one that has expired
 	if c.Op == OpDelete {
-		p.byName.Delete(d)
+		m.remove(productID, d)
 		return
 	}
-	p.byName.ReplaceOrInsert(d)
-	d.until = time.Time{}
-	if c.TTL > 0 {
-		d.until = now.Add(c.TTL)
-		m.mortals.Add(key, d)
+	if !ok {
+		d = &memoryDocument{Document: Document{Name: strings.Clone(c.Name)}}
+		m.list(productID, d)
 	}
+	if c.Op == OpPut {
+		d.Value, d.Version = bytes.Clone(c.Value), m.version
+	}
+	d.until = 0
+	if c.TTL > 0 {
+		d.until = now + min(int64(c.TTL), math.MaxInt64-now)
+	}
+	m.docs.Put(productID, d.Name, d, d.item())
+}
+
+func (m *Memory) remove(productID string, d *memoryDocument) {
+	m.docs.Remove(productID, d.Name)
+	m.unlist(productID, d.Name, d)
+}
+
+// list adds a document to the ordered names.
+func (m *Memory) list(productID string, d *memoryDocument) {
+	listed, ok := m.byName[productID]
+	if !ok {
+		listed = btree.NewG(btreeDegree, func(a, b *memoryDocument) bool { return a.Name < b.Name })
+		m.byName[strings.Clone(productID)] = listed
+	}
+	listed.ReplaceOrInsert(d)
+}
+
+// unlist removes an evicted document from the ordered names.
+func (m *Memory) unlist(productID, _ string, d *memoryDocument) {
+	listed := m.byName[productID]
+	if listed.Delete(d); listed.Len() == 0 {
+		delete(m.byName, productID)
+	}
+}
+
+// Bytes returns the cost of a product's documents.
+func (m *Memory) Bytes(productID string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.docs.Bytes(productID)
+}
+
+// Drop removes all documents of a product, including those without a time to
+// live. Versions assigned later are still greater than any before.
+func (m *Memory) Drop(productID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.docs.Drop(productID, nil)
+	delete(m.byName, productID)
 }
 
 // List implements [Store]. It never fails.
 func (m *Memory) List(_ context.Context, productID, prefix, after string, limit int) ([]Document, error) {
 	docs := []Document{}
-	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, ok := m.products[productID]
+	now := m.now()
+	listed, ok := m.byName[productID]
 	if !ok || limit <= 0 {
 		return docs, nil
 	}
 	from := &memoryDocument{Document: Document{Name: max(prefix, after)}}
-	p.byName.AscendGreaterOrEqual(from, func(d *memoryDocument) bool {
-		if len(d.Name) < len(prefix) || d.Name[:len(prefix)] != prefix {
+	listed.AscendGreaterOrEqual(from, func(d *memoryDocument) bool {
+		if !strings.HasPrefix(d.Name, prefix) {
 			return false
 		}
 		if d.Name != after && !d.dead(now) {
@@ -171,25 +216,26 @@ func (m *Memory) List(_ context.Context, productID, prefix, after string, limit 
 	return docs, nil
 }
 
-// expireStep is how many documents Expire looks at under one lock.
+// expireStep is how many documents Expire removes under one lock.
 const expireStep = 1000
 
-// Expire frees the documents whose time is over, which are never returned in
-// any case. Call it now and then. It locks the store for short steps only.
+// Expire frees expired documents, which are never returned in any case. Call
+// it periodically. It locks the store for short steps only.
 func (m *Memory) Expire() {
-	m.mu.Lock()
-	keys := m.mortals.Keys()
-	m.mu.Unlock()
-	for len(keys) > 0 {
-		step := keys[:min(expireStep, len(keys))]
-		keys = keys[len(step):]
-		now := time.Now()
-		m.mu.Lock()
-		for _, key := range step {
-			if d, ok := m.mortals.Peek(key); ok && d.dead(now) {
-				m.mortals.Remove(key)
-			}
-		}
-		m.mu.Unlock()
+	for m.expireSome() == expireStep {
 	}
+}
+
+func (m *Memory) expireSome() (removed int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for ; removed < expireStep; removed++ {
+		productID, _, d, ok := m.docs.Due(now)
+		if !ok {
+			break
+		}
+		m.remove(productID, d)
+	}
+	return removed
 }

@@ -21,12 +21,12 @@ import (
 const product = "acme"
 
 func TestMemory_isAStore(t *testing.T) {
-	documenttest.TestStore(t, func(*testing.T) document.Store { return document.NewMemory(0) })
+	documenttest.TestStore(t, func(*testing.T) document.Store { return document.NewMemory(nil) })
 }
 
 func TestMemory_isAStoreWhileItExpires(t *testing.T) {
 	documenttest.TestStore(t, func(t *testing.T) document.Store {
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		stop := make(chan struct{})
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -62,7 +62,7 @@ func write(t testing.TB, s document.Store, changes ...document.Change) document.
 	return version
 }
 
-// put gives a document a value, which is its name.
+// put writes a document whose value is its name.
 func put(t testing.TB, s document.Store, name string, ttl time.Duration) document.Document {
 	t.Helper()
 	d := one(t, s, name)
@@ -71,7 +71,8 @@ func put(t testing.TB, s document.Store, name string, ttl time.Duration) documen
 	return d
 }
 
-// kept returns the names of the documents there are, which Get and List agree on.
+// kept returns the names of the existing documents, on which Get and List must
+// agree.
 func kept(t testing.TB, s document.Store, names ...string) string {
 	t.Helper()
 	docs, err := s.List(t.Context(), product, "", "", 1<<20)
@@ -86,7 +87,18 @@ func kept(t testing.TB, s document.Store, names ...string) string {
 	return strings.Join(listed, " ")
 }
 
-func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
+// room returns the bytes taken by n documents with names like this, as written
+// by put.
+func room(t testing.TB, n int, like string) int64 {
+	t.Helper()
+	m := document.NewMemory(nil)
+	for i := range n {
+		put(t, m, fmt.Sprint(like, i), time.Hour)
+	}
+	return m.Bytes(product)
+}
+
+func TestMemory_evictsWhatWasWrittenFirst(t *testing.T) {
 	cases := []struct {
 		name string
 		use  func(t *testing.T, m *document.Memory) // between three documents and a fourth
@@ -95,19 +107,20 @@ func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
 		{"first come", func(*testing.T, *document.Memory) {}, "b c d"},
 		{"put again", func(t *testing.T, m *document.Memory) { put(t, m, "a", time.Hour) }, "a c d"},
 		{"touched", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "a"), time.Hour)) }, "a c d"},
-		{"read again", func(t *testing.T, m *document.Memory) { one(t, m, "a") }, "a c d"},
-		{"read of none", func(t *testing.T, m *document.Memory) { one(t, m, "none") }, "b c d"},
+		{"read again", func(t *testing.T, m *document.Memory) { one(t, m, "a") }, "b c d"},
+		{"checked", func(t *testing.T, m *document.Memory) { write(t, m, document.Check(one(t, m, "a"))) }, "b c d"},
+		{"read of a missing one", func(t *testing.T, m *document.Memory) { one(t, m, "none") }, "b c d"},
 		{"deleted", func(t *testing.T, m *document.Memory) { write(t, m, document.Delete(one(t, m, "b"))) }, "a c d"},
-		{"immortal now", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "b"), 0)) }, "a b c d"},
-		{"another immortal", func(t *testing.T, m *document.Memory) { put(t, m, "z", 0) }, "b c d z"},
+		{"made permanent", func(t *testing.T, m *document.Memory) { write(t, m, document.Touch(one(t, m, "b"), 0)) }, "b c d"},
+		{"another permanent one", func(t *testing.T, m *document.Memory) { put(t, m, "z", 0) }, "c d z"},
 		{"of another product", func(t *testing.T, m *document.Memory) {
 			_, err := m.Write(t.Context(), "other", document.Put(document.Document{Name: "a"}, nil, time.Hour))
 			require.NoError(t, err)
-		}, "c d"},
+		}, "b c d"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := document.NewMemory(3)
+			m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3, "")})
 			for _, name := range []string{"a", "b", "c"} {
 				put(t, m, name, time.Hour)
 			}
@@ -118,25 +131,24 @@ func TestMemory_forgetsTheLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-func TestMemory_neverForgetsWhatHasNoTimeToLive(t *testing.T) {
-	m := document.NewMemory(2)
+func TestMemory_neverEvictsDocumentsWithoutATimeToLive(t *testing.T) {
+	m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 2, "mortal")})
 	var want []string
 	for i := range 50 {
 		want = append(want, fmt.Sprintf("ever%02d", i))
 		put(t, m, want[i], 0)
 		put(t, m, fmt.Sprintf("mortal%02d", i), time.Hour)
 	}
-	assert.Equal(t, strings.Join(append(want, "mortal48", "mortal49"), " "), kept(t, m))
+	assert.Equal(t, strings.Join(append(want, "mortal49"), " "), kept(t, m, "mortal48"), "they count, and the newest stays")
 	write(t, m, document.Touch(one(t, m, "ever00"), time.Hour))
-	assert.Equal(t, strings.Join(append(want, "mortal49"), " "), kept(t, m, "mortal48"), "mortal now, it takes a place")
+	assert.Equal(t, strings.Join(want, " "), kept(t, m, "mortal49"), "expiring now, and written last")
 	put(t, m, "mortal50", time.Hour)
-	put(t, m, "mortal51", time.Hour)
-	assert.Equal(t, strings.Join(append(want[1:], "mortal50", "mortal51"), " "), kept(t, m))
+	assert.Equal(t, strings.Join(append(want[1:], "mortal50"), " "), kept(t, m, "ever00"))
 }
 
-// A call that changes more documents than there is room for, or pushes out one
-// that it changes itself, leaves the last of them.
-func TestMemory_forgetsWithinOneCall(t *testing.T) {
+// A call that changes more documents than fit, or evicts one that it changes
+// later, leaves the last of them.
+func TestMemory_evictsWithinOneCall(t *testing.T) {
 	cases := []struct {
 		name    string
 		changes func(a document.Document) []document.Change
@@ -148,7 +160,7 @@ func TestMemory_forgetsWithinOneCall(t *testing.T) {
 		{"one that it goes on to touch", func(a document.Document) []document.Change {
 			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Touch(a, time.Hour)}
 		}, "a"},
-		{"one that it goes on to make immortal", func(a document.Document) []document.Change {
+		{"one that it goes on to make permanent", func(a document.Document) []document.Change {
 			return []document.Change{document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Touch(a, 0)}
 		}, "a b"},
 		{"one that it goes on to put", func(a document.Document) []document.Change {
@@ -163,7 +175,7 @@ func TestMemory_forgetsWithinOneCall(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := document.NewMemory(1)
+			m := document.NewMemory(&document.MemoryOptions{MaxBytes: 1})
 			a := put(t, m, "a", time.Hour)
 			write(t, m, c.changes(a)...)
 			require.Equal(t, c.want, kept(t, m, "a", "b", "c"))
@@ -174,8 +186,8 @@ func TestMemory_forgetsWithinOneCall(t *testing.T) {
 	}
 }
 
-func TestMemory_forgottenIsAsGoodAsDeleted(t *testing.T) {
-	m := document.NewMemory(1)
+func TestMemory_treatsAnEvictedDocumentAsDeleted(t *testing.T) {
+	m := document.NewMemory(&document.MemoryOptions{MaxBytes: 1})
 	a := put(t, m, "a", time.Hour)
 	put(t, m, "b", time.Hour)
 	_, err := m.Write(t.Context(), product, document.Check(a))
@@ -185,7 +197,7 @@ func TestMemory_forgottenIsAsGoodAsDeleted(t *testing.T) {
 }
 
 func TestMemory_defaults(t *testing.T) {
-	for name, m := range map[string]*document.Memory{"zero": document.NewMemory(0), "negative": document.NewMemory(-1)} {
+	for name, m := range map[string]*document.Memory{"zero": document.NewMemory(nil), "negative": document.NewMemory(&document.MemoryOptions{MaxBytes: -1, TotalBytes: -1})} {
 		t.Run(name, func(t *testing.T) {
 			for i := range 1000 {
 				put(t, m, fmt.Sprint(i), time.Hour)
@@ -195,9 +207,9 @@ func TestMemory_defaults(t *testing.T) {
 	}
 }
 
-func TestMemory_keepsDocumentsForExactlyTheirTime(t *testing.T) {
+func TestMemory_keepsDocumentsForExactlyTheirTimeToLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		put(t, m, "a", time.Hour)
 		put(t, m, "b", 2*time.Hour)
 		put(t, m, "c", 0)
@@ -225,21 +237,21 @@ func TestMemory_isBounded(t *testing.T) {
 	cases := map[string]func(t *testing.T, m *document.Memory, i int){
 		"many documents": func(t *testing.T, m *document.Memory, i int) { put(t, m, fmt.Sprint(long, i), time.Hour) },
 		"one document":   func(t *testing.T, m *document.Memory, i int) { put(t, m, long, time.Duration(i)*time.Hour) },
-		"documents come and gone": func(t *testing.T, m *document.Memory, i int) {
+		"documents created and expired": func(t *testing.T, m *document.Memory, i int) {
 			write(t, m, document.Delete(put(t, m, fmt.Sprint(long, i), 0)))
 		},
 		"conflicts": func(t *testing.T, m *document.Memory, i int) {
 			_, err := m.Write(t.Context(), fmt.Sprint(long, i), document.Check(document.Document{Name: "a", Version: 1}))
 			require.Error(t, err)
 		},
-		"looked for in vain": func(t *testing.T, m *document.Memory, i int) {
+		"reads of missing documents": func(t *testing.T, m *document.Memory, i int) {
 			_, err := m.Get(t.Context(), fmt.Sprint(long, i), fmt.Sprint(long, i))
 			require.NoError(t, err)
 		},
 	}
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := document.NewMemory(10)
+			m := document.NewMemory(&document.MemoryOptions{MaxBytes: 64 << 10})
 			grown := heaptest.After(func() {
 				for i := range 3000 {
 					do(t, m, i)
@@ -251,10 +263,10 @@ func TestMemory_isBounded(t *testing.T) {
 	}
 }
 
-func TestMemory_expireFreesWhatItHeld(t *testing.T) {
+func TestMemory_expireFreesItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1000)
-		m := document.NewMemory(0)
+		m := document.NewMemory(nil)
 		grown := heaptest.After(func() {
 			for i := range 5000 {
 				put(t, m, fmt.Sprint(long, i), time.Hour)
@@ -269,7 +281,7 @@ func TestMemory_expireFreesWhatItHeld(t *testing.T) {
 
 func TestMemory_expiresManyAndKeepsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(3000)
+		m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3000, "")})
 		var want []string
 		for i := range 2500 {
 			name := fmt.Sprintf("%04d", i)
@@ -281,16 +293,16 @@ func TestMemory_expiresManyAndKeepsTheRest(t *testing.T) {
 		time.Sleep(4 * time.Hour)
 		m.Expire()
 		assert.Equal(t, strings.Join(want, " "), kept(t, m))
-		for i := range 2500 { // as many as there is room for again
+		for i := range 2500 { // as many as fit again
 			put(t, m, fmt.Sprintf("new%04d", i), time.Hour)
 		}
-		assert.True(t, one(t, m, want[0]).Exists(), "what was freed takes no place")
+		assert.True(t, one(t, m, want[0]).Exists(), "freed documents take no room")
 	})
 }
 
-func TestMemory_forgetsAndExpiresWhileInUse(t *testing.T) {
+func TestMemory_evictsAndExpiresWhileInUse(t *testing.T) {
 	const size = 10
-	m := document.NewMemory(size)
+	m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, size, "doc1")})
 	var running sync.WaitGroup
 	for w := range 4 {
 		running.Go(func() {

@@ -23,12 +23,17 @@ func (key withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// An agent asks what a user just did.
+// An agent looks up what a user just did.
 func Example() {
 	store := activity.NewMemory(nil)
 	keys := access.NewKeyring()
 	_ = keys.Add("secret", "acme", access.MCP)
-	server := httptest.NewServer(mcptool.NewHandler(activity.NewLookup(store, 0), keys, nil))
+	h, err := mcptool.NewHandler(activity.NewLookup(store, 0), keys, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := httptest.NewServer(h)
 	defer server.Close()
 
 	ctx := context.Background()
@@ -48,7 +53,7 @@ func Example() {
 	defer session.Close()
 	result, err := session.CallTool(ctx, &mcp.CallToolParams{
 		Name:      mcptool.ToolName,
-		Arguments: map[string]any{"product_id": "acme", "user_id": "ada", "limit": 1},
+		Arguments: map[string]any{"user_id": "ada", "limit": 1},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -2,13 +2,17 @@
 // (Model Context Protocol, Streamable HTTP, stateless) with the one tool
 // get_live_user_activity.
 //
-//	h := mcptool.NewHandler(lookup, keys, nil)
+//	h, err := mcptool.NewHandler(lookup, keys, nil)
 //	mux.Handle("/mcp", h)
 //
-// The tool takes product_id, user_id and limit and returns the object of the
-// REST lookup, as structured content and as text. The caller's key is the
-// bearer token of the HTTP request; it must have the scope mcp and be of the
-// product asked for.
+// The tool takes user_id and optionally product_id and limit, and returns the
+// object of the REST lookup, as structured content and as text. The caller's
+// key is the bearer token of the HTTP request; it needs the scope mcp. It
+// opens one product, which is both the default and the only product_id
+// accepted.
+//
+// A request is bounded before it is decoded: 1 MiB, 20 messages in a batch,
+// and limits of nesting and values. The response is at most 8 MiB.
 package mcptool
 
 import (
@@ -17,7 +21,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -29,23 +32,24 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
 // ToolName is the name of the tool.
 const ToolName = "get_live_user_activity"
 
-// maxBody is the largest message taken, in bytes.
-const maxBody = 1 << 20
-
+// The schemas are written out rather than derived from Go types by
+// mcp.AddTool, which would decode and validate each result once more and whose
+// argument errors name Go types.
 var inputSchema = json.RawMessage(`{
 	"type": "object",
 	"properties": {
-		"product_id": {"type": "string", "description": "The product the user is using."},
 		"user_id": {"type": "string", "description": "The user's stable id, as the product identifies the user to its analytics."},
-		"limit": {"type": "integer", "description": "How many of the newest actions to return; all that are kept when omitted."}
+		"product_id": {"type": "string", "description": "The product the user is using; the API key's product if omitted."},
+		"limit": {"type": "integer", "description": "How many of the newest actions to return; all that are kept if omitted."}
 	},
-	"required": ["product_id", "user_id"]
+	"required": ["user_id"]
 }`)
 
 var outputSchema = json.RawMessage(`{
@@ -54,7 +58,7 @@ var outputSchema = json.RawMessage(`{
 		"product_id": {"type": "string"},
 		"user_id": {"type": "string"},
 		"count": {"type": "integer", "description": "Number of actions."},
-		"as_of": {"type": "number", "description": "When this was looked up, in epoch seconds."},
+		"as_of": {"type": "number", "description": "Time of the lookup, in epoch seconds."},
 		"actions": {
 			"type": "array",
 			"description": "What the user did, oldest first.",
@@ -77,23 +81,57 @@ var outputSchema = json.RawMessage(`{
 	"required": ["product_id", "user_id", "count", "as_of", "actions"]
 }`)
 
-// Options of [NewHandler].
+// Options of [NewHandler]; a zero field means its default.
 type Options struct {
-	Logger *slog.Logger // nil for silence
+	Logger *slog.Logger // slog.Default()
 }
 
+// OptionError is a mistake in the arguments of [NewHandler].
+type OptionError = options.Error
+
 // NewHandler returns the MCP server's HTTP handler; opts may be nil. A request
-// without a valid key is answered 401; where it is a call of the tool, the
-// body is the tool error as well.
-func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) http.Handler {
-	log := slog.New(slog.DiscardHandler)
-	if opts != nil && opts.Logger != nil {
-		log = opts.Logger
+// without a valid key is answered 401; for a tool call, the body is also a
+// tool error. NewHandler reports all invalid arguments at once.
+func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (http.Handler, error) {
+	wrong := options.Mistakes{Package: "mcptool"}
+	wrong.Require(lookup != nil, "lookup", "must not be nil")
+	wrong.Require(keys != nil, "keys", "must not be nil")
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
-	t := &tool{lookup: lookup, keys: keys, log: log}
-	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version}, &mcp.ServerOptions{
-		// The tool never changes, so there is nothing to subscribe to:
-		// a subscription would be a request without an end.
+	t := &tool{lookup: lookup, keys: keys, log: slog.Default()}
+	if opts != nil && opts.Logger != nil {
+		t.log = opts.Logger
+	}
+	inner, answers := t.server(), newAnswers()
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		productID, err := keys.ProductOf(access.BearerToken(r), access.MCP)
+		if errors.Is(err, access.ErrInvalid) {
+			return unauthorized(w, r)
+		}
+		if err != nil {
+			return access.Refusal(err)
+		}
+		if r, err = bounded(w, r); err != nil {
+			return err
+		}
+		release, err := admit(r, answers, productID)
+		if err != nil {
+			return err
+		}
+		defer release()
+		acceptBoth(r.Header)
+		jw := &plainWords{ResponseWriter: w}
+		inner.ServeHTTP(jw, r)
+		return jw.err
+	}), nil
+}
+
+// server returns the SDK's handler with the one tool.
+func (t *tool) server() http.Handler {
+	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version()}, &mcp.ServerOptions{
+		// The tool never changes, so subscriptions are not offered: one would
+		// be a request without an end.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
 	server.AddTool(&mcp.Tool{
@@ -105,31 +143,17 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) ht
 		InputSchema:  inputSchema,
 		OutputSchema: outputSchema,
 	}, t.call)
-	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 		Stateless:    true,
 		JSONResponse: true,
-		// A reverse proxy on this machine passes other host names on.
-		// Every request needs a key, which a rebound page does not have.
+		// A reverse proxy on this machine may forward other host names. Every
+		// request needs a key, which a DNS-rebinding page does not have.
 		DisableLocalhostProtection: true,
-		MaxRequestBodyBytes:        maxBody,
-	})
-	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		err := keys.Known(access.BearerToken(r), access.MCP)
-		if errors.Is(err, access.ErrInvalid) {
-			return unauthorized(w, r)
-		}
-		if err != nil {
-			return access.Refusal(err)
-		}
-		acceptBoth(r.Header)
-		jw := &plainWords{ResponseWriter: w}
-		inner.ServeHTTP(jw, r)
-		return jw.err
 	})
 }
 
-// acceptBoth lets clients in that accept JSON or anything, which is all they
-// are sent. The SDK insists on the two types by name.
+// acceptBoth widens an Accept header that covers JSON, because the SDK
+// requires both of its types by name while responses are always JSON.
 func acceptBoth(h http.Header) {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if accept == "" || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/json") || strings.Contains(accept, "application/*") {
@@ -137,15 +161,15 @@ func acceptBoth(h http.Header) {
 	}
 }
 
-// unauthorized answers a request without a valid key. A tool's caller reads
-// tool errors, so it gets one.
+// unauthorized answers a request without a valid key. A tool call's caller
+// reads tool errors, so it gets one.
 func unauthorized(w http.ResponseWriter, r *http.Request) error {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-	if err != nil || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || call.ID == nil {
+	body, err := httpx.ReadBody(w, r, maxStranger)
+	if err != nil || shapeOf(body).check() != nil || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
 		return access.Refusal(access.ErrInvalid)
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
@@ -153,6 +177,12 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 		"detail": access.ErrInvalid.Error(), "jsonrpc": "2.0", "id": call.ID, "result": toolError(access.ErrInvalid.Error()),
 	})
 	return nil
+}
+
+// isID reports whether the JSON is a valid id of a JSON-RPC call: a string or
+// a number.
+func isID(id json.RawMessage) bool {
+	return len(id) > 0 && (id[0] == '"' || id[0] == '-' || '0' <= id[0] && id[0] <= '9')
 }
 
 func toolError(message string) *mcp.CallToolResult {
@@ -165,11 +195,11 @@ type tool struct {
 	log    *slog.Logger
 }
 
-// arguments of the tool.
+// arguments are those of the tool.
 type arguments struct {
-	ProductID *string  `json:"product_id"`
-	UserID    *string  `json:"user_id"`
-	Limit     *float64 `json:"limit"`
+	ProductID string  `json:"product_id"` // empty for the key's product
+	UserID    string  `json:"user_id"`
+	Limit     float64 `json:"limit"`
 }
 
 func (t *tool) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -181,17 +211,24 @@ func (t *tool) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 	if req.Extra != nil {
 		key = access.BearerToken(&http.Request{Header: req.Extra.Header})
 	}
-	if err := t.keys.Check(key, *args.ProductID, access.MCP); err != nil {
+	productID, err := t.keys.ProductOf(key, access.MCP)
+	if err == nil && args.ProductID != "" && args.ProductID != productID {
+		err = access.ErrMismatch
+	}
+	if err != nil {
 		return toolError(err.Error()), nil
 	}
-	limit := 0
-	if args.Limit != nil {
-		limit = int(min(max(*args.Limit, 0), 1<<31-1))
-	}
-	data, err := t.lookup.AppendJSON(ctx, nil, *args.ProductID, *args.UserID, limit)
+	answer := answerOf(ctx)
+	ctx, cancel := context.WithDeadline(ctx, answer.deadline)
+	defer cancel()
+	limit := int(min(max(args.Limit, 0), 1<<31-1))
+	data, err := t.lookup.AppendJSON(ctx, nil, productID, args.UserID, limit)
 	if err != nil {
-		t.log.Error("live activity cannot be looked up", "product_id", *args.ProductID, "err", err)
+		t.log.Error("live activity lookup failed", "product_id", productID, "err", err)
 		return toolError("Live activity cannot be looked up just now; please try again."), nil
+	}
+	if !answer.take(wireSize(data)) {
+		return toolError(tooMuch), nil
 	}
 	return &mcp.CallToolResult{
 		Content:           []mcp.Content{&mcp.TextContent{Text: string(data)}},
@@ -199,7 +236,7 @@ func (t *tool) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 	}, nil
 }
 
-// parseArguments returns the arguments, or what is wrong with them.
+// parseArguments returns the arguments, or a sentence that says what is wrong.
 func parseArguments(raw json.RawMessage) (args arguments, problem string) {
 	err := json.Unmarshal(cmpOr(raw, "{}"), &args)
 	var typeError *json.UnmarshalTypeError
@@ -210,11 +247,9 @@ func parseArguments(raw json.RawMessage) (args arguments, problem string) {
 		return args, typeError.Field + " must be a string."
 	case err != nil:
 		return args, "The arguments must be a JSON object."
-	case args.ProductID == nil || *args.ProductID == "":
-		return args, "product_id is required and must not be empty."
-	case args.UserID == nil || *args.UserID == "":
+	case args.UserID == "":
 		return args, "user_id is required and must not be empty."
-	case args.Limit != nil && *args.Limit != math.Trunc(*args.Limit):
+	case args.Limit != math.Trunc(args.Limit):
 		return args, "limit must be an integer."
 	}
 	return args, ""
@@ -227,11 +262,11 @@ func cmpOr(raw json.RawMessage, fallback string) []byte {
 	return raw
 }
 
-// plainWords puts the SDK's errors in our words and form: its own tell of Go
-// types. What is not an error passes through.
+// plainWords rewrites the SDK's errors, which name Go types, in plain language
+// and the service's format. Other responses pass through.
 type plainWords struct {
 	http.ResponseWriter
-	err error // the answer to give instead
+	err error // the response to send instead
 }
 
 func (w *plainWords) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -259,14 +294,13 @@ func (w *plainWords) Write(p []byte) (int, error) {
 }
 
 var sentences = map[int]string{
-	http.StatusBadRequest: "The request is not a JSON-RPC message that this MCP server takes: " +
+	http.StatusBadRequest: "The request is not a JSON-RPC message that this MCP server accepts: " +
 		"check its JSON, jsonrpc, id, method and params, and the Accept and MCP-Protocol-Version headers.",
-	http.StatusMethodNotAllowed:      "This MCP server is stateless and takes POST only.",
-	http.StatusRequestEntityTooLarge: "The request body is larger than the limit of 1048576 bytes.",
-	http.StatusUnsupportedMediaType:  "The Content-Type must be application/json.",
+	http.StatusMethodNotAllowed:     "This MCP server is stateless and accepts POST only.",
+	http.StatusUnsupportedMediaType: "The Content-Type must be application/json.",
 }
 
-// rpcError is a JSON-RPC answer that is an error.
+// rpcError is a JSON-RPC error response.
 type rpcError struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -277,22 +311,22 @@ type rpcError struct {
 	} `json:"error"`
 }
 
-// Codes of JSON-RPC 2.0, and what they are told as.
+// Codes of JSON-RPC 2.0 and their messages.
 const codeInvalidParams = -32602
 
 var rpcSentences = map[int]string{
 	-32700:            "The message is not valid JSON.",
 	-32600:            "The message is not a valid request.",
-	-32601:            "There is no such method.",
-	codeInvalidParams: "The params are not what the method takes.",
+	-32601:            "Unknown method.",
+	codeInvalidParams: "The params are invalid for this method.",
 	-32603:            "Something went wrong inside the server.",
 }
 
-// goWords are what tells Go's own errors from the SDK's.
+// goWords identify texts of Go errors.
 var goWords = regexp.MustCompile(`unmarshal|json:|\bGo\b|\*?mcp\.`)
 
-// inPlainWords returns a JSON-RPC error that holds one of Go with our words for
-// it, and anything else as it is.
+// inPlainWords replaces the message of a JSON-RPC error that contains Go's
+// wording, and returns anything else unchanged.
 func inPlainWords(p []byte) []byte {
 	if !bytes.HasPrefix(p, []byte("{")) || !bytes.Contains(p[:min(len(p), 256)], []byte(`"error"`)) {
 		return p
@@ -304,12 +338,12 @@ func inPlainWords(p []byte) []byte {
 	if !goWords.MatchString(answer.Error.Message) {
 		return p
 	}
-	if answer.Error.Code == 0 { // the SDK leaves it out where params are not an object
+	if answer.Error.Code == 0 { // the SDK leaves it out if params is not an object
 		answer.Error.Code = codeInvalidParams
 	}
 	answer.Error.Message = cmp.Or(rpcSentences[answer.Error.Code], "The request cannot be served.")
 	plain, err := json.Marshal(answer)
-	if err != nil { // it was decoded just now
+	if err != nil { // cannot happen: it was just decoded
 		return p
 	}
 	return plain

@@ -5,18 +5,20 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
 func TestParseArguments(t *testing.T) {
 	const (
 		notObject = "The arguments must be a JSON object."
-		product   = "product_id is required and must not be empty."
 		user      = "user_id is required and must not be empty."
 		limit     = "limit must be an integer."
 	)
@@ -33,17 +35,17 @@ func TestParseArguments(t *testing.T) {
 		"limit far below":            {`{"product_id":"acme","user_id":"ada","limit":-1e30}`, ""},
 		"further arguments":          {`{"product_id":"acme","user_id":"ada","reason":{"a":[1]}}`, ""},
 		"an id of odd characters":    {`{"product_id":"acme","user_id":" /%2F\u0000ä"}`, ""},
-		"nothing":                    {``, product},
-		"white space":                {" \n", product},
-		"null":                       {`null`, product},
-		"an empty object":            {`{}`, product},
+		"nothing":                    {``, user},
+		"white space":                {" \n", user},
+		"null":                       {`null`, user},
+		"an empty object":            {`{}`, user},
 		"an array":                   {`[]`, notObject},
 		"a string":                   {`"acme"`, notObject},
 		"a number":                   {`7`, notObject},
 		"broken JSON":                {`{"product_id":`, notObject},
-		"no product":                 {`{"user_id":"ada"}`, product},
-		"empty product":              {`{"product_id":"","user_id":"ada"}`, product},
-		"product null":               {`{"product_id":null,"user_id":"ada"}`, product},
+		"no product":                 {`{"user_id":"ada"}`, ""},
+		"empty product":              {`{"product_id":"","user_id":"ada"}`, ""},
+		"product null":               {`{"product_id":null,"user_id":"ada"}`, ""},
 		"product a number":           {`{"product_id":7,"user_id":"ada"}`, "product_id must be a string."},
 		"no user":                    {`{"product_id":"acme"}`, user},
 		"empty user":                 {`{"product_id":"acme","user_id":""}`, user},
@@ -58,8 +60,8 @@ func TestParseArguments(t *testing.T) {
 			args, problem := parseArguments(json.RawMessage(tt.raw))
 			assert.Equal(t, tt.problem, problem)
 			if problem == "" {
-				assert.Equal(t, "acme", *args.ProductID)
-				assert.NotEmpty(t, *args.UserID)
+				assert.Contains(t, []string{"", "acme"}, args.ProductID)
+				assert.NotEmpty(t, args.UserID)
 			}
 		})
 	}
@@ -96,7 +98,8 @@ func TestAcceptBoth(t *testing.T) {
 	}
 }
 
-// through serves a request by inner behind plainWords, as the handler does.
+// through serves a request with inner wrapped in plainWords, as the handler
+// does.
 func through(inner http.HandlerFunc) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
@@ -125,15 +128,15 @@ func TestJSONErrors_replacesTextByJSON(t *testing.T) {
 	}
 }
 
-func TestJSONErrors_letsEverythingElseThrough(t *testing.T) {
+func TestJSONErrors_passesEverythingElseThrough(t *testing.T) {
 	tests := map[string]struct {
 		status            int
 		contentType, body string
 	}{
-		"a result":              {200, "application/json", `{"result":{}}`},
-		"nothing":               {202, "", ""},
-		"text that is no error": {200, "text/plain", "fine"},
-		"an error as JSON":      {400, "application/json", `{"error":{}}`},
+		"a result":                  {200, "application/json", `{"result":{}}`},
+		"nothing":                   {202, "", ""},
+		"text that is not an error": {200, "text/plain", "fine"},
+		"an error as JSON":          {400, "application/json", `{"error":{}}`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,5 +151,36 @@ func TestJSONErrors_letsEverythingElseThrough(t *testing.T) {
 			assert.Equal(t, tt.contentType, w.Header().Get("Content-Type"))
 			assert.Equal(t, tt.body, w.Body.String())
 		})
+	}
+}
+
+func TestShapeOf(t *testing.T) {
+	tests := map[string]struct {
+		body string
+		want shape
+	}{
+		"nothing":             {``, shape{}},
+		"an object":           {`{"a":1,"b":[2,{"c":3}]}`, shape{depth: 3, values: 5}},
+		"a batch of one":      {`[{"a":1,"b":2}]`, shape{depth: 2, values: 3, messages: 1}},
+		"a batch of three":    {" \r\n\t[{},{},{}]", shape{depth: 2, values: 6, messages: 3}},
+		"in strings":          {`{"a":"[[[,,,{{{","b\"[":"\\"}`, shape{depth: 1, values: 2}},
+		"an endless nesting":  {strings.Repeat("[", 1000), shape{depth: 1000, values: 1000, messages: 1}},
+		"a string cut short":  {`["\`, shape{depth: 1, values: 1, messages: 1}},
+		"closed but not open": {`]]]]{}`, shape{values: 1}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, shapeOf([]byte(tt.body))) })
+	}
+}
+
+// The wire size is never larger than what was taken from the budget.
+func TestWireSize_isAnUpperBound(t *testing.T) {
+	for _, text := range []string{"", "plain", `"quoted" \ back`, "<a href='x'>&amp;</a>", "\u2028\u2029", "größe €", strings.Repeat("<&>\"", 1000)} {
+		data, err := activity.Marshal(map[string]string{"text": text})
+		require.NoError(t, err)
+		sent, err := json.Marshal(&mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}, StructuredContent: json.RawMessage(data)})
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(sent), wireSize(data)+overhead, text)
+		assert.LessOrEqual(t, wireSize(data), 2*len(sent), "and not by far, %s", text)
 	}
 }

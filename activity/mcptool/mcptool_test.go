@@ -37,7 +37,7 @@ func filled(t testing.TB, n int) activity.Store {
 	return store
 }
 
-// brokenStore is a store whose storage is away.
+// brokenStore is a store whose storage is unavailable.
 type brokenStore struct{ activity.Store }
 
 func (brokenStore) Recent(context.Context, string, string, int) (activity.Recent, error) {
@@ -45,14 +45,16 @@ func (brokenStore) Recent(context.Context, string, string, int) (activity.Recent
 }
 
 // serving returns an MCP handler over store with three keys: "key" of acme,
-// "other" of globex, and "streams", which opens acme's stream only.
+// "other" of globex, and "streams", which opens only acme's stream.
 func serving(t testing.TB, store activity.Store, opts *mcptool.Options) http.Handler {
 	t.Helper()
 	keys := access.NewKeyring()
 	require.NoError(t, keys.Add("key", "acme"))
 	require.NoError(t, keys.Add("other", "globex", access.MCP))
 	require.NoError(t, keys.Add("streams", "acme", access.Stream))
-	return mcptool.NewHandler(activity.NewLookup(store, 10), keys, opts)
+	h, err := mcptool.NewHandler(activity.NewLookup(store, 10), keys, opts)
+	require.NoError(t, err)
+	return h
 }
 
 // post returns a request with a JSON body and acme's key.
@@ -63,7 +65,7 @@ func post(body string) *http.Request {
 	return r
 }
 
-// call returns the body of a call of the tool.
+// call returns the body of a tool call.
 func call(arguments string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_live_user_activity","arguments":` + arguments + `}}`
 }
@@ -74,7 +76,7 @@ func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// toolResult is the part of a JSON-RPC answer that matters.
+// toolResult is the relevant part of a JSON-RPC response.
 type toolResult struct {
 	ID     json.RawMessage
 	Detail string
@@ -86,7 +88,7 @@ type toolResult struct {
 	}
 }
 
-// message returns the text of a tool error, or "" where the call succeeded.
+// message returns the text of a tool error, or "" if the call succeeded.
 func (r toolResult) message(t *testing.T) string {
 	t.Helper()
 	require.Nil(t, r.Error)
@@ -106,7 +108,7 @@ func decode(t *testing.T, w *httptest.ResponseRecorder) (result toolResult) {
 	return result
 }
 
-// detail checks that the answer is {"detail": …} and returns the sentence.
+// detail checks that the response is {"detail": …} and returns the sentence.
 func detail(t *testing.T, w *httptest.ResponseRecorder, status int) string {
 	t.Helper()
 	assert.Equal(t, status, w.Code)
@@ -124,7 +126,7 @@ func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	result := decode(t, w)
 	require.Empty(t, result.message(t))
-	assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text, "text and structured content say the same")
+	assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text, "text and structured content agree")
 
 	var got activity.LiveActivity
 	require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
@@ -144,7 +146,7 @@ func TestTool_ofAnUnknownUserReturnsNoActions(t *testing.T) {
 	assert.JSONEq(t, `0`, string(fields["count"]))
 }
 
-// Actions kept are 12, the cap is 10.
+// 12 actions are kept, the cap is 10.
 func TestTool_limit(t *testing.T) {
 	h := serving(t, filled(t, 12), nil)
 	for limit, want := range map[string]int{
@@ -167,12 +169,12 @@ func TestTool_errors(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	tests := map[string]struct{ key, arguments, want string }{
 		"another product":         {"key", `{"product_id":"globex","user_id":"ada"}`, "API key does not match product_id"},
-		"a product there is not":  {"key", `{"product_id":"none","user_id":"ada"}`, "API key does not match product_id"},
+		"an unknown product":      {"key", `{"product_id":"none","user_id":"ada"}`, "API key does not match product_id"},
 		"another product's key":   {"other", `{"product_id":"acme","user_id":"ada"}`, "API key does not match product_id"},
 		"limit with a fraction":   {"key", `{"product_id":"acme","user_id":"ada","limit":2.5}`, "limit must be an integer."},
 		"limit a string":          {"key", `{"product_id":"acme","user_id":"ada","limit":"2"}`, "limit must be an integer."},
 		"no user":                 {"key", `{"product_id":"acme"}`, "user_id is required and must not be empty."},
-		"no arguments":            {"key", `{}`, "product_id is required and must not be empty."},
+		"no arguments":            {"key", `{}`, "user_id is required and must not be empty."},
 		"product id not a string": {"key", `{"product_id":["acme"],"user_id":"ada"}`, "product_id must be a string."},
 	}
 	for name, tt := range tests {
@@ -186,7 +188,7 @@ func TestTool_errors(t *testing.T) {
 	}
 }
 
-func TestTool_doesNotTellWhyStorageIsAway(t *testing.T) {
+func TestTool_hidesStorageErrorsFromClients(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	for name, opts := range map[string]*mcptool.Options{"with a log": {Logger: logger}, "without": nil} {
@@ -196,7 +198,7 @@ func TestTool_doesNotTellWhyStorageIsAway(t *testing.T) {
 			assert.NotContains(t, w.Body.String(), "10.0.0.1")
 		})
 	}
-	assert.Contains(t, log.String(), "10.0.0.1", "the log is told")
+	assert.Contains(t, log.String(), "10.0.0.1", "the error is logged")
 	assert.NotContains(t, log.String(), "ada@example.com")
 	assert.NotContains(t, log.String(), "Bearer")
 }
@@ -226,8 +228,8 @@ func TestHandler_refusesRequestsWithoutAValidKey(t *testing.T) {
 	}
 }
 
-// Whoever calls the tool reads tool errors, so it gets one, at 401.
-func TestHandler_refusesACallWithAToolError(t *testing.T) {
+// A tool call's caller reads tool errors, so it gets one, at 401.
+func TestHandler_answersAnUnauthorizedCallWithAToolError(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	for _, id := range []string{`1`, `"a-b"`} {
 		r := post(strings.Replace(call(`{"product_id":"acme","user_id":"ada"}`), `"id":1`, `"id":`+id, 1))
@@ -272,8 +274,8 @@ func TestHandler_accepts(t *testing.T) {
 	}
 }
 
-// Nothing but {"detail": …} comes back, without a word of Go.
-func TestHandler_refusesWhatIsNoMessage(t *testing.T) {
+// The response is always {"detail": …}, without Go's wording.
+func TestHandler_rejectsWhatIsNotAMessage(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	tests := map[string]struct {
 		body   string
@@ -315,7 +317,7 @@ func TestHandler_refusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-// endless is spaces without end.
+// endless is an endless body of spaces.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -325,7 +327,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestHandler_takesABodyUpToItsLimit(t *testing.T) {
+func TestHandler_acceptsABodyUpToTheLimit(t *testing.T) {
 	body := call(`{"product_id":"acme","user_id":"ada","padding":""}`)
 	body = strings.Replace(body, `"padding":"`, `"padding":"`+strings.Repeat("x", 1<<20-len(body)), 1)
 	require.Len(t, body, 1<<20)
@@ -333,9 +335,9 @@ func TestHandler_takesABodyUpToItsLimit(t *testing.T) {
 }
 
 // The server keeps no sessions and its one tool never changes, so there is
-// nothing to wait for: every call is answered and over. One that stays open
-// would hold up a stop of the server.
-func TestHandler_endsEveryAnswer(t *testing.T) {
+// nothing to wait for: every response ends at once. One that stayed open would
+// delay a shutdown.
+func TestHandler_endsEveryResponse(t *testing.T) {
 	h := serving(t, filled(t, 1), nil)
 	for _, method := range []string{"ping", "tools/list", "resources/list", "prompts/list", "logging/setLevel", "server/discover", "subscriptions/listen"} {
 		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
@@ -347,7 +349,7 @@ func TestHandler_endsEveryAnswer(t *testing.T) {
 				r.Header.Set("MCP-Protocol-Version", version)
 				r.Header.Set("Mcp-Method", method)
 				w := serve(h, r.WithContext(ctx))
-				require.NoError(t, ctx.Err(), "the answer does not end")
+				require.NoError(t, ctx.Err(), "the response does not end")
 				assert.NotEmpty(t, w.Body.String())
 			})
 		}
@@ -367,8 +369,8 @@ func TestHandler_answersAnUnknownToolWithAProtocolError(t *testing.T) {
 	assert.Contains(t, result.Error.Message, "drop_tables")
 }
 
-// The SDK's words for params of a wrong type name Go types.
-func TestHandler_tellsWrongParamsInPlainWords(t *testing.T) {
+// The SDK's errors for params of a wrong type name Go types.
+func TestHandler_reportsWrongParamsInPlainLanguage(t *testing.T) {
 	for _, message := range []string{
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}`,
@@ -385,6 +387,6 @@ func TestHandler_tellsWrongParamsInPlainWords(t *testing.T) {
 		require.NoError(t, json.Unmarshal(body, &answer), "%s", body)
 		assert.Equal(t, 7, answer.ID)
 		assert.Equal(t, -32602, answer.Error.Code)
-		assert.Equal(t, "The params are not what the method takes.", answer.Error.Message)
+		assert.Equal(t, "The params are invalid for this method.", answer.Error.Message)
 	}
 }

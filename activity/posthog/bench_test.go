@@ -16,11 +16,11 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/posthog"
-	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // The captured request that is ingested: of its events, fourteen make actions
-// and two tell identity.
+// and two carry identity.
 const (
 	batchScenario, batchNumber = "main", "009"
 	batchEvents                = 18
@@ -76,9 +76,9 @@ func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer
 	start := time.Now()
 	for _, body := range r.bodies {
 		var payload struct {
-			APIKey string              `json:"api_key"`
-			SentAt string              `json:"sent_at"`
-			Batch  []posthog.WireEvent `json:"batch"`
+			APIKey string      `json:"api_key"`
+			SentAt string      `json:"sent_at"`
+			Batch  []wireEvent `json:"batch"`
 		}
 		buf.Reset()
 		err := zr.Reset(bytes.NewReader(body))
@@ -101,7 +101,7 @@ func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer
 // comparison, are not part of it. The ratio is the median of the rounds', which
 // a busy machine disturbs little; it must not be above 2.
 func BenchmarkIngestBatch(b *testing.B) {
-	recorder := stream.NewRecorder(stream.NewMemoryLog(stream.Retention{}), activity.NewMemory(nil), nil)
+	recorder := eventlog.NewRecorder(eventlog.NewMemoryLog(eventlog.Retention{}), activity.NewMemory(nil), nil)
 	handler := posthog.NewHandler(recorder, products, nil)
 	var zr gzip.Reader
 	var buf bytes.Buffer

@@ -26,7 +26,9 @@ func TestParseChain(t *testing.T) {
 			`input:attr__alt="a"attr__aria-label="b"attr__contenteditable="true"attr__id="d"attr__name="e"attr__placeholder="f"attr__role="g"attr__title="h"attr__type="i"attr_id="d"href="/x"nth-child="1"nth-of-type="1"text="j"`,
 			chain{{Tag: "input", Alt: "a", AriaLabel: "b", ContentEditable: "true", ID: "d", Name: "e", Placeholder: "f", Role: "g", Title: "h", Type: "i", Text: "j"}}},
 		{"attr_id alone", `div:attr_id="x"`, chain{{Tag: "div", ID: "x"}}},
-		{"attributes that name nothing", `a:attr__data-x="1"attr__href="/p?a=1&b=2#c"attr__value="secret"href="/p"text="Go"`, chain{{Tag: "a", Text: "Go"}}},
+		{"attributes that name nothing", `a:attr__data-x="1"attr__href="/p?a=1&b=2#c"href="/p"text="Go"`, chain{{Tag: "a", Text: "Go"}}},
+		{"value", `input:attr__type="submit"attr__value="Pay now"`, chain{{Tag: "input", Type: "submit", Value: "Pay now"}}},
+		{"attributes in capitals", `div:attr__Role="textbox"attr__contentEditable=""`, chain{{Tag: "div", Role: "textbox", ContentEditable: "true"}}},
 		{"attributes of frameworks", `a:attr__:class="x"attr__@click="y"attr__v-on:click.stop="z"text="Go"`, chain{{Tag: "a", Text: "Go"}}},
 		{"custom element", `my-button.x:text="Go"`, chain{{Tag: "my-button", Text: "Go"}}},
 		{"tag in capitals", `BUTTON:text="Go"`, chain{{Tag: "button", Text: "Go"}}},
@@ -160,7 +162,7 @@ func formatChain(elements []posthog.Element, classes [][]string) string {
 
 // TestParseChain_readsWhatPosthogJSWrites, as long as no value ends in a
 // backslash or an equals sign, or has a backslash before a quote: the format
-// cannot tell these from the end of a value.
+// cannot distinguish these from the end of a value.
 func TestParseChain_readsWhatPosthogJSWrites(t *testing.T) {
 	syllables := []string{"a", "Ü", " ", `"`, ";", ":", ".", "=", "body", "attr__", "text", "href", "nth-child", `"text="`, `";b:`, "\\x", "日", "\n", "'", "1"}
 	value := rapid.Custom(func(t *rapid.T) string {

@@ -9,12 +9,12 @@
 //
 //	h := posthog.NewHandler(sink, products, nil)
 //	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
-//	mux.HandleFunc("/", h.ServeSDK) // or where [IsSDKPath] says so
+//	mux.HandleFunc("/", h.ServeSDK) // or for the paths of [IsSDKPath]
 //
 // Every body that a PostHog SDK or destination is known to send is understood:
 // one event, an array, {"batch": […]}, {"event": {…}, "person": {…}} and the
 // flat fields of a custom destination; plain, gzipped or in base64 form
-// encoding. They are told apart by their content. Facts about them come from
+// encoding. They are distinguished by their content. Facts about them come from
 // captured traffic of posthog-js 1.297 to 1.434 and posthog-node 5, kept in
 // testdata, and from https://posthog.com/docs/api/capture.
 //

@@ -1,62 +1,77 @@
 package posthog
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "strings"
 
 // element is one element of the path from what was clicked up to the body,
-// with the attributes that can name it. The JSON form is that of $elements.
+// with the attributes that can name it.
 type element struct {
-	Tag             string `json:"tag_name"`
-	Text            string `json:"$el_text"`
-	AriaLabel       string `json:"attr__aria-label"`
-	Title           string `json:"attr__title"`
-	Alt             string `json:"attr__alt"`
-	Name            string `json:"attr__name"`
-	Placeholder     string `json:"attr__placeholder"`
-	ID              string `json:"attr__id"`
-	Type            string `json:"attr__type"`
-	Role            string `json:"attr__role"`
-	ContentEditable flag   `json:"attr__contenteditable"`
+	Tag             string
+	Text            string
+	AriaLabel       string
+	Title           string
+	Alt             string
+	Name            string
+	Placeholder     string
+	ID              string
+	Type            string
+	Role            string
+	Value           string
+	TestID          string // of React Native, like the next two
+	Accessibility   string
+	PHLabel         string
+	ContentEditable flag
 }
 
 // flag is the value of an attribute that means true when it has none.
 type flag string
 
-func flagOf(value string) flag { return flag(first(value, "true")) }
-
-func (f *flag) UnmarshalJSON(b []byte) error {
-	var value string
-	err := json.Unmarshal(b, &value)
-	*f = flagOf(value)
-	return err
-}
-
 // set takes over an attribute by its name in an elements chain.
 func (e *element) set(key, value string) {
-	switch key {
-	case "text":
-		e.Text = value
-	case "attr__aria-label":
-		e.AriaLabel = value
-	case "attr__title":
-		e.Title = value
-	case "attr__alt":
-		e.Alt = value
-	case "attr__name":
-		e.Name = value
-	case "attr__placeholder":
-		e.Placeholder = value
-	case "attr__id", "attr_id":
-		e.ID = value
-	case "attr__type":
-		e.Type = value
-	case "attr__role":
-		e.Role = value
-	case "attr__contenteditable":
-		e.ContentEditable = flagOf(value)
+	switch field := e.attribute(key); field {
+	case nil:
+	case (*string)(&e.ContentEditable):
+		*field = first(value, "true")
+	default:
+		*field = value
 	}
+}
+
+// attribute returns where the attribute is kept that has a name, of any case, in
+// an elements chain or in $elements; nil for one that is not looked at.
+func (e *element) attribute(key string) *string {
+	switch strings.ToLower(key) {
+	case "tag_name":
+		return &e.Tag
+	case "text", "$el_text":
+		return &e.Text
+	case "attr__aria-label":
+		return &e.AriaLabel
+	case "attr__title":
+		return &e.Title
+	case "attr__alt":
+		return &e.Alt
+	case "attr__name":
+		return &e.Name
+	case "attr__placeholder":
+		return &e.Placeholder
+	case "attr__id", "attr_id":
+		return &e.ID
+	case "attr__type":
+		return &e.Type
+	case "attr__role":
+		return &e.Role
+	case "attr__value":
+		return &e.Value
+	case "attr__testid":
+		return &e.TestID
+	case "attr__accessibilitylabel":
+		return &e.Accessibility
+	case "attr__ph-label":
+		return &e.PHLabel
+	case "attr__contenteditable":
+		return (*string)(&e.ContentEditable)
+	}
+	return nil
 }
 
 // maxElements bounds how deep a chain is followed.

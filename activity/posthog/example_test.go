@@ -35,6 +35,8 @@ func (oneProduct) ProductOfToken(token string) (string, bool, error) {
 	return "acme", token == "phc_acme", nil
 }
 
+func (oneProduct) AllowedOrigins(productID string) ([]string, error) { return nil, nil }
+
 func ExampleHandler() {
 	h := posthog.NewHandler(printer{}, oneProduct{}, nil)
 	mux := http.NewServeMux()

@@ -242,8 +242,8 @@ func TestHandler_isSafeForConcurrentUse(t *testing.T) {
 	assert.Len(t, ids, requests)
 }
 
-// TestForms_personOfAWebhookTellsTheEmail, whatever the event is.
-func TestForms_personOfAWebhookTellsTheEmail(t *testing.T) {
+// TestForms_personOfAWebhookCarriesTheEmail, whatever the event is.
+func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 	person := object{"properties": object{"email": "ada@example.com"}}
 	cases := []struct {
 		name     string
@@ -292,9 +292,9 @@ func TestForms_namesOfTraitsAreCaseSensitive(t *testing.T) {
 	}
 }
 
-// TestForms_eventsThatTellIdentity: these make no action; they only tell whose
+// TestForms_eventsThatCarryIdentity: these make no action; they only say whose
 // the session is.
-func TestForms_eventsThatTellIdentity(t *testing.T) {
+func TestForms_eventsThatCarryIdentity(t *testing.T) {
 	address := object{"email": "ada@example.com"}
 	cases := []struct {
 		name  string
@@ -347,7 +347,7 @@ func TestForms_aNumberWillDoForASession(t *testing.T) {
 }
 
 // A webhook's body in an SDK's request: what stands beside the event counts
-// where the event itself does not tell.
+// where the event itself does not say.
 func TestForms_whatStandsBesideAnEvent(t *testing.T) {
 	person := func(email string) object { return object{"properties": object{"email": email}} }
 	inner := click(object{"properties.token": nil, "person": person("inside@example.com")})
@@ -366,7 +366,7 @@ func TestForms_whatStandsBesideAnEvent(t *testing.T) {
 	}
 }
 
-func TestForms_tellWhoIsIdentified(t *testing.T) {
+func TestForms_stateWhoIsIdentified(t *testing.T) {
 	for name, tt := range map[string]struct {
 		changes object
 		want    bool

@@ -1,10 +1,12 @@
 package posthog
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsonscan"
+	"github.com/liveactivity/liveactivity/internal/metrics"
 )
 
 // Defaults of [Options].
@@ -21,23 +25,27 @@ const (
 	DefaultMaxDecoded = 8 << 20 // bytes of a request body unpacked
 )
 
-// Products tells the handler which products there are. Its methods are called
-// for every request, concurrently. An error means that it cannot be told just
+// Products looks up products for the handler. Its methods are called for every
+// request, concurrently. An error means that they cannot be looked up just
 // now: the request is answered 503.
 type Products interface {
 	// WebhookSecret returns the secret that webhooks of the product carry,
-	// empty when it takes none, and whether there is such a product.
+	// empty if it accepts none, and whether the product exists.
 	WebhookSecret(productID string) (secret string, ok bool, err error)
 	// ProductOfToken returns the product that a project token belongs to.
 	ProductOfToken(token string) (productID string, ok bool, err error)
+	// AllowedOrigins returns the origins of the pages that may report to the
+	// product, none when any page may. "https://*.example.com" stands for every
+	// subdomain, "null" for pages with an opaque origin.
+	AllowedOrigins(productID string) (origins []string, err error)
 }
 
 // Options of a [Handler]; a zero field means its default.
 type Options struct {
-	TTL        time.Duration         // events older than this are ignored; activity.DefaultTTL
 	MaxBody    int64                 // DefaultMaxBody
 	MaxDecoded int64                 // DefaultMaxDecoded
-	Metrics    prometheus.Registerer // where liveactivity_events_total is registered; nil for nowhere
+	Metrics    prometheus.Registerer // where liveactivity_events_total and the like are registered; nil for nowhere
+	Logger     *slog.Logger          // at debug level also why an event is ignored; slog.Default()
 }
 
 // Handler takes events from PostHog and hands them to a sink. Its methods are
@@ -47,21 +55,19 @@ type Handler struct {
 	sink     activity.Sink
 	products Products
 	opts     Options
-	clocks   *clocks
+	guard    *guard
 	events   *prometheus.CounterVec
+	intake   *intake
 }
 
 // NewHandler returns a handler; opts may be nil.
 func NewHandler(sink activity.Sink, products Products, opts *Options) *Handler {
-	h := &Handler{sink: sink, products: products, clocks: newClocks(), events: prometheus.NewCounterVec(prometheus.CounterOpts{
+	h := &Handler{sink: sink, products: products, events: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "liveactivity_events_total",
 		Help: "Events received, by what became of them and, where they were ignored, why.",
 	}, []string{"product_id", "outcome", "reason"})}
 	if opts != nil {
 		h.opts = *opts
-	}
-	if h.opts.TTL <= 0 {
-		h.opts.TTL = activity.DefaultTTL
 	}
 	if h.opts.MaxBody <= 0 {
 		h.opts.MaxBody = DefaultMaxBody
@@ -69,9 +75,12 @@ func NewHandler(sink activity.Sink, products Products, opts *Options) *Handler {
 	if h.opts.MaxDecoded <= 0 {
 		h.opts.MaxDecoded = DefaultMaxDecoded
 	}
-	if h.opts.Metrics != nil {
-		h.opts.Metrics.MustRegister(h.events)
+	h.intake = newIntake(h.opts.MaxBody, h.opts.MaxDecoded)
+	if h.opts.Logger == nil {
+		h.opts.Logger = slog.Default()
 	}
+	h.events = metrics.Register(h.opts.Metrics, h.events)
+	h.guard = newGuard(products, h.opts.Logger, h.opts.Metrics)
 	return h
 }
 
@@ -84,25 +93,30 @@ func (h *Handler) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
-	productID := r.PathValue("product_id")
+	productID, err := httpx.PathValue(r, "product_id")
+	if err != nil {
+		return err
+	}
 	secret, ok, err := h.products.WebhookSecret(productID)
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
 	if !ok {
-		return httpx.NotFound("There is no such product.")
+		return httpx.NotFound("Unknown product.")
 	}
-	body, err := httpx.ReadBody(w, r, h.opts.MaxBody)
+	b, err := h.intake.receive(w, r)
 	if err != nil {
 		return err
 	}
-	if !verify(secret, r.Header.Get("X-PostHog-Secret"), body) {
+	defer b.release()
+	if !verify(secret, r.Header.Get("X-PostHog-Secret"), b.bytes) {
 		return httpx.Unauthorized("The X-PostHog-Secret header is missing or wrong.", "")
 	}
-	if body, err = plain(body, r.Header.Get("Content-Encoding"), h.opts.MaxDecoded); err != nil {
+	s, err := b.survey(r.Context())
+	if err != nil {
 		return err
 	}
-	req, err := readRequest(body)
+	req, err := b.request(r.Context(), productID, s)
 	if err != nil {
 		return err
 	}
@@ -144,7 +158,7 @@ type answer struct {
 	counts
 }
 
-// counts tells what became of a request's events. Duplicates are ignored too.
+// counts are the outcomes of a request's events. Duplicates count as ignored.
 type counts struct {
 	Accepted int `json:"accepted"`
 	Ignored  int `json:"ignored"`
@@ -156,22 +170,38 @@ type request struct {
 	events []pending
 }
 
-// pending is an event whose time has yet to be corrected: that takes sent_at,
-// which stands behind the events.
+// pending is an event without its times: they take sent_at, which stands behind
+// the events.
 type pending struct {
 	activity.Event
+	uuid   string // as it was sent
 	token  string
 	time   timing
 	reason string // for ignoring it, or ""
 }
 
-func readRequest(body []byte) (*request, error) {
+// request reads the body of a product's request.
+func (b *body) request(ctx context.Context, productID string, s survey) (req *request, err error) {
+	err = b.scan(ctx, productID, s, func(json *jsonscan.Scanner) error {
+		req, err = readRequest(json)
+		return err
+	})
+	return req, err
+}
+
+func readRequest(json *jsonscan.Scanner) (*request, error) {
 	req := &request{}
-	env, err := readPayload(body, func(e *event) {
+	var last activity.Action
+	env, err := readPayload(json, func(e *event) {
 		p := pending{}
 		if p.Event, p.reason = translate(e); e != nil {
 			p.token = e.token()
-			p.time = timing{e.Timestamp, e.SentAt, e.Offset}
+			p.uuid = string(e.UUID)
+			p.time = timing{e.Timestamp, e.SentAt, e.Offset, e.ClockIsRight}
+		}
+		if p.reason == "" {
+			own(&p.Event)
+			share(p.Action, &last)
 		}
 		req.events = append(req.events, p)
 	})
@@ -179,18 +209,52 @@ func readRequest(body []byte) (*request, error) {
 	return req, err
 }
 
-// token returns the project token of the request: its own, or else the first
-// that an event carries.
-func (req *request) token() string {
-	if token := first(req.env.APIKey, req.env.Token); token != "" {
-		return token
+// own makes the event's ids copies of what is used, so that what is kept of an
+// event does not keep what they were cut from. Actions are made of new strings.
+func own(e *activity.Event) {
+	for _, field := range []*string{&e.ID, &e.SessionID, &e.UserID, &e.Email} {
+		*field = strings.Clone(*field)
 	}
-	for _, p := range req.events {
-		if p.token != "" {
-			return p.token
+}
+
+// share lets an action refer to the page of the one before it, if it is the same.
+func share(a, last *activity.Action) {
+	if a == nil {
+		return
+	}
+	if a.RawURL == last.RawURL {
+		a.RawURL = last.RawURL
+	}
+	if a.CanonicalURL == last.CanonicalURL {
+		a.CanonicalURL = last.CanonicalURL
+	}
+	*last = *a
+}
+
+// maxForeign is how many different tokens, beside the request's own, are looked
+// up for its events. Every token that is unknown may cost a look into storage.
+const maxForeign = 16
+
+// checkTokens marks the events that carry another product's token. Each token is
+// looked up once; beyond maxForeign they count as another product's.
+func (h *Handler) checkTokens(productID, token string, req *request) error {
+	fits := map[string]bool{token: true, "": true}
+	for i := range req.events {
+		p := &req.events[i]
+		ok, known := fits[p.token]
+		if !known && len(fits) < maxForeign+2 {
+			other, _, err := h.products.ProductOfToken(p.token)
+			if err != nil {
+				return httpx.Unavailable(err)
+			}
+			ok = other == productID
+			fits[p.token] = ok
+		}
+		if !ok && p.reason == "" {
+			p.reason = reasonToken
 		}
 	}
-	return ""
+	return nil
 }
 
 // record hands the request's good events to the sink and counts the rest.
@@ -198,19 +262,28 @@ func (h *Handler) record(r *http.Request, productID string, req *request) (count
 	now := time.Now()
 	events := make([]activity.Event, 0, len(req.events))
 	ignored := map[string]int{}
-	for _, p := range req.events {
-		if p.reason == "" {
-			p.reason = h.settle(&p, productID, req.env.SentAt, now)
+	explain := h.opts.Logger.Enabled(r.Context(), slog.LevelDebug)
+	for i := range req.events {
+		p := &req.events[i]
+		if p.reason == "" && !p.time.apply(&p.Event, req.env.SentAt, now) {
+			p.reason = reasonMalformed
 		}
 		if p.reason != "" {
 			ignored[p.reason]++
+			if explain {
+				h.opts.Logger.DebugContext(r.Context(), "an event is ignored", "product_id", productID, "session_id", p.SessionID, "reason", p.reason)
+			}
 			continue
 		}
 		events = append(events, p.Event)
+		p.Event = activity.Event{} // now the sink's, which may release it early
 	}
 	result, err := h.sink.Record(r.Context(), productID, events)
 	if err != nil {
 		return counts{}, httpx.Unavailable(err)
+	}
+	if result.Expired > 0 {
+		ignored[reasonExpired] = result.Expired
 	}
 	h.events.WithLabelValues(productID, "accepted", "").Add(float64(result.Accepted))
 	h.events.WithLabelValues(productID, "duplicate", "").Add(float64(result.Duplicate))
@@ -218,22 +291,4 @@ func (h *Handler) record(r *http.Request, productID string, req *request) (count
 		h.events.WithLabelValues(productID, "ignored", reason).Add(float64(n))
 	}
 	return counts{Accepted: result.Accepted, Ignored: len(req.events) - result.Accepted}, nil
-}
-
-// settle gives the event its time, and returns the reason for ignoring it after
-// all. The correction for the sender's clock is PostHog's own, see
-// https://posthog.com/docs/api/capture, but steadier; see [clocks].
-func (h *Handler) settle(p *pending, productID string, sentAt text, now time.Time) string {
-	var correction time.Duration
-	if shown, ok := p.time.shift(sentAt, now); ok {
-		correction = h.clocks.correction(productID, p.SessionID, shown)
-	}
-	t, ok := p.time.at(correction, now)
-	if !ok {
-		return reasonMalformed
-	}
-	if p.Time = t; now.Sub(t) > h.opts.TTL {
-		return reasonExpired
-	}
-	return ""
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 )
 
@@ -35,14 +36,19 @@ const (
 	bank       = "bank"
 	bankToken  = "phc_bank_token"
 	bankSecret = "bank-webhook-secret"
+	bankOrigin = "https://bank.example"
 
 	closed = "closed" // takes no webhooks
 )
 
+// bankOrigins are those of the bank's pages.
+var bankOrigins = []string{bankOrigin, "https://*.bank.example", "null", "capacitor://localhost"}
+
 // product is one the handler knows.
 type product struct {
-	secret string
-	tokens []string
+	secret  string
+	tokens  []string
+	origins []string
 }
 
 type catalogue map[string]product
@@ -61,20 +67,26 @@ func (c catalogue) ProductOfToken(token string) (string, bool, error) {
 	return "", false, nil
 }
 
-var products = catalogue{
-	shop:   {shopSecret, []string{shopToken, "phc_shop_second_token"}},
-	bank:   {bankSecret, []string{bankToken}},
-	closed: {"", []string{"phc_closed_token"}},
+func (c catalogue) AllowedOrigins(productID string) ([]string, error) {
+	return c[productID].origins, nil
 }
 
-// sink keeps what it is handed, or fails with err.
+var products = catalogue{
+	shop:   {secret: shopSecret, tokens: []string{shopToken, "phc_shop_second_token"}},
+	bank:   {secret: bankSecret, tokens: []string{bankToken}, origins: bankOrigins},
+	closed: {tokens: []string{"phc_closed_token"}},
+}
+
+// sink keeps what it is handed, with the times that events get, or fails with err.
 type sink struct {
 	mu     sync.Mutex
+	docs   document.Store
+	ttl    time.Duration
 	events map[string][]activity.Event // by product
 	err    error
 }
 
-func (s *sink) Record(_ context.Context, productID string, events []activity.Event) (activity.Result, error) {
+func (s *sink) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -83,8 +95,39 @@ func (s *sink) Record(_ context.Context, productID string, events []activity.Eve
 	if s.events == nil {
 		s.events = map[string][]activity.Event{}
 	}
-	s.events[productID] = append(s.events[productID], events...)
-	return activity.Result{Accepted: len(events)}, nil
+	settled, err := s.settle(ctx, productID, events)
+	s.events[productID] = append(s.events[productID], settled...)
+	return activity.Result{Accepted: len(settled), Expired: len(events) - len(settled)}, err
+}
+
+// settle gives the events their times and returns them as they came.
+func (s *sink) settle(ctx context.Context, productID string, events []activity.Event) (settled []activity.Event, err error) {
+	book, err := activity.NewDirectory(s.docs, s.ttl).Open(ctx, productID, events)
+	if err != nil {
+		return nil, err
+	}
+	bySession := map[string][]activity.Event{}
+	for _, e := range events {
+		bySession[e.SessionID] = append(bySession[e.SessionID], e)
+	}
+	for session, of := range bySession {
+		timed, _ := book.Settle(session, of)
+		for _, e := range timed {
+			e.Sent, e.Received, e.ServerTime = time.Time{}, time.Time{}, false
+			settled = append(settled, e)
+		}
+	}
+	slices.SortStableFunc(settled, func(a, b activity.Event) int { return position(events, a) - position(events, b) })
+	changes, err := book.Changes()
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.docs.Write(ctx, productID, changes...)
+	return settled, err
+}
+
+func position(events []activity.Event, e activity.Event) int {
+	return slices.IndexFunc(events, func(other activity.Event) bool { return other.ID == e.ID && other.Action == e.Action })
 }
 
 // take returns what the product was handed since the last call.
@@ -110,7 +153,7 @@ type service struct {
 }
 
 func newService(opts posthog.Options) *service {
-	s := &service{sink: &sink{}, metrics: prometheus.NewRegistry(), mux: http.NewServeMux()}
+	s := &service{sink: &sink{docs: document.NewMemory(nil)}, metrics: prometheus.NewRegistry(), mux: http.NewServeMux()}
 	opts.Metrics = s.metrics
 	h := posthog.NewHandler(s.sink, products, &opts)
 	s.mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
@@ -206,6 +249,9 @@ func (s *service) counted(t testing.TB) map[string]float64 {
 	require.NoError(t, err)
 	counts := map[string]float64{}
 	for _, family := range families {
+		if family.GetName() != "liveactivity_events_total" {
+			continue
+		}
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {

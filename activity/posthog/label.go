@@ -1,6 +1,7 @@
 package posthog
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -16,6 +17,9 @@ func target(typ string, elements []element, text string) activity.Target {
 		return activity.Target{Label: formLabel(elements)}
 	case activity.TypeChange:
 		e := elements[0]
+		if slices.ContainsFunc(elements, isOption) {
+			return activity.Target{Element: "option"}
+		}
 		return activity.Target{Label: attributeLabel(e), Element: noun(e)}
 	}
 	return clickTarget(elements, text)
@@ -26,14 +30,25 @@ func target(typ string, elements []element, text string) activity.Target {
 func clickTarget(elements []element, text string) activity.Target {
 	clicked, control := elements[0], elements[0]
 	for _, e := range elements {
-		if isControl(e) {
+		if isOption(e) {
+			return activity.Target{Element: "option"}
+		}
+	}
+	for _, e := range elements {
+		if isControl(e) || isField(e.Tag) && attributeLabel(e) != "" {
 			control = e
 			break
 		}
 	}
 	t := activity.Target{Element: noun(control)}
+	if isCaptioned(clicked) {
+		t.Label = firstLabel(clicked.Value, attributeLabel(clicked))
+		return t
+	}
 	labels := []string{attributeText(control), attributeText(clicked), fieldName(control), fieldName(clicked), idLabel(control), idLabel(clicked)}
-	if !isPrivate(elements) {
+	if label := markedLabel(elements); label != "" {
+		labels = append([]string{label}, labels...)
+	} else if !isPrivate(elements) {
 		if isControl(control) {
 			labels = append([]string{control.Text, text, clicked.Text}, labels...)
 		} else {
@@ -46,11 +61,56 @@ func clickTarget(elements []element, text string) activity.Target {
 
 // isControl reports whether e is a button or a link.
 func isControl(e element) bool {
-	return e.Tag == "button" || e.Tag == "a" || strings.EqualFold(e.Role, "button")
+	return e.Tag == "button" || e.Tag == "a" || e.hasRole("button") || isTouchable(e)
+}
+
+// isTouchable reports whether e is a button of React Native, whose components
+// have names such as "TouchableOpacity", also in brackets.
+func isTouchable(e element) bool {
+	return strings.Contains(e.Tag, "touchable") || strings.Contains(e.Tag, "pressable")
+}
+
+// isOption reports whether e is something to choose: whatever names it is what
+// the user chose.
+func isOption(e element) bool { return e.Tag == "option" || e.hasRole("option") }
+
+// isCaptioned reports whether e is a button whose value is its caption.
+func isCaptioned(e element) bool {
+	typ := strings.ToLower(strings.TrimSpace(e.Type))
+	return e.Tag == "input" && (typ == "submit" || typ == "button" || typ == "reset")
+}
+
+// hasRole reports whether e has a role, which may be one of several.
+func (e element) hasRole(role string) bool {
+	return slices.ContainsFunc(strings.Fields(e.Role), func(r string) bool { return strings.EqualFold(r, role) })
+}
+
+// markedLabel returns the label that a developer gave what was touched.
+func markedLabel(elements []element) string {
+	for _, e := range elements {
+		if e.PHLabel != "" {
+			return e.PHLabel
+		}
+	}
+	return ""
 }
 
 // typedRoles are the ARIA roles of elements whose text is typed.
 var typedRoles = map[string]bool{"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true}
+
+// isField reports whether a tag outside HTML is that of a field to
+// type in, by its name: "TextInput", "ForwardRef-TextInput-", "ion-input".
+func isField(tag string) bool {
+	if tag == "input" {
+		return false
+	}
+	for _, part := range []string{"input", "textfield", "textarea", "textbox", "searchbar", "combobox"} {
+		if strings.Contains(tag, part) {
+			return true
+		}
+	}
+	return false
+}
 
 // isPrivate reports whether the text around the target may be what a user
 // typed or chose.
@@ -62,7 +122,12 @@ func isPrivate(elements []element) bool {
 				return true
 			}
 		}
-		if typedRoles[strings.ToLower(e.Role)] {
+		for role := range strings.FieldsSeq(strings.ToLower(e.Role)) {
+			if typedRoles[role] {
+				return true
+			}
+		}
+		if isField(e.Tag) {
 			return true
 		}
 		if e.ContentEditable != "" && !strings.EqualFold(string(e.ContentEditable), "false") {
@@ -86,12 +151,14 @@ func attributeLabel(e element) string {
 	return firstLabel(attributeText(e), fieldName(e), idLabel(e))
 }
 
-func attributeText(e element) string { return firstLabel(e.AriaLabel, e.Title, e.Alt) }
+func attributeText(e element) string {
+	return firstLabel(e.AriaLabel, e.Accessibility, e.Title, e.Alt)
+}
 
 func fieldName(e element) string { return firstLabel(e.Name, e.Placeholder) }
 
 func idLabel(e element) string {
-	if id := activity.CleanLabel(e.ID); id != "" {
+	if id := activity.CleanLabel(first(e.ID, e.TestID)); id != "" {
 		return "#" + id
 	}
 	return ""
@@ -113,7 +180,7 @@ func noun(e element) string {
 	case "a":
 		return "link"
 	case "input":
-		return inputNoun(strings.ToLower(e.Type))
+		return inputNoun(strings.ToLower(strings.TrimSpace(e.Type)))
 	case "textarea":
 		return "field"
 	case "select", "option":
@@ -125,7 +192,10 @@ func noun(e element) string {
 	case "":
 		return "element"
 	}
-	if strings.EqualFold(e.Role, "button") {
+	switch {
+	case isField(e.Tag):
+		return "field"
+	case e.hasRole("button"), isTouchable(e):
 		return "button"
 	}
 	if tag := activity.CleanLabel(e.Tag); tag != "" {

@@ -1,161 +1,85 @@
 package posthog
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
 // maxEvents is how many events one request may bring. SDKs send tens.
 const maxEvents = 10_000
 
+// How many bytes of a string are read, at most: more than what is used of it. An
+// id that is longer than it may be is thereby still longer.
+const (
+	maxText      = 2 * maxID // of ids, names, times and labels
+	maxLongURL   = 65 << 10  // activity.CleanURL reads 64 KiB to leave secrets out
+	maxChain     = 32 << 10
+	maxTokenText = 256
+)
+
 // text is a JSON string, or a number or boolean taken as one. Anything else is
 // empty. PostHog's own servers are as lenient with ids.
 type text string
 
-func (t *text) UnmarshalJSON(b []byte) error {
-	switch {
-	case b[0] == '"':
-		var s string
-		if err := json.Unmarshal(b, &s); err != nil {
-			return err
-		}
-		*t = text(s)
-	case b[0] == '{', b[0] == '[', b[0] == 'n':
-	default:
-		*t = text(b)
-	}
-	return nil
-}
-
 // traits are the properties of a person that matter here.
-type traits struct {
-	Email string `json:"email"`
-	namesakes
-}
+type traits struct{ Email string }
 
 // properties are those of an event's properties that matter here.
 type properties struct {
-	DistinctID    text      `json:"distinct_id"`
-	UserID        text      `json:"$user_id"` // from identify on
-	IsIdentified  bool      `json:"$is_identified"`
-	Token         string    `json:"token"`
-	SessionID     text      `json:"$session_id"`
-	CurrentURL    string    `json:"$current_url"`
-	EventType     string    `json:"$event_type"`
-	ElText        string    `json:"$el_text"`
-	ElementsChain string    `json:"$elements_chain"`
-	Elements      []element `json:"$elements"`
-	Set           traits    `json:"$set"`
-
-	namesakes
-}
-
-// namesakes keep properties of a page's own from being taken for the ones that
-// mean something: encoding/json ignores case, but prefers a field of the exact
-// name.
-type namesakes struct {
-	Token1 json.RawMessage `json:"Token"`
-	Token2 json.RawMessage `json:"TOKEN"`
-	Email1 json.RawMessage `json:"Email"`
-	Email2 json.RawMessage `json:"EMAIL"`
+	DistinctID    text
+	UserID        text // from identify on
+	IsIdentified  bool
+	Token         string
+	SessionID     text
+	CurrentURL    string
+	ScreenName    string
+	EventType     string
+	ElText        string
+	ElementsChain string
+	Elements      []element
+	Set           traits
 }
 
 // event is an event in any of the forms it comes in: as SDKs send it, as
 // PostHog hands it to webhooks, and the flat fields of a custom destination.
+// Its strings are bounded copies.
 type event struct {
-	Name string `json:"-"`
+	Name string
 
-	UUID          text       `json:"uuid"`
-	DistinctID    text       `json:"distinct_id"`
-	Properties    properties `json:"properties"`
-	Timestamp     text       `json:"timestamp"`
-	Offset        *float64   `json:"offset"` // milliseconds before sending
-	SentAt        text       `json:"sent_at"`
-	Set           traits     `json:"$set"`
-	ElementsChain string     `json:"elements_chain"`
-	APIKey        string     `json:"api_key"`
-	Token         string     `json:"token"`
-	Person        struct {
-		Properties traits `json:"properties"`
-	} `json:"person"`
+	UUID          text
+	DistinctID    text
+	Properties    properties
+	Timestamp     text
+	Offset        *float64 // milliseconds before sending
+	SentAt        text
+	ClockIsRight  bool // the sender vouches for the timestamp
+	Set           traits
+	ElementsChain string
+	APIKey        string
+	Token         string
+	Person        struct{ Properties traits }
 
-	Email            string `json:"email"`
-	ElementID        string `json:"element_id"`
-	EventType        string `json:"event_type"`
-	SessionID        text   `json:"session_id"`
-	CurrentURL       string `json:"current_url"`
-	InputFieldName   string `json:"input_field_name"`
-	LinkDestination  string `json:"link_destination"`
-	ButtonOrLinkText string `json:"button_or_link_text"`
-}
-
-// wireEvent is an [event] with its name, or with the event inside it.
-type wireEvent struct {
-	event
-	Event eventField `json:"event"`
-}
-
-// eventField is an event's name or, in a webhook body, the event itself.
-type eventField struct {
-	name  string
-	inner *event
-}
-
-func (f *eventField) UnmarshalJSON(b []byte) error {
-	switch b[0] {
-	case '"':
-		return json.Unmarshal(b, &f.name)
-	case '{':
-		// Events do not nest any deeper: a type that cannot be nested
-		// keeps a hostile body from being read once per level.
-		var inner struct {
-			event
-			Event text `json:"event"`
-		}
-		err := lenient(json.Unmarshal(b, &inner))
-		inner.event.Name = string(inner.Event)
-		f.inner = &inner.event
-		return err
-	}
-	return nil
-}
-
-// unwrapped returns the event, or the one inside a webhook body together with
-// the person beside it.
-func (e *wireEvent) unwrapped() *event {
-	inner := e.Event.inner
-	if inner == nil {
-		e.Name = e.Event.name
-		return &e.event
-	}
-	if e.Person.Properties.Email != "" {
-		inner.Person = e.Person
-	}
-	inner.SentAt = text(first(string(inner.SentAt), string(e.SentAt)))
-	inner.APIKey = first(inner.token(), e.token())
-	return inner
+	Email            string
+	ElementID        string
+	EventType        string
+	SessionID        text
+	CurrentURL       string
+	InputFieldName   string
+	LinkDestination  string
+	ButtonOrLinkText string
 }
 
 // token returns the project token the event carries itself.
 func (e *event) token() string { return first(e.APIKey, e.Token, e.Properties.Token) }
-
-// lenient forgives fields of a wrong type: they stay empty.
-func lenient(err error) error {
-	var typeError *json.UnmarshalTypeError
-	if errors.As(err, &typeError) {
-		return nil
-	}
-	return err
-}
 
 func first(values ...string) string {
 	for _, v := range values {
@@ -166,142 +90,336 @@ func first(values ...string) string {
 	return ""
 }
 
-// envelope is what a request says once for all its events: api_key, token and
-// sent_at.
+// envelope is what a request says once for all its events.
 type envelope struct {
 	APIKey, Token string
 	SentAt        text
 }
 
-// readPayload calls yield for every event of a JSON body, one at a time, so
-// that a body of a million empty events costs no more than one of them. An
-// event that is not a JSON object is yielded as nil. The envelope is complete
-// only when readPayload returns.
-func readPayload(body []byte, yield func(*event)) (envelope, error) {
-	r := &payloadReader{body: body, dec: json.NewDecoder(bytes.NewReader(body)), yield: yield}
-	if len(body) > 0 && body[0] == '[' {
-		if err := r.events("The request body"); err != nil {
-			return envelope{}, err
-		}
-		return envelope{}, r.end()
+// readPayload reads a body and calls yield for every event in it, one at a time;
+// the event is reused for the next one. One that is not a JSON object is yielded
+// as nil. The envelope is complete only when readPayload returns.
+func readPayload(json *jsonscan.Scanner, yield func(*event)) (envelope, error) {
+	r := &payloadReader{Scanner: json, digest: sha256.New(), yield: yield}
+	var env envelope
+	switch r.Kind() {
+	case '[':
+		r.events("The request body")
+	case '{':
+		env = r.request()
+	default:
+		r.refuse(httpx.BadRequest("The request body must be a JSON object or array."))
 	}
-	return r.object()
+	return env, r.end()
 }
 
+// payloadReader reads events. It needs one of each kind, whatever the body
+// contains.
 type payloadReader struct {
-	body  []byte
-	dec   *json.Decoder
-	yield func(*event)
-	count int
+	*jsonscan.Scanner
+	digest hash.Hash // of the event's JSON
+	yield  func(*event)
+	batch  bool // the body is {"batch": […]}
+	answer error
+
+	event, inner event
+	wrapped      bool // the event is the inner one
 }
 
-// object reads {"batch": […], …}, or else the one event that the body is.
-func (r *payloadReader) object() (env envelope, err error) {
-	if t, err := r.dec.Token(); err != nil {
-		return env, r.syntax(err)
-	} else if t != json.Delim('{') {
-		return env, httpx.BadRequest("The request body must be a JSON object or array.")
+// refuse ends reading with an answer.
+func (r *payloadReader) refuse(answer error) {
+	if r.Err() == nil && r.answer == nil {
+		r.answer = answer
 	}
-	batch := false
-	for r.dec.More() {
-		key, err := r.dec.Token()
-		switch {
-		case err != nil:
-			return env, r.syntax(err)
-		case key == "batch" && !batch:
-			batch, err = true, r.events("The field batch")
-		default:
-			err = r.syntax(lenient(r.dec.Decode(env.field(key))))
-		}
-		if err != nil {
-			return env, err
-		}
-	}
-	if _, err := r.dec.Token(); err != nil {
-		return env, r.syntax(err)
-	}
-	if err := r.end(); err != nil || batch {
-		return env, err
-	}
-	var e wireEvent
-	if err := lenient(json.Unmarshal(r.body, &e)); err != nil {
-		return env, r.syntax(err)
-	}
-	r.emit(&e, r.body)
-	return env, nil
 }
 
-// field returns where to put a field of that name.
-func (env *envelope) field(name json.Token) any {
-	switch name {
-	case "api_key":
-		return &env.APIKey
-	case "token":
-		return &env.Token
-	case "sent_at":
-		return &env.SentAt
+// end makes sure that nothing follows, and returns what is wrong with the body.
+func (r *payloadReader) end() error {
+	if r.answer != nil {
+		return r.answer
 	}
-	return new(json.RawMessage)
+	return endOf(r.Scanner)
+}
+
+// endOf makes sure that nothing follows, and returns the answer to what is wrong.
+func endOf(s *jsonscan.Scanner) error {
+	broken := s.Err()
+	s.End()
+	var mistake *jsonscan.SyntaxError
+	switch err := s.Err(); {
+	case err == nil:
+		return nil
+	case broken == nil && errors.As(err, &mistake):
+		return httpx.BadRequest("Something follows the end of the JSON in the request body, at byte %d.", mistake.Offset)
+	case errors.As(err, &mistake):
+		return &httpx.Error{Status: http.StatusBadRequest, Cause: err,
+			Detail: fmt.Sprintf("The request body is not valid JSON: the mistake is near byte %d.", mistake.Offset)}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &httpx.Error{Status: http.StatusBadRequest, Detail: "The JSON of the request body breaks off before its end.", Cause: err}
+	case errors.As(err, new(*httpx.Error)):
+		return err
+	default: // of what is around the JSON
+		return &httpx.Error{Status: http.StatusBadRequest, Detail: "The base64 data of the request body is damaged.", Cause: err}
+	}
+}
+
+// request reads {"batch": […], …}, or else the one event that the body is.
+func (r *payloadReader) request() envelope {
+	var whole event
+	r.beginDigest()
+	r.BeginObject()
+	for key, ok := r.Key(); ok; key, ok = r.Key() {
+		if string(key) != "batch" || r.batch {
+			r.field(&whole, &r.inner, string(key))
+			continue
+		}
+		r.batch = true
+		if r.events("The field batch"); r.answer != nil {
+			return envelope{}
+		}
+		r.wrapped = false
+	}
+	if !r.batch {
+		r.emit(&whole)
+	}
+	return envelope{APIKey: whole.APIKey, Token: whole.Token, SentAt: whole.SentAt}
 }
 
 // events reads an array of events.
-func (r *payloadReader) events(what string) error {
-	if t, err := r.dec.Token(); err != nil {
-		return r.syntax(err)
-	} else if t != json.Delim('[') {
-		return httpx.BadRequest("%s must be an array of events.", what)
-	}
-	for r.dec.More() {
-		if r.count++; r.count > maxEvents {
-			return httpx.Errorf(http.StatusRequestEntityTooLarge, "The request brings more than the limit of %d events.", maxEvents)
+func (r *payloadReader) events(what string) {
+	if kind := r.Kind(); kind != '[' {
+		if kind != 0 {
+			r.refuse(httpx.BadRequest("%s must be an array of events.", what))
 		}
-		start := r.dec.InputOffset()
-		var e wireEvent
-		if err := lenient(r.dec.Decode(&e)); err != nil {
-			return r.syntax(err)
-		}
-		r.emit(&e, r.body[start:r.dec.InputOffset()])
-	}
-	_, err := r.dec.Token()
-	return r.syntax(err)
-}
-
-// emit yields an event. One without an id gets a digest of its JSON for one.
-func (r *payloadReader) emit(wire *wireEvent, raw []byte) {
-	raw = bytes.TrimLeft(raw, ", \t\r\n")
-	if len(raw) == 0 || raw[0] != '{' {
-		r.yield(nil)
 		return
 	}
-	e := wire.unwrapped()
-	if e.UUID = text(strings.TrimSpace(string(e.UUID))); e.UUID == "" {
-		sum := sha256.Sum256(raw)
-		e.UUID = text("sha256:" + hex.EncodeToString(sum[:]))
+	count := 0
+	for r.BeginArray(); r.Element(); {
+		if count++; count > maxEvents {
+			r.refuse(httpx.Errorf(http.StatusRequestEntityTooLarge, "The request brings more than the limit of %d events.", maxEvents))
+			return
+		}
+		if r.Kind() != '{' {
+			r.Skip()
+			r.yield(nil)
+			continue
+		}
+		r.beginDigest()
+		r.fields(&r.event, &r.inner)
+		r.emit(&r.event)
 	}
+}
+
+// beginDigest begins the digest of the event that comes next.
+func (r *payloadReader) beginDigest() {
+	r.digest.Reset()
+	r.Tee(r.digest)
+}
+
+// emit yields the event that was read: the one inside a webhook body
+// together with the person beside it. One without an id gets a digest of its
+// JSON for one.
+func (r *payloadReader) emit(e *event) {
+	if r.Err() != nil {
+		return
+	}
+	if r.wrapped {
+		outer := e
+		e = &r.inner
+		if outer.Person.Properties.Email != "" {
+			e.Person = outer.Person
+		}
+		e.SentAt = text(first(string(e.SentAt), string(outer.SentAt)))
+		e.APIKey = first(e.token(), outer.token())
+	}
+	if e.UUID = text(strings.TrimSpace(string(e.UUID))); e.UUID == "" {
+		r.EndTee()
+		e.UUID = text("sha256:" + hex.EncodeToString(r.digest.Sum(nil)))
+	}
+	r.Tee(nil)
+	r.wrapped = false
 	r.yield(e)
 }
 
-// end makes sure that nothing follows.
-func (r *payloadReader) end() error {
-	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-		return httpx.BadRequest("Something follows the end of the JSON in the request body, at byte %d.", r.dec.InputOffset())
+// fields reads an event. A nil inner means that it is the inner one: events do
+// not nest any deeper.
+func (r *payloadReader) fields(e, inner *event) {
+	*e = event{Properties: properties{Elements: e.Properties.Elements[:0]}}
+	r.BeginObject()
+	for key, ok := r.Key(); ok; key, ok = r.Key() {
+		r.field(e, inner, string(key))
 	}
-	return nil
 }
 
-// syntax turns a decoder's error into an answer; nil stays nil.
-func (r *payloadReader) syntax(err error) error {
-	var syntaxError *json.SyntaxError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &syntaxError):
-		// The decoder counts from where it read last.
-		_ = errors.As(json.Unmarshal(r.body, new(json.RawMessage)), &syntaxError)
-		return &httpx.Error{Status: http.StatusBadRequest, Cause: err,
-			Detail: fmt.Sprintf("The request body is not valid JSON: the mistake is near byte %d.", syntaxError.Offset)}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return &httpx.Error{Status: http.StatusBadRequest, Detail: "The JSON of the request body breaks off before its end.", Cause: err}
+// field reads one field of an event. One of a wrong type changes nothing.
+func (r *payloadReader) field(e, inner *event, key string) {
+	switch key {
+	case "event":
+		if r.Kind() == '{' && inner != nil {
+			r.wrapped = true
+			r.fields(inner, nil)
+			return
+		}
+		r.string(&e.Name, maxText)
+	case "uuid":
+		r.text(&e.UUID)
+	case "distinct_id":
+		r.text(&e.DistinctID)
+	case "properties":
+		r.object(func(key []byte) { r.property(&e.Properties, key) })
+	case "timestamp":
+		r.text(&e.Timestamp)
+	case "offset":
+		if f, ok := r.Float(); ok {
+			e.Offset = &f
+		}
+	case "sent_at":
+		r.text(&e.SentAt)
+	case "options":
+		r.object(func(key []byte) {
+			if string(key) != "disable_skew_correction" {
+				r.Skip()
+				return
+			}
+			e.ClockIsRight = r.Bool()
+		})
+	case "$set":
+		r.traits(&e.Set)
+	case "person":
+		r.object(func(key []byte) {
+			if string(key) != "properties" {
+				r.Skip()
+				return
+			}
+			r.traits(&e.Person.Properties)
+		})
+	case "elements_chain":
+		r.string(&e.ElementsChain, maxChain)
+	case "api_key":
+		r.string(&e.APIKey, maxTokenText)
+	case "token":
+		r.string(&e.Token, maxTokenText)
+	case "email":
+		r.string(&e.Email, maxText)
+	case "element_id":
+		r.string(&e.ElementID, maxText)
+	case "event_type":
+		r.string(&e.EventType, maxText)
+	case "session_id":
+		r.text(&e.SessionID)
+	case "current_url":
+		r.string(&e.CurrentURL, maxLongURL)
+	case "input_field_name":
+		r.string(&e.InputFieldName, maxText)
+	case "link_destination":
+		r.string(&e.LinkDestination, maxText)
+	case "button_or_link_text":
+		r.string(&e.ButtonOrLinkText, maxText)
+	default:
+		r.Skip()
 	}
-	return &httpx.Error{Status: http.StatusBadRequest, Detail: "The request body is not valid JSON.", Cause: err}
+}
+
+// property reads one of an event's properties.
+func (r *payloadReader) property(p *properties, key []byte) {
+	switch string(key) {
+	case "distinct_id":
+		r.text(&p.DistinctID)
+	case "$user_id":
+		r.text(&p.UserID)
+	case "$is_identified":
+		p.IsIdentified = r.Bool()
+	case "token":
+		r.string(&p.Token, maxTokenText)
+	case "$session_id":
+		r.text(&p.SessionID)
+	case "$current_url":
+		r.string(&p.CurrentURL, maxLongURL)
+	case "$screen_name":
+		r.string(&p.ScreenName, maxText)
+	case "$event_type":
+		r.string(&p.EventType, maxText)
+	case "$el_text":
+		r.string(&p.ElText, maxText)
+	case "$elements_chain":
+		r.string(&p.ElementsChain, maxChain)
+	case "$elements":
+		r.elements(p)
+	case "$set":
+		r.traits(&p.Set)
+	default:
+		r.Skip()
+	}
+}
+
+// elements reads the elements from the target outwards, as many as are looked at.
+func (r *payloadReader) elements(p *properties) {
+	if r.Kind() != '[' {
+		r.Skip()
+		return
+	}
+	p.Elements = p.Elements[:0]
+	for r.BeginArray(); r.Element(); {
+		if len(p.Elements) == maxElements {
+			r.Skip()
+			continue
+		}
+		var e element
+		r.object(func(key []byte) { r.attribute(&e, key) })
+		p.Elements = append(p.Elements, e)
+	}
+}
+
+// attribute reads an attribute of an element. Only one that is a flag may be no string.
+func (r *payloadReader) attribute(e *element, key []byte) {
+	value := e.attribute(string(key))
+	switch {
+	case value == nil, string(key) == "text", string(key) == "attr_id": // those are a chain's
+		r.Skip()
+	case value == (*string)(&e.ContentEditable):
+		*value = first(r.Text(maxText), "true")
+	case r.Kind() == '"':
+		*value = r.String(maxText)
+	default:
+		r.Skip()
+	}
+}
+
+func (r *payloadReader) traits(t *traits) {
+	r.object(func(key []byte) {
+		if string(key) != "email" {
+			r.Skip()
+			return
+		}
+		r.string(&t.Email, maxText)
+	})
+}
+
+// object calls field, which reads the value, for each key of an object.
+func (r *payloadReader) object(field func(key []byte)) {
+	if r.Kind() != '{' {
+		r.Skip()
+		return
+	}
+	r.BeginObject()
+	for key, ok := r.Key(); ok; key, ok = r.Key() {
+		field(key)
+	}
+}
+
+func (r *payloadReader) string(s *string, limit int) {
+	if r.Kind() != '"' {
+		r.Skip()
+		return
+	}
+	*s = r.String(limit)
+}
+
+func (r *payloadReader) text(t *text) {
+	switch r.Kind() {
+	case '{', '[', 'n':
+		r.Skip()
+	default:
+		*t = text(r.Text(maxText))
+	}
 }

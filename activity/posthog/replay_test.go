@@ -74,7 +74,7 @@ type did struct {
 	visitor
 }
 
-// knows is what an event tells of its session.
+// knows is what an event says about its session.
 type knows struct {
 	visitor
 	email string
@@ -124,7 +124,7 @@ var replays = map[string]map[string]brought{
 				clicked(home, anonymous, "Click Add to cart", "User clicked Add to cart on the home page"),
 				clicked(home, anonymous, "Click Größe wählen 日本語 🛒", "User clicked Größe wählen 日本語 🛒 on the home page"),
 				clicked(home, anonymous, "Click Div button", "User clicked Div button on the home page"),
-				clicked(home, anonymous, "Click #loose", "User clicked #loose on the home page"),
+				clicked(home, anonymous, "Click Loose submit", "User clicked Loose submit on the home page"),
 			}},
 			"006": {identities: []knows{{ada, "ada@example.com"}}},
 			"009": {ignored: 2, actions: []did{ // $rageclick and $groupidentify
@@ -207,7 +207,7 @@ func shortVisit(origin, session, anonymousID, load, click, identify, leave, land
 	}
 }
 
-// seen sorts events into actions and what they tell of their session.
+// seen sorts events into actions and what they say about their session.
 func seen(events []activity.Event) (actions []did, identities []knows) {
 	for _, e := range events {
 		v := visitor{e.SessionID, e.UserID}
@@ -232,7 +232,8 @@ func TestReplay_capturedTraffic(t *testing.T) {
 			want := replays[scenario.Name()]
 			require.NotNil(t, want)
 			synctest.Test(t, func(t *testing.T) {
-				s := newService(posthog.Options{TTL: 100 * 365 * 24 * time.Hour})
+				s := newService(posthog.Options{})
+				s.sink.ttl = 100 * 365 * 24 * time.Hour
 				events := 0
 				for _, c := range capturedRequests(t, scenario.Name()) {
 					time.Sleep(time.Until(c.arrival))
@@ -301,7 +302,7 @@ func TestReplay_retryBringsTheSameEvents(t *testing.T) {
 }
 
 // TestReplay_capturedEvents posts each captured event by itself; those named
-// in titles become an action or, with an empty title, tell of their session.
+// in titles become an action or, with an empty title, identify their session.
 // All others, $rageclick and $dead_click among them, are ignored.
 func TestReplay_capturedEvents(t *testing.T) {
 	titles := map[string]string{
@@ -321,7 +322,7 @@ func TestReplay_capturedEvents(t *testing.T) {
 		"autocapture_click_go.json":            "Click Sign up",
 		"autocapture_click_go_2.json":          "Click Sign up",
 		"autocapture_click_icon.json":          "Click Close dialog",
-		"autocapture_click_loose.json":         "Click #loose",
+		"autocapture_click_loose.json":         "Click Loose submit",
 		"autocapture_click_tos.json":           "Click tos",
 		"autocapture_click_uni.json":           "Click Größe wählen 日本語 🛒",
 		"autocapture_submit_signup.json":       "Submit signup form",
@@ -388,6 +389,7 @@ func requireFlags(t *testing.T, w *httptest.ResponseRecorder) {
 	assert.Equal(t, false, flags["errorsWhileComputingFlags"])
 	assert.Equal(t, false, flags["autocapture_opt_out"], "autocapture stays off without it")
 	assert.Equal(t, []any{"gzip-js"}, flags["supportedCompression"])
+	assert.Equal(t, object{"enable_collect_everything": true}, flags["config"], "nor does it start in old versions")
 	assert.NotContains(t, flags, "surveys")
 	assert.NotContains(t, flags, "quota_limited")
 }

@@ -1,7 +1,9 @@
 package posthog
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -9,140 +11,154 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// sdkPaths are the paths that SDKs call below their host, without a trailing
-// slash, and who answers them.
-var sdkPaths = map[string]func(*Handler, http.ResponseWriter, *http.Request) error{
-	"/e":       (*Handler).capture,
-	"/capture": (*Handler).capture,
-	"/batch":   (*Handler).capture,
-	"/track":   (*Handler).capture,
-	"/engage":  (*Handler).capture,
-	"/i/v0/e":  (*Handler).capture,
-	"/flags":   (*Handler).flags,
-	"/decide":  (*Handler).flags,
-	"/s":       (*Handler).replay,
+// route is what SDKs call below their host.
+type route struct {
+	method string
+	serve  func(*Handler, http.ResponseWriter, *http.Request) error
 }
+
+// sdkRoutes are the paths of SDKs, without a trailing slash.
+var sdkRoutes = map[string]route{
+	"/e":                                 {http.MethodPost, (*Handler).capture},
+	"/capture":                           {http.MethodPost, (*Handler).capture},
+	"/batch":                             {http.MethodPost, (*Handler).capture},
+	"/track":                             {http.MethodPost, (*Handler).capture},
+	"/engage":                            {http.MethodPost, (*Handler).capture},
+	"/i/v1/analytics/events":             {http.MethodPost, (*Handler).captureV1},
+	"/i/v0/e":                            {http.MethodPost, (*Handler).capture},
+	"/flags":                             {http.MethodPost, (*Handler).flags},
+	"/decide":                            {http.MethodPost, (*Handler).flags},
+	"/s":                                 {http.MethodPost, (*Handler).replay},
+	"/api/surveys":                       {http.MethodGet, list("surveys")},
+	"/api/early_access_features":         {http.MethodGet, list("earlyAccessFeatures")},
+	"/api/feature_flag/local_evaluation": {http.MethodGet, (*Handler).definitions},
+	"/flags/definitions":                 {http.MethodGet, (*Handler).definitions},
+}
+
+// maxRoute is the most segments that a path of sdkRoutes has.
+const maxRoute = 4
+
+// remoteConfigRoute is for "/array/{token}/config" and "/array/{token}/config.js".
+var remoteConfigRoute = route{http.MethodGet, (*Handler).remoteConfig}
 
 // IsSDKPath reports whether a URL path is one that [Handler.ServeSDK] answers:
 // an SDK's call, with or without a trailing slash, below any prefix that the
-// SDK's host was given.
+// SDK's host was given. Other paths that SDKs ask for ServeSDK answers with 404.
 func IsSDKPath(path string) bool {
-	route, _ := sdkRoute(path)
-	return route != ""
+	_, ok := routeOf(path)
+	return ok
 }
 
 // SDKPatterns returns the patterns, as [http.ServeMux] takes them, of the paths
 // that [Handler.ServeSDK] answers at the root of a host.
 func SDKPatterns() []string {
 	patterns := []string{"/array/{token}/config", "/array/{token}/config.js"}
-	for path := range sdkPaths {
+	for path := range sdkRoutes {
 		patterns = append(patterns, path, path+"/{$}")
 	}
 	return patterns
 }
 
-// sdkRoute returns the key of sdkPaths that path ends in, or "/array" and the
-// token for the remote configuration.
-func sdkRoute(path string) (route, token string) {
+// routeOf returns the route that a path ends in.
+func routeOf(path string) (route, bool) {
 	path = strings.TrimSuffix(path, "/")
-	if before, ok := strings.CutSuffix(path, "/i/v0/e"); ok {
-		return path[len(before):], ""
+	if tokenInPath(path) != "" {
+		return remoteConfigRoute, true
 	}
-	i := strings.LastIndexByte(path, '/')
-	if i < 0 {
-		return "", ""
-	}
-	if _, ok := sdkPaths[path[i:]]; ok {
-		return path[i:], ""
-	}
-	if file := path[i:]; file == "/config" || file == "/config.js" {
-		rest := path[:i]
-		j := strings.LastIndexByte(rest, '/')
-		if j >= 0 && strings.HasSuffix(rest[:j], "/array") && j+1 < len(rest) {
-			return "/array", rest[j+1:]
+	found, ok := route{}, false
+	for i, n := len(path), 0; n < maxRoute; n++ {
+		if i = strings.LastIndexByte(path[:i], '/'); i < 0 {
+			break
+		}
+		if longer, is := sdkRoutes[path[i:]]; is {
+			found, ok = longer, true
 		}
 	}
-	return "", ""
+	return found, ok
 }
 
-// ServeSDK takes the calls of posthog-js and of PostHog's server SDKs on the
-// paths that [IsSDKPath] names, from pages of any origin. Events must carry a
-// project token of one of the products. Session recordings are discarded.
+// tokenInPath returns the token of a path that asks for a remote configuration.
+func tokenInPath(path string) string {
+	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	n := len(segments)
+	if n < 4 || segments[n-3] != "array" || segments[n-1] != "config" && segments[n-1] != "config.js" {
+		return ""
+	}
+	return segments[n-2]
+}
+
+// ServeSDK takes the calls of posthog-js and of PostHog's other SDKs on the
+// paths that [IsSDKPath] names, from pages of any origin but those that the
+// product they name excludes. Events must carry a project token of one of the
+// products. Session recordings are discarded. Every other path is not found,
+// which pages can read, too.
 func (h *Handler) ServeSDK(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(h.sdk).ServeHTTP(w, r)
 }
 
 func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
 	allowOrigin(w.Header(), r)
-	route, token := sdkRoute(r.URL.Path)
-	serve, method := sdkPaths[route], http.MethodPost
-	if route == "/array" {
-		method = http.MethodGet
-		serve = func(h *Handler, w http.ResponseWriter, r *http.Request) error {
-			return remoteConfig(w, r, token)
+	to, ok := routeOf(r.URL.Path)
+	switch {
+	case r.Method == http.MethodOptions && (ok || r.Header.Get("Origin") != ""):
+		preflight(w, r, cmp.Or(to.method, "GET, POST"))
+		return nil
+	case !ok:
+		return httpx.NotFound("There is nothing at this path.")
+	case r.Method != to.method && !(to.method == http.MethodGet && r.Method == http.MethodHead):
+		return httpx.MethodNotAllowed(to.method + ", OPTIONS")
+	}
+	if token := first(tokenInPath(r.URL.Path), r.URL.Query().Get("token")); token != "" {
+		if err := h.checkToken(w, r, token); err != nil {
+			return err
 		}
 	}
-	switch {
-	case serve == nil:
-		return httpx.NotFound("There is nothing at this path.")
-	case r.Method == http.MethodOptions:
-		return preflight(w, r, method)
-	case r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead):
-		return httpx.MethodNotAllowed(method + ", OPTIONS")
-	}
-	return serve(h, w, r)
+	return to.serve(h, w, r)
 }
 
-// allowOrigin lets the page that calls read the answer. Old versions of
-// posthog-js send credentials, so the origin is named instead of "*".
-func allowOrigin(header http.Header, r *http.Request) {
-	header.Add("Vary", "Origin")
-	if origin := r.Header.Get("Origin"); origin != "" {
-		header.Set("Access-Control-Allow-Origin", origin)
-		header.Set("Access-Control-Allow-Credentials", "true")
+// checkToken refuses a request from a page that may not report to the product
+// of the token, if it is that of a product.
+func (h *Handler) checkToken(w http.ResponseWriter, r *http.Request, token string) error {
+	if r.Header.Get("Origin") == "" {
+		return nil
 	}
-}
-
-func preflight(w http.ResponseWriter, r *http.Request, method string) error {
-	header := w.Header()
-	header.Set("Access-Control-Allow-Methods", method+", OPTIONS")
-	if requested := r.Header.Get("Access-Control-Request-Headers"); requested != "" {
-		header.Set("Access-Control-Allow-Headers", requested)
+	productID, ok, err := h.products.ProductOfToken(token)
+	if err != nil {
+		return httpx.Unavailable(err)
 	}
-	header.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	if !ok {
+		return nil
+	}
+	return h.guard.check(w, r, productID)
 }
 
 // capture takes events.
 func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
-	body, err := httpx.ReadBody(w, r, h.opts.MaxBody)
+	b, err := h.intake.receive(w, r)
 	if err != nil {
 		return err
 	}
-	if body, err = plain(body, r.Header.Get("Content-Encoding"), h.opts.MaxDecoded); err != nil {
-		return err
-	}
-	req, err := readRequest(body)
+	defer b.release()
+	s, err := b.survey(r.Context())
 	if err != nil {
 		return err
 	}
-	productID, ok, err := h.products.ProductOfToken(req.token())
+	productID, ok, err := h.products.ProductOfToken(s.token)
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
 	if !ok {
 		return httpx.Unauthorized("The project token is missing or unknown.", "")
 	}
-	for i := range req.events {
-		p := &req.events[i]
-		if p.token != "" && p.reason == "" {
-			if other, _, err := h.products.ProductOfToken(p.token); err != nil {
-				return httpx.Unavailable(err)
-			} else if other != productID {
-				p.reason = reasonToken
-			}
-		}
+	if err := h.guard.check(w, r, productID); err != nil {
+		return err
+	}
+	req, err := b.request(r.Context(), productID, s)
+	if err != nil {
+		return err
+	}
+	if err := h.checkTokens(productID, s.token, req); err != nil {
+		return err
 	}
 	counts, err := h.record(r, productID, req)
 	if err != nil {
@@ -152,9 +168,32 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// discard reads a body of at most limit bytes and forgets it. It refuses one from
+// a page that may not report to the product that the body names; a body larger
+// than those that bring events is not looked at.
+func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64) error {
+	large := r.ContentLength < 0 || r.ContentLength > h.opts.MaxBody
+	if r.Header.Get("Origin") == "" || large && limit > h.opts.MaxBody {
+		return httpx.DiscardBody(w, r, limit)
+	}
+	b, err := h.intake.receive(w, r)
+	if err != nil {
+		return err
+	}
+	defer b.release()
+	s, err := b.survey(r.Context())
+	if refused := (*httpx.Error)(nil); errors.As(err, &refused) && refused.Status < http.StatusInternalServerError {
+		return nil // not an event
+	}
+	if err != nil {
+		return err
+	}
+	return h.checkToken(w, r, s.token)
+}
+
 // replay discards a session recording.
 func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
-	if err := httpx.DiscardBody(w, r, h.opts.MaxDecoded); err != nil {
+	if err := h.discard(w, r, h.opts.MaxDecoded); err != nil {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]int{"status": 1})
@@ -172,11 +211,32 @@ type sdkConfig struct {
 
 var gzipOnly = []string{"gzip-js"}
 
+// list answers a request for a list with an empty one.
+func list(name string) func(*Handler, http.ResponseWriter, *http.Request) error {
+	return func(_ *Handler, w http.ResponseWriter, _ *http.Request) error {
+		httpx.WriteJSON(w, http.StatusOK, map[string][]string{name: {}})
+		return nil
+	}
+}
+
+// definitions answers a server SDK's request for its feature flags: there are none.
+func (h *Handler) definitions(w http.ResponseWriter, _ *http.Request) error {
+	httpx.WriteJSON(w, http.StatusOK, struct {
+		Flags            []string `json:"flags"`
+		GroupTypeMapping struct{} `json:"group_type_mapping"`
+		Cohorts          struct{} `json:"cohorts"`
+	}{Flags: []string{}})
+	return nil
+}
+
 // flags answers that there are no feature flags. For the versions of posthog-js
 // that ask for their configuration here, it is in the same object.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
-	if err := httpx.DiscardBody(w, r, h.opts.MaxBody); err != nil {
+	if err := h.discard(w, r, h.opts.MaxBody); err != nil {
 		return err
+	}
+	type legacyConfig struct {
+		EnableCollectEverything bool `json:"enable_collect_everything"` // autocapture, up to 1.121
 	}
 	httpx.WriteJSON(w, http.StatusOK, struct {
 		Flags                     struct{} `json:"flags"`
@@ -184,16 +244,18 @@ func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
 		FeatureFlagPayloads       struct{} `json:"featureFlagPayloads"`
 		ErrorsWhileComputingFlags bool     `json:"errorsWhileComputingFlags"`
 		sdkConfig
-		IsAuthenticated  bool     `json:"isAuthenticated"`
-		SessionRecording bool     `json:"sessionRecording"`
-		ToolbarParams    struct{} `json:"toolbarParams"`
-		SiteApps         []string `json:"siteApps"`
-	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly}, SiteApps: []string{}})
+		Config           legacyConfig `json:"config"`
+		IsAuthenticated  bool         `json:"isAuthenticated"`
+		SessionRecording bool         `json:"sessionRecording"`
+		ToolbarParams    struct{}     `json:"toolbarParams"`
+		SiteApps         []string     `json:"siteApps"`
+	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly}, Config: legacyConfig{true}, SiteApps: []string{}})
 	return nil
 }
 
 // remoteConfig answers /array/{token}/config and /array/{token}/config.js.
-func remoteConfig(w http.ResponseWriter, r *http.Request, token string) error {
+func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
+	token := tokenInPath(r.URL.Path)
 	config := sdkConfig{Token: token, SupportedCompression: gzipOnly}
 	if !strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), ".js") {
 		httpx.WriteJSON(w, http.StatusOK, config)

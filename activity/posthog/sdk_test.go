@@ -18,6 +18,7 @@ import (
 
 func TestIsSDKPath(t *testing.T) {
 	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/flags", "/decide", "/s",
+		"/api/surveys", "/api/early_access_features", "/api/feature_flag/local_evaluation", "/flags/definitions", "/i/v1/analytics/events",
 		"/array/phc_x/config", "/array/phc_x/config.js"} {
 		for _, prefix := range []string{"", "/ingest", "/a/b/c", "/array", "/e"} {
 			for _, slash := range []string{"", "/"} {
@@ -45,6 +46,7 @@ func TestSDKPatterns_leadWhereSDKsCall(t *testing.T) {
 		return pattern != ""
 	}
 	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/flags", "/decide", "/s",
+		"/api/surveys", "/api/early_access_features", "/api/feature_flag/local_evaluation", "/flags/definitions", "/i/v1/analytics/events",
 		"/array/phc_x/config", "/array/phc_x/config.js"} {
 		assert.True(t, posthog.IsSDKPath(path) && matches(path), path)
 		if !strings.HasPrefix(path, "/array/") { // whose slash no SDK writes

@@ -1,7 +1,10 @@
 package posthog_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +144,7 @@ func TestTime_ofASessionsRequests(t *testing.T) {
 		happened, sent float64 // by the sender's clock
 		arrived, want  float64
 	}
-	const hour = 3600
+	const hour, micro = 3600, 1e-6
 	cases := []struct {
 		name     string
 		requests []request
@@ -154,8 +157,10 @@ func TestTime_ofASessionsRequests(t *testing.T) {
 			{"a", -hour, -hour + 1, 1, 0}, {"a", -hour + 4, -hour + 5, 15, 4}}},
 		{"a clock that is set goes by the new time", []request{
 			{"a", 0, 1, 1, 0}, {"a", hour + 4, hour + 5, 5, 4}, {"a", hour + 8, hour + 9, 9, 8}}},
-		{"a clock that is set back goes by the new time", []request{
-			{"a", hour, hour + 1, 1, 0}, {"a", 4, 5, 5, 4}}},
+		{"a clock that is set back overtakes nothing", []request{
+			{"a", hour, hour + 1, 1, 0}, {"a", 4, 5, 5, -micro}}},
+		{"a clock that is set back goes by the new time once it shows a later one", []request{
+			{"a", hour, hour + 1, 1, 0}, {"a", 4, 5, 5, -micro}, {"a", hour + 8, hour + 9, hour + 9, hour + 8}}},
 		{"sessions have clocks of their own", []request{
 			{"a", 10, 11, 1, 0}, {"b", 4, 5, 5, 4}, {"a", 18, 19, 9, 8}}},
 		{"what has no session has no clock to remember", []request{
@@ -239,9 +244,10 @@ func TestTime_capturedOffsetsAndTimestamps(t *testing.T) {
 	}
 }
 
-func TestTime_retentionIsAnOption(t *testing.T) {
+func TestTime_retentionIsTheSinks(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
-		s := newService(posthog.Options{TTL: time.Minute})
+		s := newService(posthog.Options{})
+		s.sink.ttl = time.Minute
 		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"timestamp": "2026-11-20T11:59:00Z"}))), 1, 0)
 		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"timestamp": "2026-11-20T11:58:59Z"}))), 0, 1)
 		assert.Equal(t, map[string]float64{"accepted": 1, "duplicate": 0, "ignored expired": 1}, s.counted(t))
@@ -363,7 +369,7 @@ func TestID_ofUserAndSession(t *testing.T) {
 }
 
 // TestTime_slowFirstRequest: the first request of a session may be the slowest.
-// Those after it are not held back by its journey.
+// Those after it are not held back by its latency, but stay in order.
 func TestTime_slowFirstRequest(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		s := newService(posthog.Options{})
@@ -374,7 +380,22 @@ func TestTime_slowFirstRequest(t *testing.T) {
 		}
 		now := time.Now().UTC()
 		require.Equal(t, now.Add(-time.Second), send("1", now.Add(-5*time.Second), now.Add(-4*time.Second)), "all that is known of the first")
-		require.Equal(t, now.Add(-3*time.Second), send("2", now.Add(-3*time.Second), now))
-		require.Equal(t, now.Add(-9*time.Second), send("3", now.Add(-9*time.Second), now.Add(-8*time.Second)), "a slow one again")
+		require.Equal(t, now.Add(-time.Second+time.Microsecond), send("2", now.Add(-3*time.Second), now), "not before the first")
+		require.Equal(t, now.Add(-time.Second/2), send("3", now.Add(-time.Second/2), now))
+		require.Equal(t, now.Add(-9*time.Second), send("4", now.Add(-9*time.Second), now.Add(-8*time.Second)), "a slow one again")
 	})
+}
+
+// The digest is of the event alone: what surrounds it, and how much is read at
+// once, makes no other event of it.
+func TestServeSDK_anEventWithoutUUIDIsTheSameInAnyRequest(t *testing.T) {
+	s := newService(posthog.Options{})
+	event := marshal(t, click(object{"uuid": "", "properties.x": strings.Repeat("x", 100_000)}))
+	for _, before := range []int{0, 30_000, 65_500, 65_536, 200_000} {
+		filler := marshal(t, object{"event": "other", "x": strings.Repeat("x", before)})
+		body := slices.Concat([]byte(`{"api_key":"`+shopToken+`","batch":[`), filler, []byte(", "), event, []byte("]}"))
+		requireCounts(t, s.post(captureDoor, gzipped(body)), 1, 1)
+		sum := sha256.Sum256(event)
+		assert.Equal(t, "sha256:"+hex.EncodeToString(sum[:]), s.requireOneEvent(t).ID)
+	}
 }

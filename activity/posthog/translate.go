@@ -13,6 +13,7 @@ import (
 // The events that mean something here.
 const (
 	eventPageview    = "$pageview"
+	eventScreen      = "$screen" // a page view of an app
 	eventAutocapture = "$autocapture"
 	eventIdentify    = "$identify"
 	eventSet         = "$set"
@@ -25,15 +26,13 @@ const (
 	reasonOtherEvent = "other_event" // not one of the events above
 	reasonExpired    = "expired"     // older than the retention
 	reasonToken      = "other_token" // carries another product's token
-	reasonNothing    = "no_identity" // tells identity, but not whose
+	reasonNothing    = "no_identity" // carries identity, but of no known user
 )
 
-// Longest values taken over, in bytes. An event with a longer id is malformed;
-// a longer URL is cut.
+// Longest values taken over, in bytes. An event with a longer id is malformed.
 const (
 	maxID    = 1024
 	maxEmail = 320
-	maxURL   = 2048
 )
 
 // translate returns what an event means, without its time, or the reason for
@@ -46,7 +45,7 @@ func translate(e *event) (activity.Event, string) {
 	out := activity.Event{
 		ID:        string(e.UUID),
 		SessionID: strings.TrimSpace(first(string(p.SessionID), string(e.SessionID))),
-		UserID:    first(string(e.DistinctID), string(p.DistinctID)),
+		UserID:    userID(first(string(e.DistinctID), string(p.DistinctID))),
 		Email:     email(e),
 	}
 	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || string(p.UserID) == out.UserID)
@@ -54,7 +53,7 @@ func translate(e *event) (activity.Event, string) {
 		return activity.Event{}, reasonMalformed
 	}
 	switch e.Name {
-	case eventPageview, eventAutocapture:
+	case eventPageview, eventScreen, eventAutocapture:
 		action, ok := action(e)
 		if !ok || out.SessionID == "" && out.UserID == "" {
 			return activity.Event{}, reasonMalformed
@@ -77,11 +76,21 @@ func translate(e *event) (activity.Event, string) {
 // action puts a page view or an autocapture event in words.
 func action(e *event) (activity.Action, bool) {
 	p := &e.Properties
-	page := cleanURL(first(p.CurrentURL, e.CurrentURL))
+	if e.Name == eventScreen {
+		return keepScreen(activity.NewAction(activity.TypePageview, activity.Target{}, screenURL(p.ScreenName))), p.ScreenName != ""
+	}
+	page := first(p.CurrentURL, e.CurrentURL)
+	if page == "" && p.ScreenName != "" {
+		page = screenURL(p.ScreenName)
+	}
 	if e.Name == eventPageview {
-		return shortened(activity.NewAction(activity.TypePageview, activity.Target{}, page)), page != ""
+		a := activity.NewAction(activity.TypePageview, activity.Target{}, page)
+		return a, a.RawURL != ""
 	}
 	typ := strings.ToLower(first(p.EventType, e.EventType, activity.TypeClick))
+	if typ == typeTouch {
+		typ = activity.TypeClick
+	}
 	switch typ {
 	case activity.TypeClick, activity.TypeSubmit, activity.TypeChange:
 	default:
@@ -101,23 +110,10 @@ func action(e *event) (activity.Action, bool) {
 		elements[0].Name = first(elements[0].Name, e.InputFieldName)
 	}
 	text := first(p.ElText, e.ButtonOrLinkText)
-	return shortened(activity.NewAction(typ, target(typ, elements, text), page)), true
+	return keepScreen(activity.NewAction(typ, target(typ, elements, text), page)), true
 }
 
-// shortened cuts the action's URLs to a length that is safe to keep.
-func shortened(a activity.Action) activity.Action {
-	a.RawURL, a.CanonicalURL = cut(a.RawURL), cut(a.CanonicalURL)
-	return a
-}
-
-func cut(url string) string {
-	if len(url) <= maxURL {
-		return url
-	}
-	return strings.ToValidUTF8(url[:maxURL], "")
-}
-
-// flatElements returns what the fields of a custom destination tell of the
+// flatElements returns what the fields of a custom destination say about the
 // element, and nothing where they do not.
 func flatElements(typ string, e *event) []element {
 	el := element{ID: e.ElementID, Name: e.InputFieldName}
@@ -136,7 +132,7 @@ func flatElements(typ string, e *event) []element {
 	return []element{el}
 }
 
-// email returns the e-mail address an event tells, or "".
+// email returns the e-mail address of an event, or "".
 func email(e *event) string {
 	for _, candidate := range []string{e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email} {
 		candidate = strings.TrimSpace(candidate)
@@ -150,61 +146,41 @@ func email(e *event) string {
 
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }
 
-// cleanURL returns the URL without credentials and control characters.
-func cleanURL(raw string) string {
-	raw = strings.TrimSpace(raw)
-	raw = strings.Map(func(r rune) rune {
-		if r < ' ' || 0x7f <= r && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, raw)
-	scheme, rest, ok := strings.Cut(raw, "//")
-	if !ok || scheme != "" && !strings.HasSuffix(scheme, ":") {
-		return raw
-	}
-	authority := rest
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		authority = rest[:i]
-	}
-	return scheme + "//" + rest[strings.LastIndexByte(authority, '@')+1:]
-}
-
-// timing is what an event tells of its time.
+// timing is what an event states about its time.
 type timing struct {
 	timestamp, sentAt text
 	offset            *float64 // milliseconds before sending
+	clockIsRight      bool     // of the sender: the timestamp needs no correction
 }
 
-// shift returns by how much the sender's clock seems to be off: the time of
-// arrival less the time of sending, where that is told.
-func (w timing) shift(sentAt text, now time.Time) (time.Duration, bool) {
-	sent, ok := parseTime(first(string(w.sentAt), string(sentAt)))
-	return now.Sub(sent), ok && w.timestamp != ""
-}
-
-// at returns when an event happened: its timestamp, corrected for the sender's
-// clock, or else its offset before now. A time in the future is now.
-func (w timing) at(correction time.Duration, now time.Time) (time.Time, bool) {
-	t := now
+// apply gives the event its times and reports whether they are any. sentAt is
+// the request's. An offset counts from the time of sending or else of arrival,
+// and an event without either happened when it arrived.
+func (w timing) apply(e *activity.Event, sentAt text, now time.Time) (ok bool) {
+	sent, known := parseTime(first(string(w.sentAt), string(sentAt)))
+	e.Received = now
 	switch {
 	case w.timestamp != "":
-		var ok bool
-		if t, ok = parseTime(string(w.timestamp)); !ok {
-			return time.Time{}, false
-		}
-		t = t.Add(correction)
+		e.Sent, e.ServerTime = sent, w.clockIsRight
+		e.Time, ok = parseTime(string(w.timestamp))
+		return ok
+	case w.offset != nil && known:
+		e.Sent, e.Time = sent, before(sent, *w.offset)
 	case w.offset != nil:
-		offset := max(*w.offset, 0) // a negative one lies in the future
-		if offset > float64(math.MaxInt64/int64(time.Millisecond)) {
-			return time.Time{}, true
-		}
-		t = now.Add(-time.Duration(offset * float64(time.Millisecond)))
+		e.ServerTime, e.Time = true, before(now, *w.offset)
+	default:
+		e.ServerTime, e.Time = true, now
 	}
-	if t.After(now) {
-		t = now
+	return true
+}
+
+// before returns the time so many milliseconds before t, or the zero time where
+// that is longer ago than durations are.
+func before(t time.Time, milliseconds float64) time.Time {
+	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {
+		return time.Time{}
 	}
-	return t, true
+	return t.Add(-time.Duration(max(milliseconds, 0) * float64(time.Millisecond))) // a negative one lies in the future
 }
 
 // timeLayouts are those that PostHog's SDKs and templates write, besides RFC 3339.

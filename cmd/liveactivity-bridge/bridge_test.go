@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
-func TestContext_tellsWhatWasReported(t *testing.T) {
+func TestContext_returnsWhatWasReported(t *testing.T) {
 	t.Parallel()
 	s := launch(t, nil, proctest.AnyPort)
 	assert.JSONEq(t, `{"status":"accepted","count":1}`, s.report("s1", "Vendors", `,"type":"pageview","url":"https://portal.example.com/vendors"`))

@@ -40,12 +40,12 @@ func TestVersion(t *testing.T) {
 	command.CheckVersion(t)
 }
 
-func TestStart_tellsThatThePortIsTaken(t *testing.T) {
+func TestStart_reportsThatThePortIsTaken(t *testing.T) {
 	t.Parallel()
 	command.CheckPortTaken(t, nil)
 }
 
-func TestStart_tellsWhatToOpen(t *testing.T) {
+func TestStart_printsWhatToOpen(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"127.0.0.1:0", ":0"} {
 		s := launch(t, nil, "--addr="+addr)

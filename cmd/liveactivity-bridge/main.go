@@ -1,4 +1,4 @@
-// Command liveactivity-bridge tells a chat widget what the person in front of
+// Command liveactivity-bridge shows a chat widget what the person in front of
 // it just did, and serves a small vendor portal to try it in.
 package main
 

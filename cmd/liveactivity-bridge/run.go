@@ -13,11 +13,12 @@ import (
 
 	"github.com/liveactivity/liveactivity/bridge"
 	"github.com/liveactivity/liveactivity/internal/command"
-	"github.com/liveactivity/liveactivity/internal/config"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
 
 // flags of the command. Every flag has an environment variable.
@@ -36,23 +37,27 @@ const description = "Tells a chat widget what the person in front of it just did
 // when the stream is refused.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
-	if err := command.Parse(&f, "liveactivity-bridge", description, args, stdout, stderr); err != nil {
+	wrong, err := command.Parse(&f, "liveactivity-bridge", description, args, stdout, stderr)
+	if err != nil {
 		return err
 	}
-	var wrong command.Mistakes
-	options := f.options(&wrong)
+	options := f.options(wrong)
 	log, err := f.Logger(stderr)
 	wrong.Add(err)
-	b := bridge.New(&options)
+	b, err := bridge.New(&options)
+	if wrong.Err() == nil { // else the flag is named already
+		wrong.Add(err)
+	}
 	reg := serve.NewRegistry()
 	var beside []func(context.Context) error
 	ready := func(*http.Request) error { return nil }
 	if f.StreamURL != "" {
 		consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: b.Add},
-			&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log, Metrics: reg})
+			&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 		wrong.Check("--stream-url, --token", err)
 		if err == nil {
-			ready = serve.WhileConnected(consumer)
+			ready = serve.OnceCaughtUp(consumer)
+			reg.MustRegister(streammetrics.Consumers(consumer))
 			beside = append(beside, consumer.Run)
 		}
 	}
@@ -64,7 +69,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}, func() float64 { return float64(b.Sessions()) }))
 	mux := httpx.NewMux(nil)
 	b.Register(mux)
-	serve.Mount(mux, reg, ready)
+	serve.Mount(mux, ready)
+	serve.MountMetrics(mux, reg)
 	return serve.Run(ctx, f.Addr, observe.New(log, reg).Wrap(httpx.RouteName, mux), log, func(addr net.Addr) {
 		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
 		fmt.Fprintf(stdout, "open %s/ in a browser to see the vendor portal and its chat widget\n", serve.URL(addr))
@@ -74,9 +80,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // options parses the flags and adds everything that is wrong with them.
 func (f flags) options(wrong *command.Mistakes) bridge.Options {
 	wrong.Check("--addr", serve.CheckAddr(f.Addr))
-	for _, origin := range f.AllowedOrigins {
-		if !config.ValidOrigin(origin) {
-			wrong.Check("--allowed-origin", fmt.Errorf("%q is no origin such as https://portal.example.com", origin))
+	for _, allowed := range f.AllowedOrigins {
+		if !origin.IsWeb(allowed) {
+			wrong.Check("--allowed-origin", fmt.Errorf("%q is not an origin such as https://portal.example.com", allowed))
 		}
 	}
 	if f.StreamURL == "" && f.Token != "" {

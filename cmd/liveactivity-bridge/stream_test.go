@@ -34,7 +34,7 @@ func (s *service) readiness() int {
 	return status
 }
 
-func TestStream_isToldOfBesideWhatIsReported(t *testing.T) {
+func TestStream_isMergedWithWhatIsReported(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	stream.Send(did("s1", "Click a"))
@@ -100,7 +100,7 @@ func TestStream_thatIsRefusedEndsIt(t *testing.T) {
 	}
 }
 
-func TestReadyz_isWhetherTheStreamIsOpen(t *testing.T) {
+func TestReadyz_isOnceTheStreamWasCaughtUpWith(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	stream.Refuse(http.StatusServiceUnavailable, 1)
@@ -116,7 +116,7 @@ func TestReadyz_isWhetherTheStreamIsOpen(t *testing.T) {
 
 const report = `{"session_id":"s1","title":"Approve vendor"}`
 
-func TestStop_finishesWhatIsUnderWay(t *testing.T) {
+func TestStop_finishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"alone":         nil,

@@ -160,7 +160,7 @@ func TestThreshold_replacesRecordsOfItsSessionByOne(t *testing.T) {
 	s.await("s1", "Clicked a, b, c, d, e and f.")
 }
 
-func TestDefaults_areThoseTold(t *testing.T) {
+func TestDefaults_areAsDocumented(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	s, kept := follow(t, stream), follow(t, stream, "--threshold=1000")
@@ -260,16 +260,17 @@ func TestAPIKey_isRequiredOnBoth(t *testing.T) {
 			assert.Equal(t, http.StatusUnauthorized, events.StatusCode)
 			assert.Equal(t, "Bearer", events.Header.Get("WWW-Authenticate"))
 			checkError(t, string(body), 0)
-			assert.Equal(t, http.StatusUnauthorized, status)
+			assert.Equal(t, http.StatusForbidden, status)
 			checkError(t, retrieval, tt.code)
 			assert.NotContains(t, string(body)+retrieval, "s3cr3t")
 		})
 	}
+	s.awaitReady()
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		s.get(path)
 	}
 	status, body := proctest.Request(t, http.MethodPost, s.url+"/retrieval", strings.Repeat("x", 1<<20))
-	assert.Equal(t, http.StatusUnauthorized, status, "before the body is looked at")
+	assert.Equal(t, http.StatusForbidden, status, "before the body is looked at")
 	checkError(t, body, noKey)
 	s.Stop()
 	assert.NotContains(t, s.Stdout.String()+s.Stderr.String(), "s3cr3t")
@@ -408,7 +409,7 @@ func TestRoutes_areTheseOnly(t *testing.T) {
 		{"GET", "/", 404, ""},
 		{"GET", "/events/", 404, ""},
 		{"GET", "/events/s1", 404, ""},
-		{"GET", "//events", 404, ""},
+		{"GET", "/x//events", 404, ""},
 		{"GET", "/x/../events", 404, ""},
 		{"GET", "/%2e%2e/events", 404, ""},
 		{"GET", "/Events", 404, ""},
@@ -470,9 +471,9 @@ func TestRequests_thatAreNoneDoNoHarm(t *testing.T) {
 	s.checkHeap()
 }
 
-// Clients that send slowly, or take nothing, keep nobody waiting, and are cut
+// Clients that send slowly, or take nothing, delay no other client, and are cut
 // off in the end.
-func TestRequests_thatAreSlowHurtNobody(t *testing.T) {
+func TestRequests_thatAreSlowDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	s := follow(t, stream)
@@ -492,4 +493,25 @@ func TestRequests_thatAreSlowHurtNobody(t *testing.T) {
 	s.checkHeap()
 	_, err := io.ReadAll(conns[0])
 	require.NoError(t, err, "half a header is cut off")
+}
+
+// Dify joins its endpoint, which may end in a slash, and the path.
+func TestPaths_forgiveADoubledSlashBeforeThem(t *testing.T) {
+	t.Parallel()
+	stream := newStream(t)
+	stream.Send(did("s1", "", "a"))
+	s := follow(t, stream)
+	s.await("s1", "a")
+	for _, slashes := range []string{"/", "//", "///"} {
+		status, body := proctest.Request(t, http.MethodPost, s.url+slashes+"retrieval", `{"knowledge_id":"s1"}`)
+		assert.Equal(t, http.StatusOK, status, slashes)
+		assert.Equal(t, []string{"a"}, said(t, body))
+		status, body = proctest.Request(t, http.MethodGet, s.url+slashes+"events?session_id=s1", "")
+		assert.Equal(t, http.StatusOK, status, slashes)
+		assert.Equal(t, []string{"a"}, said(t, body))
+	}
+	for _, path := range []string{"//", "//x", "//example.com/retrieval", "/x//retrieval", "/./retrieval", "//../retrieval"} {
+		status, _ := proctest.Request(t, http.MethodPost, s.url+path, `{"knowledge_id":"s1"}`)
+		assert.Equal(t, http.StatusNotFound, status, path)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,12 +49,12 @@ func TestVersion(t *testing.T) {
 	command.CheckVersion(t)
 }
 
-func TestStart_tellsThatThePortIsTaken(t *testing.T) {
+func TestStart_reportsThatThePortIsTaken(t *testing.T) {
 	t.Parallel()
 	command.CheckPortTaken(t, enough)
 }
 
-func TestStart_tellsWhereToAsk(t *testing.T) {
+func TestStart_printsItsAddress(t *testing.T) {
 	t.Parallel()
 	s := launch(t, enough)
 	require.Eventually(t, func() bool { return strings.Contains(s.Stdout.String(), "Dify") }, patience, pause)
@@ -109,7 +110,7 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 func TestFlags_anEmptyAPIKeyIsNotNone(t *testing.T) {
 	t.Parallel()
 	words := proctest.Refused(t, command.Launch(t, append([]string{"LIVEACTIVITY_RETRIEVER_API_KEY="}, enough...)))
-	assert.Contains(t, words, "--api-key: must not be empty")
+	assert.Contains(t, words, "LIVEACTIVITY_RETRIEVER_API_KEY: must not be empty")
 }
 
 func TestFlags_thatAreRequiredAreAskedFor(t *testing.T) {
@@ -126,7 +127,11 @@ func TestFlags_areAllNamedAtOnce(t *testing.T) {
 	words := proctest.Refused(t, command.Launch(t, env, "--stream-url=http://user:s3cr3t@127.0.0.1/stream/acme", "--addr=localhost", "--key-by=user_id",
 		"--debounce-ms=-1", "--threshold=0", "--max-chunks=0", "--max-sessions=0", "--activity-ttl=0", "--log-format=xml", "--log-level=loud"))
 	for _, f := range flags {
-		assert.Contains(t, words, "--"+f.Name)
+		name := "--" + f.Name
+		if slices.ContainsFunc(env, func(set string) bool { return strings.HasPrefix(set, f.Env+"=") }) {
+			name = f.Env
+		}
+		assert.Contains(t, words, name)
 	}
 	assert.NotContains(t, words, "s3cr3t")
 }

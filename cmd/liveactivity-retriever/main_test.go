@@ -82,7 +82,7 @@ type record struct {
 	Metadata       json.RawMessage
 }
 
-// said returns what the records of an answer tell, newest first: for each its
+// said returns what the records of a response say, newest first: for each its
 // things joined by "+", or its summary.
 func said(t require.TestingT, answer string) []string {
 	var body struct{ Records []record }

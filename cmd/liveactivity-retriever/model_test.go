@@ -30,7 +30,7 @@ type model struct {
 // question is a request that a model was sent.
 type question struct{ path, authorization, body string }
 
-// newModel returns a model that answers "The user is busy." until it is told
+// newModel returns a model that answers "The user is busy." until it is given
 // otherwise.
 func newModel(t *testing.T) *model {
 	t.Helper()
@@ -52,8 +52,8 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// tell changes how the model answers.
-func (m *model) tell(answer http.HandlerFunc) {
+// answerWith changes how the model answers.
+func (m *model) answerWith(answer http.HandlerFunc) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answer = answer
@@ -103,7 +103,7 @@ func followWith(t *testing.T, m *model, s *streamtest.Server, args ...string) *s
 func TestModel_writesTheSummary(t *testing.T) {
 	t.Parallel()
 	model, stream := newModel(t), newStream(t)
-	model.tell(say(" Ada exported a report.\n"))
+	model.answerWith(say(" Ada exported a report.\n"))
 	s := followWith(t, model, stream)
 	stream.Send(did("s1", "", "a", "b"), did("s1", "", "c"), did("s2", "", "a"))
 	s.await("s1", "Ada exported a report.")
@@ -116,7 +116,7 @@ func TestModel_writesTheSummary(t *testing.T) {
 		assert.Contains(t, questions[0].body, want)
 	}
 
-	model.tell(say("Ada left."))
+	model.answerWith(say("Ada left."))
 	stream.Send(did("s1", "", "d", "e", "f"))
 	s.await("s1", "Ada left.")
 	assert.Contains(t, model.questions()[1].body, "Ada exported a report.", "one summary builds on the other")
@@ -128,7 +128,7 @@ func TestModel_thatIsSlowHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	model, stream := newModel(t), newStream(t)
 	finish := make(chan struct{})
-	model.tell(func(w http.ResponseWriter, r *http.Request) {
+	model.answerWith(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-finish:
 			say("Ada did three things.")(w, r)
@@ -161,17 +161,17 @@ func TestModel_thatFailsLosesNothing(t *testing.T) {
 		"half an answer": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		tr := &trial{model: newModel(t), stream: newStream(t)}
-		tr.model.tell(answer)
+		tr.model.answerWith(answer)
 		tr.service = followWith(t, tr.model, tr.stream)
 		tr.stream.Send(did("s1", "", "a"), did("s1", "", "b"), did("s1", "", "c"))
 		trials[name] = tr
 	}
 	for name, tr := range trials {
 		t.Run(name, func(t *testing.T) {
-			const failed = "session was not summed up; its next batch tries again"
+			const failed = "session was not summarized; retrying at its next batch"
 			require.Eventually(t, func() bool { return strings.Contains(tr.service.Stderr.String(), failed) }, 2*patience, pause)
 			assert.Equal(t, []string{"a", "b", "c"}, tr.service.things("s1"))
-			tr.model.tell(say("At last."))
+			tr.model.answerWith(say("At last."))
 			tr.stream.Send(did("s1", "", "d"))
 			tr.service.await("s1", "At last.")
 			assert.Contains(t, tr.model.questions()[1].body, "User clicked d")
@@ -181,12 +181,12 @@ func TestModel_thatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// The key goes to the model and to nobody else: not to the stream, and not to
+// The key goes to the model and nowhere else: not to the stream, and not to
 // where the model's endpoint sends one.
 func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 	t.Parallel()
 	stream, elsewhere, model := newStream(t), newModel(t), newModel(t)
-	model.tell(func(w http.ResponseWriter, r *http.Request) {
+	model.answerWith(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
 	})
 	target, err := url.Parse(stream.URL())
@@ -204,7 +204,7 @@ func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 	stream.Send(did("s1", "", "a", "b", "c"))
 	model.awaitQuestions(t, 1)
 	s.await("s1", "a", "b", "c")
-	require.Eventually(t, func() bool { return strings.Contains(s.Stderr.String(), "not summed up") }, patience, pause)
+	require.Eventually(t, func() bool { return strings.Contains(s.Stderr.String(), "not summarized") }, patience, pause)
 	assert.Empty(t, elsewhere.questions(), "a redirect is not followed")
 	dump := <-seen
 	assert.Contains(t, dump, token)
@@ -217,7 +217,7 @@ func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 func TestModel_atWorkDoesNotHoldUpAStop(t *testing.T) {
 	t.Parallel()
 	model, stream := newModel(t), newStream(t)
-	model.tell(hang)
+	model.answerWith(hang)
 	s := followWith(t, model, stream)
 	stream.Send(did("s1", "", "a", "b", "c"))
 	model.awaitQuestions(t, 1)

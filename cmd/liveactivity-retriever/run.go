@@ -20,10 +20,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
 
 // flags of the command. Every flag has an environment variable. Those that must
-// be parsed are taken as text, so that all mistakes are told at once.
+// be parsed are taken as text, so that all mistakes are reported at once.
 type flags struct {
 	StreamURL   string  `name:"stream-url" env:"LIVEACTIVITY_STREAM_URL" placeholder:"URL" help:"The product's event stream, such as https://live.example.com/stream/acme. Required."`
 	Token       string  `env:"LIVEACTIVITY_STREAM_TOKEN" placeholder:"KEY" help:"A key of the product with the scope stream. Required."`
@@ -105,11 +106,11 @@ const description = "Keeps what users just did as records that chatbot platforms
 // when the stream is refused.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
-	if err := command.Parse(&f, "liveactivity-retriever", description, args, stdout, stderr); err != nil {
+	wrong, err := command.Parse(&f, "liveactivity-retriever", description, args, stdout, stderr)
+	if err != nil {
 		return err
 	}
-	var wrong command.Mistakes
-	s := f.settings(&wrong)
+	s := f.settings(wrong)
 	log, err := f.Logger(stderr)
 	wrong.Add(err)
 	reg := serve.NewRegistry()
@@ -139,15 +140,21 @@ type parts struct {
 // summarizer beside, and the handler over the store.
 func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (p parts, err error) {
 	store := retriever.NewStore(&s.store)
-	s.summarizer.MaxSessions, s.summarizer.Logger, s.summarizer.Metrics = s.store.MaxSessions, log, reg
-	p.writer = stream.NewWriter(store.Add, &stream.WriterOptions{
-		Debounce: s.debounce, Summarizer: stream.NewSummarizer(store.Overwrite, &s.summarizer), Logger: log,
-	})
-	p.consumer, err = stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: store.Learning(p.writer.Add)},
-		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log, Metrics: reg})
+	s.summarizer.MaxSessions, s.summarizer.Logger = s.store.MaxSessions, log
+	summarizer, err := stream.NewSummarizer(store.Overwrite, &s.summarizer)
 	if err != nil {
 		return p, err
 	}
+	p.writer, err = stream.NewWriter(store.Add, &stream.WriterOptions{Debounce: s.debounce, Summarizer: summarizer, Logger: log})
+	if err != nil {
+		return p, err
+	}
+	p.consumer, err = stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Deliver: store.Learning(p.writer.Deliver)},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
+	if err != nil {
+		return p, err
+	}
+	reg.MustRegister(streammetrics.Consumers(p.consumer), streammetrics.Writers(p.writer), streammetrics.Summarizers(summarizer))
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "liveactivity_retriever_sessions", Help: "Sessions held.",
 	}, func() float64 { return float64(store.Sessions()) }))
@@ -155,12 +162,26 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	mux := httpx.NewMux(nil)
 	mux.Handle("GET /events", http.HandlerFunc(h.ServeEvents))
 	mux.Handle("POST /retrieval", http.HandlerFunc(h.ServeRetrieval))
-	serve.Mount(mux, reg, serve.WhileConnected(p.consumer))
-	p.handler = observe.New(log, reg).Wrap(httpx.RouteName, mux)
+	serve.Mount(mux, serve.OnceCaughtUp(p.consumer))
+	serve.MountMetrics(mux, reg)
+	p.handler = observe.New(log, reg).Wrap(httpx.RouteName, forgiveSlashes(mux))
 	return p, nil
 }
 
-// warnIfOpen says so when anyone in the network may ask who did what.
+// forgiveSlashes serves a path that begins with several slashes as if it began
+// with one: Dify joins the endpoint it is given, which may end in a slash, and
+// the path.
+func forgiveSlashes(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "//") {
+			r.URL.Path = "/" + strings.TrimLeft(r.URL.Path, "/")
+			r.URL.RawPath = "" // no path of this command is escaped
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// warnIfOpen logs a warning if anyone in the network may read activity.
 func warnIfOpen(log *slog.Logger, apiKey string, addr net.Addr) {
 	if tcp, ok := addr.(*net.TCPAddr); ok && apiKey == "" && !tcp.IP.IsLoopback() {
 		log.Warn("without --api-key anyone who reaches this address may read what users did", "addr", addr.String())

@@ -171,18 +171,16 @@ func TestStream_thatGoesWrongLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-func TestReadyz_isWhetherTheStreamIsOpen(t *testing.T) {
+func TestReadyz_isOnceTheStreamWasCaughtUpWith(t *testing.T) {
 	t.Parallel()
 	stream := newStream(t)
 	stream.Refuse(http.StatusServiceUnavailable, -1)
 	s := follow(t, stream)
-	notReady := func() bool {
-		resp := proctest.Do(t, http.MethodGet, s.url+"/readyz", "")
-		return resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
-	}
+	resp := proctest.Do(t, http.MethodGet, s.url+"/readyz", "")
+	assert.NotEmpty(t, resp.Header.Get("Retry-After"))
 	status, body := proctest.Request(t, http.MethodGet, s.url+"/readyz", "")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
-	assert.JSONEq(t, `{"detail":"The event stream is not connected."}`, body)
+	assert.JSONEq(t, `{"detail":"The event stream has not been caught up with."}`, body)
 	assert.JSONEq(t, `{"status":"ok"}`, s.get("/healthz"))
 	assert.JSONEq(t, `{"records":[]}`, s.get("/events?session_id=s1"))
 
@@ -191,8 +189,8 @@ func TestReadyz_isWhetherTheStreamIsOpen(t *testing.T) {
 	assert.JSONEq(t, `{"status":"ready"}`, s.get("/readyz"))
 	stream.Refuse(http.StatusServiceUnavailable, -1)
 	stream.Disconnect()
-	require.Eventually(t, notReady, patience, pause)
-	assert.JSONEq(t, `{"status":"ok"}`, s.get("/healthz"))
+	require.Eventually(t, func() bool { return stream.Connected() == 0 }, patience, pause)
+	assert.JSONEq(t, `{"status":"ready"}`, s.get("/readyz"), "what is in memory is still right")
 }
 
 func TestMetrics_areValid(t *testing.T) {

@@ -3,8 +3,10 @@ package main_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,13 +23,15 @@ var flags = proctest.Flags{
 	{"config", "LIVEACTIVITY_CONFIG", "", "/none/products.json"},
 	{"data-dir", "LIVEACTIVITY_DATA_DIR", "", "/dev/null/data"},
 	{"redis-url", "LIVEACTIVITY_REDIS_URL", "", "localhost:6379"},
-	{"redis-prefix", "LIVEACTIVITY_REDIS_PREFIX", "liveactivity", ""},
-	{"activity-ttl", "ACTIVITY_TTL_S", "14400", "0"},
+	{"redis-prefix", "LIVEACTIVITY_REDIS_PREFIX", "liveactivity", "unused"},
+	{"activity-ttl", "ACTIVITY_TTL_S", "14400", "0.9"},
 	{"activity-max-events", "ACTIVITY_MAX_EVENTS", "50", "0"},
-	{"log-max-bytes", "LIVEACTIVITY_LOG_MAX_BYTES", "67108864", "-1"},
-	{"admin-key", "LIVEACTIVITY_ADMIN_KEY", "", ""},
+	{"log-max-bytes", "LIVEACTIVITY_LOG_MAX_BYTES", "67108864", "65535"},
+	{"state-max-bytes", "LIVEACTIVITY_STATE_MAX_BYTES", "536870912", "65535"},
+	{"admin-key", "LIVEACTIVITY_ADMIN_KEY", "", "x "},
 	{"public-url", "LIVEACTIVITY_PUBLIC_URL", "", "live.example.com"},
-	{"heartbeat", "LIVEACTIVITY_HEARTBEAT", "15s", "0s"},
+	{"heartbeat", "LIVEACTIVITY_HEARTBEAT", "15s", "99ms"},
+	{"metrics-addr", "LIVEACTIVITY_METRICS_ADDR", "", "localhost"},
 	{"log-format", "LIVEACTIVITY_LOG_FORMAT", "text", "xml"},
 	{"log-level", "LIVEACTIVITY_LOG_LEVEL", "info", "loud"},
 }
@@ -103,24 +107,25 @@ func TestEnvironment_isTaken(t *testing.T) {
 	t.Parallel()
 	p := launch(t, []string{
 		"LIVEACTIVITY_ADDR=127.0.0.1:0", "LIVEACTIVITY_CONFIG=" + acme(t), "LIVEACTIVITY_ADMIN_KEY=" + adminKey,
-		"LIVEACTIVITY_PUBLIC_URL=https://live.example.com", "LIVEACTIVITY_HEARTBEAT=20ms", "ACTIVITY_TTL_S=60",
-		"ACTIVITY_MAX_EVENTS=2", "LIVEACTIVITY_LOG_MAX_BYTES=1", "LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
+		"LIVEACTIVITY_PUBLIC_URL=https://live.example.com", "LIVEACTIVITY_HEARTBEAT=100ms", "ACTIVITY_TTL_S=60",
+		"ACTIVITY_MAX_EVENTS=2", "LIVEACTIVITY_LOG_MAX_BYTES=65536", "LIVEACTIVITY_LOG_FORMAT=json", "LIVEACTIVITY_LOG_LEVEL=debug",
 	})
 	url := p.URL()
 	status, body := proctest.Request(t, http.MethodGet, url+"/admin/products", "", "X-Admin-Key: "+adminKey)
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, body, "https://live.example.com/stream/acme")
 
-	for _, uuid := range []string{"u1", "u2", "u3"} {
-		post(t, url, pageview(uuid, "https://app.example.com/a"))
+	const events = 60 // of more than 2 KB each
+	for n := range events {
+		post(t, url, pageview(fmt.Sprint("u", n), "https://app.example.com/"+strings.Repeat("x", 1000)))
 	}
 	_, body = proctest.Request(t, http.MethodGet, url+"/users/acme/ada/live-activity", "", "Authorization: Bearer "+key)
 	assert.Contains(t, body, `"count":2`)
 	_, body = proctest.Request(t, http.MethodGet, url+"/metrics", "")
-	assert.Contains(t, body, `liveactivity_log_entries{product_id="acme"} 1`)
+	assert.NotContains(t, body, fmt.Sprintf(`liveactivity_log_entries{product_id="acme"} %d`, events))
 
 	old := time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339)
-	_, body = proctest.Request(t, http.MethodPost, url+"/webhook/acme", strings.Replace(pageview("u4", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
+	_, body = proctest.Request(t, http.MethodPost, url+"/webhook/acme", strings.Replace(pageview("late", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
 		"X-PostHog-Secret: "+webhookSecret)
 	assert.JSONEq(t, `{"status":"ok","accepted":0,"ignored":1}`, body)
 
@@ -131,6 +136,62 @@ func TestEnvironment_isTaken(t *testing.T) {
 		assert.True(t, json.Valid([]byte(line)), line)
 	}
 	assert.Contains(t, p.Stderr.String(), `"level":"DEBUG"`)
+}
+
+// A variable that is there but empty is a mistake wherever the server would start
+// without something that was meant to be.
+func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"LIVEACTIVITY_CONFIG", "LIVEACTIVITY_DATA_DIR", "LIVEACTIVITY_REDIS_URL", "LIVEACTIVITY_REDIS_PREFIX", "LIVEACTIVITY_METRICS_ADDR", "LIVEACTIVITY_ADMIN_KEY"} {
+		t.Run(name, func(t *testing.T) {
+			assert.Contains(t, proctest.Refused(t, launch(t, []string{name + "="}, anyPort)), name+": must not be empty")
+		})
+	}
+}
+
+// An error names what was set, a flag or a variable, each where both are wrong.
+func TestErrors_nameWhatWasSet(t *testing.T) {
+	t.Parallel()
+	words := proctest.Refused(t, launch(t, []string{"LIVEACTIVITY_HEARTBEAT=1ms", "LIVEACTIVITY_LOG_MAX_BYTES=1", "LIVEACTIVITY_DATA_DIR=/x", "ACTIVITY_TTL_S=0"},
+		anyPort, "--log-max-bytes=2", "--redis-url=redis://localhost"))
+	for _, want := range []string{
+		"\nLIVEACTIVITY_HEARTBEAT: must be at least 100ms\n", "\n--log-max-bytes: must be at least 65536\n",
+		"\nLIVEACTIVITY_DATA_DIR, --redis-url: ", "\nACTIVITY_TTL_S: ",
+	} {
+		assert.Contains(t, words, want)
+	}
+	assert.NotContains(t, words, "LIVEACTIVITY_LOG_MAX_BYTES", "the flag was set, too, and goes first")
+}
+
+func TestMetricsAddr_movesTheMetrics(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--metrics-addr=127.0.0.1:0")
+	url := p.URL()
+	var metrics string
+	require.Eventually(t, func() bool {
+		match := regexp.MustCompile(`(?m)^metrics at (http://\S+)$`).FindStringSubmatch(p.Stdout.String())
+		if match != nil {
+			metrics = match[1]
+		}
+		return match != nil
+	}, 5*time.Second, time.Millisecond)
+	status, body := proctest.Request(t, http.MethodGet, metrics, "")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, "liveactivity_")
+	status, _ = proctest.Request(t, http.MethodGet, url+"/metrics", "")
+	assert.Equal(t, http.StatusNotFound, status, "no longer at the public address")
+	status, body = proctest.Request(t, http.MethodGet, strings.TrimSuffix(metrics, "/metrics")+"/healthz", "")
+	assert.Equal(t, http.StatusNotFound, status, "nothing but metrics there")
+	assert.Contains(t, body, `"detail"`)
+	p.Stop()
+}
+
+func TestMetricsAddr_thatIsTakenIsRefused(t *testing.T) {
+	t.Parallel()
+	first := launch(t, nil, anyPort)
+	taken := strings.TrimPrefix(first.URL(), "http://")
+	p := launch(t, []string{"LIVEACTIVITY_METRICS_ADDR=" + taken}, anyPort)
+	assert.Contains(t, proctest.Refused(t, p), "LIVEACTIVITY_METRICS_ADDR: cannot listen on "+taken)
 }
 
 func TestFlags_goBeforeTheEnvironment(t *testing.T) {

@@ -1,5 +1,5 @@
 // Command liveactivity-server takes page views, clicks and form submits from
-// PostHog and tells AI agents and help desks what each user just did.
+// PostHog and shows AI agents and help desks what each user just did.
 package main
 
 import "github.com/liveactivity/liveactivity/internal/command"

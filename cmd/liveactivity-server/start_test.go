@@ -71,7 +71,7 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	}
 	assert.Equal(t, 1, memoryOnly, "one start-up line says that nothing is kept")
 	for _, s := range []string{key, secret, token} {
-		assert.NotContains(t, p.Stderr.String(), s, "secrets are told on stdout only")
+		assert.NotContains(t, p.Stderr.String(), s, "secrets are printed on stdout only")
 	}
 }
 
@@ -133,13 +133,13 @@ func TestStart_withAProductFileMakesNoDemoProduct(t *testing.T) {
 func TestStart_printsThePublicURL(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--public-url=https://live.example.com/")
-	assert.True(t, strings.HasPrefix(p.URL(), "http://127.0.0.1:"), "the address bound is told all the same")
+	assert.True(t, strings.HasPrefix(p.URL(), "http://127.0.0.1:"), "the bound address is printed all the same")
 	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
 	assert.Equal(t, "https://live.example.com/stream/demo", printed(t, p, "event stream"))
 	assert.Equal(t, "https://live.example.com/mcp", printed(t, p, "MCP server"))
 }
 
-func TestStart_tellsThatThePortIsTaken(t *testing.T) {
+func TestStart_reportsThatThePortIsTaken(t *testing.T) {
 	t.Parallel()
 	command.CheckPortTaken(t, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,9 +24,13 @@ func underWay(t *testing.T, url, event string) (finish func() int) {
 	return proctest.UnderWay(t, url, "/webhook/acme", event, "X-PostHog-Secret: "+webhookSecret)
 }
 
-func TestStop_finishesWhatIsUnderWay(t *testing.T) {
+func TestStop_finishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
-	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+	// Where the tests run under nohup, the server must not inherit that.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			const events = 100
 			p := launch(t, nil, anyPort, "--config="+acme(t))
@@ -52,7 +57,7 @@ func TestStop_finishesWhatIsUnderWay(t *testing.T) {
 }
 
 // A request that never ends and a reader that never reads hold up a stop for a
-// while, not for ever, and not the other readers.
+// while, not forever, and not the other readers.
 func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+acme(t))
@@ -70,6 +75,33 @@ func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	assert.Equal(t, events, strings.Count(string(got), "\ndata: {\""))
 	assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
 	assert.Contains(t, p.Stderr.String(), "requests were cut off")
+}
+
+// A closed log pipe does not end the process, and a terminal that
+// is closed does not end one that was started to ignore it.
+func TestProcess_outlives(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{
+		"a standard error that is closed":         `exec "$0" "$@" 2>&-`,
+		"a reader of standard error that is gone": `exec "$0" "$@" 2> >(:)`,
+		"SIGHUP under nohup":                      `trap "" HUP; exec "$0" "$@"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := command.LaunchBy(t, line, anyPort)
+			url := p.URL()
+			for range 20 { // each makes a line of the log
+				status, _ := proctest.Request(t, http.MethodGet, url+"/none", "")
+				require.Equal(t, http.StatusNotFound, status)
+			}
+			if strings.HasPrefix(name, "SIGHUP") {
+				p.Signal(syscall.SIGHUP)
+			}
+			time.Sleep(50 * time.Millisecond) // a signal takes its time
+			status, _ := proctest.Request(t, http.MethodGet, url+"/healthz", "")
+			assert.Equal(t, http.StatusOK, status)
+			p.Stop()
+		})
+	}
 }
 
 func TestLog_neverHoldsSecrets(t *testing.T) {

@@ -87,7 +87,7 @@ func (p *printer) gap(_, _ string) {
 // cursorFile is a [stream.CursorStore] in the file of that name.
 type cursorFile string
 
-// Load returns "" while there is no file.
+// Load returns "" before the file exists.
 func (f cursorFile) Load(context.Context) (string, error) {
 	text, err := os.ReadFile(string(f))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -62,7 +62,7 @@ func start(t *testing.T, args ...string) *shop {
 	return s
 }
 
-// stop ends the shop, which must be in good order.
+// stop ends the shop, which must succeed.
 func (s *shop) stop() {
 	s.t.Helper()
 	s.cancel()
@@ -135,7 +135,7 @@ func TestRun_servesBesideItsOwnPages(t *testing.T) {
 	assert.Equal(t, "https://shop.example/cart", live.Actions[0].RawURL)
 }
 
-func TestRun_letsNobodyInWithoutAKey(t *testing.T) {
+func TestRun_refusesRequestsWithoutAKey(t *testing.T) {
 	s := start(t)
 	s.report("ada", "cart")
 	for _, path := range []string{"/users/shop/ada/live-activity", "/stream/shop", "/support/ada", "/mcp"} {
@@ -216,9 +216,9 @@ func TestRun_stopsInOrder(t *testing.T) {
 	assert.Error(t, err, "nobody listens any more")
 }
 
-// A request that has begun is answered, though nobody listens any more, and
+// A request that has begun is answered, though the listener is closed, and
 // what it brought is kept.
-func TestRun_finishesRequestsUnderWay(t *testing.T) {
+func TestRun_finishesRequestsInFlight(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, "--data-dir", dir)
 	addr := strings.TrimPrefix(s.url, "http://")

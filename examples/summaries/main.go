@@ -57,14 +57,20 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	n := &notebook{w: stdout, notes: map[string][]activity.BatchAction{}}
-	summarizer := stream.NewSummarizer(n.overwrite, &stream.SummarizerOptions{
+	summarizer, err := stream.NewSummarizer(n.overwrite, &stream.SummarizerOptions{
 		Threshold: *threshold,
 		Model:     newModel(os.Getenv("OPENAI_API_KEY"), os.Getenv("OPENAI_BASE_URL"), *model),
 		Logger:    logger,
 	})
-	writer := stream.NewWriter(n.write, &stream.WriterOptions{Debounce: *debounce, Summarizer: summarizer, Logger: logger})
+	if err != nil {
+		return err
+	}
+	writer, err := stream.NewWriter(n.write, &stream.WriterOptions{Debounce: *debounce, Summarizer: summarizer, Logger: logger})
+	if err != nil {
+		return err
+	}
 	consumer, err := stream.NewConsumer(*url, cmp.Or(*token, os.Getenv("LIVEACTIVITY_STREAM_TOKEN")),
-		stream.Handlers{Actions: writer.Add},
+		stream.Handlers{Deliver: writer.Deliver},
 		&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: logger}) // the notes are in memory: begin with all there is
 	if err != nil {
 		return err
@@ -77,7 +83,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 
 // newModel returns a model behind an endpoint that speaks OpenAI's chat
 // completions, or nil when there is neither a key nor a URL.
-func newModel(apiKey, baseURL, name string) stream.Model {
+func newModel(apiKey, baseURL, name string) func(context.Context, string) (string, error) {
 	if apiKey == "" && baseURL == "" {
 		return nil
 	}

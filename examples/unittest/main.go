@@ -1,5 +1,5 @@
-// Command unittest tells when somebody is about to leave: has viewed the page
-// to cancel on three times in one session.
+// Command unittest raises an alert when a user is about to leave: has viewed
+// the page to cancel on three times in one session.
 //
 // What it shows is how such a consumer is tested: see main_test.go. To start
 // it, start a server, and the consumer with the key that the server prints:

@@ -57,7 +57,7 @@ func TestWatch_countsOnceThroughADisconnect(t *testing.T) {
 		c.server.Send(views("ada", 1))
 		c.settle()
 		c.server.Disconnect()
-		c.server.Send(views("ada", 1)) // nobody is there
+		c.server.Send(views("ada", 1)) // no consumer is connected
 		c.settle()
 		require.Empty(t, c.alerts, "each view came once")
 		c.server.Disconnect()

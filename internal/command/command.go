@@ -1,9 +1,10 @@
 // Package command is what the module's commands have in common: flags that each
-// have an environment variable, mistakes that are all told at once, a log, and
+// have an environment variable, mistakes that are all reported at once, a log, and
 // an end on the first signal.
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,18 +14,27 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
-// Main runs a command until it ends or a signal comes; a second signal ends the
-// process at once. It does not return after an error.
+// Main runs a command until it ends or a signal comes: SIGTERM, SIGINT, or SIGHUP
+// unless that was ignored from the start (nohup). A second signal ends the
+// process at once. Main does not return after an error.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	memlimit.BoundGarbage()
+	signal.Ignore(syscall.SIGPIPE) // otherwise writing to a closed log pipe would end the process
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, ErrHelp) {
@@ -57,52 +67,103 @@ func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, opts)), errors.Join(errs...)
 }
 
-// ErrHelp says that all that was asked for was printed.
+// ErrHelp reports that the requested help was printed.
 var ErrHelp = errors.New("help")
 
 // Parse reads the arguments and the environment into flags, a pointer to a
-// struct as package kong wants it.
-func Parse(flags any, name, description string, args []string, stdout, stderr io.Writer) error {
+// struct as package kong wants it. The Mistakes returned are for what is wrong
+// with the values.
+func Parse(flags any, name, description string, args []string, stdout, stderr io.Writer) (*Mistakes, error) {
 	exited := false
 	parser, err := kong.New(flags,
 		kong.Name(name),
 		kong.Description(description),
-		kong.Vars{"version": version.Version},
+		kong.Vars{"version": version.Version()},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { exited = true }),
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = parser.Parse(args)
+	parsed, err := parser.Parse(args)
 	switch {
 	case exited:
-		return ErrHelp
+		return nil, ErrHelp
 	case err != nil:
-		return fmt.Errorf("%w (--help shows all flags)", err)
+		return nil, fmt.Errorf("%w (--help shows all flags)", err)
 	}
-	return nil
+	return &Mistakes{variables: variables(parsed)}, nil
 }
 
-// Mistakes collects what is wrong with flags. Its zero value has nothing.
-type Mistakes []error
+// variables returns the environment variables that flags were taken from, by
+// the flag.
+func variables(parsed *kong.Context) map[string]string {
+	from := map[string]string{}
+	for _, flag := range parsed.Flags() {
+		for _, name := range flag.Envs {
+			if _, ok := os.LookupEnv(name); ok {
+				from["--"+flag.Name] = name
+			}
+		}
+	}
+	for _, part := range parsed.Path {
+		if part.Flag != nil {
+			delete(from, "--"+part.Flag.Name) // arguments go before the environment
+		}
+	}
+	return from
+}
+
+// Mistakes collects what is wrong with flags. Each is named as it was set: by
+// the flag or by its environment variable.
+type Mistakes struct {
+	variables map[string]string // of flags that were set by one
+	errs      []error
+}
 
 // Check adds an error, if it is one, under the name of its flag.
 func (m *Mistakes) Check(flag string, err error) {
 	if err != nil {
-		*m = append(*m, fmt.Errorf("%s: %w", flag, err))
+		m.Add(fmt.Errorf("%s: %w", flag, err))
 	}
 }
 
-// Add adds errors that name their flags; nil is none.
-func (m *Mistakes) Add(errs ...error) { *m = append(*m, errs...) }
+// Add adds errors that begin with the names of their flags; nil is ignored.
+func (m *Mistakes) Add(errs ...error) { m.errs = append(m.errs, errs...) }
 
 // Err returns the mistakes as the error to end with, or nil.
-func (m Mistakes) Err() error {
-	if err := errors.Join(m...); err != nil {
-		return fmt.Errorf("cannot start (--help shows all flags):\n%w", err)
+func (m *Mistakes) Err() error {
+	err := errors.Join(m.errs...)
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("cannot start (--help shows all flags):\n%w", m.Named(err))
+}
+
+// Named returns an error, if it is one, that names flags as they were set.
+func (m *Mistakes) Named(err error) error {
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = m.asSet(line)
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// asSet puts the variables that were set in the place of the flags that a line
+// begins with.
+func (m *Mistakes) asSet(line string) string {
+	names, problem, ok := strings.Cut(line, ": ")
+	if !ok || !strings.HasPrefix(names, "--") {
+		return line
+	}
+	list := strings.Split(names, ", ")
+	for i, name := range list {
+		list[i] = cmp.Or(m.variables[name], name)
+	}
+	return strings.Join(list, ", ") + ": " + problem
 }
 
 // Duration reads a number of seconds or a Go duration, above zero.

@@ -14,14 +14,14 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/stream"
-	"github.com/liveactivity/liveactivity/stream/boltlog"
-	"github.com/liveactivity/liveactivity/stream/redislog"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // engine is a log and the store that lookups go to.
 type engine struct {
-	log    stream.Log
+	log    eventlog.Log
 	store  activity.Store
 	filing activity.Store // nil where the log files the actions itself
 }
@@ -32,7 +32,7 @@ var engines = []struct {
 }{
 	{"memory", func(*testing.B) engine {
 		store := activity.NewMemory(nil)
-		return engine{stream.NewMemoryLog(stream.Retention{}), store, store}
+		return engine{eventlog.NewMemoryLog(eventlog.Retention{}), store, store}
 	}},
 	{"bbolt", func(b *testing.B) engine {
 		log, err := boltlog.Open(b.TempDir(), nil)
@@ -71,7 +71,7 @@ func BenchmarkIngest(b *testing.B) {
 		for _, e := range engines {
 			b.Run(fmt.Sprintf("%s/batch=%d", e.name, size), func(b *testing.B) {
 				engine := e.open(b)
-				recorder := stream.NewRecorder(engine.log, engine.filing, nil)
+				recorder := eventlog.NewRecorder(engine.log, engine.filing, nil)
 				b.ReportAllocs()
 				var requests atomic.Int64
 				var running sync.WaitGroup
@@ -107,7 +107,7 @@ func BenchmarkLookup(b *testing.B) {
 	for _, e := range engines {
 		b.Run(e.name, func(b *testing.B) {
 			engine := e.open(b)
-			recorder := stream.NewRecorder(engine.log, engine.filing, nil)
+			recorder := eventlog.NewRecorder(engine.log, engine.filing, nil)
 			var filling sync.WaitGroup
 			for client := range users {
 				filling.Go(func() {

@@ -15,9 +15,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/stream"
-	"github.com/liveactivity/liveactivity/stream/boltlog"
-	"github.com/liveactivity/liveactivity/stream/redislog"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // What one of 100,000 actions takes in each place, everything included: log,
@@ -26,11 +26,11 @@ import (
 func BenchmarkFootprint(b *testing.B) {
 	const actions, users = 100_000, 2000
 	fill := func(b *testing.B, e engine) (data float64) {
-		recorder := stream.NewRecorder(e.log, e.filing, nil)
+		recorder := eventlog.NewRecorder(e.log, e.filing, nil)
 		fillConcurrently(b, actions, func(n int) error { return record(b.Context(), recorder, n, 1, users) })
 		bounds, err := e.log.Bounds(b.Context(), "acme")
 		require.NoError(b, err)
-		entries := make([]stream.Entry, 1)
+		entries := make([]eventlog.Entry, 1)
 		_, err = e.log.Read(b.Context(), "acme", bounds.Floor, entries)
 		require.NoError(b, err)
 		return float64(len(entries[0].Data))
@@ -39,7 +39,7 @@ func BenchmarkFootprint(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
 		before := heaptest.InUse()
 		store := activity.NewMemory(nil)
-		e := engine{stream.NewMemoryLog(stream.Retention{MaxBytes: 1 << 40}), store, store}
+		e := engine{eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1 << 40}), store, store}
 		b.ReportMetric(fill(b, e), "data/action")
 		report(b, "heap", float64(heaptest.InUse()-before))
 		runtime.KeepAlive(e)

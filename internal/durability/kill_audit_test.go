@@ -1,6 +1,7 @@
 package durability_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -91,7 +92,7 @@ func (s *storm) includes(actions []action, known []*page, user string) error {
 	for i, a := range actions {
 		p := s.truth.find(a.RawURL)
 		if p == nil || p.user != user || p.at != micros(a.Start) || a.Index != i || p.at <= last {
-			return fmt.Errorf("action %d is %+v", i, a)
+			return fmt.Errorf("action %d is %+v, after one at %d µs; sent was %s", i, a, last, s.truth.describe(cmp.Or(p, &page{})))
 		}
 		there[p.uuid], last = true, p.at
 	}
@@ -104,8 +105,8 @@ func (s *storm) includes(actions []action, known []*page, user string) error {
 	return nil
 }
 
-// audit compares what every server tells with the truth, and what the readers
-// have received. Nothing may be under way.
+// audit compares what every server reports with the truth, and what the readers
+// have received. Nothing may be in flight.
 func (s *storm) audit() {
 	s.t.Helper()
 	auditor := &sender{storm: s, rng: s.dice.generator(), client: auditorClient + s.audits}
@@ -136,7 +137,7 @@ var auditSession = session{"audit", "auditor"}
 const auditorClient = 1000
 
 // check returns an error unless the log holds whatever was acknowledged, and
-// the server's lookups tell what the log holds.
+// the server's lookups return what the log holds.
 func (s *storm) check(sv *server, log *ledger) error {
 	if missing := s.truth.missing(log.seen); len(missing) > 0 {
 		return fmt.Errorf("%s: %d acknowledged events are not there:%s", log.name, len(missing), s.truth.describeAll(missing))

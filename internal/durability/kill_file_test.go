@@ -120,7 +120,7 @@ func (k *fileKiller) restart() {
 	k.storm.require(k.life.ready(k.storm.ctx))
 }
 
-// audit waits until nobody is sending, kills the server, and compares what is
+// audit waits until no sender is active, kills the server, and compares what is
 // there then with the truth.
 func (k *fileKiller) audit() {
 	s := k.storm

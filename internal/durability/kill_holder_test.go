@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/stream"
-	"github.com/liveactivity/liveactivity/stream/redislog"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // holderVar makes this program a holder: a process that works under a lease.
@@ -47,7 +47,7 @@ type deed struct {
 const (
 	deedHeld    = "held"    // got the lease
 	deedWrote   = "wrote"   // wrote the next number
-	deedRefused = "refused" // was told that the lease is not theirs
+	deedRefused = "refused" // found that the lease was lost
 )
 
 func (d deed) String() string { return fmt.Sprintf("%s %d %d", d.what, d.token, d.n) }
@@ -81,7 +81,7 @@ func runHolder(config string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		_, _ = bufio.NewReader(os.Stdin).ReadByte() // nobody writes to it
+		_, _ = bufio.NewReader(os.Stdin).ReadByte() // it is never written to
 	}()
 	go func() { _ = h.log.Run(ctx) }() // returns nil
 	if err := document.WithLease(ctx, h.log.Documents(), jobProduct, jobLease, h.TTL, h.work); err != nil {
@@ -95,7 +95,7 @@ func runHolder(config string) int {
 const pace = 3 * time.Millisecond
 
 // afterwards is how many numbers a holder tries to write when it has lost its
-// lease. They come through only where nobody has got it yet.
+// lease. They come through only while it is free.
 const afterwards = 20
 
 // work writes numbers while the lease lasts, and tries to go on when it is over.
@@ -133,7 +133,7 @@ func (h *holder) write(lease *document.Lease) {
 	n++
 	token := uint64(lease.Token())
 	data, _ := json.Marshal(numbered{h.Name, token, n}) // numbers and a name always encode
-	err = h.log.Append(ctx, jobProduct, []stream.Entry{{SessionID: jobLease, Data: data}},
+	err = h.log.Append(ctx, jobProduct, []eventlog.Entry{{SessionID: jobLease, Data: data}},
 		lease.Check(), document.Put(docs[0], []byte(strconv.FormatUint(n, 10)), 0))
 	var conflict *document.ConflictError
 	switch {

@@ -22,8 +22,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/stream"
-	"github.com/liveactivity/liveactivity/stream/redislog"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // Three processes compete for a lease and write numbers while they have it.
@@ -109,12 +109,12 @@ func (g *guild) start(w *worker) {
 
 // follow reads the log until ctx ends, and looks for what is wrong with it.
 func (g *guild) follow(ctx context.Context) {
-	page := make([]stream.Entry, 64)
-	var at stream.ID
+	page := make([]eventlog.Entry, 64)
+	var at eventlog.ID
 	for ctx.Err() == nil {
 		changed := g.log.Changed(jobProduct)
 		n, err := g.log.Read(ctx, jobProduct, at, page)
-		var gap *stream.GapError
+		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
 			at = gap.Floor
@@ -135,7 +135,7 @@ func (g *guild) follow(ctx context.Context) {
 const tick = 10 * time.Millisecond
 
 // add takes the log's next entries.
-func (g *guild) add(entries []stream.Entry) {
+func (g *guild) add(entries []eventlog.Entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, e := range entries {
@@ -236,14 +236,14 @@ func (g *guild) killHolder(w *worker) {
 }
 
 // pauseHolder stops the holder in its tracks until another has taken over. When
-// it goes on it must be told that the lease is not its own.
+// it goes on it must find that its lease is lost.
 func (g *guild) pauseHolder(w *worker) {
 	g.t.Helper()
 	last, _ := g.newest()
 	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGSTOP))
 	g.succeeded(last.Token)
 	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGCONT))
-	g.await(patience, w.name+" is not told that it has lost the lease", func() bool { return w.has(deedRefused, last.Token) })
+	g.await(patience, w.name+" does not find that it has lost the lease", func() bool { return w.has(deedRefused, last.Token) })
 }
 
 // killRedis kills Redis and starts it again: work goes on.

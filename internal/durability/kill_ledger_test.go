@@ -8,7 +8,7 @@ import (
 	"github.com/segmentio/encoding/json" // the logs are long, and the race detector is slow
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // ledger is a product's log as one reader has received it, from its beginning.
@@ -16,7 +16,7 @@ import (
 type ledger struct {
 	name  string
 	truth *truth
-	ids   []stream.ID
+	ids   []eventlog.ID
 	seen  map[string]string // uuid → id of the entry
 	next  map[string]int    // session → next index
 	order map[lane]int      // the last order number
@@ -69,7 +69,7 @@ func (l *ledger) last() string {
 
 // add takes an entry, or says what is wrong with it.
 func (l *ledger) add(f frame) error {
-	id, err := stream.ParseID(f.id)
+	id, err := eventlog.ParseID(f.id)
 	if err != nil {
 		return l.wrong(f, "%w", err)
 	}
@@ -104,7 +104,7 @@ func (l *ledger) addAction(f frame, b batch, a action) error {
 		return l.wrong(f, "%w; %s", fmt.Errorf(format, args...), l.truth.describe(p))
 	}
 	if before, ok := l.seen[p.uuid]; ok {
-		return wrong("it is there twice, first in %s", before)
+		return wrong("duplicate, first in %s", before)
 	}
 	if a.SessionID != p.session || b.SessionID != p.session || a.UserID != p.user || b.UserID != p.user || micros(a.Start) != p.at {
 		return wrong("it is not what was sent")

@@ -164,8 +164,8 @@ func (k *redisKiller) pauseRedis(node *redistest.Server, d time.Duration) {
 	k.storm.pause(d / 2)
 }
 
-// audit waits until nobody is sending, kills all servers, so that nothing is
-// under way, and compares what is there then with the truth.
+// audit waits until no sender is active, kills all servers, so that nothing is
+// in flight, and compares what is there then with the truth.
 func (k *redisKiller) audit() {
 	k.storm.calm.Lock()
 	defer k.storm.calm.Unlock()

@@ -181,7 +181,7 @@ func (c *sender) insist(r *request) {
 }
 
 // timeout returns how long to wait for an answer. Who gives up early may have
-// the next attempt under way together with this one.
+// the next attempt in flight together with this one.
 func (c *sender) timeout() time.Duration {
 	if c.storm.impatience > 0 && c.rng.IntN(6) == 0 {
 		return time.Millisecond + upTo(c.rng, c.storm.impatience)

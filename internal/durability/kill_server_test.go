@@ -72,7 +72,7 @@ func (l *life) follow(stdout io.Reader) {
 			close(l.listening)
 		}
 	}
-	_ = l.cmd.Wait() // the exit code tells
+	_ = l.cmd.Wait() // the exit code says enough
 	l.code = l.cmd.ProcessState.ExitCode()
 	l.server.address.Store(nil)
 	close(l.exited)
@@ -146,7 +146,7 @@ func (l *life) terminate() error {
 // for them.
 const streamsCut = "streams were cut off"
 
-// finish kills a process that was told to end, unless it has ended well.
+// finish kills a process that was asked to end, unless it has ended well.
 func (l *life) finish() error {
 	_ = l.cmd.Process.Kill() // it may have ended
 	<-l.exited

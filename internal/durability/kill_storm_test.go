@@ -136,7 +136,7 @@ func (s *storm) isOver() bool {
 	}
 }
 
-// end ends the sending: what is under way is still acknowledged.
+// end ends the sending: what is in flight is still acknowledged.
 func (s *storm) end() {
 	close(s.over)
 	s.senders.Wait()

@@ -15,7 +15,7 @@ import (
 // announced needs no lock.
 type page struct {
 	uuid, session, user string
-	email               string // empty where the event does not tell it
+	email               string // empty if the event has none
 	client, order       int    // the client's how manieth it is
 	at                  int64  // microseconds since the epoch; no other page has the same
 
@@ -68,7 +68,7 @@ func newTruth() *truth {
 // ahead of the servers'.
 const clockDelay = 2 * time.Second
 
-// announce takes note of pages that are about to be sent, and gives each its time.
+// announce records pages that are about to be sent, and gives each its time.
 func (t *truth) announce(pages ...*page) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +79,7 @@ func (t *truth) announce(pages ...*page) {
 	}
 }
 
-// attempted takes note of what became of an attempt to send a request.
+// attempted records the outcome of an attempt to send a request.
 func (t *truth) attempted(r *request, where, result string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,7 @@ func (t *truth) attempted(r *request, where, result string) {
 	}
 }
 
-// acknowledge takes note that a request was acknowledged.
+// acknowledge records that a request was acknowledged.
 func (t *truth) acknowledge(r *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +120,7 @@ func (t *truth) counts() (pages, requests, retries int) {
 	return t.total, t.requests, t.retries
 }
 
-// find returns the page of a URL, nil if nobody has sent it.
+// find returns the page of a URL, nil if it was not sent.
 func (t *truth) find(url string) *page {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/stream"
-	"github.com/liveactivity/liveactivity/stream/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
 // What the log of BenchmarkRebuild holds.
@@ -31,7 +31,7 @@ func BenchmarkRebuild(b *testing.B) {
 		require.NoError(b, err)
 		opened := b.Elapsed()
 		store := activity.NewMemory(nil)
-		_, err = stream.Replay(b.Context(), log, "acme", store)
+		_, err = eventlog.Replay(b.Context(), log, "acme", store)
 		require.NoError(b, err)
 		b.ReportMetric((b.Elapsed() - opened).Seconds(), "replay-s")
 		require.Equal(b, rebuiltUsers, store.Users())
@@ -47,7 +47,7 @@ func fill(b *testing.B, dir string) {
 	b.Helper()
 	log, err := boltlog.Open(dir, nil)
 	require.NoError(b, err)
-	recorder := stream.NewRecorder(log, nil, nil)
+	recorder := eventlog.NewRecorder(log, nil, nil)
 	const size = 5
 	fillConcurrently(b, rebuilt/size, func(n int) error { return record(b.Context(), recorder, n, size, rebuiltUsers) })
 	require.NoError(b, log.Release())
@@ -73,7 +73,7 @@ func fillConcurrently(b *testing.B, total int, record func(n int) error) {
 }
 
 // record records the n-th request: so many actions of one of so many users.
-func record(ctx context.Context, recorder *stream.Recorder, n, size, users int) error {
+func record(ctx context.Context, recorder *eventlog.Recorder, n, size, users int) error {
 	user := n % users
 	events := make([]activity.Event, size)
 	for i := range events {

@@ -29,7 +29,9 @@ type portal struct {
 }
 
 func startPortal(t *testing.T) *portal {
-	p := &portal{t: t, bridge: bridge.New(nil)}
+	b, err := bridge.New(nil)
+	require.NoError(t, err)
+	p := &portal{t: t, bridge: b}
 	handler := p.bridge.Handler()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.down.Load() {
@@ -118,6 +120,11 @@ func TestBridge_theWidgetKnowsWhatThePersonDid(t *testing.T) {
 	tab.do("ask", chromedp.SendKeys(chromedp.ID("chat-input"), "What did I do?"+kb.Enter))
 	tab.await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 4`)
 	assert.Equal(t, "Clicked Send reminder\nClicked Approve vendor\nOpened Acme Supplies\nOpened Vendors", tab.texts("#chat-log ol li"))
+
+	for i, question := range []string{"What is the weather?", "Who is the president?", "Why is the sky blue?", "When do I get paid for last year?"} {
+		tab.do("ask what it does not know", chromedp.SendKeys(chromedp.ID("chat-input"), question+kb.Enter))
+		tab.await("the widget answers", fmt.Sprintf(`[...document.querySelectorAll("#chat-log .bubble.bot")].filter((b) => b.innerText.includes("I only know")).length === %d`, i+1))
+	}
 
 	tab.do("upload what is missing", chromedp.KeyEvent(kb.Escape),
 		chromedp.Click(named("button", "Upload document: W-9 form")), chromedp.Click(named("button", "Upload document: insurance certificate")),

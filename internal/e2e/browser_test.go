@@ -114,7 +114,7 @@ func (p *tab) listen(event any) {
 	case *network.EventRequestWillBeSent:
 		p.requests[e.RequestID] = e.Request.Method + " " + e.Request.URL
 	case *network.EventLoadingFailed:
-		if !e.Canceled { // leaving a page cancels what is under way
+		if !e.Canceled { // leaving a page cancels requests in flight
 			complain("request failed: %s: %s", p.requests[e.RequestID], e.ErrorText)
 		}
 	}

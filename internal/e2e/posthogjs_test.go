@@ -101,7 +101,7 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	return v
 }
 
-// autocaptures tells whether posthog-js has its remote configuration.
+// autocaptures reports whether posthog-js has its remote configuration.
 const autocaptures = `posthog.get_property('$autocapture_disabled_server_side') === false`
 
 // before returns the actions of the visit before the visitor logs in.
@@ -198,7 +198,7 @@ func (v *visit) checkStream(t *testing.T) {
 	assert.Equal(t, v.told(), summary(actions))
 }
 
-// checkBatch checks that a batch says whose it is. Before the login nobody
+// checkBatch checks that a batch says whose it is. Before the login no one
 // knows the e-mail address.
 func (v *visit) checkBatch(t *testing.T, b activity.Batch) {
 	last := b.Actions[len(b.Actions)-1]
@@ -273,7 +273,7 @@ func (v *visit) checkCalls(t *testing.T, setup setup) {
 	assert.Equal(t, setup.forms, slices.Sorted(maps.Keys(forms)))
 }
 
-// A request that takes long on its way is no sign of a wrong clock: what it
+// A request that takes long on its way does not mean a wrong clock: what it
 // brings keeps its place among what others bring.
 func TestPostHogJS_slowRequestKeepsItsPlace(t *testing.T) {
 	service := startService(t)

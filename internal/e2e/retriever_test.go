@@ -80,7 +80,7 @@ func (c *chain) startOrigin(t *testing.T, args ...string) *origin {
 // lowPorts is how many ports were tried.
 var lowPorts atomic.Int32
 
-// lowAddr returns an address that is free, and stays so while nobody listens:
+// lowAddr returns an address that is free, and stays so without a listener:
 // the system gives connections higher ports. Processes begin apart.
 func lowAddr(t *testing.T) string {
 	t.Helper()
@@ -115,9 +115,9 @@ func (o *origin) stream(key string) []string {
 	return []string{proctest.AnyPort, "--stream-url=" + o.url + "/stream/shop", "--token=" + key}
 }
 
-// tell tells the server of an event in a session as PostHog's webhook does. The
+// report sends the server an event in a session as PostHog's webhook does. The
 // server must take it.
-func (o *origin) tell(session, event, properties string) {
+func (o *origin) report(session, event, properties string) {
 	o.t.Helper()
 	body := fmt.Sprintf(`{"event":{"uuid":%q,"event":%q,"distinct_id":"u-%s","timestamp":%q,
 		"properties":{"$session_id":%q,%s}},"person":{"properties":{"email":"%s@Example.com"}}}`,
@@ -127,10 +127,10 @@ func (o *origin) tell(session, event, properties string) {
 	require.Contains(o.t, answer, `"accepted":1`)
 }
 
-// visit tells of a page view, and returns what is to be read of it.
+// visit reports a page view, and returns what is to be read of it.
 func (o *origin) visit(session, page string) string {
 	o.t.Helper()
-	o.tell(session, "$pageview", fmt.Sprintf(`"$current_url":"https://shop.example.com/%s?utm=1"`, page))
+	o.report(session, "$pageview", fmt.Sprintf(`"$current_url":"https://shop.example.com/%s?utm=1"`, page))
 	return fmt.Sprintf("User landed on the %s page (https://shop.example.com/%s)", strings.ReplaceAll(page, "-", " "), page)
 }
 
@@ -252,7 +252,7 @@ func (c *chain) testBridge(t *testing.T) {
 	o.visit("ada", "billing")
 	b := c.bridge.Launch(t, nil, o.stream(chainKey)...)
 	url := b.URL()
-	o.tell("ada", "$autocapture", `"$current_url":"https://shop.example.com/billing","$event_type":"click","$elements_chain":"button:nth-child=\"1\"nth-of-type=\"1\"text=\"Export CSV\""`)
+	o.report("ada", "$autocapture", `"$current_url":"https://shop.example.com/billing","$event_type":"click","$elements_chain":"button:nth-child=\"1\"nth-of-type=\"1\"text=\"Export CSV\""`)
 	o.visit("bob", "pricing")
 	known := func(session string) (k bridge.Context) {
 		_, body := proctest.Request(t, http.MethodGet, url+"/context/"+session, "")

@@ -22,10 +22,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/config"
-	"github.com/liveactivity/liveactivity/internal/products"
-	"github.com/liveactivity/liveactivity/internal/server"
 )
 
 const (
@@ -58,12 +56,12 @@ type call struct {
 }
 
 func startService(t *testing.T) *service {
-	registry := products.New()
-	credentials, err := registry.AddFixed(config.Product{ProductID: productID})
-	require.NoError(t, err)
-	settings := server.Config{ActivityTTL: time.Hour, MaxEvents: 50, LogMaxBytes: 1 << 20, Heartbeat: time.Second}
-	s := &service{t: t, token: credentials.CaptureToken, key: credentials.Key, delayed: map[string]chan struct{}{}}
-	live, err := server.New(settings, registry, slog.New(slog.DiscardHandler))
+	product, key := liveactivity.NewProduct(productID)
+	s := &service{t: t, token: product.CaptureTokens[0], key: key.Key, delayed: map[string]chan struct{}{}}
+	live, err := liveactivity.New(&liveactivity.Options{
+		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},
+		Heartbeat: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	web := httptest.NewServer(s.noting(live.Handler()))
 	t.Cleanup(web.Close)

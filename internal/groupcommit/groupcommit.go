@@ -1,62 +1,104 @@
 // Package groupcommit lets concurrent calls share the cost of a commit.
 package groupcommit
 
-import "sync"
+import (
+	"context"
+	"slices"
+	"sync"
+)
 
-// Group commits what is given to Do. While a commit is under way the values of
-// other calls gather; one of the callers then commits all of them at once. So
-// there is one commit at a time, in the order of the calls, and no goroutine.
+// Group commits what is given to Do. While a commit is in flight the values of
+// other calls gather, which are then committed all at once. So there is one
+// commit at a time, in the order of the calls. A goroutine commits while there
+// is something to commit; when idle it does not run.
 type Group[T any] struct {
 	commit func([]T)
 	max    int
 
-	mu     sync.Mutex
-	busy   bool // somebody commits
-	queue  []T
-	queued []chan bool // of the callers of queue: true makes one the next to commit, false says that it is done
+	mu    sync.Mutex
+	busy  bool // a goroutine commits
+	queue []*call[T]
 }
 
-// New returns a group that calls commit with at most max values. What commit
-// tells each caller it tells through the values.
+// call is a call of Do.
+type call[T any] struct {
+	value    T
+	done     chan struct{} // closed after the commit
+	panicked any           // by the commit that it was the first of
+}
+
+// New returns a group that calls commit with at most max values. The outcome
+// for each caller is part of the value.
 func New[T any](max int, commit func([]T)) *Group[T] {
 	return &Group[T]{commit: commit, max: max}
 }
 
-// Do returns when the value was part of a commit.
-func (g *Group[T]) Do(value T) {
-	turn := make(chan bool, 1)
+// Do returns nil when the value was part of a commit, and the context's error
+// when that ends before. The value is then never committed when it was still
+// waiting for its turn; else its commit goes on, its outcome is unknown, and the
+// value belongs to the commit. A panic of the commit is passed to one of its
+// callers.
+func (g *Group[T]) Do(ctx context.Context, value T) error {
+	c := &call[T]{value: value, done: make(chan struct{})}
 	g.mu.Lock()
-	g.queue, g.queued = append(g.queue, value), append(g.queued, turn)
-	lead := !g.busy
-	g.busy = true
+	g.queue = append(g.queue, c)
+	if !g.busy {
+		g.busy = true
+		go g.run()
+	}
 	g.mu.Unlock()
-	if lead || <-turn {
-		g.lead()
+	select {
+	case <-c.done:
+		if c.panicked != nil {
+			panic(c.panicked)
+		}
+		return nil
+	case <-ctx.Done():
+		g.withdraw(c)
+		return ctx.Err()
 	}
 }
 
-// lead commits what is queued, starting with the caller's own, and passes on
-// the turn.
-func (g *Group[T]) lead() {
-	g.mu.Lock()
-	n := min(g.max, len(g.queue))
-	values, callers := g.queue[:n:n], g.queued[:n:n]
-	g.queue, g.queued = g.queue[n:], g.queued[n:]
-	g.mu.Unlock()
-	defer g.pass(callers)
-	g.commit(values)
-}
-
-// pass tells the callers that they are done, and the next one to lead.
-func (g *Group[T]) pass(done []chan bool) {
-	for _, turn := range done[1:] {
-		turn <- false
-	}
+// withdraw takes a call out of the queue, if it is still there.
+func (g *Group[T]) withdraw(c *call[T]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.queued) == 0 {
-		g.busy, g.queue, g.queued = false, nil, nil
-		return
+	if i := slices.Index(g.queue, c); i >= 0 {
+		g.queue = slices.Delete(g.queue, i, i+1)
 	}
-	g.queued[0] <- true
+}
+
+// run commits until there is nothing left.
+func (g *Group[T]) run() {
+	for calls := g.next(); calls != nil; calls = g.next() {
+		g.commitAll(calls)
+	}
+}
+
+// next returns the calls to commit together, nil when there are none.
+func (g *Group[T]) next() []*call[T] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(g.max, len(g.queue))
+	if n == 0 {
+		g.busy, g.queue = false, nil
+		return nil
+	}
+	calls := g.queue[:n:n]
+	g.queue = g.queue[n:]
+	return calls
+}
+
+func (g *Group[T]) commitAll(calls []*call[T]) {
+	defer func() {
+		calls[0].panicked = recover()
+		for _, c := range calls {
+			close(c.done)
+		}
+	}()
+	values := make([]T, len(calls))
+	for i, c := range calls {
+		values[i] = c.value
+	}
+	g.commit(values)
 }

@@ -1,6 +1,7 @@
 package groupcommit_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ func TestDo_commitsTogetherWhatComesDuringACommit(t *testing.T) {
 		})
 		var calls sync.WaitGroup
 		for i := range 10 {
-			calls.Go(func() { g.Do(i) })
+			calls.Go(func() { assert.NoError(t, g.Do(t.Context(), i)) })
 			synctest.Wait()
 		}
 		calls.Wait()
@@ -41,7 +42,7 @@ func TestDo_returnsOnlyAfterItsOwnCommit(t *testing.T) {
 	for caller := range callers {
 		running.Go(func() {
 			for n := range calls {
-				g.Do(caller)
+				assert.NoError(t, g.Do(t.Context(), caller))
 				assert.Equal(t, n+1, committed[caller])
 			}
 		})
@@ -55,6 +56,35 @@ func TestDo_goesOnAfterAPanic(t *testing.T) {
 			panic("zero")
 		}
 	})
-	require.Panics(t, func() { g.Do(0) })
-	g.Do(1)
+	require.Panics(t, func() { _ = g.Do(t.Context(), 0) })
+	require.NoError(t, g.Do(t.Context(), 1))
+}
+
+// Who stops waiting for a turn leaves nothing behind; a commit in flight goes on,
+// and so do those after it.
+func TestDo_returnsWhenItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var commits [][]int
+		g := groupcommit.New(4, func(values []int) {
+			time.Sleep(time.Hour)
+			commits = append(commits, values)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		var calls sync.WaitGroup
+		for i, ctx := range []context.Context{ctx, ctx, t.Context(), ctx} {
+			calls.Go(func() {
+				if err := g.Do(ctx, i); i == 2 {
+					assert.NoError(t, err)
+				} else {
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Equal(t, time.Second, time.Since(began))
+				}
+			})
+			synctest.Wait()
+		}
+		calls.Wait()
+		assert.Equal(t, [][]int{{0}, {2}}, commits)
+	})
 }

@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// Error is a failed request: what the client is told, and why.
+// Error is a failed request: the client's answer, and the cause.
 type Error struct {
 	Status int
 	Detail string      // one sentence for the client

@@ -10,13 +10,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
 	"github.com/sashabaranov/go-openai"
 )
 
-// What is asked for, and how much is taken.
+// Bounds of requests and answers.
 const (
 	temperature = 0.2
 	maxTokens   = 400
@@ -38,12 +39,16 @@ type client struct {
 
 	// newer says that the endpoint wants the newer parameters; see ask.
 	newer atomic.Bool
+	// thinks says that the model writes its thoughts into its answer, where
+	// they count against the limit.
+	thinks atomic.Bool
 }
 
 // New returns a function that sends the model a prompt, as one user message,
-// and returns its answer: never blank, without white space around it, 400
-// tokens long at most where the model writes down no thoughts. The function may
-// be called from many goroutines. It takes as long as ctx lets it and asks an
+// and returns its answer: never blank nor cut off, without white space around
+// it and without the thoughts that some models write down as <think>…</think>,
+// 400 tokens long at most where the model writes down none. The function may be
+// called from many goroutines. It takes as long as ctx lets it and asks an
 // overloaded endpoint once: when to try again is for the caller to say. Its
 // errors hold neither the key nor the prompt.
 //
@@ -91,25 +96,69 @@ func checkEndpoint(apiKey, baseURL string) error {
 
 func (c *client) complete(ctx context.Context, prompt string) (string, error) {
 	answer, err := c.ask(ctx, prompt)
+	if err == nil && isCutThought(answer) && c.thinks.CompareAndSwap(false, true) {
+		answer, err = c.ask(ctx, prompt) // with room for the thoughts
+	}
 	if err != nil {
 		return "", c.explain(err)
 	}
 	if len(answer.Choices) == 0 {
 		return "", errors.New("llm: the endpoint gave no answer")
 	}
-	text := strings.TrimSpace(answer.Choices[0].Message.Content)
-	if text == "" {
-		return "", fmt.Errorf("llm: the model's answer is blank (finish reason %q)", code(answer.Choices[0].FinishReason))
+	choice := answer.Choices[0]
+	text := strings.TrimSpace(withoutThoughts(choice.Message.Content))
+	switch {
+	case text == "":
+		return "", fmt.Errorf("llm: the model's answer is blank (finish reason %q)", code(choice.FinishReason))
+	case choice.FinishReason == openai.FinishReasonLength:
+		return "", errors.New("llm: the model's answer is cut off by its limit of tokens")
 	}
 	return text, nil
+}
+
+// isCutThought reports whether an answer reached its limit while, or because,
+// the model wrote down what it thinks.
+func isCutThought(answer openai.ChatCompletionResponse) bool {
+	if len(answer.Choices) == 0 || answer.Choices[0].FinishReason != openai.FinishReasonLength {
+		return false
+	}
+	message := answer.Choices[0].Message
+	return message.ReasoningContent != "" || thoughtTag.MatchString(message.Content)
+}
+
+// thoughtTag opens or closes what a model thinks.
+var thoughtTag = regexp.MustCompile(`(?i)<(/?)\s*think(?:ing)?\s*>`)
+
+// withoutThoughts returns an answer without what is between the tags. Where a
+// tag that opens is missing, because it was the end of the prompt or is nested,
+// all that came before was thought; where one that closes is missing, all that
+// follows is.
+func withoutThoughts(answer string) string {
+	var kept strings.Builder
+	thinking, end := false, 0
+	for _, tag := range thoughtTag.FindAllStringSubmatchIndex(answer, -1) {
+		closes := tag[2] < tag[3]
+		switch {
+		case closes && !thinking:
+			kept.Reset()
+		case !thinking:
+			kept.WriteString(answer[end:tag[0]])
+		}
+		thinking, end = !closes, tag[1]
+	}
+	if !thinking {
+		kept.WriteString(answer[end:])
+	}
+	return kept.String()
 }
 
 // ask sends the prompt with the parameters that the endpoint takes. There are
 // two generations of them. Everybody knows max_tokens and temperature, but
 // OpenAI's newer models refuse both and want max_completion_tokens; that in
 // turn Mistral refuses and older local servers ignore, so that their answers
-// have no end. Neither names of models nor hosts tell who is who, gateways have
-// their own, so the older ones are tried first and a refusal is remembered.
+// have no end. Neither names of models nor hosts identify the provider,
+// gateways have their own, so the older ones are tried first and a refusal is
+// remembered.
 func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionResponse, error) {
 	request := openai.ChatCompletionRequest{
 		Model:    c.model,
@@ -118,7 +167,7 @@ func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionR
 	if !c.newer.Load() {
 		older := request
 		//lint:ignore SA1019 most endpoints know no other limit, see above
-		older.MaxTokens, older.Temperature = maxTokens, temperature
+		older.MaxTokens, older.Temperature = c.limit(), temperature
 		answer, err := c.api.CreateChatCompletion(ctx, older)
 		if !wantsNewer(err) {
 			return answer, err
@@ -130,6 +179,14 @@ func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionR
 		c.newer.Store(true)
 	}
 	return answer, err
+}
+
+// limit returns how many tokens an answer may have.
+func (c *client) limit() int {
+	if c.thinks.Load() {
+		return maxThinking
+	}
+	return maxTokens
 }
 
 // wantsNewer reports whether err is the refusal of an older parameter, by the
@@ -150,7 +207,7 @@ func wantsNewer(err error) bool {
 }
 
 // explain returns an error that can be logged. What the endpoint says in words
-// may repeat the key or what it was asked, so only its code is told.
+// may echo the key or the prompt, so only its code is reported.
 func (c *client) explain(err error) error {
 	var refused *openai.APIError
 	var other *openai.RequestError
@@ -174,7 +231,7 @@ func (c *client) refusal(status int, code string) error {
 	return errors.New(text + ": " + code)
 }
 
-// maxCode is the length of the longest code that is told, in bytes.
+// maxCode is the length of the longest code that is reported, in bytes.
 const maxCode = 64
 
 // code returns what the endpoint gives as a code if it is one: a word like
@@ -190,7 +247,7 @@ func code(v any) string {
 }
 
 // newHTTPClient returns a client that reads no more than it must and sends the
-// key and the prompt nowhere but where it was told to.
+// key and the prompt nowhere but to the configured URL.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = maxHeader
@@ -222,7 +279,7 @@ type limitedBody struct {
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)]) // one more tells a body that is too large
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)]) // one more detects a body that is too large
 	if b.left -= n; b.left < 0 {
 		return 0, errTooLarge
 	}

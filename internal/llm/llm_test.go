@@ -33,7 +33,7 @@ type vendor struct {
 	answer http.HandlerFunc // nil for one like the vendor's
 }
 
-// newVendor returns a vendor that answers as told until the test ends.
+// newVendor returns a vendor that answers as set until the test ends.
 func newVendor(t *testing.T, answer http.HandlerFunc) *vendor {
 	t.Helper()
 	v := &vendor{answer: answer}
@@ -60,8 +60,8 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	say(w, "Ada exported a report.")
 }
 
-// tell changes what the vendor answers.
-func (v *vendor) tell(answer http.HandlerFunc) {
+// answerWith changes what the vendor answers.
+func (v *vendor) answerWith(answer http.HandlerFunc) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.answer = answer
@@ -239,19 +239,19 @@ func TestModel_staysWithTheParametersThatWorked(t *testing.T) {
 	for _, asked := range v.requests() {
 		assert.NotContains(t, asked, "max_completion_tokens")
 	}
-	v.tell(func(w http.ResponseWriter, _ *http.Request) {
+	v.answerWith(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, 400, "max_tokens is too large", "invalid_request_error", "null", "null")
 	})
 	_, err := complete(t.Context(), prompt)
 	require.ErrorContains(t, err, "400")
-	v.tell(nil)
+	v.answerWith(nil)
 	_, err = complete(t.Context(), prompt)
 	require.NoError(t, err)
 	asked := v.requests()
 	assert.Contains(t, asked[len(asked)-1], "max_tokens", "what did not work is not remembered")
 }
 
-// repeat answers with what must not be told: the key and the prompt.
+// repeat answers with what must not leak: the key and the prompt.
 func repeat(r *http.Request) string { return r.Header.Get("Authorization") + " asked " + prompt }
 
 func TestModel_reportsRefusals(t *testing.T) {
@@ -450,4 +450,85 @@ func TestModel_isSafeForConcurrentUse(t *testing.T) {
 	}
 	asking.Wait()
 	assert.Len(t, v.requests(), 16)
+}
+
+// answering is the answer of a model, as JSON.
+func answering(content, reasoning, reason string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
+			"message": map[string]any{"content": content, "reasoning_content": reasoning}, "finish_reason": reason}}})
+	}
+}
+
+func TestModel_dropsWhatItThinks(t *testing.T) {
+	tests := map[string]string{ // empty for nothing left
+		"Ada exported.": "Ada exported.",
+		"<think>Hm.\nWell.</think>\n\nAda exported.":             "Ada exported.",
+		"<THINK>Hm.</Think>Ada exported.":                        "Ada exported.",
+		"<thinking>Hm.</thinking>Ada exported.":                  "Ada exported.",
+		"< think >Hm.</ think >Ada exported.":                    "Ada exported.",
+		"Hm.</think>Ada exported.":                               "Ada exported.",
+		"Ada <think>Hm.</think>exported.":                        "Ada exported.",
+		"<think>a</think>Ada <think>b</think>exported.":          "Ada exported.",
+		"<think>a<think>b</think>c</think>Ada exported.":         "Ada exported.",
+		"<think>I write <think> first.</think>Ada exported.":     "Ada exported.",
+		"<think></think>Ada exported.":                           "Ada exported.",
+		"Ada exported.<think>Was that it?":                       "Ada exported.",
+		"<think>Hm.":                                             "",
+		"<think>Ada exported.</think>":                           "",
+		"<think>a</think> \n ":                                   "",
+		"I think Ada < thinks > about <b>export</b> & <thinker>": "I think Ada < thinks > about <b>export</b> & <thinker>",
+	}
+	for content, want := range tests {
+		t.Run(content, func(t *testing.T) {
+			v := newVendor(t, answering(content, "", "stop"))
+			text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+			assert.Equal(t, want, text)
+			assert.Equal(t, want == "", err != nil, "%v", err)
+			assert.Len(t, v.requests(), 1)
+		})
+	}
+}
+
+func TestModel_failsWhereItsAnswerIsCutOff(t *testing.T) {
+	v := newVendor(t, answering("Ada exp", "", "length"))
+	text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	assert.Empty(t, text)
+	assert.EqualError(t, err, "llm: the model's answer is cut off by its limit of tokens")
+	assert.Len(t, v.requests(), 1, "a longer one would be as useless")
+}
+
+// Thoughts use up the room of an answer, so a model that has some gets more.
+func TestModel_givesRoomToOneThatThinks(t *testing.T) {
+	for name, cut := range map[string]http.HandlerFunc{
+		"in its answer":   answering("<think>Let me", "", "length"),
+		"beside it":       answering("", "Let me", "length"),
+		"in the template": answering("Let me.</think>Ada ex", "", "length"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newVendor(t, nil)
+			v.answerWith(func(w http.ResponseWriter, r *http.Request) {
+				if len(v.requests()) == 1 {
+					cut(w, r)
+					return
+				}
+				say(w, "<think>Let me see.</think>Ada exported.")
+			})
+			ask := newModel(t, v, model, apiKey)
+			for range 2 {
+				text, err := ask(t.Context(), prompt)
+				require.NoError(t, err)
+				assert.Equal(t, "Ada exported.", text)
+			}
+			requests := v.requests()
+			require.Len(t, requests, 3, "it is remembered")
+			for i, want := range []float64{400, 4000, 4000} {
+				assert.Equal(t, want, requests[i]["max_tokens"])
+			}
+			v.answerWith(cut)
+			_, err := ask(t.Context(), prompt)
+			require.Error(t, err)
+			assert.Len(t, v.requests(), 4, "there is no more room to give")
+		})
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/metrics"
 )
 
 // Observer logs and measures requests.
@@ -27,15 +28,11 @@ type Observer struct {
 // New returns an observer that logs to log and registers the metric
 // liveactivity_http_request_duration_seconds; reg may be nil.
 func New(log *slog.Logger, reg prometheus.Registerer) *Observer {
-	o := &Observer{log: log, durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return &Observer{log: log, durations: metrics.Register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "liveactivity_http_request_duration_seconds",
 		Help:    "Time from a request's headers to the end of its answer; for a stream, to its start.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, []string{"route", "code"})}
-	if reg != nil {
-		reg.MustRegister(o.durations)
-	}
-	return o
+	}, []string{"route", "code"}))}
 }
 
 // maxRequestID is the longest X-Request-Id taken over from a client.
@@ -43,7 +40,7 @@ const maxRequestID = 128
 
 // Wrap gives every request an id (its own X-Request-Id where that is plain
 // text, else a new one), which the answer carries too; turns a panic into 500;
-// and observes the request under the route's name, which is asked for after
+// and observes the request under the route's name, which is determined after
 // the request was served and must come from a small set.
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +95,7 @@ func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code in
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
 	level := slog.LevelDebug
 	switch {
-	case code == http.StatusServiceUnavailable: // the client is told to come again
+	case code == http.StatusServiceUnavailable: // the client should retry
 		level = slog.LevelWarn
 	case code >= 500:
 		level = slog.LevelError

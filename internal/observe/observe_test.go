@@ -201,7 +201,7 @@ func TestWrap_logsByStatus(t *testing.T) {
 	}
 }
 
-func TestWrap_logsTheCauseThatTheClientIsNotTold(t *testing.T) {
+func TestWrap_logsTheCauseHiddenFromTheClient(t *testing.T) {
 	o := observing(slog.LevelInfo, fail(httpx.Unavailable(errors.New("redis: connection refused"))))
 	w := o.serve(get("/"))
 	assert.NotContains(t, w.Body.String(), "redis")

@@ -53,7 +53,7 @@ func UnderWay(t *testing.T, url, path, body string, headers ...string) (finish f
 	head := append([]string{"POST " + path + " HTTP/1.1", "Host: x", fmt.Sprint("Content-Length: ", len(body)), "Expect: 100-continue"}, headers...)
 	_, err = io.WriteString(conn, strings.Join(head, "\r\n")+"\r\n\r\n")
 	require.NoError(t, err)
-	// The server asks for the body once the request is under way.
+	// The server asks for the body once the request is in flight.
 	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
 	got := make([]byte, len(goOn))
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*time.Second)))
@@ -73,7 +73,7 @@ func UnderWay(t *testing.T, url, path, body string, headers ...string) (finish f
 	}
 }
 
-// HangsUp waits until nobody takes connections at the URL.
+// HangsUp waits until the URL refuses connections.
 func HangsUp(t *testing.T, url string) {
 	t.Helper()
 	require.Eventually(t, func() bool {

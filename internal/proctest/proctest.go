@@ -1,4 +1,4 @@
-// Package proctest runs the commands of the module as processes of their own, and
+// Package proctest runs the commands of the module as separate processes, and
 // checks what all of them have in common.
 package proctest
 
@@ -71,7 +71,7 @@ func (c *Command) build(source, dir string) error {
 	return nil
 }
 
-// Process is a command at work.
+// Process is a running command.
 type Process struct {
 	Stdout, Stderr logtest.Buffer
 
@@ -84,14 +84,26 @@ type Process struct {
 // environment but env. It is killed at the end of the test.
 func (c *Command) Launch(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(c.path, args...), exited: make(chan struct{})}
+	return launch(t, exec.Command(c.path, args...), env)
+}
+
+// LaunchBy is Launch by a line of bash, which finds the command and its arguments
+// in "$0" and "$@" and must exec it.
+func (c *Command) LaunchBy(t *testing.T, line string, args ...string) *Process {
+	t.Helper()
+	return launch(t, exec.Command("bash", append([]string{"-c", line, c.path}, args...)...), nil)
+}
+
+func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: cmd, exited: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Stdout, p.cmd.Stderr = &p.Stdout, &p.Stderr
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // the exit code tells
+		_ = p.cmd.Wait() // the exit code says enough
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // most have exited by now

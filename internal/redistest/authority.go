@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Authority issues certificates that nobody but the test trusts.
+// Authority issues certificates that only the test trusts.
 type Authority struct {
-	File string // of its own certificate, as PEM
+	File string // of its certificate, as PEM
 	Pool *x509.CertPool
 
 	cert *x509.Certificate

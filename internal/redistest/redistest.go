@@ -51,6 +51,20 @@ func Start(tb testing.TB, args ...string) *Server {
 	return StartBinary(tb, testdeps.RedisServer(tb), args...)
 }
 
+// StartReplica runs redis-server as a replica of another, and returns when it
+// has all that the other has. It needs no password.
+func StartReplica(tb testing.TB, of *Server, args ...string) *Server {
+	tb.Helper()
+	host, port, _ := net.SplitHostPort(of.Addr)
+	s := Start(tb, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, args...)...)
+	client := s.Client()
+	require.Eventually(tb, func() bool {
+		info, err := client.Info(tb.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	}, patience, tick)
+	return s
+}
+
 // StartBinary is Start for another program that takes the same arguments, such
 // as valkey-server.
 func StartBinary(tb testing.TB, binary string, args ...string) *Server {
@@ -69,7 +83,7 @@ func StartTLS(tb testing.TB, ca *Authority, args ...string) *Server {
 		tls: &tls.Config{RootCAs: ca.Pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}})
 }
 
-// attempts is how many ports are tried: somebody else may take one first.
+// attempts is how many ports are tried: another process may take one first.
 const attempts = 10
 
 func start(s *Server) *Server {
@@ -90,7 +104,7 @@ func start(s *Server) *Server {
 // busOffset is how far above its port a cluster node talks to the others.
 const busOffset = 10000
 
-// freePort returns a port that nobody uses, nor the one at busOffset above.
+// freePort returns a port that is free, as is the one busOffset above.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	for {
@@ -117,7 +131,7 @@ func (s *Server) run() error {
 	if s.tls != nil {
 		ports = []string{"--port", "0", "--tls-port", port}
 	}
-	// It starts no processes of its own, which would outlive it when it is killed.
+	// It starts no child processes, which would outlive it when it is killed.
 	args := append(ports, "--bind", "127.0.0.1", "--dir", s.dir, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0",
 		"--save", "", "--logfile", "server.log")
 	s.cmd = exec.Command(s.binary, append(args, s.args...)...)

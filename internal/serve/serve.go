@@ -54,13 +54,13 @@ func New(handler http.Handler, log *slog.Logger) *Server {
 
 // Serve takes connections until Shutdown is called; then it returns nil.
 func (s *Server) Serve(listener net.Listener) error {
-	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(jsonListener{listener}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("cannot serve: %w", err)
 	}
 	return nil
 }
 
-// Shutdown takes no more connections and returns when the requests under way
+// Shutdown accepts no more connections and returns when the requests in flight
 // are finished. It cuts them off, and returns an error, when ctx ends first.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer time.AfterFunc(silentTime, s.silent.close).Stop()
@@ -71,11 +71,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
+// Close cuts off all connections.
+func (s *Server) Close() error { return s.http.Close() }
+
 // ShutdownTime is how long a stop may take; what needs longer is cut off.
 const ShutdownTime = 8 * time.Second
 
 // Run listens on the address and serves until ctx ends; then it finishes the
-// requests under way. The other functions run beside it, with a context that
+// requests in flight. The other functions run beside it, with a context that
 // ends with ctx and as soon as one of them fails; Run returns when all have
 // ended, with the error of the first that failed. Those that end because their
 // context did have not. The function started, if not nil, is called when the
@@ -138,10 +141,15 @@ func NewRegistry() *prometheus.Registry {
 	return reg
 }
 
-// Mount adds /healthz, /readyz and /metrics to the mux. The function ready
-// returns why requests cannot be served just now, and nil when they can;
-// [NotReady] makes such errors.
-func Mount(mux *httpx.Mux, reg *prometheus.Registry, ready func(*http.Request) error) {
+// MountMetrics adds /metrics to the mux.
+func MountMetrics(mux *httpx.Mux, reg *prometheus.Registry) {
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+}
+
+// Mount adds /healthz and /readyz to the mux. The function ready returns why
+// requests cannot be served just now, and nil when they can; [NotReady] makes
+// such errors.
+func Mount(mux *httpx.Mux, ready func(*http.Request) error) {
 	mux.Handle("GET /healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	}))
@@ -152,7 +160,6 @@ func Mount(mux *httpx.Mux, reg *prometheus.Registry, ready func(*http.Request) e
 		httpx.WriteJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 		return nil
 	}))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 }
 
 // NotReady is the answer that says why; the cause is for the log.
@@ -162,12 +169,13 @@ func NotReady(why string, cause error) error {
 	return e
 }
 
-// WhileConnected returns a function for Mount: a service that consumes a stream
-// is ready while that is open.
-func WhileConnected(consumer interface{ Connected() bool }) func(*http.Request) error {
+// OnceCaughtUp returns a function for Mount: a service that keeps what a stream
+// brings is ready once it has caught up with that, also while the stream is
+// interrupted later.
+func OnceCaughtUp(consumer interface{ CaughtUp() bool }) func(*http.Request) error {
 	return func(*http.Request) error {
-		if !consumer.Connected() {
-			return NotReady("The event stream is not connected.", nil)
+		if !consumer.CaughtUp() {
+			return NotReady("The event stream has not been caught up with.", nil)
 		}
 		return nil
 	}

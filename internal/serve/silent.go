@@ -19,7 +19,7 @@ type silentConns struct {
 	conns map[net.Conn]struct{}
 }
 
-// note is told of what becomes of connections.
+// note is called when the state of a connection changes.
 func (s *silentConns) note(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,6 +38,6 @@ func (s *silentConns) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for conn := range s.conns {
-		_ = conn.Close() // nobody waits for an answer on it
+		_ = conn.Close() // no response is expected on it
 	}
 }

@@ -19,7 +19,7 @@ const variable = "BROKEN_ENGINE"
 func Mistake() string { return os.Getenv(variable) }
 
 // FindsEach runs a test that runs the suite once for every mistake, in a
-// process of its own, and requires that it fails. Mistakes are given by name,
+// separate process, and requires that it fails. Mistakes are given by name,
 // each with the pattern of the subtests that find it.
 func FindsEach(t *testing.T, test string, mistakes map[string]string) {
 	t.Helper()

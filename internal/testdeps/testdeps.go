@@ -1,6 +1,6 @@
 // Package testdeps finds what the tests need besides Go: Chromium, Redis,
 // Python 3 and posthog-js. scripts/test-deps.sh installs them. A test whose need
-// is missing fails and says so; it is never skipped.
+// is missing fails with a message; it is never skipped.
 package testdeps
 
 import (
@@ -80,7 +80,7 @@ func root(t testing.TB) string {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			t.Fatal("there is no go.mod in any folder above")
+			t.Fatal("no go.mod in any parent folder")
 		}
 		dir = parent
 	}

@@ -1,5 +1,33 @@
 // Package version says which version of liveactivity this is.
 package version
 
-// Version is the version of the module, as in CHANGELOG.md.
-const Version = "0.1.0"
+import (
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+const module = "github.com/liveactivity/liveactivity"
+
+// Version returns the version of the module that the program was built from,
+// such as "v1.2.3", or "devel" where the build does not know it.
+var Version = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return of(&debug.BuildInfo{})
+	}
+	return of(info)
+})
+
+func of(info *debug.BuildInfo) string {
+	version := ""
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module {
+			version = m.Version
+		}
+	}
+	if version = strings.Trim(version, "()"); version == "" {
+		return "devel"
+	}
+	return version
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // Defaults of [ServerOptions].
@@ -25,30 +26,29 @@ const (
 	DefaultToken     = "token"
 )
 
-// ServerOptions of a [Server]; a zero field means its default.
+// ServerOptions configures a [Server]; a zero field means its default.
 type ServerOptions struct {
-	ProductID string           // the only product there is; DefaultProductID
-	Token     string           // the key that opens its stream; DefaultToken
-	Heartbeat time.Duration    // how long a stream may be silent; stream.DefaultHeartbeat
-	Retention stream.Retention // what can be resumed from; that of a stream.MemoryLog
+	ProductID string             // the only product; DefaultProductID
+	Token     string             // the key that opens its stream; DefaultToken
+	Heartbeat time.Duration      // how long a stream may be silent; eventlog.DefaultHeartbeat
+	Retention eventlog.Retention // of the log; the default of an eventlog.MemoryLog
 
-	// InMemory is for tests inside a bubble of testing/synctest, where real
-	// connections do not work: the server does not listen, only its Client
-	// reaches it. Such a connection holds nothing back, a write ends when it
+	// InMemory is for tests inside a testing/synctest bubble, where real
+	// connections do not work: the server does not listen and is reachable
+	// only by its Client. Its connections do not buffer: a write ends when it
 	// has been read.
 	InMemory bool
 }
 
-// Server is the stream of one product for tests of what reads it. What is sent,
-// resumed, refused and kept alive is the work of a [stream.Handler] over a
-// [stream.MemoryLog] behind an [access.Keyring], as in the real service; Refuse,
-// Disconnect, Tear and Stall make things go wrong in between. Its methods are
-// safe for concurrent use.
+// Server is the stream of one product, for tests of its readers. An
+// [eventlog.Handler] over an [eventlog.MemoryLog] behind an [access.Keyring]
+// serves it, as in the real service; Refuse, Disconnect, Tear and Stall inject
+// failures. Its methods are safe for concurrent use.
 type Server struct {
 	productID string
 	token     string
-	log       *stream.MemoryLog
-	streams   *stream.Handler
+	log       *eventlog.MemoryLog
+	streams   *eventlog.Handler
 	served    http.Handler // the stream behind its key
 	http      *httptest.Server
 	closed    chan struct{}
@@ -56,25 +56,25 @@ type Server struct {
 	mu       sync.Mutex
 	requests []Request
 	conns    map[*conn]struct{}
-	came     chan struct{} // closed and replaced when a reader is connected
-	refusal  int           // the status that connects are refused with
-	refusals int           // how many more, negative for all
+	came     chan struct{} // closed and replaced when a reader connects
+	refusal  int           // the status of refused requests
+	refusals int           // number of further refusals, negative for all
 	tears    []int
-	stalled  chan struct{} // closed by Resume; nil while nothing is stalled
+	stalled  chan struct{} // closed by Resume; nil unless stalled
 }
 
-// Request is one request that a [Server] was sent.
+// Request is one request that a [Server] received.
 type Request struct {
 	At          time.Time
 	LastEventID string // of the header or, without it, of the query
-	Since       string // the query parameter, as it came
+	Since       string // the query parameter, unparsed
 	SessionID   string // the query parameter
-	Authorized  bool   // whether the token was the right one
-	Status      int    // what it was answered; 0 while it is not
+	Authorized  bool   // whether the token was valid
+	Status      int    // the status answered; 0 before the answer
 }
 
-// NewServer returns a server that runs, on a port of its own on this machine.
-// The caller closes it. The options may be nil.
+// NewServer returns a running server that listens on a port of this machine.
+// The caller must close it. opts may be nil.
 func NewServer(opts *ServerOptions) *Server {
 	var o ServerOptions
 	if opts != nil {
@@ -83,14 +83,14 @@ func NewServer(opts *ServerOptions) *Server {
 	s := &Server{
 		productID: cmp.Or(o.ProductID, DefaultProductID),
 		token:     cmp.Or(o.Token, DefaultToken),
-		log:       stream.NewMemoryLog(o.Retention),
+		log:       eventlog.NewMemoryLog(o.Retention),
 		closed:    make(chan struct{}),
 		conns:     map[*conn]struct{}{},
 		came:      make(chan struct{}),
 	}
-	s.streams = stream.NewHandler(s.log, &stream.HandlerOptions{Heartbeat: o.Heartbeat})
+	s.streams = eventlog.NewHandler(s.log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat})
 	keys := access.NewKeyring()
-	if err := keys.Add(s.token, s.productID, access.Stream); err != nil { // neither is empty, and it is the first
+	if err := keys.Add(s.token, s.productID, access.Stream); err != nil { // cannot happen: neither is empty, and it is the first
 		panic(err)
 	}
 	mux := httpx.NewMux(nil)
@@ -115,21 +115,21 @@ func listen(h http.Handler, inMemory bool) *httptest.Server {
 // URL returns the address of the product's stream.
 func (s *Server) URL() string { return s.http.URL + "/stream/" + url.PathEscape(s.productID) }
 
-// Client returns an HTTP client that reaches the server, also one in memory.
-// Close closes its idle connections.
+// Client returns an HTTP client that reaches the server, including one with
+// InMemory. Close closes its idle connections.
 func (s *Server) Client() *http.Client { return s.http.Client() }
 
 // Token returns the key that opens the stream, as a bearer token.
 func (s *Server) Token() string { return s.token }
 
-// hangUpTime is how long a reader may take to accept what is being written to
-// it when its connection is to be cut.
+// hangUpTime is how long a write in flight may take once its connection is to
+// be cut.
 const hangUpTime = time.Second
 
-// Close stops the server as the real one stops: every reader is sent what it
-// has not read, then the end of the stream. Readers that do not read, and all
-// readers while the server is stalled, are cut off. It returns when nothing of
-// the server runs any more, and may be called more than once.
+// Close stops the server as the real one stops: every reader is sent its
+// unread entries, then the end of the stream. Readers that do not read, and
+// all readers of a stalled server, are cut off. Close returns when all
+// goroutines of the server have ended, and may be called more than once.
 func (s *Server) Close() {
 	s.mu.Lock()
 	first := !isClosed(s.closed)
@@ -138,7 +138,7 @@ func (s *Server) Close() {
 	}
 	s.mu.Unlock()
 	if first {
-		_ = s.log.Close() // memory does not fail
+		_ = s.log.Close() // cannot fail
 	}
 	s.http.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), hangUpTime)
@@ -158,16 +158,16 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Send appends batches to the stream and returns their event ids. Readers that
-// are connected are sent them at once, others when they resume. Fields that the
-// real stream never leaves empty are set where they are zero: the batch's Type,
-// ProductID, Count and ForwardedAt, and its actions' SessionID, UserID, Email
-// and ConversationID, to those of the batch. The same batch may be sent again.
-// After Close nothing is sent.
+// Send appends batches to the stream and returns their event ids. Connected
+// readers are sent them at once, others when they resume. Zero fields that the
+// real stream always sets are filled in: the batch's Type, ProductID, Count
+// and ForwardedAt, and its actions' SessionID, UserID, Email and
+// ConversationID from the batch. The same batch may be sent again. After Close
+// nothing is sent.
 func (s *Server) Send(batches ...activity.Batch) (ids []string) {
-	entries := make([]stream.Entry, len(batches))
+	entries := make([]eventlog.Entry, len(batches))
 	for i, b := range batches {
-		entries[i] = stream.Entry{SessionID: b.SessionID, Data: encode(s.complete(b))}
+		entries[i] = eventlog.Entry{SessionID: b.SessionID, Data: encode(s.complete(b))}
 	}
 	return s.append(entries...)
 }
@@ -178,7 +178,7 @@ func (s *Server) complete(b activity.Batch) activity.Batch {
 	b.ProductID = cmp.Or(b.ProductID, s.productID)
 	b.Count = cmp.Or(b.Count, len(b.Actions))
 	b.ForwardedAt = cmp.Or(b.ForwardedAt, activity.Seconds(time.Now()))
-	actions := make([]activity.BatchAction, len(b.Actions)) // the caller's stay as they are
+	actions := make([]activity.BatchAction, len(b.Actions)) // the caller's are not changed
 	for i, a := range b.Actions {
 		a.SessionID = cmp.Or(a.SessionID, b.SessionID)
 		a.UserID = cmp.Or(a.UserID, b.UserID)
@@ -190,26 +190,26 @@ func (s *Server) complete(b activity.Batch) activity.Batch {
 	return b
 }
 
-// SendSummary appends a summary to the stream and returns its event id. Type,
-// ProductID and ForwardedAt are set where they are zero.
+// SendSummary appends a summary to the stream and returns its event id. Zero
+// Type, ProductID and ForwardedAt are set.
 func (s *Server) SendSummary(sum stream.Summary) (id string) {
 	sum.Type = cmp.Or(sum.Type, stream.SummaryType)
 	sum.ProductID = cmp.Or(sum.ProductID, s.productID)
 	sum.ForwardedAt = cmp.Or(sum.ForwardedAt, activity.Seconds(time.Now()))
-	return s.appendOne(stream.Entry{SessionID: sum.SessionID, Data: encode(sum)})
+	return s.appendOne(eventlog.Entry{SessionID: sum.SessionID, Data: encode(sum)})
 }
 
-// SendRaw appends an event of exactly this data and of no session, and returns
-// its event id. It panics when the data is more than one line.
+// SendRaw appends an event with exactly this data and without a session, and
+// returns its event id. It panics if the data has more than one line.
 func (s *Server) SendRaw(data string) (id string) {
 	if strings.ContainsAny(data, "\r\n") {
 		panic("streamtest: the data of an event must be one line")
 	}
-	return s.appendOne(stream.Entry{Data: []byte(data)})
+	return s.appendOne(eventlog.Entry{Data: []byte(data)})
 }
 
-// encode returns the JSON of what a test sends. What has none, a time that is
-// no number say, is a mistake in the test.
+// encode returns the JSON of v. A value without JSON, such as a time that is
+// NaN, is a mistake in the test.
 func encode(v any) []byte {
 	data, err := activity.Marshal(v)
 	if err != nil {
@@ -218,15 +218,15 @@ func encode(v any) []byte {
 	return data
 }
 
-func (s *Server) appendOne(e stream.Entry) (id string) {
+func (s *Server) appendOne(e eventlog.Entry) (id string) {
 	for _, id = range s.append(e) {
 	}
 	return id
 }
 
-func (s *Server) append(entries ...stream.Entry) (ids []string) {
+func (s *Server) append(entries ...eventlog.Entry) (ids []string) {
 	if err := s.log.Append(context.Background(), s.productID, entries); err != nil {
-		return nil // closed: without keys there is nothing else
+		return nil // the log is closed: no other error is possible without keys
 	}
 	for _, e := range entries {
 		ids = append(ids, e.ID.String())
@@ -234,23 +234,23 @@ func (s *Server) append(entries ...stream.Entry) (ids []string) {
 	return ids
 }
 
-// Refuse answers the next connects, as many as times says and all when it is
-// negative, with the status and a detail, in the words of the real service
-// where it has some; 429 and 503 ask to come back after a second. It takes the
-// place of an earlier Refuse: zero times ends it. Open connections stay. It
-// panics when no request can end with the status.
+// Refuse answers the next requests with the status and the real service's
+// detail, if it has one: as many as times, or all if times is negative; 429
+// and 503 come with a Retry-After of one second. It replaces an earlier
+// Refuse; zero times ends it. Open connections stay open. It panics if the
+// status cannot end a request.
 func (s *Server) Refuse(status, times int) {
 	if status < 200 || status > 999 {
-		panic(fmt.Sprintf("streamtest: no request ends with status %d", status))
+		panic(fmt.Sprintf("streamtest: status %d cannot end a request", status))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusal, s.refusals = status, times
 }
 
-// Disconnect cuts all connections, between two events; one whose reader does not
-// take within a second what is being written to it is cut where it is. What
-// readers have not been sent they are sent when they resume.
+// Disconnect cuts all connections between two events; a connection whose
+// reader does not accept a write in flight within a second is cut in the
+// middle. Readers are sent the missing events when they resume.
 func (s *Server) Disconnect() {
 	s.mu.Lock()
 	conns := s.conns
@@ -269,18 +269,17 @@ func (s *Server) Disconnect() {
 	}
 }
 
-// Tear cuts a connection in the middle of an event: the one that the next
-// event with an id is sent on, after n bytes of the event, or before the last
-// byte of an event that is not longer. The event is still in the stream for
-// readers that resume. Calls add up: each tears one event.
+// Tear cuts a connection in the middle of the next event with an id, after n
+// bytes or, for an event that is not longer, before its last byte. Readers
+// that resume still get the event. Calls add up: each tears one event.
 func (s *Server) Tear(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tears = append(s.tears, n)
 }
 
-// Stall keeps connections open and silent: until Resume nothing is sent, no
-// heartbeat and no answer to a new request either.
+// Stall keeps connections open and silent: until Resume, nothing is sent,
+// neither heartbeats nor responses to new requests.
 func (s *Server) Stall() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +288,7 @@ func (s *Server) Stall() {
 	}
 }
 
-// Resume ends a Stall. Readers that are still there are sent what they missed.
+// Resume ends a Stall. Connected readers are sent what they missed.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,15 +298,15 @@ func (s *Server) Resume() {
 	}
 }
 
-// Requests returns every request so far, in the order in which they came.
+// Requests returns all requests so far, in order of arrival.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Connected returns how many streams are open. A reader that went away counts
-// until the server has noticed; one cut off by Disconnect does not.
+// Connected returns the number of open streams. A reader that disconnects
+// counts until the server notices; one cut off by Disconnect does not.
 func (s *Server) Connected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,9 +319,9 @@ func (s *Server) Connected() int {
 	return n
 }
 
-// WaitConnected returns nil when a stream is open: what is sent from then on
-// reaches its reader, whatever that asked for. It returns an error when ctx
-// ends before, or the server is closed.
+// WaitConnected returns nil once a stream is open: events sent from then on
+// reach its reader, wherever it started. It returns an error if ctx ends or
+// the server is closed first.
 func (s *Server) WaitConnected(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -341,11 +340,11 @@ func (s *Server) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// serve answers a request, or makes it go wrong.
+// serve answers a request, or injects a failure.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, server: s, number: s.note(r)}
 	if !s.await(r.Context().Done()) {
-		if r.Context().Err() == nil { // the server is closed
+		if r.Context().Err() == nil { // closed, since the client is still there
 			httpx.WriteError(a, r, httpx.Unavailable(nil))
 		}
 		return
@@ -355,10 +354,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.served.ServeHTTP(a, r)
-	a.setStatus(http.StatusOK) // where nothing was written, as for HEAD
+	a.setStatus(http.StatusOK) // if nothing was written, as for HEAD
 }
 
-// note records a request and returns its number.
+// note records a request and returns its index.
 func (s *Server) note(r *http.Request) int {
 	query := r.URL.Query()
 	s.mu.Lock()
@@ -373,8 +372,8 @@ func (s *Server) note(r *http.Request) int {
 	return len(s.requests) - 1
 }
 
-// await returns true when nothing is stalled, and false when gone or the
-// server is closed before.
+// await returns true once the server is not stalled, and false if gone or the
+// server is closed first.
 func (s *Server) await(gone <-chan struct{}) bool {
 	for {
 		s.mu.Lock()
@@ -393,7 +392,7 @@ func (s *Server) await(gone <-chan struct{}) bool {
 	}
 }
 
-// refused returns the status that the request is to be refused with, if it is.
+// refused reports whether to refuse the request, and with which status.
 func (s *Server) refused() (status int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -404,7 +403,7 @@ func (s *Server) refused() (status int, ok bool) {
 	return s.refusal, s.refusals < 0
 }
 
-// refusal is the real service's error of that status, or one like it.
+// refusal returns the real service's error with that status, or one like it.
 func refusal(status int) error {
 	switch status {
 	case http.StatusUnauthorized:
@@ -416,7 +415,7 @@ func refusal(status int) error {
 	case http.StatusServiceUnavailable:
 		return httpx.Unavailable(nil)
 	}
-	e := httpx.Errorf(status, "The server was told to answer %d.", status)
+	e := httpx.Errorf(status, "The test server answers %d as requested.", status)
 	if status == http.StatusTooManyRequests {
 		e.Header = http.Header{"Retry-After": {"1"}}
 	}

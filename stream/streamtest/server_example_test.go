@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// follow is the consumer to be tested. It handles batches until the connection
+// follow is the consumer under test. It handles batches until the connection
 // ends, and returns the id of the last one.
 func follow(url, token, lastID string, handle func(activity.Batch)) string {
 	request, err := http.NewRequest(http.MethodGet, url, nil)
@@ -49,8 +49,8 @@ func follow(url, token, lastID string, handle func(activity.Batch)) string {
 	return lastID
 }
 
-// A consumer that loses its connection within an event, finds the server too
-// busy, and gets the event whole in the end.
+// A consumer loses its connection within an event, is refused once by an
+// overloaded server, and finally gets the whole event.
 func ExampleServer() {
 	server := streamtest.NewServer(nil)
 	defer server.Close()

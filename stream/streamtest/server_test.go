@@ -24,10 +24,11 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = 20 * time.Second
 
 // event is one server-sent event.
@@ -47,7 +48,7 @@ func start(t testing.TB, opts *streamtest.ServerOptions) *streamtest.Server {
 	return s
 }
 
-// do asks for the server's stream. Parameters are names and values.
+// do requests the server's stream. params are names and values.
 func do(s *streamtest.Server, header http.Header, params ...string) (*http.Response, error) {
 	r, err := http.NewRequest(http.MethodGet, s.URL(), nil)
 	if err != nil {
@@ -66,13 +67,13 @@ func do(s *streamtest.Server, header http.Header, params ...string) (*http.Respo
 	return s.Client().Do(r)
 }
 
-// connect opens the stream and reads its greeting.
+// connect opens the stream.
 func connect(t testing.TB, s *streamtest.Server, params ...string) *reader {
 	t.Helper()
 	return resume(t, s, "", params...)
 }
 
-// resume is connect after the event of that id.
+// resume is connect after the event with that id.
 func resume(t testing.TB, s *streamtest.Server, id string, params ...string) *reader {
 	t.Helper()
 	header := http.Header{}
@@ -85,14 +86,13 @@ func resume(t testing.TB, s *streamtest.Server, id string, params ...string) *re
 	t.Cleanup(r.close)
 	require.Equal(t, http.StatusOK, r.StatusCode)
 	require.Equal(t, "text/event-stream", r.Header.Get("Content-Type"))
-	require.NotEmpty(t, r.next(t).retry)
 	return r
 }
 
 func (r *reader) close() { _ = r.Body.Close() }
 
 // read returns the next event. io.EOF means that the stream ended between two
-// events, io.ErrUnexpectedEOF within one.
+// events, io.ErrUnexpectedEOF that it ended within one.
 func (r *reader) read() (e event, err error) {
 	for began := false; ; began = true {
 		line, err := r.lines.ReadString('\n')
@@ -103,13 +103,16 @@ func (r *reader) read() (e event, err error) {
 			return e, err
 		case line == "\n":
 			return e, nil
+		case line == "retry: 1000\n" && !began: // sent at once; the rest follows with the first event
+			began = true
+			return r.read()
 		}
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		*map[string]*string{"id": &e.id, "event": &e.name, "data": &e.data, "retry": &e.retry}[name] = value
 	}
 }
 
-// next returns the next event, which must come.
+// next returns the next event, or fails the test.
 func (r *reader) next(t testing.TB) event {
 	t.Helper()
 	e, err := r.read()
@@ -117,7 +120,7 @@ func (r *reader) next(t testing.TB) event {
 	return e
 }
 
-// receives fails the test unless events of this data come next.
+// receives fails the test unless events with this data come next.
 func (r *reader) receives(t testing.TB, data ...string) {
 	t.Helper()
 	for _, want := range data {
@@ -134,7 +137,7 @@ func (r *reader) ends(t testing.TB, want error) {
 	require.ErrorIs(t, err, want, "%+v", e)
 }
 
-// waitConnected fails the test unless a reader comes.
+// waitConnected fails the test unless a reader connects.
 func waitConnected(t testing.TB, s *streamtest.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -154,7 +157,7 @@ func TestServer_sendsBatches(t *testing.T) {
 	before := activity.Seconds(time.Now())
 	ids := s.Send(sent, activity.Batch{SessionID: "s2", Count: 7, ForwardedAt: 5, Type: "other", ProductID: "globex"})
 	require.Len(t, ids, 2)
-	assert.Empty(t, sent.Actions[0].SessionID, "what the caller has stays as it is")
+	assert.Empty(t, sent.Actions[0].SessionID, "the caller's batch is not changed")
 
 	for _, r := range []*reader{first, second} {
 		e := r.next(t)
@@ -236,8 +239,8 @@ func TestServer_filtersBySession(t *testing.T) {
 	assert.Equal(t, "s2", s.Requests()[0].SessionID)
 }
 
-func TestServer_tellsOfGaps(t *testing.T) {
-	s := start(t, &streamtest.ServerOptions{Retention: stream.Retention{MaxBytes: 1}}) // the newest event
+func TestServer_sendsGaps(t *testing.T) {
+	s := start(t, &streamtest.ServerOptions{Retention: eventlog.Retention{MaxBytes: 1}}) // the newest event
 	first := s.SendRaw("1")
 	s.SendRaw("2")
 	third := s.SendRaw("3")
@@ -252,7 +255,7 @@ func TestServer_keepsStreamsAlive(t *testing.T) {
 	assert.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t))
 }
 
-// What a real server answers; internal/server tests the same of it.
+// What a real service answers; the root package tests the same of it.
 func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{ProductID: "acme eu", Token: "secret"})
 	other := strings.Replace(s.URL(), "acme%20eu", "globex", 1)
@@ -269,7 +272,7 @@ func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 		"another product, wrong token":     {"GET", other, "Bearer wrong", 401, invalid, "Bearer"},
 		"another path":                     {"GET", s.URL() + "/more", "Bearer secret", 404, nothing, ""},
 		"another method":                   {"POST", s.URL(), "Bearer secret", 405, "This path does not take that method; see the Allow header.", ""},
-		"a time that is none":              {"GET", s.URL() + "?since=noon", "Bearer secret", 400, "The query parameter since must be a time in epoch seconds.", ""},
+		"an invalid time":                  {"GET", s.URL() + "?since=noon", "Bearer secret", 400, "The query parameter since must be a time in epoch seconds.", ""},
 		"only the head":                    {"HEAD", s.URL(), "Bearer secret", 200, "", ""},
 		"only the head with a wrong token": {"HEAD", s.URL(), "Bearer wrong", 401, "", "Bearer"},
 	}
@@ -291,7 +294,7 @@ func TestServer_answersRequestsAsTheRealOne(t *testing.T) {
 	assert.Zero(t, s.Connected())
 }
 
-// refusedWith reads an answer that is no stream.
+// refusedWith checks an error response.
 func refusedWith(t *testing.T, response *http.Response, status int, detail string) {
 	t.Helper()
 	defer response.Body.Close()
@@ -310,13 +313,13 @@ func TestServer_refuses(t *testing.T) {
 		status                        int
 		detail, retryAfter, challenge string
 	}{
-		"200": {200, "The server was told to answer 200.", "", ""},
-		"302": {302, "The server was told to answer 302.", "", ""},
+		"200": {200, "The test server answers 200 as requested.", "", ""},
+		"302": {302, "The test server answers 302 as requested.", "", ""},
 		"401": {401, "Invalid or missing API key", "", "Bearer"},
 		"403": {403, "API key does not match product_id", "", ""},
 		"404": {404, "There is nothing at this path.", "", ""},
-		"429": {429, "The server was told to answer 429.", "1", ""},
-		"500": {500, "The server was told to answer 500.", "", ""},
+		"429": {429, "The test server answers 429 as requested.", "1", ""},
+		"500": {500, "The test server answers 500 as requested.", "", ""},
 		"503": {503, unavailable, "1", ""},
 		"204": {204, "", "", ""},
 	}
@@ -349,7 +352,7 @@ func TestServer_refuses(t *testing.T) {
 	}
 }
 
-func TestServer_refusesUntilToldOtherwise(t *testing.T) {
+func TestServer_refusesUntilItIsReset(t *testing.T) {
 	s := start(t, nil)
 	refused := func(status int) {
 		t.Helper()
@@ -393,8 +396,8 @@ func TestServer_disconnects(t *testing.T) {
 	again.receives(t, "2")
 }
 
-// Nothing but whole events reach a reader, however often and whenever its
-// connection is cut, and each of them once.
+// A reader receives only whole events, each once, however often and whenever
+// its connection is cut.
 func TestServer_disconnectsBetweenEvents(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
 	const events = 300
@@ -444,9 +447,9 @@ func TestServer_disconnectsAReaderThatDoesNotRead(t *testing.T) {
 	s.SendRaw(strings.Repeat("x", 32<<20))
 	began := time.Now()
 	require.Eventually(t, func() bool { s.Disconnect(); return s.Connected() == 0 }, patience, time.Millisecond)
-	assert.Less(t, time.Since(began), stream.DefaultWriteTimeout)
+	assert.Less(t, time.Since(began), eventlog.DefaultWriteTimeout)
 	_, err := io.Copy(io.Discard, r.lines)
-	require.NoError(t, err, "it gets what was on the way")
+	require.NoError(t, err, "it gets what was in flight")
 }
 
 func TestServer_tearsAnEvent(t *testing.T) {
@@ -483,7 +486,7 @@ func TestServer_tearsAnEvent(t *testing.T) {
 	}
 }
 
-// Events that are written together with the one that is torn.
+// Several events are written together, and one of them is torn.
 func TestServer_tearsOneEventOfMany(t *testing.T) {
 	s := start(t, nil)
 	first := s.SendRaw("1")
@@ -494,12 +497,12 @@ func TestServer_tearsOneEventOfMany(t *testing.T) {
 	r := connect(t, s, "since", "1")
 	rest, err := io.ReadAll(r.lines)
 	require.NoError(t, err)
-	assert.Equal(t, "id", string(rest), "the first event of the answer")
+	assert.Equal(t, "retry: 1000\nid", string(rest), "the first event of the answer")
 
 	r = resume(t, s, first)
 	rest, err = io.ReadAll(r.lines)
 	require.NoError(t, err)
-	assert.Equal(t, "id:", string(rest))
+	assert.Equal(t, "retry: 1000\nid:", string(rest))
 	resume(t, s, first).receives(t, "2", "3")
 }
 
@@ -546,8 +549,8 @@ func TestServer_recordsRequests(t *testing.T) {
 	assert.NotZero(t, s.Requests()[0].At, "a copy")
 }
 
-// Who waits for a reader is told when it has come, and what is sent then
-// reaches it.
+// WaitConnected returns once a reader has connected, and later events reach
+// the reader.
 func TestServer_waitsForReaders(t *testing.T) {
 	s := start(t, nil)
 	for range 20 {
@@ -561,14 +564,13 @@ func TestServer_waitsForReaders(t *testing.T) {
 		id := s.SendRaw("1")
 		r := &reader{Response: <-response}
 		r.lines = bufio.NewReader(r.Body)
-		require.NotEmpty(t, r.next(t).retry)
 		require.Equal(t, event{id: id, data: "1"}, r.next(t))
 		s.Disconnect()
 		r.close()
 	}
 }
 
-// nothingRuns fails the test when a goroutine of a server does not end.
+// nothingRuns fails the test if a goroutine of a server does not end.
 func nothingRuns(t *testing.T) {
 	t.Helper()
 	var stacks string
@@ -613,7 +615,7 @@ func TestServer_afterClose(t *testing.T) {
 	require.Error(t, err, "nobody listens")
 }
 
-// A reader counts when it has its answer.
+// A reader counts as connected once it has its response.
 func TestServer_waitsForTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &streamtest.ServerOptions{InMemory: true})
@@ -629,7 +631,7 @@ func TestServer_waitsForTheAnswer(t *testing.T) {
 		_, err = io.ReadFull(c, make([]byte, 1))
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Zero(t, s.Connected(), "not the whole of it")
+		require.Zero(t, s.Connected(), "not the whole response")
 		_, err = c.Read(make([]byte, 4096))
 		require.NoError(t, err)
 		require.NoError(t, s.WaitConnected(t.Context()))
@@ -661,7 +663,7 @@ func TestServer_closesInTime(t *testing.T) {
 			began := time.Now()
 			s.Close()
 			nothingRuns(t)
-			assert.Less(t, time.Since(began), stream.DefaultWriteTimeout)
+			assert.Less(t, time.Since(began), eventlog.DefaultWriteTimeout)
 		})
 	}
 }
@@ -697,7 +699,7 @@ func TestServer_closesWhileReadersComeAndGo(t *testing.T) {
 	readers.Wait()
 }
 
-// In a bubble hours pass at once, and a test sees every heartbeat.
+// In a bubble hours pass at once, and the test sees every heartbeat.
 func TestServer_inMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &streamtest.ServerOptions{InMemory: true})
@@ -705,7 +707,7 @@ func TestServer_inMemory(t *testing.T) {
 		r := connect(t, s)
 		for i := range 5 {
 			require.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t))
-			require.Equal(t, stream.DefaultHeartbeat*time.Duration(i+1), time.Since(began))
+			require.Equal(t, eventlog.DefaultHeartbeat*time.Duration(i+1), time.Since(began))
 		}
 		s.SendRaw("1")
 		r.receives(t, "1")
@@ -743,8 +745,8 @@ func TestServer_stalls(t *testing.T) {
 	})
 }
 
-// stalledFor fails the test when one of the functions returns before the time
-// is over and the server goes on.
+// stalledFor fails the test if one of the functions returns before d has
+// passed and the server has resumed.
 func stalledFor(t *testing.T, s *streamtest.Server, d time.Duration, functions ...func()) {
 	t.Helper()
 	returned := make(chan struct{}, len(functions))

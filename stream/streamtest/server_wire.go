@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// answer notes the status that a request is answered, and what it becomes when
-// the handler takes the connection over.
+// answer records the status of a response, also when the handler hijacks the
+// connection.
 type answer struct {
 	http.ResponseWriter
 	server *Server
@@ -47,30 +47,30 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c, buffered, nil
 }
 
-// conn is a connection that a stream is sent on. The handler never writes a
-// part of an event.
+// conn is the connection of a stream. The handler writes whole events, except
+// for the line that the first one starts with.
 type conn struct {
 	net.Conn
 	server   *Server
 	answered bool // guarded by the server's mutex
 	gone     chan struct{}
 	once     sync.Once
-	writing  sync.Mutex // held while something is written
+	writing  sync.Mutex // held during a write
 }
 
-// NetConn returns the connection below, whose buffers the handler bounds.
+// NetConn returns the underlying connection, whose buffers the handler bounds.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
-// Write writes whole events, or what is left of them. Its time begins when it
-// does, not when the server stalls before it.
+// Write writes whole events, or the rest of them. Its deadline starts after
+// any stall.
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.server.await(c.gone) {
 		return 0, net.ErrClosed
 	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if err := c.Conn.SetWriteDeadline(time.Now().Add(stream.DefaultWriteTimeout)); err != nil {
-		return 0, err // it was cut, and tears nothing any more
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(eventlog.DefaultWriteTimeout)); err != nil {
+		return 0, err // it was cut, so it tears no event
 	}
 	part, torn := c.server.tear(p)
 	n, err := c.Conn.Write(part)
@@ -85,7 +85,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// connected takes note that a reader was sent something.
+// connected records that a reader was sent something.
 func (s *Server) connected(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,9 +96,8 @@ func (s *Server) connected(c *conn) {
 	}
 }
 
-// tear returns the part of some events that is to be written before the
-// connection is cut, if it is. The handler writes events with an id apart from
-// others.
+// tear returns the part of p to write before the connection is cut, if an
+// event is to be torn. The handler writes events with an id apart from others.
 func (s *Server) tear(p []byte) (part []byte, torn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +110,7 @@ func (s *Server) tear(p []byte) (part []byte, torn bool) {
 	return p[:n], true
 }
 
-// Read returns an error when the client has hung up.
+// Read returns an error once the client has disconnected.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil {
@@ -126,18 +125,18 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// cut ends the connection. When the client notices it is not counted any more.
+// cut ends the connection, which is not counted from then on.
 func (c *conn) cut() {
 	c.once.Do(func() {
 		c.server.mu.Lock()
 		delete(c.server.conns, c)
 		c.server.mu.Unlock()
 		close(c.gone)
-		_ = c.Conn.Close() // nobody is left to be told
+		_ = c.Conn.Close() // no client is left to report it to
 	})
 }
 
-// pipeListener accepts connections in memory.
+// pipeListener accepts in-memory connections.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}

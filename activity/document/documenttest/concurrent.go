@@ -20,14 +20,14 @@ const writers = 8
 var concurrencyTests = []test{
 	{name: "loses no change", run: testNothingLost},
 	{name: "lets one creation win", run: testOneCreator},
-	{name: "gives no version twice", run: testVersionsDiffer},
+	{name: "assigns no version twice", run: testVersionsDiffer},
 	{name: "never shows half of a change", run: testMovedTogether},
-	{name: "holds a change to what it checked", run: testNobodyLeavesLast},
-	{name: "lists what stays once, whatever comes and goes", run: testListsWhatStays},
+	{name: "makes a change conditional on what it checked", run: testNobodyLeavesLast},
+	{name: "lists an unchanged document once, whatever else comes and goes", run: testListsWhatStays},
 }
 
-// change makes changes to the documents of these names until nobody was
-// faster. It may be called from any goroutine.
+// change makes changes to the named documents, retrying on conflicts. It may
+// be called from any goroutine.
 func (f fixture) change(ctx context.Context, make func([]document.Document) []document.Change, names ...string) (document.Version, error) {
 	for {
 		docs, err := f.store.Get(ctx, product, names...)
@@ -41,7 +41,7 @@ func (f fixture) change(ctx context.Context, make func([]document.Document) []do
 	}
 }
 
-// number is the value of a document that counts.
+// number is the value of a counter document.
 func number(d document.Document) int {
 	n, _ := strconv.Atoi(string(d.Value))
 	return n
@@ -66,7 +66,7 @@ func testNothingLost(f fixture) {
 				}
 				docs, err := f.store.Get(f.Context(), product, "counter")
 				assert.NoError(f, err)
-				assert.GreaterOrEqual(f, docs[0].Version, version, "who reads after a write sees it")
+				assert.GreaterOrEqual(f, docs[0].Version, version, "a read after a write sees it")
 			}
 		})
 	}
@@ -123,7 +123,8 @@ func testVersionsDiffer(f fixture) {
 	require.Len(f, slices.Compact(all), writers*puts)
 }
 
-// What goes from one document to the other is in one of them at any time.
+// The amount moved between the documents is in exactly one of them at any
+// time.
 func testMovedTogether(f fixture) {
 	const sum, moves = 100, 25
 	f.write(document.Put(named("from"), []byte(strconv.Itoa(sum)), 0), document.Put(named("to"), nil, 0))
@@ -155,7 +156,7 @@ func testMovedTogether(f fixture) {
 	require.Equal(f, 4*moves, number(f.one("to")))
 }
 
-// Two who each leave only while the other stays never both leave.
+// Two members that each leave only while the other stays never both leave.
 func testNobodyLeavesLast(f fixture) {
 	for round := range 20 {
 		ada, bob := fmt.Sprint("ada", round), fmt.Sprint("bob", round)
@@ -175,7 +176,7 @@ func testNobodyLeavesLast(f fixture) {
 		}
 		running.Wait()
 		docs := f.get(ada, bob)
-		require.NotEqual(f, docs[0].Exists(), docs[1].Exists(), "one has left and one stayed")
+		require.NotEqual(f, docs[0].Exists(), docs[1].Exists(), "one has left and one has stayed")
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package documenttest helps to test engines of
+// Package documenttest helps test engines of
 // [github.com/liveactivity/liveactivity/activity/document].
 //
-// [TestStore] is the conformance suite for a [document.Store]: whoever writes
-// an engine runs it. Hooking one up takes a function that opens an empty store:
+// [TestStore] is the conformance suite for a [document.Store]: every engine
+// runs it. It needs only a function that opens an empty store:
 //
 //	func TestStore(t *testing.T) {
 //		documenttest.TestStore(t, func(t *testing.T) document.Store {
@@ -14,11 +14,12 @@
 //	}
 //
 // Every subtest is named after the sentence of the contract that it checks and
-// opens a store of its own. Run it with the race detector:
+// opens its own store. Run it with the race detector:
 //
 //	go test -race ./mystore -run TestStore
 //
-// The suite needs no clock of its own: where documents expire it gives them a
-// few hundredths of a second and polls. An engine may free what is over when it
-// likes, but must not show it; clocks that count milliseconds are good enough.
+// The suite needs no fake clock: where documents expire it uses a few
+// hundredths of a second and polls. An engine may free expired documents at
+// any time, but must not return them; clocks with millisecond resolution are
+// good enough.
 package documenttest

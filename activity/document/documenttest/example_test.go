@@ -7,11 +7,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
 )
 
-// An engine is hooked up by a function that opens an empty one. This is all
-// there is to the engine's test of the contract.
+// The suite needs a function that opens an empty engine. This is the whole
+// conformance test of an engine.
 func ExampleTestStore() {
 	testMyStore := func(t *testing.T) {
-		documenttest.TestStore(t, func(*testing.T) document.Store { return document.NewMemory(0) })
+		documenttest.TestStore(t, func(*testing.T) document.Store { return document.NewMemory(nil) })
 	}
-	_ = testMyStore // called TestMyStore in the engine's package
+	_ = testMyStore // named TestMyStore in the engine's package
 }

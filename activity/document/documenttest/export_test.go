@@ -2,6 +2,6 @@ package documenttest
 
 import "time"
 
-// SetPatience sets how long tests wait for what must come, which is what most
-// tests of a broken engine do.
+// SetPatience sets how long tests wait for an expected event; most tests of a
+// broken engine wait that long.
 func SetPatience(d time.Duration) { patience = d }

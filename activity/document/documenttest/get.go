@@ -30,7 +30,7 @@ var getTests = []test{
 		f.put("a", "1", 0)
 		require.Empty(f, f.get())
 	}},
-	{name: "of names that no document can have finds none", run: func(f fixture) {
+	{name: "of invalid names finds nothing", run: func(f fixture) {
 		f.put("a", "1", 0)
 		long := strings.Repeat("a", document.MaxName+1)
 		require.Equal(f, []item{{Name: ""}, {Name: long}}, items(f.get("", long)))
@@ -40,7 +40,7 @@ var getTests = []test{
 		want := items([]document.Document{a, a, named("b"), named("b"), a})
 		require.Equal(f, want, items(f.get("a", "a", "b", "b", "a")))
 	}},
-	{name: "returns values that are the caller's", run: func(f fixture) {
+	{name: "returns values that the caller owns", run: func(f fixture) {
 		f.put("a", "value", 0)
 		for _, mine := range [][]document.Document{f.get("a"), f.list("", "", 1)} {
 			copy(mine[0].Value, "xxxxx")
@@ -61,7 +61,7 @@ var getTests = []test{
 			require.Equal(f, value, string(f.list("a", "", 1)[0].Value))
 		}
 	}},
-	{name: "tells an empty value from none", run: func(f fixture) {
+	{name: "distinguishes an empty value from a missing document", run: func(f fixture) {
 		version := f.write(document.Put(named("a"), nil, 0), document.Put(named("b"), []byte{}, 0))
 		require.Equal(f, []item{{"a", "", version}, {"b", "", version}}, items(f.get("a", "b")))
 		require.Equal(f, []string{"a", "b"}, names(f.all()))

@@ -14,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// acquire takes a lease that nobody has.
+// acquire takes a lease that is free.
 func (f fixture) acquire(name string, ttl time.Duration) *document.Lease {
 	f.Helper()
 	l, err := document.Acquire(f.Context(), f.store, product, name, ttl)
@@ -22,7 +22,7 @@ func (f fixture) acquire(name string, ttl time.Duration) *document.Lease {
 	return l
 }
 
-// requireHeld fails the test unless somebody has the lease.
+// requireHeld fails the test unless the lease is held.
 func (f fixture) requireHeld(name string) {
 	f.Helper()
 	_, err := document.Acquire(f.Context(), f.store, product, name, time.Hour)
@@ -64,7 +64,7 @@ var leaseTests = []test{
 		running.Wait()
 		require.EqualValues(f, 1, got.Load())
 	}},
-	{name: "tells until when, by the holder's clock", run: func(f fixture) {
+	{name: "reports its expiry by the holder's clock", run: func(f fixture) {
 		for given, ttl := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: document.DefaultLeaseTTL, -1: document.DefaultLeaseTTL} {
 			before := time.Now()
 			l := f.acquire(fmt.Sprint("work", given), given)
@@ -96,10 +96,10 @@ var leaseTests = []test{
 		f.acquire("work", time.Hour)
 		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
 	}},
-	{name: "passes on when its time is over", run: func(f fixture) {
+	{name: "passes on when it expires", run: func(f fixture) {
 		l := f.acquire("work", brief)
 		next := f.succeed("work", time.Hour)
-		require.False(f, time.Now().Before(l.Until().Add(-time.Millisecond)), "not before; clocks of milliseconds are forgiven")
+		require.False(f, time.Now().Before(l.Until().Add(-time.Millisecond)), "not before, to the millisecond")
 		require.Greater(f, next.Token(), l.Token())
 		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
 		require.NoError(f, l.Release(f.Context()))
@@ -118,7 +118,7 @@ var leaseTests = []test{
 			}
 		}
 	}},
-	{name: "lets the holder write and nobody else", run: func(f fixture) {
+	{name: "lets only the holder write", run: func(f fixture) {
 		l := f.acquire("work", brief)
 		next := f.succeed("work", time.Hour)
 		mine, his := document.Put(named("mine"), nil, 0), document.Put(named("his"), nil, 0)
@@ -130,7 +130,7 @@ var leaseTests = []test{
 		f.conflict(next.Check(), mine)
 		require.Equal(f, []string{"his"}, names(f.all()))
 	}},
-	{name: "that is over binds the holder, though nobody has it now", run: func(f fixture) {
+	{name: "that has expired rejects the holder's writes, even while it is free", run: func(f fixture) {
 		l := f.acquire("work", brief)
 		f.outlive(brief)
 		f.conflict(l.Check(), document.Put(named("a"), nil, 0))
@@ -165,8 +165,8 @@ func testRenewed(f fixture) {
 
 var errWork = errors.New("the work failed")
 
-// withLease runs work in another goroutine, and returns what ends it and what
-// it returned.
+// withLease runs work in another goroutine, and returns a function that ends
+// it and its result.
 func (f fixture) withLease(ttl time.Duration, work func(context.Context, *document.Lease) error) (context.CancelFunc, <-chan error) {
 	ctx, cancel := context.WithCancel(f.Context())
 	result, ended := make(chan error, 1), make(chan struct{})
@@ -181,7 +181,7 @@ func (f fixture) withLease(ttl time.Duration, work func(context.Context, *docume
 	return cancel, result
 }
 
-// receive returns what comes, unless nothing does.
+// receive returns the next value, or fails the test if none comes.
 func receive[T any](f fixture, ch <-chan T) (v T) {
 	f.Helper()
 	f.within("waiting", func() { v = <-ch })
@@ -215,7 +215,7 @@ var withLeaseTests = []test{
 		next := f.acquire("work", time.Hour)
 		require.Greater(f, next.Token(), l.Token())
 	}},
-	{name: "ends while it waits when its context does", run: func(f fixture) {
+	{name: "ends with its context while it waits", run: func(f fixture) {
 		f.acquire("work", time.Hour)
 		cancel, result := f.withLease(time.Hour, func(context.Context, *document.Lease) error { return errWork })
 		cancel()
@@ -261,7 +261,7 @@ var withLeaseTests = []test{
 		})
 		require.Greater(f, receive(f, began), dead.Token())
 	}},
-	{name: "keeps the lease for longer than its time", run: func(f fixture) {
+	{name: "keeps the lease beyond its time to live", run: func(f fixture) {
 		f.inTime(func(ttl time.Duration) bool {
 			working, lost := make(chan struct{}, 100), make(chan struct{}, 100)
 			cancel, result := f.withLease(ttl, func(ctx context.Context, _ *document.Lease) error {
@@ -279,11 +279,11 @@ var withLeaseTests = []test{
 			return kept && errors.Is(err, document.ErrHeld)
 		})
 	}},
-	{name: "lets one work at a time", run: testOneAtATime},
+	{name: "runs work in one holder at a time", run: testOneAtATime},
 }
 
-// testOneAtATime lets many work in turn. Each notes when it begins, and when it
-// is done nobody else may have noted anything, unless it lost the lease.
+// testOneAtATime runs many workers in turn. Each makes a note when it begins;
+// when it is done no other worker may have made one, unless it lost the lease.
 func testOneAtATime(f fixture) {
 	const contenders, turns = 5, 6
 	var done atomic.Int64
@@ -299,7 +299,7 @@ func testOneAtATime(f fixture) {
 			version, err := f.store.Write(f.Context(), product, l.Check(), note)
 			if isConflict(err) {
 				_, err = f.store.Write(f.Context(), product, l.Check())
-				assert.True(f, isConflict(err), "somebody else worked though the lease was not lost")
+				assert.True(f, isConflict(err), "another worker ran while the lease was held")
 				return nil
 			}
 			assert.NoError(f, err)

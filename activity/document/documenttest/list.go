@@ -72,7 +72,7 @@ var listTests = []test{
 			require.Equal(f, want, names(f.list(prefix, "", 1000)), "prefix %q", prefix)
 		}
 	}},
-	{name: "tells the documents as they are now", run: func(f fixture) {
+	{name: "returns the documents as they are now", run: func(f fixture) {
 		f.putAll("a", "b", "c")
 		f.put("b", "new", time.Hour)
 		f.write(document.Delete(f.one("a")))
@@ -98,7 +98,7 @@ func (f fixture) putAll(names ...string) {
 	f.write(changes...)
 }
 
-// pages lists what begins with prefix, a page at a time.
+// pages lists the documents that begin with prefix, one page at a time.
 func (f fixture) pages(prefix string, page int) []string {
 	f.Helper()
 	var all []string

@@ -13,7 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// model is a store as simple as it can be.
+// model is the simplest possible store.
 type model map[string]document.Document
 
 // conflicts reports whether one of the documents is not at its change's version.
@@ -45,8 +45,8 @@ func (m model) list(prefix, after string, limit int) []document.Document {
 // modelNames are few, so that they are used again and again.
 var modelNames = []string{"a", "a/", "a/1", "a/2", "a0", "b", "b/1", "b\x00", "\xff"}
 
-// modelTests make changes at random, and require that the store tells the same
-// as the model after each.
+// modelTests make random changes, and require that the store and the model
+// agree after each.
 func modelTests() (tests []test) {
 	for seed := range uint64(6) {
 		tests = append(tests, test{name: fmt.Sprint("seed ", seed), run: func(f fixture) {
@@ -63,7 +63,7 @@ func modelTests() (tests []test) {
 type roulette struct {
 	*rand.Rand
 	model
-	past []document.Document // what there was at some time
+	past []document.Document // documents as they were at some time
 	last document.Version
 }
 
@@ -97,7 +97,7 @@ func (r *roulette) step(f fixture) {
 	}
 }
 
-// change returns one to the document, which one time in eight is not as it was read.
+// change returns a change to the document; one in eight names a stale version.
 func (r *roulette) change(name string) document.Change {
 	d := r.model[name]
 	d.Name = name

@@ -9,7 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// products are ids that an engine could confuse when it makes keys of them.
+// products are ids that an engine could confuse when it builds keys from them.
 var products = []string{"", "a", "a:b", "a/b", "A", "ä", "a b", "a*", "a/", "/", "{a}", "a}b{", "a\x00", "\xff", "lease/", "0"}
 
 var productTests = []test{
@@ -46,7 +46,7 @@ var productTests = []test{
 		require.NoError(f, err)
 		require.Equal(f, a, f.oneIn("a", "doc"))
 		_, err = f.store.Write(f.Context(), "c", document.Check(a))
-		require.True(f, isConflict(err), "what exists in another product does not exist")
+		require.True(f, isConflict(err), "documents of another product do not exist")
 	}},
 	{name: "expire apart", run: func(f fixture) {
 		_, err := f.store.Write(f.Context(), "other", document.Put(named("a"), []byte("1"), time.Hour))

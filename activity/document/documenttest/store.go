@@ -11,10 +11,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// TestStore checks that the stores which open returns keep the contract of
+// TestStore checks that the stores returned by open fulfil the contract of
 // [document.Store], and that leases work on them. It calls open for an empty
-// store at the start of each subtest; what open must undo belongs into
-// t.Cleanup. Stores may share a server as long as none sees what another holds.
+// store at the start of each subtest; open registers its cleanup with
+// t.Cleanup. Stores may share a server as long as none sees another's
+// documents.
 func TestStore(t *testing.T, open func(t *testing.T) document.Store) {
 	for _, chapter := range []struct {
 		name  string
@@ -51,14 +52,14 @@ const (
 	product = "acme"
 	// tick is how often it looks.
 	tick = 5 * time.Millisecond
-	// brief is a time to live that is soon over.
+	// brief is a short time to live.
 	brief = 60 * time.Millisecond
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 var patience = 10 * time.Second
 
-// fixture is a store under test. What it does, it does to the product.
+// fixture is a store under test. Its methods act on the product.
 type fixture struct {
 	*testing.T
 	store document.Store
@@ -77,7 +78,7 @@ func (f fixture) one(name string) document.Document {
 	return f.get(name)[0]
 }
 
-// write makes changes, which must work.
+// write makes changes that must succeed.
 func (f fixture) write(changes ...document.Change) document.Version {
 	f.Helper()
 	version, err := f.store.Write(f.Context(), product, changes...)
@@ -85,7 +86,7 @@ func (f fixture) write(changes ...document.Change) document.Version {
 	return version
 }
 
-// put gives the document a value, whatever it was, and returns it.
+// put sets the value of the document, whatever its version, and returns it.
 func (f fixture) put(name, value string, ttl time.Duration) document.Document {
 	f.Helper()
 	d := document.Document{Name: name, Value: []byte(value)}
@@ -93,8 +94,8 @@ func (f fixture) put(name, value string, ttl time.Duration) document.Document {
 	return d
 }
 
-// conflict makes changes, which must not work, and returns the name of the
-// document that was in the way.
+// conflict makes changes that must fail, and returns the name of the
+// conflicting document.
 func (f fixture) conflict(changes ...document.Change) string {
 	f.Helper()
 	_, err := f.store.Write(f.Context(), product, changes...)
@@ -117,21 +118,22 @@ func (f fixture) all() []document.Document {
 	return f.list("", "", 1<<20)
 }
 
-// gone waits until there is no document of that name.
+// gone waits until the named document does not exist.
 func (f fixture) gone(name string) {
 	f.Helper()
 	require.Eventually(f, func() bool { return !f.one(name).Exists() }, patience, tick)
 }
 
-// outlive waits until documents put before, with that time to live, are over.
+// outlive waits until documents put earlier with that time to live have
+// expired.
 func (f fixture) outlive(ttl time.Duration) {
 	f.Helper()
 	f.put("witness", "", ttl)
 	f.gone("witness")
 }
 
-// inTime calls do with longer and longer times to live until one was long
-// enough for what do does, which it says.
+// inTime calls do with longer and longer times to live until do reports that
+// one was long enough for it to finish.
 func (f fixture) inTime(do func(ttl time.Duration) bool) {
 	f.Helper()
 	for ttl := brief; ttl < patience/2; ttl *= 2 {
@@ -142,7 +144,7 @@ func (f fixture) inTime(do func(ttl time.Duration) bool) {
 	f.Fatal("no time to live is long enough")
 }
 
-// within fails the test when what must not wait takes too long.
+// within fails the test if do takes too long.
 func (f fixture) within(what string, do func()) {
 	f.Helper()
 	done := make(chan struct{})
@@ -157,7 +159,7 @@ func (f fixture) within(what string, do func()) {
 	}
 }
 
-// item is a document as it is compared.
+// item is a document in comparable form.
 type item struct {
 	Name, Value string
 	Version     document.Version
@@ -179,23 +181,23 @@ func names(docs []document.Document) []string {
 	return list
 }
 
-// requireNone fails the test unless there is no document of that name.
+// requireNone fails the test if the named document exists.
 func (f fixture) requireNone(name string) {
 	f.Helper()
 	require.Equal(f, []item{{Name: name}}, items(f.get(name)))
 	require.NotContains(f, names(f.all()), name)
 }
 
-// isConflict reports whether somebody else was faster.
+// isConflict reports whether err is a conflict.
 func isConflict(err error) bool {
 	var conflict *document.ConflictError
 	return errors.As(err, &conflict)
 }
 
-// named is a document that does not exist yet.
+// named returns a document that does not exist yet.
 func named(name string) document.Document { return document.Document{Name: name} }
 
-// oddNames break naive encoders, in byte order.
+// oddNames are names that break naive encoders, in byte order.
 var oddNames = []string{
 	"\x00", "\x00\x00", "\x00a", "\x01", "\n", " ", "\"", "%s", "'; --", "*", "..", "../a", "/", "//", "0", "?", "A",
 	"[a-z]", "\\", "a", "a\x00", "a\x00b", "a ", "a/", "a/b", "a:b", "a\xff", "a\xff\x00", "b*", "ä", "e\u0301", "null",

@@ -21,7 +21,7 @@ func TestMemory_conforms(t *testing.T) {
 		documenttest.SetPatience(time.Second)
 	}
 	documenttest.TestStore(t, func(*testing.T) document.Store {
-		store := document.Store(document.NewMemory(0))
+		store := document.Store(document.NewMemory(nil))
 		if mistake.wrap != nil {
 			store = mistake.wrap(store)
 		}
@@ -29,8 +29,8 @@ func TestMemory_conforms(t *testing.T) {
 	})
 }
 
-// TestStore_failsABrokenEngine runs the suite against engines with one
-// mistake each, in a process of its own, and requires that it is found.
+// TestStore_failsABrokenEngine runs the suite against engines with one mistake
+// each, in a separate process, and requires that the mistake is found.
 func TestStore_failsABrokenEngine(t *testing.T) {
 	found := map[string]string{}
 	for name, m := range mistakes {
@@ -56,7 +56,7 @@ var mistakes = map[string]mistake{
 	"same name once": {found: "Get", wrap: onGet(func(docs []document.Document) []document.Document {
 		return slices.CompactFunc(docs, func(a, b document.Document) bool { return a.Name == b.Name })
 	})},
-	"empty values are none": {found: "Get", wrap: onGet(func(docs []document.Document) []document.Document {
+	"empty values are missing": {found: "Get", wrap: onGet(func(docs []document.Document) []document.Document {
 		for i, d := range docs {
 			if len(d.Value) == 0 {
 				docs[i].Version = 0
@@ -90,11 +90,11 @@ var mistakes = map[string]mistake{
 	"invalid changes left out": {found: "Invalid", wrap: onChange(func(c *document.Change) bool {
 		return document.Validate([]document.Change{*c}) == nil
 	})},
-	"versions of their own": {found: "Versions", wrap: func(s document.Store) document.Store {
+	"versions per document": {found: "Versions", wrap: func(s document.Store) document.Store {
 		return &counting{Store: s, versions: map[string]counted{}}
 	}},
-	"never over":    {found: "TimeToLive/ends_a", wrap: onTTL(func(time.Duration) time.Duration { return 0 })},
-	"over too soon": {found: "TimeToLive/ends_a", wrap: onTTL(func(ttl time.Duration) time.Duration { return ttl / 2 })},
+	"never expires":    {found: "TimeToLive/ends_a", wrap: onTTL(func(time.Duration) time.Duration { return 0 })},
+	"expires too soon": {found: "TimeToLive/ends_a", wrap: onTTL(func(ttl time.Duration) time.Duration { return ttl / 2 })},
 	"whole milliseconds": {found: "TimeToLive/may_be", wrap: onTTL(func(ttl time.Duration) time.Duration {
 		return ttl.Truncate(time.Millisecond)
 	})},
@@ -104,7 +104,7 @@ var mistakes = map[string]mistake{
 		}
 		return true
 	})},
-	"creation where one was is a conflict": {found: "TimeToLive/over", wrap: func(s document.Store) document.Store {
+	"creation where one was is a conflict": {found: "TimeToLive/that_is_over_lets", wrap: func(s document.Store) document.Store {
 		return &unforgetting{Store: s, once: map[string]bool{}}
 	}},
 	"list backwards":   {found: "List/returns_the", wrap: onList(func(l *listing) {}, func(docs []document.Document) { slices.Reverse(docs) })},
@@ -124,18 +124,18 @@ var mistakes = map[string]mistake{
 	})},
 }
 
-// listing is what List is asked for.
+// listing holds the arguments of List.
 type listing struct {
 	prefix, after string
 	limit         int
 }
 
-// broken is a store that changes what goes in and what comes out.
+// broken is a store that alters what goes in and what comes out.
 type broken struct {
 	document.Store
 	product func(string) string
 	got     func([]document.Document) []document.Document
-	change  func(*document.Change) bool // whether to make it
+	change  func(*document.Change) bool // reports whether to make it
 	list    func(*listing)
 	listed  func([]document.Document)
 }
@@ -203,7 +203,7 @@ func (s broken) List(ctx context.Context, productID, prefix, after string, limit
 	return docs, err
 }
 
-// sharing returns one slice to all, or even that of the writer.
+// sharing returns the same slice to all callers, or even the writer's.
 type sharing struct {
 	document.Store
 	keep   bool
@@ -230,7 +230,7 @@ func (s *sharing) Get(ctx context.Context, productID string, names ...string) ([
 	return docs, err
 }
 
-// forcing makes changes whatever the versions are.
+// forcing makes changes regardless of versions.
 type forcing struct{ document.Store }
 
 func (s forcing) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
@@ -264,7 +264,7 @@ func (s oneByOne) Get(ctx context.Context, productID string, names ...string) (d
 		}
 		docs = append(docs, got...)
 		for range 100 {
-			runtime.Gosched() // lets another call come in
+			runtime.Gosched() // lets another call run
 		}
 	}
 	return docs, nil
@@ -294,7 +294,7 @@ func (s misnaming) Write(ctx context.Context, productID string, changes ...docum
 	return version, err
 }
 
-// counting gives each document versions of its own, from one up.
+// counting assigns versions per document, starting at one.
 type counting struct {
 	document.Store
 	versions map[string]counted
@@ -336,7 +336,7 @@ func (s *counting) Get(ctx context.Context, productID string, names ...string) (
 	return docs, err
 }
 
-// unforgetting takes what is over for what is there when it is to be created.
+// unforgetting treats an expired document as existing when it is created.
 type unforgetting struct {
 	document.Store
 	once map[string]bool
@@ -357,7 +357,7 @@ func (s *unforgetting) Write(ctx context.Context, productID string, changes ...d
 	return version, err
 }
 
-// lossy loses a change when it is called twice at a time.
+// lossy loses a change when two calls overlap.
 type lossy struct {
 	document.Store
 	busy sync.Mutex
@@ -369,7 +369,7 @@ func (s *lossy) Write(ctx context.Context, productID string, changes ...document
 	}
 	defer s.busy.Unlock()
 	for range 100 {
-		runtime.Gosched() // lets another call come in
+		runtime.Gosched() // lets another call run
 	}
 	return s.Store.Write(ctx, productID, changes...)
 }

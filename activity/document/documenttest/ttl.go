@@ -10,11 +10,11 @@ import (
 )
 
 var timeToLiveTests = []test{
-	{name: "ends a document, not before", run: func(f fixture) {
+	{name: "ends a document, and not before", run: func(f fixture) {
 		start := time.Now()
 		f.put("a", "1", brief)
 		f.gone("a")
-		require.GreaterOrEqual(f, time.Since(start), brief-time.Millisecond, "clocks of milliseconds are forgiven")
+		require.GreaterOrEqual(f, time.Since(start), brief-time.Millisecond, "to the millisecond")
 		f.requireNone("a")
 	}},
 	{name: "ends documents each at its own time", run: func(f fixture) {
@@ -33,17 +33,17 @@ var timeToLiveTests = []test{
 			f.gone("a")
 		}
 	}},
-	{name: "over, the document is not listed", run: func(f fixture) {
+	{name: "that is over hides the document from List", run: func(f fixture) {
 		f.put("b", "1", brief)
 		f.put("a", "1", 0)
 		f.put("c", "1", 0)
 		f.outlive(brief)
 		require.Equal(f, []string{"a", "c"}, names(f.list("", "", 10)))
-		require.Equal(f, []string{"c"}, names(f.list("", "a", 1)), "it takes no place in a page")
+		require.Equal(f, []string{"c"}, names(f.list("", "a", 1)), "it takes no room in a page")
 		require.Empty(f, f.list("b", "", 10))
 	}},
-	{name: "over, what was read is stale", run: testStaleAfterExpiry},
-	{name: "over, the document can be created", run: func(f fixture) {
+	{name: "that is over makes what was read stale", run: testStaleAfterExpiry},
+	{name: "that is over lets the document be created", run: func(f fixture) {
 		for _, ttl := range []time.Duration{0, time.Hour} {
 			old := f.put("a", "old", brief)
 			f.outlive(brief)
@@ -52,7 +52,7 @@ var timeToLiveTests = []test{
 			require.Equal(f, []item{{"a", "new", version}}, items(f.all()))
 		}
 	}},
-	{name: "over, the document must not exist", run: func(f fixture) {
+	{name: "that is over means that the document does not exist", run: func(f fixture) {
 		f.put("a", "old", brief)
 		f.outlive(brief)
 		f.write(document.Check(named("a")), document.Put(named("b"), nil, 0))
@@ -73,13 +73,13 @@ var timeToLiveTests = []test{
 	{name: "is extended by touch", run: func(f fixture) {
 		f.testChangedInTime(func(a document.Document) document.Change { return document.Touch(a, time.Hour) })
 	}},
-	{name: "is taken away by touch", run: func(f fixture) {
+	{name: "is removed by touch", run: func(f fixture) {
 		f.testChangedInTime(func(a document.Document) document.Change { return document.Touch(a, 0) })
 	}},
 	{name: "is extended by put", run: func(f fixture) {
 		f.testChangedInTime(func(a document.Document) document.Change { return document.Put(a, a.Value, time.Hour) })
 	}},
-	{name: "is taken away by put", run: func(f fixture) {
+	{name: "is removed by put", run: func(f fixture) {
 		f.testChangedInTime(func(a document.Document) document.Change { return document.Put(a, a.Value, 0) })
 	}},
 	{name: "is shortened by touch and by put", run: func(f fixture) {
@@ -91,7 +91,7 @@ var timeToLiveTests = []test{
 			f.gone("put")
 		}
 	}},
-	{name: "of a document does not pass on to the one created after it", run: func(f fixture) {
+	{name: "does not carry over to a document created later", run: func(f fixture) {
 		f.inTime(func(ttl time.Duration) bool {
 			a := f.put("a", "1", ttl)
 			if _, err := f.store.Write(f.Context(), product, document.Delete(a)); err != nil {
@@ -107,8 +107,8 @@ var timeToLiveTests = []test{
 	}},
 }
 
-// testChangedInTime requires that a document which the change is made to
-// outlives the time it had.
+// testChangedInTime requires that the document outlives its first time to live
+// after the change.
 func (f fixture) testChangedInTime(change func(document.Document) document.Change) {
 	f.inTime(func(ttl time.Duration) bool {
 		a := f.put("a", "1", ttl)
@@ -123,8 +123,7 @@ func (f fixture) testChangedInTime(change func(document.Document) document.Chang
 	})
 }
 
-// Each change is the first to come upon a document that is over: nobody has
-// read it since.
+// Each change is the first access to an expired document.
 func testStaleAfterExpiry(f fixture) {
 	a, b, c, d := f.put("a", "1", brief), f.put("b", "1", brief), f.put("c", "1", brief), f.put("d", "1", brief)
 	f.outlive(brief)

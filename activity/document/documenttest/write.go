@@ -25,7 +25,7 @@ var writeTests = []test{
 		require.Greater(f, version, a.Version)
 		require.Equal(f, []item{{"a", "2", version}}, items(f.get("a")))
 	}},
-	{name: "puts the same value, which is a change all the same", run: func(f fixture) {
+	{name: "puts the same value as a new version", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		version := f.write(document.Put(a, a.Value, 0))
 		require.Greater(f, version, a.Version)
@@ -37,13 +37,13 @@ var writeTests = []test{
 		f.requireNone("a")
 		require.Equal(f, items([]document.Document{b}), items(f.all()))
 	}},
-	{name: "checks, which changes nothing", run: func(f fixture) {
+	{name: "checks without changing anything", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		f.write(document.Check(a))
 		f.write(document.Check(named("b")))
 		require.Equal(f, items([]document.Document{a}), items(f.all()))
 	}},
-	{name: "touches, which keeps value and version", run: func(f fixture) {
+	{name: "touches without changing value or version", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		for _, ttl := range []time.Duration{time.Hour, 0, time.Hour, time.Minute} {
 			f.write(document.Touch(a, ttl))
@@ -82,7 +82,7 @@ var writeTests = []test{
 		f.requireStale(document.Document{Name: "a", Version: b.Version})
 		f.requireNone("a")
 	}},
-	{name: "to a version that is yet to come is a conflict", run: func(f fixture) {
+	{name: "to a future version is a conflict", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		for _, ahead := range []document.Version{1, 1 << 20, 1 << 53, 1 << 63} {
 			f.requireStale(document.Document{Name: "a", Version: a.Version + ahead})
@@ -96,14 +96,14 @@ var writeTests = []test{
 		f.requireStale(old)
 		require.Equal(f, items([]document.Document{now}), items(f.all()))
 	}},
-	{name: "makes none of the changes where one is a conflict", run: testAllOrNone},
-	{name: "names one of the documents in the way", run: func(f fixture) {
+	{name: "makes none of the changes if one is a conflict", run: testAllOrNone},
+	{name: "names a conflicting document", run: func(f fixture) {
 		f.put("a", "1", 0)
 		f.put("c", "1", 0)
 		in := f.conflict(document.Put(named("a"), nil, 0), document.Put(named("b"), nil, 0), document.Put(named("c"), nil, 0))
 		require.Contains(f, []string{"a", "c"}, in)
 	}},
-	{name: "does not keep what the caller goes on to use", run: func(f fixture) {
+	{name: "does not retain the caller's values", run: func(f fixture) {
 		value := []byte("value")
 		changes := []document.Change{document.Put(named("a"), value, 0)}
 		f.write(changes...)
@@ -111,7 +111,7 @@ var writeTests = []test{
 		changes[0] = document.Change{}
 		require.Equal(f, "value", string(f.one("a").Value))
 	}},
-	{name: "leaves the caller's changes as they are", run: func(f fixture) {
+	{name: "does not modify the caller's changes", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		make := func() []document.Change {
 			return []document.Change{document.Put(named("z"), []byte("2"), time.Hour), document.Touch(a, time.Hour), document.Check(named("b"))}
@@ -122,11 +122,11 @@ var writeTests = []test{
 		f.conflict(changes...)
 		require.Equal(f, make(), changes)
 	}},
-	{name: "with a cancelled context neither hangs nor does half", run: testCancelledWrite},
+	{name: "with a cancelled context neither hangs nor writes partially", run: testCancelledWrite},
 }
 
-// requireStale fails the test unless every change to the document as it was
-// read is a conflict.
+// requireStale fails the test unless every change based on that read is a
+// conflict.
 func (f fixture) requireStale(d document.Document) {
 	f.Helper()
 	for _, c := range []document.Change{
@@ -149,7 +149,7 @@ func testEveryKindAtOnce(f fixture) {
 	}, items(f.all()))
 }
 
-// A conflict undoes the whole call, wherever among the changes it is.
+// A conflict rolls back the whole call, wherever among the changes it is.
 func testAllOrNone(f fixture) {
 	kept, brief := f.put("kept", "1", 0), f.put("brief", "1", time.Hour)
 	old := f.put("stale", "1", 0)
@@ -187,23 +187,23 @@ func testCancelledWrite(f fixture) {
 	})
 }
 
-// invalidTests lay out what no store can make, each with a change that it
-// could, and with one that is a conflict.
+// invalidTests list changes that no store accepts, each alone, with a valid
+// change, and with a conflict.
 var invalidTests = func() (tests []test) {
 	long, large := strings.Repeat("n", document.MaxName+1), make([]byte, document.MaxValue+1)
 	existing := document.Version(1)
 	for name, bad := range map[string][]document.Change{
-		"an empty name":               {document.Put(named(""), nil, 0)},
-		"a long name":                 {document.Put(named(long), nil, 0)},
-		"a long name to check":        {document.Check(named(long))},
-		"a large value":               {document.Put(named("a"), large, 0)},
-		"a negative time to live":     {document.Put(named("a"), nil, -1)},
-		"touch for less than nothing": {document.Touch(document.Document{Name: "a", Version: existing}, -time.Hour)},
-		"delete what must not exist":  {document.Delete(named("a"))},
-		"touch what must not exist":   {document.Touch(named("a"), time.Hour)},
-		"an operation there is not":   {{Op: document.OpTouch + 1, Name: "a", Prev: existing}},
-		"one document twice":          {document.Put(named("a"), nil, 0), document.Put(named("a"), nil, 0)},
-		"check and put one document":  {document.Check(named("a")), document.Put(named("a"), nil, 0)},
+		"an empty name":                      {document.Put(named(""), nil, 0)},
+		"a long name":                        {document.Put(named(long), nil, 0)},
+		"a long name to check":               {document.Check(named(long))},
+		"a large value":                      {document.Put(named("a"), large, 0)},
+		"a negative time to live":            {document.Put(named("a"), nil, -1)},
+		"touch with a negative time to live": {document.Touch(document.Document{Name: "a", Version: existing}, -time.Hour)},
+		"delete what must not exist":         {document.Delete(named("a"))},
+		"touch what must not exist":          {document.Touch(named("a"), time.Hour)},
+		"an unknown operation":               {{Op: document.OpTouch + 1, Name: "a", Prev: existing}},
+		"one document twice":                 {document.Put(named("a"), nil, 0), document.Put(named("a"), nil, 0)},
+		"check and put one document":         {document.Check(named("a")), document.Put(named("a"), nil, 0)},
 	} {
 		tests = append(tests, test{name: name, run: func(f fixture) { testInvalid(f, bad) }})
 	}
@@ -224,7 +224,7 @@ func testInvalid(f fixture, bad []document.Change) {
 }
 
 var versionTests = []test{
-	{name: "grow over all documents", run: func(f fixture) {
+	{name: "grow across all documents", run: func(f fixture) {
 		var last document.Version
 		for i := range 50 {
 			d := f.put(fmt.Sprint("doc", i%7), "", 0)
@@ -239,7 +239,7 @@ var versionTests = []test{
 			require.Equal(f, version, d.Version)
 		}
 	}},
-	{name: "stay until the document is put again", run: func(f fixture) {
+	{name: "do not change until the document is put again", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		f.put("b", "1", 0)
 		f.write(document.Touch(a, time.Hour))

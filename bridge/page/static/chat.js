@@ -76,16 +76,18 @@ function whetherToApprove({ vendor }) {
   return [`Yes. Everything is on file for ${vendor.name}: press “Approve vendor” on its page.`];
 }
 
+/** What the widget knows, as questions in plain words; anything else it does not know. */
 const rules = [
   [/\b(missing|documents?|needed|owe[sd]?|upload)\b/i, whatIsMissing],
-  [/\b(did|do i|done|activity|history|recent|last)\b/i, whatWasDone],
-  [/\b(approv\w*|status|block\w*|why|pay\w*)\b/i, whetherToApprove],
-  [/\b(hi|hello|hey|who|help)\b/i, introduce],
+  [/\b(what|which)\b.*\b(i|me|my)\b.*\b(do|did|done|doing|activity|history)\b|\b(my|recent|last) (activity|actions?|history|steps?)\b/i, whatWasDone],
+  [/\bapprov\w*|\bblock(ed|s)?\b|\b(vendor|review)'?s? status\b|\bstatus\b.*\bvendor\b|^\W*status\W*$/i, whetherToApprove],
+  [/^\W*(hi|hello|hey|help)\b|\bwho are you\b|\bhelp me\b/i, introduce],
 ];
 
+const unknown = () => ["I only know what you did on this page and how the vendor you opened stands. Ask me what is missing, what you did, or whether you can approve."];
+
 function answerTo(question) {
-  const rule = rules.find(([pattern]) => pattern.test(question));
-  return rule ? rule[1] : () => ["I am a demo with a few fixed answers. Ask me what is missing, what you did, or whether you can approve."];
+  return rules.find(([pattern]) => pattern.test(question))?.[1] ?? unknown;
 }
 
 function ask(question) {

@@ -1,0 +1,268 @@
+package activity
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// day is when the clocks of the tests are at zero.
+var day = time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
+
+func after(seconds float64) time.Time {
+	return day.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// shown is an event by its seconds; sent below zero stands for none.
+func shown(stamp, sent, received float64) Event {
+	e := Event{ID: fmt.Sprint(stamp), Time: after(stamp), Received: after(received)}
+	if sent >= 0 {
+		e.Sent = after(sent)
+	}
+	return e
+}
+
+// stored returns the clock as it comes back from storage.
+func stored(t testing.TB, c clock) (back clock) {
+	t.Helper()
+	value, err := json.Marshal(c)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(value, &back))
+	return back
+}
+
+func TestClock_settle(t *testing.T) {
+	const none, tiny = -1, 1e-6
+	type request struct {
+		stamps         []float64
+		sent, received float64
+		want           []float64 // in the order of the stamps
+	}
+	cases := []struct {
+		name     string
+		requests []request
+	}{
+		{"a clock that is right", []request{{[]float64{2, 1}, 3, 3, []float64{1, 2}}}},
+		{"a clock ahead", []request{{[]float64{3602}, 3603, 3, []float64{2}}}},
+		{"without sent_at the stamp counts", []request{{[]float64{2}, none, 5, []float64{2}}}},
+		{"without sent_at the session's clock is known", []request{
+			{[]float64{3602}, 3603, 3, []float64{2}}, {[]float64{3604}, none, 9, []float64{4}}}},
+		{"a request that takes longer keeps its place", []request{
+			{[]float64{1}, 2, 2, []float64{1}}, {[]float64{3}, 4, 14, []float64{3}}}},
+		{"a request that takes less time corrects what follows", []request{
+			{[]float64{1}, 2, 4, []float64{3}}, {[]float64{9}, 10, 10, []float64{9}}}},
+		{"but not what it would place before the other", []request{
+			{[]float64{1}, 2, 4, []float64{3}}, {[]float64{2}, 5, 5, []float64{3 + tiny}}}},
+		{"a redirect: the page is left after the next one was loaded", []request{
+			{[]float64{0}, 0, 0.3, []float64{0.3}}, {[]float64{0.1}, 0.25, 0.3, []float64{0.3 + tiny}}}},
+		{"a redirect whose page view arrives first", []request{
+			{[]float64{0.1}, 0.1, 0.15, []float64{0.15}}, {[]float64{0}, 0, 0.3, []float64{0.05}}}},
+		{"the future is now", []request{{[]float64{7}, none, 5, []float64{5}}}},
+		{"the future is now, in order", []request{{[]float64{9, 7, 8}, none, 5, []float64{5 - 2*tiny, 5 - tiny, 5}}}},
+		{"what was clamped is not overtaken", []request{
+			{[]float64{100}, none, 5, []float64{5}}, {[]float64{50}, none, 60, []float64{5 - tiny}}}},
+		{"between two that were clamped", []request{
+			{[]float64{100}, none, 10, []float64{10}}, {[]float64{200}, none, 20, []float64{20}},
+			{[]float64{150}, none, 30, []float64{15}}}},
+		{"a clock that is set forward", []request{
+			{[]float64{1}, 2, 2, []float64{1}}, {[]float64{3603, 3604}, 3605, 5, []float64{3, 4}}}},
+		{"a clock that is set back", []request{
+			{[]float64{3601}, 3602, 2, []float64{1}}, {[]float64{3}, 4, 4, []float64{1 - tiny}},
+			{[]float64{3611}, 3612, 3612, []float64{3611}}}},
+		{"a server whose clock is behind", []request{
+			{[]float64{1}, 2, 12, []float64{11}}, {[]float64{3}, 4, 4, []float64{11 + tiny}}}},
+		{"a recording that is replayed faster", []request{
+			{[]float64{0, 50}, 60, 100, []float64{40, 90}}, {[]float64{61, 119}, 120, 101, []float64{90 + tiny, 100}},
+			{[]float64{90}, 120, 102, []float64{95}}}},
+		{"the same stamp again", []request{
+			{[]float64{1}, 1, 2, []float64{2}}, {[]float64{1}, 1, 1.5, []float64{2}}}},
+		{"as old as the retention", []request{{[]float64{0}, none, 3600, []float64{0}}}},
+		{"older than the retention", []request{{[]float64{0, 1}, none, 3601, []float64{1}}}},
+		{"what is older changes nothing", []request{
+			{[]float64{1}, 2, 4000, nil}, {[]float64{4001}, 4002, 4002, []float64{4001}}, {[]float64{3999}, 4002, 4002, []float64{3999}}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var k clock
+			if c.name == "what is older changes nothing" {
+				c.requests[0].sent = none
+			}
+			for i, r := range c.requests {
+				var events []Event
+				for _, stamp := range r.stamps {
+					events = append(events, shown(stamp, r.sent, r.received))
+				}
+				settled, expired := k.settle(events, time.Hour)
+				require.Len(t, settled, len(r.want))
+				require.Equal(t, len(events)-len(settled), expired)
+				for n, e := range settled {
+					require.WithinDuration(t, after(r.want[n]), e.Time, time.Microsecond/2, "request %d, event %d", i, n)
+				}
+				k = stored(t, k)
+			}
+		})
+	}
+}
+
+// An event without a stamp of its session's clock goes by the service's, and
+// into the same order.
+func TestClock_settlesEventsOfTheServersTime(t *testing.T) {
+	var k clock
+	k.settle([]Event{shown(3600, 3601, 1)}, time.Hour)
+	byServer := shown(2, -1, 3)
+	byServer.ServerTime = true
+	settled, _ := k.settle([]Event{byServer}, time.Hour)
+	require.Equal(t, after(2), settled[0].Time)
+	settled, _ = k.settle([]Event{shown(3601, 3605, 5)}, time.Hour)
+	require.Equal(t, after(1), settled[0].Time, "its place is before")
+}
+
+func TestClock_withoutChangeNeedsTwoPoints(t *testing.T) {
+	var k clock
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		at := random.Float64() * 1000
+		k.settle([]Event{shown(at, at+1, 2000)}, time.Hour)
+		k.settle([]Event{shown(at, 1999, 2000)}, time.Hour)
+	}
+	require.LessOrEqual(t, len(k.Points), maxPoints)
+	k = clock{}
+	for i := range 1000 {
+		k.settle([]Event{shown(float64(i), float64(i), float64(i))}, time.Hour)
+	}
+	require.Len(t, k.Points, 2)
+}
+
+// However often a clock changes, it is bounded, and what is in order stays so.
+func TestClock_isBounded(t *testing.T) {
+	var k clock
+	var last time.Time
+	for i := range 1000 {
+		settled, _ := k.settle([]Event{shown(float64(10*i), -1, float64(i))}, time.Hour) // every one is clamped
+		require.True(t, settled[0].Time.After(last))
+		last = settled[0].Time
+		require.LessOrEqual(t, len(k.Points), maxPoints)
+		require.True(t, slices.IsSortedFunc(k.Points, func(a, b point) int { return int(a.time() - b.time()) }))
+	}
+	value, err := json.Marshal(k)
+	require.NoError(t, err)
+	require.Less(t, len(value), 1<<10)
+	settled, _ := k.settle([]Event{shown(4995, -1, 1000)}, time.Hour)
+	require.WithinDuration(t, after(499.5), settled[0].Time, 5*time.Second, "between its neighbours, about")
+}
+
+// simulated is what one session sends: batches of stamps, and when each request
+// leaves and arrives.
+type simulated struct {
+	stamps         []float64
+	sent, received float64
+}
+
+// simulate makes up a session: clicks that are sent after up to three seconds,
+// or at once before a redirect, whose page view is sent at once; round trips of
+// 50 to 300 ms; a clock that is off by up to a day.
+func simulate(random *rand.Rand) []simulated {
+	var requests []simulated
+	now := 0.0
+	send := func(stamps []float64, at float64) {
+		requests = append(requests, simulated{stamps, at, at + (0.05+0.25*random.Float64())/2})
+	}
+	for range 2 + random.IntN(8) {
+		var batch []float64
+		for range random.IntN(4) {
+			now += 0.05 + random.Float64()
+			batch = append(batch, now)
+		}
+		now += 0.2 + random.Float64()
+		send(append(batch, now), now) // the click that leaves the page sends what waits
+		now += 0.001 + 0.15*random.Float64()
+		send([]float64{now}, now) // the page view
+	}
+	slices.SortFunc(requests, func(a, b simulated) int {
+		if a.received < b.received {
+			return -1
+		}
+		return 1
+	})
+	return requests
+}
+
+// TestClock_neverInvertsASession simulates 10,000 sessions, on servers whose
+// clocks differ by up to 20 ms.
+func TestClock_neverInvertsASession(t *testing.T) {
+	inversions, naive, events := 0, 0, 0
+	for seed := range uint64(10_000) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		off := (random.Float64() - 0.5) * 2 * 86400 * float64(random.IntN(2))
+		servers := []float64{0, 0.02 * random.Float64()}
+		var k clock
+		var all, uncorrected []Event
+		for _, r := range simulate(random) {
+			var request []Event
+			arrived := r.received + servers[random.IntN(2)]
+			for _, stamp := range r.stamps {
+				e := Event{Time: after(stamp + off), Sent: after(r.sent + off), Received: after(arrived)}
+				request = append(request, e)
+				e.ID, e.Email = fmt.Sprint(stamp), ""
+				uncorrected = append(uncorrected, Event{Time: e.Received.Add(-e.Sent.Sub(e.Time)), Sent: e.Time})
+			}
+			settled, expired := k.settle(request, 4*time.Hour)
+			require.Zero(t, expired)
+			stamps := slices.Clone(request)
+			slices.SortFunc(stamps, func(a, b Event) int { return a.Time.Compare(b.Time) })
+			for i, e := range settled {
+				all = append(all, Event{Time: e.Time, Sent: stamps[i].Time})
+			}
+		}
+		events += len(all)
+		inversions += inverted(all)
+		naive += inverted(uncorrected)
+	}
+	t.Logf("%d events, %d inversions; %d where each request corrects itself", events, inversions, naive)
+	require.Zero(t, inversions)
+	require.NotZero(t, naive)
+}
+
+// inverted returns how many neighbours, sorted by their times as they came, are
+// not in the order of their stamps, which are in Sent.
+func inverted(events []Event) (n int) {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	for i := 1; i < len(events); i++ {
+		if events[i].Sent.Before(events[i-1].Sent) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestClock_neverInvertsWhateverComes makes up stamps, sent_at and arrivals
+// that have nothing to do with each other.
+func TestClock_neverInvertsWhateverComes(t *testing.T) {
+	for seed := range uint64(10_000) {
+		random := rand.New(rand.NewPCG(seed, 8))
+		var k clock
+		var all []Event
+		for range 7 {
+			at := random.Float64() * 100
+			e := Event{Time: after(random.Float64() * 100), Received: after(at)}
+			if random.IntN(2) == 0 {
+				e.Sent = after(random.Float64() * 100)
+			}
+			settled, expired := k.settle([]Event{e}, time.Hour)
+			require.Zero(t, expired)
+			all = append(all, Event{Time: settled[0].Time, Sent: e.Time})
+		}
+		for i, a := range all {
+			for _, b := range all[i+1:] {
+				require.False(t, a.Sent.Before(b.Sent) && b.Time.Before(a.Time), "seed %d: %v and %v", seed, a, b)
+				require.False(t, b.Sent.Before(a.Sent) && a.Time.Before(b.Time), "seed %d: %v and %v", seed, a, b)
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/admission"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
+)
+
+// Bounds of a request. The SDK decodes a body several times, and the whole
+// response is in memory until it is sent; so both are bounded first.
+const (
+	maxBody     = 1 << 20  // bytes
+	maxStranger = 64 << 10 // bytes of a body without a valid key
+	maxCalls    = 20       // messages in a batch
+	maxDepth    = 64       // nesting of objects and arrays
+	maxValues   = 10_000   // JSON values
+	maxAnswer   = 8 << 20  // bytes
+)
+
+// tooMuch is the tool error of a call whose result exceeds the budget.
+const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once."
+
+// bounded returns the request with its body read and a budget for its
+// response, or an error if the body exceeds the bounds.
+func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+	if r.Method != http.MethodPost {
+		return r, nil
+	}
+	body, err := httpx.ReadBody(w, r, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	if err := shapeOf(body).check(); err != nil {
+		return nil, err
+	}
+	a := &answer{deadline: time.Now().Add(maxTime)}
+	a.left.Store(maxAnswer - maxCalls*overhead)
+	r = r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return r, nil
+}
+
+// Bounds of the answers to all requests: they hold room until they are sent.
+const (
+	maxAnswers = 256 << 20       // bytes
+	ofMemory   = 8               // the part of the memory that answers may hold
+	sharers    = 4               // products that hold all the room together, at least
+	maxWaiting = 16 << 20        // bytes that the waiting requests of a product hold
+	maxTime    = 4 * time.Second // for room and for the lookups, so that a request is answered within 5 seconds
+)
+
+// newAnswers returns the room for all answers.
+func newAnswers() *admission.Pool {
+	total := max(min(maxAnswers, memlimit.Bytes()/ofMemory), maxAnswer)
+	return admission.NewPool(total, max(total/sharers, maxAnswer), maxWaiting)
+}
+
+// admit waits until there is room for the largest answer to a request of the
+// product, and fails when there is none in time.
+func admit(r *http.Request, answers *admission.Pool, productID string) (release func(), err error) {
+	if r.Method != http.MethodPost {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), answerOf(r.Context()).deadline)
+	defer cancel()
+	if release, err = answers.Acquire(ctx, productID, maxAnswer, maxBody); err != nil {
+		return nil, httpx.Unavailable(err)
+	}
+	return release, nil
+}
+
+// shape measures the work of decoding a JSON text.
+type shape struct {
+	depth, values int
+	messages      int // in a batch; zero if the text is not an array
+}
+
+// shapeOf returns the shape of a text, which may be invalid JSON.
+func shapeOf(body []byte) (s shape) {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	if len(body) > 0 && body[0] == '[' {
+		s.messages = 1
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			s.depth = max(s.depth, depth)
+			s.values++
+		case c == '}' || c == ']':
+			depth--
+		case c == ',':
+			s.values++
+			if depth == 1 && s.messages > 0 {
+				s.messages++
+			}
+		}
+	}
+	return s
+}
+
+func (s shape) check() error {
+	switch {
+	case s.messages > maxCalls:
+		return httpx.BadRequest("A batch must contain at most %d calls.", maxCalls)
+	case s.depth > maxDepth:
+		return httpx.BadRequest("The request is nested deeper than %d objects and arrays.", maxDepth)
+	case s.values > maxValues:
+		return httpx.BadRequest("The request contains more than %d JSON values.", maxValues)
+	}
+	return nil
+}
+
+// answer is the budget of all results in one response.
+type answer struct {
+	left     atomic.Int64 // bytes on the wire
+	deadline time.Time    // of the lookups
+}
+
+type answerKey struct{}
+
+func answerOf(ctx context.Context) *answer { return ctx.Value(answerKey{}).(*answer) }
+
+// take takes size bytes from the budget, or reports false if they do not fit.
+func (a *answer) take(size int) bool {
+	for {
+		left := a.left.Load()
+		if int64(size) > left {
+			return false
+		}
+		if a.left.CompareAndSwap(left, left-int64(size)) {
+			return true
+		}
+	}
+}
+
+// overhead bounds the bytes of a result besides the data looked up.
+const overhead = 4 << 10
+
+// wireSize returns an upper bound of the bytes that the JSON takes in a
+// response, which contains it twice: as JSON and as a string.
+func wireSize(data []byte) int {
+	size := 2 * len(data)
+	for _, c := range data {
+		switch c {
+		case '"', '\\':
+			size++ // in the string
+		case '<', '>', '&':
+			size += 10 // \u003c in both
+		case 0xe2: // U+2028 and U+2029, of three bytes, become six
+			size += 6
+		}
+	}
+	return size
+}

@@ -1,0 +1,261 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/mcptool"
+)
+
+const arguments = `{"user_id":"ada"}`
+
+// batch returns a batch of n messages; each %d becomes the message's number.
+func batch(n int, message string) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = strings.ReplaceAll(message, "%d", fmt.Sprint(i))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+var numbered = strings.Replace(call(arguments), `"id":1`, `"id":%d`, 1)
+
+func TestHandler_acceptsABatchOfTwentyCalls(t *testing.T) {
+	w := serve(serving(t, filled(t, 3), nil), post(batch(20, numbered)))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	var results []toolResult
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &results))
+	require.Len(t, results, 20)
+	for _, r := range results {
+		assert.Empty(t, r.message(t))
+	}
+}
+
+func TestHandler_completesABatchThatRepeatsOneID(t *testing.T) {
+	w := serve(serving(t, filled(t, 3), nil), post(batch(20, call(arguments))))
+	assert.NotZero(t, w.Body.Len())
+}
+
+// Whatever the SDK would decode is rejected first.
+func TestHandler_boundsWhatItDecodes(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	const batches, depth, values = "A batch must contain at most 20 calls.", "nested deeper than 64", "more than 10000 JSON values"
+	for name, tt := range map[string]struct{ body, want string }{
+		"21 calls":          {batch(21, numbered), batches},
+		"21 notifications":  {batch(21, `{"jsonrpc":"2.0","method":"notifications/initialized"}`), batches},
+		"900 calls":         {batch(900, numbered), batches},
+		"space before":      {" \n" + batch(21, numbered), batches},
+		"arrays in arrays":  {call(`{"user_id":"ada","x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`), depth},
+		"never closed":      {strings.Repeat("[", 1<<20), depth},
+		"objects, unclosed": {strings.Repeat(`{"a":`, 200_000), depth},
+		"many numbers":      {call(`{"user_id":"ada","x":[` + strings.Repeat("1,", 400_000) + `1]}`), values},
+		"many objects":      {`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"a":[` + strings.Repeat("{},", 300_000) + `{}]}}}`, values},
+		"many members":      {`{"jsonrpc":"2.0","id":1,"method":"ping",` + strings.Repeat(`"a":1,`, 100_000) + `"b":1}`, values},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Contains(t, detail(t, serve(h, post(tt.body)), http.StatusBadRequest), tt.want)
+		})
+	}
+}
+
+// uncapped is a store that returns all it has.
+type uncapped struct{ activity.Store }
+
+func (s uncapped) Recent(ctx context.Context, productID, userID string, _ int) (activity.Recent, error) {
+	return s.Store.Recent(ctx, productID, userID, 1<<30)
+}
+
+// wide returns a store whose every lookup is about size bytes of JSON.
+func wide(t *testing.T, size int) activity.Store {
+	t.Helper()
+	const each = 1000
+	store := activity.NewMemory(&activity.MemoryOptions{MaxEvents: size / each})
+	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
+	for i := range size / each {
+		a := activity.Action{ID: fmt.Sprint(i), Type: activity.TypeClick, Title: strings.Repeat(`<a">`, each/4), TimestampStart: activity.Seconds(time.Now())}
+		b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: "s1", UserID: "ada"})
+	}
+	require.NoError(t, store.Add(t.Context(), b))
+	return uncapped{store}
+}
+
+func TestHandler_answersWithAtMostEightMiB(t *testing.T) {
+	const most = 8 << 20
+	for name, tt := range map[string]struct {
+		size, calls, fit int // bytes of a lookup, calls, and how many of them fit at least
+	}{
+		"one that fits":       {200_000, 1, 1},
+		"one that is too big": {5 << 20, 1, 0},
+		"some that fit":       {250_000, 10, 2},
+		"none that fits":      {5 << 20, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := serve(serving(t, wide(t, tt.size), nil), post(batch(tt.calls, numbered)))
+			assert.LessOrEqual(t, w.Body.Len(), most)
+			var results []toolResult
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &results), "%.200s", w.Body)
+			require.Len(t, results, tt.calls)
+			fit := 0
+			for _, r := range results {
+				if message := r.message(t); message != "" {
+					assert.Equal(t, "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once.", message)
+				} else {
+					fit++
+				}
+			}
+			assert.GreaterOrEqual(t, fit, tt.fit)
+			assert.Equal(t, tt.size < 1<<20, fit > 0)
+			assert.Equal(t, tt.calls == 1 || tt.fit == 0, fit == tt.fit, "%d of %d fit", fit, tt.calls)
+		})
+	}
+}
+
+// A body without a valid key is read only as far as the response needs.
+func TestHandler_readsLittleOfAnUnauthorizedBody(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	body := &counted{Reader: io.LimitReader(endless{}, 1<<20)}
+	r := post("")
+	r.Body, r.ContentLength = io.NopCloser(body), -1
+	r.Header.Del("Authorization")
+	detail(t, serve(h, r), http.StatusUnauthorized)
+	assert.LessOrEqual(t, body.n, 128<<10)
+}
+
+type counted struct {
+	io.Reader
+	n int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += n
+	return n, err
+}
+
+// An unauthorized message's id is echoed only if it is valid.
+func TestHandler_echoesNoInvalidID(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	for _, id := range []string{`null`, `{"a":1}`, `[1]`, `true`, `false`} {
+		r := post(strings.Replace(call(arguments), `"id":1`, `"id":`+id, 1))
+		r.Header.Del("Authorization")
+		detail(t, serve(h, r), http.StatusUnauthorized)
+	}
+}
+
+// A key opens one product, so a caller need not name it.
+func TestTool_defaultsToTheKeysProduct(t *testing.T) {
+	h := serving(t, filled(t, 3), nil)
+	for _, args := range []string{`{"user_id":"ada"}`, `{"user_id":"ada","product_id":""}`, `{"user_id":"ada","product_id":null,"limit":null}`} {
+		result := decode(t, serve(h, post(call(args))))
+		require.Empty(t, result.message(t))
+		var got activity.LiveActivity
+		require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
+		assert.Equal(t, "acme", got.ProductID)
+		assert.Equal(t, 3, got.Count)
+
+		r := post(call(args))
+		r.Header.Set("Authorization", "Bearer other")
+		result = decode(t, serve(h, r))
+		require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
+		assert.Equal(t, "globex", got.ProductID)
+		assert.Zero(t, got.Count, "the same user id in another product is another user")
+	}
+}
+
+func TestTool_schemaNamesWhatIsRequired(t *testing.T) {
+	w := serve(serving(t, filled(t, 1), nil), post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	var answer struct {
+		Result struct {
+			Tools []struct {
+				InputSchema struct {
+					Required   []string
+					Properties map[string]any
+				}
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.Len(t, answer.Result.Tools, 1)
+	assert.Equal(t, []string{"user_id"}, answer.Result.Tools[0].InputSchema.Required)
+	assert.Len(t, answer.Result.Tools[0].InputSchema.Properties, 3)
+}
+
+func TestNewHandler_reportsEverythingThatIsWrong(t *testing.T) {
+	_, err := mcptool.NewHandler(nil, nil, nil)
+	require.EqualError(t, err, "mcptool: lookup must not be nil\nmcptool: keys must not be nil")
+	var mistake *mcptool.OptionError
+	require.ErrorAs(t, err, &mistake)
+	_, err = mcptool.NewHandler(nil, access.NewKeyring(), nil)
+	require.EqualError(t, err, "mcptool: lookup must not be nil")
+}
+
+// gate is a store whose lookups of acme wait until it opens.
+type gate struct {
+	activity.Store
+	waiting atomic.Int64
+	open    chan struct{}
+}
+
+func (g *gate) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
+	if productID == "acme" {
+		g.waiting.Add(1)
+		defer g.waiting.Add(-1)
+		select {
+		case <-g.open:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return g.Store.Recent(ctx, productID, userID, limit)
+}
+
+// Answers hold memory until they are sent: a product holds room for a few, what
+// waits gets an answer in time, and another product's calls go on.
+func TestHandler_boundsTheAnswersOfAllRequests(t *testing.T) {
+	const requests = 40
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{Store: filled(t, 3), open: make(chan struct{})}
+		h := serving(t, g, nil)
+		answers := make(chan *httptest.ResponseRecorder, requests)
+		ask := func() { answers <- serve(h, post(call(arguments))) }
+		for range requests {
+			go ask()
+		}
+		synctest.Wait()
+		held := int(g.waiting.Load())
+		assert.Positive(t, held)
+		assert.LessOrEqual(t, held, 256>>3/4)
+		other := post(call(arguments))
+		other.Header.Set("Authorization", "Bearer other")
+		begun := time.Now()
+		assert.Empty(t, decode(t, serve(h, other)).message(t))
+		assert.Zero(t, time.Since(begun))
+		busy := 0
+		for range requests {
+			if w := <-answers; w.Code == http.StatusServiceUnavailable {
+				assert.NotEmpty(t, w.Header().Get("Retry-After"))
+				busy++
+			} else {
+				assert.NotEmpty(t, decode(t, w).message(t), "the lookup took too long")
+			}
+		}
+		assert.Positive(t, busy)
+		assert.Less(t, time.Since(begun), 5*time.Second)
+		close(g.open)
+		assert.Empty(t, decode(t, serve(h, post(call(arguments)))).message(t), "all room is free again")
+	})
+}

@@ -1,0 +1,130 @@
+package posthog_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+var v1Door = door{"capture v1", "/i/v1/analytics/events", http.Header{"Authorization": {"Bearer " + shopToken}}}
+
+// v1Event is an event as capture v1 sends it.
+func v1Event(uuid string, changes object) object {
+	e := object{"event": "$pageview", "uuid": uuid, "distinct_id": "user_42", "timestamp": "2026-11-20T11:00:00.000Z", "session_id": "session-1",
+		"options": object{}, "properties": object{"$current_url": "https://app.example.com/reports"}}
+	for key, value := range changes {
+		e[key] = value
+	}
+	return e
+}
+
+func v1Results(t *testing.T, w *httptest.ResponseRecorder) map[string]string {
+	t.Helper()
+	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+	var answer struct {
+		Results map[string]struct{ Result, Details string }
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	results := map[string]string{}
+	for uuid, r := range answer.Results {
+		results[uuid] = r.Result
+		assert.Equal(t, r.Result == "drop", r.Details != "", "what is dropped has a reason")
+	}
+	return results
+}
+
+func TestCaptureV1_answersForEveryEvent(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{})
+		w := s.post(v1Door, gzipped(marshal(t, object{"created_at": "2026-11-20T12:00:00.000Z", "batch": []any{
+			v1Event("u1", nil),
+			v1Event("u2", object{"event": "order paid"}),
+			v1Event("u3", object{"timestamp": "2026-11-19T11:00:00.000Z"}),
+			v1Event("u4", object{"timestamp": "soon"}),
+			v1Event("u5", object{"properties": object{}}),
+			v1Event("u6", object{"properties": object{"token": bankToken, "$current_url": "https://a.example/"}}),
+			v1Event("", object{"event": "$identify", "properties": object{"$set": object{"email": "ada@example.com"}}}),
+			nil,
+		}})), "Content-Encoding", "gzip", "PostHog-Request-Id", "r1", "PostHog-Attempt", "1")
+		results := v1Results(t, w)
+		assert.Equal(t, "ok", results["u1"])
+		assert.Equal(t, "ok", results["u2"], "an event that means nothing here is no mistake of the sender")
+		assert.Equal(t, "ok", results["u3"])
+		assert.Equal(t, "drop", results["u4"])
+		assert.Equal(t, "drop", results["u5"])
+		assert.Equal(t, "drop", results["u6"])
+		requireCounts(t, w, 2, 6)
+		events := s.sink.take(shop)
+		assert.Equal(t, "session-1", events[0].SessionID)
+		assert.Equal(t, "user_42", events[0].UserID)
+		assert.Equal(t, "Page Load: Reports", events[0].Action.Title)
+		assert.Equal(t, "ada@example.com", events[1].Email)
+	})
+}
+
+func TestCaptureV1_takesTheSendersClockIntoAccount(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s := newService(posthog.Options{})
+		w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
+		assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
+		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
+	})
+}
+
+// A sender that knows its clock to be right says so: then what was queued before it
+// was sent, by another clock, keeps its time.
+func TestCaptureV1_leavesTimesAloneThatTheSenderVouchesFor(t *testing.T) {
+	for _, c := range []struct {
+		options any
+		want    time.Duration
+	}{
+		{object{"disable_skew_correction": true}, -time.Hour},
+		{object{"disable_skew_correction": false}, -30 * time.Second},
+		{object{"disable_skew_correction": "true", "process_person_profile": true}, -30 * time.Second},
+		{[]any{true}, -30 * time.Second},
+	} {
+		at(t, noon, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", object{"options": c.options})}}), "PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
+			assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
+			assert.Equal(t, noon.Add(c.want), s.requireOneEvent(t).Time.UTC(), "%v", c.options)
+		})
+	}
+}
+
+func TestCaptureV1_takesTheTokenFromItsHeaderOnly(t *testing.T) {
+	s := newService(posthog.Options{})
+	body := marshal(t, object{"api_key": shopToken, "token": shopToken, "batch": []any{v1Event("u1", object{"timestamp": time.Now()})}})
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer phc_unknown", "Basic " + shopToken, shopToken} {
+		w := s.post(door{path: v1Door.path}, body, "Authorization", authorization)
+		requireError(t, w, http.StatusUnauthorized)
+	}
+	assert.Empty(t, s.sink.events)
+	requireCounts(t, s.post(v1Door, body), 1, 0)
+	requireCounts(t, s.post(door{path: "/ingest/i/v1/analytics/events/"}, body, "Authorization", "bearer "+shopToken), 1, 0)
+}
+
+// What cannot be stored the SDK is to send again, all of it.
+func TestCaptureV1_failsWithTheStorage(t *testing.T) {
+	s := newService(posthog.Options{})
+	s.sink.fail(errors.New("full"))
+	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Origin", "https://app.example.com")
+	requireError(t, w, http.StatusServiceUnavailable)
+	assert.NotEmpty(t, w.Header().Get("Retry-After"))
+	assert.Equal(t, "Retry-After", w.Header().Get("Access-Control-Expose-Headers"))
+}
+
+func TestCaptureV1_refusesPagesThatAreNotListed(t *testing.T) {
+	s := newService(posthog.Options{})
+	w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "Authorization", "Bearer "+bankToken, "Origin", "https://evil.example")
+	requireRefusal(t, w)
+	assert.Empty(t, s.sink.events)
+}

@@ -1,0 +1,63 @@
+package posthog_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+func TestLZ64_takesWhatPostHogJSLiteSends(t *testing.T) {
+	s := newService(posthog.Options{})
+	body := testdata(t, "lz64", "posthog-js-lite-2.5.0.body")
+	require.Contains(t, string(body), "compression=lz64")
+	for _, path := range []string{"/e/?ip=1&v=2.5.0", "/ingest/batch/"} {
+		w := s.post(door{path: path}, body, "Content-Type", "application/x-www-form-urlencoded")
+		assert.Zero(t, requireOK(t, w).Ignored)
+		events := s.sink.take(shop)
+		require.Len(t, events, 3)
+		assert.Equal(t, "https://app.example.com/reports", events[0].Action.CanonicalURL)
+		assert.Equal(t, "Page Load: Reports", events[0].Action.Title)
+		assert.Equal(t, "Click Export CSV", events[1].Action.Title)
+		assert.Equal(t, "ada@example.com", events[2].Email)
+		assert.Equal(t, "user_42", events[2].UserID)
+	}
+}
+
+func TestLZ64_damagedIsMalformed(t *testing.T) {
+	s := newService(posthog.Options{})
+	form, err := url.ParseQuery(string(testdata(t, "lz64", "posthog-js-lite-2.5.0.body")))
+	require.NoError(t, err)
+	text := form.Get("data")
+	for name, damaged := range map[string]string{
+		"cut":         text[:len(text)/2],
+		"not base64":  text[:40] + "!" + text[41:],
+		"only a head": "N4",
+		"other bits":  text[:10] + strings.Repeat("/", 400),
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireError(t, s.post(captureDoor, []byte("data="+url.QueryEscape(damaged)+"&compression=lz64")), http.StatusBadRequest)
+		})
+	}
+	for i := range 200 { // whatever a bit does, there is an answer
+		damaged := []byte(text)
+		damaged[i] ^= 1
+		w := s.post(captureDoor, []byte("data="+url.QueryEscape(string(damaged))+"&compression=lz64"))
+		assert.Contains(t, []int{200, 400, 401, 413}, w.Code)
+	}
+}
+
+// A few kilobytes can stand for any number of them.
+func TestLZ64_isBounded(t *testing.T) {
+	s := newService(posthog.Options{})
+	body := []byte("data=" + url.QueryEscape(string(testdata(t, "lz64", "20-mebibyte.b64"))) + "&compression=lz64")
+	requireQuick(t, 2*time.Second, func() {
+		requireError(t, s.post(captureDoor, body), http.StatusRequestEntityTooLarge)
+	})
+}

@@ -1,0 +1,36 @@
+package posthog
+
+import "strings"
+
+// cookieless is the distinct id of every visitor of a page that sets no cookies.
+const cookieless = "$posthog_cookieless"
+
+// Distinct ids that stand for many people: a program sent the name of a value
+// instead of the value. They are those that PostHog itself never merges with
+// others, in any case of letters and exactly as they stand here.
+var (
+	nobodyInAnyCase = ids("anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email",
+		"undefined", "true", "false")
+	nobody = ids("[object Object]", "NaN", "None", "none", "null", "0")
+)
+
+func ids(ids ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}
+
+// userID returns whose a distinct id is: the id itself, or "" when it is blank or
+// that of no particular user. Quotation marks around it are ignored.
+func userID(distinctID string) string {
+	id := distinctID
+	if n := len(id); n > 2 && (id[0] == '"' || id[0] == '\'') && id[0] == id[n-1] {
+		id = id[1 : n-1]
+	}
+	if strings.TrimSpace(id) == "" || id == cookieless || nobody[id] || nobodyInAnyCase[strings.ToLower(id)] {
+		return ""
+	}
+	return distinctID
+}

@@ -1,0 +1,47 @@
+package posthog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// Visitors that share an id must not see each other: what they do belongs to
+// their sessions and to no user.
+func TestNobody_hasNoUserID(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, id := range []any{"$posthog_cookieless", "anonymous", "Guest", "DISTINCTID", "distinct_id", "id", "Not_Authenticated",
+		"email", "undefined", "uNdEfInEd", "true", "False", true, false, "[object Object]", "NaN", "None", "none", "null", "0", 0,
+		"", " ", "\t\n", "\u00a0", `" "`, `"anonymous"`, "'guest'", `"null"`, "'0'", `"$posthog_cookieless"`} {
+		for _, changes := range []object{
+			{"properties.distinct_id": id},
+			{"properties.distinct_id": nil, "distinct_id": id},
+			{"properties.distinct_id": id, "properties.$user_id": id, "properties.$is_identified": true},
+			{"event": "$identify", "properties.distinct_id": id, "$set": object{"email": "ada@example.com"}},
+		} {
+			requireCounts(t, s.post(captureDoor, marshal(t, click(changes))), 1, 0)
+			e := s.requireOneEvent(t)
+			assert.Empty(t, e.UserID, "%q", id)
+			assert.False(t, e.Identified)
+			assert.Equal(t, "session-1", e.SessionID)
+		}
+	}
+}
+
+// Without a session there is no user it could belong to.
+func TestNobody_withoutASessionIsIgnored(t *testing.T) {
+	s := newService(posthog.Options{})
+	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil}))), 0, 1)
+	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$set", "properties.distinct_id": "anonymous",
+		"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))), 0, 1)
+}
+
+func TestNobody_isNoOneElse(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, id := range []string{"Null", "nan", "NONE", "00", "1", " a", "ada", "anonymous2", "guest_7", "my id", `"ada"`, `"`, "''", "$posthog"} {
+		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": id}))), 1, 0)
+		assert.Equal(t, id, s.requireOneEvent(t).UserID)
+	}
+}

@@ -1,0 +1,90 @@
+package posthog
+
+import (
+	"log/slog"
+	"net/http"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/origin"
+)
+
+// maxRefused is how many refused origins are remembered, so that each is logged
+// once. An origin that is forgotten may be logged again.
+const maxRefused = 1024
+
+// maxOrigin is how much of an origin is logged.
+const maxOrigin = 256
+
+// guard refuses requests from pages of origins that a product does not list.
+type guard struct {
+	products Products
+	log      *slog.Logger
+	refusals *prometheus.CounterVec
+	logged   *lru.Cache[refusal, struct{}]
+}
+
+type refusal struct{ productID, origin string }
+
+func newGuard(products Products, log *slog.Logger, reg prometheus.Registerer) *guard {
+	logged, _ := lru.New[refusal, struct{}](maxRefused) // fails for no size above zero
+	return &guard{products: products, log: log, logged: logged,
+		refusals: metrics.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "liveactivity_refused_origins_total",
+			Help: "SDK requests refused because the product's list of origins lacks theirs.",
+		}, []string{"product_id"}))}
+}
+
+// check refuses a request for the product from a page of an origin that is not
+// in the product's list, if it has one. The page cannot read the answer.
+func (g *guard) check(w http.ResponseWriter, r *http.Request, productID string) error {
+	from := r.Header.Get("Origin")
+	if from == "" {
+		return nil
+	}
+	allowed, err := g.products.AllowedOrigins(productID)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	if len(allowed) == 0 || origin.Allows(allowed, from) {
+		return nil
+	}
+	for _, name := range corsHeaders {
+		w.Header().Del(name)
+	}
+	g.refusals.WithLabelValues(productID).Inc()
+	from = from[:min(len(from), maxOrigin)]
+	if seen, _ := g.logged.ContainsOrAdd(refusal{productID, from}, struct{}{}); !seen {
+		g.log.Warn("refused a page that the product's allowed_origins lack", "product_id", productID, "origin", from)
+	}
+	return httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
+}
+
+// corsHeaders are those that let a page read an answer.
+var corsHeaders = []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
+
+// allowOrigin lets the page that calls read the answer. Old versions of
+// posthog-js send credentials, so the origin is named instead of "*".
+func allowOrigin(header http.Header, r *http.Request) {
+	header.Add("Vary", "Origin")
+	if origin := r.Header.Get("Origin"); origin != "" {
+		header.Set("Access-Control-Allow-Origin", origin)
+		header.Set("Access-Control-Allow-Credentials", "true")
+		header.Set("Access-Control-Expose-Headers", "Retry-After")
+	}
+}
+
+// preflight lets a page send a request: whether it may report is decided when
+// the token is there.
+func preflight(w http.ResponseWriter, r *http.Request, method string) {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Methods", method+", OPTIONS")
+	if requested := r.Header.Get("Access-Control-Request-Headers"); requested != "" {
+		header.Set("Access-Control-Allow-Headers", requested)
+	}
+	header.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+}

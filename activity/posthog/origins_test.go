@@ -1,0 +1,162 @@
+package posthog_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// bankClick is a click on a page of the bank.
+func bankClick(t testing.TB) []byte { return marshal(t, click(object{"properties.token": bankToken})) }
+
+func TestOrigins_aPageThatIsNotListedIsRefused(t *testing.T) {
+	for origin, allowed := range map[string]bool{
+		"": true, bankOrigin: true, "https://www.bank.example": true, "null": true, "capacitor://localhost": true,
+		"https://evil.example": false, "https://bank.example.evil": false, "http://bank.example": false, "ionic://localhost": false, "*": false,
+	} {
+		t.Run(origin, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			for _, path := range []string{"/e/", "/ingest/batch/", "/i/v0/e"} {
+				w := s.post(door{path: path}, bankClick(t), "Origin", origin)
+				if allowed {
+					requireCounts(t, w, 1, 0)
+					assert.Equal(t, origin, w.Header().Get("Access-Control-Allow-Origin"))
+					continue
+				}
+				requireRefusal(t, w)
+			}
+			assert.Equal(t, allowed, len(s.sink.take(bank)) > 0)
+		})
+	}
+}
+
+// requireRefusal asserts an answer that no page can read.
+func requireRefusal(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	requireError(t, w, http.StatusForbidden)
+	for name := range w.Header() {
+		assert.False(t, strings.HasPrefix(name, "Access-Control-"), name)
+	}
+	assert.Contains(t, w.Header().Values("Vary"), "Origin")
+}
+
+// Where the URL names the token, what the product answers is not for others either.
+func TestOrigins_holdForWhatTheURLNames(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, path := range []string{"/array/%s/config", "/array/%s/config.js", "/ingest/array/%s/config", "/api/surveys/?token=%s",
+		"/api/early_access_features/?token=%s", "/flags/definitions?token=%s", "/api/feature_flag/local_evaluation/?token=%s&x"} {
+		requireRefusal(t, s.call("GET", fmt.Sprintf(path, bankToken), "Origin", "https://evil.example"))
+		for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"}, {"phc_unknown", "https://evil.example"}} {
+			assert.Equal(t, http.StatusOK, s.call("GET", fmt.Sprintf(path, ok[0]), "Origin", ok[1]).Code)
+		}
+	}
+}
+
+// The answer says nothing of the product, but a page that is refused elsewhere
+// finds out at its first request.
+func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
+	s := newService(posthog.Options{})
+	body := func(token string) []byte { return marshal(t, object{"token": token, "distinct_id": "ada"}) }
+	recording := func(token string) []byte {
+		return gzipped(marshal(t, []any{object{"event": "$snapshot", "properties": object{"token": token}}}))
+	}
+	for _, path := range []string{"/flags/?v=2", "/decide/?v=3", "/s/", "/ingest/s", "/ingest/flags"} {
+		for _, encode := range []func(string) []byte{body, recording} {
+			requireRefusal(t, s.post(door{path: path}, encode(bankToken), "Origin", "https://evil.example"))
+			for _, ok := range [][2]string{{bankToken, bankOrigin}, {bankToken, ""}, {shopToken, "https://evil.example"}, {"phc_unknown", "https://evil.example"}} {
+				assert.Equal(t, http.StatusOK, s.post(door{path: path}, encode(ok[0]), "Origin", ok[1]).Code)
+			}
+		}
+		for _, other := range []string{"", "x", "[", `{"token":1}`, "\x1f\x8bdamaged", "data=%zz"} {
+			assert.Equal(t, http.StatusOK, s.post(door{path: path}, []byte(other), "Origin", "https://evil.example").Code, other)
+		}
+	}
+	large := bytes.Repeat([]byte(" "), posthog.DefaultMaxBody+1)
+	assert.Equal(t, http.StatusOK, s.post(door{path: "/s/"}, large, "Origin", "https://evil.example").Code)
+	requireError(t, s.post(door{path: "/flags/"}, large, "Origin", "https://evil.example"), http.StatusRequestEntityTooLarge)
+}
+
+// A preflight carries no token, so the product is not known yet.
+func TestOrigins_letPreflightsPass(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, path := range []string{"/e/", "/batch", "/i/v1/analytics/events", "/static/array.js"} {
+		w := s.call("OPTIONS", path, "Origin", "https://evil.example", "Access-Control-Request-Headers", "authorization,content-type")
+		assert.Equal(t, http.StatusNoContent, w.Code)
+		assert.Equal(t, "https://evil.example", w.Header().Get("Access-Control-Allow-Origin"))
+		assert.Equal(t, "authorization,content-type", w.Header().Get("Access-Control-Allow-Headers"))
+	}
+}
+
+func TestOrigins_refusalsAreCountedAndLoggedOncePerOrigin(t *testing.T) {
+	var log bytes.Buffer
+	s := newService(posthog.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 3 {
+		for _, origin := range []string{"https://evil.example", "https://marketing.example", "https://" + strings.Repeat("x", 9000)} {
+			requireRefusal(t, s.post(captureDoor, bankClick(t), "Origin", origin))
+		}
+	}
+	assert.Equal(t, 1, strings.Count(log.String(), "origin=https://evil.example"))
+	assert.Equal(t, 3, strings.Count(log.String(), "product_id=bank"))
+	assert.Less(t, log.Len(), 2000)
+	families, err := s.metrics.Gather()
+	require.NoError(t, err)
+	refused := 0.0
+	for _, family := range families {
+		if family.GetName() == "liveactivity_refused_origins_total" {
+			refused = family.GetMetric()[0].GetCounter().GetValue()
+			assert.Equal(t, bank, family.GetMetric()[0].GetLabel()[0].GetValue())
+		}
+	}
+	assert.EqualValues(t, 9, refused)
+	assert.Empty(t, s.counted(t), "nothing was taken in")
+}
+
+// A page of an origin that is not the product's must not learn which tokens there are.
+func TestSDK_everyAnswerCanBeRead(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/static/recorder.js", "", 404}, {"GET", "/ingest/static/1.434.18/surveys.js", "", 404}, {"POST", "/none", "", 404},
+		{"GET", "/e/", "", 405}, {"POST", "/e/", "{", 400}, {"POST", "/e/", `{"token":"phc_unknown"}`, 401},
+		{"GET", "/api/surveys/", "", 200}, {"POST", "/i/v1/analytics/events", "{}", 401},
+	} {
+		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+		r.Header.Set("Origin", "https://app.example.com")
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, r)
+		assert.Equal(t, c.status, w.Code, c.path)
+		assert.Equal(t, "https://app.example.com", w.Header().Get("Access-Control-Allow-Origin"), c.path)
+		assert.Equal(t, "Retry-After", w.Header().Get("Access-Control-Expose-Headers"), c.path)
+		assert.Contains(t, w.Header().Values("Vary"), "Origin", c.path)
+	}
+}
+
+func TestSDK_listsAreEmpty(t *testing.T) {
+	s := newService(posthog.Options{})
+	for path, want := range map[string]string{
+		"/api/surveys/?token=phc_x":                             `{"surveys":[]}`,
+		"/api/early_access_features/?token=phc_x":               `{"earlyAccessFeatures":[]}`,
+		"/api/feature_flag/local_evaluation/?token=phc_x":       `{"flags":[],"group_type_mapping":{},"cohorts":{}}`,
+		"/api/feature_flag/local_evaluation?token=phc_x&x=y":    `{"flags":[],"group_type_mapping":{},"cohorts":{}}`,
+		"/flags/definitions?token=phc_x&send_cohorts":           `{"flags":[],"group_type_mapping":{},"cohorts":{}}`,
+		"/ingest/a/flags/definitions/":                          `{"flags":[],"group_type_mapping":{},"cohorts":{}}`,
+		"/ingest/api/surveys/":                                  `{"surveys":[]}`,
+		"/ingest/api/feature_flag/local_evaluation/?token=none": `{"flags":[],"group_type_mapping":{},"cohorts":{}}`,
+	} {
+		w := s.call("GET", path, "Authorization", "Bearer phx_personal", "Origin", "https://app.example.com")
+		assert.Equal(t, http.StatusOK, w.Code, path)
+		assert.JSONEq(t, want, w.Body.String(), path)
+		requireError(t, s.post(door{path: path}, nil), http.StatusMethodNotAllowed)
+	}
+}

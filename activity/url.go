@@ -1,0 +1,317 @@
+package activity
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxURL is how many bytes of a URL are kept, and maxScan how many are read to
+// find them: a secret that is left out may be long. What is longer than maxHost
+// and never ends is not a host.
+const (
+	maxURL  = 2 << 10
+	maxScan = 64 << 10
+	maxHost = 1 << 10 // far more than a host has
+)
+
+// CleanURL returns a URL that is safe to keep, and its canonical form. The clean
+// one is raw without control characters, user and password, the values of
+// parameters that look like credentials replaced by "redacted", cut after 2 KiB;
+// CleanURL of it changes nothing. The other is its [CanonicalURL]
+// before the cut; it, too, has at most 2 KiB. Neither refers to the memory of raw.
+// The time is linear in the length of raw, the memory bounded.
+func CleanURL(raw string) (clean, canonical string) {
+	s, all := visible(raw)
+	a := splitAddress(s)
+	if a.open && (!all || len(a.host) > maxHost) { // a caller may have cut a password, too
+		a.host = ""
+	}
+	var b strings.Builder
+	b.Grow(len(s) + len(redacted))
+	b.WriteString(a.prefix)
+	b.WriteString(a.host)
+	writeRedacted(&b, a.rest)
+	whole := b.String()
+	page, fragment := cutURL(whole), ""
+	if i := strings.IndexAny(whole, "?#"); i >= 0 { // a long query says nothing
+		page = cutURL(whole[:i])
+		_, fragment, _ = strings.Cut(whole[i:], "#")
+	}
+	canonical = cutSegments(CanonicalURL(page + "#" + cutURL(fragment)))
+	return strings.Clone(cutURL(whole)), strings.Clone(canonical) // without the room they were made in
+}
+
+// visible returns s without control characters, what is not UTF-8 and white
+// space around it, and whether that is all of it or only the first maxScan bytes.
+func visible(s string) (clean string, all bool) {
+	if len(s) <= maxScan && isPlain(s) {
+		return s, true
+	}
+	var b strings.Builder
+	for i, r := range s {
+		size := utf8.RuneLen(r)
+		switch {
+		case unicode.IsControl(r), r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"), b.Len() == 0 && unicode.IsSpace(r):
+			continue
+		case b.Len()+size > maxScan:
+			return b.String(), false
+		case b.Len() == 0:
+			b.Grow(min(len(s)-i, maxScan))
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimRightFunc(b.String(), unicode.IsSpace), true
+}
+
+func cutURL(s string) string {
+	if len(s) <= maxURL {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxURL], "")
+}
+
+// cutSegments cuts a canonical URL where a segment ends: a part of one could
+// look like an identifier.
+func cutSegments(s string) string {
+	if len(s) <= maxURL {
+		return s
+	}
+	if i := strings.LastIndexByte(s[:maxURL+1], '/'); i > 0 {
+		return CanonicalURL(s[:i])
+	}
+	return cutURL(s)
+}
+
+// address is a URL taken apart where browsers do it.
+type address struct {
+	prefix    string // what stands before user and host, as it was spelled
+	wrapper   string // "blob:" and the like, in lower case
+	scheme    string // in lower case; empty without an authority
+	authority bool   // whether there is a host, though it may be empty
+	open      bool   // whether the host ends where the URL does
+	host      string // with its port, without user and password
+	rest      string // path, query and fragment
+}
+
+// slashes is how the URLs of a scheme begin: after any number of slashes and
+// backslashes, none too, or after two.
+type slashes int
+
+const (
+	twoSlashes slashes = iota // schemes that browsers know nothing of
+	twoOfAnyKind
+	anyNumber
+)
+
+var schemes = map[string]slashes{
+	"http": anyNumber, "https": anyNumber, "ws": anyNumber, "wss": anyNumber, "ftp": anyNumber, "file": twoOfAnyKind,
+}
+
+// splitAddress takes s apart as the URL Standard says, and a little more
+// liberally where user and password are concerned. In s there are no control
+// characters.
+func splitAddress(s string) address {
+	a := address{}
+	start := wrapperLen(s)
+	scheme, after := cutScheme(s[start:])
+	kind := schemes[scheme]
+	begin := len(s) - len(after) // of the slashes
+	n := slashLen(after)
+	switch {
+	case scheme == "" && start == 0 && n >= 2: // as on a page of http or https
+		kind = anyNumber
+	case scheme == "" || kind == twoSlashes && !strings.HasPrefix(after, "//") || kind == twoOfAnyKind && n < 2:
+		return address{rest: s}
+	}
+	if kind != anyNumber {
+		n = 2
+	}
+	a.wrapper, a.scheme, a.authority = strings.ToLower(s[:start]), scheme, true
+	a.prefix = s[:begin+n]
+	for rest := s[begin+n:]; ; rest = rest[slashLen(rest):] {
+		a.host, a.rest, a.open = cutHost(rest, kind)
+		if rest = a.rest; kind != anyNumber || canonicalHost(scheme, a.host) != "" || slashLen(rest) == 0 {
+			return a
+		}
+	}
+}
+
+// wrapperLen returns the length of the schemes at the start of s that have
+// another URL in them.
+func wrapperLen(s string) (n int) {
+	for _, wrapper := range []string{"view-source:", "filesystem:", "blob:"} {
+		if len(s) > n+len(wrapper) && strings.EqualFold(s[n:n+len(wrapper)], wrapper) {
+			n += len(wrapper)
+		}
+	}
+	return n
+}
+
+// cutScheme returns the scheme that s starts with, in lower case, and what
+// stands behind the colon; without one it returns "" and s.
+func cutScheme(s string) (scheme, rest string) {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		case i > 0 && c == ':':
+			return strings.ToLower(s[:i]), s[i+1:]
+		default:
+			return "", s
+		}
+	}
+	return "", s
+}
+
+func slashLen(s string) int { return len(s) - len(strings.TrimLeft(s, `/\`)) }
+
+// cutHost cuts s where its authority ends, and drops user and password. An "@"
+// in a host is never right, nor is one that is percent-encoded.
+func cutHost(s string, kind slashes) (host, rest string, open bool) {
+	ends := `/?#`
+	if kind != twoSlashes {
+		ends = `/\?#`
+	}
+	end := strings.IndexAny(s, ends)
+	if open = end < 0; open {
+		end = len(s)
+	}
+	host = s[:end]
+	return host[max(strings.LastIndexByte(host, '@')+1, afterLast(host, "%40")):], s[end:], open
+}
+
+func afterLast(s, part string) int {
+	if i := strings.LastIndex(s, part); i >= 0 {
+		return i + len(part)
+	}
+	return 0
+}
+
+// credentials are the parameters whose values are secret, in lower case and
+// without hyphens and underscores.
+var credentials = map[string]bool{
+	"token": true, "accesstoken": true, "idtoken": true, "refreshtoken": true, "code": true, "state": true,
+	"key": true, "apikey": true, "secret": true, "clientsecret": true, "password": true,
+	"sig": true, "signature": true, "xamzsignature": true,
+	"session": true, "sid": true, "jwt": true, "jsessionid": true, "phpsessid": true,
+}
+
+// joined drops hyphens and underscores.
+var joined = strings.NewReplacer("-", "", "_", "")
+
+// redacted stands for a secret value.
+const redacted = "redacted"
+
+// writeRedacted writes path, query and fragment of a URL with the values of its
+// credentials replaced, wherever they are: in the query, as path parameters, in
+// the fragment and, percent-encoded, in a URL that is itself a value.
+func writeRedacted(b *strings.Builder, s string) {
+	if !strings.ContainsAny(s, "=%") {
+		b.WriteString(s)
+		return
+	}
+	const inPath, inQuery = "/;?#&", "&#" // what ends a value
+	ends, from, named := inPath, 0, false // from is where a name may begin
+	for i := 0; i < len(s); {
+		d := delimiterAt(s, i)
+		b.WriteString(s[i : i+d.size])
+		i += d.size
+		switch {
+		case d.char == 0:
+			n := prefixLen(s[i:], isNoDelimiter)
+			b.WriteString(s[i : i+n])
+			i += n
+			continue
+		case d.char == '=' && !named && isCredential(s[from:i-d.size]):
+			end := valueEnd(s, i, d.level, ends)
+			if end > i {
+				b.WriteString(redacted)
+			}
+			i = end
+			continue
+		case d.char == '=':
+			named = true
+			continue
+		case d.level == 0 && d.char == '?':
+			ends = inQuery
+		case d.level == 0 && d.char == '#':
+			ends = inQuery
+			if strings.HasPrefix(strings.TrimPrefix(s[i:], "!"), "/") {
+				ends = inPath
+			}
+		}
+		from, named = i, false
+	}
+}
+
+// delimiter is what parts the parameters of a URL and their values.
+type delimiter struct {
+	char  byte // 0 for none
+	level int  // how often it is percent-encoded
+	size  int  // in bytes
+}
+
+// isNoDelimiter reports whether no delimiter begins with c.
+func isNoDelimiter(c byte) bool { return c != '%' && strings.IndexByte("/?#&;=", c) < 0 }
+
+// delimiterAt returns the delimiter at s[i:], or one other byte.
+func delimiterAt(s string, i int) delimiter {
+	if strings.IndexByte("/?#&;=", s[i]) >= 0 {
+		return delimiter{s[i], 0, 1}
+	}
+	if s[i] != '%' {
+		return delimiter{0, 0, 1}
+	}
+	j, level := i+1, 1
+	for strings.HasPrefix(s[j:], "25") {
+		j, level = j+2, level+1
+	}
+	if j+2 <= len(s) {
+		for _, code := range []string{"2f/", "3f?", "23#", "26&", "3b;", "3d="} {
+			if strings.EqualFold(s[j:j+2], code[:2]) {
+				return delimiter{code[2], level, j + 2 - i}
+			}
+		}
+	}
+	return delimiter{0, 0, 1}
+}
+
+// valueEnd returns where the value that starts at s[i:] ends: at a delimiter of
+// those given that is encoded no more often than the "=" before it.
+func valueEnd(s string, i, level int, ends string) int {
+	for i < len(s) {
+		d := delimiterAt(s, i)
+		if d.char != 0 && d.level <= level && strings.IndexByte(ends, d.char) >= 0 {
+			return i
+		}
+		i += d.size
+	}
+	return i
+}
+
+// maxName is the longest name of a parameter that is looked at.
+const maxName = 128
+
+// isCredential reports whether a parameter of that name holds a credential:
+// "access-token", "user[password]".
+func isCredential(name string) bool {
+	if len(name) > maxName {
+		return false
+	}
+	for strings.Contains(name, "%") {
+		decoded, err := url.QueryUnescape(name)
+		if err != nil || decoded == name {
+			break
+		}
+		name = decoded
+	}
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune("[].!+ ", r) }) {
+		if credentials[strings.ToLower(joined.Replace(part))] {
+			return true
+		}
+	}
+	return false
+}

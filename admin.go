@@ -1,0 +1,135 @@
+package liveactivity
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// admin is the admin endpoints.
+type admin struct {
+	digest   [sha256.Size]byte
+	products *registry
+	urls     URLs
+}
+
+func newAdmin(key string, products *registry, urls URLs) *admin {
+	return &admin{digest: sha256.Sum256([]byte(key)), products: products, urls: urls}
+}
+
+// require lets only requests with the admin key through.
+func (a *admin) require(next httpx.Handler) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		key := r.Header.Get("X-Admin-Key")
+		if key == "" {
+			key = access.BearerToken(r)
+		}
+		digest := sha256.Sum256([]byte(key))
+		if subtle.ConstantTimeCompare(digest[:], a.digest[:]) != 1 {
+			return httpx.Unauthorized("The admin key is missing or wrong.", "Bearer")
+		}
+		return next(w, r)
+	})
+}
+
+// maxRegistration is the largest registration taken, in bytes: it must fit into
+// a document.
+const maxRegistration = 256 << 10
+
+// registerRequest is the body of POST /admin/products.
+type registerRequest struct {
+	ProductID         string            `json:"product_id"`
+	AllowedOrigins    []string          `json:"allowed_origins"`
+	IntegrationConfig IntegrationConfig `json:"integration_config"`
+	Force             bool              `json:"force"`
+}
+
+// registered is the answer to it: the only time the secrets are shown.
+type registered struct {
+	ProductID       string `json:"product_id"`
+	WebhookURL      string `json:"webhook_url"`
+	WebhookSecret   string `json:"webhook_secret"`
+	StreamURL       string `json:"stream_url"`
+	LiveActivityURL string `json:"live_activity_url"` // with {user_id} to fill in
+	MCPURL          string `json:"mcp_url"`
+	Key             string `json:"key"`
+	CaptureToken    string `json:"capture_token"`
+}
+
+func (a *admin) register(w http.ResponseWriter, r *http.Request) error {
+	body, err := httpx.ReadBody(w, r, maxRegistration)
+	if err != nil {
+		return err
+	}
+	var reg registerRequest
+	problems := decode(body, "the body", &reg)
+	product := Product{ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig}
+	if problems == nil {
+		problems = product.validate()
+	}
+	if problems != nil {
+		return httpx.BadRequest("The registration is not valid: %s.", problems[0])
+	}
+	credentials, err := a.products.Register(r.Context(), product, reg.Force)
+	switch {
+	case errors.Is(err, errFixed):
+		return httpx.Errorf(http.StatusConflict, "The product %s is that of the product file, or the demo product: it cannot be registered.", reg.ProductID)
+	case errors.Is(err, errExists):
+		return httpx.Errorf(http.StatusConflict, `The product %s exists already; "force": true rotates all its secrets.`, reg.ProductID)
+	case err != nil:
+		return httpx.Unavailable(err)
+	}
+	urls := a.urls
+	w.Header().Set("Cache-Control", "no-store")
+	httpx.WriteJSON(w, http.StatusCreated, registered{
+		ProductID:       reg.ProductID,
+		WebhookURL:      urls.Webhook(reg.ProductID),
+		WebhookSecret:   credentials.WebhookSecret,
+		StreamURL:       urls.Stream(reg.ProductID),
+		LiveActivityURL: urls.LiveActivity(reg.ProductID, "{user_id}"),
+		MCPURL:          urls.MCP(),
+		Key:             credentials.Key,
+		CaptureToken:    credentials.CaptureToken,
+	})
+	return nil
+}
+
+func (a *admin) remove(w http.ResponseWriter, r *http.Request) error {
+	err := a.products.Unregister(r.Context(), r.PathValue("product_id"))
+	switch {
+	case errors.Is(err, errFixed):
+		return httpx.Errorf(http.StatusConflict, "The product is that of the product file, or the demo product: it cannot be removed here.")
+	case errors.Is(err, errUnknown):
+		return httpx.NotFound("Unknown product.")
+	case err != nil:
+		return httpx.Unavailable(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// listed is a product as GET /admin/products shows it.
+type listed struct {
+	ProductID       string `json:"product_id"`
+	WebhookURL      string `json:"webhook_url"`
+	StreamURL       string `json:"stream_url"`
+	LiveActivityURL string `json:"live_activity_url"`
+	MCPURL          string `json:"mcp_url"`
+}
+
+func (a *admin) list(w http.ResponseWriter, r *http.Request) error {
+	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, errUnreadable) {
+		return httpx.Unavailable(err)
+	}
+	urls := a.urls
+	list := []listed{}
+	for _, id := range a.products.IDs() {
+		list = append(list, listed{id, urls.Webhook(id), urls.Stream(id), urls.LiveActivity(id, "{user_id}"), urls.MCP()})
+	}
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"products": list})
+	return nil
+}

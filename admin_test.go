@@ -1,0 +1,256 @@
+package liveactivity_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+)
+
+const withAdminKey = "X-Admin-Key: " + adminKey
+
+// register registers a product, which must succeed, and returns the answer.
+func (s *service) register(body string) map[string]string {
+	s.t.Helper()
+	r := s.do(http.MethodPost, "/admin/products", body, withAdminKey)
+	require.Equal(s.t, http.StatusCreated, r.status, r.body)
+	assert.Equal(s.t, "no-store", r.header.Get("Cache-Control"))
+	fields := map[string]string{}
+	for name, value := range r.json(s.t) {
+		fields[name] = value.(string)
+	}
+	return fields
+}
+
+func TestAdmin_asksForTheAdminKey(t *testing.T) {
+	s := start(t)
+	refusals := map[string]bool{}
+	for name, tt := range map[string]struct {
+		header string
+		want   int
+	}{
+		"none":                 {"X-None: x", 401},
+		"empty":                {"X-Admin-Key: ", 401},
+		"wrong":                {"X-Admin-Key: wrong", 401},
+		"a product's key":      {bearer(acmeKey), 401},
+		"wrong bearer":         {bearer("wrong"), 401},
+		"the key, another way": {"Authorization: Basic " + adminKey, 401},
+		"header":               {withAdminKey, 200},
+		"bearer":               {bearer(adminKey), 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			r := s.do(http.MethodGet, "/admin/products", "", tt.header)
+			assert.Equal(t, tt.want, r.status)
+			if tt.want == 200 {
+				return
+			}
+			assert.Equal(t, "Bearer", r.header.Get("WWW-Authenticate"))
+			refusals[r.body] = true
+			assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/admin/products", `{"product_id":"x"}`, tt.header).status)
+		})
+	}
+	assert.Len(t, refusals, 1, "a 401 never says which part was wrong")
+}
+
+// What registration answers opens the product at once, by every way.
+func TestAdmin_registersAProduct(t *testing.T) {
+	s := start(t)
+	p := s.register(`{"product_id":"initech","integration_config":{"zendesk":{"base_url":"https://initech.zendesk.com","signing_secret":["a","b"]}}}`)
+	assert.Equal(t, map[string]string{
+		"product_id": "initech", "webhook_url": s.url + "/webhook/initech", "stream_url": s.url + "/stream/initech",
+		"live_activity_url": s.url + "/users/initech/{user_id}/live-activity", "mcp_url": s.url + "/mcp",
+		"webhook_secret": p["webhook_secret"], "key": p["key"], "capture_token": p["capture_token"],
+	}, p)
+	path := func(url string) string { return strings.TrimPrefix(url, s.url) }
+
+	stream := s.stream(path(p["stream_url"]), bearer(p["key"]))
+	r := s.do(http.MethodPost, path(p["webhook_url"]), pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+p["webhook_secret"])
+	require.Equal(t, http.StatusOK, r.status)
+	r = s.do(http.MethodPost, "/e/", `{"api_key":"`+p["capture_token"]+`","batch":[`+pageview("u2", "s1", "https://app.example.com/b")+`]}`)
+	require.Equal(t, http.StatusOK, r.status)
+	r = s.do(http.MethodGet, strings.Replace(path(p["live_activity_url"]), "{user_id}", "ada", 1), "", bearer(p["key"]))
+	assert.Equal(t, 2.0, r.json(t)["count"])
+	assert.Equal(t, "initech", stream.nextBatch().ProductID)
+	assert.Equal(t, http.StatusOK, s.do(http.MethodPost, path(p["mcp_url"]), toolsList, bearer(p["key"]), asJSON).status)
+	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/users/acme/ada/live-activity", "", bearer(p["key"])).status)
+}
+
+func TestAdmin_listsProductsWithoutSecrets(t *testing.T) {
+	s := start(t, func(c *liveactivity.Options) { c.PublicURL = "https://live.example.com/base/" })
+	s.register(`{"product_id":"initech"}`)
+	r := s.do(http.MethodGet, "/admin/products", "", withAdminKey)
+	assertSilent(t, r.body)
+	var ids []any
+	for _, p := range r.json(t)["products"].([]any) {
+		ids = append(ids, p.(map[string]any)["product_id"])
+	}
+	assert.Equal(t, []any{"acme", "globex", "initech"}, ids)
+	assert.Equal(t, map[string]any{
+		"product_id": "acme", "webhook_url": "https://live.example.com/base/webhook/acme", "stream_url": "https://live.example.com/base/stream/acme",
+		"live_activity_url": "https://live.example.com/base/users/acme/{user_id}/live-activity", "mcp_url": "https://live.example.com/base/mcp",
+	}, r.json(t)["products"].([]any)[0])
+}
+
+func TestAdmin_refusesAnIDThatIsThere(t *testing.T) {
+	s := start(t)
+	p := s.register(`{"product_id":"initech"}`)
+	for name, body := range map[string]string{
+		"registered":            `{"product_id":"initech"}`,
+		"registered, no force":  `{"product_id":"initech","force":false}`,
+		"of the file":           `{"product_id":"acme"}`,
+		"of the file, by force": `{"product_id":"acme","force":true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			assert.Equal(t, http.StatusConflict, s.do(http.MethodPost, "/admin/products", body, withAdminKey).status)
+		})
+	}
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(p["key"])).status)
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/acme/ada/live-activity", "", bearer(acmeKey)).status)
+}
+
+func TestAdmin_forceRotatesAllSecrets(t *testing.T) {
+	s := start(t)
+	old := s.register(`{"product_id":"initech"}`)
+	fresh := s.register(`{"product_id":"initech","force":true}`)
+	event := pageview("u1", "s1", "https://app.example.com/a")
+	statuses := func(p map[string]string) []int {
+		return []int{
+			s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(p["key"])).status,
+			s.do(http.MethodHead, "/stream/initech", "", bearer(p["key"])).status,
+			s.do(http.MethodPost, "/mcp", toolsList, bearer(p["key"]), asJSON).status,
+			s.do(http.MethodPost, "/webhook/initech", event, "X-PostHog-Secret: "+p["webhook_secret"]).status,
+			s.do(http.MethodPost, "/e/", `{"api_key":"`+p["capture_token"]+`","batch":[`+event+`]}`).status,
+		}
+	}
+	assert.Equal(t, []int{401, 401, 401, 401, 401}, statuses(old))
+	assert.Equal(t, []int{200, 200, 200, 200, 200}, statuses(fresh))
+}
+
+// A product that is removed is as if it had never been, in every engine.
+func TestAdmin_removesAProduct(t *testing.T) {
+	for name, change := range map[string]func(*testing.T) func(*liveactivity.Options){
+		"memory": func(*testing.T) func(*liveactivity.Options) { return func(*liveactivity.Options) {} },
+		"file":   func(t *testing.T) func(*liveactivity.Options) { return withDataDir(t, t.TempDir()) },
+		"Redis":  func(t *testing.T) func(*liveactivity.Options) { return withRedis(t, redistest.Start(t).URL()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, change(t), func(c *liveactivity.Options) { c.Heartbeat = 100 * time.Millisecond })
+			s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+			report := func(p map[string]string, uuid string) int {
+				return s.do(http.MethodPost, "/webhook/initech", pageview(uuid, "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+p["webhook_secret"]).status
+			}
+			lookup := func(p map[string]string) reply {
+				return s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(p["key"]))
+			}
+			old := s.register(`{"product_id":"initech"}`)
+			stream := s.stream("/stream/initech", bearer(old["key"]))
+			require.Equal(t, 200, report(old, "u1"))
+			assert.Equal(t, "initech", stream.nextBatch().ProductID)
+
+			r := s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey)
+			assert.Equal(t, http.StatusNoContent, r.status, r.body)
+			assert.Empty(t, r.body)
+			assert.Equal(t, http.StatusNotFound, report(old, "u2"))
+			assert.Equal(t, http.StatusUnauthorized, lookup(old).status)
+			for _, f := range stream.rest() {
+				assert.Equal(t, "heartbeat", f.event)
+			}
+			assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+			assert.NotContains(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "initech")
+
+			fresh := s.register(`{"product_id":"initech"}`)
+			assert.Equal(t, 0.0, lookup(fresh).json(t)["count"])
+			require.Equal(t, 200, report(fresh, "u1"), "nor is the event a duplicate")
+			assert.Equal(t, 1.0, lookup(fresh).json(t)["count"])
+			assert.Equal(t, 1.0, s.lookup("ada")["count"], "other products keep what they have")
+		})
+	}
+}
+
+func TestAdmin_removesOnlyWhatWasRegistered(t *testing.T) {
+	s := start(t)
+	assert.Equal(t, http.StatusConflict, s.do(http.MethodDelete, "/admin/products/acme", "", withAdminKey).status)
+	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, "/admin/products/none", "", withAdminKey).status)
+	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodDelete, "/admin/products/acme", "").status)
+	r := s.do(http.MethodGet, "/admin/products/acme", "", withAdminKey)
+	assert.Equal(t, http.StatusMethodNotAllowed, r.status)
+	assert.Equal(t, "DELETE", r.header.Get("Allow"))
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/users/acme/ada/live-activity", "", bearer(acmeKey)).status)
+}
+
+func TestAdmin_refusesARegistrationThatIsWrong(t *testing.T) {
+	s := start(t)
+	tests := map[string]struct {
+		body string
+		want int
+		says string
+	}{
+		"nothing":               {``, 400, ""},
+		"no JSON":               {`product_id=x`, 400, "JSON"},
+		"breaks off":            {`{"product_id":"x"`, 400, "JSON"},
+		"something behind":      {`{"product_id":"x"} {}`, 400, "JSON"},
+		"an array":              {`[]`, 400, ""},
+		"no id":                 {`{}`, 400, "product_id"},
+		"an empty id":           {`{"product_id":""}`, 400, "product_id"},
+		"an id with a slash":    {`{"product_id":"a/b"}`, 400, "product_id"},
+		"an id of dots":         {`{"product_id":".."}`, 400, "product_id"},
+		"an id of a number":     {`{"product_id":7}`, 400, "product_id"},
+		"an unknown field":      {`{"product_id":"x","webhook_secret":"s3cr3t"}`, 400, "webhook_secret"},
+		"a field twice":         {`{"product_id":"x","product_id":"y"}`, 400, "product_id"},
+		"an unknown help desk":  {`{"product_id":"x","integration_config":{"other":{}}}`, 400, "integration_config.other"},
+		"an empty secret":       {`{"product_id":"x","integration_config":{"intercom":{"client_secret":" "}}}`, 400, "integration_config.intercom.client_secret"},
+		"a secret with a space": {`{"product_id":"x","integration_config":{"intercom":{"client_secret":"s3cr3t "}}}`, 400, "integration_config.intercom.client_secret"},
+		"a bad URL":             {`{"product_id":"x","integration_config":{"zendesk":{"base_url":"x","api_token":"s3cr3t"}}}`, 400, "integration_config.zendesk.base_url"},
+		"a bad origin":          {`{"product_id":"x","allowed_origins":["*"]}`, 400, "allowed_origins[0]"},
+		"force not a boolean":   {`{"product_id":"x","force":"true"}`, 400, "force"},
+		"too large":             {`{"product_id":"` + strings.Repeat("x", 1<<20) + `"}`, 413, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			r := s.do(http.MethodPost, "/admin/products", tt.body, withAdminKey)
+			assert.Equal(t, tt.want, r.status, r.body)
+			assert.Contains(t, r.detail(t), tt.says)
+		})
+	}
+	assert.Len(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).json(t)["products"], 2, "nothing was registered")
+}
+
+// References to the environment are the product file's; from outside they
+// would read the server's secrets.
+func TestAdmin_doesNotReadTheEnvironment(t *testing.T) {
+	t.Setenv("SOME_SECRET", "https://s3cr3t.example")
+	s := start(t)
+	r := s.do(http.MethodPost, "/admin/products", `{"product_id":"x","allowed_origins":["${SOME_SECRET}"]}`, withAdminKey)
+	assert.Equal(t, http.StatusBadRequest, r.status)
+}
+
+func TestAdmin_isNotThereWithoutAKey(t *testing.T) {
+	s := start(t, func(c *liveactivity.Options) { c.AdminKey = "" })
+	for _, header := range []string{"X-None: x", "X-Admin-Key: ", "X-Admin-Key: x", "Authorization: Bearer ", withAdminKey} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
+			assert.Equal(t, http.StatusNotFound, s.do(method, "/admin/products", `{"product_id":"x"}`, header).status)
+		}
+	}
+}
+
+// Tests that bring a listener of their own use the handler without running the server.
+func TestHandler_worksWithoutRun(t *testing.T) {
+	s := newService(t, &logtest.Buffer{}, func(c *liveactivity.Options) { c.PublicURL = "https://live.example.com" })
+	request := httptest.NewRequest(http.MethodPost, "/admin/products", strings.NewReader(`{"product_id":"initech"}`))
+	request.Header.Set("X-Admin-Key", adminKey)
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, request)
+	assert.Equal(t, http.StatusCreated, w.Code, w.Body)
+	assert.Contains(t, w.Body.String(), "https://live.example.com/webhook/initech")
+}

@@ -1,0 +1,167 @@
+package main_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
+)
+
+const mebibyte = 1 << 20
+
+// attacked is a server under attack.
+type attacked struct {
+	*proctest.Process
+	url, token string
+}
+
+var demoToken = regexp.MustCompile(`phc_[A-Za-z0-9]+`)
+
+func newAttacked(t *testing.T) *attacked {
+	t.Helper()
+	p := launch(t, nil, proctest.AnyPort)
+	a := &attacked{Process: p, url: p.URL()}
+	require.Eventually(t, func() bool {
+		a.token = demoToken.FindString(p.Stdout.String())
+		return a.token != ""
+	}, 20*time.Second, time.Millisecond)
+	status, _ := proctest.Request(t, http.MethodPost, a.url+"/e/", string(a.event("", `""`))) // whatever is made once is made
+	require.Equal(t, http.StatusOK, status)
+	return a
+}
+
+// send sends a body and returns the status of the answer.
+func (a *attacked) send(t *testing.T, body []byte) int {
+	t.Helper()
+	resp, err := http.Post(a.url+"/e/", "text/plain", bytes.NewReader(body))
+	if !assert.NoError(t, err) {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// event returns a click with one more property, whose value is JSON.
+func (a *attacked) event(property, value string) []byte {
+	return []byte(`{"api_key":"` + a.token + `","event":"$autocapture","distinct_id":"u","properties":{"$session_id":"s","` + property + `":` + value + `}}`)
+}
+
+// batch returns a request of n events that a format makes of their numbers.
+func (a *attacked) batch(n int, format string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"batch":[`)
+	for i := range n {
+		fmt.Fprintf(&b, format+",", i)
+	}
+	fmt.Fprintf(&b, `{}],"api_key":%q}`, a.token)
+	return b.Bytes()
+}
+
+// attacks are requests of about 8 MiB that are hard to serve.
+func (a *attacked) attacks() map[string][]byte {
+	const size = 8*mebibyte - 512
+	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
+	ones := "[1" + fill(",1") + "]"
+	return map[string][]byte{
+		"numbers as elements":        a.event("$elements", ones),
+		"objects as elements":        a.event("$elements", `[{}`+fill(`,{"attr__id":"x"}`)+`]`),
+		"no credential":              bytes.Replace(a.event("$elements", ones), []byte(a.token), []byte("phc_unknown"), 1),
+		"a chain":                    a.event("$elements_chain", `"`+fill(`a:text=\"x\";`)+`"`),
+		"a URL":                      bytes.Replace(a.event("$current_url", `"https://x/`+fill("a")[20:]+`"`), []byte("$autocapture"), []byte("$pageview"), 1),
+		"a session of space":         a.event("$session_id", `"`+fill(" ")+`ab"`),
+		"a label":                    a.event("$el_text", `"`+fill("x ")+`"`),
+		"escapes":                    a.event("$el_text", `"`+fill(`\u00e9`)+`"`),
+		"nesting":                    a.event("x", strings.Repeat("[", 9000)+strings.Repeat("]", 9000)),
+		"a million keys":             a.event("x", `{`+fill(`"k":1,`)+`"k":1}`),
+		"a long key":                 a.event("x", `{"`+fill(`k`)+`":1}`),
+		"the same key over and over": []byte(`{"api_key":"` + a.token + `",` + fill(`"event":{},`) + `"event":1}`),
+		"space":                      append(a.event("x", "1"), fill(" ")[1000:]...),
+		"space first":                append([]byte(fill(" ")[1000:]), a.event("x", "1")...),
+		"many events":                a.batch(9_999, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/","x":"`+strings.Repeat("x", 600)+`"}}`),
+		"paths of identifiers":       a.batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
+		"paths of escapes":           a.batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
+		"other tokens":               a.batch(5_000, `{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
+	}
+}
+
+func zipped(b []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// jsonPass returns the processor time of one pass of the decoder.
+func jsonPass(t *testing.T, b []byte) time.Duration {
+	t.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	start := used()
+	var raw json.RawMessage
+	require.NoError(t, json.NewDecoder(bytes.NewReader(b)).Decode(&raw))
+	return used() - start
+}
+
+// clockError is by how much processor time is wrong, with what a server does anyway.
+const clockError = 100 * time.Millisecond
+
+// TestBudget_ofOneRequest: whatever is sent, a request adds at most 64 MiB of
+// memory and takes at most ten times the CPU of a pass of the JSON decoder.
+func TestBudget_ofOneRequest(t *testing.T) {
+	inForm := func(b []byte) []byte {
+		return []byte("data=" + url.QueryEscape(base64.StdEncoding.EncodeToString(zipped(b))))
+	}
+	for name := range (&attacked{}).attacks() {
+		t.Run(name, func(t *testing.T) { newAttacked(t).requireFrugal(t, name, zipped) })
+	}
+	t.Run("in a form", func(t *testing.T) { newAttacked(t).requireFrugal(t, "numbers as elements", inForm) })
+}
+
+func (a *attacked) requireFrugal(t *testing.T, name string, encode func([]byte) []byte) {
+	t.Helper()
+	plain := a.attacks()[name]
+	body := encode(plain)
+	require.Less(t, len(plain), 8*mebibyte)
+	memory, cpu := a.PeakMemory(), a.CPUTime()
+	status := a.send(t, body)
+	cpu, memory = a.CPUTime()-cpu, a.PeakMemory()-memory
+	t.Logf("%d MiB, %v", memory/mebibyte, cpu)
+	assert.Less(t, status, http.StatusInternalServerError)
+	assert.LessOrEqual(t, memory, int64(64*mebibyte))
+	assert.LessOrEqual(t, cpu, 10*jsonPass(t, plain)+clockError)
+}
+
+// TestBudget_ofAllRequests: many large requests at once take a bounded part of
+// the memory, and each gets an answer.
+func TestBudget_ofAllRequests(t *testing.T) {
+	a := newAttacked(t)
+	for _, name := range []string{"a URL", "a session of space", "no credential"} {
+		body := zipped(a.attacks()[name])
+		var requests sync.WaitGroup
+		for range 50 {
+			requests.Go(func() {
+				assert.Contains(t, []int{http.StatusOK, http.StatusUnauthorized, http.StatusServiceUnavailable}, a.send(t, body))
+			})
+		}
+		requests.Wait()
+	}
+	assert.Less(t, a.PeakMemory(), int64(512*mebibyte))
+}

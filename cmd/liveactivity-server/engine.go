@@ -1,0 +1,63 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// openLog opens the log that the settings name and puts it into their options.
+// The function release, never nil, releases it.
+func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
+	switch {
+	case s.DataDir != "":
+		return s.openFile(log)
+	case s.RedisURL != "":
+		return s.openRedis(log)
+	}
+	log.Info("everything is kept in memory only: activity does not survive a restart")
+	return func() error { return nil }, nil
+}
+
+func (s *settings) openFile(log *slog.Logger) (release func() error, err error) {
+	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{Retention: s.Retention, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	log.Info("everything is kept in a file", "file", filepath.Join(s.DataDir, boltlog.FileName))
+	s.Log = entries
+	s.Retention.StateMaxBytes = cmp.Or(s.Retention.StateMaxBytes, eventlog.DefaultLastingStateMaxBytes) // for the store in memory, too
+	return entries.Release, nil
+}
+
+func (s *settings) openRedis(log *slog.Logger) (release func() error, err error) {
+	entries, err := redislog.Open(s.RedisURL, &redislog.Options{Retention: s.Retention, MaxEvents: s.MaxEvents, Prefix: s.RedisPrefix, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("--redis-url: %w", err)
+	}
+	// If it is unreachable, its version is checked once it can be reached.
+	var old *redislog.VersionError
+	if errors.As(entries.Ping(context.Background()), &old) {
+		return nil, errors.Join(fmt.Errorf("--redis-url: %w", old), entries.Release())
+	}
+	log.Info("everything is kept in Redis", "redis", redisHost(s.RedisURL))
+	s.Log = entries
+	return entries.Release, nil
+}
+
+// redisHost returns the part of a Redis URL that is not secret.
+func redisHost(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

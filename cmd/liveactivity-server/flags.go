@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/serve"
+)
+
+// flags of the command. Every flag has an environment variable. Those that must
+// be parsed are taken as text, so that all mistakes are reported at once.
+type flags struct {
+	Addr              string  `default:"127.0.0.1:8080" env:"LIVEACTIVITY_ADDR" help:"Listen address; port 0 picks a free port."`
+	Config            *string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Without it there is one product, demo, with fresh secrets."`
+	DataDir           *string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of a database that makes everything last. Without it, and without Redis, everything is in memory only."`
+	RedisURL          *string `name:"redis-url" env:"LIVEACTIVITY_REDIS_URL" placeholder:"URL" help:"Redis, Redis Cluster or Valkey that makes everything last; servers on the same one act as one service. Not together with --data-dir."`
+	RedisPrefix       *string `env:"LIVEACTIVITY_REDIS_PREFIX" placeholder:"NAME" help:"What all keys in Redis begin with; the default is liveactivity. Only with --redis-url."`
+	ActivityTTL       string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h; at least 1s."`
+	ActivityMaxEvents string  `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
+	LogMaxBytes       string  `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped. At least 65536; the default is 67108864 in memory, and 4294967296 with --data-dir or --redis-url."`
+	StateMaxBytes     string  `env:"LIVEACTIVITY_STATE_MAX_BYTES" placeholder:"BYTES" help:"Size limit of what else is kept of each product; what was written first goes first, but no registration. At least 65536; the default is 536870912 in memory, and 4294967296 with --data-dir or --redis-url."`
+	AdminKey          *string `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"Opens the admin endpoints; without it they answer 404."`
+	PublicURL         string  `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL the outside world reaches the server at, for the URLs it prints and registers."`
+	Heartbeat         string  `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"How long a stream may be silent before a heartbeat, in seconds or as a duration; at least 100ms."`
+	MetricsAddr       *string `env:"LIVEACTIVITY_METRICS_ADDR" placeholder:"HOST:PORT" help:"Listen address of /metrics alone, which is then no longer served at --addr."`
+	command.Common
+}
+
+// settings are what the flags say.
+type settings struct {
+	liveactivity.Options
+	Addr        string
+	MetricsAddr string // serves /metrics, and Addr no longer does; empty for none
+	DataDir     string // the folder of a log that lasts; empty for none
+	RedisURL    string // of a log that lasts and is shared; empty for none
+	RedisPrefix string // of all keys in Redis; empty for the default
+}
+
+// settings parses and checks the flags, and adds everything that is wrong with
+// them.
+func (f flags) settings(wrong *command.Mistakes) settings {
+	s := settings{Addr: f.Addr}
+	given := func(flag string, value *string) string {
+		wrong.Check(flag, notEmpty(value))
+		if value == nil {
+			return ""
+		}
+		return *value
+	}
+	s.AdminKey, s.PublicURL = given("--admin-key", f.AdminKey), f.PublicURL
+	s.DataDir, s.RedisURL = given("--data-dir", f.DataDir), given("--redis-url", f.RedisURL)
+	s.RedisPrefix, s.MetricsAddr = given("--redis-prefix", f.RedisPrefix), given("--metrics-addr", f.MetricsAddr)
+	var err error
+	s.Retention.TTL, err = command.Duration(f.ActivityTTL)
+	wrong.Check("--activity-ttl", err)
+	maxEvents, err := command.Count(f.ActivityMaxEvents)
+	s.MaxEvents = int(maxEvents)
+	wrong.Check("--activity-max-events", err)
+	if f.LogMaxBytes != "" {
+		s.Retention.MaxBytes, err = command.Count(f.LogMaxBytes)
+		wrong.Check("--log-max-bytes", err)
+	}
+	if f.StateMaxBytes != "" {
+		s.Retention.StateMaxBytes, err = command.Count(f.StateMaxBytes)
+		wrong.Check("--state-max-bytes", err)
+	}
+	s.Heartbeat, err = command.Duration(f.Heartbeat)
+	wrong.Check("--heartbeat", err)
+	s.check(wrong)
+	return s
+}
+
+// notEmpty returns what is wrong with a flag that may be left out but not be
+// empty: a variable that is not set must not make a server forget.
+func notEmpty(value *string) error {
+	if value != nil && *value == "" {
+		return errors.New("must not be empty; leave it out instead")
+	}
+	return nil
+}
+
+// check adds everything that is wrong with the settings, in the names of the
+// flags.
+func (s settings) check(wrong *command.Mistakes) {
+	wrong.Check("--addr", serve.CheckAddr(s.Addr))
+	if s.MetricsAddr != "" {
+		wrong.Check("--metrics-addr", serve.CheckAddr(s.MetricsAddr))
+	}
+	if s.DataDir != "" && s.RedisURL != "" {
+		wrong.Add(errors.New("--data-dir, --redis-url: state is kept in one place, choose one of them"))
+	}
+	if s.RedisPrefix != "" && s.RedisURL == "" {
+		wrong.Add(errors.New("--redis-prefix: has no meaning without --redis-url"))
+	}
+	wrong.Add(named(s.Options.Validate()))
+}
+
+// flagOf names the flags behind options.
+var flagOf = map[string]string{
+	"AdminKey": "--admin-key", "PublicURL": "--public-url", "Heartbeat": "--heartbeat", "MaxEvents": "--activity-max-events",
+	"Retention.TTL": "--activity-ttl", "Retention.MaxBytes": "--log-max-bytes", "Retention.StateMaxBytes": "--state-max-bytes",
+}
+
+// named returns mistakes in options in the names of their flags.
+func named(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, err := range joined.Unwrap() {
+			all = append(all, named(err))
+		}
+		return errors.Join(all...)
+	}
+	var mistake *liveactivity.OptionError
+	if errors.As(err, &mistake) && flagOf[mistake.Option] != "" {
+		return fmt.Errorf("%s: %s", flagOf[mistake.Option], mistake.Problem)
+	}
+	return err
+}

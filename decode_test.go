@@ -1,0 +1,75 @@
+package liveactivity
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDecode_withoutEnvironmentTakesReferencesAsTheyAre(t *testing.T) {
+	var file File
+	problems := decode([]byte(oneProduct(`"webhook_secret": "${NOT_SET}"`)), "the file", &file)
+	require.Empty(t, problems)
+	assert.Equal(t, "${NOT_SET}", file.Products[0].WebhookSecret)
+}
+
+// What a body costs stays in proportion to its size, whatever is in it.
+func TestDecode_ofDeepNestingIsCheap(t *testing.T) {
+	const depth = 20_000
+	for name, body := range map[string]string{
+		"arrays":  strings.Repeat("[", depth),
+		"objects": strings.Repeat(`{"a":`, depth),
+		"closed":  `{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			problems := decode([]byte(body), "the file", new(File))
+			runtime.ReadMemStats(&after)
+			assert.NotEmpty(t, problems)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), "bytes allocated for a body of %d", len(body))
+			for _, problem := range problems {
+				assert.Less(t, len(problem), 1000)
+			}
+		})
+	}
+}
+
+// FuzzDecode: whatever comes in, Decode returns; what it takes is a valid JSON
+// object that a strict decoder of the standard library takes as well, and
+// means the same.
+func FuzzDecode(f *testing.F) {
+	acme, err := os.ReadFile("testdata/acme.json")
+	require.NoError(f, err)
+	f.Add(acme)
+	for _, seed := range []string{
+		``, `{}`, `[]`, `null`, `{"products":[{}]}`, `{"products":[{"product_id":"a"}],"keys":[{"key":"k","external_id":"a"}]}`,
+		`{"keys":[{"scopes":["mcp",]}]}`, `{"a":{"a":{"a":1,"a":2}}}`, `{"products":[{"integration_config":{"notes":{"bin_seconds":1e9}}}]}`,
+		`{"products":[{"integration_config":{"zendesk":{"signing_secret":"x"}}}]}`, "{\"products\":\n[}", `{"":{}}`, `{"x":"\ud800"}`, `{"k":"${A}$${B}"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var file File
+		problems := decode(data, "the file", &file)
+		for _, problem := range problems {
+			assert.NotEmpty(t, problem)
+		}
+		if problems != nil {
+			return
+		}
+		file.validate()
+		require.True(t, json.Valid(data), "taken, though it is not JSON: %q", data)
+		strict := json.NewDecoder(bytes.NewReader(data))
+		strict.DisallowUnknownFields()
+		var want File
+		require.NoError(t, strict.Decode(&want))
+		assert.Equal(t, want, file)
+	})
+}

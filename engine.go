@@ -1,0 +1,99 @@
+package liveactivity
+
+import (
+	"context"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// engine is a log and what it can do beyond the interface.
+type engine struct {
+	eventlog.Log
+	store  activity.Store
+	filing activity.Store // the store again, or nil when the log files actions itself
+	isNew  bool           // nothing can be in the log yet
+}
+
+// What a log may be able to do beyond the interface.
+type (
+	runner interface {
+		Run(ctx context.Context) error
+	}
+	pinger interface {
+		Ping(ctx context.Context) error
+	}
+	expirer interface {
+		Expire(ctx context.Context) error
+	}
+	counter interface {
+		Stats() map[string]eventlog.Stats
+	}
+	filer interface{ Activity() activity.Store }
+)
+
+// newEngine returns the log and the store of the options, or their defaults.
+func newEngine(o *Options) engine {
+	e := engine{Log: o.Log, store: o.Store}
+	if e.Log == nil {
+		e.Log, e.isNew = eventlog.NewMemoryLog(o.Retention), true
+	}
+	filer, files := e.Log.(filer)
+	switch {
+	case e.store != nil:
+		e.filing = e.store
+	case files:
+		e.store = filer.Activity()
+	default:
+		e.store = activity.NewMemory(&activity.MemoryOptions{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.Retention.StateMaxBytes / 2})
+		e.filing = e.store
+	}
+	return e
+}
+
+// isBehind reports whether the store has to catch up with the log first.
+func (e engine) isBehind() bool { return e.filing != nil && !e.isNew }
+
+// users returns the store where it is in memory.
+func (e engine) users() (users *activity.Memory, ok bool) {
+	users, ok = e.filing.(*activity.Memory)
+	return users, ok
+}
+
+// drop removes everything that is kept of a product.
+func (e engine) drop(ctx context.Context, productID string) error {
+	if err := e.Drop(ctx, productID); err != nil {
+		return err
+	}
+	if users, ok := e.users(); ok {
+		users.Drop(productID)
+	}
+	return nil
+}
+
+// run does the log's own work until ctx ends.
+func (e engine) run(ctx context.Context) error {
+	if log, ok := e.Log.(runner); ok {
+		return log.Run(ctx)
+	}
+	return nil
+}
+
+// ping returns why the log cannot be written to.
+func (e engine) ping(ctx context.Context) error {
+	if log, ok := e.Log.(pinger); ok {
+		return log.Ping(ctx)
+	}
+	return nil
+}
+
+// expire frees what has expired.
+func (e engine) expire(ctx context.Context) error {
+	if users, ok := e.users(); ok {
+		users.Expire()
+	}
+	if log, ok := e.Log.(expirer); ok {
+		return log.Expire(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+package liveactivity
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/origin"
+)
+
+// File is a product file. Fields tagged secret must not be empty when given, nor
+// have white space around them.
+type File struct {
+	Products []Product `json:"products"`
+	Keys     []Key     `json:"keys"`
+}
+
+// Product is an app whose users' activity is kept, apart from that of every other
+// product. Without a secret and tokens nothing can be reported to it by HTTP.
+type Product struct {
+	ProductID         string            `json:"product_id"`                   // one path segment
+	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // of PostHog's webhook
+	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; everybody can see them
+	AllowedOrigins    []string          `json:"allowed_origins"`              // of browsers that may report; none for all
+	IntegrationConfig IntegrationConfig `json:"integration_config"`
+}
+
+// IntegrationConfig is what a product has beside its activity, for the help desks
+// and the proactive engine. It is checked and kept.
+type IntegrationConfig struct {
+	Zendesk   *Zendesk   `json:"zendesk,omitempty"`
+	Intercom  *Intercom  `json:"intercom,omitempty"`
+	Notes     *Notes     `json:"notes,omitempty"`
+	Proactive *Proactive `json:"proactive,omitempty"`
+}
+
+// Zendesk is a Zendesk account.
+type Zendesk struct {
+	BaseURL           string  `json:"base_url"`
+	Email             string  `json:"email"`
+	APIToken          string  `json:"api_token" secret:"true"`
+	OAuthToken        string  `json:"oauth_token" secret:"true"`
+	OAuthClientID     string  `json:"oauth_client_id"`
+	OAuthClientSecret string  `json:"oauth_client_secret" secret:"true"`
+	SigningSecret     Strings `json:"signing_secret" secret:"true"`
+}
+
+// Intercom is an Intercom workspace.
+type Intercom struct {
+	BaseURL      string `json:"base_url"`
+	AccessToken  string `json:"access_token" secret:"true"`
+	AdminID      string `json:"admin_id"`
+	ClientSecret string `json:"client_secret" secret:"true"`
+}
+
+// Notes is how activity is written into conversations.
+type Notes struct {
+	DebounceMS       *int `json:"debounce_ms,omitempty"`
+	BinSeconds       *int `json:"bin_seconds,omitempty"`
+	SummaryThreshold *int `json:"summary_threshold,omitempty"`
+	PreLinkWindowS   *int `json:"pre_link_window_s,omitempty"`
+}
+
+// Proactive is when and how quick replies are offered.
+type Proactive struct {
+	Enabled             bool     `json:"enabled"`
+	Body                string   `json:"body"`
+	ReplyOptionLabels   []string `json:"reply_option_labels"`
+	InteractionTimeoutS *int     `json:"interaction_timeout_s,omitempty"`
+	CooldownS           *int     `json:"cooldown_s,omitempty"`
+	AssistanceIdleS     *int     `json:"assistance_idle_s,omitempty"`
+	IdleTeardown        string   `json:"idle_teardown,omitempty"` // KeepOnIdle, or empty for the default
+}
+
+// KeepOnIdle as IdleTeardown never deletes a conversation without engagement.
+const KeepOnIdle = "keep"
+
+// Key opens a product to requests that carry it as bearer token.
+type Key struct {
+	Key        string         `json:"key" secret:"true"`
+	ExternalID string         `json:"external_id"` // the product
+	Scopes     []access.Scope `json:"scopes"`      // nil for all
+}
+
+// Strings is one string or an array of them.
+type Strings []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *Strings) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		*s = make([]string, 1)
+		return json.Unmarshal(b, &(*s)[0])
+	}
+	return json.Unmarshal(b, (*[]string)(s))
+}
+
+// LoadFile reads a product file. ${NAME} inside a string is taken from
+// lookupEnv, which is [os.LookupEnv] in most programs. Warnings are about what is
+// probably a mistake. The error, if any, joins everything that is wrong. Both
+// name the file and the field.
+func LoadFile(path string, lookupEnv func(string) (string, bool)) (file File, warnings []string, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, nil, fmt.Errorf("product file: %w", err)
+	}
+	d := decoder{whole: "the file", getenv: lookupEnv}
+	d.decode(data, &file)
+	var errs []error
+	for _, problem := range append(d.wrong, d.wrong.news(file.validate())...) {
+		errs = append(errs, fmt.Errorf("%s: %s", path, problem))
+	}
+	for _, warning := range append(d.warnings, file.warnings()...) {
+		warnings = append(warnings, path+": "+warning)
+	}
+	return file, warnings, errors.Join(errs...)
+}
+
+// warnings returns what is valid but cannot be meant.
+func (f File) warnings() []string {
+	var p problems
+	for i, product := range f.Products {
+		if product.WebhookSecret == "" && len(product.CaptureTokens) == 0 {
+			p.add("products[%d]: without webhook_secret and capture_tokens nothing can be reported to %q", i, product.ProductID)
+		}
+	}
+	return p
+}
+
+// validate returns everything that is wrong with the file beyond its form.
+func (f File) validate() []string {
+	var p problems
+	known := map[string]bool{}
+	tokens := map[string]bool{}
+	for i, product := range f.Products {
+		at := fmt.Sprintf("products[%d]", i)
+		for _, problem := range product.validate() {
+			p.add("%s.%s", at, problem)
+		}
+		for j, token := range product.CaptureTokens {
+			if tokens[token] {
+				p.add("%s.capture_tokens[%d]: this token is a duplicate", at, j)
+			}
+			tokens[token] = true
+		}
+		if known[product.ProductID] {
+			p.add("%s.product_id: %q is a duplicate", at, product.ProductID)
+		}
+		known[product.ProductID] = true
+	}
+	keys := map[string]bool{}
+	for i, key := range f.Keys {
+		at := fmt.Sprintf("keys[%d]", i)
+		p.key(at, key)
+		if keys[key.Key] && key.Key != "" {
+			p.add("%s.key: this key is a duplicate", at)
+		}
+		keys[key.Key] = true
+		if !known[key.ExternalID] {
+			p.add("%s.external_id: unknown product %q", at, key.ExternalID)
+		}
+	}
+	return p
+}
+
+// validate returns everything that is wrong with the product by itself.
+func (product Product) validate() []string {
+	var p problems
+	if !productIDs.MatchString(product.ProductID) {
+		p.add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
+	}
+	p.secret("webhook_secret", product.WebhookSecret)
+	for i, token := range product.CaptureTokens {
+		p.secret(fmt.Sprintf("capture_tokens[%d]", i), cmp.Or(token, " "))
+	}
+	for i, allowed := range product.AllowedOrigins {
+		if !origin.IsPattern(allowed) {
+			p.add("allowed_origins[%d]: must be an origin such as https://app.example.com or https://*.example.com, or null", i)
+		}
+	}
+	return append(p, product.IntegrationConfig.validate("integration_config")...)
+}
+
+func (p *problems) key(at string, key Key) {
+	if key.Key == "" {
+		p.add("%s.key: is missing", at)
+	}
+	p.secret(at+".key", key.Key)
+	if key.Scopes != nil && len(key.Scopes) == 0 {
+		p.add("%s.scopes: must not be empty; leave it out for all scopes", at)
+	}
+	for i, scope := range key.Scopes {
+		if _, ok := access.ParseScope(string(scope)); !ok {
+			p.add("%s.scopes[%d]: %q is not a scope; use mcp or stream", at, i, scope)
+		}
+	}
+}
+
+// secret adds what is wrong with a secret, which may be missing.
+func (p *problems) secret(at, secret string) {
+	switch trimmed := strings.TrimSpace(secret); {
+	case secret != "" && trimmed == "":
+		p.add("%s: must not be empty", at)
+	case trimmed != secret:
+		p.add("%s: must not start or end with white space", at)
+	}
+}
+
+// validate returns everything that is wrong with the configuration at a path.
+func (c IntegrationConfig) validate(at string) []string {
+	var p problems
+	if z := c.Zendesk; z != nil && !validBaseURL(z.BaseURL) {
+		p.add("%s.zendesk.base_url: must be a URL such as https://acme.zendesk.com", at)
+	}
+	if z := c.Zendesk; z != nil {
+		p.pair(at+".zendesk", "email", z.Email, "api_token", z.APIToken)
+		p.pair(at+".zendesk", "oauth_client_id", z.OAuthClientID, "oauth_client_secret", z.OAuthClientSecret)
+	}
+	if i := c.Intercom; i != nil && i.BaseURL != "" && !validBaseURL(i.BaseURL) {
+		p.add("%s.intercom.base_url: must be a URL such as https://api.intercom.io", at)
+	}
+	if n := c.Notes; n != nil {
+		p.within(at+".notes.debounce_ms", n.DebounceMS, 0, maxSeconds*1000)
+		p.within(at+".notes.bin_seconds", n.BinSeconds, 1, maxSeconds)
+		p.within(at+".notes.summary_threshold", n.SummaryThreshold, 1, maxThreshold)
+		p.within(at+".notes.pre_link_window_s", n.PreLinkWindowS, 0, maxSeconds)
+	}
+	if c.Proactive != nil {
+		p.proactive(at+".proactive", *c.Proactive)
+	}
+	return p
+}
+
+// pair adds a mistake for two fields of which one is of no use without the other.
+func (p *problems) pair(at, a, valueOfA, b, valueOfB string) {
+	switch {
+	case valueOfA != "" && valueOfB == "":
+		p.add("%s.%s: must not be missing beside %s", at, b, a)
+	case valueOfA == "" && valueOfB != "":
+		p.add("%s.%s: must not be missing beside %s", at, a, b)
+	}
+}
+
+// maxLabels is how many quick replies can be offered at once.
+const maxLabels = 3
+
+func (p *problems) proactive(at string, c Proactive) {
+	p.within(at+".interaction_timeout_s", c.InteractionTimeoutS, 0, maxSeconds)
+	p.within(at+".cooldown_s", c.CooldownS, 0, maxSeconds)
+	p.within(at+".assistance_idle_s", c.AssistanceIdleS, 1, maxSeconds)
+	if c.IdleTeardown != "" && c.IdleTeardown != KeepOnIdle {
+		p.add("%s.idle_teardown: must be %q, or left out", at, KeepOnIdle)
+	}
+	if len(c.ReplyOptionLabels) > maxLabels {
+		p.add("%s.reply_option_labels: at most %d labels", at, maxLabels)
+	}
+	seen := map[string]bool{}
+	for i, label := range c.ReplyOptionLabels {
+		folded := strings.ToLower(strings.TrimSpace(label)) // as replies are compared
+		switch {
+		case folded == "":
+			p.add("%s.reply_option_labels[%d]: must not be empty", at, i)
+		case seen[folded]:
+			p.add("%s.reply_option_labels[%d]: is a duplicate", at, i)
+		}
+		seen[folded] = true
+	}
+}
+
+// problems is everything that is wrong with a file, each starting with the
+// field and a colon.
+type problems []string
+
+// news returns those of more that concern fields which p has nothing on, and
+// which are not inside of one that it has something on.
+func (p problems) news(more []string) (news []string) {
+	for _, problem := range more {
+		field, _, _ := strings.Cut(problem, ":")
+		if !slices.ContainsFunc(p, func(known string) bool {
+			known, _, _ = strings.Cut(known, ":")
+			return field == known || strings.HasPrefix(field, known+".") || strings.HasPrefix(field, known+"[")
+		}) {
+			news = append(news, problem)
+		}
+	}
+	return news
+}
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// Bounds of what is given as a number: a day, and far more actions than a
+// summary is good for.
+const (
+	maxSeconds   = 24 * 60 * 60
+	maxThreshold = 10_000
+)
+
+func (p *problems) within(at string, n *int, least, most int) {
+	if n != nil && (*n < least || *n > most) {
+		p.add("%s: must be from %d to %d", at, least, most)
+	}
+}
+
+// productIDs are what can be a product's id: one path segment.
+var productIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func validBaseURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}

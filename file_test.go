@@ -1,0 +1,421 @@
+package liveactivity
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+)
+
+// secret marks every secret of these tests: no error may hold it.
+const secret = "s3cr3t"
+
+// environment returns a getenv of name, value pairs.
+func environment(pairs ...string) func(string) (string, bool) {
+	vars := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		vars[pairs[i]] = pairs[i+1]
+	}
+	return func(name string) (string, bool) {
+		value, ok := vars[name]
+		return value, ok
+	}
+}
+
+// productFile writes a product file and returns its path.
+func productFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "products.json")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// oneProduct returns a product file of one product with more fields.
+func oneProduct(fields string) string {
+	return `{"products": [{"product_id": "acme", ` + fields + `}]}`
+}
+
+// integration returns a product file of one product with an integration.
+func integration(fields string) string {
+	return oneProduct(`"integration_config": {` + fields + `}`)
+}
+
+// key returns a product file of one product and one key with more fields.
+func key(fields string) string {
+	return `{"products": [{"product_id": "acme"}], "keys": [{` + fields + `}]}`
+}
+
+// fieldsOf returns what the lines of an error of Load complain about. Every
+// line must name the file, the field and what is wrong with it.
+func fieldsOf(t *testing.T, err error, path string) []string {
+	t.Helper()
+	require.Error(t, err)
+	var fields []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		rest, ok := strings.CutPrefix(line, path+": ")
+		require.True(t, ok, "the line %q does not name the file", line)
+		field, problem, _ := strings.Cut(rest, ": ")
+		assert.NotEmpty(t, problem, "the line %q does not say what is wrong", line)
+		fields = append(fields, field)
+	}
+	return fields
+}
+
+func TestLoadFile_readsEveryField(t *testing.T) {
+	file, _, err := LoadFile("testdata/acme.json",
+		environment("ACME_WEBHOOK_SECRET", `quote " and \ and ${ACME_KEY}`, "ACME_ENV", "live", "ACME_KEY", "lak_env"))
+	require.NoError(t, err)
+	number := func(n int) *int { return &n }
+	assert.Equal(t, File{
+		Products: []Product{{
+			ProductID:      "acme",
+			WebhookSecret:  `quote " and \ and ${ACME_KEY}`, // a value is taken as it is
+			CaptureTokens:  []string{"phc_acme", "phc_live_acme"},
+			AllowedOrigins: []string{"https://*.acme.example", "http://localhost:3000", "null", "capacitor://localhost"},
+			IntegrationConfig: IntegrationConfig{
+				Zendesk: &Zendesk{BaseURL: "https://acme.zendesk.com", Email: "bot@acme.example", APIToken: "zd-api",
+					OAuthToken: "zd-oauth", OAuthClientID: "zd-client", OAuthClientSecret: "zd-client-secret",
+					SigningSecret: Strings{"zd-sign-1", "zd-sign-2"}},
+				Intercom: &Intercom{BaseURL: "https://api.intercom.io", AccessToken: "ic-access", AdminID: "123", ClientSecret: "ic-client"},
+				Notes: &Notes{DebounceMS: number(3000), BinSeconds: number(3), SummaryThreshold: number(20),
+					PreLinkWindowS: number(120)},
+				Proactive: &Proactive{Enabled: true, Body: "Need a hand?", ReplyOptionLabels: []string{"Yes, show me"},
+					InteractionTimeoutS: number(10), CooldownS: number(30), AssistanceIdleS: number(300), IdleTeardown: KeepOnIdle},
+			},
+		}},
+		Keys: []Key{
+			{Key: "lak_env", ExternalID: "acme", Scopes: []access.Scope{access.MCP, access.Stream}},
+			{Key: "lak_both", ExternalID: "acme"},
+		},
+	}, file)
+}
+
+func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
+	tests := map[string]string{
+		"an empty object":                   `{}`,
+		"no products":                       `{"products": [], "keys": []}`,
+		"a product with nothing but its id": `{"products": [{"product_id": "acme"}]}`,
+		"an integration with nothing in it": integration(``),
+		"a help desk on its own host":       integration(`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk"}`),
+		"Intercom at its default address":   integration(`"intercom": {"access_token": "x"}`),
+		"zeros that mean at once":           integration(`"notes": {"debounce_ms": 0, "pre_link_window_s": 0}`),
+		"proactive zeros":                   integration(`"proactive": {"interaction_timeout_s": 0, "cooldown_s": 0}`),
+		"three labels":                      integration(`"proactive": {"reply_option_labels": ["a", "b", "c"]}`),
+		"keys of one scope":                 key(`"key": "k", "external_id": "acme", "scopes": ["stream"]`),
+		"white space around everything":     " \n\t{ } \n",
+	}
+	for name, content := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := LoadFile(productFile(t, content), environment())
+			assert.NoError(t, err)
+		})
+	}
+}
+
+func TestLoadFile_signingSecretIsOneStringOrMany(t *testing.T) {
+	tests := map[string]struct {
+		json string
+		want Strings
+	}{
+		"one":             {`"a"`, Strings{"a"}},
+		"an array of one": {`["a"]`, Strings{"a"}},
+		"two":             {`["a", "b"]`, Strings{"a", "b"}},
+		"an environment":  {`["a", "${NEXT}"]`, Strings{"a", "next"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := productFile(t, integration(`"zendesk": {"base_url": "https://acme.zendesk.com", "signing_secret": `+tt.json+`}`))
+			file, _, err := LoadFile(path, environment("NEXT", "next"))
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, file.Products[0].IntegrationConfig.Zendesk.SigningSecret)
+		})
+	}
+}
+
+// Each content is wrong in one or more fields; the error names all of them.
+func TestLoadFile_namesFileAndField(t *testing.T) {
+	const zendesk = "products[0].integration_config.zendesk"
+	const intercom = "products[0].integration_config.intercom"
+	const notes = "products[0].integration_config.notes"
+	const proactive = "products[0].integration_config.proactive"
+	env := environment("NEWLINE", secret+"\n", "EMPTY", "", "BLANK", " \t", "SECRET", secret)
+	tests := map[string]struct {
+		content string
+		want    []string
+	}{
+		"unknown field of the file":        {`{"product": []}`, []string{"product"}},
+		"unknown field of a product":       {oneProduct(`"webhok_secret": "` + secret + `"`), []string{"products[0].webhok_secret"}},
+		"unknown field in other letters":   {`{"Products": []}`, []string{"Products"}},
+		"unknown integration":              {integration(`"freshdesk": {}`), []string{"products[0].integration_config.freshdesk"}},
+		"unknown field of Zendesk":         {integration(`"zendesk": {"base_url": "https://a.b", "token": "` + secret + `"}`), []string{zendesk + ".token"}},
+		"unknown field of Intercom":        {integration(`"intercom": {"token": "` + secret + `"}`), []string{intercom + ".token"}},
+		"unknown field of the notes":       {integration(`"notes": {"debounce": 1}`), []string{notes + ".debounce"}},
+		"unknown field of proactive":       {integration(`"proactive": {"on": true}`), []string{proactive + ".on"}},
+		"unknown field of a key":           {key(`"key": "` + secret + `", "external_id": "acme", "scope": "mcp"`), []string{"keys[0].scope"}},
+		"the same field of the file twice": {`{"products": [], "products": []}`, []string{"products"}},
+		"the same field of a product twice": {oneProduct(`"webhook_secret": "` + secret + `1", "webhook_secret": "` + secret + `2"`),
+			[]string{"products[0].webhook_secret"}},
+		"the same field of Zendesk twice": {integration(`"zendesk": {"base_url": "https://a.b", "base_url": "https://a.b"}`), []string{zendesk + ".base_url"}},
+		"the same field of a key twice":   {key(`"key": "` + secret + `", "external_id": "acme", "external_id": "acme"`), []string{"keys[0].external_id"}},
+
+		"no product id":           {`{"products": [{}]}`, []string{"products[0].product_id"}},
+		"empty product id":        {`{"products": [{"product_id": ""}]}`, []string{"products[0].product_id"}},
+		"product id with a slash": {`{"products": [{"product_id": "a/b"}]}`, []string{"products[0].product_id"}},
+		"product id of dots":      {`{"products": [{"product_id": ".."}]}`, []string{"products[0].product_id"}},
+		"product id with a space": {`{"products": [{"product_id": "a b"}]}`, []string{"products[0].product_id"}},
+		"product id that is long": {`{"products": [{"product_id": "` + strings.Repeat("a", 129) + `"}]}`, []string{"products[0].product_id"}},
+		"the same product twice":  {`{"products": [{"product_id": "acme"}, {"product_id": "b"}, {"product_id": "acme"}]}`, []string{"products[2].product_id"}},
+
+		"empty webhook secret":                {oneProduct(`"webhook_secret": ""`), []string{"products[0].webhook_secret"}},
+		"blank webhook secret":                {oneProduct(`"webhook_secret": " \t\n"`), []string{"products[0].webhook_secret"}},
+		"empty capture token":                 {oneProduct(`"capture_tokens": ["phc_a", ""]`), []string{"products[0].capture_tokens[1]"}},
+		"an e-mail address without its token": {integration(`"zendesk": {"base_url": "https://a.b", "email": "a@b.example"}`), []string{zendesk + ".api_token"}},
+		"half a pair of OAuth":                {integration(`"zendesk": {"base_url": "https://a.b", "oauth_client_secret": "x"}`), []string{zendesk + ".oauth_client_id"}},
+		"empty Zendesk token":                 {integration(`"zendesk": {"base_url": "https://a.b", "api_token": ""}`), []string{zendesk + ".api_token"}},
+		"empty Zendesk OAuth token":           {integration(`"zendesk": {"base_url": "https://a.b", "oauth_token": ""}`), []string{zendesk + ".oauth_token"}},
+		"empty Zendesk OAuth secret":          {integration(`"zendesk": {"base_url": "https://a.b", "oauth_client_secret": ""}`), []string{zendesk + ".oauth_client_secret"}},
+		"empty signing secret":                {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": ""}`), []string{zendesk + ".signing_secret"}},
+		"no signing secret in the array":      {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": []}`), []string{zendesk + ".signing_secret"}},
+		"empty among signing secrets": {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": ["` + secret + `", " "]}`),
+			[]string{zendesk + ".signing_secret[1]"}},
+		"empty Intercom token":  {integration(`"intercom": {"access_token": ""}`), []string{intercom + ".access_token"}},
+		"empty Intercom secret": {integration(`"intercom": {"client_secret": ""}`), []string{intercom + ".client_secret"}},
+		"empty key":             {key(`"key": "", "external_id": "acme"`), []string{"keys[0].key"}},
+		"blank key":             {key(`"key": "  ", "external_id": "acme"`), []string{"keys[0].key"}},
+		"no key":                {key(`"external_id": "acme"`), []string{"keys[0].key"}},
+		"secret from an empty environment variable": {oneProduct(`"webhook_secret": "${EMPTY}"`), []string{"products[0].webhook_secret"}},
+		"secret from a blank environment variable":  {oneProduct(`"webhook_secret": "${BLANK}"`), []string{"products[0].webhook_secret"}},
+		"environment variable that is not set":      {oneProduct(`"webhook_secret": "${NOT_SET}"`), []string{"products[0].webhook_secret"}},
+		"one of two environment variables not set":  {oneProduct(`"webhook_secret": "${SECRET}${NOT_SET}"`), []string{"products[0].webhook_secret"}},
+		"environment variable not set, in an array": {oneProduct(`"capture_tokens": ["a", "${NOT_SET}"]`), []string{"products[0].capture_tokens[1]"}},
+
+		"products not an array":               {`{"products": {}}`, []string{"products"}},
+		"product not an object":               {`{"products": ["acme"]}`, []string{"products[0]"}},
+		"product id not a string":             {`{"products": [{"product_id": 7}]}`, []string{"products[0].product_id"}},
+		"secret not a string":                 {oneProduct(`"webhook_secret": 123`), []string{"products[0].webhook_secret"}},
+		"secret null":                         {oneProduct(`"webhook_secret": null`), []string{"products[0].webhook_secret"}},
+		"tokens not an array":                 {oneProduct(`"capture_tokens": "` + secret + `"`), []string{"products[0].capture_tokens"}},
+		"token not a string":                  {oneProduct(`"capture_tokens": [["` + secret + `"]]`), []string{"products[0].capture_tokens[0]"}},
+		"integration not an object":           {oneProduct(`"integration_config": []`), []string{"products[0].integration_config"}},
+		"Zendesk not an object":               {integration(`"zendesk": "https://acme.zendesk.com"`), []string{zendesk}},
+		"Zendesk null":                        {integration(`"zendesk": null`), []string{zendesk}},
+		"signing secret a number":             {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": 1}`), []string{zendesk + ".signing_secret"}},
+		"signing secret an object":            {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": {"a": "` + secret + `"}}`), []string{zendesk + ".signing_secret"}},
+		"signing secrets nested":              {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": [["` + secret + `"]]}`), []string{zendesk + ".signing_secret[0]"}},
+		"number in a string":                  {integration(`"notes": {"debounce_ms": "3000"}`), []string{notes + ".debounce_ms"}},
+		"number with a fraction":              {integration(`"notes": {"debounce_ms": 0.5}`), []string{notes + ".debounce_ms"}},
+		"number too large":                    {integration(`"notes": {"debounce_ms": 1e30}`), []string{notes + ".debounce_ms"}},
+		"number too large for 64 bits":        {integration(`"notes": {"debounce_ms": 99999999999999999999}`), []string{notes + ".debounce_ms"}},
+		"boolean in a string":                 {integration(`"proactive": {"enabled": "true"}`), []string{proactive + ".enabled"}},
+		"labels not an array":                 {integration(`"proactive": {"reply_option_labels": "Yes"}`), []string{proactive + ".reply_option_labels"}},
+		"keys not an array":                   {`{"keys": {}}`, []string{"keys"}},
+		"key not an object":                   {`{"keys": ["` + secret + `"]}`, []string{"keys[0]"}},
+		"scopes not an array":                 {key(`"key": "` + secret + `", "external_id": "acme", "scopes": "mcp"`), []string{"keys[0].scopes"}},
+		"the file an array":                   {`[]`, []string{"the file"}},
+		"the file a string":                   {`"` + secret + `"`, []string{"the file"}},
+		"the file null":                       {`null`, []string{"the file"}},
+		"white space before a webhook secret": {oneProduct(`"webhook_secret": " ` + secret + `"`), []string{"products[0].webhook_secret"}},
+		"white space after a capture token":   {oneProduct(`"capture_tokens": ["` + secret + `\n"]`), []string{"products[0].capture_tokens[0]"}},
+		"white space around Zendesk's secrets": {integration(`"zendesk": {"base_url": "https://a.b", "api_token": "x ", "oauth_token": " x", "oauth_client_secret": "x\t", "signing_secret": ["x", "\u00a0x"]}`),
+			[]string{zendesk + ".api_token", zendesk + ".oauth_token", zendesk + ".oauth_client_secret", zendesk + ".signing_secret[1]"}},
+		"white space around Intercom's secrets":         {integration(`"intercom": {"access_token": "x ", "client_secret": " x"}`), []string{intercom + ".access_token", intercom + ".client_secret"}},
+		"white space around a key":                      {key(`"key": "` + secret + ` ", "external_id": "acme"`), []string{"keys[0].key"}},
+		"white space from an environment variable":      {oneProduct(`"webhook_secret": "${NEWLINE}"`), []string{"products[0].webhook_secret"}},
+		"debounce of more than a day":                   {integration(`"notes": {"debounce_ms": 86400001}`), []string{notes + ".debounce_ms"}},
+		"bins of more than a day":                       {integration(`"notes": {"bin_seconds": 86401}`), []string{notes + ".bin_seconds"}},
+		"threshold out of all proportion":               {integration(`"notes": {"summary_threshold": 10001}`), []string{notes + ".summary_threshold"}},
+		"window of more than a day":                     {integration(`"notes": {"pre_link_window_s": 86401}`), []string{notes + ".pre_link_window_s"}},
+		"interaction time-out of more than a day":       {integration(`"proactive": {"interaction_timeout_s": 86401}`), []string{proactive + ".interaction_timeout_s"}},
+		"cool-down of more than a day":                  {integration(`"proactive": {"cooldown_s": 86401}`), []string{proactive + ".cooldown_s"}},
+		"assistance that is idle at once":               {integration(`"proactive": {"assistance_idle_s": 0}`), []string{proactive + ".assistance_idle_s"}},
+		"assistance that is idle after more than a day": {integration(`"proactive": {"assistance_idle_s": 86401}`), []string{proactive + ".assistance_idle_s"}},
+		"teardown that does not exist":                  {integration(`"proactive": {"idle_teardown": "Keep"}`), []string{proactive + ".idle_teardown"}},
+		"a blank label and the same label twice":        {integration(`"proactive": {"reply_option_labels": ["Yes", " ", "yes "]}`), []string{proactive + ".reply_option_labels[1]", proactive + ".reply_option_labels[2]"}},
+		"negative debounce":                             {integration(`"notes": {"debounce_ms": -1}`), []string{notes + ".debounce_ms"}},
+		"bins of no length":                             {integration(`"notes": {"bin_seconds": 0}`), []string{notes + ".bin_seconds"}},
+		"threshold of zero":                             {integration(`"notes": {"summary_threshold": 0}`), []string{notes + ".summary_threshold"}},
+		"negative window":                               {integration(`"notes": {"pre_link_window_s": -1}`), []string{notes + ".pre_link_window_s"}},
+		"negative interaction time-out":                 {integration(`"proactive": {"interaction_timeout_s": -1}`), []string{proactive + ".interaction_timeout_s"}},
+		"negative cool-down":                            {integration(`"proactive": {"cooldown_s": -1}`), []string{proactive + ".cooldown_s"}},
+		"four labels":                                   {integration(`"proactive": {"reply_option_labels": ["a", "b", "c", "d"]}`), []string{proactive + ".reply_option_labels"}},
+		"the same token twice":                          {oneProduct(`"capture_tokens": ["` + secret + `", "` + secret + `"]`), []string{"products[0].capture_tokens[1]"}},
+		"the same token in two products":                {`{"products": [{"product_id": "a", "capture_tokens": ["` + secret + `"]}, {"product_id": "b", "capture_tokens": ["` + secret + `"]}]}`, []string{"products[1].capture_tokens[0]"}},
+		"the same key twice":                            {key(`"key": "` + secret + `", "external_id": "acme"}, {"key": "` + secret + `", "external_id": "acme"`), []string{"keys[1].key"}},
+		"external_id that names nothing":                {key(`"key": "` + secret + `", "external_id": "acne"`), []string{"keys[0].external_id"}},
+		"no external_id":                                {key(`"key": "` + secret + `"`), []string{"keys[0].external_id"}},
+		"external_id in other letters":                  {key(`"key": "` + secret + `", "external_id": "ACME"`), []string{"keys[0].external_id"}},
+		"scope that does not exist":                     {key(`"key": "` + secret + `", "external_id": "acme", "scopes": ["mcp", "admin"]`), []string{"keys[0].scopes[1]"}},
+		"scope that is empty":                           {key(`"key": "` + secret + `", "external_id": "acme", "scopes": [""]`), []string{"keys[0].scopes[0]"}},
+		"several mistakes of the contents":              {`{"products": [{"product_id": "a/b"}, {"product_id": "b", "allowed_origins": ["*"]}], "keys": [{"external_id": "c", "scopes": ["x", "y"]}]}`, []string{"products[0].product_id", "products[1].allowed_origins[0]", "keys[0].key", "keys[0].external_id", "keys[0].scopes[0]", "keys[0].scopes[1]"}},
+		"several mistakes of the form": {`{"x": 1, "products": [{"product_id": 1, "webhook_secret": "", "y": 2}], "keys": [{"key": "${NOT_SET}", "external_id": "${NOT_SET}"}]}`,
+			[]string{"x", "products[0].product_id", "products[0].webhook_secret", "products[0].y", "keys[0].key", "keys[0].external_id"}},
+		"mistakes of form and contents": {`{"x": 1, "products": [{"product_id": "acme"}, {"product_id": "acme", "webhook_secret": ""}], "keys": [{"key": "` + secret + `", "external_id": "acne", "scopes": ["x"]}]}`,
+			[]string{"x", "products[1].product_id", "products[1].webhook_secret", "keys[0].external_id", "keys[0].scopes[0]"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := productFile(t, tt.content)
+			_, _, err := LoadFile(path, env)
+			assert.ElementsMatch(t, tt.want, fieldsOf(t, err, path))
+			assert.NotContains(t, err.Error(), secret)
+		})
+	}
+}
+
+func TestLoadFile_takesOnlyURLsOfAHost(t *testing.T) {
+	bad := map[string]string{
+		"empty":            ``,
+		"no scheme":        `acme.zendesk.com`,
+		"another scheme":   `ftp://acme.zendesk.com`,
+		"a script":         `javascript:alert(1)`,
+		"no host":          `https://`,
+		"a port only":      `https://:443`,
+		"a path only":      `/api`,
+		"credentials":      `https://user:` + secret + `@acme.zendesk.com`,
+		"a query":          `https://acme.zendesk.com?token=` + secret,
+		"a fragment":       `https://acme.zendesk.com#` + secret,
+		"not a URL at all": `https://acme .zendesk.com`,
+	}
+	for name, url := range bad {
+		t.Run(name, func(t *testing.T) {
+			path := productFile(t, integration(`"zendesk": {"base_url": "`+url+`"}`))
+			_, _, err := LoadFile(path, environment())
+			assert.Equal(t, []string{"products[0].integration_config.zendesk.base_url"}, fieldsOf(t, err, path))
+			assert.NotContains(t, err.Error(), secret)
+			if url == "" {
+				return // Intercom has a default, and an origin is tested below
+			}
+			path = productFile(t, integration(`"intercom": {"base_url": "`+url+`"}`))
+			_, _, err = LoadFile(path, environment())
+			assert.Equal(t, []string{"products[0].integration_config.intercom.base_url"}, fieldsOf(t, err, path))
+		})
+	}
+}
+
+func TestLoadFile_takesOnlyOrigins(t *testing.T) {
+	bad := map[string]string{
+		"empty":            ``,
+		"any":              `*`,
+		"any host":         `https://*`,
+		"a host":           `app.acme.example`,
+		"a trailing slash": `https://app.acme.example/`,
+		"a path":           `https://app.acme.example/app`,
+		"a query":          `https://app.acme.example?x=1`,
+		"credentials":      `https://u:p@app.acme.example`,
+		"another scheme":   `file://app.acme.example`,
+	}
+	for name, origin := range bad {
+		t.Run(name, func(t *testing.T) {
+			path := productFile(t, oneProduct(`"allowed_origins": ["https://app.acme.example", "`+origin+`"]`))
+			_, _, err := LoadFile(path, environment())
+			assert.Equal(t, []string{"products[0].allowed_origins[1]"}, fieldsOf(t, err, path))
+		})
+	}
+}
+
+func TestLoadFile_namesTheVariableThatIsNotSet(t *testing.T) {
+	path := productFile(t, oneProduct(`"webhook_secret": "${ACME_SECRET}"`))
+	_, _, err := LoadFile(path, environment("ACME", secret))
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "ACME_SECRET")
+}
+
+func TestLoadFile_saysWhereTheJSONBreaks(t *testing.T) {
+	tests := map[string]struct {
+		content string
+		line    string
+	}{
+		"empty file":          {"", "line 1"},
+		"white space only":    {"\n\n", ""},
+		"not JSON":            {"products:\n  - acme\n", "line 1, column 1:"},
+		"missing comma":       {"{\n  \"products\": [\n    {\"product_id\": \"acme\"\n     \"webhook_secret\": \"" + secret + "\"}\n  ]\n}", "line 4, column 6:"},
+		"trailing comma":      {"{\n  \"products\": [],\n}", "line 3, column 1:"},
+		"missing value":       {"{\n  \"products\":\n}", "line 3"},
+		"broken literal":      {"{\n\n  \"products\": nil\n}", "line 3"},
+		"string not closed":   {"{\n  \"" + secret + "\n}", "line 2"},
+		"breaks off":          {"{\n  \"products\": [", "line 2, column 15:"},
+		"after wide letters":  {"{\"products\": \"äöü\" x}", "line 1, column 20:"},
+		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret, ""},
+		"second value":        {"{}\n{}", "line 2"},
+		"trailing garbage":    {"{}\n\nx", "line 3"},
+		"trailing brace":      {"{}\n}", "line 2"},
+		"wrong bracket":       {"{\n \"products\": [}\n]", "line 2"},
+		"key without quotes":  {"{\n products: []}", "line 2"},
+		"comment":             {"{\n // products\n}", "line 2"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := productFile(t, tt.content)
+			_, _, err := LoadFile(path, environment())
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), path)
+			assert.Contains(t, err.Error(), "not valid JSON")
+			assert.Contains(t, err.Error(), tt.line)
+			assert.NotContains(t, err.Error(), secret)
+		})
+	}
+}
+
+func TestLoadFile_warnsOfWhatCannotBeMeant(t *testing.T) {
+	const complete = `"webhook_secret": "x", `
+	tests := map[string]struct {
+		content string
+		want    []string
+	}{
+		"nothing to report with":         {oneProduct(`"capture_tokens": []`), []string{"products[0]"}},
+		"a webhook secret":               {oneProduct(`"webhook_secret": "x"`), nil},
+		"a capture token":                {oneProduct(`"capture_tokens": ["x"]`), nil},
+		"a variable without braces":      {oneProduct(`"webhook_secret": "$` + secret + `"`), []string{"products[0].webhook_secret"}},
+		"a variable with half its brace": {oneProduct(`"capture_tokens": ["a", "phc_${` + secret + `"]`), []string{"products[0].capture_tokens[1]"}},
+		"one with and one without":       {oneProduct(complete + `"allowed_origins": ["https://${A}.$B"]`), []string{"products[0].allowed_origins[0]"}},
+		"dollars":                        {oneProduct(`"webhook_secret": "$1$$ ${A}$"`), nil},
+		"a dollar from the environment":  {oneProduct(`"webhook_secret": "${DOLLAR}"`), nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := productFile(t, tt.content)
+			file, warnings, err := LoadFile(path, environment("A", "a", "DOLLAR", "$A"))
+			if !strings.HasPrefix(name, "one with") { // $B is none of a host's letters
+				require.NoError(t, err)
+				require.NotEmpty(t, file.Products)
+			}
+			require.Len(t, warnings, len(tt.want))
+			for i, field := range tt.want {
+				assert.True(t, strings.HasPrefix(warnings[i], path+": "+field+": "), warnings[i])
+				assert.NotContains(t, warnings[i], secret, "it may be a secret that holds a $")
+			}
+		})
+	}
+}
+
+func TestLoadFile_takesAVariableWithoutBracesAsItStands(t *testing.T) {
+	file, _, err := LoadFile(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"))
+	require.NoError(t, err)
+	assert.Equal(t, "$A", file.Products[0].WebhookSecret)
+}
+
+func TestLoadFile_namesAFileItCannotRead(t *testing.T) {
+	dir := t.TempDir()
+	for name, path := range map[string]string{"missing": filepath.Join(dir, "none.json"), "a folder": dir} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := LoadFile(path, environment())
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), path)
+		})
+	}
+}
+
+func TestProduct_validatesItsID(t *testing.T) {
+	for id, want := range map[string]bool{
+		"acme": true, "A": true, "7": true, "acme-2.eu_west": true, strings.Repeat("a", 128): true,
+		"": false, ".": false, "..": false, "-a": false, "_a": false, "a/b": false, "a b": false, "a\n": false, "ä": false, "a%2Fb": false,
+		strings.Repeat("a", 129): false,
+	} {
+		assert.Equal(t, want, Product{ProductID: id}.validate() == nil, "%q", id)
+	}
+}

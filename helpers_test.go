@@ -1,0 +1,411 @@
+package liveactivity_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// The secrets of the two products, and what else must never appear in an
+// error or in the log.
+const (
+	acmeSecret   = "whs-acme-s3cr3t"
+	acmeToken    = "phc_acme_s3cr3t"
+	acmeKey      = "lak-acme-s3cr3t" // of both scopes
+	acmeMCP      = "mcp-acme-s3cr3t"
+	acmeStream   = "stream-acme-s3cr3t"
+	globexSecret = "whs-globex-s3cr3t"
+	globexToken  = "phc_globex_s3cr3t"
+	globexKey    = "lak-globex-s3cr3t"
+	adminKey     = "admin-s3cr3t"
+	mail         = "ada@example.com"
+)
+
+// unspeakable is what neither an error nor the log may hold.
+var unspeakable = []string{"s3cr3t", mail, "whs_", "lak_", "phc_"}
+
+func productFile() liveactivity.File {
+	return liveactivity.File{
+		Products: []liveactivity.Product{
+			{ProductID: "acme", WebhookSecret: acmeSecret, CaptureTokens: []string{acmeToken}},
+			{ProductID: "globex", WebhookSecret: globexSecret, CaptureTokens: []string{globexToken}},
+		},
+		Keys: []liveactivity.Key{
+			{Key: acmeKey, ExternalID: "acme"},
+			{Key: acmeMCP, ExternalID: "acme", Scopes: []access.Scope{access.MCP}},
+			{Key: acmeStream, ExternalID: "acme", Scopes: []access.Scope{access.Stream}},
+			{Key: globexKey, ExternalID: "globex"},
+		},
+	}
+}
+
+// service is a running server and a client of it.
+type service struct {
+	t       *testing.T
+	url     string
+	service *liveactivity.Service
+	log     *logtest.Buffer
+	client  *http.Client
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error // of serving, once done
+}
+
+// newService returns a service of the two products that does not run.
+func newService(t *testing.T, log io.Writer, change ...func(*liveactivity.Options)) *liveactivity.Service {
+	t.Helper()
+	s, err := liveactivity.New(testOptions(log, change...))
+	require.NoError(t, err)
+	return s
+}
+
+func testOptions(log io.Writer, change ...func(*liveactivity.Options)) *liveactivity.Options {
+	file := productFile()
+	opts := &liveactivity.Options{Products: file.Products, Keys: file.Keys, AdminKey: adminKey, MaxEvents: 50, Heartbeat: time.Minute,
+		Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 1 << 20},
+		Logger:    slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	for _, f := range change {
+		f(opts)
+	}
+	return opts
+}
+
+// withDataDir keeps everything in a folder.
+func withDataDir(t *testing.T, dir string) func(*liveactivity.Options) {
+	return func(o *liveactivity.Options) {
+		log, err := boltlog.Open(dir, &boltlog.Options{Retention: o.Retention, Logger: o.Logger})
+		require.NoError(t, err)
+		o.Log = log
+	}
+}
+
+// withRedis keeps everything in Redis.
+func withRedis(t *testing.T, url string) func(*liveactivity.Options) {
+	return func(o *liveactivity.Options) {
+		log, err := redislog.Open(url, &redislog.Options{Retention: o.Retention, MaxEvents: o.MaxEvents, Logger: o.Logger})
+		require.NoError(t, err)
+		o.Log = log
+	}
+}
+
+// release releases a service's log, if it is durable.
+func release(o *liveactivity.Options) error {
+	if log, ok := o.Log.(interface{ Release() error }); ok {
+		return log.Release()
+	}
+	return nil
+}
+
+// running counts the services that have not been checked.
+var running atomic.Int64
+
+// start runs a service on a port of its own. When the test ends it is stopped;
+// then it must have returned nil, left no goroutine, and kept its secrets.
+func start(t *testing.T, change ...func(*liveactivity.Options)) *service {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &service{t: t, url: "http://" + listener.Addr().String(), log: &logtest.Buffer{}, cancel: cancel, done: make(chan struct{}),
+		client: &http.Client{
+			Transport:     &http.Transport{},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}
+	opts := testOptions(s.log, append(change, func(o *liveactivity.Options) { o.PublicURL = cmp.Or(o.PublicURL, s.url) })...)
+	s.service, err = liveactivity.New(opts)
+	require.NoError(t, err)
+	go func() {
+		defer close(s.done)
+		s.err = errors.Join(serve.Serve(ctx, listener, s.service, opts.Logger), release(opts))
+	}()
+	running.Add(1)
+	t.Cleanup(s.checkStop)
+	return s
+}
+
+// in returns the service for use in a subtest.
+func (s *service) in(t *testing.T) *service {
+	sub := *s
+	sub.t = t
+	return &sub
+}
+
+func (s *service) checkStop() {
+	s.stop()
+	s.client.CloseIdleConnections()
+	assert.NoError(s.t, s.err)
+	assertSilent(s.t, s.log.String())
+	if running.Add(-1) > 0 {
+		return // the last one of a test looks
+	}
+	assert.Eventually(s.t, func() bool { return len(leftovers()) == 0 }, 5*time.Second, time.Millisecond)
+	assert.Empty(s.t, leftovers())
+}
+
+// stop stops the server and waits until Serve has returned.
+func (s *service) stop() {
+	s.t.Helper()
+	s.cancel()
+	select {
+	case <-s.done:
+	case <-time.After(15 * time.Second):
+		require.Fail(s.t, "the server does not stop")
+	}
+}
+
+// leftovers returns the stacks of goroutines that a server left behind.
+func leftovers() []string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var left []string
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+		for _, part := range []string{"liveactivity/liveactivity.", "liveactivity/internal/serve.", "liveactivity/stream.", "liveactivity/activity", "net/http.(*conn).serve", "go-sdk/mcp"} {
+			if strings.Contains(stack, part) && !strings.Contains(stack, "testing.tRunner") {
+				left = append(left, stack)
+				break
+			}
+		}
+	}
+	return left
+}
+
+func assertSilent(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range unspeakable {
+		assert.NotContains(t, text, secret)
+	}
+}
+
+// reply is an answer of the server.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request with headers given as "Name: value". Every answer that is
+// an error must be of the one form that errors have.
+func (s *service) do(method, path, body string, headers ...string) reply {
+	s.t.Helper()
+	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	setHeaders(req, headers)
+	resp, err := s.client.Do(req)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	r := reply{resp.StatusCode, resp.Header, string(got)}
+	assert.NotEmpty(s.t, resp.Header.Get("X-Request-Id"))
+	if r.status >= 400 && method != http.MethodHead {
+		r.detail(s.t)
+	}
+	return r
+}
+
+func setHeaders(req *http.Request, headers []string) {
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		req.Header.Add(name, value)
+	}
+}
+
+// goWords are what Go's own errors are made of.
+var goWords = []string{"invalid character", "unexpected end", "json:", "strconv", "EOF", "gzip:", "http:", "Unmarshal", "goroutine", "0x", "nil"}
+
+// detail checks the form of an error and returns its sentence.
+func (r reply) detail(t *testing.T) string {
+	t.Helper()
+	assert.Equal(t, "application/json", r.header.Get("Content-Type"), "%d %s", r.status, r.body)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(r.body), &fields), "%d %s", r.status, r.body)
+	detail, ok := fields["detail"].(string)
+	require.True(t, ok, "no detail in %s", r.body)
+	assert.NotEmpty(t, detail)
+	assert.NotContains(t, detail, "\n")
+	assertSilent(t, r.body)
+	for _, words := range goWords {
+		assert.NotContains(t, detail, words, "an error of Go")
+	}
+	return detail
+}
+
+func (r reply) json(t *testing.T) (fields map[string]any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(r.body), &fields), "%d %s", r.status, r.body)
+	return fields
+}
+
+func bearer(key string) string { return "Authorization: Bearer " + key }
+
+// pageview returns an event of a page view by ada.
+func pageview(uuid, session, url string) string {
+	return fmt.Sprintf(`{"event":"$pageview","uuid":%q,"distinct_id":"ada","properties":{"$session_id":%q,"$current_url":%q},"$set":{"email":%q}}`,
+		uuid, session, url, mail)
+}
+
+// webhook posts events to acme's webhook, which must take them.
+func (s *service) webhook(body string) {
+	s.t.Helper()
+	r := s.do(http.MethodPost, "/webhook/acme", body, "X-PostHog-Secret: "+acmeSecret)
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+}
+
+// lookup returns the live activity of a user of acme.
+func (s *service) lookup(user string) map[string]any {
+	s.t.Helper()
+	r := s.do(http.MethodGet, "/users/acme/"+user+"/live-activity", "", bearer(acmeKey))
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	return r.json(s.t)
+}
+
+// frame is one server-sent event.
+type frame struct{ id, event, data, retry string }
+
+// streamReader reads a stream in the background.
+type streamReader struct {
+	t      *testing.T
+	frames chan frame // closed at the end of the stream
+	err    error      // why the stream ended, once frames is closed; nil for EOF
+}
+
+// stream opens a stream and returns when the server serves it. The heartbeat
+// that one with nothing to send begins with is left out.
+func (s *service) stream(path string, headers ...string) *streamReader {
+	s.t.Helper()
+	r, open := s.openStream(path, headers...)
+	open()
+	return r
+}
+
+// openStream opens a stream that is not read before the function returned is called.
+func (s *service) openStream(path string, headers ...string) (*streamReader, func()) {
+	s.t.Helper()
+	req, err := http.NewRequest(http.MethodGet, s.url+path, nil)
+	require.NoError(s.t, err)
+	setHeaders(req, headers)
+	resp, err := s.client.Do(req)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { resp.Body.Close() })
+	require.Equal(s.t, http.StatusOK, resp.StatusCode)
+	require.Equal(s.t, "text/event-stream", resp.Header.Get("Content-Type"))
+	require.NotEmpty(s.t, resp.Header.Get("X-Request-Id"))
+	r := &streamReader{t: s.t, frames: make(chan frame, 10_000)}
+	return r, func() { go r.read(resp.Body) }
+}
+
+func (r *streamReader) read(body io.Reader) {
+	defer close(r.frames)
+	lines := bufio.NewReader(body)
+	var f frame
+	for first := true; ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			if f.retry = ""; err != io.EOF || line != "" || f != (frame{}) {
+				r.err = fmt.Errorf("stream broke off after %q: %w", line, err)
+			}
+			return
+		}
+		switch field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); field {
+		case "":
+			assert.Equal(r.t, first, f.retry == "1000", "a line of the first event: %+v", f)
+			f.retry = ""
+			r.frames <- f
+			f, first = frame{}, false
+		case "id":
+			f.id = value
+		case "event":
+			f.event = value
+		case "data":
+			f.data = value
+		case "retry":
+			f.retry = value
+		}
+	}
+}
+
+// next returns the next event.
+func (r *streamReader) next() frame {
+	r.t.Helper()
+	select {
+	case f, ok := <-r.frames:
+		require.True(r.t, ok, "the stream has ended: %v", r.err)
+		return f
+	case <-time.After(10 * time.Second):
+		require.Fail(r.t, "no event")
+		return frame{}
+	}
+}
+
+// batch is the part of an "actions" event that matters here.
+type batch struct {
+	Type      string           `json:"type"`
+	ProductID string           `json:"product_id"`
+	SessionID string           `json:"session_id"`
+	UserID    string           `json:"user_id"`
+	Email     string           `json:"email"`
+	Count     int              `json:"count"`
+	Actions   []map[string]any `json:"actions"`
+}
+
+func (r *streamReader) nextBatch() (b batch) {
+	r.t.Helper()
+	f := r.next()
+	require.Empty(r.t, f.event)
+	require.NotEmpty(r.t, f.id)
+	require.NoError(r.t, json.Unmarshal([]byte(f.data), &b), f.data)
+	return b
+}
+
+// rest returns the events up to the end of the stream, which must come.
+func (r *streamReader) rest() (frames []frame) {
+	r.t.Helper()
+	timeout := time.After(15 * time.Second)
+	for {
+		select {
+		case f, ok := <-r.frames:
+			if !ok {
+				require.NoError(r.t, r.err)
+				return frames
+			}
+			frames = append(frames, f)
+		case <-timeout:
+			require.Fail(r.t, "the stream does not end")
+		}
+	}
+}
+
+// ask asks a server that does not run, without much patience.
+func ask(s *liveactivity.Service, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	setHeaders(r, headers)
+	ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+	defer cancel()
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r.WithContext(ctx))
+	return w
+}

@@ -1,0 +1,196 @@
+package admission_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/admission"
+)
+
+func acquire(t *testing.T, p *admission.Pool, key string, n int64) func() {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	release, err := p.Acquire(ctx, key, n, 1)
+	require.NoError(t, err)
+	return release
+}
+
+// refused asserts that there is no room within a time.
+func refused(t *testing.T, p *admission.Pool, key string, n int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := p.Acquire(ctx, key, n, 1)
+	require.ErrorIs(t, err, admission.ErrBusy)
+}
+
+func TestPool_boundsEachKeyAndAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := admission.NewPool(100, 40, 1000)
+		a := acquire(t, p, "a", 30)
+		refused(t, p, "a", 11)
+		b := acquire(t, p, "b", 40)
+		acquire(t, p, "a", 10)()
+		c := acquire(t, p, "c", 30)
+		refused(t, p, "d", 1)
+		c()
+		a()
+		acquire(t, p, "d", 1000)() // is served as much as a share
+		b()
+		acquire(t, p, "a", 40)()
+	})
+}
+
+// Keys take turns, so that a key with many waiters holds up no other.
+func TestPool_servesKeysInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := admission.NewPool(1, 1, 1000)
+		first := acquire(t, p, "", 1)
+		var order []string
+		var mu sync.Mutex
+		for i := range 10 {
+			for _, key := range []string{"flood", "flood", "flood", "shop"} {
+				if key == "shop" && i != 9 {
+					continue
+				}
+				go func() {
+					release, err := p.Acquire(t.Context(), key, 1, 1)
+					assert.NoError(t, err)
+					mu.Lock()
+					order = append(order, key)
+					mu.Unlock()
+					release()
+				}()
+				synctest.Wait()
+			}
+		}
+		first()
+		synctest.Wait()
+		require.Len(t, order, 31)
+		assert.Contains(t, order[:2], "shop")
+	})
+}
+
+// One that needs much is not overtaken forever by those that need little.
+func TestPool_starvesNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := admission.NewPool(10, 10, 1000)
+		for i := range 2 {
+			go func() { // there is always one of them
+				for range 100 {
+					release, err := p.Acquire(t.Context(), fmt.Sprint(i), 5, 1)
+					assert.NoError(t, err)
+					time.Sleep(time.Millisecond)
+					release()
+				}
+			}()
+			time.Sleep(500 * time.Microsecond)
+		}
+		began := time.Now()
+		acquire(t, p, "large", 10)()
+		require.Less(t, time.Since(began), 10*time.Millisecond)
+		time.Sleep(time.Second)
+	})
+}
+
+func TestPool_boundsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := admission.NewPool(10, 5, 100)
+		release := acquire(t, p, "a", 5)
+		var served atomic.Int64
+		for range 5 {
+			go func() {
+				release, err := p.Acquire(t.Context(), "a", 1, 20)
+				assert.NoError(t, err)
+				served.Add(1)
+				release()
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		_, err := p.Acquire(t.Context(), "a", 1, 1)
+		require.ErrorIs(t, err, admission.ErrBusy)
+		require.Equal(t, began, time.Now(), "at once")
+		acquire(t, p, "b", 5)()
+		release()
+		synctest.Wait()
+		require.EqualValues(t, 5, served.Load())
+	})
+}
+
+// Under concurrent use the bounds hold and nothing is lost.
+func TestPool_underLoad(t *testing.T) {
+	p := admission.NewPool(100, 30, 1<<30)
+	var held [4]atomic.Int64
+	var all atomic.Int64
+	var callers sync.WaitGroup
+	for i := range 64 {
+		callers.Go(func() {
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			for range 300 {
+				key, n := rng.IntN(len(held)), 1+rng.Int64N(30)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(2000))*time.Microsecond)
+				release, err := p.Acquire(ctx, fmt.Sprint(key), n, 1)
+				cancel()
+				if err != nil {
+					continue
+				}
+				assert.LessOrEqual(t, held[key].Add(n), int64(30))
+				assert.LessOrEqual(t, all.Add(n), int64(100))
+				held[key].Add(-n)
+				all.Add(-n)
+				release()
+			}
+		})
+	}
+	callers.Wait()
+	for key := range held {
+		defer acquire(t, p, fmt.Sprint(key), 25)()
+	}
+}
+
+func TestArrivals_letTheSlowestGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 160
+		all := admission.NewArrivals(limit)
+		var gaveWay []string
+		var mu sync.Mutex
+		begin := func(name string, bytes int64) *admission.Arrival {
+			b := all.Begin(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				gaveWay = append(gaveWay, name)
+			})
+			require.NoError(t, b.Grow(bytes), name)
+			return b
+		}
+		complete := begin("complete", 40)
+		complete.Arrived()
+		slow := begin("slow", 10)
+		steady := begin("steady", 60)
+		time.Sleep(time.Minute)
+		fast := begin("fast", 50)
+		require.NoError(t, fast.Grow(10))
+		synctest.Wait()
+		assert.ElementsMatch(t, []string{"slow", "steady"}, gaveWay)
+		assert.True(t, slow.GaveWay())
+		require.ErrorIs(t, slow.Grow(1), admission.ErrBusy)
+		assert.False(t, fast.GaveWay())
+		require.NoError(t, fast.Grow(60))
+		require.ErrorIs(t, begin("nothing", 0).Grow(1000), admission.ErrBusy)
+		for _, b := range []*admission.Arrival{complete, slow, steady, fast, fast} {
+			b.Release()
+		}
+		begin("whole", limit)
+	})
+}

@@ -1,0 +1,366 @@
+// Package fair bounds in bytes what is kept in memory for many products: what
+// each may hold, and what all of them may hold together.
+//
+// A [Cache] keeps values that are forgotten in the order they were written, the
+// first first; reading does not renew them. A product that holds too much loses
+// its own. When all hold too much, the one that holds most does, which is the
+// one furthest above its fair share: the total divided by the number of
+// products that hold something. So no product can push out what another holds
+// within its share.
+//
+//	users := fair.New(&fair.Options{MaxBytes: 256 << 20, TotalBytes: 1 << 30}, forgotten)
+//	users.Put("acme", "ada", user, fair.Item{Bytes: user.size(), Due: user.expires()})
+//	users.Trim("acme") // once for everything that was put
+//
+// What a value costs is for who puts it to say, honestly: [Size] is what an
+// allocation takes. The cache adds what it needs for itself.
+//
+// [Shares] is the account behind it, for who keeps values in another form.
+package fair
+
+import (
+	"container/heap"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Options are the bounds of a [Cache]. Zero means no bound.
+type Options struct {
+	MaxBytes   int64 // of a product
+	TotalBytes int64 // of all products together
+	MaxItems   int   // values of a product that can be evicted
+}
+
+// Cache keeps values by product and key. It is not safe for concurrent use:
+// its owner must guard it. Get, Put, Set and Remove take the time of a map
+// and, at worst, the logarithm of what is kept; Get does not allocate.
+type Cache[K comparable, V any] struct {
+	maxBytes int64
+	maxItems int
+	evicted  func(product string, key K, value V)
+	overhead int64 // of a value, beyond what its Item says
+	products map[string]*holder[K, V]
+	shares   *Shares[*holder[K, V]]
+	due      dueHeap[K, V]
+	length   int
+}
+
+// Item is what a cache needs to know of a value.
+type Item struct {
+	Bytes  int64 // what it costs, with what it refers to
+	Due    int64 // when [Cache.Due] returns it, in any unit above zero; zero for never
+	Pinned bool  // it is never evicted, but counts
+}
+
+// holder is what a product holds.
+type holder[K comparable, V any] struct {
+	product string
+	share   *Share[*holder[K, V]]
+	bytes   int64
+	order   *simplelru.LRU[K, *item[K, V]] // what is not pinned, in the order it was written
+	pinned  map[K]*item[K, V]
+	// The most there was in order and in pinned since their memory was freed.
+	peak, pinnedPeak int
+}
+
+type item[K comparable, V any] struct {
+	Item
+	of    *holder[K, V]
+	key   K
+	value V
+	asked int64 // the time it is in due by: never after Due
+	at    int   // in due, -1 for not
+}
+
+// holderOverhead is what a product costs that holds something.
+const holderOverhead = 1024
+
+// New returns an empty cache; opts may be nil. The function, which may be nil,
+// is called with each value that is evicted; it may put and remove others.
+func New[K comparable, V any](opts *Options, evicted func(product string, key K, value V)) *Cache[K, V] {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = math.MaxInt64
+	}
+	if o.MaxItems <= 0 {
+		o.MaxItems = math.MaxInt
+	}
+	if evicted == nil {
+		evicted = func(string, K, V) {}
+	}
+	var k K
+	var i item[K, V]
+	const list, entry, pointer = 24, 32, 8 // the links and the unused expiry of an entry of golang-lru
+	size := Size(unsafe.Sizeof(i)) + Size(list+entry+pointer+unsafe.Sizeof(k)) +
+		int64(unsafe.Sizeof(k)+pointer+1)*7/3 + // a map is at least three sevenths full
+		2*pointer // in due
+	return &Cache[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
+		products: map[string]*holder[K, V]{}, shares: NewShares[*holder[K, V]](o.TotalBytes)}
+}
+
+// Size returns about what an allocation of n bytes takes: those of the next
+// size that the runtime has.
+func Size[N ~int | ~int64 | ~uintptr](n N) int64 {
+	size := int64(n)
+	switch {
+	case size == 0:
+		return 0
+	case size <= 128:
+		return (size + 15) &^ 15
+	case size <= 32<<10:
+		return size + size/8
+	}
+	return (size + 8<<10 - 1) &^ (8<<10 - 1)
+}
+
+// Get returns the value of the key. It does not renew it.
+func (c *Cache[K, V]) Get(product string, key K) (value V, ok bool) {
+	if i := c.find(product, key); i != nil {
+		return i.value, true
+	}
+	return value, false
+}
+
+func (c *Cache[K, V]) find(product string, key K) *item[K, V] {
+	h, ok := c.products[product]
+	if !ok {
+		return nil
+	}
+	if i, ok := h.order.Peek(key); ok {
+		return i
+	}
+	return h.pinned[key]
+}
+
+// Put keeps the value, as the one written last. Nothing is evicted before Trim.
+func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
+	i := c.find(product, key)
+	if i == nil {
+		i = &item[K, V]{of: c.holder(product), key: key, at: -1}
+		i.of.bytes += c.overhead
+		c.length++
+	} else if i.Pinned != as.Pinned {
+		i.of.unlink(i)
+	}
+	i.value = value
+	c.set(i, as)
+	i.of.link(i)
+	i.of.account()
+}
+
+// Set says anew what a cache needs to know of a value that it has, which does
+// not renew it, unless it is pinned no longer.
+func (c *Cache[K, V]) Set(product string, key K, as Item) {
+	i := c.find(product, key)
+	if i == nil {
+		return
+	}
+	moves := i.Pinned != as.Pinned
+	if moves {
+		i.of.unlink(i)
+	}
+	if c.set(i, as); moves {
+		i.of.link(i)
+	}
+	i.of.account()
+}
+
+func (c *Cache[K, V]) set(i *item[K, V], as Item) {
+	i.of.bytes += as.Bytes - i.Bytes
+	i.Item = as
+	switch {
+	case as.Due == 0 && i.at >= 0:
+		heap.Remove(&c.due, i.at)
+	case as.Due == 0 || i.at >= 0 && i.asked <= as.Due: // what is asked too early is asked again
+	case i.at >= 0:
+		i.asked = as.Due
+		heap.Fix(&c.due, i.at)
+	default:
+		i.asked = as.Due
+		heap.Push(&c.due, i)
+	}
+}
+
+// Remove forgets the value of the key.
+func (c *Cache[K, V]) Remove(product string, key K) {
+	if i := c.find(product, key); i != nil {
+		c.remove(i)
+	}
+}
+
+func (c *Cache[K, V]) remove(i *item[K, V]) {
+	h := i.of
+	if i.at >= 0 {
+		heap.Remove(&c.due, i.at)
+	}
+	h.unlink(i)
+	h.bytes -= i.Bytes + c.overhead
+	c.length--
+	if h.order.Len()+len(h.pinned) == 0 {
+		h.share.Set(0, false)
+		delete(c.products, h.product)
+		return
+	}
+	h.account()
+}
+
+// Drop forgets everything of a product, which is not evicted, and calls each,
+// if not nil, with every value.
+func (c *Cache[K, V]) Drop(product string, each func(V)) {
+	h, ok := c.products[product]
+	if !ok {
+		return
+	}
+	for _, i := range slices.AppendSeq(h.order.Values(), maps.Values(h.pinned)) {
+		c.remove(i)
+		if each != nil {
+			each(i.value)
+		}
+	}
+}
+
+// Trim evicts what is beyond the bounds, after something was put for the
+// product. The value written last stays.
+func (c *Cache[K, V]) Trim(product string) {
+	h, ok := c.products[product]
+	for ok && h.order.Len() > 1 && (h.bytes > c.maxBytes || h.order.Len() > c.maxItems) {
+		c.evict(h)
+		h, ok = c.products[product]
+	}
+	for {
+		most, over := c.shares.Excess()
+		if !over || most.product == product && most.order.Len() == 1 {
+			return
+		}
+		c.evict(most)
+	}
+}
+
+func (c *Cache[K, V]) evict(h *holder[K, V]) {
+	_, i, _ := h.order.GetOldest()
+	c.remove(i)
+	c.evicted(h.product, i.key, i.value)
+}
+
+// Due returns a value that was due at that time or before, if there is one. Who
+// calls it again removes the value first, or sets when it is due next.
+func (c *Cache[K, V]) Due(now int64) (product string, key K, value V, ok bool) {
+	for len(c.due) > 0 && c.due[0].asked <= now {
+		i := c.due[0]
+		if i.Due <= now {
+			return i.of.product, i.key, i.value, true
+		}
+		i.asked = i.Due
+		heap.Fix(&c.due, 0)
+	}
+	return product, key, value, false
+}
+
+// Len returns how many values are kept.
+func (c *Cache[K, V]) Len() int { return c.length }
+
+// Bytes returns what a product's values cost.
+func (c *Cache[K, V]) Bytes(product string) int64 {
+	if h, ok := c.products[product]; ok {
+		return h.bytes
+	}
+	return 0
+}
+
+// holder returns the product's, which begins here if it is new.
+func (c *Cache[K, V]) holder(product string) *holder[K, V] {
+	h, ok := c.products[product]
+	if !ok {
+		h = &holder[K, V]{product: strings.Clone(product), order: newOrder[K, V](), bytes: holderOverhead + Size(len(product))}
+		h.share = c.shares.Join(h)
+		c.products[h.product] = h
+	}
+	return h
+}
+
+// newOrder returns a list that forgets nothing by itself.
+func newOrder[K comparable, V any]() *simplelru.LRU[K, *item[K, V]] {
+	order, _ := simplelru.NewLRU[K, *item[K, V]](math.MaxInt, nil) // fails only for a size below one
+	return order
+}
+
+func (h *holder[K, V]) link(i *item[K, V]) {
+	if !i.Pinned {
+		h.order.Add(i.key, i)
+		h.peak = max(h.peak, h.order.Len())
+		return
+	}
+	if h.pinned == nil {
+		h.pinned = map[K]*item[K, V]{}
+	}
+	h.pinned[i.key] = i
+	h.pinnedPeak = max(h.pinnedPeak, len(h.pinned))
+}
+
+func (h *holder[K, V]) unlink(i *item[K, V]) {
+	if i.Pinned {
+		delete(h.pinned, i.key)
+		return
+	}
+	h.order.Remove(i.key)
+}
+
+// account says what the product holds after a change.
+func (h *holder[K, V]) account() {
+	h.shrink()
+	h.share.Set(h.bytes, h.order.Len() > 0)
+}
+
+// minShrink is the peak of a list that is worth freeing.
+const minShrink = 64
+
+// shrink frees the memory of what has become much less: maps do not.
+func (h *holder[K, V]) shrink() {
+	if h.peak > minShrink && h.order.Len() < h.peak/2 {
+		old := h.order.Values()
+		h.order, h.peak = newOrder[K, V](), len(old)
+		for _, i := range old {
+			h.order.Add(i.key, i)
+		}
+	}
+	if h.pinnedPeak > minShrink && len(h.pinned) < h.pinnedPeak/2 {
+		old := h.pinned
+		h.pinned, h.pinnedPeak = make(map[K]*item[K, V], len(old)), len(old)
+		maps.Copy(h.pinned, old)
+	}
+}
+
+// dueHeap is a heap of items by due time.
+type dueHeap[K comparable, V any] []*item[K, V]
+
+func (d dueHeap[K, V]) Len() int           { return len(d) }
+func (d dueHeap[K, V]) Less(a, b int) bool { return d[a].asked < d[b].asked }
+func (d dueHeap[K, V]) Swap(a, b int) {
+	d[a], d[b] = d[b], d[a]
+	d[a].at, d[b].at = a, b
+}
+
+func (d *dueHeap[K, V]) Push(x any) {
+	i := x.(*item[K, V])
+	i.at = len(*d)
+	*d = append(*d, i)
+}
+
+func (d *dueHeap[K, V]) Pop() any {
+	last := len(*d) - 1
+	i := (*d)[last]
+	i.at = -1
+	(*d)[last] = nil
+	if *d = (*d)[:last]; cap(*d) > 4*last+minShrink {
+		*d = append(make(dueHeap[K, V], 0, 2*last), *d...)
+	}
+	return i
+}

@@ -1,0 +1,345 @@
+package fair_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+)
+
+type cache = fair.Cache[string, string]
+
+// one is what a value costs that is put with no bytes of its own.
+func one(t testing.TB) int64 {
+	t.Helper()
+	c := fair.New[string, string](nil, nil)
+	put(c, "p", "a")
+	first := c.Bytes("p")
+	put(c, "p", "b")
+	return c.Bytes("p") - first
+}
+
+// base is what a product costs beyond its values.
+func base(t testing.TB) int64 {
+	t.Helper()
+	c := fair.New[string, string](nil, nil)
+	put(c, "p", "a")
+	return c.Bytes("p") - one(t)
+}
+
+func put(c *cache, product, key string) {
+	c.Put(product, key, "value of "+key, fair.Item{})
+	c.Trim(product)
+}
+
+// kept returns which of the keys are kept.
+func kept(t testing.TB, c *cache, product string, keys ...string) string {
+	t.Helper()
+	var found []string
+	for _, key := range keys {
+		if value, ok := c.Get(product, key); ok {
+			require.Equal(t, "value of "+key, value)
+			found = append(found, key)
+		}
+	}
+	return strings.Join(found, " ")
+}
+
+func TestCache_forgetsWhatWasWrittenFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		use  func(c *cache) // between three values and a fourth
+		want string
+	}{
+		"first come":        {func(*cache) {}, "b c d"},
+		"put again":         {func(c *cache) { put(c, "p", "a") }, "a c d"},
+		"read":              {func(c *cache) { c.Get("p", "a") }, "b c d"},
+		"set":               {func(c *cache) { c.Set("p", "a", fair.Item{Due: 1}) }, "b c d"},
+		"pinned":            {func(c *cache) { c.Put("p", "a", "value of a", fair.Item{Pinned: true}) }, "a c d"},
+		"pinned by set":     {func(c *cache) { c.Set("p", "a", fair.Item{Pinned: true}) }, "a c d"},
+		"pinned for a time": {func(c *cache) { c.Set("p", "a", fair.Item{Pinned: true}); c.Set("p", "a", fair.Item{}) }, "a c d"},
+		"grown":             {func(c *cache) { c.Set("p", "b", fair.Item{Bytes: one(t)}) }, "c d"},
+		"removed":           {func(c *cache) { c.Remove("p", "b") }, "a c d"},
+		"of no product":     {func(c *cache) { c.Remove("q", "a"); c.Set("q", "a", fair.Item{Bytes: 1 << 30}) }, "b c d"},
+		"another product":   {func(c *cache) { put(c, "q", "a") }, "b c d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var evicted []string
+			m := fair.New(&fair.Options{MaxBytes: base(t) + 3*one(t)}, func(product, key, value string) {
+				assert.Equal(t, "p", product)
+				assert.Equal(t, "value of "+key, value)
+				evicted = append(evicted, key)
+			})
+			for _, key := range []string{"a", "b", "c"} {
+				put(m, "p", key)
+			}
+			c.use(m)
+			put(m, "p", "d")
+			assert.Equal(t, c.want, kept(t, m, "p", "a", "b", "c", "d"))
+			for _, key := range evicted {
+				assert.NotContains(t, c.want, key)
+			}
+			assert.LessOrEqual(t, m.Bytes("p"), base(t)+3*one(t))
+		})
+	}
+}
+
+func TestCache_keepsWhatWasWrittenLastHoweverLarge(t *testing.T) {
+	c := fair.New[string, string](&fair.Options{MaxBytes: 10, TotalBytes: 10}, nil)
+	put(c, "p", "a")
+	put(c, "p", "b")
+	assert.Equal(t, "b", kept(t, c, "p", "a", "b"))
+	put(c, "q", "a")
+	assert.Equal(t, "a", kept(t, c, "q", "a"))
+	assert.Empty(t, kept(t, c, "p", "b"), "of another product nothing has to stay")
+}
+
+func TestCache_evictsNothingPinned(t *testing.T) {
+	c := fair.New[string, string](&fair.Options{MaxBytes: 1, TotalBytes: 1}, nil)
+	for i := range 100 {
+		c.Put("p", fmt.Sprint(i), "", fair.Item{Pinned: true})
+		c.Put("q", fmt.Sprint(i), "", fair.Item{Pinned: true})
+		c.Trim("p")
+	}
+	assert.Equal(t, 200, c.Len())
+}
+
+// Of all products the one that holds most gives way, whichever product writes, and only
+// its own oldest.
+func TestCache_takesFromWhoHoldsMost(t *testing.T) {
+	size := one(t)
+	c := fair.New[string, string](&fair.Options{TotalBytes: 3*base(t) + 300*size}, nil)
+	fill := func(product string, n int) {
+		for i := range n {
+			put(c, product, fmt.Sprint(i))
+		}
+	}
+	count := func(product string) int64 { return (c.Bytes(product) - base(t)) / size }
+	fill("small", 50)
+	fill("large", 1000)
+	assert.EqualValues(t, 50, count("small"))
+	assert.InDelta(t, 250, count("large"), 6)
+	fill("other", 1000)
+	assert.EqualValues(t, 50, count("small"), "within its share")
+	assert.InDelta(t, 125, count("large"), 6)
+	assert.InDelta(t, 125, count("other"), 6)
+	assert.Equal(t, "999", kept(t, c, "other", "0", "800", "999"))
+	assert.Equal(t, "999", kept(t, c, "large", "0", "800", "999"))
+
+	c.Drop("large", nil)
+	fill("other", 1000)
+	assert.InDelta(t, 250, count("other"), 10, "what is dropped is there for others")
+	assert.EqualValues(t, 50, count("small"))
+}
+
+func TestCache_pinnedValuesCountForTheShare(t *testing.T) {
+	size := one(t)
+	c := fair.New[string, string](&fair.Options{TotalBytes: 2*base(t) + 100*size}, nil)
+	for i := range 60 {
+		c.Put("pins", fmt.Sprint("pin", i), "", fair.Item{Pinned: true})
+	}
+	for i := range 40 {
+		put(c, "quiet", fmt.Sprint(i))
+	}
+	for i := range 100 {
+		put(c, "pins", fmt.Sprint(i))
+	}
+	assert.EqualValues(t, 40, (c.Bytes("quiet")-base(t))/size)
+}
+
+func TestCache_returnsWhatIsDue(t *testing.T) {
+	c := fair.New[string, string](nil, nil)
+	next := func(now int64) string {
+		_, key, _, ok := c.Due(now)
+		require.Equal(t, ok, key != "")
+		c.Remove("p", key)
+		return key
+	}
+	item := func(due int64) fair.Item { return fair.Item{Due: due} }
+	c.Put("p", "never", "", fair.Item{})
+	c.Put("p", "late", "", item(30))
+	c.Put("p", "early", "", item(10))
+	c.Put("p", "later now", "", item(5))
+	c.Put("p", "later now", "", item(40))
+	c.Put("p", "earlier now", "", item(40))
+	c.Set("p", "earlier now", item(20))
+	c.Put("p", "never now", "", item(1))
+	c.Set("p", "never now", fair.Item{})
+	assert.Empty(t, next(9))
+	assert.Equal(t, "early", next(10))
+	assert.Empty(t, next(10))
+	assert.Equal(t, "earlier now", next(30))
+	assert.Equal(t, "late", next(30))
+	assert.Empty(t, next(39))
+	assert.Equal(t, "later now", next(1000))
+	assert.Empty(t, next(1000))
+	assert.Equal(t, 2, c.Len())
+}
+
+// entry is a value as the model of a cache holds it, in the order of writing.
+type entry struct {
+	product, key string
+	item         fair.Item
+}
+
+// TestCache_agreesWithAList makes any calls and compares with a list: what
+// stays is counted to the byte, and what goes is older than what stays.
+func TestCache_agreesWithAList(t *testing.T) {
+	const products, keys = 4, 12
+	size, base := one(t), base(t)
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		opts := fair.Options{MaxBytes: base + 8*size, TotalBytes: 4*base + 20*size}
+		c := fair.New[string, string](&opts, nil)
+		var list []entry
+		for range 200 {
+			e := entry{fmt.Sprint(random.IntN(products)), fmt.Sprint(random.IntN(keys)), fair.Item{}}
+			list = slices.DeleteFunc(list, func(have entry) bool { return have.product == e.product && have.key == e.key })
+			if random.IntN(5) == 0 {
+				c.Remove(e.product, e.key)
+			} else {
+				e.item = fair.Item{Bytes: random.Int64N(2 * size), Pinned: random.IntN(6) == 0}
+				c.Put(e.product, e.key, "", e.item)
+				list = append(list, e)
+			}
+			c.Trim(e.product)
+			list = remaining(t, c, list)
+			bytes := map[string]int64{}
+			for _, e := range list {
+				bytes[e.product] += size + e.item.Bytes
+			}
+			total := int64(0)
+			for p := range products {
+				product := fmt.Sprint(p)
+				if bytes[product] > 0 {
+					bytes[product] += base
+				}
+				require.Equal(t, bytes[product], c.Bytes(product))
+				total += bytes[product]
+			}
+			require.Equal(t, len(list), c.Len())
+			if !slices.ContainsFunc(list, func(e entry) bool { return e.item.Pinned }) && len(list) > 1 {
+				require.LessOrEqual(t, total, opts.TotalBytes)
+				require.LessOrEqual(t, bytes[e.product], opts.MaxBytes)
+			}
+		}
+	}
+}
+
+// remaining returns what of the list the cache still has.
+func remaining(t testing.TB, c *cache, list []entry) []entry {
+	t.Helper()
+	var left []entry
+	for _, e := range list {
+		_, ok := c.Get(e.product, e.key)
+		if ok {
+			left = append(left, e)
+			continue
+		}
+		require.False(t, e.item.Pinned)
+		for _, older := range left {
+			require.False(t, older.product == e.product && !older.item.Pinned, "an older one stayed")
+		}
+	}
+	return left
+}
+
+func TestCache_readsWithoutAllocating(t *testing.T) {
+	c := fair.New[string, string](nil, nil)
+	put(c, "p", "a")
+	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get("p", "a"); c.Get("p", "b"); c.Get("q", "a") }))
+}
+
+// What a cache holds takes what it counts, whatever it is and was.
+func TestCache_costsWhatItSays(t *testing.T) {
+	const total, products = 8 << 20, 8
+	item := func(key string) fair.Item { return fair.Item{Bytes: fair.Size(len(key)), Due: 1} }
+	for name, fill := range map[string]func(c *cache){
+		"one product after another": func(c *cache) {
+			for p := range products {
+				for i := range 40_000 {
+					key := fmt.Sprint(p, "/", i)
+					c.Put(fmt.Sprint(p), key, "", item(key))
+					c.Trim(fmt.Sprint(p))
+				}
+			}
+		},
+		"long keys": func(c *cache) {
+			for i := range 80_000 {
+				key := fmt.Sprint(strings.Repeat("k", 1000), i)
+				c.Put(fmt.Sprint(i%products), key, "", item(key))
+				c.Trim(fmt.Sprint(i % products))
+			}
+		},
+		"many products": func(c *cache) {
+			for i := range 100_000 {
+				c.Put(fmt.Sprint(strings.Repeat("p", 100), i), "k", "", item("k"))
+				c.Trim(fmt.Sprint(strings.Repeat("p", 100), i))
+			}
+		},
+		"many removed": func(c *cache) {
+			for i := range 400_000 {
+				c.Put("p", fmt.Sprint(i), "", item("1234567"))
+				if i >= 1000 {
+					c.Remove("p", fmt.Sprint(i-1000))
+				}
+			}
+		},
+		"all pinned, and no longer": func(c *cache) {
+			for i := range 40_000 {
+				key := fmt.Sprint(i)
+				c.Put("p", key, "", fair.Item{Bytes: fair.Size(len(key)), Pinned: true})
+			}
+			for i := range 39_900 {
+				c.Set("p", fmt.Sprint(i), item("1234567"))
+			}
+			c.Trim("p")
+			c.Drop("p", nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fair.New[string, string](&fair.Options{TotalBytes: total}, nil)
+			grown := heaptest.After(func() { fill(c) })
+			t.Logf("%d values take %.2f of the bound", c.Len(), float64(grown)/total)
+			assert.LessOrEqual(t, grown, int64(total*12/10))
+			runtime.KeepAlive(c)
+		})
+	}
+}
+
+// BenchmarkPut shows that a write costs the same however much is kept.
+func BenchmarkPut(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint("values=", n), func(b *testing.B) {
+			c := fair.New[string, string](&fair.Options{TotalBytes: int64(n) * 400}, nil)
+			keys := make([]string, 2*n)
+			for i := range keys {
+				keys[i] = fmt.Sprint(i)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c.Put("p", keys[i%len(keys)], "", fair.Item{Due: int64(i) + 1})
+				c.Trim("p")
+			}
+		})
+	}
+}
+
+func TestCache_holdsSoManyOfAProduct(t *testing.T) {
+	var gone []string
+	c := fair.New(&fair.Options{MaxItems: 2}, func(product, key string, _ int) { gone = append(gone, product+"/"+key) })
+	for _, product := range []string{"a", "b"} {
+		for i, key := range []string{"1", "2", "3"} {
+			c.Put(product, key, i, fair.Item{})
+			c.Trim(product)
+		}
+	}
+	assert.Equal(t, []string{"a/1", "b/1"}, gone)
+}

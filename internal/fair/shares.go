@@ -1,0 +1,90 @@
+package fair
+
+import (
+	"container/heap"
+	"math"
+	"sync"
+)
+
+// Shares is the account of what owners hold of a number of bytes that they
+// share. Its methods, and those of [Share], are safe for concurrent use.
+type Shares[P any] struct {
+	limit int64
+
+	mu   sync.Mutex
+	used int64
+	most shareHeap[P] // the shares that can give something up, the largest first
+}
+
+// Share is what one owner holds.
+type Share[P any] struct {
+	shares *Shares[P]
+	owner  P
+	bytes  int64
+	at     int // in most, -1 for not
+}
+
+// NewShares returns an account of so many bytes; zero means no bound.
+func NewShares[P any](limit int64) *Shares[P] {
+	if limit <= 0 {
+		limit = math.MaxInt64
+	}
+	return &Shares[P]{limit: limit}
+}
+
+// Join returns an empty share for the owner.
+func (s *Shares[P]) Join(owner P) *Share[P] { return &Share[P]{shares: s, owner: owner, at: -1} }
+
+// Set says how many bytes the owner holds now, and whether it can give some of
+// them up.
+func (s *Share[P]) Set(bytes int64, gives bool) {
+	all := s.shares
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.used += bytes - s.bytes
+	s.bytes = bytes
+	switch {
+	case gives && s.at < 0:
+		heap.Push(&all.most, s)
+	case gives:
+		heap.Fix(&all.most, s.at)
+	case s.at >= 0:
+		heap.Remove(&all.most, s.at)
+	}
+}
+
+// Excess returns the owner that has to give something up: while all together
+// hold more than they may, the one that holds most of those who can.
+func (s *Shares[P]) Excess() (owner P, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used <= s.limit || len(s.most) == 0 {
+		return owner, false
+	}
+	return s.most[0].owner, true
+}
+
+// shareHeap is a heap of shares by size.
+type shareHeap[P any] []*Share[P]
+
+func (h shareHeap[P]) Len() int           { return len(h) }
+func (h shareHeap[P]) Less(a, b int) bool { return h[a].bytes > h[b].bytes }
+func (h shareHeap[P]) Swap(a, b int) {
+	h[a], h[b] = h[b], h[a]
+	h[a].at, h[b].at = a, b
+}
+
+func (h *shareHeap[P]) Push(x any) {
+	s := x.(*Share[P])
+	s.at = len(*h)
+	*h = append(*h, s)
+}
+
+func (h *shareHeap[P]) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	s.at = -1
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return s
+}

@@ -1,0 +1,26 @@
+package httpx
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+var mounted sync.Map // names whose absence was logged
+
+// PathValue returns a path value of a request. It fails with 500 where the
+// handler is mounted on a pattern without it, instead of letting the handler
+// serve an empty value, and logs that once for each name.
+func PathValue(r *http.Request, name string) (string, error) {
+	value := r.PathValue(name)
+	if value != "" || strings.Contains(r.Pattern, "{"+name) {
+		return value, nil
+	}
+	if _, logged := mounted.LoadOrStore(name, true); !logged {
+		slog.Default().Error("a handler is mounted on a pattern without a path value that it needs", "path_value", name, "pattern", r.Pattern)
+	}
+	return "", &Error{Status: http.StatusInternalServerError, Detail: "The handler is mounted on a pattern without {" + name + "}.",
+		Cause: fmt.Errorf("httpx: pattern %q has no {%s}", r.Pattern, name)}
+}

@@ -1,0 +1,481 @@
+// Package ledger records what a reader of a log has acknowledged: a position
+// that moves with the log, and an account for each key that is not up to it,
+// because its entries are in flight or because it is behind.
+//
+// A key falls behind when the work on it keeps failing, or has to wait. Only
+// its name and the id of its last acknowledged entry are kept then: the log is
+// the buffer. Its live entries are skipped until a second read of the log, a
+// pass, has caught up with the live reader. One pass serves all keys that are
+// behind.
+//
+//	live:  entry := l.Receive(id, key)  // nil: skipped
+//	       …work… l.Finish(entry, true)
+//	pass:  from, ok := l.BeginPass(now, cancel)
+//	       entry := l.Catch(id, key)    // nil: nothing that this pass is for
+//	       …work… l.Finish(entry, true)
+//	       l.Passed(id)                 // everything up to id was read
+//	       l.EndPass()
+//
+// The ledger keeps records only; the caller acts. It is safe for concurrent
+// use.
+package ledger
+
+import (
+	"container/list"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+)
+
+// MaxID is the length of the longest id, in bytes.
+const MaxID = 1024
+
+// Ledger is the account of one reader.
+type Ledger struct {
+	max                    int
+	minBackoff, maxBackoff time.Duration
+
+	mu       sync.Mutex
+	since    int64               // where the log was begun, in epoch seconds, before the first position
+	position string              // received last by the live reader
+	accounts map[string]*account // of the keys that are not up to it
+	behind   int                 // of these
+	held     *list.List          // of these, the accounts that wait for Resume, longest first
+	passing  map[string]*account // of these, those that the pass is for
+	passed   string              // how far the pass has read
+	endPass  func()              // called when the pass has no keys left
+	wake     chan struct{}       // full when a key may be due earlier than expected
+}
+
+// account is what is known of a key.
+type account struct {
+	key     string
+	after   string   // every entry of the key up to this id is finished
+	entries []*Entry // in flight, in order
+
+	ahead   bool // a pass has finished more of the key than the live reader has read
+	behind  bool
+	held    *list.Element // until Resume; nil for not
+	passing bool          // the pass delivers its entries
+	newest  string        // the newest entry that the live reader skipped
+	due     time.Time     // for the next pass
+	backoff time.Duration // before the one after that
+}
+
+// Entry is one entry in flight.
+type Entry struct {
+	ID, Key  string
+	account  *account
+	More     bool // further entries of the key are known to follow
+	finished bool
+	dropped  bool // the key fell behind: the entry will come again
+}
+
+// Options configures a [Ledger]. A zero field means its default.
+type Options struct {
+	MaxBehind  int           // keys that may be behind; 1024
+	MinBackoff time.Duration // before the first pass for a key that failed; 30 s
+	MaxBackoff time.Duration // before any; 5 minutes
+}
+
+// New returns the ledger of a reader that begins after the position, which may
+// be empty; opts may be nil.
+func New(position string, opts *Options) *Ledger {
+	l := &Ledger{max: 1024, minBackoff: 30 * time.Second, maxBackoff: 5 * time.Minute,
+		position: position, accounts: map[string]*account{}, held: list.New(), passing: map[string]*account{}, wake: make(chan struct{}, 1)}
+	if opts != nil {
+		if opts.MaxBehind > 0 {
+			l.max = opts.MaxBehind
+		}
+		if opts.MinBackoff > 0 {
+			l.minBackoff = opts.MinBackoff
+		}
+		if opts.MaxBackoff > 0 {
+			l.maxBackoff = opts.MaxBackoff
+		}
+	}
+	l.maxBackoff = max(l.maxBackoff, l.minBackoff)
+	return l
+}
+
+// Receive takes an entry from the live reader. It returns nil for an entry
+// that is skipped because its key is behind.
+func (l *Ledger) Receive(id, key string) *Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.position
+	l.position = id
+	a, ok := l.accounts[key]
+	if !ok {
+		a = &account{key: key, after: before}
+		l.accounts[key] = a
+	}
+	switch {
+	case a.behind:
+		a.newest = id
+		return nil
+	case a.ahead && Compare(id, a.after) <= 0:
+		l.closeIfDone(a)
+		return nil
+	}
+	return a.take(id)
+}
+
+// closeIfDone forgets the account of a key that has nothing in flight, once the
+// live reader has come as far as a pass has.
+func (l *Ledger) closeIfDone(a *account) {
+	if !a.behind && len(a.entries) == 0 && (!a.ahead || Compare(a.after, l.position) <= 0) {
+		delete(l.accounts, a.key)
+	}
+}
+
+// Skip records an entry that needs no work.
+func (l *Ledger) Skip(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.position = id
+}
+
+func (a *account) take(id string) *Entry {
+	e := &Entry{ID: id, Key: a.key, account: a}
+	a.entries = append(a.entries, e)
+	return e
+}
+
+// Dropped reports whether the entry's key has fallen behind since it was taken:
+// there is no work to do on it, and finishing it has no effect.
+func (l *Ledger) Dropped(e *Entry) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return e.dropped
+}
+
+// Finish acknowledges an entry or, unless done, lets its key fall behind: the
+// entry is redelivered by a pass after a back-off. Only the first call has an
+// effect; later calls return false.
+func (l *Ledger) Finish(e *Entry, done bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.finished || e.dropped {
+		return false
+	}
+	if !done {
+		l.fall(e.account)
+		l.leavePass(e.account)
+		return true
+	}
+	e.finished = true
+	a := e.account
+	for len(a.entries) > 0 && a.entries[0].finished {
+		a.after, a.entries = a.entries[0].ID, a.entries[1:]
+		a.backoff = 0
+	}
+	l.closeIfDone(a)
+	l.leaveIfDone(a)
+	return true
+}
+
+// Hold lets the key of an entry fall behind until Resume is called; the entry
+// is then redelivered. If too many keys are behind, the one held first is
+// released: its entries count as acknowledged. Hold returns that key.
+func (l *Ledger) Hold(e *Entry) (letGo string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.finished || e.dropped {
+		return "", false
+	}
+	l.fall(e.account)
+	e.account.held = l.held.PushBack(e.account)
+	l.leaveIfDone(e.account)
+	if l.behind <= l.max {
+		return "", false
+	}
+	first := l.held.Remove(l.held.Front()).(*account)
+	l.leavePass(first)
+	l.behind--
+	delete(l.accounts, first.key)
+	return first.key, true
+}
+
+// fall lets a key fall behind, or further behind.
+func (l *Ledger) fall(a *account) {
+	for _, e := range a.entries {
+		e.dropped = true
+	}
+	if !a.behind {
+		a.newest = a.entries[len(a.entries)-1].ID
+		a.behind = true
+		l.behind++
+	}
+	a.entries = nil
+	a.backoff = min(max(2*a.backoff, l.minBackoff), l.maxBackoff)
+	a.due = time.Now().Add(a.backoff)
+	l.signal()
+}
+
+// leavePass takes a key out of the pass.
+func (l *Ledger) leavePass(a *account) {
+	if !a.passing {
+		return
+	}
+	a.passing = false
+	delete(l.passing, a.key)
+	if len(l.passing) == 0 {
+		l.endPass()
+	}
+}
+
+// leaveIfDone ends the pass for a key of which it has read everything that the
+// live reader skipped, and which has nothing in flight: unless it is held, the
+// key is no longer behind.
+func (l *Ledger) leaveIfDone(a *account) {
+	if !a.passing || len(a.entries) > 0 || Compare(l.passed, a.newest) < 0 {
+		return
+	}
+	l.leavePass(a)
+	if a.held != nil {
+		return
+	}
+	l.behind--
+	a.behind, a.ahead = false, Compare(a.after, l.position) > 0
+	l.closeIfDone(a)
+}
+
+// CanFall reports whether another key may fall behind. If not, its work must
+// be retried in place, and the reader must wait for it.
+func (l *Ledger) CanFall() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.behind < l.max
+}
+
+// Resume ends the wait of a key, if it is held.
+func (l *Ledger) Resume(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.accounts[key]
+	if !ok || a.held == nil {
+		return
+	}
+	l.held.Remove(a.held)
+	a.held, a.due, a.backoff = nil, time.Time{}, 0
+	l.leavePass(a)
+	l.signal()
+}
+
+func (l *Ledger) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wake is sent to when NextPass may return an earlier time than before.
+func (l *Ledger) Wake() <-chan struct{} { return l.wake }
+
+// NextPass returns when the next pass is due, and false if there is none.
+func (l *Ledger) NextPass() (due time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.accounts {
+		if a.behind && a.held == nil && !a.passing && (!ok || a.due.Before(due)) {
+			due, ok = a.due, true
+		}
+	}
+	return due, ok
+}
+
+// BeginPass starts a pass for the keys that are due. It returns the id after
+// which to read, and false if no key is due. end is called when the pass has
+// no keys left; it must not call the ledger. Passes must not overlap: EndPass
+// comes between them.
+func (l *Ledger) BeginPass(now time.Time, end func()) (from string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endPass, l.passed = end, ""
+	for _, a := range l.accounts {
+		if !a.behind || a.held != nil || a.due.After(now) {
+			continue
+		}
+		if !ok || Compare(a.after, from) < 0 {
+			from = a.after
+		}
+		a.passing, ok = true, true
+		l.passing[a.key] = a
+	}
+	return from, ok
+}
+
+// Catch takes an entry from the pass, which reads in order. It returns nil for
+// an entry of no key of the pass, or one that is finished.
+func (l *Ledger) Catch(id, key string) *Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.passing[key]
+	if !ok || a.held != nil || Compare(id, a.after) <= 0 {
+		return nil
+	}
+	e := a.take(id)
+	e.More = Compare(id, a.newest) < 0
+	return e
+}
+
+// Passed records that the pass has read everything up to the id, of any
+// key. Only that shows that a key has nothing left: that nothing comes for a
+// while does not, as the live reader may be ahead. It reports whether fewer keys
+// are behind now.
+func (l *Ledger) Passed(id string) (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passed = id
+	before := l.behind
+	for _, a := range l.passing {
+		l.leaveIfDone(a)
+	}
+	return l.behind < before
+}
+
+// EndPass ends a pass. If it has keys left they are due again at once; what is
+// in flight of them is dropped.
+func (l *Ledger) EndPass() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.passing {
+		for _, e := range a.entries {
+			e.dropped = true
+		}
+		a.entries, a.passing = nil, false
+	}
+	clear(l.passing)
+}
+
+// Stats counts the state of a ledger.
+type Stats struct {
+	InHand int // entries received and not finished
+	Behind int // keys
+	Held   int // of these, keys that wait for Resume
+}
+
+// Stats returns the current counts.
+func (l *Ledger) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Stats{Behind: l.behind, Held: l.held.Len()}
+	for _, a := range l.accounts {
+		s.InHand += len(a.entries)
+	}
+	return s
+}
+
+// state is a ledger as it is saved.
+type state struct {
+	Since    int64             `json:"since,omitempty"`
+	Position string            `json:"id,omitempty"`
+	Behind   map[string]string `json:"behind,omitempty"` // key → the last finished entry
+}
+
+// String returns the account of what is finished, to be read by [Load]. What is
+// in flight counts as behind: it comes again.
+func (l *Ledger) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := state{Since: l.since, Position: l.position, Behind: make(map[string]string, len(l.accounts))}
+	for key, a := range l.accounts {
+		s.Behind[key] = a.after
+	}
+	text, err := json.Marshal(s)
+	if err != nil { // strings always encode
+		panic(err)
+	}
+	return string(text)
+}
+
+// Load returns the ledger that [Ledger.String] wrote. What was not finished is
+// due for a pass. An empty text is a new ledger.
+func Load(text string, opts *Options) (*Ledger, error) {
+	var s state
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			return nil, fmt.Errorf("ledger: not an account: %w", err)
+		}
+	}
+	for _, id := range append(slices.Collect(maps.Values(s.Behind)), s.Position) {
+		if len(id) > MaxID || strings.ContainsFunc(id, unicode.IsControl) {
+			return nil, errors.New("ledger: not an account: an id is too long or has a control character")
+		}
+	}
+	l := New(s.Position, opts)
+	l.since = s.Since
+	for _, key := range slices.Sorted(maps.Keys(s.Behind)) {
+		l.accounts[key] = &account{key: key, after: s.Behind[key], behind: true, newest: s.Position}
+		l.behind++
+	}
+	return l, nil
+}
+
+// Position returns the id received last and, for as long as there is none or an
+// entry that came first is not finished, where the log was begun.
+func (l *Ledger) Position() (id string, since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.position, l.since
+}
+
+// FinishedTo reports whether nothing up to the id is in flight in the live reader.
+func (l *Ledger) FinishedTo(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.accounts {
+		if !a.behind && len(a.entries) > 0 && Compare(a.entries[0].ID, id) <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Begin sets where the log is begun, in epoch seconds.
+func (l *Ledger) Begin(since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = since
+}
+
+// Compare orders ids as they grow in a log: number by number where they hold
+// numbers, such as "1795187991289-0", else as text. The empty id comes first.
+func Compare(a, b string) int {
+	for a != "" && b != "" {
+		na, nb := digits(a), digits(b)
+		if na == 0 || nb == 0 {
+			if a[0] != b[0] {
+				return strings.Compare(a[:1], b[:1])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+		if len(x) != len(y) {
+			return sign(len(x) - len(y))
+		}
+		if c := strings.Compare(x, y); c != 0 {
+			return c
+		}
+		a, b = a[na:], b[nb:]
+	}
+	return sign(len(a) - len(b))
+}
+
+// digits returns how many digits s begins with.
+func digits(s string) (n int) {
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+func sign(n int) int { return min(max(n, -1), 1) }

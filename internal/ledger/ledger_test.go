@@ -1,0 +1,321 @@
+package ledger_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/ledger"
+)
+
+func TestLedger_passesOverAKeyThatFailsAndBringsItBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := ledger.New("1-0", nil)
+		a2, b3, a4 := l.Receive("2-0", "a"), l.Receive("3-0", "b"), l.Receive("4-0", "a")
+		l.Finish(a2, false)
+		assert.True(t, l.Dropped(a4), "it comes after an entry that is not finished")
+		l.Finish(a4, true)
+		assert.Nil(t, l.Receive("5-0", "a"))
+		l.Finish(b3, true)
+		assert.JSONEq(t, `{"id":"5-0","behind":{"a":"1-0"}}`, l.String())
+		assert.Equal(t, ledger.Stats{Behind: 1}, l.Stats())
+
+		ended := false
+		end := func() { ended = true }
+		_, ok := l.BeginPass(time.Now(), end)
+		assert.False(t, ok, "it waits for its back-off")
+		due, ok := l.NextPass()
+		require.True(t, ok)
+		assert.Equal(t, 30*time.Second, time.Until(due))
+		from, ok := l.BeginPass(due, end)
+		assert.Equal(t, []any{"1-0", true}, []any{from, ok})
+		for _, id := range []string{"2-0", "4-0", "5-0"} {
+			e := l.Catch(id, "a")
+			require.NotNil(t, e, id)
+			assert.Equal(t, id != "5-0", e.More)
+			l.Passed(id)
+			assert.False(t, ended, "its entry is in hand")
+			l.Finish(e, true)
+		}
+		assert.Nil(t, l.Catch("3-0", "b"))
+		assert.True(t, ended)
+		l.EndPass()
+		assert.NotNil(t, l.Receive("6-0", "a"))
+		assert.JSONEq(t, `{"id":"6-0","behind":{"a":"5-0"}}`, l.String())
+	})
+}
+
+func TestLedger_holdsAKeyUntilItIsResumed(t *testing.T) {
+	l := ledger.New("", nil)
+	_, letGo := l.Hold(l.Receive("1-0", "a"))
+	assert.False(t, letGo)
+	_, ok := l.NextPass()
+	assert.False(t, ok)
+	assert.Equal(t, ledger.Stats{Behind: 1, Held: 1}, l.Stats())
+	l.Resume("b")
+	assert.Equal(t, 1, l.Stats().Held)
+	<-l.Wake()
+	l.Resume("a")
+	l.Resume("a")
+	<-l.Wake()
+	_, ok = l.BeginPass(time.Now(), func() {})
+	assert.True(t, ok)
+}
+
+func TestLedger_backsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := ledger.New("", &ledger.Options{MinBackoff: time.Second, MaxBackoff: 3 * time.Second})
+		e := l.Receive("1-0", "a")
+		for _, want := range []time.Duration{1, 2, 3, 3} {
+			l.Finish(e, false)
+			due, ok := l.NextPass()
+			require.True(t, ok)
+			assert.Equal(t, want*time.Second, time.Until(due))
+			time.Sleep(time.Until(due))
+			_, ok = l.BeginPass(time.Now(), func() {})
+			require.True(t, ok)
+			_, ok = l.NextPass()
+			assert.False(t, ok, "its pass has begun")
+			e = l.Catch("1-0", "a")
+		}
+		l.EndPass()
+		due, _ := l.NextPass()
+		assert.False(t, due.After(time.Now()), "a pass that was cut off is due again at once")
+	})
+}
+
+func TestLedger_backsOffAnewAfterAnEntryWasFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := ledger.New("", &ledger.Options{MinBackoff: time.Second, MaxBackoff: time.Hour})
+		l.Finish(l.Receive("1-0", "a"), false)
+		l.Receive("2-0", "a")
+		for range 3 { // 2, 4 and 8 s
+			time.Sleep(time.Minute)
+			_, ok := l.BeginPass(time.Now(), func() {})
+			require.True(t, ok)
+			l.Finish(l.Catch("1-0", "a"), false)
+		}
+		time.Sleep(time.Minute)
+		l.BeginPass(time.Now(), func() {})
+		l.Finish(l.Catch("1-0", "a"), true)
+		l.Finish(l.Catch("2-0", "a"), false)
+		due, _ := l.NextPass()
+		assert.Equal(t, time.Second, time.Until(due))
+	})
+}
+
+func TestLedger_finishesAnEntryOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := ledger.New("", nil)
+		first, second, third := l.Receive("1-0", "a"), l.Receive("2-0", "a"), l.Receive("3-0", "a")
+		assert.True(t, l.Finish(second, true))
+		assert.False(t, l.Finish(second, false), "it is finished already")
+		assert.Zero(t, l.Stats().Behind)
+		assert.JSONEq(t, `{"id":"3-0","behind":{"a":""}}`, l.String(), "the one before is not")
+		assert.True(t, l.Finish(first, true))
+		assert.JSONEq(t, `{"id":"3-0","behind":{"a":"2-0"}}`, l.String())
+		assert.True(t, l.Finish(third, false))
+		due, _ := l.NextPass()
+		assert.False(t, l.Finish(third, false), "it has failed already")
+		_, ok := l.Hold(third)
+		assert.False(t, ok)
+		assert.Zero(t, l.Stats().Held)
+		again, _ := l.NextPass()
+		assert.Equal(t, due, again)
+	})
+}
+
+// A key that is held in a pass is looked at until the pass has read what the
+// live reader passed over; then it waits.
+func TestLedger_passesOverAKeyThatIsHeld(t *testing.T) {
+	l, err := ledger.Load(`{"id":"4-0","behind":{"a":"","b":""}}`, nil)
+	require.NoError(t, err)
+	ends := 0
+	from, ok := l.BeginPass(time.Now(), func() { ends++ })
+	require.True(t, ok)
+	require.Empty(t, from)
+	l.Hold(l.Catch("1-0", "a"))
+	assert.Nil(t, l.Catch("2-0", "a"), "it is held")
+	b := l.Catch("3-0", "b")
+	l.Passed("4-0")
+	l.Finish(b, true)
+	assert.Equal(t, 1, ends)
+	l.EndPass()
+	assert.Equal(t, ledger.Stats{Behind: 1, Held: 1}, l.Stats())
+	_, ok = l.BeginPass(time.Now().Add(time.Hour), func() {})
+	assert.False(t, ok, "it waits for Resume")
+	l.Resume("a")
+	_, ok = l.BeginPass(time.Now(), func() { ends++ })
+	assert.True(t, ok)
+	l.Hold(l.Catch("1-0", "a"))
+	l.Resume("a")
+	assert.Equal(t, 2, ends, "the next pass brings its entry again")
+}
+
+func TestLedger_boundsWhatIsBehind(t *testing.T) {
+	l := ledger.New("", &ledger.Options{MaxBehind: 2})
+	for i := range 2 {
+		assert.True(t, l.CanFall())
+		l.Finish(l.Receive(fmt.Sprint(i+1), fmt.Sprint("key", i)), false)
+	}
+	assert.False(t, l.CanFall())
+
+	l = ledger.New("", &ledger.Options{MaxBehind: 2})
+	for i := range 3 {
+		key, letGo := l.Hold(l.Receive(fmt.Sprint(i+1), fmt.Sprint("key", i)))
+		assert.Equal(t, i == 2, letGo)
+		assert.Equal(t, map[bool]string{true: "key0"}[letGo], key)
+	}
+	assert.JSONEq(t, `{"id":"3","behind":{"key1":"1","key2":"2"}}`, l.String(), "the one held first is let go")
+	assert.NotNil(t, l.Receive("4", "key0"))
+}
+
+func TestLoad_refusesWhatIsNoAccount(t *testing.T) {
+	for _, text := range []string{"x", "[]", `{"id":7}`, `{"behind":[]}`, `{"id":"7\n"}`, `{"id":"7","behind":{"a":"7\u0000"}}`} {
+		_, err := ledger.Load(text, nil)
+		assert.ErrorContains(t, err, "not an account", text)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	for _, ordered := range [][]string{
+		{"", "0-0", "9-9", "9-10", "10-0", "100-0"},
+		{"9", "10", "0011"},
+		{"a1", "a2", "a10", "b"},
+		{"1795187991289-18446744073709551615", "1795187991290-0"},
+	} {
+		for i, a := range ordered {
+			for j, b := range ordered {
+				assert.Equal(t, min(max(i-j, -1), 1), ledger.Compare(a, b), "%q, %q", a, b)
+			}
+		}
+	}
+}
+
+// sim is a log with a live reader and a pass, and handlers that fail now and then.
+type sim struct {
+	t       *testing.T
+	random  *rand.Rand
+	log     []string // key of each entry; its id is its place, from 1
+	l       *ledger.Ledger
+	live    int                        // entries read by the live reader
+	pass    int                        // … and by the pass; -1 for none
+	over    bool                       // the pass has no keys left
+	hand    map[string][]*ledger.Entry // in order
+	broken  map[string]bool            // keys whose handler fails
+	written map[string][]string        // ids
+}
+
+func id(i int) string { return fmt.Sprintf("%d-0", i) }
+
+func (s *sim) step() {
+	switch s.random.IntN(6) {
+	case 0:
+		s.log = append(s.log, fmt.Sprint("key", s.random.IntN(5)))
+	case 1:
+		if s.live < len(s.log) {
+			s.live++
+			s.take(s.l.Receive(id(s.live), s.log[s.live-1]))
+		}
+	case 2:
+		s.stepPass()
+	case 3, 4:
+		s.work()
+	case 5:
+		key := fmt.Sprint("key", s.random.IntN(5))
+		s.broken[key] = !s.broken[key] && s.random.IntN(3) == 0
+	}
+}
+
+func (s *sim) take(e *ledger.Entry) {
+	if e != nil {
+		s.hand[e.Key] = append(s.hand[e.Key], e)
+	}
+}
+
+func (s *sim) stepPass() {
+	if s.pass < 0 {
+		from, ok := s.l.BeginPass(time.Now().Add(time.Hour), func() { s.over = true })
+		if !ok {
+			return
+		}
+		s.pass, s.over = 0, false
+		if from != "" {
+			_, err := fmt.Sscanf(from, "%d-0", &s.pass)
+			require.NoError(s.t, err)
+		}
+	}
+	if s.pass < len(s.log) {
+		s.pass++
+		s.take(s.l.Catch(id(s.pass), s.log[s.pass-1]))
+		s.l.Passed(id(s.pass))
+	}
+	if s.over || s.random.IntN(20) == 0 {
+		s.l.EndPass()
+		s.pass = -1
+	}
+}
+
+// work handles the first entry in flight of some key.
+func (s *sim) work() {
+	for key, entries := range s.hand {
+		if len(entries) == 0 {
+			continue
+		}
+		e := entries[0]
+		s.hand[key] = entries[1:]
+		if s.l.Dropped(e) {
+			continue
+		}
+		if s.broken[key] {
+			s.l.Finish(e, false)
+			return
+		}
+		s.written[key] = append(s.written[key], e.ID)
+		s.l.Finish(e, true)
+		return
+	}
+}
+
+// restart loses everything but what was saved.
+func (s *sim) restart() {
+	l, err := ledger.Load(s.l.String(), nil)
+	require.NoError(s.t, err)
+	s.l, s.pass, s.hand = l, -1, map[string][]*ledger.Entry{}
+}
+
+// Whatever fails and whenever the process is restarted: every entry is written
+// once, and those of a key in order.
+func TestLedger_loses_andRepeatsNothing(t *testing.T) {
+	for seed := range uint64(200) {
+		s := &sim{t: t, random: rand.New(rand.NewPCG(seed, 7)), l: ledger.New("", nil), pass: -1,
+			hand: map[string][]*ledger.Entry{}, broken: map[string]bool{}, written: map[string][]string{}}
+		for i := range 2000 {
+			s.step()
+			if i%400 == 399 {
+				s.restart()
+			}
+		}
+		clear(s.broken)
+		for range 20_000 {
+			if s.live < len(s.log) {
+				s.live++
+				s.take(s.l.Receive(id(s.live), s.log[s.live-1]))
+			}
+			s.stepPass()
+			s.work()
+		}
+		want := map[string][]string{}
+		for i, key := range s.log {
+			want[key] = append(want[key], id(i+1))
+		}
+		require.Equal(t, want, s.written, "seed %d", seed)
+		require.Equal(t, ledger.Stats{}, s.l.Stats(), "seed %d", seed)
+		require.NotContains(t, s.l.String(), "behind", "seed %d", seed)
+	}
+}

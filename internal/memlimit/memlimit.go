@@ -1,0 +1,104 @@
+// Package memlimit finds out how much memory the process may use, so that what
+// is kept in memory can be bounded by a share of it.
+package memlimit
+
+import (
+	"bufio"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Bytes returns how many bytes of memory the process may use: the least of the
+// limits of its control groups, of the machine's memory, and of GOMEMLIMIT.
+// Where nothing is known it is 4 GiB. The limits are read once.
+func Bytes() int64 { return limit() }
+
+var limit = sync.OnceValue(func() int64 { return read(os.DirFS("/"), os.Getenv("GOMEMLIMIT")) })
+
+// unknown is the limit of a system that does not say.
+const unknown = 4 << 30
+
+func read(root fs.FS, goMemLimit string) int64 {
+	limit := int64(math.MaxInt64)
+	for _, n := range append(groupLimits(root), machine(root), goLimit(goMemLimit)) {
+		if n > 0 {
+			limit = min(limit, n)
+		}
+	}
+	if limit == math.MaxInt64 {
+		return unknown
+	}
+	return limit
+}
+
+// groupLimits returns the limits of the process's control groups and of those
+// that hold them, of version 1 and 2, zero for those that have none.
+func groupLimits(root fs.FS) []int64 {
+	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
+	var limits []int64
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		base, file := "sys/fs/cgroup", "memory.max"
+		switch {
+		case parts[0] == "0":
+		case parts[1] == "memory":
+			base, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		// In a container the path may be that of the host, and the group the root.
+		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
+			limits = append(limits, number(root, path.Join(base, group, file)))
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limits
+}
+
+// number returns the number in a file, zero if there is none ("max").
+func number(root fs.FS, name string) int64 {
+	b, _ := fs.ReadFile(root, name)
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return n
+}
+
+func machine(root fs.FS) int64 {
+	f, err := root.Open("proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), "MemTotal:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// goLimit reads GOMEMLIMIT as the runtime does: a number with an optional unit.
+func goLimit(value string) int64 {
+	shift := 0
+	for unit, bits := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40} {
+		if number, ok := strings.CutSuffix(value, unit); ok {
+			value, shift = number, bits
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSuffix(value, "B"), 10, 64)
+	if err != nil || n > math.MaxInt64>>shift {
+		return 0
+	}
+	return n << shift
+}

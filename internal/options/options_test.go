@@ -1,0 +1,42 @@
+package options_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+func TestMistakes_areReportedAllAtOnceAndTyped(t *testing.T) {
+	part := errors.New("a part's")
+	m := options.Mistakes{Package: "stream"}
+	m.Require(true, "Fine", "is wrong")
+	m.Require(false, "write", "must not be nil")
+	m.Add(nil)
+	m.Add(part)
+	assert.Equal(t, -1, options.Default(&m, "MaxPending", -1, 7))
+	err := m.Err()
+	require.EqualError(t, err, "stream: write must not be nil\na part's\nstream: MaxPending must not be negative")
+	require.ErrorIs(t, err, part)
+	var first *options.Error
+	require.ErrorAs(t, err, &first)
+	assert.Equal(t, &options.Error{Package: "stream", Option: "write", Problem: "must not be nil"}, first)
+}
+
+func TestMistakes_withoutAnyAreNoError(t *testing.T) {
+	var m options.Mistakes
+	m.Add(nil)
+	assert.Equal(t, 7, options.Default(&m, "A", 0, 7))
+	assert.Equal(t, 3, options.Default(&m, "B", 3, 7))
+	require.NoError(t, m.Err())
+}
+
+func TestDefault_refusesWhatIsNotANumber(t *testing.T) {
+	var m options.Mistakes
+	options.Default(&m, "A", math.NaN(), 1)
+	require.Error(t, m.Err())
+}

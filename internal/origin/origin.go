@@ -1,0 +1,64 @@
+// Package origin decides which web origins a list of them takes in.
+package origin
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Opaque is the origin that browsers send for pages with an opaque origin,
+// such as files and sandboxed frames.
+const Opaque = "null"
+
+// wildcard stands for any subdomain.
+const wildcard = "*."
+
+var (
+	schemeForm = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
+	hostForm   = regexp.MustCompile(`^[^\s/?#@*\\A-Z]+$`)
+	labelsForm = regexp.MustCompile(`^[^\s/?#@*\\A-Z:]+$`)
+)
+
+// IsWeb reports whether s is the origin of a web page as browsers send it: http
+// or https, host and port, in lower case.
+func IsWeb(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
+		s == u.Scheme+"://"+u.Host && hostForm.MatchString(u.Host)
+}
+
+// IsPattern reports whether s may stand in a list for [Allows]: a web origin,
+// one with "*." in front of its host, an origin of another scheme such as
+// "capacitor://localhost", or [Opaque].
+func IsPattern(s string) bool {
+	scheme, host, ok := strings.Cut(s, "://")
+	switch {
+	case s == Opaque || s == "file://":
+		return true
+	case !ok:
+		return false
+	case scheme == "http" || scheme == "https":
+		return IsWeb(scheme + "://" + strings.TrimPrefix(host, wildcard))
+	}
+	return scheme != "file" && schemeForm.MatchString(scheme) && hostForm.MatchString(host)
+}
+
+// Allows reports whether an origin, as a browser sends it, is one of the
+// patterns or a subdomain of one with a wildcard.
+func Allows(patterns []string, origin string) bool {
+	origin = strings.ToLower(origin)
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		scheme, domain, ok := strings.Cut(pattern, wildcard)
+		if !ok || !strings.HasSuffix(scheme, "://") {
+			return origin == pattern
+		}
+		host, ok := strings.CutPrefix(origin, scheme)
+		if !ok {
+			return false
+		}
+		labels, ok := strings.CutSuffix(host, "."+domain)
+		return ok && labelsForm.MatchString(labels)
+	})
+}

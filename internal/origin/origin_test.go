@@ -1,0 +1,103 @@
+package origin_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/liveactivity/liveactivity/internal/origin"
+)
+
+func TestIsPattern(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"https://app.acme.example":      true,
+		"https://app.acme.example:8443": true,
+		"http://localhost:3000":         true,
+		"http://[::1]:3000":             true,
+		"https://*.acme.example":        true,
+		"https://*.acme.example:8443":   true,
+		"null":                          true,
+		"capacitor://localhost":         true,
+		"ionic://localhost":             true,
+		"app://obsidian.md":             true,
+		"chrome-extension://abcdefgh":   true,
+		"file://":                       true,
+
+		"":                                false,
+		"*":                               false,
+		"https://*":                       false,
+		"https://*.":                      false,
+		"https://*acme.example":           false,
+		"https://app.*.example":           false,
+		"https://*.*.example":             false,
+		"*://app.acme.example":            false,
+		"*.acme.example":                  false,
+		"capacitor://*.localhost":         false,
+		"app.acme.example":                false,
+		"app.acme.example:443":            false,
+		"https://app.acme.example/":       false,
+		"https://app.acme.example/app":    false,
+		"https://app.acme.example?x":      false,
+		"https://app.acme.example#x":      false,
+		"https://u:p@app.acme.example":    false,
+		"https://App.acme.example":        false,
+		"HTTPS://app.acme.example":        false,
+		"https://app.acme.example:x":      false,
+		"https:\\\\app.acme.example":      false,
+		" https://app.acme.example":       false,
+		"https://app.acme.example ":       false,
+		"https://a.example https://b.com": false,
+		"file://host":                     false,
+		"capacitor://":                    false,
+		"capacitor://localhost/":          false,
+		"1app://localhost":                false,
+		"://localhost":                    false,
+		"Null":                            false,
+	} {
+		assert.Equal(t, want, origin.IsPattern(pattern), "%q", pattern)
+	}
+}
+
+func TestIsWeb_takesNoPatterns(t *testing.T) {
+	assert.True(t, origin.IsWeb("https://app.acme.example:8443"))
+	for _, s := range []string{"https://*.acme.example", "null", "capacitor://localhost", "file://", "ftp://a.example", ""} {
+		assert.False(t, origin.IsWeb(s), "%q", s)
+	}
+}
+
+func TestAllows(t *testing.T) {
+	list := []string{"https://acme.example", "https://*.acme.test", "http://*.acme.test:3000", "null", "capacitor://localhost"}
+	for o, want := range map[string]bool{
+		"https://acme.example":       true,
+		"HTTPS://ACME.example":       true,
+		"https://app.acme.test":      true,
+		"https://a.b.acme.test":      true,
+		"http://app.acme.test:3000":  true,
+		"null":                       true,
+		"capacitor://localhost":      true,
+		"":                           false,
+		"http://acme.example":        false,
+		"https://acme.example:8443":  false,
+		"https://app.acme.example":   false,
+		"https://acme.example.evil":  false,
+		"https://acme.test":          false,
+		"https://.acme.test":         false,
+		"https://evilacme.test":      false,
+		"https://acme.test.evil":     false,
+		"https://app.acme.test:3000": false,
+		"http://app.acme.test":       false,
+		"http://app.acme.test:30001": false,
+		"ionic://localhost":          false,
+		"capacitor://localhost:80":   false,
+
+		"https://evil.example/.acme.test":    false,
+		"https://evil.example?.acme.test":    false,
+		"https://evil.example#.acme.test":    false,
+		"https://evil.example\\.acme.test":   false,
+		"https://u:p@app.acme.test":          false,
+		"https://evil.example:443.acme.test": false,
+	} {
+		assert.Equal(t, want, origin.Allows(list, o), "%q", o)
+	}
+	assert.False(t, origin.Allows(nil, "https://acme.example"))
+}

@@ -1,0 +1,547 @@
+// Package schedule runs work in order within a key and concurrently across
+// keys. It is the layer between a log and everything written elsewhere: a
+// consumer's handler, a note, a reply.
+//
+//	s := schedule.New(write, finished, &schedule.Options[Entry]{Debounce: 3 * time.Second, Take: merge})
+//	go s.Run(ctx)
+//	err := s.Add(ctx, entry.Session, entry, len(entry.Data)) // waits for room
+//
+// Every item added is finished exactly once: with nil when the work on it
+// succeeded, with an error when it is skipped or given up. There is no other
+// way to acknowledge it.
+package schedule
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Defaults of [Options].
+const (
+	DefaultMaxItems   = 1024
+	DefaultMaxBytes   = 64 << 20
+	DefaultMinBackoff = time.Second
+	DefaultMaxBackoff = 30 * time.Second
+	// LeastMaxDelay is the shortest time after which a debounced item is
+	// processed although more keep coming; see [Options.Debounce].
+	LeastMaxDelay = 10 * time.Second
+)
+
+// Work processes items of one key: at least one, in the order in which they
+// were added. Calls for one key never overlap. After an error the call is
+// retried with the same items; see [Permanent] and [RetryAfter]. It must
+// return soon after ctx has ended, and must not modify the slice.
+type Work[T any] func(ctx context.Context, key string, items []T) error
+
+// Finished is called once for every item, without any lock held, before the
+// next work of its key starts. The error is nil for work that succeeded, a
+// *[PermanentError] for items that are skipped, and any other error for items
+// that were given up.
+type Finished[T any] func(key string, items []T, err error)
+
+// Options configures a [Scheduler]. A zero field means its default.
+type Options[T any] struct {
+	// Debounce is how long a key must be quiet before its items are processed.
+	// No item waits longer than max(10 s, 3 × Debounce), and none waits while
+	// Add is blocked. Zero disables waiting.
+	Debounce time.Duration
+	// Take returns how many of a key's waiting items the next call gets, and
+	// whether no further item could join them, so that they need not wait for
+	// it. retried reports that the previous call had to be retried. Zero takes
+	// all of them, but lets them wait up to 10 s for a further item. nil takes
+	// one at a time.
+	Take func(waiting []T, retried bool) (n int, full bool)
+	// MaxItems and MaxBytes bound the unfinished items, except that a single
+	// item may have any size. Add blocks beyond them.
+	MaxItems int
+	MaxBytes int64
+	// MinBackoff and MaxBackoff bound the back-off before a retry. It doubles
+	// from one to the other, with a jitter of a fifth.
+	MinBackoff, MaxBackoff time.Duration
+	// GiveUpAfter is how long a key may fail before all its items are given
+	// up. It is given up sooner if Add finds no room and half of the items in
+	// flight belong to failing keys. Zero means never: a failing key is
+	// retried for as long as Run runs.
+	GiveUpAfter time.Duration
+	// CanGiveUp is called before the items of a key are given up; while it
+	// returns false the key is retried. nil means always. It must not call the
+	// scheduler.
+	CanGiveUp func(items []T) bool
+	// Failed is called for each failed call of work, with the back-off before
+	// the retry if the error is not permanent. It may be nil.
+	Failed func(key string, err error, pause time.Duration)
+}
+
+func (o *Options[T]) setDefaults() {
+	if o.MaxItems <= 0 {
+		o.MaxItems = DefaultMaxItems
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MinBackoff <= 0 {
+		o.MinBackoff = DefaultMinBackoff
+	}
+	if o.MaxBackoff <= 0 {
+		o.MaxBackoff = max(DefaultMaxBackoff, o.MinBackoff)
+	}
+	if o.Take == nil {
+		o.Take = func([]T, bool) (int, bool) { return 1, true }
+	}
+	if o.CanGiveUp == nil {
+		o.CanGiveUp = func([]T) bool { return true }
+	}
+	if o.Failed == nil {
+		o.Failed = func(string, error, time.Duration) {}
+	}
+}
+
+// PermanentError is a failure that retries cannot fix. See [Permanent].
+type PermanentError struct{ Err error }
+
+func (e *PermanentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *PermanentError) Unwrap() error { return e.Err }
+
+// Permanent marks an error of work as one that retries cannot fix: the items
+// are skipped and the key goes on. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &PermanentError{err}
+}
+
+// IsPermanent reports whether the error, or one that it wraps, is a
+// *[PermanentError].
+func IsPermanent(err error) bool {
+	var permanent *PermanentError
+	return errors.As(err, &permanent)
+}
+
+// RetryAfter returns the least back-off requested by the error, or by one that
+// it wraps: the result of its method RetryAfter.
+func RetryAfter(err error) time.Duration {
+	var asks interface{ RetryAfter() time.Duration }
+	if errors.As(err, &asks) {
+		return asks.RetryAfter()
+	}
+	return 0
+}
+
+// Scheduler passes items to work. Its methods are safe for concurrent use; the
+// items of one key must be added sequentially.
+type Scheduler[T any] struct {
+	work     Work[T]
+	finished Finished[T]
+	opts     Options[T]
+
+	mu      sync.Mutex
+	lanes   map[string]*lane[T] // of the keys that have items
+	idle    []*lane[T]          // those without a goroutine, while Run does not run
+	start   func(*lane[T])      // gives a lane a goroutine; nil while Run does not run
+	items   int                 // added and not finished
+	bytes   int64               // of these
+	stuck   int                 // items of keys that fail
+	waiting int                 // calls of Add that wait for room
+	room    chan struct{}       // closed when there may be room; nil without waiters
+}
+
+// lane is the items of one key. The scheduler's mutex guards it.
+type lane[T any] struct {
+	key     string
+	queue   []T
+	sizes   []int64
+	held    int           // items at the front of queue that are being worked on
+	first   time.Time     // when the oldest item behind these was added
+	last    time.Time     // when the newest was
+	retried bool          // the call before had to be repeated
+	failing time.Time     // when the call that is being repeated failed first; zero while none is
+	wake    chan struct{} // full when its goroutine must look again
+	flushes []flush
+}
+
+// flush is a call of Flush that waits for items at the front of a lane.
+type flush struct {
+	items int
+	done  chan struct{} // closed when these are finished
+}
+
+// New returns a scheduler; opts may be nil. It does nothing before Run.
+func New[T any](work Work[T], finished Finished[T], opts *Options[T]) *Scheduler[T] {
+	s := &Scheduler[T]{work: work, finished: finished, lanes: map[string]*lane[T]{}}
+	if opts != nil {
+		s.opts = *opts
+	}
+	s.opts.setDefaults()
+	return s
+}
+
+// Add adds an item of that size, and returns before it is processed. It blocks
+// while there is no room; if ctx ends first it returns its error and has not
+// added the item. It fails for no other reason.
+func (s *Scheduler[T]) Add(ctx context.Context, key string, item T, bytes int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.awaitRoom(ctx, int64(bytes)); err != nil {
+		return err
+	}
+	s.put(key, item, bytes)
+	return nil
+}
+
+// Put is Add without waiting: it accepts the item even without room.
+func (s *Scheduler[T]) Put(key string, item T, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(key, item, bytes)
+}
+
+func (s *Scheduler[T]) put(key string, item T, bytes int) {
+	l, ok := s.lanes[key]
+	if !ok {
+		l = &lane[T]{key: key, wake: make(chan struct{}, 1)}
+		s.lanes[key] = l
+		defer s.begin(l)
+	}
+	now := time.Now()
+	if len(l.queue) == l.held {
+		l.first = now
+	}
+	l.last = now
+	l.queue, l.sizes = append(l.queue, item), append(l.sizes, int64(bytes))
+	s.items++
+	s.bytes += int64(bytes)
+	if !l.failing.IsZero() {
+		s.stuck++
+	}
+	if ok && s.wait(l, now) <= 0 {
+		signal(l.wake)
+	}
+}
+
+// awaitRoom returns when there is room. It releases the lock meanwhile.
+func (s *Scheduler[T]) awaitRoom(ctx context.Context, bytes int64) error {
+	if err := ctx.Err(); err != nil || s.hasRoom(bytes) {
+		return err
+	}
+	if s.waiting++; s.waiting == 1 {
+		for _, l := range s.lanes { // nothing waits for a pause now, and what fails may be given up
+			signal(l.wake)
+		}
+	}
+	defer func() { s.waiting-- }()
+	for !s.hasRoom(bytes) {
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		s.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler[T]) hasRoom(bytes int64) bool {
+	return s.items < s.opts.MaxItems && (s.items == 0 || s.bytes+bytes <= s.opts.MaxBytes)
+}
+
+// Stats counts what a scheduler has in flight.
+type Stats struct {
+	Items   int   // added and not finished
+	Bytes   int64 // of these
+	Failing int   // keys whose work is being retried
+}
+
+// Stats returns what the scheduler has in flight.
+func (s *Scheduler[T]) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := Stats{Items: s.items, Bytes: s.bytes}
+	for _, l := range s.lanes {
+		if !l.failing.IsZero() {
+			stats.Failing++
+		}
+	}
+	return stats
+}
+
+// Flush ends the debounce waits of the items added before, and returns when
+// all of them are finished, or with the error of ctx if that ends first. Run
+// must be running.
+func (s *Scheduler[T]) Flush(ctx context.Context) error {
+	for _, done := range s.flush() {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// flush returns a channel for each key that has items, closed when these are
+// finished.
+func (s *Scheduler[T]) flush() (all []chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		if len(l.queue) == 0 {
+			continue
+		}
+		done := make(chan struct{})
+		l.flushes = append(l.flushes, flush{len(l.queue), done})
+		all = append(all, done)
+		signal(l.wake)
+	}
+	return all
+}
+
+// Run processes added items until ctx ends, and returns the error of ctx after
+// every call of work has returned. The ctx of work ends with it. Unfinished
+// items wait for the next Run, which retries interrupted calls. Runs must not
+// overlap.
+func (s *Scheduler[T]) Run(ctx context.Context) error {
+	var lanes sync.WaitGroup
+	s.mu.Lock()
+	s.start = func(l *lane[T]) { lanes.Go(func() { s.serve(ctx, l) }) }
+	for _, l := range s.idle {
+		s.start(l)
+	}
+	s.idle = nil
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.start = nil
+	s.mu.Unlock()
+	lanes.Wait()
+	return ctx.Err()
+}
+
+// begin gives a lane a goroutine, or lets it wait for Run.
+func (s *Scheduler[T]) begin(l *lane[T]) {
+	if s.start == nil {
+		s.idle = append(s.idle, l)
+		return
+	}
+	s.start(l)
+}
+
+// serve works on a key until it has no items left, or ctx ends.
+func (s *Scheduler[T]) serve(ctx context.Context, l *lane[T]) {
+	for {
+		items, ok := s.await(ctx, l)
+		if !ok {
+			return
+		}
+		err, done := s.try(ctx, l, items)
+		if !done {
+			continue // ctx has ended, or all was given up
+		}
+		s.finished(l.key, items, err)
+		s.release(l, len(items))
+	}
+}
+
+// await returns the items to process, once they are due. It reports false if
+// the key has none left or ctx has ended; the lane is then idle.
+func (s *Scheduler[T]) await(ctx context.Context, l *lane[T]) ([]T, bool) {
+	for ctx.Err() == nil {
+		items, wait, ok := s.due(l)
+		if !ok || items != nil {
+			return items, ok
+		}
+		pause(ctx, wait, l.wake)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.held = 0
+	s.idle = append(s.idle, l) // ctx is that of this Run, which starts no more
+	return nil, false
+}
+
+// due returns the items to process now, or how long to wait for them. It
+// reports false for a lane without items, which is forgotten.
+func (s *Scheduler[T]) due(l *lane[T]) (items []T, wait time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(l.queue) == 0 {
+		delete(s.lanes, l.key)
+		return nil, 0, false
+	}
+	now := time.Now()
+	if wait = s.wait(l, now); wait > 0 {
+		return nil, wait, true
+	}
+	n, _ := s.opts.Take(l.queue, l.retried)
+	if n <= 0 || n > len(l.queue) {
+		n = len(l.queue)
+	}
+	l.held, l.first, l.retried = n, now, false
+	return l.queue[:l.held:l.held], 0, true
+}
+
+// wait returns how long the items of a key that are not being worked on wait
+// for further ones.
+func (s *Scheduler[T]) wait(l *lane[T], now time.Time) time.Duration {
+	if s.waiting > 0 || len(l.flushes) > 0 || l.held > 0 {
+		return 0
+	}
+	n, full := s.opts.Take(l.queue, l.retried)
+	if n == 0 {
+		return time.Until(l.last.Add(LeastMaxDelay))
+	}
+	if full || n < len(l.queue) {
+		return 0
+	}
+	if s.opts.Debounce <= 0 {
+		return 0
+	}
+	until := l.last.Add(s.opts.Debounce)
+	if latest := l.first.Add(max(LeastMaxDelay, 3*s.opts.Debounce)); until.After(latest) {
+		until = latest
+	}
+	return until.Sub(now)
+}
+
+// try calls work until it succeeds or fails permanently. It reports false if
+// ctx ended first or the key was given up.
+func (s *Scheduler[T]) try(ctx context.Context, l *lane[T], items []T) (err error, done bool) {
+	var pauses *backoff.ExponentialBackOff
+	for {
+		err := s.work(ctx, l.key, items)
+		switch {
+		case err == nil:
+			return nil, true
+		case IsPermanent(err):
+			s.opts.Failed(l.key, err, 0)
+			return err, true
+		case ctx.Err() != nil:
+			return nil, false
+		}
+		if pauses == nil {
+			pauses = s.backOff()
+		}
+		wait := max(pauses.NextBackOff(), RetryAfter(err))
+		s.opts.Failed(l.key, err, wait)
+		if s.pauseFailing(ctx, l, wait) {
+			s.abandon(l, err)
+			return nil, false
+		}
+		if ctx.Err() != nil {
+			return nil, false
+		}
+	}
+}
+
+func (s *Scheduler[T]) backOff() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(s.opts.MinBackoff), backoff.WithMaxInterval(s.opts.MaxBackoff),
+		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.2), backoff.WithMaxElapsedTime(0))
+}
+
+// pauseFailing waits before a retry, and reports whether to give the key up
+// instead.
+func (s *Scheduler[T]) pauseFailing(ctx context.Context, l *lane[T], wait time.Duration) bool {
+	until := time.Now().Add(wait)
+	for ctx.Err() == nil {
+		if s.isGivenUp(l, until) {
+			return true
+		}
+		rest := time.Until(until)
+		if rest <= 0 {
+			break
+		}
+		pause(ctx, rest, l.wake)
+	}
+	return false
+}
+
+// isGivenUp records that a key fails, and reports whether it will have failed
+// for too long by the next attempt.
+func (s *Scheduler[T]) isGivenUp(l *lane[T], again time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.failing.IsZero() {
+		l.failing, l.retried = time.Now(), true
+		s.stuck += len(l.queue)
+	}
+	if s.opts.GiveUpAfter <= 0 {
+		return false
+	}
+	tooLong := again.Sub(l.failing) > s.opts.GiveUpAfter
+	return (tooLong || s.waiting > 0 && 2*s.stuck >= s.items) && s.opts.CanGiveUp(l.queue)
+}
+
+// abandon gives up all items of a key.
+func (s *Scheduler[T]) abandon(l *lane[T], err error) {
+	s.mu.Lock()
+	items := l.queue[:len(l.queue):len(l.queue)]
+	s.mu.Unlock()
+	s.finished(l.key, items, err)
+	s.release(l, len(items))
+}
+
+// release forgets finished items of a key.
+func (s *Scheduler[T]) release(l *lane[T], n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !l.failing.IsZero() {
+		s.stuck -= len(l.queue)
+		l.failing = time.Time{}
+	}
+	for _, bytes := range l.sizes[:n] {
+		s.bytes -= bytes
+	}
+	s.items -= n
+	clear(l.queue[:n]) // the array must not keep them alive
+	l.queue, l.sizes, l.held = l.queue[n:], l.sizes[n:], 0
+	l.flushed(n)
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+}
+
+// flushed ends the flushes that waited for the n items only.
+func (l *lane[T]) flushed(n int) {
+	kept := l.flushes[:0]
+	for _, f := range l.flushes {
+		if f.items -= n; f.items > 0 {
+			kept = append(kept, f)
+			continue
+		}
+		close(f.done)
+	}
+	l.flushes = kept
+}
+
+// signal fills a channel of capacity one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits until something wakes it.
+func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,543 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/schedule"
+)
+
+var errAway = errors.New("away")
+
+// bench is a scheduler at work in a bubble, and what became of its items.
+type bench struct {
+	t      *testing.T
+	s      *schedule.Scheduler[int]
+	cancel context.CancelFunc
+	began  time.Time
+
+	mu       sync.Mutex
+	work     func(ctx context.Context, key string, items []int) error
+	calls    []string // "key[items]@since began"
+	finished map[string][]int
+	errs     map[string][]error // of the items of finished
+}
+
+func run(t *testing.T, opts *schedule.Options[int], work func(ctx context.Context, key string, items []int) error) *bench {
+	b := &bench{t: t, began: time.Now(), work: work, finished: map[string][]int{}, errs: map[string][]error{}}
+	b.s = schedule.New(b.call, b.finish, opts)
+	b.start()
+	return b
+}
+
+// start runs the scheduler until stop, or the end of the test.
+func (b *bench) start() {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.s.Run(ctx) }()
+	b.cancel = func() {
+		cancel()
+		assert.ErrorIs(b.t, <-done, context.Canceled)
+		b.cancel = func() {}
+	}
+	b.t.Cleanup(func() { b.cancel() })
+}
+
+func (b *bench) call(ctx context.Context, key string, items []int) error {
+	b.mu.Lock()
+	b.calls = append(b.calls, fmt.Sprint(key, items, "@", time.Since(b.began)))
+	work := b.work
+	b.mu.Unlock()
+	if work == nil {
+		return nil
+	}
+	return work(ctx, key, items)
+}
+
+func (b *bench) finish(key string, items []int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, item := range items {
+		b.finished[key] = append(b.finished[key], item)
+		b.errs[key] = append(b.errs[key], err)
+	}
+}
+
+func (b *bench) add(key string, items ...int) {
+	b.t.Helper()
+	for _, item := range items {
+		require.NoError(b.t, b.s.Add(b.t.Context(), key, item, 1))
+	}
+}
+
+func (b *bench) called() []string {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.calls)
+}
+
+// all takes what waits in one call, up to four items.
+func all(waiting []int, _ bool) (int, bool) { return min(len(waiting), 4), len(waiting) >= 4 }
+
+func TestScheduler_keepsTheOrderOfAKeyAndRunsKeysSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, nil, func(context.Context, string, []int) error {
+			time.Sleep(time.Second)
+			return nil
+		})
+		b.add("a", 1, 2)
+		b.add("b", 1)
+		time.Sleep(time.Second + time.Millisecond)
+		assert.ElementsMatch(t, []string{"a[1]@0s", "b[1]@0s", "a[2]@1s"}, b.called())
+		time.Sleep(time.Second)
+		b.called()
+		assert.Equal(t, map[string][]int{"a": {1, 2}, "b": {1}}, b.finished)
+		assert.Equal(t, schedule.Stats{}, b.s.Stats())
+	})
+}
+
+func TestScheduler_waitsForAPauseForALimitedTime(t *testing.T) {
+	every := func(d time.Duration, n int) func(t *testing.T) {
+		return func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &schedule.Options[int]{Debounce: 3 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
+				for i := range n {
+					b.add("a", i)
+					time.Sleep(d)
+				}
+				time.Sleep(time.Minute)
+				got := b.called()
+				if d < 3*time.Second {
+					assert.Contains(t, got[0], "@10s")
+				} else {
+					assert.Equal(t, "a[0]@3s", got[0])
+				}
+				assert.Len(t, b.finished["a"], n)
+			})
+		}
+	}
+	t.Run("a burst is one call after it ended", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := run(t, &schedule.Options[int]{Debounce: 3 * time.Second, Take: all}, nil)
+			b.add("a", 1)
+			time.Sleep(2 * time.Second)
+			b.add("a", 2)
+			time.Sleep(time.Minute)
+			assert.Equal(t, []string{"a[1 2]@5s"}, b.called())
+		})
+	})
+	t.Run("a trickle is handed over after ten seconds", every(time.Second, 20))
+	t.Run("slower than the debounce, each is alone", every(5*time.Second, 3))
+	t.Run("three times a long debounce", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := run(t, &schedule.Options[int]{Debounce: 20 * time.Second, Take: func(w []int, _ bool) (int, bool) { return len(w), false }}, nil)
+			for i := range 10 {
+				b.add("a", i)
+				time.Sleep(15 * time.Second)
+			}
+			assert.Contains(t, b.called()[0], "@1m0s")
+		})
+	})
+	t.Run("a full call goes at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := run(t, &schedule.Options[int]{Debounce: time.Hour, Take: all}, nil)
+			b.add("a", 1, 2, 3, 4, 5)
+			assert.Equal(t, []string{"a[1 2 3 4]@0s"}, b.called())
+		})
+	})
+}
+
+func TestScheduler_retriesWithTheSameItemsAndBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failures := 6
+		var pauses []time.Duration
+		b := run(t, &schedule.Options[int]{Take: func(w []int, retried bool) (int, bool) {
+			if retried {
+				return len(w), true
+			}
+			return 1, true
+		}, MaxBackoff: 8 * time.Second, Failed: func(_ string, err error, pause time.Duration) {
+			assert.ErrorIs(t, err, errAway)
+			pauses = append(pauses, pause)
+		}}, nil)
+		b.work = func(_ context.Context, key string, items []int) error {
+			if failures--; failures >= 0 && key == "a" {
+				return errAway
+			}
+			return nil
+		}
+		b.add("a", 1)
+		assert.Equal(t, schedule.Stats{Items: 1, Bytes: 1, Failing: 1}, func() schedule.Stats { synctest.Wait(); return b.s.Stats() }())
+		b.add("a", 2, 3)
+		time.Sleep(5 * time.Minute)
+		calls := b.called()
+		require.Len(t, calls, 8)
+		for _, call := range calls[:7] {
+			assert.Contains(t, call, "a[1]@")
+		}
+		assert.Contains(t, calls[7], "a[2 3]@", "what gathered meanwhile goes together")
+		require.Len(t, pauses, 6)
+		for i, want := range []time.Duration{1, 2, 4, 8, 8, 8} {
+			assert.InDelta(t, want*time.Second, pauses[i], float64(want*time.Second)/5)
+		}
+		assert.Equal(t, []error{nil, nil, nil}, b.errs["a"])
+		assert.Zero(t, b.s.Stats())
+	})
+}
+
+type busyError struct{ after time.Duration }
+
+func (e busyError) Error() string             { return "busy" }
+func (e busyError) RetryAfter() time.Duration { return e.after }
+
+func TestScheduler_honoursRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := true
+		b := run(t, nil, nil)
+		b.work = func(context.Context, string, []int) error {
+			defer func() { busy = false }()
+			if busy {
+				return fmt.Errorf("desk: %w", busyError{time.Minute})
+			}
+			return nil
+		}
+		b.add("a", 1)
+		time.Sleep(time.Minute - 1)
+		assert.Len(t, b.called(), 1)
+		time.Sleep(time.Nanosecond)
+		assert.Equal(t, []string{"a[1]@0s", "a[1]@1m0s"}, b.called())
+	})
+}
+
+func TestScheduler_passesOverWhatFailsForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, nil, func(_ context.Context, _ string, items []int) error {
+			if items[0] == 1 {
+				return fmt.Errorf("wrapped: %w", schedule.Permanent(errAway))
+			}
+			return nil
+		})
+		b.add("a", 1, 2)
+		b.called()
+		assert.Equal(t, []int{1, 2}, b.finished["a"])
+		var permanent *schedule.PermanentError
+		assert.ErrorAs(t, b.errs["a"][0], &permanent)
+		assert.ErrorIs(t, b.errs["a"][0], errAway)
+		assert.NoError(t, b.errs["a"][1])
+		assert.Zero(t, b.s.Stats())
+	})
+	assert.NoError(t, schedule.Permanent(nil))
+}
+
+func TestScheduler_givesUpAKeyThatFailsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &schedule.Options[int]{GiveUpAfter: 10 * time.Second}, func(_ context.Context, key string, _ []int) error {
+			if key == "a" {
+				return errAway
+			}
+			return nil
+		})
+		b.add("a", 1, 2, 3)
+		b.add("b", 1)
+		time.Sleep(11 * time.Second)
+		b.called()
+		assert.Equal(t, []int{1, 2, 3}, b.finished["a"], "all of it, in order")
+		assert.Equal(t, []error{errAway, errAway, errAway}, b.errs["a"])
+		assert.Equal(t, []error{nil}, b.errs["b"])
+		assert.Zero(t, b.s.Stats())
+		b.add("a", 4)
+		time.Sleep(11 * time.Second)
+		b.called()
+		assert.Equal(t, []int{1, 2, 3, 4}, b.finished["a"], "it begins anew")
+	})
+}
+
+func TestScheduler_givesUpWhatFailsWhenThereIsNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 4}, func(ctx context.Context, key string, _ []int) error {
+			switch key {
+			case "away":
+				return errAway
+			case "slow":
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		})
+		b.add("away", 1, 2)
+		b.add("slow", 1, 2)
+		assert.Len(t, b.called(), 2)
+		b.add("ok", 1)
+		b.called()
+		assert.Equal(t, map[string][]int{"away": {1, 2}, "ok": {1}}, b.finished)
+		assert.Equal(t, schedule.Stats{Items: 2, Bytes: 2}, b.s.Stats())
+		assert.Zero(t, time.Since(b.began), "at once")
+	})
+}
+
+// What fails is given up for room only when it takes half of it.
+func TestScheduler_givesUpForRoomOnlyWhatTakesIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		away, more int // items of the key that fails, before and after it has failed
+		givesUp    bool
+	}{"a third": {2, 0, false}, "half": {3, 0, true}, "half, most of it since": {1, 2, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &schedule.Options[int]{GiveUpAfter: time.Hour, MaxItems: 6}, nil)
+				recovers := true
+				b.work = func(ctx context.Context, key string, items []int) error {
+					switch {
+					case key == "slow":
+						<-ctx.Done()
+					case key == "was away" && recovers:
+						recovers = false
+						return errAway
+					case key == "away":
+						return errAway
+					}
+					return ctx.Err()
+				}
+				b.add("was away", 1, 2, 3)
+				time.Sleep(time.Minute)
+				for i := range tt.away {
+					b.add("away", i)
+				}
+				b.called()
+				for i := range tt.more {
+					b.add("away", i)
+				}
+				for i := range 6 - tt.away - tt.more {
+					b.add("slow", i)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err := b.s.Add(ctx, "new", 1, 1)
+				assert.Equal(t, tt.givesUp, err == nil)
+				b.called()
+				assert.Equal(t, tt.givesUp, len(b.finished["away"]) > 0)
+			})
+		})
+	}
+}
+
+func TestScheduler_givesUpNothingThatMustNotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		b := run(t, &schedule.Options[int]{GiveUpAfter: time.Minute, CanGiveUp: func(items []int) bool {
+			assert.Equal(t, []int{1, 2}, items)
+			asked++
+			return false
+		}}, func(context.Context, string, []int) error { return errAway })
+		b.add("a", 1, 2)
+		time.Sleep(time.Hour)
+		b.called()
+		assert.Empty(t, b.finished)
+		assert.Positive(t, asked)
+	})
+}
+
+// Items that announce another wait for it, but not forever.
+func TestScheduler_waitsForItemsThatWereAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &schedule.Options[int]{Take: func(w []int, _ bool) (int, bool) {
+			if w[len(w)-1] < 3 {
+				return 0, false
+			}
+			return len(w), true
+		}}, nil)
+		b.add("a", 1)
+		time.Sleep(9 * time.Second)
+		b.add("a", 2)
+		time.Sleep(9 * time.Second)
+		assert.Empty(t, b.called())
+		b.add("a", 3)
+		assert.Equal(t, []string{"a[1 2 3]@18s"}, b.called())
+		b.add("a", 1, 2)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, "a[1 2]@28s", b.called()[1])
+	})
+}
+
+func TestScheduler_retriesUntilItSucceedsByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &schedule.Options[int]{MaxItems: 2}, func(context.Context, string, []int) error { return errAway })
+		b.add("a", 1, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		assert.ErrorIs(t, b.s.Add(ctx, "b", 1, 1), context.DeadlineExceeded)
+		assert.Empty(t, b.finished)
+		assert.Equal(t, 2, b.s.Stats().Items, "what was not taken does not count")
+	})
+}
+
+func TestScheduler_pushesBackBeyondItsBounds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts  schedule.Options[int]
+		bytes int
+		fit   int
+	}{
+		"items":                {schedule.Options[int]{MaxItems: 3}, 1, 3},
+		"bytes":                {schedule.Options[int]{MaxBytes: 10}, 4, 2},
+		"one item of any size": {schedule.Options[int]{MaxBytes: 10}, 11, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				b := run(t, &tt.opts, func(context.Context, string, []int) error {
+					<-release
+					return nil
+				})
+				added := 0
+				go func() {
+					for i := range 10 {
+						if b.s.Add(t.Context(), fmt.Sprint(i), i, tt.bytes) == nil {
+							added++
+						}
+					}
+				}()
+				synctest.Wait()
+				assert.Equal(t, tt.fit, added)
+				release <- struct{}{}
+				synctest.Wait()
+				assert.Equal(t, tt.fit+1, added)
+				close(release)
+				synctest.Wait()
+				assert.Equal(t, 10, added)
+				assert.Zero(t, b.s.Stats())
+			})
+		})
+	}
+}
+
+func TestScheduler_waitsForNoPauseWhileSomebodyWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &schedule.Options[int]{Debounce: time.Hour, Take: all, MaxItems: 2}, nil)
+		b.add("a", 1)
+		b.add("b", 1)
+		assert.Empty(t, b.called())
+		b.add("c", 1)
+		assert.NotEmpty(t, b.called())
+		assert.Less(t, time.Since(b.began), time.Hour)
+	})
+}
+
+func TestScheduler_flushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &schedule.Options[int]{Debounce: time.Hour, Take: all}, func(context.Context, string, []int) error {
+			time.Sleep(time.Second)
+			return nil
+		})
+		b.add("a", 1, 2)
+		b.add("b", 1)
+		go func() { // what comes later need not be waited for
+			for i := range 1000 {
+				time.Sleep(100 * time.Millisecond)
+				if b.s.Add(t.Context(), "a", i+3, 1) != nil {
+					return
+				}
+			}
+		}()
+		require.NoError(t, b.s.Flush(t.Context()))
+		assert.Equal(t, time.Second, time.Since(b.began))
+		assert.Equal(t, map[string][]int{"a": {1, 2}, "b": {1}}, b.finished)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		b.add("c", 1)
+		assert.ErrorIs(t, b.s.Flush(ctx), context.DeadlineExceeded)
+	})
+}
+
+func TestScheduler_goesOnWithTheNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, nil, func(ctx context.Context, _ string, _ []int) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		b.add("a", 1, 2)
+		b.called()
+		b.cancel()
+		assert.Empty(t, b.finished)
+		b.work = nil
+		b.add("b", 1)
+		b.start()
+		b.called()
+		assert.Equal(t, map[string][]int{"a": {1, 2}, "b": {1}}, b.finished)
+	})
+}
+
+// Many keys, work that fails at random, adders that press: every item is
+// finished once, and those of a key in order.
+func TestScheduler_finishesEveryItemOnceAndInOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				var mu sync.Mutex
+				busy := map[string]bool{}
+				opts := &schedule.Options[int]{MaxItems: 1 + random.IntN(20), Take: all, Debounce: time.Duration(random.IntN(3)) * time.Second}
+				b := run(t, opts, func(_ context.Context, key string, items []int) error {
+					mu.Lock()
+					assert.False(t, busy[key], "calls of a key overlap")
+					busy[key] = true
+					fails, wait := random.IntN(4) == 0, time.Duration(random.IntN(2000))*time.Millisecond
+					mu.Unlock()
+					time.Sleep(wait)
+					mu.Lock()
+					defer mu.Unlock()
+					busy[key] = false
+					if fails {
+						return errAway
+					}
+					return nil
+				})
+				var adders sync.WaitGroup
+				for key := range 10 {
+					adders.Go(func() {
+						for i := range 50 {
+							b.add(fmt.Sprint(key), i)
+						}
+					})
+				}
+				adders.Wait()
+				require.NoError(t, b.s.Flush(t.Context()))
+				for key := range 10 {
+					want := make([]int, 50)
+					for i := range want {
+						want[i] = i
+					}
+					assert.Equal(t, want, b.finished[fmt.Sprint(key)])
+				}
+				assert.Zero(t, b.s.Stats())
+			})
+		})
+	}
+}
+
+func BenchmarkScheduler(b *testing.B) {
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("session-", i)
+	}
+	var done sync.WaitGroup
+	s := schedule.New(func(context.Context, string, []int) error { return nil }, func(_ string, items []int, _ error) { done.Add(-len(items)) }, nil)
+	go s.Run(b.Context())
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		done.Add(1)
+		_ = s.Add(b.Context(), keys[i%len(keys)], i, 100) // it fails only with its context
+		i++
+	}
+	done.Wait()
+}

@@ -1,0 +1,168 @@
+package liveactivity_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// keyed sends a key with every request.
+type keyed struct {
+	base http.RoundTripper
+	key  string
+}
+
+func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if k.key != "" {
+		r.Header.Set("Authorization", "Bearer "+k.key)
+	}
+	return k.base.RoundTrip(r)
+}
+
+// connect opens a session of the official client.
+func (s *service) connect(path, key string) (*mcp.ClientSession, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
+	session, err := client.Connect(s.t.Context(), &mcp.StreamableClientTransport{
+		Endpoint:   s.url + path,
+		HTTPClient: &http.Client{Transport: keyed{s.client.Transport, key}},
+	}, nil)
+	if err == nil {
+		s.t.Cleanup(func() { _ = session.Close() })
+	}
+	return session, err
+}
+
+// callTool returns the structured content of a call for a user of acme.
+func (s *service) callTool(user string) map[string]any {
+	s.t.Helper()
+	session, err := s.connect("/mcp", acmeMCP)
+	require.NoError(s.t, err)
+	defer session.Close()
+	result, err := session.CallTool(s.t.Context(), &mcp.CallToolParams{
+		Name: "get_live_user_activity", Arguments: map[string]any{"product_id": "acme", "user_id": user}})
+	require.NoError(s.t, err)
+	require.False(s.t, result.IsError, "%v", result.Content)
+	return result.StructuredContent.(map[string]any)
+}
+
+func TestMCP_withTheOfficialClient(t *testing.T) {
+	s := start(t)
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
+	for _, path := range []string{"/mcp", "/mcp/"} {
+		t.Run(path, func(t *testing.T) {
+			s := s.in(t)
+			session, err := s.connect(path, acmeKey)
+			require.NoError(t, err)
+			tools, err := session.ListTools(t.Context(), nil)
+			require.NoError(t, err)
+			require.Len(t, tools.Tools, 1)
+			tool := tools.Tools[0]
+			assert.Equal(t, "get_live_user_activity", tool.Name)
+			assert.NotEmpty(t, tool.Description)
+			assert.True(t, tool.Annotations.ReadOnlyHint)
+			input := tool.InputSchema.(map[string]any)
+			assertFields(t, input["properties"].(map[string]any), "product_id", "user_id", "limit")
+			assert.Equal(t, []any{"user_id"}, input["required"])
+			output := tool.OutputSchema.(map[string]any)
+			assertFields(t, output["properties"].(map[string]any), "product_id", "user_id", "count", "as_of", "actions")
+
+			result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name,
+				Arguments: map[string]any{"product_id": "acme", "user_id": "ada", "limit": 1}})
+			require.NoError(t, err)
+			require.False(t, result.IsError)
+			structured := result.StructuredContent.(map[string]any)
+			assert.Equal(t, 1.0, structured["count"])
+			assert.Equal(t, "https://app.example.com/b", structured["actions"].([]any)[0].(map[string]any)["raw_url"])
+			text, err := json.Marshal(structured)
+			require.NoError(t, err)
+			assert.JSONEq(t, string(text), result.Content[0].(*mcp.TextContent).Text)
+		})
+	}
+}
+
+func TestMCP_toolErrors(t *testing.T) {
+	s := start(t)
+	session, err := s.connect("/mcp", acmeKey)
+	require.NoError(t, err)
+	for want, arguments := range map[string]map[string]any{
+		"API key does not match product_id":          {"product_id": "globex", "user_id": "ada"},
+		"product_id must be a string.":               {"product_id": 7, "user_id": "ada"},
+		"user_id is required and must not be empty.": {"product_id": "acme", "user_id": ""},
+		"limit must be an integer.":                  {"product_id": "acme", "user_id": "ada", "limit": 1.5},
+		"user_id must be a string.":                  {"product_id": "acme", "user_id": 7},
+	} {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_live_user_activity", Arguments: arguments})
+		require.NoError(t, err)
+		assert.True(t, result.IsError)
+		assert.Equal(t, want, result.Content[0].(*mcp.TextContent).Text)
+	}
+	_, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "none"})
+	assert.Error(t, err)
+}
+
+func TestMCP_withoutAKeyDoesNotConnect(t *testing.T) {
+	s := start(t)
+	for _, key := range []string{"", "wrong", acmeStream} {
+		_, err := s.connect("/mcp", key)
+		assert.Error(t, err, key)
+	}
+}
+
+// A key that is taken away while a client is connected opens nothing any more.
+func TestMCP_checksTheKeyOfEveryCall(t *testing.T) {
+	s := start(t)
+	first := s.register(`{"product_id":"initech"}`)
+	session, err := s.connect("/mcp", first["key"])
+	require.NoError(t, err)
+	call := &mcp.CallToolParams{Name: "get_live_user_activity", Arguments: map[string]any{"product_id": "initech", "user_id": "ada"}}
+	_, err = session.CallTool(t.Context(), call)
+	require.NoError(t, err)
+	s.register(`{"product_id":"initech","force":true}`)
+	_, err = session.CallTool(t.Context(), call)
+	assert.Error(t, err)
+}
+
+func TestMCP_byHand(t *testing.T) {
+	s := start(t)
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	const call = `{"jsonrpc":"2.0","id":"c1","method":"tools/call","params":{"name":"get_live_user_activity","arguments":{"product_id":"acme","user_id":"ada"}}}`
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	for _, path := range []string{"/mcp", "/mcp/"} {
+		for _, accept := range []string{"", "*/*", "application/json", "application/json, text/event-stream", "application/*"} {
+			t.Run(path+" "+accept, func(t *testing.T) {
+				s := s.in(t)
+				post := func(body string) reply {
+					return s.do(http.MethodPost, path, body, asJSON, bearer(acmeMCP), "Accept: "+accept)
+				}
+				r := post(initialize)
+				require.Equal(t, http.StatusOK, r.status)
+				result := r.json(t)["result"].(map[string]any)
+				assert.Equal(t, "liveactivity", result["serverInfo"].(map[string]any)["name"])
+				assert.Contains(t, result["capabilities"], "tools")
+				assert.Empty(t, r.header.Get("Mcp-Session-Id"), "there are no sessions")
+				assert.Equal(t, http.StatusAccepted, post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`).status)
+				r = post(call)
+				require.Equal(t, http.StatusOK, r.status)
+				assert.Equal(t, "application/json", r.header.Get("Content-Type"))
+				assert.Equal(t, "c1", r.json(t)["id"])
+				structured := r.json(t)["result"].(map[string]any)["structuredContent"].(map[string]any)
+				rest := s.lookup("ada")
+				delete(rest, "as_of")
+				delete(structured, "as_of")
+				assert.Equal(t, rest, structured)
+			})
+		}
+	}
+	without := s.do(http.MethodPost, "/mcp", call, asJSON)
+	assert.Equal(t, http.StatusUnauthorized, without.status)
+	assert.Equal(t, "Bearer", without.header.Get("WWW-Authenticate"))
+	result := without.json(t)["result"].(map[string]any)
+	assert.Equal(t, true, result["isError"])
+	assert.Equal(t, "Invalid or missing API key", result["content"].([]any)[0].(map[string]any)["text"])
+}

@@ -1,0 +1,89 @@
+package liveactivity
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Options of a [Service]. A zero field means its default.
+type Options struct {
+	// Products are served as long as the service lives. Others can be registered
+	// by the admin endpoints. LoadFile reads them from a file, with the Keys.
+	Products []Product
+	Keys     []Key
+
+	// Log takes what the service accepts; nil for a new memory log. Methods it
+	// has beyond the interface are called: Run(ctx) error while Run runs,
+	// Expire(ctx) error every minute, Ping(ctx) error for /readyz, Stats() for
+	// metrics. The log is closed by Run, and released by its owner after that.
+	Log eventlog.Log
+	// Store is what lookups read, and is filled from the log. By default it is
+	// the log's own, where it has a method Activity() and files actions itself,
+	// and else a new activity.Memory.
+	Store activity.Store
+	// Retention bounds the log and the store that are made by default; and no
+	// event older than its TTL is taken.
+	Retention eventlog.Retention
+	// MaxEvents is how many actions are kept of a user, and the most that a
+	// lookup returns.
+	MaxEvents int
+
+	AdminKey  string        // opens the admin endpoints; without it there are none
+	PublicURL string        // how the world reaches the handler; without it, addresses are paths
+	Heartbeat time.Duration // how long a stream may be silent before a heartbeat
+	Views     []View        // what else follows the log
+
+	// Logger is slog.Default() by default.
+	Logger *slog.Logger
+	// Metrics is where metrics are registered. By default they are served at
+	// /metrics, with those of the process.
+	Metrics prometheus.Registerer
+}
+
+// The least that a service can work with.
+const (
+	minTTL       = time.Second
+	minMaxBytes  = 64 << 10 // an event of the log is nearly as large
+	minHeartbeat = 100 * time.Millisecond
+)
+
+// OptionError is a mistake in [Options]: a field of theirs, such as
+// "Retention.TTL" or "products[0].product_id", and what is wrong with it.
+type OptionError = options.Error
+
+// Validate returns everything that is wrong with the options, each mistake as an
+// [*OptionError].
+func (o *Options) Validate() error {
+	m := options.Mistakes{Package: "liveactivity"}
+	for _, problem := range (File{o.Products, o.Keys}).validate() {
+		field, what, _ := strings.Cut(problem, ": ")
+		m.Require(false, field, what)
+	}
+	least := fmt.Sprintf("must be at least %d", minMaxBytes)
+	m.Require(o.Retention.TTL == 0 || o.Retention.TTL >= minTTL, "Retention.TTL", "must be at least "+minTTL.String())
+	m.Require(o.MaxEvents >= 0, "MaxEvents", "must not be negative")
+	m.Require(o.Retention.MaxBytes == 0 || o.Retention.MaxBytes >= minMaxBytes, "Retention.MaxBytes", least)
+	m.Require(o.Retention.StateMaxBytes == 0 || o.Retention.StateMaxBytes >= minMaxBytes, "Retention.StateMaxBytes", least)
+	m.Require(o.Retention.TotalBytes >= 0, "Retention.TotalBytes", "must not be negative")
+	m.Require(strings.TrimSpace(o.AdminKey) == o.AdminKey, "AdminKey", "must not start or end with white space")
+	m.Require(o.PublicURL == "" || isPublicURL(o.PublicURL), "PublicURL", "must be a URL such as https://live.example.com")
+	m.Require(o.Heartbeat == 0 || o.Heartbeat >= minHeartbeat, "Heartbeat", "must be at least "+minHeartbeat.String())
+	for _, view := range o.Views {
+		m.Require(view != nil, "Views", "must not be nil")
+	}
+	return m.Err()
+}
+
+func isPublicURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" && u.Fragment == "" && u.User == nil
+}

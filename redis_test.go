@@ -1,0 +1,120 @@
+package liveactivity_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/redistest"
+)
+
+// Servers on one Redis are one service, whichever a client comes to.
+func TestRedis_makesServersOne(t *testing.T) {
+	redis := redistest.Start(t)
+	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))
+	atA, atB := a.stream("/stream/acme", bearer(acmeKey)), b.stream("/stream/acme", bearer(acmeKey))
+	a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	b.webhook(pageview("u2", "s1", "https://app.example.com/b"))
+	b.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	a.webhook(pageview("u3", "s1", "https://app.example.com/c"))
+	for _, stream := range []*streamReader{atA, atB} {
+		for index, url := range []string{"https://app.example.com/a", "https://app.example.com/b", "https://app.example.com/c"} {
+			action := stream.nextBatch().Actions[0]
+			assert.Equal(t, url, action["raw_url"])
+			assert.Equal(t, float64(index), action["index"])
+		}
+	}
+	assert.Equal(t, a.lookup("ada")["actions"], b.lookup("ada")["actions"])
+	assert.Len(t, b.lookup("ada")["actions"], 3)
+}
+
+// What is registered at one server opens at the others at once, and what it
+// replaces is void there, for streams that are open, too.
+func TestRedis_sharesRegistrations(t *testing.T) {
+	redis := redistest.Start(t)
+	a, b := start(t, withRedis(t, redis.URL())), start(t, withRedis(t, redis.URL()))
+	first := a.register(`{"product_id":"initech"}`)
+	r := b.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+first["webhook_secret"])
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	other := a.register(`{"product_id":"hooli"}`)
+	r = b.do(http.MethodPost, "/e/", `{"api_key":"`+other["capture_token"]+`","batch":[]}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	assert.Contains(t, b.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "hooli")
+	assert.Equal(t, http.StatusConflict, b.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`, withAdminKey).status)
+
+	stream := b.stream("/stream/initech", bearer(first["key"]))
+	second := a.register(`{"product_id":"initech","force":true}`)
+	assert.Equal(t, http.StatusOK, b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(second["key"])).status)
+	assert.Eventually(t, func() bool {
+		return b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(first["key"])).status == http.StatusUnauthorized
+	}, 5*time.Second, 5*time.Millisecond)
+	r = b.do(http.MethodPost, "/webhook/initech", pageview("u2", "s1", "https://app.example.com/b"), "X-PostHog-Secret: "+second["webhook_secret"])
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
+}
+
+// While Redis is away clients get 503 with Retry-After, streams stay open, and
+// everything goes on by itself.
+func TestRedis_mayBeAwayForAWhile(t *testing.T) {
+	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget what it acknowledged last
+	s := start(t, withRedis(t, redis.URL()))
+	stream := s.stream("/stream/acme", bearer(acmeKey))
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	assert.Equal(t, "https://app.example.com/a", stream.nextBatch().Actions[0]["raw_url"])
+
+	redis.Kill()
+	event := pageview("u2", "s1", "https://app.example.com/b")
+	for name, ask := range map[string]func() reply{
+		"ready":  func() reply { return s.do(http.MethodGet, "/readyz", "") },
+		"ingest": func() reply { return s.do(http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+acmeSecret) },
+		"SDK": func() reply {
+			return s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event+`]}`)
+		},
+		"lookup":   func() reply { return s.do(http.MethodGet, "/users/acme/ada/live-activity", "", bearer(acmeKey)) },
+		"stream":   func() reply { return s.do(http.MethodGet, "/stream/acme", "", bearer(acmeKey)) },
+		"register": func() reply { return s.do(http.MethodPost, "/admin/products", `{"product_id":"x"}`, withAdminKey) },
+	} {
+		r := ask()
+		assert.Equal(t, http.StatusServiceUnavailable, r.status, name)
+		assert.NotEmpty(t, r.header.Get("Retry-After"), name)
+	}
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/metrics", "").status)
+
+	redis.Restart()
+	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	s.webhook(event)
+	assert.Equal(t, "https://app.example.com/b", stream.nextBatch().Actions[0]["raw_url"])
+	assert.Len(t, s.lookup("ada")["actions"], 2)
+}
+
+// A server starts while Redis is away.
+func TestRedis_mayComeLater(t *testing.T) {
+	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget the registration
+	before := start(t, withRedis(t, redis.URL())).register(`{"product_id":"initech"}`)
+	redis.Kill()
+	s := start(t, withRedis(t, redis.URL()))
+	assert.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodGet, "/readyz", "").status)
+	lookup := func() int {
+		return s.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(before["key"])).status
+	}
+	ingest := func() int {
+		return s.do(http.MethodPost, "/webhook/initech", pageview("u1", "s1", "https://a.example/a"), "X-PostHog-Secret: "+before["webhook_secret"]).status
+	}
+	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {
+		assert.Equal(t, http.StatusServiceUnavailable, ask(), "%s: it is unknown whether the product is registered", name)
+	}
+	redis.Restart()
+	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {
+		status := http.StatusServiceUnavailable
+		require.Eventually(t, func() bool {
+			status = ask()
+			return status != http.StatusServiceUnavailable
+		}, 10*time.Second, 10*time.Millisecond, name)
+		assert.Equal(t, http.StatusOK, status, name)
+	}
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
+}

@@ -1,0 +1,327 @@
+package liveactivity
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// ownProduct is the product id of what concerns no product but the service. No
+// request can name it.
+const ownProduct = ""
+
+// registrationPrefix is what the names of registrations begin with.
+const registrationPrefix = "product/"
+
+// registration is a product as it is stored. Its key is known by the digest.
+// One that is marked as removed no longer has credentials, and is itself
+// removed once nothing is kept of the product.
+type registration struct {
+	Product   Product `json:"product"`
+	KeySHA256 []byte  `json:"key_sha256"`
+	Removed   bool    `json:"removed,omitempty"`
+}
+
+func encodeRegistration(reg registration) ([]byte, error) {
+	value, err := activity.Marshal(reg)
+	if err != nil {
+		return nil, fmt.Errorf("liveactivity: encode registration: %w", err)
+	}
+	return value, nil
+}
+
+// isRemoved reports whether a registration is marked as removed.
+func isRemoved(doc document.Document) bool {
+	var reg registration
+	return json.Unmarshal(doc.Value, &reg) == nil && reg.Removed
+}
+
+// notice is the log entry that notifies other servers of a registration.
+type notice struct {
+	Type      string `json:"type"`
+	ProductID string `json:"product_id"`
+}
+
+// Register adds a product with fresh secrets. When there is one of that id
+// already it fails with errExists, unless force is set: then the product is
+// replaced and its old secrets are void at once, on other servers within
+// moments. A product that is not registered is never replaced.
+func (r *registry) Register(ctx context.Context, p Product, force bool) (credentials, error) {
+	c := newCredentials()
+	p.WebhookSecret, p.CaptureTokens = c.WebhookSecret, []string{c.CaptureToken}
+	if r.isFixed(p.ProductID) {
+		return credentials{}, errFixed
+	}
+	digest := sha256.Sum256([]byte(c.Key))
+	value, err := encodeRegistration(registration{Product: p, KeySHA256: digest[:]})
+	if err != nil {
+		return credentials{}, err
+	}
+	err = r.change(ctx, p.ProductID, func(doc document.Document) (document.Change, error) {
+		switch {
+		case isRemoved(doc): // and perhaps not all of it
+			if err := r.drop(ctx, p.ProductID); err != nil {
+				return document.Change{}, fmt.Errorf("liveactivity: remove what was kept: %w", err)
+			}
+		case doc.Exists() && !force:
+			return document.Change{}, errExists
+		}
+		return document.Put(doc, value, 0), nil
+	})
+	if err != nil {
+		return credentials{}, err
+	}
+	_ = r.loadAfter(ctx) // else it is loaded when its credentials are used; only the caller has them
+	return c, nil
+}
+
+// Unregister removes a product and everything that is kept of it. Its
+// credentials are void at once, on other servers within moments. After an error
+// but errFixed and errUnknown, some of it may be removed already: call it again.
+func (r *registry) Unregister(ctx context.Context, productID string) error {
+	if r.isFixed(productID) {
+		return errFixed
+	}
+	value, err := encodeRegistration(registration{Product: Product{ProductID: productID}, Removed: true})
+	if err != nil {
+		return err
+	}
+	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
+		if !doc.Exists() {
+			return document.Change{}, errUnknown
+		}
+		return document.Put(doc, value, 0), nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.loadAfter(ctx); err != nil {
+		return err
+	}
+	if err := r.drop(ctx, productID); err != nil {
+		return fmt.Errorf("liveactivity: remove what was kept: %w", err)
+	}
+	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
+		if !isRemoved(doc) { // it was registered again, or removed by another call
+			return document.Change{}, errDone
+		}
+		return document.Delete(doc), nil
+	})
+	if errors.Is(err, errDone) {
+		return nil
+	}
+	return err
+}
+
+var errDone = errors.New("liveactivity: nothing is left to do")
+
+// change changes the registration of a product, with a notice to other servers.
+// The function decide is given the registration as it is, again if that changes
+// meanwhile; its error ends the change.
+func (r *registry) change(ctx context.Context, productID string, decide func(document.Document) (document.Change, error)) error {
+	data, err := activity.Marshal(notice{Type: "registration", ProductID: productID})
+	if err != nil {
+		return fmt.Errorf("liveactivity: encode notice: %w", err)
+	}
+	for {
+		docs, err := r.log.Documents().Get(ctx, ownProduct, registrationPrefix+productID)
+		if err != nil {
+			return fmt.Errorf("liveactivity: read registration: %w", err)
+		}
+		change, err := decide(docs[0])
+		if err != nil {
+			return err
+		}
+		err = r.log.Append(ctx, ownProduct, []eventlog.Entry{{Data: data}}, change)
+		var conflict *document.ConflictError
+		switch {
+		case err == nil:
+			return nil
+		case !errors.As(err, &conflict) || ctx.Err() != nil:
+			return fmt.Errorf("liveactivity: write registration: %w", err)
+		}
+	}
+}
+
+// loadAfter takes over one's own registration. That another cannot be read is
+// not its concern.
+func (r *registry) loadAfter(ctx context.Context) error {
+	r.loading <- struct{}{}
+	defer func() { <-r.loading }()
+	_, err := r.load(ctx)
+	return err
+}
+
+func (r *registry) isFixed(productID string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	p, ok := r.products[productID]
+	return ok && p.version == 0
+}
+
+// Load takes over what is registered. When it returns errUnreadable it has done
+// so, but for the registrations that the error names.
+func (r *registry) Load(ctx context.Context) error {
+	r.loading <- struct{}{}
+	defer func() { <-r.loading }()
+	unreadable, err := r.load(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unreadable...)
+}
+
+// load is Load with r.loading held.
+func (r *registry) load(ctx context.Context) (unreadable []error, _ error) {
+	bounds, err := r.log.Bounds(ctx, ownProduct)
+	if err != nil {
+		return nil, fmt.Errorf("liveactivity: read registrations: %w", err)
+	}
+	const page = 100
+	registered := map[string]bool{}
+	for after, more := "", true; more; {
+		docs, err := r.log.Documents().List(ctx, ownProduct, registrationPrefix, after, page)
+		if err != nil {
+			return nil, fmt.Errorf("liveactivity: read registrations: %w", err)
+		}
+		for _, doc := range docs {
+			after = doc.Name
+			registered[strings.TrimPrefix(doc.Name, registrationPrefix)] = true
+			if err := r.take(doc); err != nil {
+				unreadable = append(unreadable, err)
+			}
+		}
+		more = len(docs) == page
+	}
+	r.removeAllBut(registered)
+	r.seen = bounds.Newest
+	return unreadable, nil
+}
+
+// removeAllBut removes the credentials of products that are no longer
+// registered.
+func (r *registry) removeAllBut(registered map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, p := range r.products {
+		if p.version != 0 && !registered[id] {
+			r.remove(p)
+		}
+	}
+}
+
+// take serves a registration, if it is news.
+func (r *registry) take(doc document.Document) error {
+	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, exists := r.products[productID]
+	if exists && (old.version == 0 || old.version >= doc.Version) {
+		return nil
+	}
+	var reg registration
+	err := json.Unmarshal(doc.Value, &reg)
+	if err != nil || productID == "" || reg.Product.ProductID != productID || !reg.Removed && len(reg.KeySHA256) != sha256.Size {
+		return fmt.Errorf("%w: %s", errUnreadable, productID)
+	}
+	if exists {
+		r.remove(old)
+	}
+	if reg.Removed {
+		return nil
+	}
+	r.put(product{Product: reg.Product, version: doc.Version})
+	return r.keys.AddDigest([sha256.Size]byte(reg.KeySHA256), productID)
+}
+
+// Limits of looking before a credential is refused.
+const (
+	refreshEvery   = 20 * time.Millisecond
+	refreshTimeout = 500 * time.Millisecond
+)
+
+// look is one look at the log, shared by every caller that came before it began.
+type look struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// refresh takes over what others had registered when it was called, and returns
+// when that is done. Callers share the next look, however many they are, and
+// looks begin at least refreshEvery apart, so that guessing credentials costs
+// storage next to nothing and one caller no more than another. An error means
+// that nobody knows what is registered.
+func (r *registry) refresh() error {
+	l := r.nextLook()
+	<-l.done
+	return l.err
+}
+
+// nextLook returns the look that has yet to begin.
+func (r *registry) nextLook() *look {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = &look{done: make(chan struct{})}
+		time.AfterFunc(time.Until(r.looked.Add(refreshEvery)), r.lookNow)
+	}
+	return r.next
+}
+
+// lookNow begins the next look. Until an earlier one is over, callers can join it.
+func (r *registry) lookNow() {
+	r.loading <- struct{}{}
+	defer func() { <-r.loading }()
+	r.mu.Lock()
+	l := r.next
+	r.next, r.looked = nil, time.Now()
+	r.mu.Unlock()
+	defer close(l.done)
+	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
+	defer cancel()
+	bounds, err := r.log.Bounds(ctx, ownProduct)
+	if err == nil && bounds.Newest != r.seen {
+		_, err = r.load(ctx)
+	}
+	l.err = err
+}
+
+// Intervals of Run.
+const (
+	firstRetry  = time.Second
+	lastRetry   = 30 * time.Second // who needs a registration sooner looks by itself
+	reloadEvery = time.Minute
+)
+
+// Run keeps the registry up to date with what other servers register, until
+// ctx ends. Failures are passed to failed.
+func (r *registry) Run(ctx context.Context, failed func(error)) {
+	timer := time.NewTimer(reloadEvery)
+	defer timer.Stop()
+	retry := firstRetry
+	for {
+		changed, wait := r.log.Changed(ownProduct), reloadEvery
+		if err := r.Load(ctx); err == nil {
+			retry = firstRetry
+		} else if ctx.Err() == nil {
+			failed(err)
+			wait = retry
+			retry = min(2*retry, lastRetry)
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed: // never when nil
+		case <-timer.C:
+		}
+	}
+}

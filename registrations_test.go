@@ -1,0 +1,535 @@
+package liveactivity
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 10 * time.Second
+
+// attached returns a registry on the log, which has taken over what is there.
+func attached(t *testing.T, log eventlog.Log) *registry {
+	t.Helper()
+	r := registryOn(log)
+	require.NoError(t, r.Load(t.Context()))
+	return r
+}
+
+func openLog(t *testing.T, dir string) *boltlog.Log {
+	t.Helper()
+	log, err := boltlog.Open(dir, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	return log
+}
+
+func newMemoryLog() *eventlog.MemoryLog { return eventlog.NewMemoryLog(eventlog.Retention{}) }
+
+// opens reports whether the credentials open the product.
+func opens(r *registry, c credentials, id string) bool {
+	secret, _, err := r.WebhookSecret(id)
+	return err == nil && secret == c.WebhookSecret && r.Keys().Check(c.Key, id, access.Stream) == nil
+}
+
+// More registrations than a page of them survive, and so does what was rotated.
+func TestRegistrations_surviveARestart(t *testing.T) {
+	const registered = 230
+	dir := t.TempDir()
+	log := openLog(t, dir)
+	r := attached(t, log)
+	valid, void := map[string]credentials{}, map[string]credentials{}
+	for n := range registered {
+		id := fmt.Sprintf("p%03d", n)
+		valid[id] = register(t, r, id, n%2 == 0)
+		if n%50 == 0 {
+			void[id], valid[id] = valid[id], register(t, r, id, true)
+		}
+	}
+	for range 2 {
+		require.NoError(t, log.Release())
+		log = openLog(t, dir)
+		r = attached(t, log)
+		assert.Len(t, r.IDs(), registered)
+		for id, c := range valid {
+			assertOpen(t, r, c, id)
+		}
+		for id, c := range void {
+			assertVoid(t, r, c, id)
+		}
+		_, err := r.Register(t.Context(), Product{ProductID: "p000"}, false)
+		require.ErrorIs(t, err, errExists)
+	}
+}
+
+// What a product was registered with is there again, not only its secrets.
+func TestRegistrations_keepTheWholeProduct(t *testing.T) {
+	log := newMemoryLog()
+	origins := []string{"https://app.acme.example"}
+	_, err := attached(t, log).Register(t.Context(), Product{ProductID: "acme", AllowedOrigins: origins}, false)
+	require.NoError(t, err)
+	docs, err := log.Documents().List(t.Context(), "", "product/", "", 10)
+	require.NoError(t, err)
+	require.Len(t, docs, 1)
+	require.Contains(t, string(docs[0].Value), origins[0])
+}
+
+// Whoever gets hold of the file reads products with it no more than before.
+func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
+	dir := t.TempDir()
+	log := openLog(t, dir)
+	r := attached(t, log)
+	keys := []string{register(t, r, "acme", false).Key, register(t, r, "acme", true).Key, register(t, r, "other", false).Key}
+	require.NoError(t, log.Release())
+	raw, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
+	require.NoError(t, err)
+	file := string(raw)
+	for _, key := range keys {
+		assert.NotContains(t, file, key)
+		assert.NotContains(t, file, key[4:], "not without its prefix either")
+		assert.NotContains(t, file, base64.StdEncoding.EncodeToString([]byte(key)))
+	}
+	digest := sha256.Sum256([]byte(keys[2]))
+	assert.Contains(t, file, base64.StdEncoding.EncodeToString(digest[:]))
+}
+
+// run keeps the registry up to date until the test ends, and returns what it
+// received of failures.
+func run(t *testing.T, r *registry) *failures {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	reported, done := &failures{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx, func(err error) { reported.last.Store(&err); reported.count.Add(1) })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return reported
+}
+
+type failures struct {
+	last  atomic.Pointer[error]
+	count atomic.Int64
+}
+
+func TestRegistrations_reachServersOnTheSameLog(t *testing.T) {
+	for name, log := range map[string]eventlog.Log{"in memory": newMemoryLog(), "in a file": openLog(t, t.TempDir())} {
+		t.Run(name, func(t *testing.T) {
+			a, b := attached(t, log), attached(t, log)
+			reported := run(t, b)
+			first := register(t, a, "acme", false)
+			require.Eventually(t, func() bool { return len(b.IDs()) == 1 }, patience, time.Millisecond, "automatically")
+			assertOpen(t, b, first, "acme")
+			second := register(t, b, "acme", true)
+			assertOpen(t, b, second, "acme")
+			assertVoid(t, b, first, "acme")
+			require.NoError(t, a.Load(t.Context()))
+			assertVoid(t, a, first, "acme")
+			third := register(t, a, "acme", true)
+			require.Eventually(t, func() bool { return opens(b, third, "acme") }, patience, time.Millisecond)
+			assertVoid(t, b, second, "acme")
+			require.Zero(t, reported.count.Load())
+		})
+	}
+}
+
+// A server without a notice looks before it refuses a credential.
+func TestRegistrations_areLookedForBeforeACredentialIsRefused(t *testing.T) {
+	for name, ask := range map[string]func(r *registry, c credentials) bool{
+		"a key": func(r *registry, c credentials) bool {
+			return r.Keys().Check(c.Key, "acme", access.MCP) == nil
+		},
+		"a key by itself": func(r *registry, c credentials) bool {
+			_, err := r.Keys().ProductOf(c.Key, access.MCP)
+			return err == nil
+		},
+		"a capture token": func(r *registry, c credentials) bool {
+			_, ok, _ := r.ProductOfToken(c.CaptureToken)
+			return ok
+		},
+		"a webhook's secret": func(r *registry, _ credentials) bool {
+			_, ok, _ := r.WebhookSecret("acme")
+			return ok
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := newMemoryLog()
+				a, b := attached(t, log), attached(t, log)
+				time.Sleep(time.Second)
+				c := register(t, a, "acme", false)
+				require.True(t, ask(b, c), "at once")
+			})
+		})
+	}
+}
+
+// watchedLog counts how often somebody looks, and fails while it is down.
+type watchedLog struct {
+	eventlog.Log
+	bounds, lists atomic.Int64
+	down          atomic.Bool
+	appendsDown   atomic.Bool
+}
+
+var errDown = errors.New("storage is down")
+
+func (l *watchedLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
+	l.bounds.Add(1)
+	if l.down.Load() {
+		return eventlog.Bounds{}, errDown
+	}
+	return l.Log.Bounds(ctx, productID)
+}
+
+func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	if l.down.Load() || l.appendsDown.Load() {
+		return errDown
+	}
+	return l.Log.Append(ctx, productID, entries, changes...)
+}
+
+func (l *watchedLog) Documents() document.Store { return watchedDocuments{l.Log.Documents(), l} }
+
+type watchedDocuments struct {
+	document.Store
+	log *watchedLog
+}
+
+func (d watchedDocuments) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
+	d.log.lists.Add(1)
+	if d.log.down.Load() {
+		return nil, errDown
+	}
+	return d.Store.List(ctx, productID, prefix, after, limit)
+}
+
+func (d watchedDocuments) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if d.log.down.Load() {
+		return nil, errDown
+	}
+	return d.Store.Get(ctx, productID, names...)
+}
+
+// However many credentials are guessed, storage is asked fifty times a second
+// at most, and reads nothing when nothing is new.
+func TestRegistrations_areNotLookedForWithEveryGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &watchedLog{Log: newMemoryLog()}
+		r := attached(t, log)
+		c := register(t, r, "acme", false)
+		time.Sleep(time.Minute)
+		log.bounds.Store(0)
+		log.lists.Store(0)
+		began := time.Now()
+		for range 1000 {
+			require.ErrorIs(t, r.Keys().Check("lak_guess", "acme", access.MCP), access.ErrInvalid)
+			_, ok, err := r.ProductOfToken("phc_guess")
+			require.False(t, ok)
+			require.NoError(t, err)
+			_, ok, _ = r.WebhookSecret("guess")
+			require.False(t, ok)
+			time.Sleep(time.Millisecond)
+		}
+		require.LessOrEqual(t, log.bounds.Load(), int64(time.Since(began)/(20*time.Millisecond))+1)
+		require.Positive(t, log.bounds.Load())
+		require.Zero(t, log.lists.Load())
+		log.bounds.Store(0)
+		for range 1000 {
+			assertOpen(t, r, c, "acme")
+			require.ErrorIs(t, r.Keys().Check("", "acme", access.MCP), access.ErrInvalid)
+			time.Sleep(time.Millisecond)
+		}
+		require.Zero(t, log.bounds.Load(), "for what is known, and for nothing, it is not asked")
+	})
+}
+
+// Callers share the next look: none queues behind another's.
+func TestRegistrations_areLookedForTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &watchedLog{Log: newMemoryLog()}
+		r := attached(t, log)
+		_, _, _ = r.ProductOfToken("phc_guess")
+		log.bounds.Store(0)
+		began := time.Now()
+		var callers sync.WaitGroup
+		for n := range 2000 {
+			callers.Go(func() {
+				_, ok, err := r.ProductOfToken(fmt.Sprint("phc_", n))
+				assert.False(t, ok)
+				assert.NoError(t, err)
+			})
+		}
+		callers.Wait()
+		require.LessOrEqual(t, time.Since(began), 40*time.Millisecond)
+		require.LessOrEqual(t, log.bounds.Load(), int64(2))
+	})
+}
+
+// slowLog answers what there is after a while.
+type slowLog struct{ eventlog.Log }
+
+func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Hour):
+	}
+	return eventlog.Bounds{}, ctx.Err()
+}
+
+// With storage that does not answer, a guess is over soon, and nobody who is
+// known waits for it.
+func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := slowLog{newMemoryLog()}
+		r, err := newRegistry(file(), log, log.Drop)
+		require.NoError(t, err)
+		var guesses sync.WaitGroup
+		for n := range 500 {
+			guesses.Go(func() {
+				time.Sleep(time.Duration(n) * time.Millisecond)
+				began := time.Now()
+				_, _, err := r.ProductOfToken("phc_guess")
+				assert.Error(t, err)
+				assert.Less(t, time.Since(began), 1200*time.Millisecond)
+			})
+		}
+		began := time.Now()
+		for range 100 {
+			_, ok, err := r.ProductOfToken("phc_1")
+			require.True(t, ok)
+			require.NoError(t, err)
+			time.Sleep(time.Millisecond)
+		}
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		guesses.Wait()
+	})
+}
+
+// unreadable puts registrations into the log that cannot be decoded.
+func unreadable(t *testing.T, log eventlog.Log) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"product/a-broken":  `{`,
+		"product/b-nothing": ``,
+		"product/c-other":   `{"product":{"product_id":"somebody"},"key_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
+		"product/d-short":   `{"product":{"product_id":"d-short","webhook_secret":"confidential"},"key_sha256":"AAAA"}`,
+		"product/":          `{"product":{"product_id":""},"key_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`,
+		"productive":        `{}`,
+	} {
+		_, err := log.Documents().Write(t.Context(), "", document.Put(document.Document{Name: name}, []byte(value), 0))
+		require.NoError(t, err)
+	}
+}
+
+func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
+	log := newMemoryLog()
+	first := attached(t, log)
+	c := map[string]credentials{}
+	for _, id := range []string{"a", "b-more", "z"} {
+		c[id] = register(t, first, id, false)
+	}
+	unreadable(t, log)
+	r := registryOn(log)
+	err := r.Load(t.Context())
+	require.ErrorContains(t, err, "b-nothing")
+	require.ErrorContains(t, err, "d-short")
+	require.NotContains(t, err.Error(), "confidential")
+	for id := range c {
+		assertOpen(t, r, c[id], id)
+	}
+	for _, id := range []string{"a-broken", "b-nothing", "c-other", "d-short", "somebody"} {
+		_, ok, _ := r.WebhookSecret(id)
+		assert.False(t, ok, id)
+	}
+	_, err = r.Register(t.Context(), Product{ProductID: "d-short"}, false)
+	require.ErrorIs(t, err, errExists, "there is something")
+}
+
+func TestRun_reportsFailuresAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &watchedLog{Log: newMemoryLog()}
+		a, b := attached(t, log), attached(t, log)
+		old := register(t, a, "old", false)
+		reported := run(t, b)
+		synctest.Wait()
+		require.Zero(t, reported.count.Load())
+		log.down.Store(true)
+		require.NoError(t, log.Log.Append(t.Context(), "", []eventlog.Entry{{Data: []byte(`{}`)}})) // something changes
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		require.EqualValues(t, 4, reported.count.Load(), "after 0, 1, 3 and 7 seconds")
+		require.ErrorIs(t, *reported.last.Load(), errDown)
+		require.NoError(t, b.Keys().Check(old.Key, "old", access.MCP), "what is known goes on")
+		log.down.Store(false)
+		c := register(t, a, "acme", false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"acme", "old"}, b.IDs())
+		assertOpen(t, b, c, "acme")
+		require.EqualValues(t, 4, reported.count.Load())
+	})
+}
+
+func TestRegister_returnsNoSecretsWhenStorageFails(t *testing.T) {
+	for name, fail := range map[string]func(*watchedLog){
+		"altogether": func(l *watchedLog) { l.down.Store(true) },
+		"to write":   func(l *watchedLog) { l.appendsDown.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &watchedLog{Log: newMemoryLog()}
+			r := attached(t, log)
+			old := register(t, r, "acme", false)
+			fail(log)
+			for _, id := range []string{"acme", "new"} {
+				got, err := r.Register(t.Context(), Product{ProductID: id}, true)
+				require.ErrorIs(t, err, errDown)
+				require.Zero(t, got)
+			}
+			require.NoError(t, r.Keys().Check(old.Key, "acme", access.MCP))
+			require.Equal(t, []string{"acme"}, r.IDs())
+			log.down.Store(false)
+			log.appendsDown.Store(false)
+			assertOpen(t, r, register(t, r, "new", false), "new")
+			assertOpen(t, r, old, "acme")
+		})
+	}
+}
+
+// fallingLog is down as soon as something was appended.
+type fallingLog struct{ *watchedLog }
+
+func (l fallingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	defer l.down.Store(true)
+	return l.watchedLog.Append(ctx, productID, entries, changes...)
+}
+
+// A registration that took effect gives its secrets away: no one else has them.
+func TestRegister_returnsTheSecretsWhenStorageFailsAfterwards(t *testing.T) {
+	log := fallingLog{&watchedLog{Log: newMemoryLog()}}
+	r := attached(t, log)
+	c := register(t, r, "acme", false)
+	log.down.Store(false)
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		assert.NoError(t, r.Keys().Check(c.Key, "acme", access.MCP))
+	}, 10*time.Second, time.Millisecond)
+	assertOpen(t, r, c, "acme")
+}
+
+// A credential that cannot be looked up is not refused as unknown.
+func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &watchedLog{Log: newMemoryLog()}
+		r := attached(t, log)
+		time.Sleep(time.Second)
+		log.down.Store(true)
+		for range 3 {
+			_, ok, err := r.WebhookSecret("acme")
+			require.False(t, ok)
+			require.ErrorIs(t, err, errDown)
+			_, ok, err = r.ProductOfToken("phc_x")
+			require.False(t, ok)
+			require.ErrorIs(t, err, errDown)
+			require.Error(t, r.Keys().Check("lak_x", "acme", access.MCP))
+			require.NotErrorIs(t, r.Keys().Check("lak_x", "acme", access.MCP), access.ErrInvalid)
+			time.Sleep(20 * time.Millisecond)
+		}
+		log.down.Store(false)
+		time.Sleep(50 * time.Millisecond)
+		require.ErrorIs(t, r.Keys().Check("lak_x", "acme", access.MCP), access.ErrInvalid)
+	})
+}
+
+// A product of the file stays that of the file, whatever was registered before
+// it came into the file.
+func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
+	log := newMemoryLog()
+	c := register(t, attached(t, log), "acme", false)
+	r, err := newRegistry(file(), log, log.Drop)
+	require.NoError(t, err)
+	require.NoError(t, r.Load(t.Context()))
+	assertVoid(t, r, c, "acme")
+	require.NoError(t, r.Keys().Check("both", "acme", access.MCP))
+	_, err = r.Register(t.Context(), Product{ProductID: "acme"}, true)
+	require.ErrorIs(t, err, errFixed)
+}
+
+// Two servers that rotate at the same time end with one valid key, and both
+// with the same.
+func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
+	log := openLog(t, t.TempDir())
+	servers := []*registry{attached(t, log), attached(t, log)}
+	const callers = 4
+	given := make(chan credentials, len(servers)*callers)
+	var running sync.WaitGroup
+	for _, r := range servers {
+		for range callers {
+			running.Go(func() {
+				c, err := r.Register(t.Context(), Product{ProductID: "acme"}, true)
+				assert.NoError(t, err)
+				given <- c
+			})
+		}
+	}
+	running.Wait()
+	close(given)
+	valid := 0
+	for _, r := range servers {
+		require.NoError(t, r.Load(t.Context()))
+	}
+	for c := range given {
+		first := opens(servers[0], c, "acme")
+		assert.Equal(t, first, opens(servers[1], c, "acme"), "both are of one mind")
+		if first {
+			valid++
+			continue
+		}
+		assertVoid(t, servers[0], c, "acme")
+		assertVoid(t, servers[1], c, "acme")
+	}
+	assert.Equal(t, 1, valid)
+}
+
+func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
+	log := openLog(t, t.TempDir())
+	servers := []*registry{attached(t, log), attached(t, log)}
+	var won atomic.Pointer[credentials]
+	var running sync.WaitGroup
+	for n := range 16 {
+		running.Go(func() {
+			c, err := servers[n%2].Register(t.Context(), Product{ProductID: "acme"}, false)
+			if err == nil {
+				assert.True(t, won.CompareAndSwap(nil, &c), "two have won")
+				return
+			}
+			assert.ErrorIs(t, err, errExists)
+			assert.Zero(t, c)
+		})
+	}
+	running.Wait()
+	for _, r := range servers {
+		require.NoError(t, r.Load(t.Context()))
+		assertOpen(t, r, *won.Load(), "acme")
+	}
+}

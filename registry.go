@@ -1,0 +1,177 @@
+package liveactivity
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// registry holds the products that a service serves, those it was made with and
+// those registered while it runs, and their keys. It is safe for concurrent use.
+//
+// Registrations are documents of a log's, so they last and are shared as far as
+// that does, under a product id that no product has. Services on one log notify
+// each other of a registration by an entry of that product's, and look before
+// they refuse a credential that they do not know.
+type registry struct {
+	keys *access.Keyring
+
+	mu       sync.RWMutex
+	products map[string]product
+	tokens   map[string]string // capture token → product id
+	next     *look             // has yet to begin; nil without waiters
+	looked   time.Time         // when the last look began
+
+	log     eventlog.Log
+	drop    func(ctx context.Context, productID string) error
+	changed chan struct{} // gets a value, if it has none, when products come or go
+	loading chan struct{} // holds a value while the log is looked at; never filled with mu held
+	seen    eventlog.ID   // the newest registration there was at the last look; guarded by loading
+}
+
+// product is a product and where it comes from.
+type product struct {
+	Product
+	version document.Version // of its registration; zero for a product that is not registered
+}
+
+// credentials are what a registered product is reached with. Only the caller
+// that registers it ever sees them.
+type credentials struct {
+	WebhookSecret string
+	Key           string // of both scopes
+	CaptureToken  string
+}
+
+func newCredentials() credentials {
+	return credentials{
+		WebhookSecret: "whs_" + rand.Text(),
+		Key:           "lak_" + rand.Text(),
+		CaptureToken:  "phc_" + rand.Text(),
+	}
+}
+
+// NewProduct returns a product with fresh secrets, and a key of all scopes that
+// opens it.
+func NewProduct(productID string) (Product, Key) {
+	c := newCredentials()
+	return Product{ProductID: productID, WebhookSecret: c.WebhookSecret, CaptureTokens: []string{c.CaptureToken}},
+		Key{Key: c.Key, ExternalID: productID}
+}
+
+// errExists says that there is a product of that id already.
+var errExists = errors.New("liveactivity: there is a product of that id already")
+
+// errFixed says that a product is that of the product file, or the demo product.
+var errFixed = errors.New("liveactivity: not a registered product")
+
+// errUnknown reports an unknown product.
+var errUnknown = errors.New("liveactivity: unknown product")
+
+// errUnreadable says that a registration is damaged. The others are served.
+var errUnreadable = errors.New("liveactivity: a registration cannot be read")
+
+// newRegistry returns a registry of the products and keys of a file, which must
+// be valid, that keeps registrations in the documents of log. What is registered
+// there already is served after Load. The function drop removes everything that
+// is kept of a product, at least by the log.
+func newRegistry(file File, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*registry, error) {
+	r := &registry{keys: access.NewKeyring(), products: map[string]product{}, tokens: map[string]string{},
+		log: log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r.keys.OnUnknown(r.refresh)
+	for _, p := range file.Products {
+		r.put(product{Product: p})
+	}
+	for _, k := range file.Keys {
+		if err := r.keys.Add(k.Key, k.ExternalID, k.Scopes...); err != nil {
+			return nil, fmt.Errorf("liveactivity: key of %s: %w", k.ExternalID, err)
+		}
+	}
+	return r, nil
+}
+
+// Keys returns the keyring of all products.
+func (r *registry) Keys() *access.Keyring { return r.keys }
+
+func (r *registry) put(p product) {
+	r.products[p.ProductID] = p
+	for _, token := range p.CaptureTokens {
+		r.tokens[token] = p.ProductID
+	}
+	r.notify()
+}
+
+// remove takes a product's credentials away.
+func (r *registry) remove(p product) {
+	r.keys.RemoveProduct(p.ProductID)
+	for _, token := range p.CaptureTokens {
+		delete(r.tokens, token)
+	}
+	delete(r.products, p.ProductID)
+	r.notify()
+}
+
+func (r *registry) notify() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// WebhookSecret implements posthog.Products.
+func (r *registry) WebhookSecret(productID string) (string, bool, error) {
+	find := func() (string, bool) {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		p, ok := r.products[productID]
+		return p.WebhookSecret, ok
+	}
+	return r.orRefresh(find)
+}
+
+// ProductOfToken implements posthog.Products. Tokens are public: they stand in
+// every page.
+func (r *registry) ProductOfToken(token string) (string, bool, error) {
+	find := func() (string, bool) {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		id, ok := r.tokens[token]
+		return id, ok
+	}
+	return r.orRefresh(find)
+}
+
+// AllowedOrigins implements posthog.Products. No product has none.
+func (r *registry) AllowedOrigins(productID string) ([]string, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].AllowedOrigins, nil
+}
+
+// orRefresh looks again after a refresh if need be.
+func (r *registry) orRefresh(find func() (string, bool)) (string, bool, error) {
+	if found, ok := find(); ok {
+		return found, true, nil
+	}
+	if err := r.refresh(); err != nil {
+		return "", false, err
+	}
+	found, ok := find()
+	return found, ok, nil
+}
+
+// IDs returns the ids of all products, sorted.
+func (r *registry) IDs() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.products))
+}

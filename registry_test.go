@@ -1,0 +1,263 @@
+package liveactivity
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// file is a product file with one product, a key of both scopes and one of each.
+func file() File {
+	return File{
+		Products: []Product{{ProductID: "acme", WebhookSecret: "file-secret", CaptureTokens: []string{"phc_1", "phc_2"}}},
+		Keys: []Key{
+			{Key: "both", ExternalID: "acme"},
+			{Key: "mcp", ExternalID: "acme", Scopes: []access.Scope{access.MCP}},
+			{Key: "stream", ExternalID: "acme", Scopes: []access.Scope{access.Stream}},
+		},
+	}
+}
+
+// registryOn returns a registry on the log that has loaded nothing.
+func registryOn(log eventlog.Log) *registry {
+	r, err := newRegistry(File{}, log, log.Drop)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func register(t *testing.T, r *registry, id string, force bool) credentials {
+	t.Helper()
+	c, err := r.Register(t.Context(), Product{ProductID: id}, force)
+	require.NoError(t, err)
+	return c
+}
+
+// assertOpen checks that the credentials open the product and nothing else.
+func assertOpen(t *testing.T, r *registry, c credentials, id string) {
+	t.Helper()
+	for _, scope := range []access.Scope{access.MCP, access.Stream} {
+		assert.NoError(t, r.Keys().Check(c.Key, id, scope))
+		assert.ErrorIs(t, r.Keys().Check(c.Key, id+"x", scope), access.ErrMismatch)
+	}
+	secret, ok, _ := r.WebhookSecret(id)
+	assert.True(t, ok)
+	assert.Equal(t, c.WebhookSecret, secret)
+	product, ok, _ := r.ProductOfToken(c.CaptureToken)
+	assert.True(t, ok)
+	assert.Equal(t, id, product)
+}
+
+// assertVoid checks that nothing of the credentials opens anything.
+func assertVoid(t *testing.T, r *registry, c credentials, id string) {
+	t.Helper()
+	for _, scope := range []access.Scope{access.MCP, access.Stream} {
+		assert.ErrorIs(t, r.Keys().Check(c.Key, id, scope), access.ErrInvalid)
+		_, err := r.Keys().ProductOf(c.Key, scope)
+		assert.ErrorIs(t, err, access.ErrInvalid)
+	}
+	secret, _, _ := r.WebhookSecret(id)
+	assert.NotEqual(t, c.WebhookSecret, secret)
+	_, ok, _ := r.ProductOfToken(c.CaptureToken)
+	assert.False(t, ok)
+}
+
+func TestNew_knowsNothing(t *testing.T) {
+	r := registryOn(newMemoryLog())
+	assert.Empty(t, r.IDs())
+	secret, ok, _ := r.WebhookSecret("demo")
+	assert.False(t, ok)
+	assert.Empty(t, secret)
+	for _, token := range []string{"", "phc_1"} {
+		_, ok, _ = r.ProductOfToken(token)
+		assert.False(t, ok)
+	}
+	_, err := r.Keys().ProductOf("", access.MCP)
+	assert.ErrorIs(t, err, access.ErrInvalid)
+}
+
+func TestFromFile_opensWhatTheFileSays(t *testing.T) {
+	r, err := newRegistry(file(), newMemoryLog(), nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"acme"}, r.IDs())
+	secret, ok, _ := r.WebhookSecret("acme")
+	assert.True(t, ok)
+	assert.Equal(t, "file-secret", secret)
+	for _, token := range []string{"phc_1", "phc_2"} {
+		product, ok, _ := r.ProductOfToken(token)
+		assert.True(t, ok)
+		assert.Equal(t, "acme", product)
+	}
+	for key, want := range map[string][2]error{
+		"both":   {nil, nil},
+		"mcp":    {nil, access.ErrScope},
+		"stream": {access.ErrScope, nil},
+		"none":   {access.ErrInvalid, access.ErrInvalid},
+	} {
+		assert.Equal(t, want[0], r.Keys().Check(key, "acme", access.MCP), key)
+		assert.Equal(t, want[1], r.Keys().Check(key, "acme", access.Stream), key)
+	}
+}
+
+func TestFromFile_refusesAKeyThatIsThereTwice(t *testing.T) {
+	f := file()
+	f.Keys = append(f.Keys, Key{Key: "both", ExternalID: "acme"})
+	_, err := newRegistry(f, newMemoryLog(), nil)
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "both")
+}
+
+func TestRegister_makesFreshSecrets(t *testing.T) {
+	r := registryOn(newMemoryLog())
+	seen := map[string]bool{}
+	for i := range 20 {
+		id := fmt.Sprintf("p%02d", i)
+		c := register(t, r, id, false)
+		assertOpen(t, r, c, id)
+		for _, secret := range []string{c.Key, c.WebhookSecret, c.CaptureToken} {
+			assert.GreaterOrEqual(t, len(secret), 26, "long enough not to be guessed")
+			assert.False(t, seen[secret], "the same secret twice")
+			seen[secret] = true
+		}
+	}
+	assert.Len(t, r.IDs(), 20)
+	assert.IsIncreasing(t, r.IDs())
+}
+
+// A caller cannot bring secrets of its own.
+func TestRegister_ignoresSecretsGiven(t *testing.T) {
+	r := registryOn(newMemoryLog())
+	c, err := r.Register(t.Context(), Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, false)
+	require.NoError(t, err)
+	assertOpen(t, r, c, "acme")
+	_, ok, _ := r.ProductOfToken("mine")
+	assert.False(t, ok)
+}
+
+func TestRegister_refusesAnIDThatIsThere(t *testing.T) {
+	r := registryOn(newMemoryLog())
+	first := register(t, r, "acme", false)
+	got, err := r.Register(t.Context(), Product{ProductID: "acme"}, false)
+	assert.ErrorIs(t, err, errExists)
+	assert.Zero(t, got)
+	assertOpen(t, r, first, "acme")
+}
+
+func TestRegister_withForceVoidsAllOldSecrets(t *testing.T) {
+	r := registryOn(newMemoryLog())
+	other := register(t, r, "other", false)
+	old := register(t, r, "acme", false)
+	for range 3 {
+		fresh := register(t, r, "acme", true)
+		assertVoid(t, r, old, "acme")
+		assertOpen(t, r, fresh, "acme")
+		old = fresh
+	}
+	assertOpen(t, r, other, "other")
+	assert.Equal(t, []string{"acme", "other"}, r.IDs())
+}
+
+func TestRegister_withForceMayBeTheFirst(t *testing.T) {
+	r := registryOn(newMemoryLog())
+	assertOpen(t, r, register(t, r, "acme", true), "acme")
+}
+
+func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
+			r, err := newRegistry(file(), newMemoryLog(), nil)
+			require.NoError(t, err)
+			got, err := r.Register(t.Context(), Product{ProductID: "acme"}, force)
+			assert.ErrorIs(t, err, errFixed)
+			assert.Zero(t, got)
+			secret, _, _ := r.WebhookSecret("acme")
+			assert.Equal(t, "file-secret", secret)
+			assert.NoError(t, r.Keys().Check("both", "acme", access.Stream))
+			_, ok, _ := r.ProductOfToken("phc_1")
+			assert.True(t, ok)
+		})
+	}
+}
+
+func TestRegistry_keepsProductsApart(t *testing.T) {
+	r, err := newRegistry(file(), newMemoryLog(), nil)
+	require.NoError(t, err)
+	c := register(t, r, "globex", false)
+	assert.ErrorIs(t, r.Keys().Check(c.Key, "acme", access.MCP), access.ErrMismatch)
+	assert.ErrorIs(t, r.Keys().Check("both", "globex", access.MCP), access.ErrMismatch)
+	secret, _, _ := r.WebhookSecret("globex")
+	assert.NotEqual(t, "file-secret", secret)
+}
+
+// Of many registrations of one id at a time exactly one wins; and what the
+// last rotation returned is what opens the product.
+func TestRegister_isSafeForConcurrentUse(t *testing.T) {
+	const callers = 8
+	r := registryOn(newMemoryLog())
+	var wg sync.WaitGroup
+	won := make(chan credentials, callers)
+	for range callers {
+		wg.Go(func() {
+			c, err := r.Register(t.Context(), Product{ProductID: "acme"}, false)
+			if err == nil {
+				won <- c
+				return
+			}
+			assert.ErrorIs(t, err, errExists)
+		})
+	}
+	wg.Wait()
+	require.Len(t, won, 1)
+	assertOpen(t, r, <-won, "acme")
+
+	rotated := make(chan credentials, callers)
+	for range callers {
+		wg.Go(func() {
+			c, err := r.Register(t.Context(), Product{ProductID: "acme"}, true)
+			assert.NoError(t, err)
+			rotated <- c
+		})
+		wg.Go(func() {
+			r.IDs()
+			secret, ok, _ := r.WebhookSecret("acme")
+			assert.True(t, ok, "the product is never away")
+			assert.NotEmpty(t, secret, "and never without a secret")
+			r.ProductOfToken("phc_1")
+		})
+	}
+	wg.Wait()
+	close(rotated)
+	valid := 0
+	for c := range rotated {
+		if r.Keys().Check(c.Key, "acme", access.MCP) == nil {
+			valid++
+			assertOpen(t, r, c, "acme")
+			continue
+		}
+		assertVoid(t, r, c, "acme")
+	}
+	assert.Equal(t, 1, valid)
+}
+
+func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
+	f := file()
+	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
+	r, err := newRegistry(f, newMemoryLog(), nil)
+	require.NoError(t, err)
+	_, err = r.Register(t.Context(), Product{ProductID: "globex", AllowedOrigins: []string{"https://globex.example"}}, false)
+	require.NoError(t, err)
+	for id, want := range map[string][]string{
+		"acme": {"https://*.acme.example", "null"}, "globex": {"https://globex.example"}, "none": nil,
+	} {
+		got, err := r.AllowedOrigins(id)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, id)
+	}
+}

@@ -1,0 +1,280 @@
+package liveactivity
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Service is the whole of liveactivity as one value. Its methods are safe for
+// concurrent use.
+type Service struct {
+	products *registry
+	engine   engine
+	urls     URLs
+	views    []View
+	log      *slog.Logger
+
+	lookup   *activity.Lookup
+	recorder *eventlog.Recorder
+	streams  *eventlog.Handler
+	handler  http.Handler
+
+	ran      atomic.Bool
+	caughtUp chan struct{} // closed when lookups can be answered
+	stop     sync.Once
+	stopping chan struct{} // closed when the service begins to stop
+	stopBy   time.Time     // set before stopping is closed
+}
+
+// New returns a service; opts may be nil. It starts nothing: the handler takes
+// events at once, and lookups wait for Run, unless the log is new and in memory.
+func New(opts *Options) (*Service, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		engine: newEngine(&o), urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views,
+		log:      cmp.Or(o.Logger, slog.Default()),
+		caughtUp: make(chan struct{}), stopping: make(chan struct{}),
+	}
+	if !s.engine.isBehind() {
+		close(s.caughtUp)
+	}
+	var err error
+	if s.products, err = newRegistry(File{o.Products, o.Keys}, s.engine.Log, s.engine.drop); err != nil {
+		return nil, err
+	}
+	s.handler, err = s.routes(&o)
+	return s, err
+}
+
+// routes puts every endpoint in its place.
+func (s *Service) routes(o *Options) (http.Handler, error) {
+	reg, ownRegistry := o.Metrics, serve.NewRegistry()
+	if reg == nil {
+		reg = ownRegistry
+	}
+	for _, c := range s.engine.collectors() {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("liveactivity: metrics: %w", err)
+		}
+	}
+	keys := s.products.Keys()
+	s.lookup = activity.NewLookup(s.engine.store, o.MaxEvents)
+	s.streams = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
+	s.recorder = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg})
+	ingest := posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Logger: s.log})
+	mcp, err := mcptool.NewHandler(s.lookup, keys, &mcptool.Options{Logger: s.log})
+	if err != nil {
+		return nil, err
+	}
+
+	// An SDK's host may have been given a path, and what SDKs ask for in vain is
+	// to be read by their pages.
+	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
+		ingest.ServeSDK(w, r)
+		return true
+	})
+	for _, pattern := range posthog.SDKPatterns() {
+		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
+	}
+	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(s.lookup)))
+	mux.Handle("/mcp", s.whenCaughtUp(mcp))
+	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
+	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
+	serve.Mount(mux, s.ready)
+	if o.Metrics == nil {
+		serve.MountMetrics(mux, ownRegistry)
+	}
+	if o.AdminKey != "" {
+		admin := newAdmin(o.AdminKey, s.products, s.urls)
+		mux.Handle("POST /admin/products", admin.require(admin.register))
+		mux.Handle("GET /admin/products", admin.require(admin.list))
+		mux.Handle("DELETE /admin/products/{product_id}", admin.require(admin.remove))
+	}
+	return observe.New(s.log, reg).Wrap(routeName, mux), nil
+}
+
+// routeName names a request that was served, for metrics and the access log.
+func routeName(r *http.Request) string {
+	switch pattern := httpx.Route(r); {
+	case pattern != "":
+		return pattern
+	case posthog.IsSDKPath(r.URL.Path):
+		return "SDK below a path"
+	}
+	return "none"
+}
+
+// Handler returns every endpoint of the service, at the paths that the README
+// lists. What it does not know it answers with 404, so that it can be mounted at
+// "/" beside pages of one's own.
+func (s *Service) Handler() http.Handler { return s.handler }
+
+// URLs returns the addresses of the service.
+func (s *Service) URLs() URLs { return s.urls }
+
+// Keys returns the keys that open the service's products, for handlers of one's
+// own beside it.
+func (s *Service) Keys() *access.Keyring { return s.products.Keys() }
+
+// LiveActivity returns the newest actions of a user, at most limit and oldest
+// first, like the endpoint of that name. It waits up to 5 seconds for the service
+// to catch up with its log, then it returns ErrNotReady.
+func (s *Service) LiveActivity(ctx context.Context, productID, userID string, limit int) (activity.LiveActivity, error) {
+	if err := s.awaitCatchUp(ctx); err != nil {
+		return activity.LiveActivity{}, err
+	}
+	return s.lookup.Get(ctx, productID, userID, limit)
+}
+
+// Record takes events of a product as those of PostHog are taken: it implements
+// [activity.Sink], for a source of one's own. After an error the same events are
+// to be recorded again, unchanged.
+func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	return s.recorder.Record(ctx, productID, events)
+}
+
+// pingTimeout is how long storage may take to show that it is there.
+const pingTimeout = 2 * time.Second
+
+func (s *Service) ready(r *http.Request) error {
+	if isClosed(s.stopping) {
+		return serve.NotReady("The server is stopping.", nil)
+	}
+	if !isClosed(s.caughtUp) {
+		return serve.NotReady("The server is still reading its log.", nil)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
+	defer cancel()
+	if err := s.engine.ping(ctx); err != nil {
+		return serve.NotReady("The storage cannot be written to.", err)
+	}
+	return nil
+}
+
+// Run does what the service does beside its requests, until ctx ends or the log
+// fails: it catches up with the log, takes over what other services on the log
+// register, runs the views, and frees what has expired. Then it closes the log
+// and returns when every stream and view was given all of it, at the latest 8
+// seconds after the stop began. It runs once.
+//
+// To stop in order call Shutdown of the http.Server first, so that requests in
+// flight still find the log open, and then end ctx.
+func (s *Service) Run(ctx context.Context) error {
+	if s.ran.Swap(true) {
+		return errors.New("liveactivity: a service runs once")
+	}
+	group, running := errgroup.WithContext(ctx)
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFollowing()
+	followed := make(chan struct{})
+	group.Go(func() error {
+		if err := s.engine.run(running); running.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		s.products.Run(running, func(err error) { s.log.Warn("registrations cannot be read", "err", err) })
+		return nil
+	})
+	group.Go(func() error {
+		s.catchUp(running)
+		s.tidy(running)
+		return nil
+	})
+	group.Go(func() error {
+		defer close(followed)
+		s.runViews(running, following)
+		return nil
+	})
+	group.Go(func() error {
+		<-running.Done()
+		s.drain(followed)
+		stopFollowing()
+		return nil
+	})
+	return group.Wait()
+}
+
+// Stopping says that a stop begins: from now on /readyz answers 503, and nothing
+// waits for the service to catch up. Call it before Shutdown of the http.Server,
+// or leave it to Run.
+func (s *Service) Stopping() {
+	s.stop.Do(func() {
+		s.stopBy = time.Now().Add(serve.ShutdownTime)
+		s.log.Info("stopping")
+		close(s.stopping)
+	})
+}
+
+// drain closes the log, and returns when its readers have read all of it.
+func (s *Service) drain(followed <-chan struct{}) {
+	s.Stopping()
+	ctx, cancel := context.WithDeadline(context.Background(), s.stopBy)
+	defer cancel()
+	if err := s.engine.Close(); err != nil {
+		s.log.Warn("the log was not closed", "err", err)
+	}
+	if err := s.streams.Wait(ctx); err != nil {
+		s.log.Warn("streams were cut off", "err", err)
+	}
+	select {
+	case <-followed:
+	case <-ctx.Done():
+		s.log.Warn("views were cut off")
+	}
+	s.log.Info("stopped")
+}
+
+// tidyEvery is how often expired data is freed.
+const tidyEvery = time.Minute
+
+func (s *Service) tidy(ctx context.Context) {
+	ticker := time.NewTicker(tidyEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := s.engine.expire(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("expired data was not removed", "err", err)
+			}
+		}
+	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,234 @@
+package liveactivity_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
+	good := liveactivity.Options{MaxEvents: 1, Heartbeat: time.Second, Retention: eventlog.Retention{TTL: time.Second, MaxBytes: 1 << 20}}
+	tests := map[string]struct {
+		change func(*liveactivity.Options)
+		want   []string
+	}{
+		"nothing":              {func(*liveactivity.Options) {}, nil},
+		"a public URL":         {func(o *liveactivity.Options) { o.PublicURL = "https://live.example.com/base/" }, nil},
+		"public URL: a host":   {func(o *liveactivity.Options) { o.PublicURL = "live.example.com" }, []string{"PublicURL"}},
+		"public URL: a scheme": {func(o *liveactivity.Options) { o.PublicURL = "ftp://live.example.com" }, []string{"PublicURL"}},
+		"public URL: no host":  {func(o *liveactivity.Options) { o.PublicURL = "https:///x" }, []string{"PublicURL"}},
+		"public URL: a query":  {func(o *liveactivity.Options) { o.PublicURL = "https://live.example.com?x=1" }, []string{"PublicURL"}},
+		"the least": {func(o *liveactivity.Options) {
+			o.Retention, o.Heartbeat = eventlog.Retention{TTL: time.Second, MaxBytes: 65536, StateMaxBytes: 65536}, 100*time.Millisecond
+		}, nil},
+		"everything": {func(o *liveactivity.Options) {
+			*o = liveactivity.Options{PublicURL: "x", AdminKey: " x", MaxEvents: -1, Heartbeat: -1, Views: []liveactivity.View{nil},
+				Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1},
+				Products:  []liveactivity.Product{{ProductID: "a/b", WebhookSecret: " x"}, {ProductID: "a", CaptureTokens: []string{""}}},
+				Keys:      []liveactivity.Key{{ExternalID: "b"}, {Key: "x ", ExternalID: "a"}}}
+		}, []string{"products[0].product_id", "products[0].webhook_secret", "products[1].capture_tokens[0]", "keys[0].key", "keys[0].external_id", "keys[1].key",
+			"Retention.TTL", "MaxEvents", "Retention.MaxBytes", "Retention.StateMaxBytes", "Retention.TotalBytes", "AdminKey", "PublicURL", "Heartbeat", "Views"}},
+		"too little of everything": {func(o *liveactivity.Options) {
+			*o = liveactivity.Options{Retention: eventlog.Retention{TTL: 999 * time.Millisecond, MaxBytes: 65535, StateMaxBytes: 65535}, Heartbeat: 99 * time.Millisecond}
+		}, []string{"Retention.TTL", "Retention.MaxBytes", "Retention.StateMaxBytes", "Heartbeat"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			opts := good
+			tt.change(&opts)
+			err := opts.Validate()
+			_, newErr := liveactivity.New(&opts)
+			require.Equal(t, err, newErr)
+			if tt.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			require.Error(t, err)
+			var named []string
+			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+				var mistake *liveactivity.OptionError
+				require.ErrorAs(t, err, &mistake)
+				named = append(named, mistake.Option)
+			}
+			assert.Equal(t, tt.want, named)
+		})
+	}
+}
+
+func TestNew_withoutOptionsServesNothingYet(t *testing.T) {
+	s, err := liveactivity.New(nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, ask(s, http.MethodGet, "/readyz", "").Code)
+	assert.Equal(t, http.StatusNotFound, ask(s, http.MethodPost, "/webhook/acme", "{}").Code)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.NoError(t, s.Run(ctx))
+}
+
+func TestRun_underAContextThatIsOverReturnsAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := newService(t, &logtest.Buffer{})
+	assert.NoError(t, s.Run(ctx))
+	assert.Empty(t, leftovers())
+	assert.Error(t, s.Run(ctx), "a service runs once")
+}
+
+func TestHealth(t *testing.T) {
+	s := start(t)
+	for path, want := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ready"}`} {
+		r := s.do(http.MethodGet, path, "")
+		assert.Equal(t, http.StatusOK, r.status)
+		assert.JSONEq(t, want, r.body)
+		assert.Equal(t, http.StatusOK, s.do(http.MethodHead, path, "").status)
+	}
+}
+
+// Whatever is asked, the answer to what there is not is 404, and there is
+// never a redirect.
+func TestHandler_answers404(t *testing.T) {
+	s := start(t, func(c *liveactivity.Options) { c.AdminKey = "" })
+	for _, path := range []string{
+		"/none", "/users", "/users/acme", "/users/acme/ada", "/users/acme//live-activity", "/users/acme/a/b/live-activity",
+		"/users/acme/ada/live-activity/", "/stream", "/stream/", "/stream/acme/", "/stream/acme/x", "/webhook", "/webhook/", "/webhook/acme/",
+		"/mcp/x", "/healthz/", "//healthz", "/./healthz", "/x/../healthz", "/../healthz", "/metrics/", "/admin", "/admin/products",
+		"/array/config.js", "/array//config.js", "/array/a/b/config", "/static/array.js", "/favicon.ico", "/.env", "/%2e%2e/healthz",
+		"/debug/pprof/", "/i/v0", "/i/v0/x", "/ee", "/batches",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			r := s.do(method, path, "", bearer(acmeKey), "X-Admin-Key: "+adminKey)
+			assert.Equal(t, http.StatusNotFound, r.status, "%s %s", method, path)
+			assert.Empty(t, r.header.Get("Location"))
+		}
+	}
+}
+
+func TestHandler_answers404ForAnUnknownProduct(t *testing.T) {
+	s := start(t)
+	for _, product := range []string{"none", "ACME", "acme%2F", "%00", "%2e"} {
+		r := s.do(http.MethodPost, "/webhook/"+product, pageview("1", "s", "https://a.b/c"), "X-PostHog-Secret: "+acmeSecret)
+		assert.Equal(t, http.StatusNotFound, r.status, product)
+	}
+}
+
+func TestHandler_answers405WithAllow(t *testing.T) {
+	s := start(t)
+	tests := map[string]struct {
+		allow   string
+		methods []string
+	}{
+		"/users/acme/ada/live-activity": {"GET, HEAD", []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"}},
+		"/stream/acme":                  {"GET, HEAD", []string{"POST", "PUT", "DELETE"}},
+		"/webhook/acme":                 {"POST", []string{"GET", "HEAD", "PUT", "DELETE"}},
+		"/mcp":                          {"POST", []string{"GET", "HEAD", "PUT", "DELETE"}},
+		"/mcp/":                         {"POST", []string{"GET", "DELETE"}},
+		"/healthz":                      {"GET, HEAD", []string{"POST", "DELETE"}},
+		"/readyz":                       {"GET, HEAD", []string{"POST"}},
+		"/metrics":                      {"GET, HEAD", []string{"POST"}},
+		"/admin/products":               {"GET, HEAD, POST", []string{"PUT", "DELETE"}},
+		"/e/":                           {"POST, OPTIONS", []string{"GET", "HEAD", "PUT"}},
+		"/batch":                        {"POST, OPTIONS", []string{"GET"}},
+		"/i/v0/e/":                      {"POST, OPTIONS", []string{"GET", "DELETE"}},
+		"/flags/":                       {"POST, OPTIONS", []string{"GET"}},
+		"/decide/":                      {"POST, OPTIONS", []string{"GET"}},
+		"/s/":                           {"POST, OPTIONS", []string{"GET"}},
+		"/array/phc_x/config.js":        {"GET, OPTIONS", []string{"POST"}},
+	}
+	for path, tt := range tests {
+		for _, method := range tt.methods {
+			r := s.do(method, path, "", bearer(acmeKey))
+			assert.Equal(t, http.StatusMethodNotAllowed, r.status, "%s %s", method, path)
+			assert.Equal(t, tt.allow, r.header.Get("Allow"), "%s %s", method, path)
+		}
+	}
+}
+
+func TestHandler_survivesWhatIsNoRequestOfItsOwn(t *testing.T) {
+	s := start(t)
+	for name, request := range map[string]string{
+		"an asterisk": "GET * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"CONNECT":     "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\nConnection: close\r\n\r\n",
+		"a full URL":  "GET http://other.example/none HTTP/1.1\r\nHost: other.example\r\nConnection: close\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = conn.Write([]byte(request))
+			require.NoError(t, err)
+			r := readReply(t, conn)
+			assert.Equal(t, http.StatusNotFound, r.status)
+			r.detail(t)
+		})
+	}
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
+}
+
+func TestMetrics_countWhatHappened(t *testing.T) {
+	s := start(t)
+	s.stream("/stream/acme?last_event_id=none", bearer(acmeKey))
+	s.webhook(pageview("u1", "session-1", "https://app.example.com/a"))
+	s.webhook(pageview("u1", "session-1", "https://app.example.com/a"))
+	s.webhook(`{"event":"custom","distinct_id":"ada"}`)
+	s.lookup("ada")
+	s.do(http.MethodGet, "/users/acme/"+mail+"/live-activity", "")
+	s.do(http.MethodGet, "/none/"+mail, "")
+	s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[]}`)
+	var text string
+	require.Eventually(t, func() bool {
+		text = s.do(http.MethodGet, "/metrics", "").body
+		return strings.Contains(text, "liveactivity_stream_sent_total 1\n")
+	}, 5*time.Second, time.Millisecond)
+	for _, line := range []string{
+		`liveactivity_events_total{outcome="accepted",product_id="acme",reason=""} 1`,
+		`liveactivity_events_total{outcome="duplicate",product_id="acme",reason=""} 1`,
+		`liveactivity_events_total{outcome="ignored",product_id="acme",reason="other_event"} 1`,
+		`liveactivity_actions_total{product_id="acme",type="pageview"} 1`,
+		`liveactivity_users 1`,
+		`liveactivity_log_entries{product_id="acme"} 1`,
+		`liveactivity_log_dropped_total{product_id="acme"} 0`,
+		`liveactivity_stream_subscribers{product_id="acme"} 1`,
+		`liveactivity_stream_gaps_total{product_id="acme"} 1`,
+		`liveactivity_stream_lag_seconds_count 1`,
+		`liveactivity_http_request_duration_seconds_count{code="200",route="POST /webhook/{product_id}"} 3`,
+		`liveactivity_http_request_duration_seconds_count{code="200",route="GET /stream/{product_id}"} 1`,
+		`liveactivity_http_request_duration_seconds_count{code="401",route="GET /users/{product_id}/{user_id}/live-activity"} 1`,
+		`liveactivity_http_request_duration_seconds_count{code="404",route="none"} 1`,
+		`liveactivity_http_request_duration_seconds_count{code="200",route="/e/{$}"} 1`,
+	} {
+		assert.Contains(t, text, line+"\n")
+	}
+	for _, family := range []string{"liveactivity_log_bytes", "go_goroutines"} {
+		assert.Contains(t, text, "# TYPE "+family+" ")
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, ok := strings.CutPrefix(line, "# HELP "); ok {
+			_, help, _ := strings.Cut(name, " ")
+			assert.NotEmpty(t, help, line)
+		}
+	}
+	assertSilent(t, text)
+	assert.NotContains(t, text, "session-1")
+	assert.NotContains(t, text, `"ada"`)
+}
+
+// The log is bounded per product; what is dropped is counted.
+func TestMetrics_countWhatTheLogDropped(t *testing.T) {
+	s := start(t, func(c *liveactivity.Options) { c.Retention.MaxBytes = 65536 })
+	for n := range 60 {
+		s.webhook(pageview(fmt.Sprint(n), "s", "https://app.example.com/"+strings.Repeat("x", 1000)))
+	}
+	assert.NotContains(t, s.do(http.MethodGet, "/metrics", "").body, `liveactivity_log_dropped_total{product_id="acme"} 0`)
+}

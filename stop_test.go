@@ -1,0 +1,183 @@
+package liveactivity_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// readReply reads one answer from a connection.
+func readReply(t *testing.T, conn net.Conn) reply {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return reply{resp.StatusCode, resp.Header, string(body)}
+}
+
+// halfPosted opens a connection and sends the head and half the body of a
+// webhook; finish sends the rest.
+func (s *service) halfPosted(body string) (conn net.Conn, finish func()) {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { conn.Close() })
+	half := len(body) / 2
+	_, err = fmt.Fprintf(conn, "POST /webhook/acme HTTP/1.1\r\nHost: x\r\nX-PostHog-Secret: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", acmeSecret, len(body))
+	require.NoError(s.t, err)
+	// The server asks for the body once the request is under way.
+	require.NoError(s.t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
+	got := make([]byte, len(goOn))
+	_, err = io.ReadFull(conn, got)
+	require.NoError(s.t, err)
+	require.Equal(s.t, goOn, string(got))
+	_, err = io.WriteString(conn, body[:half])
+	require.NoError(s.t, err)
+	return conn, func() {
+		_, err := io.WriteString(conn, body[half:])
+		require.NoError(s.t, err)
+	}
+}
+
+// refusesConnections waits until the server takes no more connections.
+func (s *service) refusesConnections() {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T) {
+	s := start(t)
+	stream := s.stream("/stream/acme", bearer(acmeKey))
+	conn, finish := s.halfPosted(pageview("u1", "s1", "https://app.example.com/last"))
+	s.cancel()
+	s.refusesConnections()
+	select {
+	case <-s.done:
+		require.Fail(t, "it does not wait for the request")
+	case f := <-stream.frames:
+		require.Fail(t, "the stream is over before the request", "%v", f)
+	default:
+	}
+	finish()
+	r := readReply(t, conn)
+	assert.Equal(t, http.StatusOK, r.status, r.body)
+	s.stop()
+	frames := stream.rest()
+	require.Len(t, frames, 1)
+	assert.Contains(t, frames[0].data, "https://app.example.com/last")
+}
+
+// Readers, fast or slow, are sent everything that was accepted, then the end.
+func TestStop_givesEveryReaderEverything(t *testing.T) {
+	const batches = 300
+	s := start(t)
+	fast := s.stream("/stream/acme", bearer(acmeKey))
+	slow, startReading := s.openStream("/stream/acme?since=1", bearer(acmeKey))
+	filtered := s.stream("/stream/acme?since=1&session_id=s7", bearer(acmeKey))
+	var want []string
+	for i := range batches {
+		url := fmt.Sprintf("https://app.example.com/%s/%d", strings.Repeat("x", 500), i)
+		want = append(want, url)
+		s.webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), url))
+	}
+	s.cancel()
+	startReading()
+	s.stop()
+	urls := func(frames []frame) (urls []string) {
+		for _, f := range frames {
+			var b batch
+			require.NoError(t, json.Unmarshal([]byte(f.data), &b))
+			urls = append(urls, b.Actions[0]["raw_url"].(string))
+		}
+		return urls
+	}
+	assert.Equal(t, want, urls(fast.rest()))
+	assert.Equal(t, want, urls(slow.rest()))
+	assert.Equal(t, want[7:8], urls(filtered.rest()))
+}
+
+func TestStop_endsIdleConnectionsAndMCPClients(t *testing.T) {
+	s := start(t)
+	session, err := s.connect("/mcp", acmeKey)
+	require.NoError(t, err)
+	_, err = session.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	idle, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer idle.Close()
+	_, err = io.WriteString(idle, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, readReply(t, idle).status)
+	s.stop()
+	_, err = idle.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, io.EOF)
+	assert.NotContains(t, s.log.String(), "cut off")
+}
+
+// Connections that were opened in advance and never used hold up no stop.
+func TestStop_doesNotWaitForSilentConnections(t *testing.T) {
+	s := start(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	s.do(http.MethodGet, "/healthz", "") // by then the server knows of the other one
+	s.stop()
+	assert.NotContains(t, s.log.String(), "cut off")
+	_, err = conn.Read(make([]byte, 1))
+	assert.Error(t, err)
+}
+
+// What still comes to a server that has stopped is asked to come again.
+func TestStop_refusesWhatComesAfter(t *testing.T) {
+	s := start(t)
+	s.stop()
+	for method, path := range map[string]string{http.MethodGet: "/readyz", http.MethodPost: "/webhook/acme"} {
+		r := httptest.NewRequest(method, path, strings.NewReader(pageview("u1", "s1", "https://app.example.com/a")))
+		r.Header.Set("X-PostHog-Secret", acmeSecret)
+		w := httptest.NewRecorder()
+		s.service.Handler().ServeHTTP(w, r)
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code, path)
+		assert.Equal(t, "1", w.Header().Get("Retry-After"))
+		reply{w.Code, w.Header(), w.Body.String()}.detail(t)
+	}
+	w := httptest.NewRecorder()
+	s.service.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	assert.Equal(t, http.StatusOK, w.Code, "it is stopping, not sick")
+}
+
+// A reader that is gone is forgotten at once, not at the stop.
+func TestStream_forgetsAReaderThatHangsUp(t *testing.T) {
+	s := start(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "GET /stream/acme HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", bearer(acmeKey))
+	require.NoError(t, err)
+	subscribers := func(n string) func() bool {
+		return func() bool {
+			return strings.Contains(s.do(http.MethodGet, "/metrics", "").body, `liveactivity_stream_subscribers{product_id="acme"} `+n)
+		}
+	}
+	require.Eventually(t, subscribers("1"), 5*time.Second, time.Millisecond)
+	require.NoError(t, conn.Close())
+	require.Eventually(t, subscribers("0"), 5*time.Second, time.Millisecond)
+}

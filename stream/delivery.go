@@ -1,0 +1,146 @@
+package stream
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/ledger"
+	"github.com/liveactivity/liveactivity/internal/schedule"
+)
+
+// Permanent marks an error of a handler, or of a write function, as one that
+// retries cannot fix: the entry or batch is skipped, counted and logged, and
+// the session goes on. Permanent(nil) is nil.
+func Permanent(err error) error { return schedule.Permanent(err) }
+
+// Delivery is an entry that must be acknowledged explicitly: the [Consumer]'s
+// cursor does not pass it before Done is called. Its methods are safe for
+// concurrent use.
+type Delivery struct {
+	Message
+	// More reports that further entries of the session follow from the log:
+	// the session is behind and catching up.
+	More bool
+
+	run     *run
+	entry   *ledger.Entry
+	again   bool // it came with a pass: after a failure the session falls behind at once
+	rawDone bool // the Raw handler has returned nil
+	counted atomic.Bool
+
+	decode sync.Once
+	batch  activity.Batch
+	err    error
+}
+
+// Batch returns the delivery's batch of actions, which must not be modified,
+// or an error if the entry has none. Only the first call decodes it.
+func (d *Delivery) Batch() (activity.Batch, error) {
+	d.decode.Do(func() {
+		if d.batch, d.err = decodeActions(d.Message); d.err == nil {
+			d.run.compare(d.batch)
+		}
+	})
+	return d.batch, d.err
+}
+
+// Done acknowledges the delivery if err is nil or marked by [Permanent]. After
+// any other error the session falls behind: nothing of it is kept in memory,
+// and after a back-off this delivery and later ones are redelivered in order.
+// Only the first call has an effect.
+func (d *Delivery) Done(err error) { d.run.finish(err, d) }
+
+// Hold lets the session fall behind until resume is called, or until wake
+// returns true for a later entry of the session; then this delivery and later
+// ones are redelivered in order. Nothing of the session is kept in memory
+// meanwhile. wake must not call the consumer and may be nil.
+//
+// [ConsumerOptions.MaxBehind] bounds the sessions that are held or behind:
+// beyond it the session held first is released as if all its entries had been
+// acknowledged.
+func (d *Delivery) Hold(wake func(m Message) bool) (resume func()) { return d.run.hold(d, wake) }
+
+// dropped reports whether the delivery will be redelivered, so that this one
+// needs no work.
+func (d *Delivery) dropped() bool { return d.run.ledger.Dropped(d.entry) }
+
+// acknowledge acknowledges deliveries together, so that they share a save of
+// the cursor.
+func acknowledge(err error, deliveries ...*Delivery) {
+	for len(deliveries) > 0 {
+		r, n := deliveries[0].run, 1
+		for n < len(deliveries) && deliveries[n].run == r {
+			n++
+		}
+		r.finish(err, deliveries[:n]...)
+		deliveries = deliveries[n:]
+	}
+}
+
+// finish records that deliveries are acknowledged, or have failed for long.
+func (r *run) finish(err error, deliveries ...*Delivery) {
+	done := err == nil || schedule.IsPermanent(err)
+	for _, d := range deliveries {
+		r.letGo(d)
+		if r.ledger.Finish(d.entry, done) {
+			r.count(d, err, done)
+		}
+	}
+	r.lookIfCaughtUp()
+	r.save()
+}
+
+// count counts a delivery that was acknowledged, or has failed for long.
+func (r *run) count(d *Delivery, err error, done bool) {
+	var malformed *malformedError
+	switch {
+	case err == nil:
+		r.stats.finished(d.Type).Add(1)
+	case errors.As(err, &malformed):
+		r.stats.malformed.Add(1)
+		r.opts.Logger.Error("stream has a malformed entry; skipping it", "session_id", short(d.SessionID), "id", d.ID, "err", err)
+	case done:
+		r.stats.refused.Add(1)
+		r.opts.Logger.Error("stream handler rejected an entry; skipping it", "session_id", short(d.SessionID), "id", d.ID, "err", err)
+	default:
+		r.stats.parked.Add(1)
+		r.opts.Logger.Warn("session falls behind: its handler keeps failing", "session_id", short(d.SessionID), "id", d.ID, "err", err)
+	}
+}
+
+// letGo counts a delivery as no longer in flight.
+func (r *run) letGo(d *Delivery) {
+	if d.counted.CompareAndSwap(false, true) {
+		r.inHand.add(-1)
+	}
+}
+
+// hold implements Delivery.Hold.
+func (r *run) hold(d *Delivery, wake func(Message) bool) (resume func()) {
+	key := d.entry.Key
+	r.letGo(d)
+	if wake != nil {
+		r.wakes.Store(key, wake)
+	}
+	if other, ok := r.ledger.Hold(d.entry); ok {
+		r.wakes.Delete(other)
+		r.stats.heldTooLong.Add(1)
+	}
+	r.save()
+	return func() { r.resume(key) }
+}
+
+func (r *run) resume(key string) {
+	r.wakes.Delete(key)
+	r.ledger.Resume(key)
+}
+
+// passOver checks whether an entry of a session that is behind ends its wait.
+func (r *run) passOver(m Message) {
+	wake, ok := r.wakes.Load(m.SessionID)
+	if ok && wake.(func(Message) bool)(m) {
+		r.resume(m.SessionID)
+	}
+}

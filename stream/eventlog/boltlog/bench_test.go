@@ -1,0 +1,119 @@
+package boltlog_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+// benchEntries returns the entries of a call: some 600 bytes each.
+func benchEntries(writer string, n, size int) []eventlog.Entry {
+	entries := make([]eventlog.Entry, size)
+	for i := range entries {
+		entries[i] = eventlogtest.Sized(eventlogtest.Entry(writer, n*size+i), 600)
+	}
+	return entries
+}
+
+// Appends that are on the disk, from 64 goroutines at once.
+func BenchmarkAppend(b *testing.B) {
+	const writers = 64
+	for _, size := range []int{1, 20} {
+		b.Run(fmt.Sprint("entries=", size), func(b *testing.B) {
+			log := open(b, b.TempDir(), nil)
+			b.ReportAllocs()
+			var calls atomic.Int64
+			var running sync.WaitGroup
+			b.ResetTimer()
+			for w := range writers {
+				running.Go(func() {
+					name := fmt.Sprint("writer ", w)
+					for n := 0; calls.Add(1) <= int64(b.N); n++ {
+						if err := log.Append(b.Context(), product, benchEntries(name, n, size)); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			running.Wait()
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "entries/s")
+		})
+	}
+}
+
+// filled returns a log of n entries and the cursor before the first.
+func filled(b *testing.B, dir string, opts *boltlog.Options, n int) (*boltlog.Log, eventlog.ID) {
+	b.Helper()
+	log := open(b, dir, opts)
+	start := boundsOf(b, log, product).Newest
+	const step = 1000
+	for i := range n / step {
+		require.NoError(b, log.Append(b.Context(), product, benchEntries("filler", i, step)))
+	}
+	return log, start
+}
+
+// A reader's pages of a hundred entries, out of memory and out of the file.
+func BenchmarkRead(b *testing.B) {
+	const held, page = 10_000, 100
+	for _, from := range []struct {
+		name string
+		tail int64
+	}{{"tail", 0}, {"file", 1}} {
+		b.Run(from.name, func(b *testing.B) {
+			log, start := filled(b, b.TempDir(), &boltlog.Options{TailBytes: from.tail}, held)
+			dst := make([]eventlog.Entry, page)
+			b.ReportAllocs()
+			at := start
+			for b.Loop() {
+				n, err := log.Read(b.Context(), product, at, dst)
+				require.NoError(b, err)
+				if at = start; n == page {
+					at = dst[n-1].ID
+				}
+			}
+			b.ReportMetric(float64(b.N*page)/b.Elapsed().Seconds(), "entries/s")
+		})
+	}
+}
+
+func BenchmarkDocuments_Get(b *testing.B) {
+	const held = 10_000
+	log := open(b, b.TempDir(), nil)
+	var changes []document.Change
+	for i := range held {
+		changes = append(changes, document.Put(document.Document{Name: fmt.Sprint("session/", i)}, make([]byte, 200), time.Hour))
+	}
+	_, err := log.Documents().Write(b.Context(), product, changes...)
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		docs, err := log.Documents().Get(b.Context(), product, fmt.Sprint("session/", n%held))
+		if err != nil || !docs[0].Exists() {
+			b.Fatal(docs, err)
+		}
+	}
+}
+
+// Opening a log of a hundred thousand entries.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	log, _ := filled(b, dir, nil, 100_000)
+	require.NoError(b, log.Release())
+	b.ReportAllocs()
+	for b.Loop() {
+		again, err := boltlog.Open(dir, nil)
+		require.NoError(b, err)
+		require.NoError(b, again.Release())
+	}
+}

@@ -1,0 +1,156 @@
+package boltlog_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+// Some tests need a process of their own: this program, started with the name
+// of what to do in its environment.
+const childEnv = "BOLTLOG_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if do, ok := children[os.Getenv(childEnv)]; ok {
+		do()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const product = "acme"
+
+// patience is how long a test waits for what must come.
+const patience = 10 * time.Second
+
+func TestLog_keepsTheContract(t *testing.T) {
+	t.Parallel()
+	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		return open(t, t.TempDir(), &boltlog.Options{Retention: r})
+	})
+}
+
+func TestLog_boundsItsDocuments(t *testing.T) {
+	t.Parallel()
+	eventlogtest.TestState(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		return open(t, t.TempDir(), &boltlog.Options{Retention: r})
+	})
+}
+
+// Readers who cannot be served from memory read the file.
+func TestLog_keepsTheContractWithoutATail(t *testing.T) {
+	t.Parallel()
+	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		return open(t, t.TempDir(), &boltlog.Options{Retention: r, TailBytes: 1})
+	})
+}
+
+func TestDocuments_keepTheContract(t *testing.T) {
+	t.Parallel()
+	documenttest.TestStore(t, func(t *testing.T) document.Store {
+		return open(t, t.TempDir(), nil).Documents()
+	})
+}
+
+// open opens a log that is released when the test ends, unless it was before.
+func open(t testing.TB, dir string, opts *boltlog.Options) *boltlog.Log {
+	t.Helper()
+	log, err := boltlog.Open(dir, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	return log
+}
+
+// reopen releases the log and opens it again.
+func reopen(t testing.TB, log *boltlog.Log, dir string, opts *boltlog.Options) *boltlog.Log {
+	t.Helper()
+	require.NoError(t, log.Release())
+	return open(t, dir, opts)
+}
+
+func appendTo(t testing.TB, log eventlog.Log, productID string, entries ...eventlog.Entry) []eventlog.Entry {
+	t.Helper()
+	require.NoError(t, log.Append(t.Context(), productID, entries))
+	return entries
+}
+
+func boundsOf(t testing.TB, log eventlog.Log, productID string) eventlog.Bounds {
+	t.Helper()
+	b, err := log.Bounds(t.Context(), productID)
+	require.NoError(t, err)
+	return b
+}
+
+// readAll returns the entries after the cursor, a page at a time.
+func readAll(t testing.TB, log eventlog.Log, productID string, after eventlog.ID, page int) []eventlog.Entry {
+	t.Helper()
+	var all []eventlog.Entry
+	dst := make([]eventlog.Entry, page)
+	for {
+		n, err := log.Read(t.Context(), productID, after, dst)
+		require.NoError(t, err)
+		if n == 0 {
+			return all
+		}
+		all = append(all, dst[:n]...)
+		after = dst[n-1].ID
+	}
+}
+
+// duplicates returns which keys of the entries the log refuses.
+func duplicates(t testing.TB, log eventlog.Log, productID string, entries ...eventlog.Entry) []activity.Key {
+	t.Helper()
+	var duplicate *eventlog.DuplicateError
+	require.ErrorAs(t, log.Append(t.Context(), productID, entries), &duplicate)
+	return duplicate.Keys
+}
+
+// item is what a reader sees of an entry.
+type item struct {
+	ID        eventlog.ID
+	SessionID string
+	Keys      []activity.Key
+	Data      string
+}
+
+func items(entries []eventlog.Entry) []item {
+	list := make([]item, len(entries))
+	for i, e := range entries {
+		list[i] = item{e.ID, e.SessionID, append([]activity.Key{}, e.Keys...), string(e.Data)}
+	}
+	return list
+}
+
+func get(t testing.TB, log eventlog.Log, productID string, names ...string) []document.Document {
+	t.Helper()
+	docs, err := log.Documents().Get(t.Context(), productID, names...)
+	require.NoError(t, err)
+	return docs
+}
+
+func list(t testing.TB, log eventlog.Log, productID string) []document.Document {
+	t.Helper()
+	docs, err := log.Documents().List(t.Context(), productID, "", "", 1<<20)
+	require.NoError(t, err)
+	return docs
+}
+
+// put gives a document a value, whatever it was, and returns it.
+func put(t testing.TB, log eventlog.Log, productID, name, value string, ttl time.Duration) document.Document {
+	t.Helper()
+	d := get(t, log, productID, name)[0]
+	var err error
+	d.Version, err = log.Documents().Write(t.Context(), productID, document.Put(d, []byte(value), ttl))
+	require.NoError(t, err)
+	d.Value = []byte(value)
+	return d
+}

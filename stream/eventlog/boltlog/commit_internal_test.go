@@ -1,0 +1,420 @@
+package boltlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+const acme = "acme"
+
+var errDisk = errors.New("the disk fails")
+
+func openLog(t testing.TB, dir string, opts *Options) *Log {
+	t.Helper()
+	l, err := Open(dir, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Release()) })
+	return l
+}
+
+// memory is what a log knows of a product without looking.
+type memory struct {
+	keys                  map[activity.Key]struct{}
+	bytes                 int64
+	floor, oldest, newest eventlog.ID
+	entries               int
+}
+
+func memoryOf(l *Log) map[string]memory {
+	all := map[string]memory{}
+	for _, p := range l.all() {
+		if p.stats.Entries > 0 {
+			all[p.id] = memory{maps.Clone(p.keys), p.bytes, p.floor, p.oldest, p.tail.Bounds().Newest, p.stats.Entries}
+		}
+	}
+	return all
+}
+
+// requireTrueMemory fails the test unless the log knows what one that is opened
+// again would know. It returns that one.
+func requireTrueMemory(t testing.TB, l *Log, dir string, opts *Options) *Log {
+	t.Helper()
+	want := memoryOf(l)
+	require.NoError(t, l.Release())
+	again := openLog(t, dir, opts)
+	require.Equal(t, want, memoryOf(again))
+	return again
+}
+
+// together makes the calls so that they share one commit, which ends as finish
+// says, and returns their errors.
+func together(l *Log, finish func(*bolt.Tx) error, calls ...func() error) []error {
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	l.finish = func(tx *bolt.Tx) error {
+		close(begun)
+		<-goOn
+		return tx.Commit()
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = l.do(context.Background(), &operation{}) })
+	<-begun
+	errs := make([]error, len(calls))
+	for i, call := range calls {
+		running.Go(func() { errs[i] = call() })
+		synctest.Wait() // it is in the queue
+	}
+	l.finish = finish
+	close(goOn)
+	running.Wait()
+	l.finish = (*bolt.Tx).Commit
+	return errs
+}
+
+func (l *Log) appends(entries []eventlog.Entry, changes ...document.Change) func() error {
+	return func() error { return l.Append(context.Background(), acme, entries, changes...) }
+}
+
+func TestCommit_isSharedByConcurrentCalls(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const writers = 64
+		l := openLog(t, dir, nil)
+		var calls []func() error
+		for w := range writers {
+			calls = append(calls, l.appends(eventlogtest.Entries(fmt.Sprint(w), 3)))
+		}
+		before := l.lastCommit()
+		for _, err := range together(l, (*bolt.Tx).Commit, calls...) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, 2, l.lastCommit()-before, "the first, and one for all who came meanwhile")
+		require.Equal(t, 3*writers, l.Stats()[acme].Entries)
+		requireTrueMemory(t, l, dir, nil)
+	})
+}
+
+// Without anything that brings calls together, the disk does.
+func TestCommit_isSharedUnderLoad(t *testing.T) {
+	const writers, each = 64, 10
+	l := openLog(t, t.TempDir(), nil)
+	before := l.lastCommit()
+	var running sync.WaitGroup
+	for w := range writers {
+		running.Go(func() {
+			for n := range each {
+				assert.NoError(t, l.appends([]eventlog.Entry{eventlogtest.Entry(fmt.Sprint(w), n)})())
+			}
+		})
+	}
+	running.Wait()
+	commits := l.lastCommit() - before
+	t.Logf("%d commits for %d calls", commits, writers*each)
+	require.Less(t, commits, writers*each/4)
+}
+
+// Of calls that share a commit some are refused, each for a reason of its own.
+func TestCommit_refusesEachCallByItself(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, nil)
+		create := document.Put(document.Document{Name: "a"}, nil, 0)
+		errs := together(l, (*bolt.Tx).Commit,
+			l.appends(eventlogtest.Entries("one", 2), create),
+			l.appends(eventlogtest.Entries("one", 1)),
+			l.appends(eventlogtest.Entries("two", 2), create),
+			l.appends(eventlogtest.Entries("two", 3)),
+			l.appends([]eventlog.Entry{eventlogtest.Entry("three", 0), eventlogtest.Entry("three", 0)}),
+			l.appends(eventlogtest.Entries("three", 1)),
+			func() error {
+				return l.Append(context.Background(), string(make([]byte, 1<<16)), eventlogtest.Entries("one", 1))
+			},
+			func() error { return l.Append(context.Background(), "other", eventlogtest.Entries("one", 1), create) },
+		)
+		var duplicate *eventlog.DuplicateError
+		var conflict *document.ConflictError
+		require.NoError(t, errs[0])
+		require.ErrorAs(t, errs[1], &duplicate)
+		require.Equal(t, eventlogtest.Entry("one", 0).Keys, duplicate.Keys)
+		require.ErrorAs(t, errs[2], &conflict)
+		require.NoError(t, errs[3])
+		require.ErrorAs(t, errs[4], &duplicate)
+		require.NoError(t, errs[5])
+		require.Error(t, errs[6])
+		require.NoError(t, errs[7])
+		require.Equal(t, 6, l.Stats()[acme].Entries)
+		requireTrueMemory(t, l, dir, nil)
+	})
+}
+
+// A commit that fails acknowledges nothing: neither what it brought, nor that a
+// key is in the log because the same commit brought it.
+func TestCommit_thatFailsLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	opts := &Options{Retention: eventlog.Retention{MaxBytes: 3000}}
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, opts)
+		old := eventlogtest.Entry("old", 0)
+		require.NoError(t, l.appends([]eventlog.Entry{old}, document.Put(document.Document{Name: "a"}, nil, 0))())
+		before, docs := memoryOf(l), documentsOf(t, l)
+		changed := l.Changed(acme)
+		big := []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("big", 0), 4000)} // makes the old one go
+		calls := []func() error{
+			l.appends(eventlogtest.Entries("one", 2), document.Put(docs[0], []byte("new"), 0)),
+			l.appends(eventlogtest.Entries("one", 2)), // the same again, as clients do
+			l.appends(nil, document.Put(docs[0], []byte("new"), 0)),
+			l.appends(big),
+			l.appends([]eventlog.Entry{old}), // its key is free when the big one is in
+			l.appends([]eventlog.Entry{eventlogtest.Entry("next", 0)}),
+		}
+		for i, err := range together(l, func(*bolt.Tx) error { return errDisk }, calls...) {
+			require.ErrorIs(t, err, errDisk, "call %d", i)
+		}
+		require.Equal(t, before, memoryOf(l))
+		require.Equal(t, docs, documentsOf(t, l))
+		select {
+		case <-changed:
+			require.Fail(t, "nothing has changed")
+		default:
+		}
+		errs := together(l, (*bolt.Tx).Commit, calls...)
+		var duplicate *eventlog.DuplicateError
+		var conflict *document.ConflictError
+		require.NoError(t, errs[0])
+		require.ErrorAs(t, errs[1], &duplicate)
+		require.ErrorAs(t, errs[2], &conflict)
+		for _, err := range errs[3:] {
+			require.NoError(t, err)
+		}
+		requireTrueMemory(t, l, dir, opts)
+	})
+}
+
+func documentsOf(t testing.TB, l *Log) []document.Document {
+	t.Helper()
+	docs, err := l.Documents().List(t.Context(), acme, "", "", 100)
+	require.NoError(t, err)
+	return docs
+}
+
+// A commit that may have reached the disk or not is the last one of the process:
+// nothing is acknowledged any more, not even that a key is a duplicate, until
+// the file was opened again.
+func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
+	for name, test := range map[string]struct {
+		finish func(*bolt.Tx) error
+		stored int
+	}{
+		"fdatasync failed":         {func(*bolt.Tx) error { return syscall.EIO }, 0},
+		"fsync failed":             {func(*bolt.Tx) error { return &fs.PathError{Op: "sync", Err: syscall.ENOSPC} }, 0},
+		"growing failed at fsync":  {func(*bolt.Tx) error { return fmt.Errorf("file sync error: %s", syscall.EIO) }, 0},
+		"it is there nevertheless": {func(tx *bolt.Tx) error { return errors.Join(tx.Commit(), errDisk) }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				var words bytes.Buffer
+				l := openLog(t, dir, &Options{Logger: slog.New(slog.NewTextHandler(&words, nil))})
+				old := eventlogtest.Entries("old", 2)
+				require.NoError(t, l.appends(old)())
+				start, before := boundsOf(t, l), memoryOf(l)
+				errs := together(l, test.finish, l.appends(eventlogtest.Entries("a", 3)), l.appends(old))
+				errs = append(errs, l.appends(eventlogtest.Entries("a", 3))(), l.appends(old)(), l.appends(eventlogtest.Entries("b", 1))())
+				for _, err := range errs {
+					require.ErrorIs(t, err, ErrUncertain)
+					require.NotErrorAs(t, err, new(*eventlog.DuplicateError))
+				}
+				require.ErrorIs(t, l.Ping(t.Context()), ErrUncertain)
+				_, err := l.Documents().Write(t.Context(), acme, document.Put(document.Document{Name: "a"}, nil, 0))
+				require.ErrorIs(t, err, ErrUncertain)
+				require.Equal(t, 1, strings.Count(words.String(), "until the process is restarted"), "%s", &words)
+
+				require.Equal(t, before, memoryOf(l), "what is uncertain is shown to nobody")
+				require.Equal(t, start, boundsOf(t, l))
+				n, err := l.Read(t.Context(), acme, eventlog.ID{}, make([]eventlog.Entry, 10))
+				require.NoError(t, err)
+				require.Equal(t, 2, n, "what was acknowledged can still be read")
+
+				require.NoError(t, l.Release())
+				l = openLog(t, dir, nil)
+				require.Equal(t, 2+test.stored, l.Stats()[acme].Entries)
+				require.ErrorAs(t, l.appends(old)(), new(*eventlog.DuplicateError))
+				requireTrueMemory(t, l, dir, nil)
+			})
+		})
+	}
+}
+
+// What failed for want of space, or before anything was to be synchronized, is
+// no reason to stop.
+func TestCommit_thatWroteNothingIsNotTheLast(t *testing.T) {
+	l := openLog(t, t.TempDir(), nil)
+	for _, failure := range []error{&fs.PathError{Op: "write", Err: syscall.ENOSPC}, &fs.PathError{Op: "write", Err: syscall.EIO}, errDisk} {
+		l.finish = func(*bolt.Tx) error { return failure }
+		require.ErrorIs(t, l.appends(eventlogtest.Entries("a", 1))(), failure)
+	}
+	l.finish = (*bolt.Tx).Commit
+	require.NoError(t, l.appends(eventlogtest.Entries("a", 1))())
+}
+
+// However often it is asked, Ping writes now and then only, but looks again
+// soon after something has failed, and while it does.
+func TestPing_writesNowAndThen(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, nil)
+		var failure error
+		commits := 0
+		l.finish = func(tx *bolt.Tx) error {
+			if failure != nil {
+				return failure
+			}
+			commits++
+			return tx.Commit()
+		}
+		pings := func(d time.Duration) (err error) {
+			for range 100 {
+				time.Sleep(d / 100)
+				err = l.Ping(t.Context())
+			}
+			return err
+		}
+		require.NoError(t, pings(time.Minute))
+		require.LessOrEqual(t, commits, 2*(1+int(time.Minute/pingEvery)))
+		require.Positive(t, commits)
+
+		failure = errDisk
+		require.ErrorIs(t, pings(2*pingEvery), errDisk, "nobody else has to fail before")
+		failure = nil
+		require.NoError(t, pings(pingRetry), "it goes on by itself")
+
+		failure = errDisk
+		require.ErrorIs(t, l.appends(eventlogtest.Entries("a", 1))(), errDisk)
+		require.ErrorIs(t, pings(pingRetry), errDisk, "at once when something has failed")
+		require.NoError(t, l.Release())
+	})
+}
+
+// What Ping writes is gone again: it would cost a file its room for others.
+func TestPing_leavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir, nil)
+	require.NoError(t, l.Ping(t.Context()))
+	require.NoError(t, l.view(func(tx *bolt.Tx) error {
+		require.Nil(t, tx.Bucket(bucketFormat).Get(keyProbe))
+		return nil
+	}))
+	requireTrueMemory(t, l, dir, nil)
+}
+
+func boundsOf(t testing.TB, l *Log) eventlog.Bounds {
+	t.Helper()
+	b, err := l.Bounds(t.Context(), acme)
+	require.NoError(t, err)
+	return b
+}
+
+// A mistake of this program ends the call that came upon it, and acknowledges
+// none of those that share the commit.
+func TestCommit_thatPanicsAcknowledgesNothing(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, nil)
+		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
+		before := memoryOf(l)
+		leader := func() error {
+			assert.PanicsWithValue(t, "mistake", func() { _ = l.appends(eventlogtest.Entries("a", 2))() })
+			return errPanicked
+		}
+		mistake := func(*bolt.Tx) error { panic("mistake") }
+		for i, err := range together(l, mistake, leader, l.appends(eventlogtest.Entries("a", 2)), l.appends(eventlogtest.Entries("b", 2))) {
+			require.ErrorIs(t, err, errPanicked, "call %d", i)
+		}
+		require.Equal(t, before, memoryOf(l))
+		require.NoError(t, l.appends(eventlogtest.Entries("a", 2))())
+		requireTrueMemory(t, l, dir, nil)
+	})
+}
+
+// What bbolt does not expect is damage of the file. Nothing is written to it any
+// more, but what can be read is.
+func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, nil)
+		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
+		start, before := boundsOf(t, l).Floor, memoryOf(l)
+		damaged := func(tx *bolt.Tx) error { return tx.Bucket(nil).Put(nil, nil) } // of no bucket
+		for _, err := range together(l, damaged, l.appends(eventlogtest.Entries("a", 2)), l.appends(eventlogtest.Entries("a", 2))) {
+			require.ErrorIs(t, err, ErrDamaged)
+			require.ErrorContains(t, err, dir)
+		}
+		require.Equal(t, before, memoryOf(l))
+		last := l.lastCommit()
+		require.ErrorIs(t, l.appends(eventlogtest.Entries("a", 2))(), ErrDamaged)
+		require.ErrorIs(t, l.Ping(t.Context()), ErrDamaged)
+		require.Equal(t, last, l.lastCommit())
+		n, err := l.Read(t.Context(), acme, start, make([]eventlog.Entry, 10))
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		requireTrueMemory(t, l, dir, nil)
+	})
+}
+
+// A file that cannot grow: bbolt itself gives the transaction up.
+func TestCommit_goesOnWhenThereIsSpaceAgain(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir, nil)
+	require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
+	before := memoryOf(l)
+	large := func() []eventlog.Entry {
+		return []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("large", 0), 1<<20)}
+	}
+	for range 3 {
+		l.db.MaxSize = 1
+		require.ErrorIs(t, l.appends(large())(), bolterrors.ErrMaxSizeReached)
+		require.ErrorIs(t, l.appends(nil, document.Put(document.Document{Name: "a"}, make([]byte, 1<<20), 0))(), bolterrors.ErrMaxSizeReached)
+		require.Equal(t, before, memoryOf(l))
+		l.db.MaxSize = 0
+		l = requireTrueMemory(t, l, dir, nil)
+	}
+	require.NoError(t, l.appends(large())())
+	require.ErrorAs(t, l.appends(large())(), new(*eventlog.DuplicateError))
+	requireTrueMemory(t, l, dir, nil)
+}
+
+func TestGuarded_letsOtherPanicsPass(t *testing.T) {
+	l := openLog(t, t.TempDir(), nil)
+	var none *product
+	for name, mistake := range map[string]func() error{
+		"a value":      func() error { panic("mistake") },
+		"no pointer":   func() error { return errors.New(none.id) },
+		"out of range": func() error { return []error{}[l.tailBytes] },
+		"in a bucket": func() error {
+			return l.db.View(func(tx *bolt.Tx) error { return tx.ForEach(func([]byte, *bolt.Bucket) error { panic("mistake") }) })
+		},
+	} {
+		assert.Panics(t, func() { _ = l.guarded(mistake) }, name)
+	}
+	require.NoError(t, l.Ping(t.Context()))
+}

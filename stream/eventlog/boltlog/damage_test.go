@@ -1,0 +1,345 @@
+package boltlog_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+// children are what this program does in a process of its own.
+var children = map[string]func(){
+	"damage": damageEveryPage,
+}
+
+// child returns a command that does one of children.
+func child(t testing.TB, do string, env ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(append(os.Environ(), childEnv+"="+do, "GORACE=atexit_sleep_ms=0"), env...)
+	return cmd
+}
+
+// sample makes a small file with something of everything in it, and returns it.
+func sample(t testing.TB) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	log := open(t, dir, &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 30 << 10}})
+	for n := range 80 {
+		appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 400))
+	}
+	appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 14<<10))
+	for n := range 50 {
+		put(t, log, product, fmt.Sprint("document ", n), strings.Repeat("x", 4*n), time.Duration(n%2)*time.Hour)
+	}
+	appendTo(t, log, "small", eventlogtest.Entries("b", 3)...)
+	put(t, log, "small", "document", "value", 0)
+	appendTo(t, log, "other", eventlogtest.Entries("c", 60)...)
+	require.NoError(t, log.Release())
+	file, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
+	require.NoError(t, err)
+	return file
+}
+
+// whatIsIn returns everything that the file in dir holds, read through the API.
+func whatIsIn(dir string) (map[string]any, error) {
+	log, err := boltlog.Open(dir, &boltlog.Options{TailBytes: 2 << 10})
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	all := map[string]any{}
+	for _, id := range []string{product, "small", "other"} {
+		b, err := log.Bounds(ctx, id)
+		if err != nil {
+			return nil, errors.Join(err, log.Release())
+		}
+		dst := make([]eventlog.Entry, 1000)
+		n, err := log.Read(ctx, id, b.Floor, dst)
+		if err != nil {
+			return nil, errors.Join(err, log.Release())
+		}
+		docs, err := log.Documents().List(ctx, id, "", "", 1000)
+		if err != nil {
+			return nil, errors.Join(err, log.Release())
+		}
+		all[id] = [...]any{b, items(dst[:n]), docs}
+	}
+	return all, log.Release()
+}
+
+// damages are ways in which a page may be damaged.
+var damages = map[string]func(page []byte, number int, whole []byte){
+	"zeroed":   func(page []byte, _ int, _ []byte) { clear(page) },
+	"all ones": func(page []byte, _ int, _ []byte) { copy(page, bytes.Repeat([]byte{0xff}, len(page))) },
+	"noise": func(page []byte, number int, _ []byte) {
+		random := rand.New(rand.NewPCG(1, uint64(number)))
+		for i := range page {
+			page[i] = byte(random.Uint32())
+		}
+	},
+	"noise after its head": func(page []byte, number int, _ []byte) {
+		random := rand.New(rand.NewPCG(2, uint64(number)))
+		for i := range page[16:] {
+			page[16+i] = byte(random.Uint32())
+		}
+	},
+	"half zeroed": func(page []byte, _ int, _ []byte) { clear(page[len(page)/2:]) },
+	"one element fewer": func(page []byte, _ int, _ []byte) {
+		if n := binary.NativeEndian.Uint16(page[10:]); n > 0 {
+			binary.NativeEndian.PutUint16(page[10:], n-1)
+		}
+	},
+	"a page in use among the free ones": func(page []byte, number int, _ []byte) {
+		if freelist := binary.NativeEndian.Uint16(page[8:]) == 16; freelist {
+			n := binary.NativeEndian.Uint16(page[10:])
+			binary.NativeEndian.PutUint16(page[10:], n+1)
+			binary.NativeEndian.PutUint64(page[16+8*n:], uint64(number))
+		}
+	},
+	"another page's": func(page []byte, number int, whole []byte) {
+		copy(page, whole[(number+3)*len(page)%len(whole):])
+	},
+	"another page's under its own number": func(page []byte, number int, whole []byte) {
+		copy(page, whole[(number+3)*len(page)%len(whole):])
+		binary.NativeEndian.PutUint64(page, uint64(number))
+	},
+}
+
+// damageEveryPage damages each page of the file in the folder BOLTLOG_TEST_DIR
+// in every way, and single bits of it, and tries what is left. It prints what it
+// is about to do, so that the last line tells what killed it.
+func damageEveryPage() {
+	f := &victim{path: filepath.Join(os.Getenv("BOLTLOG_TEST_DIR"), boltlog.FileName)}
+	var err error
+	f.want, err = whatIsIn(filepath.Dir(f.path))
+	check(err)
+	f.whole, err = os.ReadFile(f.path)
+	check(err)
+	size := os.Getpagesize()
+	for number := range len(f.whole) / size {
+		if allZero(f.whole[number*size : (number+1)*size]) {
+			continue // the rest of the file was never written
+		}
+		for name, damage := range damages {
+			fmt.Printf("page %d: %s\n", number, name)
+			page := bytes.Clone(f.whole[number*size : (number+1)*size])
+			damage(page, number, f.whole)
+			check(f.try(page, int64(number*size)))
+		}
+		random := rand.New(rand.NewPCG(3, uint64(number)))
+		for i := range 12 {
+			bit := random.IntN(size * 8)
+			if i < 8 {
+				bit = random.IntN(96 * 8) // the head and the first elements
+			}
+			fmt.Printf("page %d: bit %d\n", number, bit)
+			page := bytes.Clone(f.whole[number*size : (number+1)*size])
+			page[bit/8] ^= 1 << (bit % 8)
+			check(f.try(page, int64(number*size)))
+		}
+	}
+	fmt.Println("done")
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Println("FAILED:", err)
+		os.Exit(1)
+	}
+}
+
+func allZero(page []byte) bool { return len(bytes.Trim(page, "\x00")) == 0 }
+
+// victim is a file that is damaged.
+type victim struct {
+	path  string
+	whole []byte
+	want  map[string]any // what is in it
+}
+
+// try opens the file with a page damaged: either it is refused and left as it
+// is, or everything is in it, and it can be used. It mends the file.
+func (f *victim) try(page []byte, at int64) error {
+	sound := bytes.Clone(f.whole[at:][:len(page)])
+	defer copy(f.whole[at:], sound)
+	copy(f.whole[at:], page)
+	if err := f.write(page, at); err != nil {
+		return err
+	}
+	got, err := whatIsIn(filepath.Dir(f.path))
+	if err != nil {
+		return errors.Join(refusal(f.path, f.whole, err), f.write(sound, at))
+	}
+	if !reflect.DeepEqual(f.want, got) {
+		return fmt.Errorf("it was opened, but holds something else")
+	}
+	copy(f.whole[at:], sound)
+	return errors.Join(f.use(), os.WriteFile(f.path, f.whole, 0o600))
+}
+
+func (f *victim) write(page []byte, at int64) error {
+	file, err := os.OpenFile(f.path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(page, at)
+	return errors.Join(err, file.Close())
+}
+
+// use writes to the file and reads it.
+func (f *victim) use() error {
+	log, err := boltlog.Open(filepath.Dir(f.path), nil)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	_, err = log.Documents().Write(ctx, "new", document.Put(document.Document{Name: "a"}, nil, 0))
+	err = errors.Join(log.Append(ctx, product, eventlogtest.Entries("new", 20)), err, log.Expire(ctx), log.Release())
+	if err != nil {
+		return err
+	}
+	_, err = whatIsIn(filepath.Dir(f.path))
+	return err
+}
+
+// refusal returns what is wrong with how a file was refused.
+func refusal(path string, file []byte, err error) error {
+	if !errors.Is(err, boltlog.ErrDamaged) && !errors.Is(err, boltlog.ErrForeign) || !strings.Contains(err.Error(), path) {
+		return fmt.Errorf("refused with %w", err)
+	}
+	left, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(file, left) {
+		return fmt.Errorf("it was refused, and written to")
+	}
+	return nil
+}
+
+// It happens in another process, because what a mistake here leads to is one
+// that is killed.
+func TestOpen_refusesEveryDamagedPage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, boltlog.FileName), sample(t), 0o600))
+	output, err := child(t, "damage", "BOLTLOG_TEST_DIR="+dir, "GOGC=1000").CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	require.NoError(t, err, "%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+	require.Equal(t, "done", lines[len(lines)-1])
+	t.Logf("%d ways to damage the file", len(lines)-1)
+}
+
+// What is not a file of this program, or not a whole one, is refused in a way
+// that tells the operator what is where, and is left as it is.
+func TestOpen_refusesWhatIsNotItsFile(t *testing.T) {
+	whole := sample(t)
+	cut := func(n int) []byte { return whole[:n] }
+	for name, test := range map[string]struct {
+		file []byte
+		want error
+	}{
+		"empty":                       {nil, boltlog.ErrDamaged},
+		"a byte":                      {[]byte("x"), boltlog.ErrForeign},
+		"text":                        {[]byte(strings.Repeat("This is no database.\n", 1000)), boltlog.ErrForeign},
+		"zeros":                       {make([]byte, len(whole)), boltlog.ErrForeign},
+		"sqlite":                      {append([]byte("SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20"), make([]byte, 8192)...), boltlog.ErrForeign},
+		"another bbolt file":          {boltFile(t, nil, nil), boltlog.ErrForeign},
+		"another without a free list": {boltFile(t, nil, &bolt.Options{NoFreelistSync: true}), boltlog.ErrForeign},
+		"of a later format":           {boltFile(t, map[string]string{"format": "4"}, nil), boltlog.ErrForeign},
+		"of an earlier format":        {boltFile(t, map[string]string{"format": "2"}, nil), boltlog.ErrForeign},
+		"of no format":                {boltFile(t, map[string]string{"other": "1"}, nil), boltlog.ErrForeign},
+		"a page of it":                {cut(4096), boltlog.ErrDamaged},
+		"two pages of it":             {cut(8192), boltlog.ErrDamaged},
+		"three pages of it":           {cut(12288), boltlog.ErrDamaged},
+		"a third of it":               {cut(len(whole) / 3), boltlog.ErrDamaged},
+		"a third of it, not rounded":  {cut(len(whole)/3 + 77), boltlog.ErrDamaged},
+		"without its beginning":       {whole[4096:], boltlog.ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, boltlog.FileName)
+			require.NoError(t, os.WriteFile(path, test.file, 0o600))
+			for range 2 { // the first does not hold on to it
+				_, err := boltlog.Open(dir, nil)
+				require.ErrorIs(t, err, test.want)
+				require.NoError(t, refusal(path, test.file, err))
+			}
+			names, err := filepath.Glob(dir + "/*")
+			require.NoError(t, err)
+			assert.Equal(t, []string{path}, names)
+		})
+	}
+}
+
+// boltFile returns a bbolt file with some values in the bucket liveactivity.
+func boltFile(t *testing.T, values map[string]string, opts *bolt.Options) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bolt")
+	db, err := bolt.Open(path, 0o600, opts)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bolt.Tx) error {
+		name := "someone else's"
+		if values != nil {
+			name = "liveactivity"
+		}
+		b, err := tx.CreateBucket([]byte(name))
+		for k, v := range values {
+			err = errors.Join(err, b.Put([]byte(k), []byte(v)))
+		}
+		return err
+	}))
+	require.NoError(t, db.Close())
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return file
+}
+
+// At the end of a file cut in the middle of its use, memory of it cannot be
+// read any more: calls fail, and the process lives.
+func TestLog_survivesAFileThatIsCutUnderIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := open(t, dir, &boltlog.Options{TailBytes: 1})
+	start := boundsOf(t, log, product).Newest
+	for n := range 50 {
+		appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
+		put(t, log, product, fmt.Sprint(n), strings.Repeat("x", 2000), time.Hour)
+	}
+	require.NoError(t, os.Truncate(filepath.Join(dir, boltlog.FileName), 8<<10))
+	ctx := t.Context()
+	_, err := log.Read(ctx, product, start, make([]eventlog.Entry, 100))
+	require.ErrorIs(t, err, boltlog.ErrDamaged)
+	require.ErrorContains(t, err, dir)
+	_, err = log.Documents().Get(ctx, product, "1")
+	require.ErrorIs(t, err, boltlog.ErrDamaged)
+	_, err = log.Documents().List(ctx, product, "", "", 10)
+	require.ErrorIs(t, err, boltlog.ErrDamaged)
+	for range 2 {
+		require.ErrorIs(t, log.Append(ctx, product, eventlogtest.Entries("b", 1)), boltlog.ErrDamaged)
+	}
+	require.ErrorIs(t, log.Expire(ctx), boltlog.ErrDamaged)
+	_, err = log.Bounds(ctx, product)
+	require.NoError(t, err)
+}

@@ -1,0 +1,201 @@
+package boltlog
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+// fillLog appends entries, each with a document, as one commit.
+func fillLog(t testing.TB, l *Log, n int) []eventlog.Entry {
+	t.Helper()
+	entries := eventlogtest.Entries("a", n)
+	changes := make([]document.Change, n)
+	for i := range changes {
+		changes[i] = document.Put(document.Document{Name: fmt.Sprint(i)}, make([]byte, 100), time.Hour)
+	}
+	require.NoError(t, l.appends(entries, changes...)())
+	return entries
+}
+
+// left returns how many rooms are still to be freed.
+func left(t testing.TB, l *Log) (n int) {
+	t.Helper()
+	require.NoError(t, l.view(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketDropped); b != nil {
+			return b.ForEach(func([]byte, []byte) error { n++; return nil })
+		}
+		return nil
+	}))
+	return n
+}
+
+// Everything disappears at once; its room is freed in steps, between which
+// others have their turn.
+func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir, nil)
+	given := fillLog(t, l, 3*sweepStep)
+	commits := 0
+	l.finish = func(tx *bolt.Tx) error {
+		commits++
+		docs, err := l.Documents().List(context.Background(), acme, "", "", 1)
+		assert.NoError(t, err)
+		assert.Equal(t, commits == 1, len(docs) > 0, "before commit %d", commits)
+		return tx.Commit()
+	}
+	require.NoError(t, l.Drop(t.Context(), acme))
+	require.GreaterOrEqual(t, commits, 1+4*3, "entries, documents, and their places in two orders")
+	l.finish = (*bolt.Tx).Commit
+	require.Zero(t, left(t, l))
+	require.Equal(t, eventlog.Stats{}, l.Stats()[acme])
+	require.NoError(t, l.appends(eventlogtest.Entries("a", 3))(), "the keys are free")
+	require.Equal(t, given[len(given)-1].ID, boundsOf(t, l).Floor)
+	requireConsistent(t, l, acme)
+	requireTrueMemory(t, l, dir, nil)
+}
+
+// What is left when Drop is cut short is seen by nobody, also after a restart,
+// and is freed by the next Drop, of any product, or by Expire.
+func TestDrop_goesOnWhereItWasCut(t *testing.T) {
+	for name, goOn := range map[string]func(*Log) error{
+		"Drop":       func(l *Log) error { return l.Drop(context.Background(), acme) },
+		"of another": func(l *Log) error { return l.Drop(context.Background(), "other") },
+		"Expire":     func(l *Log) error { return l.Expire(context.Background()) },
+		"Drop in between": func(l *Log) error {
+			if err := l.appends(eventlogtest.Entries("a", 10))(); err != nil {
+				return err
+			}
+			return l.Drop(context.Background(), acme)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := openLog(t, dir, nil)
+			given := fillLog(t, l, 2*sweepStep)
+			ctx, cancel := context.WithCancel(t.Context())
+			commits := 0
+			l.finish = func(tx *bolt.Tx) error {
+				if commits++; commits == 2 {
+					cancel()
+				}
+				return tx.Commit()
+			}
+			require.ErrorIs(t, l.Drop(ctx, acme), context.Canceled)
+			for range 2 {
+				require.Equal(t, 1, left(t, l))
+				require.Empty(t, documentsOf(t, l))
+				newest := given[len(given)-1].ID
+				require.Equal(t, eventlog.Bounds{Floor: newest, Newest: newest}, boundsOf(t, l))
+				_, err := l.Read(t.Context(), acme, given[0].ID, make([]eventlog.Entry, 1))
+				require.ErrorAs(t, err, new(*eventlog.GapError))
+				require.NoError(t, l.Release())
+				l = openLog(t, dir, nil)
+			}
+			require.NoError(t, goOn(l))
+			require.Zero(t, left(t, l))
+			require.NoError(t, l.appends(given)())
+			requireConsistent(t, l, acme)
+			requireTrueMemory(t, l, dir, nil)
+		})
+	}
+}
+
+// A Drop that fails, or shares its commit with others, leaves what is in memory
+// as the file is.
+func TestDrop_sharesACommit(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, nil)
+		require.NoError(t, l.appends(eventlogtest.Entries("old", 20), document.Put(document.Document{Name: "a"}, nil, 0))())
+		before := memoryOf(l)
+		calls := []func() error{
+			l.appends(eventlogtest.Entries("new", 2), document.Put(document.Document{Name: "b"}, nil, time.Hour)),
+			func() error { return l.do(t.Context(), &operation{product: l.product(acme), drops: true}) },
+			l.appends(eventlogtest.Entries("old", 3), document.Put(document.Document{Name: "a"}, nil, 0)),
+		}
+		for _, err := range together(l, func(*bolt.Tx) error { return errDisk }, calls...) {
+			require.ErrorIs(t, err, errDisk)
+		}
+		require.Equal(t, before, memoryOf(l))
+		requireConsistent(t, l, acme)
+		for _, err := range together(l, (*bolt.Tx).Commit, calls...) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, 3, l.Stats()[acme].Entries)
+		require.Len(t, documentsOf(t, l), 1)
+		requireConsistent(t, l, acme)
+		l = requireTrueMemory(t, l, dir, nil)
+		require.NoError(t, l.Expire(t.Context()))
+		require.Zero(t, left(t, l))
+		require.NoError(t, l.Release())
+	})
+}
+
+// With a disk that hangs every call returns when its context ends. The commit in
+// flight goes on: a retry learns that it had an effect. What
+// was waiting never has one.
+func TestCommit_thatHangsBlocksNoOthers(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, nil)
+		require.NoError(t, l.Ping(t.Context()))
+		time.Sleep(2 * pingEvery)
+		hung := make(chan struct{})
+		l.finish = func(tx *bolt.Tx) error {
+			<-hung
+			return tx.Commit()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		inFlight, waiting := eventlogtest.Entries("in flight", 2), eventlogtest.Entries("waiting", 2)
+		began := time.Now()
+		errs := make(chan error)
+		calls := []func() error{
+			func() error { return l.Append(ctx, acme, inFlight) },
+			func() error { return l.Append(ctx, acme, waiting) },
+			func() error {
+				_, err := l.Documents().Write(ctx, acme, document.Put(document.Document{Name: "a"}, nil, 0))
+				return err
+			},
+			func() error { return l.Drop(ctx, acme) },
+			func() error { return l.Ping(ctx) },
+			func() error { return l.Ping(ctx) },
+		}
+		for _, call := range calls {
+			go func() { errs <- call() }()
+			synctest.Wait()
+		}
+		short, cancelShort := context.WithTimeout(t.Context(), time.Second)
+		defer cancelShort()
+		require.ErrorIs(t, l.Ping(short), context.DeadlineExceeded, "while another Ping waits")
+		require.Equal(t, time.Second, time.Since(began))
+		for range calls {
+			require.ErrorIs(t, <-errs, context.DeadlineExceeded)
+			require.Equal(t, 4*time.Second, time.Since(began))
+		}
+		clear(inFlight[0].Data) // the caller's again
+		close(hung)
+		require.ErrorAs(t, l.appends(eventlogtest.Entries("in flight", 2))(), new(*eventlog.DuplicateError))
+		require.NoError(t, l.appends(waiting)())
+		require.Empty(t, documentsOf(t, l))
+		require.NoError(t, l.Ping(t.Context()))
+		page := make([]eventlog.Entry, 10)
+		n, err := l.Read(t.Context(), acme, eventlog.ID{}, page)
+		require.NoError(t, err)
+		require.Equal(t, 4, n)
+		require.Equal(t, string(eventlogtest.Entries("in flight", 1)[0].Data), string(page[0].Data))
+		l.finish = (*bolt.Tx).Commit
+		requireTrueMemory(t, l, dir, nil)
+	})
+}

@@ -1,0 +1,57 @@
+package boltlog_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+)
+
+// A program that goes on where it stopped: the log is in a folder, and the
+// store in memory is filled from it at every start.
+func Example() {
+	dir, err := os.MkdirTemp("", "liveactivity")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	for start := 1; start <= 2; start++ {
+		if err := run(dir, start); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// start 1: actions known: 0
+	// start 2: actions known: 1
+}
+
+func run(dir string, start int) error {
+	ctx := context.Background()
+	entries, err := boltlog.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer entries.Release()
+	store := activity.NewMemory(nil)
+	if _, err := eventlog.Replay(ctx, entries, "acme", store); err != nil {
+		return err
+	}
+	recent, err := store.Recent(ctx, "acme", "ada", 50)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("start %d: actions known: %d\n", start, len(recent))
+
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42")
+	recorder := eventlog.NewRecorder(entries, store, nil)
+	_, err = recorder.Record(ctx, "acme", []activity.Event{
+		{ID: fmt.Sprint("event ", start), Time: time.Now(), SessionID: "session_1", UserID: "ada", Action: &click},
+	})
+	return err
+}

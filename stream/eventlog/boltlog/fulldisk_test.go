@@ -1,0 +1,147 @@
+//go:build linux || darwin
+
+package boltlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+func init() { children["fill"] = fillDisk }
+
+// limitFiles makes writing fail beyond a size, as a full disk does.
+func limitFiles(size uint64) {
+	var limit syscall.Rlimit
+	check(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	limit.Cur = min(size, limit.Max)
+	check(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+}
+
+// noted is what a log has acknowledged.
+type noted struct {
+	entries []item
+	docs    map[string]string
+}
+
+// fillDisk uses a log in the folder BOLTLOG_TEST_DIR while there is no space,
+// there is some, and so on.
+func fillDisk() {
+	signal.Ignore(syscall.SIGXFSZ)
+	dir := os.Getenv("BOLTLOG_TEST_DIR")
+	opts := &boltlog.Options{TailBytes: 8 << 10}
+	log, err := boltlog.Open(dir, opts)
+	check(err)
+	start, err := log.Bounds(context.Background(), product)
+	check(err)
+	known := &noted{docs: map[string]string{}}
+	for round := range 4 {
+		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
+		check(err)
+		limitFiles(uint64(info.Size()) + 300<<10)
+		refused := known.fill(log, round)
+		check(known.verify(log, start.Newest))
+		if err := log.Ping(context.Background()); err == nil {
+			check(errors.New("it says that it can write"))
+		}
+		limitFiles(1 << 40)
+		for log.Ping(context.Background()) != nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		stats := log.Stats()
+		check(log.Release())
+		log, err = boltlog.Open(dir, opts)
+		check(err)
+		if again := log.Stats(); !reflect.DeepEqual(stats, again) {
+			check(fmt.Errorf("stats were %v and are %v", stats, again))
+		}
+		check(known.verify(log, start.Newest))
+		check(log.Append(context.Background(), product, refused))
+		known.entries = append(known.entries, items(refused)...)
+		var duplicate *eventlog.DuplicateError
+		if err := log.Append(context.Background(), product, refused); !errors.As(err, &duplicate) {
+			check(fmt.Errorf("the request was taken twice: %w", err))
+		}
+		check(known.verify(log, start.Newest))
+	}
+	check(log.Release())
+	fmt.Println("done")
+}
+
+// fill appends entries and documents until there is no more space for either,
+// and returns entries for which there is none.
+func (k *noted) fill(log *boltlog.Log, round int) []eventlog.Entry {
+	ctx := context.Background()
+	for n := 0; ; n++ {
+		name := fmt.Sprint(round, "/", n)
+		value := strings.Repeat(name, 500)
+		_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: name}, []byte(value), time.Hour))
+		if err == nil {
+			k.docs[name] = value
+		}
+		entries := []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry(name, 0), 3000), eventlogtest.Sized(eventlogtest.Entry(name, 1), 20<<10)}
+		// What was freed by one call is there for the next, so it may take some.
+		for range 5 {
+			if err = log.Append(ctx, product, entries); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return entries
+		}
+		k.entries = append(k.entries, items(entries)...)
+	}
+}
+
+// verify reads everything.
+func (k *noted) verify(log *boltlog.Log, after eventlog.ID) error {
+	ctx := context.Background()
+	var got []item
+	dst := make([]eventlog.Entry, 100)
+	for {
+		n, err := log.Read(ctx, product, after, dst)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		got = append(got, items(dst[:n])...)
+		after = dst[n-1].ID
+	}
+	docs, err := log.Documents().List(ctx, product, "", "", 1<<20)
+	if err != nil {
+		return err
+	}
+	values := map[string]string{}
+	for _, d := range docs {
+		values[d.Name] = string(d.Value)
+	}
+	if !reflect.DeepEqual(k.entries, got) || !reflect.DeepEqual(k.docs, values) {
+		return fmt.Errorf("%d of %d entries and %d of %d documents are there", len(got), len(k.entries), len(values), len(k.docs))
+	}
+	return nil
+}
+
+// The process of this test has a limit to the size of its files.
+func TestLog_losesNothingForLackOfSpace(t *testing.T) {
+	t.Parallel()
+	output, err := child(t, "fill", "BOLTLOG_TEST_DIR="+t.TempDir()).CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Equal(t, "done\n", string(output))
+}

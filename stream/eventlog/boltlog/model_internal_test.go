@@ -1,0 +1,412 @@
+package boltlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// model is what a log should hold after whatever was done to it.
+type model struct {
+	*testing.T
+	log    *Log
+	dir    string
+	opts   *Options
+	random *rand.Rand
+
+	number   int // of the entries made
+	products map[string]*modelProduct
+}
+
+type modelProduct struct {
+	entries []eventlog.Entry // all that were appended; the log holds the newest of them
+	docs    map[string]modelDocument
+	version document.Version // the newest
+}
+
+type modelDocument struct {
+	document.Document
+	until time.Time // zero means no expiry
+}
+
+func (d modelDocument) alive(now time.Time) bool { return d.until.IsZero() || d.until.After(now) }
+
+// Thousands of calls of every kind, of which some fail, at random: what the log
+// knows, what the file holds and what it should hold are the same at all times.
+func TestLog_isAsTheModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				opts := &Options{Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 10_000}, TailBytes: 1 << (8 + seed), Logger: slog.New(slog.DiscardHandler)}
+				m := &model{T: t, log: openLog(t, dir, opts), dir: dir, opts: opts, random: rand.New(rand.NewPCG(seed, 0)),
+					products: map[string]*modelProduct{"a": {}, "b": {}}}
+				for _, p := range m.products {
+					p.docs = map[string]modelDocument{}
+				}
+				for range 120 {
+					m.step()
+				}
+				m.log.finish = (*bolt.Tx).Commit
+				m.checkAll()
+				require.NoError(t, m.log.Release())
+			})
+		})
+	}
+}
+
+// step does something and checks what has come of it.
+func (m *model) step() {
+	id := []string{"a", "b"}[m.random.IntN(2)]
+	m.log.finish = m.ending()
+	switch m.random.IntN(13) {
+	case 0:
+		time.Sleep(time.Duration(m.random.Int64N(int64(25 * time.Minute))))
+	case 1:
+		_ = m.log.Expire(m.Context())
+	case 2:
+		m.log.finish = (*bolt.Tx).Commit
+		stats := m.log.Stats()
+		require.NoError(m, m.log.Release())
+		m.log = openLog(m.T, m.dir, m.opts)
+		m.sameStats(stats)
+	case 3:
+		time.Sleep(time.Duration(m.random.IntN(5)) * time.Millisecond)
+	case 4:
+		if m.random.IntN(3) == 0 {
+			m.drop(id)
+		}
+	default:
+		m.write(id)
+	}
+	if m.log.broken != nil {
+		require.ErrorIs(m, m.log.broken, ErrUncertain)
+		require.NoError(m, m.log.Release())
+		m.log = openLog(m.T, m.dir, m.opts)
+	}
+	m.check(id)
+}
+
+func (m *model) sameStats(want map[string]eventlog.Stats) {
+	for id, s := range m.log.Stats() {
+		s.Dropped = want[id].Dropped // is not kept
+		require.Equal(m, want[id], s)
+	}
+}
+
+// ending returns how the next commit ends.
+func (m *model) ending() func(*bolt.Tx) error {
+	switch m.random.IntN(8) {
+	case 0:
+		return func(*bolt.Tx) error { return errDisk }
+	case 1:
+		return func(tx *bolt.Tx) error { return errors.Join(tx.Commit(), errDisk) }
+	}
+	return (*bolt.Tx).Commit
+}
+
+// write appends some entries with some changes, of which some are refused.
+func (m *model) write(id string) {
+	p := m.products[id]
+	entries := m.entries(p)
+	changes, stale := m.changes(p)
+	happened := false
+	ending := m.log.finish
+	m.log.finish = func(tx *bolt.Tx) error {
+		before := m.log.lastCommit()
+		err := ending(tx)
+		happened = m.log.lastCommit() > before
+		return err
+	}
+	now := time.Now()
+	held := m.keysHeld(id)
+	// Not Append, which leaves the entries as they are when it fails.
+	err := m.log.do(m.Context(), &operation{product: m.log.product(id), entries: entries, changes: changes, appends: true})
+	var duplicate *eventlog.DuplicateError
+	var conflict *document.ConflictError
+	switch {
+	case errors.Is(err, errDisk):
+		if !happened || stale || len(entries) > 0 && m.log.products[id].last != entries[len(entries)-1].ID {
+			return
+		}
+	case errors.As(err, &duplicate):
+		require.True(m, clash(held, entries), "what is a duplicate?")
+		return
+	case errors.As(err, &conflict):
+		require.True(m, stale, "what is in conflict?")
+		return
+	default:
+		require.NoError(m, err)
+		require.False(m, stale)
+	}
+	p.entries = append(p.entries, entries...)
+	p.apply(m, id, changes, now)
+}
+
+// drop drops a product, which may fail, or be cut short.
+func (m *model) drop(id string) {
+	ending, commits, happened := m.log.finish, 0, false
+	m.log.finish = func(tx *bolt.Tx) error {
+		before := m.log.lastCommit()
+		err := ending(tx)
+		if commits++; commits == 1 {
+			happened = m.log.lastCommit() > before
+		}
+		return err
+	}
+	if err := m.log.Drop(m.Context(), id); err != nil {
+		require.ErrorIs(m, err, errDisk)
+	}
+	if happened {
+		clear(m.products[id].docs)
+	}
+}
+
+func (m *model) entries(p *modelProduct) []eventlog.Entry {
+	var entries []eventlog.Entry
+	for range m.random.IntN(5) {
+		m.number++
+		e := eventlog.Entry{SessionID: strings.Repeat("s", m.random.IntN(200)), Data: make([]byte, m.random.IntN(1500))}
+		for k := range m.random.IntN(4) {
+			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(m.number, "/", k)))
+		}
+		if len(p.entries) > 0 && m.random.IntN(15) == 0 { // again, of one held or dropped
+			e.Keys = p.entries[m.random.IntN(len(p.entries))].Keys
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// keysHeld returns the keys in the file, of which the next append forgets some
+// that have expired.
+func (m *model) keysHeld(id string) map[activity.Key]struct{} {
+	if p, ok := m.log.products[id]; ok {
+		return maps.Clone(p.keys)
+	}
+	return nil
+}
+
+// clash reports whether an entry has a key that is held, or one of another.
+func clash(held map[activity.Key]struct{}, entries []eventlog.Entry) bool {
+	held = maps.Clone(held)
+	if held == nil {
+		held = map[activity.Key]struct{}{}
+	}
+	for _, e := range entries {
+		for _, key := range e.Keys {
+			if _, ok := held[key]; ok {
+				return true
+			}
+			held[key] = struct{}{}
+		}
+	}
+	return false
+}
+
+// changes returns changes of some documents, and whether one of them is stale.
+func (m *model) changes(p *modelProduct) (changes []document.Change, stale bool) {
+	for _, n := range m.random.Perm(8)[:m.random.IntN(4)] {
+		d := p.docs[fmt.Sprint("document ", n)].Document
+		d.Name = fmt.Sprint("document ", n)
+		if !p.docs[d.Name].alive(time.Now()) {
+			d.Version = 0
+		}
+		if m.random.IntN(15) == 0 {
+			d.Version++
+			stale = true
+		}
+		ttl := []time.Duration{0, 1, time.Millisecond, time.Minute, 30 * time.Minute, 5 * time.Hour}[m.random.IntN(6)]
+		switch op := m.random.IntN(6); {
+		case op == 0 && d.Exists():
+			changes = append(changes, document.Delete(d))
+		case op == 1:
+			changes = append(changes, document.Check(d))
+		case op < 4 && d.Exists():
+			changes = append(changes, document.Touch(d, ttl))
+		default:
+			changes = append(changes, document.Put(d, make([]byte, m.random.IntN(400)), ttl))
+		}
+	}
+	return changes, stale
+}
+
+// apply makes the changes in the model, and takes over the versions given.
+func (p *modelProduct) apply(m *model, id string, changes []document.Change, now time.Time) {
+	given := p.version
+	for _, c := range changes {
+		d := p.docs[c.Name]
+		if c.TTL > 0 { // of whole milliseconds
+			d.until = now.Add(c.TTL).Add(time.Millisecond - 1).Truncate(time.Millisecond)
+		} else {
+			d.until = time.Time{}
+		}
+		switch c.Op {
+		case document.OpDelete:
+			delete(p.docs, c.Name)
+		case document.OpTouch:
+			p.docs[c.Name] = d
+		case document.OpPut:
+			d.Document = document.Document{Name: c.Name, Value: c.Value, Version: m.versionOf(id)}
+			require.Greater(m, d.Version, p.version)
+			given = d.Version
+			p.docs[c.Name] = d
+		}
+	}
+	p.version = given
+}
+
+// versionOf returns the newest version that the file has of a product.
+func (m *model) versionOf(id string) (version document.Version) {
+	require.NoError(m, m.log.view(func(tx *bolt.Tx) error {
+		version = document.Version(tx.Bucket([]byte(productPrefix + id)).Sequence())
+		return nil
+	}))
+	return version
+}
+
+// check compares what a product's readers find with the model.
+func (m *model) check(id string) {
+	p := m.products[id]
+	ctx, now := m.Context(), time.Now()
+	b, err := m.log.Bounds(ctx, id)
+	require.NoError(m, err)
+	var dst []eventlog.Entry
+	require.NoError(m, m.log.view(func(tx *bolt.Tx) error {
+		if bucket := tx.Bucket([]byte(productPrefix + id)); bucket != nil {
+			return readEntries(bucket.Bucket(bucketLog).Cursor(), b.Floor, b.Newest, func(e eventlog.Entry) bool {
+				dst = append(dst, e)
+				return true
+			})
+		}
+		return nil
+	}))
+	n := len(dst)
+	page := make([]eventlog.Entry, 1000)
+	read, err := m.log.Read(ctx, id, b.Floor, page)
+	require.NoError(m, err)
+	require.True(m, slices.EqualFunc(dst[:read], page[:read], func(a, b eventlog.Entry) bool { return a.ID == b.ID && bytes.Equal(a.Data, b.Data) }))
+	require.Equal(m, read < n, read < n && eventlog.Filled(page[:read], len(page)))
+	for i, want := range p.entries[len(p.entries)-n:] {
+		got := dst[i]
+		same := got.ID == want.ID && got.SessionID == want.SessionID && bytes.Equal(got.Data, want.Data) && slices.Equal(got.Keys, want.Keys)
+		require.True(m, same && now.Sub(got.ID.Time()) < time.Hour, "%v and %v", want, got)
+	}
+	if dropped := len(p.entries) - n; dropped > 0 {
+		require.Equal(m, p.entries[dropped-1].ID, b.Floor)
+		_, err = m.log.Read(ctx, id, p.entries[0].ID, page)
+		if dropped > 1 {
+			require.ErrorAs(m, err, new(*eventlog.GapError))
+		}
+	}
+	docs, err := m.log.Documents().List(ctx, id, "", "", 1000)
+	require.NoError(m, err)
+	var alive []document.Document
+	for _, name := range slices.Sorted(maps.Keys(p.docs)) {
+		if d := p.docs[name]; d.alive(now) {
+			alive = append(alive, d.Document)
+		}
+	}
+	require.Equal(m, fmt.Sprint(alive), fmt.Sprint(docs))
+	require.Equal(m, m.log.Stats()[id].Bytes, requireConsistent(m, m.log, id))
+}
+
+// checkAll checks that the file, when everything is over, is empty but for what
+// never expires.
+func (m *model) checkAll() {
+	require.NoError(m, m.log.Expire(m.Context()))
+	for id, s := range m.log.Stats() {
+		require.True(m, s.Bytes <= m.opts.Retention.MaxBytes || s.Entries == 1, "%s: %+v", id, s)
+	}
+	time.Sleep(24 * time.Hour)
+	require.NoError(m, m.log.Expire(m.Context()))
+	for id := range m.products {
+		m.check(id)
+		require.Zero(m, m.log.Stats()[id].Bytes)
+	}
+}
+
+// requireConsistent fails the test unless the file of a product is as its
+// format says, and what is in memory as the file. It returns the bytes of the
+// entries.
+func requireConsistent(t require.TestingT, l *Log, id string) (size int64) {
+	keys := map[activity.Key]int{} // to how many entries have them
+	var entries, docs uint64
+	var docBytes uint64
+	indexed, ordered := map[string]struct{}{}, map[string]struct{}{}
+	require.NoError(t, l.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(productPrefix + id))
+		if b == nil {
+			return nil
+		}
+		err := b.Bucket(bucketLog).ForEach(func(k, v []byte) error {
+			_, of, _, err := parseEntry(k, v)
+			for _, key := range parseKeys(of) {
+				keys[key]++
+			}
+			size += int64(len(k) + len(v))
+			entries++
+			return err
+		})
+		require.NoError(t, err)
+		err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {
+			r, err := parseRecord(k, v)
+			if r.until != 0 {
+				require.NotZero(t, r.indexed)
+				require.LessOrEqual(t, r.indexed, r.until)
+			}
+			require.Equal(t, r.until != 0, r.ordered != 0)
+			if r.ordered != 0 {
+				require.LessOrEqual(t, r.ordered, r.written)
+				ordered[string(orderKey(r.ordered, string(k)))] = struct{}{}
+			}
+			docBytes += r.cost(string(k))
+			if r.indexed != 0 {
+				indexed[string(expiryKey(r.indexed, string(k)))] = struct{}{}
+			}
+			docs++
+			return err
+		})
+		require.NoError(t, err)
+		for name, places := range map[string]map[string]struct{}{string(bucketExpiry): indexed, string(bucketOrder): ordered} {
+			err = b.Bucket([]byte(name)).ForEach(func(k, _ []byte) error {
+				if _, ok := places[string(k)]; !ok {
+					return fmt.Errorf("nothing has the place %q", k)
+				}
+				delete(places, string(k))
+				return nil
+			})
+			require.NoError(t, err)
+			require.Empty(t, places)
+		}
+		s, err := stateOf(b, []byte(productPrefix+id))
+		require.NoError(t, err)
+		require.Equal(t, state{born: s.born, floor: s.floor, entries: entries, documents: docs, documentBytes: docBytes}, s)
+		return nil
+	}))
+	p := l.product(id)
+	require.Equal(t, len(keys), len(p.keys))
+	for key := range p.keys {
+		require.Equal(t, 1, keys[key])
+	}
+	require.Equal(t, size, p.bytes)
+	require.EqualValues(t, entries, p.stats.Entries)
+	return size
+}

@@ -1,0 +1,389 @@
+package boltlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// product is what is in memory of a product's log.
+type product struct {
+	id      string
+	bucket  []byte
+	written uint64 // the newest write of documents when the file was opened
+
+	// For who commits.
+	keys  map[activity.Key]struct{} // of the entries in the file
+	bytes int64                     // of the entries in the file
+	last  eventlog.ID               // the newest ID assigned, committed or not
+
+	mu     sync.Mutex
+	tail   *eventlog.Tail // the newest entries
+	share  *fair.Share[*product]
+	seen   int         // how many keys there are, as of the last commit
+	born   eventlog.ID // where the log began
+	floor  eventlog.ID // trimmed to: entries up to here are gone or count as gone
+	oldest eventlog.ID // the first entry after floor; zero for none
+	stats  eventlog.Stats
+}
+
+func newProduct(id string, newest eventlog.ID) *product {
+	return &product{id: id, bucket: []byte(productPrefix + id), keys: map[activity.Key]struct{}{},
+		last: newest, tail: eventlog.NewTail(newest), born: newest, floor: newest}
+}
+
+func (l *Log) product(id string) *product {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok := l.products[id]
+	if !ok {
+		p = newProduct(id, l.born)
+		p.share = l.shares.Join(p)
+		l.products[id] = p
+		if l.closed {
+			p.tail.Close()
+		}
+	}
+	return p
+}
+
+// load reads the file into memory.
+func (l *Log) load() error {
+	return l.view(func(tx *bolt.Tx) error {
+		if err := checkFormat(tx); err != nil {
+			return err
+		}
+		return tx.ForEach(func(name []byte, b *bolt.Bucket) error {
+			if bytes.Equal(name, bucketFormat) || bytes.Equal(name, bucketDropped) {
+				return nil
+			}
+			id, ok := bytes.CutPrefix(name, []byte(productPrefix))
+			if !ok {
+				return errMalformed
+			}
+			p, err := l.loadProduct(string(id), b)
+			if err != nil {
+				return fmt.Errorf("%w, in product %.40q", err, id)
+			}
+			l.products[p.id] = p
+			p.share, p.seen = l.shares.Join(p), len(p.keys)
+			p.account()
+			l.balance()
+			return nil
+		})
+	})
+}
+
+func (l *Log) loadProduct(id string, b *bolt.Bucket) (*product, error) {
+	if b == nil || slices.ContainsFunc(productBuckets, func(name []byte) bool { return b.Bucket(name) == nil }) {
+		return nil, errMalformed
+	}
+	state, err := stateOf(b, []byte(productPrefix+id))
+	if err != nil {
+		return nil, err
+	}
+	p := newProduct(id, state.floor)
+	p.born, p.written = state.born, b.Sequence()
+	if documents, bytes, err := countDocuments(b); err != nil || documents != state.documents || bytes != state.documentBytes {
+		return nil, errMalformed
+	}
+	c := b.Bucket(bucketLog).Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		if err := p.count(k, v); err != nil {
+			return nil, err
+		}
+	}
+	if uint64(p.stats.Entries) != state.entries {
+		return nil, errMalformed
+	}
+	p.stats.Bytes = p.bytes
+	p.tail, err = l.loadTail(state.floor, p.last, c)
+	return p, err
+}
+
+// countDocuments checks the documents of a product's bucket.
+func countDocuments(b *bolt.Bucket) (n, bytes uint64, err error) {
+	err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {
+		n++
+		r, err := parseRecord(k, v)
+		if err == nil && (r.version == 0 || uint64(r.version) > b.Sequence()) {
+			err = errMalformed
+		}
+		bytes += r.cost(string(k))
+		return err
+	})
+	return n, bytes, err
+}
+
+// keyCost is what a key takes in a map that is half full, in bytes.
+const keyCost = 40
+
+// account says what the product holds in memory. p is locked.
+func (p *product) account() {
+	p.share.Set(p.tail.Bytes()+int64(keyCost*p.seen), p.tail.Len() > 1 || p.stats.Entries > 1)
+}
+
+// balance makes tails shorter while all products together hold too much. It
+// returns the product that has to lose entries from the file, with their keys,
+// for the rest of it, if there is one.
+func (l *Log) balance() *product {
+	for {
+		p, over := l.shares.Excess()
+		if !over {
+			return nil
+		}
+		p.mu.Lock()
+		shrunk := p.tail.Shrink(p.tail.Bytes()-1, nil) > 0 // by one entry: then another may be the one
+		p.account()
+		p.mu.Unlock()
+		if !shrunk {
+			return p
+		}
+	}
+}
+
+// count accounts for the next entry in the file.
+func (p *product) count(k, v []byte) error {
+	id, err := parseID(k)
+	if err != nil {
+		return err
+	}
+	_, keys, _, err := parseEntry(k, v)
+	if err != nil || id.Compare(p.last) <= 0 {
+		return errMalformed
+	}
+	if p.oldest == (eventlog.ID{}) {
+		p.oldest = id
+	}
+	for _, key := range parseKeys(keys) {
+		p.keys[key] = struct{}{}
+	}
+	p.bytes += int64(len(k) + len(v))
+	p.stats.Entries++
+	p.last = id
+	return nil
+}
+
+// loadTail reads the newest entries of the file.
+func (l *Log) loadTail(floor, newest eventlog.ID, c *bolt.Cursor) (*eventlog.Tail, error) {
+	start := floor
+	var bytes int64
+	for k, v := c.Last(); k != nil; k, v = c.Prev() {
+		if bytes += int64(len(v)); bytes > l.tailBytes/2 {
+			start, _ = parseID(k) // it was parsed before
+			break
+		}
+	}
+	tail := eventlog.NewTail(start)
+	err := readEntries(c, start, newest, func(e eventlog.Entry) bool {
+		tail.Add(e)
+		return true
+	})
+	return tail, err
+}
+
+// readEntries calls each with the entries after the cursor up to newest, until
+// that returns false. They are encoded and share no memory with the file.
+func readEntries(c *bolt.Cursor, after, newest eventlog.ID, each func(eventlog.Entry) bool) error {
+	from := appendID(nil, after)
+	k, v := c.Seek(from)
+	if bytes.Equal(k, from) {
+		k, v = c.Next()
+	}
+	for ; k != nil; k, v = c.Next() {
+		id, err := parseID(k)
+		if err != nil {
+			return err
+		}
+		if id.Compare(newest) > 0 {
+			return nil
+		}
+		session, keys, data, err := parseEntry(k, v)
+		if err != nil {
+			return err
+		}
+		e := eventlog.Entry{SessionID: string(session), Keys: parseKeys(keys), Data: data}
+		e.Encode(id)
+		if !each(e) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Read implements [eventlog.Log].
+func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := l.expire(p); err != nil {
+		return 0, err
+	}
+	if after == (eventlog.ID{}) && p.floor == p.born { // nothing was ever dropped
+		after = p.born
+	}
+	if after.Compare(p.floor) < 0 {
+		return 0, &eventlog.GapError{Floor: p.floor, Oldest: p.oldest}
+	}
+	newest := p.tail.Bounds().Newest
+	if p.tail.Closed() && after.Compare(newest) >= 0 {
+		return 0, eventlog.ErrClosed
+	}
+	if n, ok := p.tail.Read(after, dst); ok {
+		return n, nil
+	}
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	return l.readFile(p, after, newest, dst)
+}
+
+// readFile reads entries up to newest. Some may have been dropped since the
+// caller looked.
+func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Entry) (n int, err error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	var gap *eventlog.GapError
+	bytes := 0
+	err = l.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(p.bucket)
+		if gap, err = p.gapAfter(b, after, newest); err != nil || gap != nil {
+			return err
+		}
+		return readEntries(b.Bucket(bucketLog).Cursor(), after, newest, func(e eventlog.Entry) bool {
+			dst[n] = e
+			n++
+			bytes += len(e.Data)
+			return n < len(dst) && bytes < eventlog.PageBytes
+		})
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("boltlog: read: %w", err)
+	case gap != nil:
+		return 0, gap
+	}
+	return n, nil
+}
+
+// gapAfter returns the error of a reader whose cursor is before the floor of
+// the product's bucket, nil for one whose is not.
+func (p *product) gapAfter(b *bolt.Bucket, after, newest eventlog.ID) (*eventlog.GapError, error) {
+	state, err := stateOf(b, p.bucket)
+	if err != nil || after.Compare(state.floor) >= 0 {
+		return nil, err
+	}
+	gap := &eventlog.GapError{Floor: state.floor}
+	if k, _ := b.Bucket(bucketLog).Cursor().First(); k != nil {
+		if gap.Oldest, err = parseID(k); err == nil && gap.Oldest.Compare(newest) > 0 {
+			gap.Oldest = eventlog.ID{} // it is not visible yet
+		}
+	}
+	return gap, err
+}
+
+// Bounds implements [eventlog.Log].
+func (l *Log) Bounds(_ context.Context, productID string) (eventlog.Bounds, error) {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := l.expire(p)
+	return eventlog.Bounds{Floor: p.floor, Oldest: p.oldest, Newest: p.tail.Bounds().Newest}, err
+}
+
+// Changed implements [eventlog.Log].
+func (l *Log) Changed(productID string) <-chan struct{} {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tail.Changed()
+}
+
+// expired returns the ID up to which entries are too old.
+func (p *product) expired(now time.Time, ttl time.Duration) eventlog.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tail.Expired(now, ttl)
+}
+
+// expire raises the floor to what is too old now, also where the file still
+// has it. p is locked.
+func (l *Log) expire(p *product) error {
+	old := p.tail.Expired(time.Now(), l.retention.TTL)
+	if p.oldest == (eventlog.ID{}) || p.oldest.Compare(old) > 0 {
+		return nil
+	}
+	floor, _, err := l.around(p, old)
+	if err != nil {
+		return err
+	}
+	return l.raise(p, floor)
+}
+
+// raise raises the floor to the ID of an entry. p is locked.
+func (l *Log) raise(p *product, floor eventlog.ID) error {
+	if floor.Compare(p.floor) <= 0 {
+		return nil
+	}
+	_, oldest, err := l.around(p, floor)
+	if err != nil {
+		return err
+	}
+	p.tail.DropUpTo(floor, nil)
+	p.floor, p.oldest = floor, oldest
+	p.account()
+	return nil
+}
+
+// around returns the newest entry up to id that readers may know of, zero for
+// none, and the oldest one after it. p is locked.
+func (l *Log) around(p *product, id eventlog.ID) (before, after eventlog.ID, err error) {
+	newest := p.tail.Bounds().Newest
+	err = l.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(p.bucket)
+		if b == nil {
+			return nil
+		}
+		c := b.Bucket(bucketLog).Cursor()
+		at := appendID(nil, id)
+		k, _ := c.Seek(at)
+		if bytes.Equal(k, at) {
+			before = id
+			k, _ = c.Next()
+		} else if previous := previousKey(c, k); previous != nil {
+			before, _ = parseID(previous) // it was parsed when it was read or written
+			k, _ = c.Next()
+		}
+		if k != nil {
+			after, _ = parseID(k)
+		}
+		return nil
+	})
+	if before.Compare(newest) > 0 {
+		before = newest
+	}
+	if after.Compare(newest) > 0 {
+		after = eventlog.ID{}
+	}
+	return before, after, err
+}
+
+// previousKey moves the cursor, which is at k or at the end, to the entry
+// before and returns its key.
+func previousKey(c *bolt.Cursor, k []byte) []byte {
+	if k == nil {
+		k, _ = c.Last()
+		return k
+	}
+	k, _ = c.Prev()
+	return k
+}

@@ -1,0 +1,210 @@
+package boltlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+// A log that is large relative to its tail reads the same from every cursor,
+// before and after a reopening, whether a page ends before, at or after the
+// place where the tail begins.
+func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
+	const entries = 200
+	dir, opts := t.TempDir(), &boltlog.Options{TailBytes: 16 << 10}
+	log := open(t, dir, opts)
+	cursors := []eventlog.ID{boundsOf(t, log, product).Newest}
+	var want []item
+	for n := range entries {
+		e := appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 300))[0]
+		want = append(want, items([]eventlog.Entry{e})...)
+		cursors = append(cursors, e.ID)
+	}
+	for range 2 {
+		for i, after := range cursors {
+			for _, page := range []int{1, 7, 1000} {
+				dst := make([]eventlog.Entry, page)
+				n, err := log.Read(t.Context(), product, after, dst)
+				require.NoError(t, err)
+				require.Equal(t, min(page, entries-i, (eventlog.PageBytes+299)/300), n, "after entry %d", i)
+				require.Equal(t, want[i:i+n], items(dst[:n]), "after entry %d", i)
+			}
+		}
+		log = reopen(t, log, dir, opts)
+	}
+}
+
+// One call copies no more of the file than a caller can bear.
+func TestRead_returnsLargeEntriesInParts(t *testing.T) {
+	log := open(t, t.TempDir(), &boltlog.Options{TailBytes: 1})
+	start := boundsOf(t, log, product).Newest
+	var want []item
+	for n := range 8 {
+		e := eventlogtest.Sized(eventlogtest.Entry("a", n), eventlog.PageBytes*2/3)
+		want = append(want, items(appendTo(t, log, product, e))...)
+	}
+	n, err := log.Read(t.Context(), product, start, make([]eventlog.Entry, 100))
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Equal(t, want, items(readAll(t, log, product, start, 100)))
+}
+
+// Every reader, however far behind, sees each entry once and in order, or is
+// told of a gap: also while what it is about to read is being dropped.
+func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
+	t.Parallel()
+	const calls, readers = 250, 2
+	log := open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 40 << 10}, TailBytes: 2 << 10})
+	appendTo(t, log, product, numbered(0, 0))
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	for r := range readers {
+		running.Go(func() {
+			for lag := r; ; lag++ {
+				assert.NoError(t, readFromFloor(t.Context(), log, lag%7))
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	n := 1
+	for range calls {
+		var entries []eventlog.Entry
+		for range 1 + n%5 {
+			entries = append(entries, numbered(n, 500))
+			n++
+		}
+		assert.NoError(t, log.Append(t.Context(), product, entries))
+	}
+	close(done)
+	running.Wait()
+}
+
+// numbered returns an entry that tells its place in the log.
+func numbered(n, size int) eventlog.Entry {
+	e := eventlogtest.Sized(eventlogtest.Entry("numbered", n), size)
+	e.SessionID = fmt.Sprint(n)
+	return e
+}
+
+// readFromFloor reads the log from its floor to its end as it is on the way,
+// page by page, of numbered entries.
+func readFromFloor(ctx context.Context, log *boltlog.Log, page int) error {
+	b, err := log.Bounds(ctx, product)
+	if err != nil {
+		return err
+	}
+	after, last, whole := b.Floor, -1, false
+	dst := make([]eventlog.Entry, page+1)
+	for after.Compare(b.Newest) < 0 {
+		n, err := log.Read(ctx, product, after, dst)
+		var gap *eventlog.GapError
+		if errors.As(err, &gap) {
+			if gap.Floor.Compare(after) <= 0 {
+				return fmt.Errorf("a gap up to %s for a reader at %s", gap.Floor, after)
+			}
+			after, whole = gap.Floor, false
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		for _, e := range dst[:n] {
+			var number int
+			_, _ = fmt.Sscan(e.SessionID, &number)
+			if number <= last || whole && number != last+1 || e.ID.Compare(after) <= 0 {
+				return fmt.Errorf("entry %d at %s after entry %d at %s", number, e.ID, last, after)
+			}
+			last, after, whole = number, e.ID, true
+		}
+	}
+	return nil
+}
+
+// Who asks for the bounds while a commit with many operations becomes public
+// never sees half of it.
+func TestBounds_holdTogether(t *testing.T) {
+	t.Parallel()
+	const writers, calls = 16, 20
+	log := open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 4 << 10}, TailBytes: 1 << 10})
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for n := range calls {
+				e := eventlogtest.Sized(eventlogtest.Entry(fmt.Sprint(w), n), 1000)
+				assert.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{e}))
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		writing.Wait()
+		close(done)
+	}()
+	for last := boundsOf(t, log, product); ; {
+		b := boundsOf(t, log, product)
+		if b.Oldest == (eventlog.ID{}) {
+			require.Equal(t, b.Newest, b.Floor)
+		} else {
+			require.Negative(t, b.Floor.Compare(b.Oldest), "%+v", b)
+			require.LessOrEqual(t, b.Oldest.Compare(b.Newest), 0, "%+v", b)
+		}
+		require.GreaterOrEqual(t, b.Floor.Compare(last.Floor), 0)
+		require.GreaterOrEqual(t, b.Newest.Compare(last.Newest), 0)
+		last = b
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// Asking for a product that is not there makes none.
+func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	log := open(t, dir, nil)
+	for _, id := range []string{"a", "b"} {
+		n, err := log.Read(t.Context(), id, boundsOf(t, log, id).Newest, make([]eventlog.Entry, 1))
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Empty(t, list(t, log, id))
+		log.Changed(id)
+	}
+	require.NoError(t, log.Expire(t.Context()))
+	require.Len(t, log.Stats(), 2)
+	require.Empty(t, reopen(t, log, dir, nil).Stats())
+}
+
+// A product id beyond what bbolt can name fails, and fails nobody else.
+func TestAppend_refusesAProductIDThatIsTooLong(t *testing.T) {
+	log := open(t, t.TempDir(), nil)
+	long := string(make([]byte, 1<<16))
+	var running sync.WaitGroup
+	for n := range 20 {
+		running.Go(func() { assert.Error(t, log.Append(t.Context(), long, eventlogtest.Entries("a", 1))) })
+		running.Go(func() {
+			assert.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("a", n)}))
+		})
+	}
+	running.Wait()
+	_, err := log.Documents().Write(t.Context(), long, document.Put(document.Document{Name: "a"}, nil, 0))
+	require.Error(t, err)
+	docs, err := log.Documents().Get(t.Context(), long, "a")
+	require.NoError(t, err)
+	require.False(t, docs[0].Exists())
+	require.NoError(t, log.Expire(t.Context()))
+}

@@ -1,0 +1,407 @@
+package eventlog_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// patience is how long a test waits for what must come. It is longer than the
+// default heartbeat, so that an open stream is never silent for as long.
+const patience = 20 * time.Second
+
+// event is one server-sent event.
+type event struct{ id, name, data, retry string }
+
+// errUnexpectedLine is of a line that has no place in a stream.
+var errUnexpectedLine = errors.New("unexpected line")
+
+// readEvent reads an event strictly: the fields in use, each at most once, a
+// space after the colon, line feeds only. io.EOF means that the stream ended
+// between two events.
+func readEvent(r *bufio.Reader) (event, error) {
+	var e event
+	for lines := 0; ; lines++ {
+		line, err := r.ReadString('\n')
+		switch {
+		case errors.Is(err, io.EOF) && (lines > 0 || line != ""):
+			return e, io.ErrUnexpectedEOF
+		case err != nil:
+			return e, err
+		case line == "\n" && lines > 0:
+			return e, nil
+		}
+		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		field := e.field(name)
+		if !ok || field == nil || *field != "" || strings.ContainsAny(value, "\r\x00") {
+			return e, fmt.Errorf("%w %q", errUnexpectedLine, line)
+		}
+		*field = value
+	}
+}
+
+func (e *event) field(name string) *string {
+	switch name {
+	case "id":
+		return &e.id
+	case "event":
+		return &e.name
+	case "data":
+		return &e.data
+	case "retry":
+		return &e.retry
+	}
+	return nil
+}
+
+// transport is a way for a stream to reach its reader.
+type transport struct {
+	name  string
+	http2 bool
+	tls   bool
+	wrap  func(http.ResponseWriter) http.ResponseWriter
+}
+
+var (
+	takenOver = transport{name: "a connection taken over"}
+	shared    = transport{name: "HTTP/1.1 without Hijack", wrap: func(w http.ResponseWriter) http.ResponseWriter { return deadlineWriter{flushWriter{w}} }}
+	overHTTP2 = transport{name: "HTTP/2", http2: true}
+	takenTLS  = transport{name: "a TLS connection taken over", tls: true}
+	flushOnly = transport{name: "a writer that only flushes", wrap: func(w http.ResponseWriter) http.ResponseWriter { return flushWriter{w} }}
+
+	transports = []transport{takenOver, shared, overHTTP2}
+)
+
+// flushWriter is what middleware leaves of a writer at worst.
+type flushWriter struct{ inner http.ResponseWriter }
+
+func (w flushWriter) Header() http.Header         { return w.inner.Header() }
+func (w flushWriter) Write(p []byte) (int, error) { return w.inner.Write(p) }
+func (w flushWriter) WriteHeader(status int)      { w.inner.WriteHeader(status) }
+func (w flushWriter) Flush()                      { w.inner.(http.Flusher).Flush() }
+
+// deadlineWriter has deadlines, too, but cannot be hijacked.
+type deadlineWriter struct{ flushWriter }
+
+func (w deadlineWriter) SetReadDeadline(t time.Time) error {
+	return http.NewResponseController(w.inner).SetReadDeadline(t)
+}
+
+func (w deadlineWriter) SetWriteDeadline(t time.Time) error {
+	return http.NewResponseController(w.inner).SetWriteDeadline(t)
+}
+
+// service is a log, its handler and a server in front of it.
+type service struct {
+	log     eventlog.Log
+	handler *eventlog.Handler
+	metrics *prometheus.Registry
+	client  *http.Client
+	url     string
+	dial    func() (net.Conn, error) // below HTTP
+}
+
+func newService(log eventlog.Log, opts *eventlog.HandlerOptions) *service {
+	s := &service{log: log, metrics: prometheus.NewRegistry()}
+	var o eventlog.HandlerOptions
+	if opts != nil {
+		o = *opts
+	}
+	o.Metrics = s.metrics
+	s.handler = eventlog.NewHandler(log, &o)
+	return s
+}
+
+// mux mounts the handler as its documentation says.
+func (s *service) mux(tr transport) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /stream/{product_id}", func(w http.ResponseWriter, r *http.Request) {
+		if tr.wrap != nil {
+			w = tr.wrap(w)
+		}
+		s.handler.ServeHTTP(w, r)
+	})
+	return mux
+}
+
+// serve runs a service on a TCP port until the test ends.
+func serve(t testing.TB, tr transport, log eventlog.Log, opts *eventlog.HandlerOptions) *service {
+	t.Helper()
+	s := newService(log, opts)
+	server := httptest.NewUnstartedServer(s.mux(tr))
+	server.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // clients that leave in the middle of a handshake
+	server.EnableHTTP2 = tr.http2
+	s.dial = func() (net.Conn, error) { return net.Dial("tcp", server.Listener.Addr().String()) }
+	if tr.http2 || tr.tls {
+		server.StartTLS()
+		config := server.Client().Transport.(*http.Transport).TLSClientConfig
+		s.dial = func() (net.Conn, error) {
+			return tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{RootCAs: config.RootCAs})
+		}
+	} else {
+		server.Start()
+	}
+	s.url, s.client = server.URL, server.Client()
+	t.Cleanup(func() {
+		_ = log.Close() // ends the streams; the server waits for some of them
+		server.Close()
+	})
+	return s
+}
+
+// servePiped runs a service inside a synctest bubble, over connections in
+// memory that hold nothing back: a write ends when it has been read.
+func servePiped(t *testing.T, tr transport, log eventlog.Log, opts *eventlog.HandlerOptions, tune ...func(*http.Server)) *service {
+	t.Helper()
+	s := newService(log, opts)
+	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!tr.http2)
+	protocols.SetUnencryptedHTTP2(tr.http2)
+	server := &http.Server{Handler: s.mux(tr), Protocols: protocols}
+	for _, f := range tune {
+		f(server)
+	}
+	dial := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return listener.dial() }}
+	s.url, s.client, s.dial = "http://pipe", &http.Client{Transport: dial}, listener.dial
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = log.Close()
+		_ = server.Close()
+		dial.CloseIdleConnections()
+	})
+	return s
+}
+
+// pipeListener accepts connections that were made with net.Pipe.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) dial() (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// get asks for the product's stream.
+func (s *service) get(ctx context.Context, method, query string, header http.Header) (*http.Response, error) {
+	target := s.url + "/stream/" + product
+	if query != "" {
+		target += "?" + query
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	for key, values := range header {
+		r.Header[key] = values
+	}
+	return s.client.Do(r)
+}
+
+// subscription is an open stream.
+type subscription struct {
+	response *http.Response
+	events   *bufio.Reader
+	cancel   context.CancelFunc
+	begun    bool // the first event was read
+}
+
+// subscribe opens a stream.
+func (s *service) subscribe(t testing.TB, query string, header http.Header) *subscription {
+	t.Helper()
+	sub, err := s.open(query, header)
+	require.NoError(t, err)
+	t.Cleanup(sub.cancel)
+	return sub
+}
+
+// open is subscribe for any goroutine; the caller cancels.
+func (s *service) open(query string, header http.Header) (*subscription, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	watchdog := time.AfterFunc(patience, cancel)
+	defer watchdog.Stop()
+	response, err := s.get(ctx, http.MethodGet, query, header)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		cancel()
+		return nil, fmt.Errorf("status %s", response.Status)
+	}
+	return &subscription{response: response, events: bufio.NewReader(response.Body), cancel: cancel}, nil
+}
+
+// read returns the next event, or an error when none comes.
+func (s *subscription) read() (event, error) {
+	watchdog := time.AfterFunc(patience, s.cancel)
+	defer watchdog.Stop()
+	return s.readEvent()
+}
+
+// readEvent returns the next event. The first begins with how soon to
+// reconnect, and no other does.
+func (s *subscription) readEvent() (event, error) {
+	if !s.begun {
+		line, err := s.events.ReadString('\n')
+		if err != nil || line != "retry: 1000\n" {
+			return event{}, errors.Join(err, fmt.Errorf("%w: %q", errUnexpectedLine, line))
+		}
+		s.begun = true
+	}
+	e, err := readEvent(s.events)
+	if e.retry != "" {
+		return e, fmt.Errorf("%w: retry %q", errUnexpectedLine, e.retry)
+	}
+	return e, err
+}
+
+// next returns the next event, which must come.
+func (s *subscription) next(t testing.TB) event {
+	t.Helper()
+	e, err := s.read()
+	require.NoError(t, err)
+	return e
+}
+
+// receives fails the test unless the entries come next.
+func (s *subscription) receives(t testing.TB, entries []eventlog.Entry) {
+	t.Helper()
+	for _, want := range entries {
+		require.Equal(t, event{id: want.ID.String(), data: string(want.Data)}, s.next(t))
+	}
+}
+
+// ends fails the test unless the stream ends next, cleanly.
+func (s *subscription) ends(t testing.TB) {
+	t.Helper()
+	e, err := s.read()
+	require.ErrorIs(t, err, io.EOF, "%+v", e)
+}
+
+// tape is what a client has received so far, and when. The client never stops
+// reading.
+type tape struct {
+	mu     sync.Mutex
+	events []taped
+	err    error
+}
+
+type taped struct {
+	event
+	at time.Time
+}
+
+func (s *subscription) record() *tape {
+	var tp tape
+	go func() {
+		for {
+			e, err := s.readEvent()
+			tp.mu.Lock()
+			if err != nil {
+				tp.err = err
+				tp.mu.Unlock()
+				return
+			}
+			tp.events = append(tp.events, taped{e, time.Now()})
+			tp.mu.Unlock()
+		}
+	}()
+	return &tp
+}
+
+// take returns what came since take was last called.
+func (tp *tape) take() []taped {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	events := tp.events
+	tp.events = nil
+	return events
+}
+
+// end returns how the stream ended, or nil while it is open.
+func (tp *tape) end() error {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	return tp.err
+}
+
+// metric returns the sum of a metric over its labels.
+func (s *service) metric(t testing.TB, name string) float64 {
+	t.Helper()
+	families, err := s.metrics.Gather()
+	require.NoError(t, err)
+	var sum float64
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// readers returns how many streams are open.
+func (s *service) readers(t testing.TB) int {
+	return int(s.metric(t, "liveactivity_stream_subscribers"))
+}
+
+// hasReaders waits until n streams are open.
+func (s *service) hasReaders(t testing.TB, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.readers(t) == n }, patience, time.Millisecond)
+}
+
+// lastEventID is the header of a reader that resumes.
+func lastEventID(id string) http.Header { return http.Header{"Last-Event-Id": {id}} }
+
+// query encodes name and value pairs.
+func query(pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		values.Set(pairs[i], pairs[i+1])
+	}
+	return values.Encode()
+}

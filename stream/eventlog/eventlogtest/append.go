@@ -1,0 +1,212 @@
+package eventlogtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+var appendTests = []test{
+	{name: "adds the entries at the end in order", run: func(f fixture) {
+		start := f.bounds().Newest
+		want := f.append(Entries("one", 3)...)
+		want = append(want, f.append(Entries("two", 1)...)...)
+		want = append(want, f.append(Entries("three", 300)...)...)
+		require.Equal(f, items(want), items(f.readAll(start, 1000)))
+	}},
+	{name: "gives each entry its ID, and IDs grow strictly", run: func(f fixture) {
+		start := f.bounds().Newest
+		var given []eventlog.Entry
+		for n := range 50 {
+			given = append(given, f.append(Entry("a", n), Entry("b", n))...)
+		}
+		requireGrowing(f, given)
+		require.Positive(f, given[0].ID.Compare(start))
+	}},
+	{name: "makes IDs from the time", run: func(f fixture) {
+		e := f.append(Entry("a", 0))[0]
+		require.WithinDuration(f, time.Now(), e.ID.Time(), time.Minute)
+	}},
+	{name: "accepts any JSON object and any session", run: func(f fixture) {
+		start := f.bounds().Newest
+		want := f.append(
+			eventlog.Entry{Data: []byte(`{}`)},
+			eventlog.Entry{SessionID: "sitzung / “1” \x00\n", Data: []byte(`{"title":"größer ☕ \u2028 \n"}`)},
+			Sized(Entry("large", 0), 200<<10),
+		)
+		require.Equal(f, items(want), items(f.readAll(start, 10)))
+	}},
+	{name: "of nothing changes nothing", run: func(f fixture) {
+		f.append(Entries("a", 2)...)
+		before := f.bounds()
+		f.append()
+		require.Equal(f, before, f.bounds())
+	}},
+	{name: "rejects data of more than one line, with the whole call", run: func(f fixture) {
+		before := f.bounds()
+		for _, data := range []string{"{\n}", "{\r}", "{}\r\n", "\n"} {
+			entries := []eventlog.Entry{keyed("a"), {Keys: keysNamed("b"), Data: []byte(data)}}
+			err := f.log.Append(f.Context(), product, entries, f.put("d", "1"))
+			require.ErrorIs(f, err, eventlog.ErrInvalid, "%q", data)
+			require.Empty(f, f.documents())
+		}
+		require.Equal(f, before, f.bounds())
+		f.append(keyed("a"), keyed("b"))
+	}},
+	{name: "keeps products apart", run: testProductsApart},
+	{name: "does not retain the caller's memory", run: testCallerReusesMemory},
+	{name: "with a cancelled context neither hangs nor appends partially", run: testCancelledAppend},
+}
+
+func testProductsApart(f fixture) {
+	ctx := f.Context()
+	products := []string{"a", "a:b", "a/b", "A", "ä", "a b", "a*"}
+	start := map[string]eventlog.ID{}
+	want := map[string][]eventlog.Entry{}
+	for _, id := range products {
+		b, err := f.log.Bounds(ctx, id)
+		require.NoError(f, err)
+		start[id] = b.Newest
+	}
+	for i, id := range products { // the same keys everywhere, in different numbers
+		want[id] = Entries("session", i+1)
+		require.NoError(f, f.log.Append(ctx, id, want[id]), "product %q", id)
+	}
+	for _, id := range products {
+		dst := make([]eventlog.Entry, 20)
+		n, err := f.log.Read(ctx, id, start[id], dst)
+		require.NoError(f, err, "product %q", id)
+		assert.Equal(f, items(want[id]), items(dst[:n]), "product %q", id)
+		b, err := f.log.Bounds(ctx, id)
+		require.NoError(f, err)
+		assert.Equal(f, want[id][len(want[id])-1].ID, b.Newest, "product %q", id)
+	}
+}
+
+// A caller that encodes into one buffer and builds its entries in one slice
+// must not change what is in the log.
+func testCallerReusesMemory(f fixture) {
+	start := f.bounds().Newest
+	first := Entry("a", 0)
+	keys, data := slices.Clone(first.Keys), bytes.Clone(first.Data)
+	entries := []eventlog.Entry{{SessionID: "a", Keys: keys, Data: data}}
+	f.append(entries...)
+	want := items(entries)
+
+	copy(data, bytes.Repeat([]byte{'x'}, len(data)))
+	keys[0] = activity.EventKey("another")
+	entries[0] = eventlog.Entry{SessionID: "b"}
+
+	got := f.readAll(start, 10)
+	require.Equal(f, want, items(got))
+	got[0] = eventlog.Entry{}
+	require.Equal(f, want, items(f.readAll(start, 10)), "the reader owns its slice")
+
+	require.Equal(f, first.Keys, f.refused(eventlog.Entry{Keys: first.Keys, Data: first.Data}).Keys)
+	f.append(eventlog.Entry{Keys: []activity.Key{activity.EventKey("another")}, Data: []byte(`{}`)})
+}
+
+func testCancelledAppend(f fixture) {
+	start := f.bounds().Newest
+	cancelled, cancel := context.WithCancel(f.Context())
+	cancel()
+	f.within("a call with a cancelled context", func() {
+		_ = f.log.Append(cancelled, product, Entries("a", 3)) // may succeed or fail
+		_, _ = f.log.Read(cancelled, product, start, make([]eventlog.Entry, 1))
+		_, _ = f.log.Bounds(cancelled, product)
+	})
+	f.within("the next append", func() {
+		err := f.log.Append(f.Context(), product, Entries("a", 3))
+		var duplicate *eventlog.DuplicateError
+		if errors.As(err, &duplicate) {
+			assert.Len(f, duplicate.Keys, 3)
+			return
+		}
+		assert.NoError(f, err)
+	})
+	var got []string
+	for _, e := range f.readAll(start, 10) {
+		got = append(got, string(e.Data))
+	}
+	var want []string
+	for _, e := range Entries("a", 3) {
+		want = append(want, string(e.Data))
+	}
+	require.Equal(f, want, got, "each entry once")
+}
+
+// keyed returns an entry with the named keys.
+func keyed(names ...string) eventlog.Entry {
+	return eventlog.Entry{SessionID: "keyed", Keys: keysNamed(names...), Data: []byte(`{}`)}
+}
+
+func keysNamed(names ...string) []activity.Key {
+	var keys []activity.Key
+	for _, name := range names {
+		keys = append(keys, activity.EventKey(name))
+	}
+	return keys
+}
+
+// distinct returns each of the keys once.
+func distinct(keys []activity.Key) []activity.Key {
+	sorted := slices.SortedFunc(slices.Values(keys), func(a, b activity.Key) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(sorted)
+}
+
+var keyTests = []test{
+	{name: "of a retained entry are duplicates, and the error names exactly those", run: func(f fixture) {
+		f.append(keyed("a", "b"), keyed("c"))
+		refusal := f.refused(keyed("new"), keyed("b", "other"), keyed("c"))
+		require.Equal(f, distinct(keysNamed("b", "c")), distinct(refusal.Keys))
+		require.NotEmpty(f, refusal.Error())
+	}},
+	{name: "shared by two entries of a call are duplicates", run: func(f fixture) {
+		require.Equal(f, keysNamed("a"), distinct(f.refused(keyed("a", "b"), keyed("a", "c")).Keys))
+		f.append(keyed("a"), keyed("b"), keyed("c"))
+	}},
+	{name: "that are duplicates add nothing and leave the entries unchanged", run: func(f fixture) {
+		f.append(keyed("a"))
+		before := f.bounds()
+		changed := Entries("fresh", 2)
+		entries := append(slices.Clone(changed), keyed("a"))
+		f.refused(entries...)
+		require.Equal(f, before, f.bounds())
+		require.Empty(f, f.readAll(before.Newest, 10))
+		require.Equal(f, items(changed), items(entries[:2]))
+	}},
+	{name: "of a failed append stay free", run: func(f fixture) {
+		f.append(keyed("a"))
+		f.refused(keyed("b", "c"), keyed("a"), keyed("d"))
+		f.append(keyed("b"), keyed("c"), keyed("d"))
+		require.Len(f, distinct(f.refused(keyed("b", "c", "d")).Keys), 3)
+	}},
+	{name: "may be left out", run: func(f fixture) {
+		start := f.bounds().Newest
+		f.append(keyed(), keyed())
+		f.append(keyed())
+		require.Len(f, f.readAll(start, 10), 3)
+	}},
+	{name: "are forgotten with an entry trimmed for its size", retention: small, run: func(f fixture) {
+		keys := keysNamed("a", "b")
+		first := f.append(eventlog.Entry{Keys: keys, Data: []byte(`{}`)})[0]
+		copy(keys, keysNamed("x", "y")) // the caller owns the slice
+		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		f.append(keyed("a"), keyed("b"))
+		require.Equal(f, distinct(keysNamed("a", "b")), distinct(f.refused(keyed("a", "b", "x", "y")).Keys))
+	}},
+	{name: "are forgotten with an entry that has expired", retention: brief, run: func(f fixture) {
+		f.append(keyed("a"))
+		require.Eventually(f, func() bool {
+			return f.log.Append(f.Context(), product, []eventlog.Entry{keyed("a")}) == nil
+		}, patience, 5*time.Millisecond)
+	}},
+}

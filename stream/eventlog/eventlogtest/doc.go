@@ -1,0 +1,29 @@
+// Package eventlogtest helps test engines of
+// [github.com/liveactivity/liveactivity/stream/eventlog].
+//
+// [TestLog] is the conformance suite for an [eventlog.Log]: every engine runs
+// it, and an engine that passes works with the handler and the recorder. It
+// needs only a function that opens an empty log with the given retention:
+//
+//	func TestLog(t *testing.T) {
+//		eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+//			log, err := mylog.Open(t.TempDir(), r)
+//			require.NoError(t, err)
+//			return log
+//		})
+//	}
+//
+// Every subtest is named after the sentence of the contract that it checks and
+// opens its own log, which the suite closes. Run it with the race detector:
+//
+//	go test -race ./mylog -run TestLog
+//
+// For retention by time the suite uses a short one and polls: an engine may
+// trim expired entries a few seconds late, but must do so automatically.
+//
+// The documents that Append changes have a separate suite, in
+// [github.com/liveactivity/liveactivity/activity/document/documenttest]: run
+// it, too, on the store that Documents returns.
+//
+// [Entry], [Entries] and [Sized] make entries with distinct data.
+package eventlogtest

@@ -1,0 +1,262 @@
+package eventlogtest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// document returns the product's document with that name.
+func (f fixture) document(name string) document.Document {
+	f.Helper()
+	docs, err := f.log.Documents().Get(f.Context(), product, name)
+	require.NoError(f, err)
+	require.Len(f, docs, 1)
+	return docs[0]
+}
+
+// documents returns the values of the product's documents by name.
+func (f fixture) documents() map[string]string {
+	f.Helper()
+	docs, err := f.log.Documents().List(f.Context(), product, "", "", 1000)
+	require.NoError(f, err)
+	values := map[string]string{}
+	for _, d := range docs {
+		values[d.Name] = string(d.Value)
+	}
+	return values
+}
+
+// change appends the entries with changes that must succeed.
+func (f fixture) change(entries []eventlog.Entry, changes ...document.Change) {
+	f.Helper()
+	require.NoError(f, f.log.Append(f.Context(), product, entries, changes...))
+}
+
+// conflict appends the entries with changes that must conflict on the named
+// document.
+func (f fixture) conflict(name string, entries []eventlog.Entry, changes ...document.Change) {
+	f.Helper()
+	var conflict *document.ConflictError
+	require.ErrorAs(f, f.log.Append(f.Context(), product, entries, changes...), &conflict)
+	require.Equal(f, name, conflict.Name)
+}
+
+// put returns a change that sets the document's value, based on its current
+// version.
+func (f fixture) put(name, value string) document.Change {
+	f.Helper()
+	return document.Put(f.document(name), []byte(value), 0)
+}
+
+// named returns a document that does not exist.
+func named(name string) document.Document {
+	return document.Document{Name: name}
+}
+
+var documentTests = []test{
+	{name: "change with the entries", run: func(f fixture) {
+		start := f.bounds().Newest
+		want := Entries("one", 2)
+		f.change(want, f.put("a", "1"), f.put("b", "1"), f.put("c", "1"))
+		more := Entries("two", 1)
+		f.change(more, f.put("a", "2"), document.Delete(f.document("b")), document.Check(f.document("c")))
+		require.Equal(f, map[string]string{"a": "2", "c": "1"}, f.documents())
+		require.Equal(f, items(append(want, more...)), items(f.readAll(start, 10)))
+	}},
+	{name: "are those of the store, and of the product", run: func(f fixture) {
+		version, err := f.log.Documents().Write(f.Context(), product, document.Put(named("a"), []byte("1"), time.Hour))
+		require.NoError(f, err)
+		f.change(Entries("one", 1), document.Put(document.Document{Name: "a", Version: version}, []byte("2"), time.Hour))
+		require.Equal(f, "2", string(f.document("a").Value))
+		require.Greater(f, f.document("a").Version, version)
+		err = f.log.Append(f.Context(), "other", Entries("one", 1), document.Put(named("a"), []byte("other"), 0))
+		require.NoError(f, err, "another product has its own documents")
+		require.Equal(f, "2", string(f.document("a").Value))
+	}},
+	{name: "change without entries, leaving the log unchanged", run: func(f fixture) {
+		f.append(Entry("a", 0))
+		before := f.bounds()
+		f.change(nil, f.put("a", "1"))
+		f.change([]eventlog.Entry{}, f.put("b", "1"), document.Touch(f.document("a"), time.Hour))
+		require.Equal(f, map[string]string{"a": "1", "b": "1"}, f.documents())
+		require.Equal(f, before, f.bounds())
+		require.Empty(f, f.readAll(before.Newest, 10))
+	}},
+	{name: "change without entries in a product without a log", run: func(f fixture) {
+		require.NoError(f, f.log.Append(f.Context(), "new", nil, document.Put(named("a"), nil, 0)))
+		docs, err := f.log.Documents().Get(f.Context(), "new", "a")
+		require.NoError(f, err)
+		require.True(f, docs[0].Exists())
+		b, err := f.log.Bounds(f.Context(), "new")
+		require.NoError(f, err)
+		require.Zero(f, b.Oldest)
+	}},
+	{name: "do not change when entries come alone", run: func(f fixture) {
+		f.change(nil, f.put("a", "1"))
+		before := f.document("a")
+		f.append(Entries("one", 3)...)
+		require.Equal(f, before, f.document("a"))
+	}},
+	{name: "in conflict add no entry", run: testConflict},
+	{name: "in conflict leave the keys free", run: func(f fixture) {
+		f.conflict("a", []eventlog.Entry{keyed("k", "l"), keyed("m")}, document.Check(document.Document{Name: "a", Version: 1}))
+		f.append(keyed("k"), keyed("l"), keyed("m"))
+		require.Len(f, distinct(f.refused(keyed("k", "l", "m")).Keys), 3)
+	}},
+	{name: "in conflict leave other entries' keys taken", run: func(f fixture) {
+		f.append(keyed("k"))
+		f.conflict("a", []eventlog.Entry{keyed("l")}, document.Check(document.Document{Name: "a", Version: 1}))
+		require.Equal(f, keysNamed("k"), f.refused(keyed("k"), keyed("l")).Keys)
+	}},
+	{name: "do not change with duplicate keys", run: func(f fixture) {
+		f.change([]eventlog.Entry{keyed("k")}, f.put("a", "1"), f.put("b", "1"))
+		before := f.document("a")
+		for _, entries := range [][]eventlog.Entry{{keyed("k")}, {keyed("l"), keyed("k")}, {keyed("m"), keyed("m")}} {
+			var duplicate *eventlog.DuplicateError
+			err := f.log.Append(f.Context(), product, entries, f.put("a", "2"), document.Delete(f.document("b")), f.put("c", "2"))
+			require.ErrorAs(f, err, &duplicate)
+			require.Equal(f, map[string]string{"a": "1", "b": "1"}, f.documents())
+			require.Equal(f, before, f.document("a"))
+		}
+	}},
+	{name: "reject invalid changes", run: testInvalidChanges},
+	{name: "do not retain the caller's memory", run: func(f fixture) {
+		value := []byte("value")
+		changes := []document.Change{document.Put(named("a"), value, 0)}
+		f.change(Entries("one", 1), changes...)
+		copy(value, "xxxxx")
+		changes[0] = document.Change{}
+		require.Equal(f, "value", string(f.document("a").Value))
+	}},
+	{name: "do not change with an append after Close", run: func(f fixture) {
+		f.change(nil, f.put("a", "1"))
+		change := f.put("a", "2")
+		require.NoError(f, f.log.Close())
+		require.ErrorIs(f, f.log.Append(f.Context(), product, Entries("one", 1), change), eventlog.ErrClosed)
+		require.ErrorIs(f, f.log.Append(f.Context(), product, nil, change), eventlog.ErrClosed)
+		docs, err := f.log.Documents().Get(f.Context(), product, "a")
+		if err == nil { // if documents can be read after Close
+			require.Equal(f, "1", string(docs[0].Value))
+		}
+	}},
+	{name: "that count entries agree with the log", run: testCounter},
+	{name: "are at least as new as the entries read", run: testEntriesAfterDocuments},
+}
+
+// An append rejected for its changes leaves the log unchanged, and waiting
+// readers find no entry.
+func testConflict(f fixture) {
+	f.change(Entries("before", 2), f.put("a", "1"))
+	old := f.document("a")
+	f.change(nil, f.put("a", "2"))
+	before, changed := f.bounds(), f.log.Changed(product)
+	entries := Entries("one", 2)
+	f.conflict("a", entries, document.Put(named("b"), nil, 0), document.Put(old, []byte("3"), 0))
+	f.conflict("a", entries, document.Put(named("a"), nil, 0), document.Put(named("b"), nil, 0))
+	f.conflict("a", nil, document.Delete(old))
+	require.Equal(f, before, f.bounds())
+	require.Empty(f, f.readAll(before.Newest, 10))
+	require.Equal(f, map[string]string{"a": "2"}, f.documents())
+	require.Equal(f, items(Entries("one", 2)), items(entries), "the entries are unchanged")
+	f.change(entries, f.put("a", "3"))
+	f.fires(changed)
+	require.Equal(f, items(entries), items(f.readAll(before.Newest, 10)))
+}
+
+func testInvalidChanges(f fixture) {
+	f.change(nil, f.put("a", "1"))
+	before := f.bounds()
+	for _, bad := range []document.Change{
+		document.Put(named(""), nil, 0), document.Delete(named("b")), document.Put(named("b"), make([]byte, document.MaxValue+1), 0),
+		document.Put(named("b"), nil, -1), document.Check(named("new")),
+	} {
+		for _, entries := range [][]eventlog.Entry{nil, {keyed("k")}} {
+			err := f.log.Append(f.Context(), product, entries, document.Put(named("new"), nil, 0), bad)
+			require.ErrorIs(f, err, document.ErrInvalid)
+		}
+	}
+	require.Equal(f, before, f.bounds())
+	require.Equal(f, map[string]string{"a": "1"}, f.documents())
+	f.append(keyed("k"))
+}
+
+// Writers number entries with a document: each number is assigned once, in the
+// order of the log, under concurrent writes.
+func testCounter(f fixture) {
+	const writers, entries = 8, 20
+	start := f.bounds().Newest
+	var running sync.WaitGroup
+	for w := range writers {
+		running.Go(func() {
+			for range entries {
+				if !assert.NoError(f, f.appendNext(fmt.Sprint("writer", w))) {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	require.Equal(f, strconv.Itoa(writers*entries), string(f.document("counter").Value))
+	got := f.readAll(start, 7)
+	require.Len(f, got, writers*entries)
+	for i, e := range got {
+		require.Equal(f, fmt.Sprintf(`{"n":%d}`, i+1), string(e.Data))
+	}
+}
+
+// appendNext appends an entry with the next number, which is also its key. It
+// may be called from any goroutine.
+func (f fixture) appendNext(sessionID string) error {
+	for {
+		docs, err := f.log.Documents().Get(f.Context(), product, "counter")
+		if err != nil {
+			return err
+		}
+		n, _ := strconv.Atoi(string(docs[0].Value))
+		next := eventlog.Entry{SessionID: sessionID, Keys: keysNamed(fmt.Sprint("entry ", n+1)), Data: fmt.Appendf(nil, `{"n":%d}`, n+1)}
+		err = f.log.Append(f.Context(), product, []eventlog.Entry{next}, document.Put(docs[0], strconv.AppendInt(nil, int64(n+1), 10), time.Hour))
+		var conflict *document.ConflictError
+		var duplicate *eventlog.DuplicateError
+		if !errors.As(err, &conflict) && !errors.As(err, &duplicate) {
+			return err
+		}
+	}
+}
+
+// A reader of an entry finds the documents at least as new.
+func testEntriesAfterDocuments(f fixture) {
+	const entries = 60
+	start := f.bounds().Newest
+	appended := make(chan error, 1)
+	go func() {
+		var err error
+		for n := 0; n < entries && err == nil; n++ {
+			err = f.appendNext("a")
+		}
+		appended <- err
+	}()
+	got, err := f.follow(start, entries, func(e eventlog.Entry) {
+		docs, err := f.log.Documents().Get(f.Context(), product, "counter")
+		if !assert.NoError(f, err) {
+			return
+		}
+		counted, _ := strconv.Atoi(string(docs[0].Value))
+		var n int
+		_, err = fmt.Sscanf(string(e.Data), `{"n":%d}`, &n)
+		assert.NoError(f, err)
+		assert.GreaterOrEqual(f, counted, n)
+	})
+	require.NoError(f, err)
+	require.NoError(f, <-appended)
+	require.True(f, slices.IsSortedFunc(got, func(a, b eventlog.Entry) int { return a.ID.Compare(b.ID) }))
+}

@@ -1,0 +1,38 @@
+package eventlogtest
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Entry returns the n-th entry of a session. Its data are a small JSON object
+// with both, and its only key is unique to it: appending the same entry to a
+// product twice is a duplicate.
+func Entry(sessionID string, n int) eventlog.Entry {
+	return eventlog.Entry{
+		SessionID: sessionID,
+		Keys:      []activity.Key{activity.EventKey(fmt.Sprintf("%s/%d", sessionID, n))},
+		Data:      fmt.Appendf(nil, `{"type":"test","session_id":%q,"n":%d}`, sessionID, n),
+	}
+}
+
+// Entries returns the first n entries of a session.
+func Entries(sessionID string, n int) []eventlog.Entry {
+	entries := make([]eventlog.Entry, n)
+	for i := range entries {
+		entries[i] = Entry(sessionID, i)
+	}
+	return entries
+}
+
+// Sized returns e with its data padded with white space, which JSON allows, to
+// at least size bytes.
+func Sized(e eventlog.Entry, size int) eventlog.Entry {
+	if pad := size - len(e.Data); pad > 0 {
+		e.Data = append(bytes.Clone(e.Data), bytes.Repeat([]byte{' '}, pad)...)
+	}
+	return e
+}

@@ -1,0 +1,256 @@
+package eventlogtest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// smallLog is a size limit that is reached soon.
+const smallLog = 64 << 10
+
+// Retentions under test. The default keeps everything.
+var (
+	small = eventlog.Retention{MaxBytes: smallLog}
+	brief = eventlog.Retention{TTL: 50 * time.Millisecond}
+)
+
+var readTests = []test{
+	{name: "fills a slice of any length", run: func(f fixture) {
+		start := f.bounds().Newest
+		want := items(f.append(Entries("a", 25)...))
+		for _, page := range []int{1, 2, 3, 7, 24, 25, 26, 1000} {
+			require.Equal(f, want, items(f.readAll(start, page)), "%d at a time", page)
+		}
+	}},
+	{name: "starts after the cursor", run: func(f fixture) {
+		want := f.append(Entries("a", 25)...)
+		for i, e := range want {
+			require.Equal(f, items(want[i+1:]), items(f.readAll(e.ID, 4)), "after entry %d", i)
+		}
+	}},
+	{name: "starts after a cursor that is not an entry's ID", run: func(f fixture) {
+		before := f.append(Entry("a", 0))[0].ID
+		between := eventlog.ID{Milli: before.Milli, Seq: before.Seq + math.MaxUint32}
+		require.Empty(f, f.readAll(between, 4))
+		require.Empty(f, f.readAll(eventlog.ID{Milli: math.MaxInt64 / 2}, 4), "a cursor in the future")
+	}},
+	{name: "returns nothing and no error when there is nothing yet", run: func(f fixture) {
+		f.readsNothing(f.bounds().Newest)
+		f.readsNothing(f.append(Entries("a", 3)...)[2].ID)
+	}},
+	{name: "returns the keys of each entry as they were appended", run: func(f fixture) {
+		start := f.bounds().Newest
+		many := keyed()
+		for i := range 300 {
+			many.Keys = append(many.Keys, keysNamed(fmt.Sprint("many ", i))...)
+		}
+		want := f.append(keyed("b", "a", "c"), keyed(), keyed("d"), Entry("a", 0), many)
+		for _, page := range []int{1, 2, 100} {
+			got := f.readAll(start, page)
+			require.Len(f, got, len(want))
+			for i := range want {
+				require.True(f, slices.Equal(want[i].Keys, got[i].Keys), "entry %d, %d at a time", i, page)
+			}
+		}
+	}},
+	{name: "omits the batch", run: func(f fixture) {
+		start := f.bounds().Newest
+		b := activitytest.NewBatch(product, "s", "ada", activitytest.Pageview(time.Now(), "https://app.acme.example/"))
+		data, err := activity.Marshal(b)
+		require.NoError(f, err)
+		f.append(eventlog.Entry{SessionID: "s", Keys: keysNamed(b.Actions[0].ID), Data: data, Batch: &b})
+		got := f.readAll(start, 1)
+		require.Len(f, got, 1)
+		require.Nil(f, got[0].Batch)
+		require.JSONEq(f, string(data), string(got[0].Data))
+	}},
+	{name: "stops when the entries' data have reached PageBytes", run: func(f fixture) {
+		start := f.bounds().Newest
+		var want []eventlog.Entry
+		for n := range 40 {
+			want = append(want, f.append(Sized(Entry("a", n), 1<<10*(n%7+1)), Sized(Entry("b", n), 100))...)
+		}
+		want = append(want, f.append(Sized(Entry("huge", 0), 3*eventlog.PageBytes), Entry("huge", 1))...)
+		f.readsPages(start, want)
+		f.append(Entry("later", 0)) // entries before it may no longer be in memory
+		f.readsPages(start, append(want, f.readAll(want[len(want)-1].ID, 1)...))
+	}},
+	{name: "from the zero cursor returns everything of an untrimmed log", run: func(f fixture) {
+		f.readsNothing(eventlog.ID{})
+		want := f.append(Entries("a", 10)...)
+		require.Equal(f, items(want), items(f.readAll(eventlog.ID{}, 3)))
+	}},
+	{name: "from the zero cursor is a gap in a trimmed log", retention: small, run: func(f fixture) {
+		first := f.append(Entry("first", 0))[0]
+		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		f.gap(eventlog.ID{})
+	}},
+	{name: "is repeatable", run: func(f fixture) {
+		start := f.bounds().Newest
+		f.append(Entries("a", 5)...)
+		require.Equal(f, items(f.readAll(start, 2)), items(f.readAll(start, 3)))
+	}},
+}
+
+// readsPages fails the test unless pages are as large as they may be and
+// contain the entries.
+func (f fixture) readsPages(after eventlog.ID, want []eventlog.Entry) {
+	f.Helper()
+	for len(want) > 0 {
+		got, err := f.read(after, 1000)
+		require.NoError(f, err)
+		n, bytes := 0, 0
+		for ; n < len(want) && bytes < eventlog.PageBytes; n++ {
+			bytes += len(want[n].Data)
+		}
+		require.Equal(f, items(want[:n]), items(got))
+		require.Equal(f, bytes >= eventlog.PageBytes, eventlog.Filled(got, 1000))
+		after, want = got[n-1].ID, want[n:]
+	}
+}
+
+// readsNothing fails the test unless a read finds nothing and does not wait.
+func (f fixture) readsNothing(after eventlog.ID) {
+	f.Helper()
+	f.within("Read", func() {
+		entries, err := f.read(after, 10)
+		assert.NoError(f, err)
+		assert.Empty(f, entries)
+	})
+}
+
+var retentionTests = []test{
+	{name: "by size trims the oldest and gives readers a gap", retention: small, run: func(f fixture) {
+		start := f.bounds().Newest
+		first := f.append(Entry("first", 0))[0]
+		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		gap := f.gap(start)
+		require.NotEmpty(f, gap.Error())
+		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
+		rest := f.readAll(gap.Floor, 10)
+		require.NotEmpty(f, rest)
+		require.Equal(f, gap.Oldest, rest[0].ID)
+		require.Equal(f, f.bounds().Newest, rest[len(rest)-1].ID, "the newest is kept")
+	}},
+	{name: "by size keeps what fits", retention: small, run: func(f fixture) {
+		start := f.bounds().Newest
+		for n := range smallLog / 1024 / 4 {
+			f.append(Sized(Entry("a", n), 1024))
+		}
+		require.Len(f, f.readAll(start, 100), smallLog/1024/4)
+	}},
+	{name: "by size bounds what is kept", retention: small, run: func(f fixture) {
+		for n := range 8 * smallLog / 1024 {
+			f.append(Sized(Entry("a", n), 1024))
+		}
+		require.Eventually(f, func() bool {
+			kept := 0
+			for _, e := range f.readAll(f.bounds().Floor, 100) {
+				kept += len(e.Data)
+			}
+			return kept <= smallLog*5/4
+		}, patience, 5*time.Millisecond)
+	}},
+	{name: "by time trims the oldest and gives readers a gap", retention: brief, run: func(f fixture) {
+		start := f.bounds().Newest
+		first := f.append(Entry("a", 0))[0]
+		require.Eventually(f, func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 }, patience, 5*time.Millisecond)
+		second := f.append(Entry("a", 1))[0]
+		gap := f.gap(start)
+		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
+		require.Contains(f, []eventlog.ID{second.ID, {}}, gap.Oldest, "the second may be trimmed too")
+	}},
+	{name: "by time applies to a reader that only reads", retention: brief, run: func(f fixture) {
+		start := f.bounds().Newest
+		f.append(Entry("a", 0))
+		require.Eventually(f, func() bool {
+			_, err := f.read(start, 1)
+			var gap *eventlog.GapError
+			return errors.As(err, &gap)
+		}, patience, 5*time.Millisecond)
+	}},
+	{name: "by time empties an idle log", retention: brief, run: func(f fixture) {
+		start := f.bounds().Newest
+		last := f.append(Entries("a", 3)...)[2].ID
+		require.Eventually(f, func() bool { return f.bounds().Oldest == eventlog.ID{} }, patience, 5*time.Millisecond)
+		require.Equal(f, eventlog.Bounds{Floor: last, Newest: last}, f.bounds())
+		require.Equal(f, &eventlog.GapError{Floor: last}, f.gap(start))
+		require.Empty(f, f.readAll(last, 10), "a reader that has read everything misses nothing")
+	}},
+	{name: "never reuses an ID", retention: brief, run: func(f fixture) {
+		given := f.append(Entries("a", 3)...)
+		require.Eventually(f, func() bool { return f.bounds().Oldest == eventlog.ID{} }, patience, 5*time.Millisecond)
+		requireGrowing(f, append(given, f.append(Entries("b", 3)...)...))
+	}},
+}
+
+var boundsTests = []test{
+	{name: "have no oldest in an empty log", run: func(f fixture) {
+		b := f.bounds()
+		require.Equal(f, eventlog.ID{}, b.Oldest)
+		require.Equal(f, b.Newest, b.Floor)
+	}},
+	{name: "enclose the retained entries", run: func(f fixture) {
+		start := f.bounds()
+		given := f.append(Entries("a", 5)...)
+		require.Equal(f, eventlog.Bounds{Floor: start.Floor, Oldest: given[0].ID, Newest: given[4].ID}, f.bounds())
+	}},
+	{name: "let readers start at the floor without a gap", retention: small, run: func(f fixture) {
+		first := f.append(Entry("a", 0))[0]
+		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		b := f.bounds()
+		rest := f.readAll(b.Floor, 50)
+		require.NotEmpty(f, rest)
+		require.Equal(f, b.Oldest, rest[0].ID)
+		require.Equal(f, b.Newest, rest[len(rest)-1].ID)
+	}},
+	{name: "stay consistent and move forward under concurrent appends", retention: small, run: func(f fixture) {
+		done := make(chan error, 1)
+		go func() { done <- f.churn(8 * smallLog / 1024) }()
+		last := f.bounds()
+		for running := true; running; {
+			select {
+			case err := <-done:
+				require.NoError(f, err)
+				running = false
+			default:
+			}
+			b := f.bounds()
+			requireConsistent(f, b)
+			require.GreaterOrEqual(f, b.Floor.Compare(last.Floor), 0, "Floor moved back")
+			require.GreaterOrEqual(f, b.Newest.Compare(last.Newest), 0, "Newest moved back")
+			last = b
+		}
+	}},
+}
+
+// churn appends n entries of a kilobyte. It may be called from any goroutine.
+func (f fixture) churn(n int) error {
+	for i := range n {
+		err := f.log.Append(f.Context(), product, []eventlog.Entry{Sized(Entry("churn", i), 1024)})
+		if err != nil {
+			return fmt.Errorf("append %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func requireConsistent(f fixture, b eventlog.Bounds) {
+	f.Helper()
+	if b.Oldest == (eventlog.ID{}) {
+		require.Equal(f, b.Newest, b.Floor)
+		return
+	}
+	require.Negative(f, b.Floor.Compare(b.Oldest), "%+v", b)
+	require.LessOrEqual(f, b.Oldest.Compare(b.Newest), 0, "%+v", b)
+}

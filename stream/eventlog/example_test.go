@@ -1,0 +1,64 @@
+package eventlog_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// A service in a few lines: what is recorded can be looked up by user and is
+// streamed to whoever listens. Put authentication in front of both endpoints.
+func Example() {
+	entries := eventlog.NewMemoryLog(eventlog.Retention{})
+	store := activity.NewMemory(nil)
+	recorder := eventlog.NewRecorder(entries, store, nil)
+	streams := eventlog.NewHandler(entries, nil)
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /stream/{product_id}", streams)
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", activity.NewLookup(store, 0))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	// A consumer, in any language, is an HTTP client that reads lines.
+	response, err := http.Get(server.URL + "/stream/acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	// A source of events hands them to the recorder.
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.example.com/reports/42")
+	event := activity.Event{ID: "e1", Time: time.Now(), SessionID: "s1", UserID: "ada", Email: "ada@example.com", Action: &click}
+	if _, err := recorder.Record(context.Background(), "acme", []activity.Event{event}); err != nil {
+		log.Fatal(err)
+	}
+
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var batch activity.Batch
+		if err := json.Unmarshal([]byte(data), &batch); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(batch.Email, "did:", batch.Actions[0].Description)
+		break
+	}
+
+	// To stop, close the log: readers get what they have not read, then the end.
+	_ = entries.Close()
+	_ = streams.Wait(context.Background())
+	// Output: ada@example.com did: User clicked Export CSV on the reports detail page
+}

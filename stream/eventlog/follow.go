@@ -1,0 +1,45 @@
+package eventlog
+
+import (
+	"context"
+	"time"
+)
+
+// storageRetry is the delay before a failed read of the log is retried.
+const storageRetry = time.Second
+
+// pace says when a follower looks again: after the time or, with orChange,
+// when the log has changed, whichever comes first. Zero means at once.
+type pace struct {
+	wait     time.Duration
+	orChange bool
+}
+
+// follow is the loop of everything that follows a product's log: readers of
+// the stream, consumers in this process, the replay at the start. It calls
+// step, which reads after its cursor, processes the entries and advances, at
+// the pace that step returns. It returns the first error of step, or that of
+// ctx once it has ended.
+func follow(ctx context.Context, log Log, productID string, step func(ctx context.Context) (pace, error)) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		changed := log.Changed(productID) // before the log is read, so that no change is missed
+		next, err := step(ctx)
+		switch {
+		case err != nil:
+			return err
+		case next.wait <= 0:
+			continue
+		case !next.orChange:
+			changed = nil
+		}
+		timer.Reset(next.wait)
+		select {
+		case <-changed: // never when nil
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}

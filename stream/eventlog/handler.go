@@ -1,0 +1,278 @@
+package eventlog
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Defaults of [HandlerOptions].
+const (
+	DefaultHeartbeat    = 15 * time.Second
+	DefaultWriteTimeout = 10 * time.Second
+	DefaultCoalesce     = 10 * time.Millisecond
+	DefaultSendBuffer   = 64 << 10
+)
+
+// HandlerOptions configures a [Handler]; a zero field means its default.
+type HandlerOptions struct {
+	// Heartbeat is how long a stream may be silent before a heartbeat event.
+	Heartbeat time.Duration
+	// WriteTimeout is how long a write to a reader may take. A slower reader
+	// is disconnected; it resumes from its last id.
+	WriteTimeout time.Duration
+	// Coalesce is the interval between writes to one reader under load.
+	Coalesce time.Duration
+	// SendBuffer is the size of a connection's kernel send buffer in bytes,
+	// which bounds the cost of a stalled reader.
+	SendBuffer int
+	// Logger receives a debug message when a reader comes or goes; nil
+	// disables it.
+	Logger *slog.Logger
+	// Metrics is where the handler's metrics are registered; nil disables
+	// them.
+	Metrics prometheus.Registerer
+}
+
+// Handler serves a [Log] as server-sent events. It must be mounted under
+//
+//	GET /stream/{product_id}
+//
+// behind authentication. The frames are
+//
+//	id: <opaque>
+//	data: <one JSON object>
+//
+// The first event of a stream has one more line, sent at once: the
+// reconnection delay for EventSource.
+//
+// A reader resumes after the Last-Event-ID header or, without one, after the
+// query parameter last_event_id, or from the time since, in epoch seconds;
+// without any of them it starts at the end of the log. If entries after its
+// id, or after the last entry it was sent, have been trimmed, it is first sent
+//
+//	event: gap
+//	data: {"requested":"…","oldest":"…"}
+//
+// and then everything still retained. The query parameter session_id selects
+// the entries of one session. A silent stream is kept alive by "event:
+// heartbeat".
+//
+// A stream opened through [access.Keyring.Require] ends when its key is
+// removed: no entry is sent from then on, and the stream is closed by
+// [Handler.EndRevoked] or the next heartbeat.
+//
+// A reader costs its connection: the handler hijacks HTTP/1.1 connections from
+// the server, so [http.Server.Shutdown] does not count them. To stop, close
+// the log; every reader is sent its unread entries and then the end of the
+// stream. Wait returns when the last reader is gone.
+type Handler struct {
+	log     Log
+	opts    HandlerOptions
+	metrics handlerMetrics
+
+	mu      sync.Mutex
+	readers map[*reader]struct{}
+	idle    chan struct{} // closed when the last reader goes; nil without a Wait
+}
+
+// NewHandler returns a handler over log; opts may be nil.
+func NewHandler(log Log, opts *HandlerOptions) *Handler {
+	h := &Handler{log: log, readers: map[*reader]struct{}{}}
+	if opts != nil {
+		h.opts = *opts
+	}
+	h.opts.Heartbeat = cmp.Or(h.opts.Heartbeat, DefaultHeartbeat)
+	h.opts.WriteTimeout = cmp.Or(h.opts.WriteTimeout, DefaultWriteTimeout)
+	h.opts.Coalesce = cmp.Or(h.opts.Coalesce, DefaultCoalesce)
+	h.opts.SendBuffer = cmp.Or(h.opts.SendBuffer, DefaultSendBuffer)
+	if h.opts.Logger == nil {
+		h.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	h.metrics = newHandlerMetrics(h.opts.Metrics)
+	return h
+}
+
+// Wait returns when no reader is left, or when ctx ends.
+func (h *Handler) Wait(ctx context.Context) error {
+	h.mu.Lock()
+	if len(h.readers) == 0 {
+		h.mu.Unlock()
+		return nil
+	}
+	if h.idle == nil {
+		h.idle = make(chan struct{})
+	}
+	idle := h.idle
+	h.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// EndRevoked ends the streams whose keys were removed, without waiting for
+// their next heartbeat. Call it when keys are removed.
+func (h *Handler) EndRevoked() {
+	for _, rd := range h.all() {
+		if rd.check != nil && rd.check() != nil {
+			rd.cancel()
+		}
+	}
+}
+
+func (h *Handler) all() []*reader {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.readers))
+}
+
+func (h *Handler) readerCame(rd *reader) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readers[rd] = struct{}{}
+}
+
+func (h *Handler) readerWent(rd *reader) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.readers, rd); len(h.readers) == 0 && h.idle != nil {
+		close(h.idle)
+		h.idle = nil
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(h.serve).ServeHTTP(w, r)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
+	productID, err := httpx.PathValue(r, "product_id")
+	if err != nil {
+		return err
+	}
+	productID = strings.Clone(productID) // outlives the request
+	start, err := parseStart(r)
+	if err != nil {
+		return err
+	}
+	bounds, err := boundsFor(r.Context(), h.log, productID, start)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store, no-transform") // compression would delay events
+	header.Set("X-Accel-Buffering", "no")                 // so would buffering in nginx
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	cursor, isGap := start.cursor(bounds)
+	rd := &reader{h: h, productID: productID, sessionID: strings.Clone(r.URL.Query().Get("session_id")),
+		cursor: cursor, lenient: start.id == "" && !start.since.IsZero(),
+		check: access.Checker(r.Context()), opening: []byte(opening)}
+	if isGap {
+		rd.gap = gapEvent(start.id, bounds.Oldest)
+		h.metrics.gaps.WithLabelValues(productID).Inc()
+	}
+	ctx, cancel := context.WithCancel(context.Background()) // a hijacked stream outlives the request
+	rd.cancel = cancel
+	h.readerCame(rd)
+	taken, err := h.takeOver(ctx, w, rd)
+	if taken {
+		return nil
+	}
+	defer h.readerWent(rd)
+	if err != nil {
+		cancel()
+		return err
+	}
+	return h.serveHere(ctx, w, r, rd)
+}
+
+// opening is the first line of the first event of every stream. It is sent at
+// once, so that proxies which wait for the body pass on the response; as a
+// separate event, some clients would dispatch it.
+const opening = "retry: 1000\n"
+
+// start is where a reader starts.
+type start struct {
+	id    string    // after the entry of this id
+	since time.Time // or at this time
+}
+
+func parseStart(r *http.Request) (start, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return start{}, httpx.BadRequest("The query string is malformed.")
+	}
+	if id := cmp.Or(r.Header.Get("Last-Event-ID"), query.Get("last_event_id")); id != "" {
+		return start{id: id}, nil
+	}
+	value := query.Get("since")
+	if value == "" {
+		return start{}, nil
+	}
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil || math.IsNaN(seconds) || math.Abs(seconds) > 1e12 {
+		return start{}, httpx.BadRequest("The query parameter since must be a time in epoch seconds.")
+	}
+	return start{since: time.UnixMicro(int64(max(seconds, 0) * 1e6))}, nil
+}
+
+// cursor returns where to start reading, and whether there is a gap: the log
+// cannot say what came after the id. That includes an id the log never
+// assigned, such as one from before a restart.
+func (s start) cursor(b Bounds) (at ID, gap bool) {
+	switch {
+	case s.id != "":
+		id, err := ParseID(s.id)
+		if err != nil || id.Compare(b.Floor) < 0 || id.Compare(b.Newest) > 0 {
+			return b.Floor, true
+		}
+		return id, false
+	case !s.since.IsZero():
+		id := IDAt(s.since)
+		if id.Compare(b.Floor) < 0 {
+			return b.Floor, false
+		}
+		if id.Compare(b.Newest) > 0 {
+			return b.Newest, false
+		}
+		return id, false
+	}
+	return b.Newest, false
+}
+
+// boundsFor returns the bounds of a product's log after the engine has seen
+// the client's last id: an id beyond the newest may date from before a
+// failover, and the engine then continues after it.
+func boundsFor(ctx context.Context, log Log, productID string, s start) (Bounds, error) {
+	b, err := log.Bounds(ctx, productID)
+	if err != nil || s.id == "" {
+		return b, err
+	}
+	if id, err := ParseID(s.id); err != nil || id.Compare(b.Newest) <= 0 {
+		return b, nil
+	} else if _, err := log.Read(ctx, productID, id, make([]Entry, 1)); err != nil {
+		return b, nil // the reader retries
+	}
+	return log.Bounds(ctx, productID)
+}

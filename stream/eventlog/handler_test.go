@@ -1,0 +1,832 @@
+package eventlog_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/r3labs/sse/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/leaktest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+func newMemoryLog() *eventlog.MemoryLog { return eventlog.NewMemoryLog(eventlog.Retention{}) }
+
+// What goes over the wire is part of the contract to the byte.
+func TestHandler_frames(t *testing.T) {
+	log := newMemoryLog()
+	s := serve(t, takenOver, log, nil)
+	entries := appendTo(t, log, eventlogtest.Entry("a", 0), eventlog.Entry{Data: []byte(`{"title":"größer ☕ <b>"}`)})
+	conn, err := s.dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "GET /stream/acme?since=0 HTTP/1.1\r\nHost: test\r\n\r\n")
+	require.NoError(t, err)
+	s.hasReaders(t, 1)
+	require.NoError(t, log.Close())
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	head, body, found := strings.Cut(string(answer), "\r\n\r\n")
+	require.True(t, found)
+	require.True(t, strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n"), head)
+	require.Contains(t, head, "\r\nConnection: close", "the body ends with the connection")
+	require.Equal(t, "retry: 1000\nid: "+entries[0].ID.String()+"\ndata: {\"type\":\"test\",\"session_id\":\"a\",\"n\":0}\n\n"+
+		"id: "+entries[1].ID.String()+"\ndata: {\"title\":\"größer ☕ <b>\"}\n\n", body)
+}
+
+func TestHandler_answersWithTheHeadOfAnEventStream(t *testing.T) {
+	for _, tr := range append(transports, flushOnly) {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			t.Run(method+" by "+tr.name, func(t *testing.T) {
+				s := serve(t, tr, newMemoryLog(), nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				response, err := s.get(ctx, method, "", nil)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, response.StatusCode)
+				require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+				require.Equal(t, "no-store, no-transform", response.Header.Get("Cache-Control"))
+				require.Equal(t, "no", response.Header.Get("X-Accel-Buffering"))
+				date, err := http.ParseTime(response.Header.Get("Date"))
+				require.NoError(t, err)
+				require.WithinDuration(t, time.Now(), date, time.Minute)
+			})
+		}
+	}
+}
+
+// The answer to HEAD has no body, and the connection can be used again.
+func TestHandler_HEAD_opensNoStream(t *testing.T) {
+	s := serve(t, takenOver, newMemoryLog(), nil)
+	conn, err := s.dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	answers := bufio.NewReader(conn)
+	for range 2 {
+		_, err = io.WriteString(conn, "HEAD /stream/acme HTTP/1.1\r\nHost: test\r\n\r\n")
+		require.NoError(t, err)
+		response, err := http.ReadResponse(answers, &http.Request{Method: http.MethodHead})
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Zero(t, answers.Buffered())
+	}
+	require.Zero(t, s.readers(t))
+	require.NoError(t, s.handler.Wait(t.Context()))
+}
+
+// Headers that middleware set reach the client on every transport.
+func TestHandler_keepsTheHeadersOfMiddleware(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			withID := transport{name: tr.name, http2: tr.http2, wrap: func(w http.ResponseWriter) http.ResponseWriter {
+				w.Header().Set("X-Request-Id", "r1")
+				if tr.wrap != nil {
+					w = tr.wrap(w)
+				}
+				return w
+			}}
+			s := serve(t, withID, newMemoryLog(), nil)
+			require.Equal(t, "r1", s.subscribe(t, "", nil).response.Header.Get("X-Request-Id"))
+		})
+	}
+}
+
+func TestHandler_sendsRetryOnceAndThenEntriesAsTheyCome(t *testing.T) {
+	for _, tr := range append(transports, takenTLS, flushOnly) {
+		t.Run(tr.name, func(t *testing.T) {
+			log := newMemoryLog()
+			s := serve(t, tr, log, nil)
+			appendTo(t, log, eventlogtest.Entry("before", 0))
+			sub := s.subscribe(t, "", nil)
+			for n := range 5 {
+				sub.receives(t, appendTo(t, log, eventlogtest.Entry("a", n)))
+			}
+			sub.receives(t, appendTo(t, log, eventlogtest.Entries("b", 300)...))
+			large := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("large", 0), 300<<10), eventlogtest.Entry("large", 1))
+			sub.receives(t, large)
+			require.NoError(t, log.Close())
+			sub.ends(t)
+		})
+	}
+}
+
+// resumption is a service whose log has got ten entries and retains the last
+// seven.
+type resumption struct {
+	*service
+	entries []eventlog.Entry
+}
+
+func newResumption(t *testing.T, tr transport) resumption {
+	t.Helper()
+	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 80 << 10})
+	var entries []eventlog.Entry
+	for n := range 10 {
+		entries = append(entries, appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 9<<10))...)
+	}
+	require.Equal(t, entries[3].ID, boundsOf(t, log).Oldest)
+	return resumption{serve(t, tr, log, nil), entries}
+}
+
+func (r resumption) oldest() string { return r.entries[3].ID.String() }
+
+func TestHandler_resumesAfterTheID(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			r := newResumption(t, tr)
+			var byHeader, byQuery [10]*subscription
+			for i := 2; i < 10; i++ { // what was dropped last still tells what came after it
+				id := r.entries[i].ID.String()
+				byHeader[i] = r.subscribe(t, "", lastEventID(id))
+				byQuery[i] = r.subscribe(t, query("last_event_id", id), nil)
+			}
+			require.NoError(t, r.log.Close())
+			for i := 2; i < 10; i++ {
+				for _, sub := range []*subscription{byHeader[i], byQuery[i]} {
+					sub.receives(t, r.entries[i+1:])
+					sub.ends(t)
+				}
+			}
+		})
+	}
+}
+
+func TestHandler_choosesWhereToStart(t *testing.T) {
+	ago := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).Unix(), 10) }
+	for name, c := range map[string]struct {
+		id, header, since string // ids are numbers of entries
+		want              int    // the number of the first entry sent
+	}{
+		"by default with what comes":       {want: 10},
+		"after the last id":                {id: "9", want: 10},
+		"the header comes before the id":   {header: "6", id: "4", want: 7},
+		"the header comes before the time": {header: "6", since: "0", want: 7},
+		"an id comes before the time":      {id: "6", since: "0", want: 7},
+		"a time unused may be anything":    {id: "6", since: "tomorrow", want: 7},
+		"since ever, which is no gap":      {since: "0", want: 3},
+		"since before the epoch":           {since: "-1000", want: 3},
+		"since a moment ago":               {since: ago(time.Minute), want: 3},
+		"since a fraction":                 {since: "1.5e1", want: 3},
+		"since a time in the future":       {since: ago(-time.Hour), want: 10},
+		"since the far future":             {since: "1e12", want: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newResumption(t, takenOver)
+			id := func(number string) string {
+				i, err := strconv.Atoi(number)
+				if err != nil {
+					return ""
+				}
+				return r.entries[i].ID.String()
+			}
+			sub := r.subscribe(t, query("last_event_id", id(c.id), "since", c.since), lastEventID(id(c.header)))
+			require.NoError(t, r.log.Close())
+			sub.receives(t, r.entries[c.want:])
+			sub.ends(t)
+		})
+	}
+}
+
+// since replays what was appended in its millisecond or later.
+func TestHandler_replaysSinceATime(t *testing.T) {
+	for after, want := range map[time.Duration]int{-time.Millisecond: 0, 0: 0, time.Millisecond: 1, 2 * time.Millisecond: 2, 3 * time.Millisecond: 3, 4 * time.Millisecond: 4} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := servePiped(t, takenOver, newMemoryLog(), nil)
+				time.Sleep(time.Minute)
+				began := time.Now()
+				var entries []eventlog.Entry
+				for n := range 4 {
+					entries = append(entries, appendTo(t, s.log, eventlogtest.Entry("a", n))...)
+					time.Sleep(time.Millisecond)
+				}
+				since := strconv.FormatFloat(float64(began.Add(after).UnixMilli())/1000, 'f', 3, 64)
+				sub := s.subscribe(t, query("since", since), nil)
+				require.NoError(t, s.log.Close())
+				sub.receives(t, entries[want:])
+				sub.ends(t)
+			})
+		})
+	}
+}
+
+func TestHandler_refusesATimeItCannotRead(t *testing.T) {
+	for _, tr := range transports {
+		s := serve(t, tr, newMemoryLog(), nil)
+		for _, since := range []string{"yesterday", "NaN", "Inf", "-Inf", "1e13", "-1e13", "1e999", "2026-01-01", "12s", " 1", "0,5", "\x00", strings.Repeat("9", 400)} {
+			t.Run(fmt.Sprintf("%.20q by %s", since, tr.name), func(t *testing.T) {
+				response, err := s.get(t.Context(), http.MethodGet, query("since", since), nil)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusBadRequest, response.StatusCode)
+				requireDetail(t, response, "since")
+			})
+		}
+	}
+}
+
+// A resume that cannot be read must not quietly become a stream from now on.
+func TestHandler_refusesAQueryItCannotRead(t *testing.T) {
+	s := serve(t, transports[0], newMemoryLog(), nil)
+	for _, raw := range []string{"?last_event_id=%zz", "?since=%zz", "?since=0;x=1"} {
+		response, err := s.get(t.Context(), http.MethodGet, raw, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, response.StatusCode, raw)
+		requireDetail(t, response, "query")
+	}
+}
+
+// requireDetail fails the test unless the answer is an error in JSON that
+// speaks of the subject.
+func requireDetail(t testing.TB, response *http.Response, subject string) {
+	t.Helper()
+	require.Equal(t, "application/json", response.Header.Get("Content-Type"))
+	defer response.Body.Close()
+	var problem map[string]string
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&problem))
+	require.Len(t, problem, 1)
+	require.Contains(t, problem["detail"], subject)
+}
+
+func TestHandler_answers503WhileStorageIsDown(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			log := &failingLog{Log: newMemoryLog()}
+			s := serve(t, tr, log, nil)
+			log.down.Store(true)
+			response, err := s.get(t.Context(), http.MethodGet, "", nil)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+			require.NotEmpty(t, response.Header.Get("Retry-After"))
+			requireDetail(t, response, "repeat")
+			require.Zero(t, s.readers(t))
+		})
+	}
+}
+
+// An id that the log cannot resume after, whatever it is, is answered with a
+// gap that repeats it and with everything retained.
+func TestHandler_answersAnIDItCannotResumeAfterWithAGap(t *testing.T) {
+	r := newResumption(t, takenOver)
+	newest := r.entries[9].ID
+	for name, id := range map[string]string{
+		"no longer retained":      r.entries[0].ID.String(),
+		"just no longer retained": r.entries[1].ID.String(),
+		"long gone":               "1-0",
+		"zero":                    "0-0",
+		"never given":             eventlog.ID{Milli: newest.Milli, Seq: newest.Seq + 1}.String(),
+		"in the future":           eventlog.ID{Milli: newest.Milli + 3_600_000}.String(),
+		"the largest there is":    "18446744073709551615-18446744073709551615",
+		"too large":               "18446744073709551616-0",
+		"a word":                  "garbage",
+		"of another service":      "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+		"quotes":                  `1"},"oldest":"0-0`,
+		"mark-up":                 "</script><script>alert(1)</script>",
+		"not ASCII":               "größer ☕",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, sub := range []*subscription{r.subscribe(t, "", lastEventID(id)), r.subscribe(t, query("last_event_id", id), nil)} {
+				require.Equal(t, map[string]string{"requested": id, "oldest": r.oldest()}, sub.gap(t))
+				sub.receives(t, r.entries[3:])
+			}
+		})
+	}
+}
+
+// gap reads a gap event, which must be next, and returns its fields.
+func (s *subscription) gap(t testing.TB) map[string]string {
+	t.Helper()
+	e := s.next(t)
+	require.Equal(t, event{name: "gap", data: e.data}, e)
+	var fields map[string]string
+	require.NoError(t, json.Unmarshal([]byte(e.data), &fields))
+	return fields
+}
+
+// Whatever a client puts into an id stays inside the JSON of the gap event.
+func TestHandler_keepsAHostileIDInsideTheGap(t *testing.T) {
+	r := newResumption(t, takenOver)
+	for name, id := range map[string]string{
+		"an event":      "x\n\nevent: heartbeat\ndata: {}\n\n",
+		"line ends":     "\r\n\r\n\n\u2028\u0085",
+		"a NUL":         "a\x00b",
+		"quotes":        `\"\\"}`,
+		"not UTF-8":     "\xff\xfe",
+		"half a rune":   strings.Repeat("x", 127) + "☕",
+		"very long":     strings.Repeat("9", 30_000),
+		"long and wide": strings.Repeat("☕", 5_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			sub := r.subscribe(t, query("last_event_id", id), nil)
+			gap := sub.gap(t)
+			require.Len(t, gap, 2)
+			require.Equal(t, r.oldest(), gap["oldest"])
+			require.LessOrEqual(t, len(gap["requested"]), 1000)
+			if name == "very long" {
+				require.True(t, strings.HasPrefix(id, gap["requested"]))
+			}
+			sub.receives(t, r.entries[3:])
+		})
+	}
+}
+
+func TestHandler_ofAnEmptyLog_answersAnUnknownIDWithAGapWithoutOldest(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			log := newMemoryLog()
+			s := serve(t, tr, log, nil)
+			sub := s.subscribe(t, "", lastEventID("1-1"))
+			require.Equal(t, map[string]string{"requested": "1-1", "oldest": ""}, sub.gap(t))
+			sub.receives(t, appendTo(t, log, eventlogtest.Entry("a", 0)))
+			require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
+		})
+	}
+}
+
+// A time names no entry: a request for what is retained since then misses
+// nothing that goes before the stream begins. Who names an id does.
+func TestHandler_sendsAGapOnlyForWhatWasAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		query func(first eventlog.ID) string
+		gap   bool
+	}{
+		"since ever":     {func(eventlog.ID) string { return query("since", "0") }, false},
+		"since a moment": {func(id eventlog.ID) string { return query("since", strconv.FormatInt(id.Time().Unix()-1, 10)) }, false},
+		"after an id":    {func(id eventlog.ID) string { return query("last_event_id", id.String()) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &turningLog{Log: eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10})}
+			s := serve(t, takenOver, log, nil)
+			first := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10), eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
+			log.turns.Store(true)
+			sub := s.subscribe(t, c.query(first.ID), nil)
+			if c.gap {
+				require.Equal(t, first.ID.String(), sub.gap(t)["requested"])
+			}
+			log.turns.Store(false)
+			sub.receives(t, retained(t, log))
+			require.Equal(t, c.gap, s.metric(t, "liveactivity_stream_gaps_total") > 0)
+
+			for n := range 40 { // now it does miss something, if it has been too slow
+				appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("live", n), 100))
+			}
+			for n := range 40 {
+				require.Contains(t, sub.next(t).data, fmt.Sprintf(`"live","n":%d}`, n))
+			}
+		})
+	}
+}
+
+// turningLog is a log of which all is dropped, and as much appended, right
+// after it was asked for its bounds.
+type turningLog struct {
+	eventlog.Log
+	turns atomic.Bool
+	n     atomic.Int64
+}
+
+func (l *turningLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
+	b, err := l.Log.Bounds(ctx, productID)
+	for range 6 {
+		if l.turns.Load() && err == nil {
+			err = l.Append(ctx, productID, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("new", int(l.n.Add(1))), 5<<10)})
+		}
+	}
+	return b, err
+}
+
+func TestHandler_leavesOutOtherSessions(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			log := newMemoryLog()
+			s := serve(t, tr, log, nil)
+			all := appendTo(t, log, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0), eventlogtest.Entry("", 0), eventlogtest.Entry("a&b", 0))
+			live := s.subscribe(t, query("session_id", "b"), nil)
+			all = append(all, appendTo(t, log, eventlogtest.Entry("a", 1), eventlogtest.Entry("b", 1), eventlogtest.Entry("B", 1), eventlogtest.Entry("", 1))...)
+			require.NoError(t, log.Close())
+			live.receives(t, all[5:6])
+			live.ends(t)
+			for session, want := range map[string][]eventlog.Entry{
+				"a": {all[0], all[4]}, "b": {all[1], all[5]}, "a&b": {all[3]}, "unknown": nil, "": all,
+			} {
+				sub := s.subscribe(t, query("since", "0", "session_id", session), nil)
+				sub.receives(t, want)
+				sub.ends(t)
+			}
+			resumed := s.subscribe(t, query("session_id", "b"), lastEventID(all[0].ID.String()))
+			resumed.receives(t, []eventlog.Entry{all[1], all[5]})
+			resumed.ends(t)
+		})
+	}
+}
+
+func TestHandler_keepsProductsApart(t *testing.T) {
+	log := newMemoryLog()
+	s := serve(t, takenOver, log, nil)
+	sub := s.subscribe(t, query("since", "0"), nil)
+	require.NoError(t, log.Append(t.Context(), "another", eventlogtest.Entries("a", 5)))
+	want := appendTo(t, log, eventlogtest.Entry("a", 0))
+	require.NoError(t, log.Close())
+	sub.receives(t, want)
+	sub.ends(t)
+}
+
+func TestHandler_countsWhatItDoes(t *testing.T) {
+	log := newMemoryLog()
+	s := serve(t, takenOver, log, nil)
+	sub, filtered := s.subscribe(t, "", nil), s.subscribe(t, query("session_id", "a"), nil)
+	s.hasReaders(t, 2)
+	entries := appendTo(t, log, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0))
+	sub.receives(t, entries)
+	filtered.receives(t, entries[:1])
+	require.NoError(t, log.Close())
+	sub.ends(t)
+	filtered.ends(t)
+	s.hasReaders(t, 0)
+	require.EqualValues(t, 3, s.metric(t, "liveactivity_stream_sent_total"))
+	require.Zero(t, s.metric(t, "liveactivity_stream_gaps_total"))
+}
+
+// Everything that appenders add at the same time reaches every reader exactly
+// once and in one order, whenever the reader came.
+func TestHandler_sendsEveryReaderEverythingOnceInOrder(t *testing.T) {
+	for readers, tr := range map[int]transport{200: takenOver, 40: shared, 24: overHTTP2} {
+		t.Run(tr.name, func(t *testing.T) { testFanOut(t, tr, readers) })
+	}
+}
+
+func testFanOut(t *testing.T, tr transport, readers int) {
+	const writers = 8
+	log := newMemoryLog()
+	s := serve(t, tr, log, nil)
+	var appending, reading sync.WaitGroup
+	joined := make(chan struct{}, readers) // for each reader that comes there is an append
+	failures := make(chan error, 2*readers)
+	for w := range writers {
+		appending.Go(func() {
+			for n := range readers / writers {
+				<-joined
+				entries := []eventlog.Entry{eventlogtest.Entry(fmt.Sprint(w), 2*n), eventlogtest.Entry(fmt.Sprint(w), 2*n+1)}
+				failures <- log.Append(context.Background(), product, entries)
+			}
+		})
+	}
+	received := make([][]string, readers)
+	for r := range readers {
+		reading.Go(func() {
+			sub, err := s.open(query("since", "0"), nil)
+			joined <- struct{}{}
+			if err == nil {
+				received[r], err = sub.readToEnd()
+			}
+			if !errors.Is(err, io.EOF) {
+				failures <- err
+			}
+		})
+	}
+	appending.Wait()
+	s.hasReaders(t, readers)
+	want := eventIDs(retained(t, log))
+	require.NoError(t, log.Close())
+	reading.Wait()
+	close(failures)
+	for err := range failures {
+		require.NoError(t, err)
+	}
+	require.Len(t, want, 2*readers)
+	for r := range readers {
+		require.Equal(t, want, received[r], "reader %d", r)
+	}
+}
+
+// readToEnd returns the ids of the events of a stream and how it ended.
+func (s *subscription) readToEnd() ([]string, error) {
+	defer s.cancel()
+	watchdog := time.AfterFunc(2*patience, s.cancel)
+	defer watchdog.Stop()
+	var ids []string
+	for {
+		e, err := s.readEvent()
+		if err != nil {
+			return ids, err
+		}
+		ids = append(ids, e.id)
+	}
+}
+
+func eventIDs(entries []eventlog.Entry) []string {
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID.String()
+	}
+	return ids
+}
+
+// A reader that comes back again and again with the last id it saw misses
+// nothing and sees nothing twice, however busy the log is.
+func TestHandler_resumesWithoutGapOrDuplicateUnderLoad(t *testing.T) {
+	const total = 600
+	log := newMemoryLog()
+	s := serve(t, takenOver, log, nil)
+	begin := boundsOf(t, log).Newest.String()
+	var appending sync.WaitGroup
+	appending.Go(func() {
+		for n := range total {
+			assert.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("a", n)}))
+			runtime.Gosched()
+		}
+	})
+	var got []string
+	last := begin
+	for visit := 0; len(got) < total; visit++ {
+		sub := s.subscribe(t, "", lastEventID(last))
+		for range min(1+visit%17, total-len(got)) {
+			last = sub.next(t).id
+			got = append(got, last)
+		}
+		sub.cancel()
+	}
+	appending.Wait()
+	require.Equal(t, eventIDs(retained(t, log)), got)
+}
+
+func TestHandler_leavesNoGoroutineBehind(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			log := newMemoryLog()
+			s := serve(t, tr, log, nil)
+			s.subscribe(t, "", nil).cancel() // what the client starts once is there
+			s.hasReaders(t, 0)
+			s.client.CloseIdleConnections()
+			before := leaktest.Goroutines(t)
+			var subs []*subscription
+			for range 20 {
+				subs = append(subs, s.subscribe(t, "", nil))
+			}
+			s.hasReaders(t, 20)
+			require.Greater(t, runtime.NumGoroutine(), before)
+			for _, sub := range subs[:10] {
+				sub.cancel()
+			}
+			s.hasReaders(t, 10)
+			require.NoError(t, log.Close())
+			for _, sub := range subs[10:] {
+				sub.ends(t)
+				sub.cancel()
+			}
+			require.NoError(t, s.handler.Wait(t.Context()))
+			require.Eventually(t, func() bool {
+				s.client.CloseIdleConnections()
+				return runtime.NumGoroutine() <= before
+			}, patience, time.Millisecond)
+		})
+	}
+}
+
+// Wait has no time of its own: it may be called whenever.
+func TestHandler_Wait_canBeCalledWhileReadersComeAndGo(t *testing.T) {
+	s := serve(t, takenOver, newMemoryLog(), nil)
+	var waiting sync.WaitGroup
+	done := make(chan struct{})
+	waiting.Go(func() {
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+			_ = s.handler.Wait(ctx)
+			cancel()
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	for range 100 {
+		s.subscribe(t, "", nil).cancel()
+	}
+	close(done)
+	waiting.Wait()
+	require.NoError(t, s.handler.Wait(t.Context()))
+}
+
+// The kernel holds what a stalled reader has not read; the process does not.
+func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
+	const limit, total = 1 << 20, 32 << 20
+	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit})
+	s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, Coalesce: time.Millisecond})
+	for range 10 {
+		conn := s.rawSubscribe(t)
+		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(16<<10))
+	}
+	s.hasReaders(t, 10)
+	lively := s.subscribe(t, "", nil)
+	before := liveHeap()
+	for n := range total / (512 << 10) {
+		var burst []eventlog.Entry
+		for i := range 16 {
+			burst = append(burst, eventlogtest.Sized(eventlogtest.Entry("a", 16*n+i), 32<<10))
+		}
+		lively.receives(t, appendTo(t, log, burst...))
+	}
+	require.Equal(t, 11, s.readers(t), "nobody was cut off")
+	require.Less(t, liveHeap()-before, int64(limit+10*(1<<20)), "bytes more than before")
+}
+
+// A reader that does not read costs a buffer, whatever it has asked for and
+// wherever the log keeps it.
+func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
+	const readers, limit = 64, 64 << 10
+	for name, size := range map[string]int{"small": 200, "usual": 1000, "as large as they become": 60 << 10, "larger": 300 << 10} {
+		for engine, log := range map[string]eventlog.Log{"memory": newMemoryLog(), "bbolt": openBolt(t, t.TempDir())} {
+			t.Run(name+" entries, "+engine, func(t *testing.T) {
+				for n := range (4 << 20) / size / 16 {
+					var entries []eventlog.Entry
+					for i := range 16 {
+						entries = append(entries, eventlogtest.Sized(eventlogtest.Entry("a", 16*n+i), size))
+					}
+					appendTo(t, log, entries...)
+				}
+				s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, SendBuffer: 4 << 10})
+				before := liveHeap()
+				for range readers {
+					conn, err := s.dial()
+					require.NoError(t, err)
+					defer conn.Close()
+					require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+					_, err = io.WriteString(conn, "GET /stream/acme?since=0 HTTP/1.1\r\nHost: test\r\n\r\n")
+					require.NoError(t, err)
+				}
+				s.hasReaders(t, readers)
+				sent := -1.0
+				require.Eventually(t, func() bool { // until nobody gets any further
+					last := sent
+					sent = s.metric(t, "liveactivity_stream_sent_total")
+					return sent == last
+				}, patience, 200*time.Millisecond)
+				each := (liveHeap() - before) / readers
+				t.Logf("%d bytes a reader", each)
+				require.Less(t, each, int64(limit))
+			})
+		}
+	}
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Over a real network, too, a reader that stalls is cut off, and all it has
+// cost is the buffers of its connection.
+func TestHandler_cutsOffAReaderThatStallsOverTCP(t *testing.T) {
+	for _, tr := range []transport{takenOver, takenTLS} {
+		t.Run(tr.name, func(t *testing.T) {
+			log := newMemoryLog()
+			s := serve(t, tr, log, &eventlog.HandlerOptions{WriteTimeout: 500 * time.Millisecond})
+			conn := s.rawSubscribe(t)
+			require.NoError(t, tcpOf(conn).SetReadBuffer(16<<10))
+			s.hasReaders(t, 1)
+			for n := range 256 {
+				appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
+			}
+			require.NoError(t, s.handler.Wait(t.Context()))
+			require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+			sent, err := io.Copy(io.Discard, conn)
+			require.Less(t, sent, int64(1<<20), "of 8 MiB")
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+		})
+	}
+}
+
+// tcpOf returns the TCP connection, which may be below TLS.
+func tcpOf(conn net.Conn) *net.TCPConn {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	return conn.(*net.TCPConn)
+}
+
+// A client has nothing to say after its request. A word too many is ignored;
+// one that will not stop is cut off.
+func TestHandler_doesNotListenToATalkativeClient(t *testing.T) {
+	log := newMemoryLog()
+	s := serve(t, takenOver, log, nil)
+	brief := s.rawSubscribe(t)
+	sub := greeted(t, brief)
+	_, err := io.WriteString(brief, "hello?\r\n\r\n")
+	require.NoError(t, err)
+
+	endless := s.rawSubscribe(t)
+	greeted(t, endless)
+	require.NoError(t, endless.SetDeadline(time.Now().Add(patience)))
+	_, err = io.Copy(endless, chatter{})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	s.hasReaders(t, 1)
+	sub.receives(t, appendTo(t, log, eventlogtest.Entry("a", 0)))
+}
+
+// chatter is requests without end.
+type chatter struct{}
+
+func (chatter) Read(p []byte) (int, error) {
+	return copy(p, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"), nil
+}
+
+func TestHandler_isReadByR3labs(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			log := newMemoryLog()
+			s := serve(t, tr, log, &eventlog.HandlerOptions{Heartbeat: 10 * time.Millisecond})
+			client := sse.NewClient(s.url + "/stream/" + product)
+			client.Connection = s.client
+			messages := make(chan *sse.Event, 1000)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			subscribed := make(chan error, 1)
+			go func() { subscribed <- client.SubscribeRawWithContext(ctx, func(e *sse.Event) { messages <- e }) }()
+			s.hasReaders(t, 1)
+			requireHeartbeat(t, messages)
+			want := appendTo(t, log, eventlogtest.Entries("a", 200)...)
+			want = append(want, appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("full", 0), 60<<10))...)
+			for _, e := range want {
+				m := nextMessage(t, messages)
+				require.Equal(t, e.ID.String(), string(m.ID))
+				require.Equal(t, string(e.Data), string(m.Data))
+			}
+			require.NoError(t, log.Close())
+			require.NoError(t, receive(t, subscribed), "a clean end")
+		})
+	}
+}
+
+// nextMessage returns the next message that EventSource would hand to
+// onmessage: one with data and without a name.
+func nextMessage(t testing.TB, messages <-chan *sse.Event) *sse.Event {
+	t.Helper()
+	for {
+		if m := receive(t, messages); len(m.Data) > 0 && len(m.Event) == 0 {
+			return m
+		}
+	}
+}
+
+func requireHeartbeat(t testing.TB, messages <-chan *sse.Event) {
+	t.Helper()
+	for {
+		if m := receive(t, messages); string(m.Event) == "heartbeat" {
+			require.Equal(t, "{}", string(m.Data))
+			return
+		}
+	}
+}
+
+func receive[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing came")
+		panic("unreachable")
+	}
+}
+
+// brokenHijacker fails to hand its connection over for a reason of its own.
+type brokenHijacker struct{ http.ResponseWriter }
+
+func (brokenHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, errors.New("connection is gone")
+}
+
+func TestHandler_answers503WhenTheConnectionCannotBeHad(t *testing.T) {
+	s := newService(newMemoryLog(), nil)
+	recorder := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/stream/acme", nil)
+	r.SetPathValue("product_id", "acme")
+	s.handler.ServeHTTP(brokenHijacker{recorder}, r)
+	require.Equal(t, http.StatusServiceUnavailable, recorder.Code)
+	requireDetail(t, recorder.Result(), "repeat")
+	require.NoError(t, s.handler.Wait(t.Context()), "it is not counted as a reader")
+}

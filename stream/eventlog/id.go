@@ -1,0 +1,77 @@
+package eventlog
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ID orders the entries of a product's log. It is the time of the append in
+// milliseconds since the epoch and a sequence number within that millisecond:
+// the format of Redis Streams. The stream sends it as the event id. IDs grow
+// strictly, also across restarts, as long as the clock does not go back
+// further than the server was down.
+type ID struct {
+	Milli uint64
+	Seq   uint64
+}
+
+// String returns the ID as "milliseconds-number".
+func (id ID) String() string { return string(id.append(nil)) }
+
+func (id ID) append(dst []byte) []byte {
+	dst = strconv.AppendUint(dst, id.Milli, 10)
+	dst = append(dst, '-')
+	return strconv.AppendUint(dst, id.Seq, 10)
+}
+
+// ParseID parses what String returns.
+func ParseID(s string) (ID, error) {
+	milli, seq, ok := strings.Cut(s, "-")
+	if !ok {
+		return ID{}, fmt.Errorf("eventlog: id without a hyphen")
+	}
+	var id ID
+	var err error
+	if id.Milli, err = strconv.ParseUint(milli, 10, 64); err != nil {
+		return ID{}, fmt.Errorf("eventlog: id with a bad time: %w", err)
+	}
+	if id.Seq, err = strconv.ParseUint(seq, 10, 64); err != nil {
+		return ID{}, fmt.Errorf("eventlog: id with a bad number: %w", err)
+	}
+	return id, nil
+}
+
+// Compare returns -1, 0 or 1 if id comes before, equals, or comes after other.
+func (id ID) Compare(other ID) int {
+	if c := cmp.Compare(id.Milli, other.Milli); c != 0 {
+		return c
+	}
+	return cmp.Compare(id.Seq, other.Seq)
+}
+
+// Time returns when the entry was appended.
+func (id ID) Time() time.Time { return time.UnixMilli(int64(min(id.Milli, math.MaxInt64))) }
+
+// IDAt returns the ID directly before all entries appended at t or later.
+func IDAt(t time.Time) ID {
+	milli := t.UnixMilli()
+	if milli <= 0 {
+		return ID{}
+	}
+	return ID{Milli: uint64(milli) - 1, Seq: math.MaxUint64}
+}
+
+// Next returns the ID of an entry appended at now, after id.
+func (id ID) Next(now time.Time) ID {
+	if milli := now.UnixMilli(); milli > 0 && uint64(milli) > id.Milli {
+		return ID{Milli: uint64(milli)}
+	}
+	if id.Seq == math.MaxUint64 {
+		return ID{Milli: id.Milli + 1}
+	}
+	return ID{Milli: id.Milli, Seq: id.Seq + 1}
+}

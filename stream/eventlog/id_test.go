@@ -1,0 +1,171 @@
+package eventlog_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+func TestParseID_readsWhatStringWrote(t *testing.T) {
+	for text, id := range map[string]eventlog.ID{
+		"0-0":             {},
+		"0-1":             {Seq: 1},
+		"1-0":             {Milli: 1},
+		"1767225600000-7": {Milli: 1767225600000, Seq: 7},
+		"18446744073709551615-18446744073709551615": {Milli: math.MaxUint64, Seq: math.MaxUint64},
+	} {
+		t.Run(text, func(t *testing.T) {
+			require.Equal(t, text, id.String())
+			parsed, err := eventlog.ParseID(text)
+			require.NoError(t, err)
+			require.Equal(t, id, parsed)
+		})
+	}
+}
+
+func TestParseID_refusesWhatIsNoID(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":             "",
+		"a word":              "garbage",
+		"a hyphen":            "-",
+		"no number":           "17-",
+		"no time":             "-17",
+		"no hyphen":           "17",
+		"two hyphens":         "1-2-3",
+		"a sign":              "+1-2",
+		"a negative number":   "1--2",
+		"a fraction":          "1.5-2",
+		"hexadecimal":         "0x1-2",
+		"underscores":         "1_000-2",
+		"white space":         " 1-2",
+		"a line end":          "1-2\n",
+		"other digits":        "١-٢",
+		"a time too large":    "18446744073709551616-0",
+		"a number too large":  "0-18446744073709551616",
+		"the wildcard":        "$",
+		"a NUL":               "1-2\x00",
+		"a UUID":              "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+		"a space in between":  "1 - 2",
+		"a different hyphen":  "1‐2",
+		"an exponent":         "1e3-0",
+		"infinity as a clock": "Inf-0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			id, err := eventlog.ParseID(text)
+			require.Error(t, err)
+			require.Zero(t, id)
+		})
+	}
+}
+
+func TestID_Compare_ordersByTimeThenNumber(t *testing.T) {
+	ordered := []eventlog.ID{
+		{}, {Seq: 1}, {Seq: math.MaxUint64},
+		{Milli: 1}, {Milli: 1, Seq: 9}, {Milli: 1, Seq: 10},
+		{Milli: math.MaxInt64 + 1}, {Milli: math.MaxUint64, Seq: math.MaxUint64},
+	}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			switch {
+			case i < j:
+				require.Equal(t, -1, a.Compare(b), "%s and %s", a, b)
+			case i == j:
+				require.Equal(t, 0, a.Compare(b), "%s and %s", a, b)
+			default:
+				require.Equal(t, 1, a.Compare(b), "%s and %s", a, b)
+			}
+		}
+	}
+}
+
+func TestID_Next_growsStrictly(t *testing.T) {
+	at := time.UnixMilli
+	for name, c := range map[string]struct {
+		after eventlog.ID
+		now   time.Time
+		want  eventlog.ID
+	}{
+		"the first ever":                 {eventlog.ID{}, at(1000), eventlog.ID{Milli: 1000}},
+		"a later millisecond":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1001), eventlog.ID{Milli: 1001}},
+		"the same millisecond":           {eventlog.ID{Milli: 1000, Seq: 5}, at(1000), eventlog.ID{Milli: 1000, Seq: 6}},
+		"part of a millisecond":          {eventlog.ID{Milli: 1000}, at(1000).Add(999 * time.Microsecond), eventlog.ID{Milli: 1000, Seq: 1}},
+		"the clock went back":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1), eventlog.ID{Milli: 1000, Seq: 6}},
+		"the clock is before the epoch":  {eventlog.ID{Milli: 1000}, at(-5), eventlog.ID{Milli: 1000, Seq: 1}},
+		"the clock is at the epoch":      {eventlog.ID{}, at(0), eventlog.ID{Seq: 1}},
+		"the clock was never set":        {eventlog.ID{}, time.Time{}, eventlog.ID{Seq: 1}},
+		"the clock is far ahead":         {eventlog.ID{Milli: 1000}, at(math.MaxInt64), eventlog.ID{Milli: math.MaxInt64}},
+		"the number is used up":          {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(1000), eventlog.ID{Milli: 1001}},
+		"used up, the clock went back":   {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(1), eventlog.ID{Milli: 1001}},
+		"used up, the clock has gone on": {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(2000), eventlog.ID{Milli: 2000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := c.after.Next(c.now)
+			assert.Equal(t, c.want, next)
+			assert.Positive(t, next.Compare(c.after), "IDs grow strictly")
+		})
+	}
+}
+
+func TestIDAt_isJustBeforeTheMillisecond(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   time.Time
+		want eventlog.ID
+	}{
+		"never":                      {time.Time{}, eventlog.ID{}},
+		"before the epoch":           {time.UnixMilli(-1), eventlog.ID{}},
+		"the epoch":                  {time.UnixMilli(0), eventlog.ID{}},
+		"the first millisecond":      {time.UnixMilli(1), eventlog.ID{Seq: math.MaxUint64}},
+		"a millisecond":              {time.UnixMilli(1000), eventlog.ID{Milli: 999, Seq: math.MaxUint64}},
+		"the middle of one":          {time.UnixMicro(1000_500), eventlog.ID{Milli: 999, Seq: math.MaxUint64}},
+		"the end of the time we use": {time.UnixMilli(math.MaxInt64), eventlog.ID{Milli: math.MaxInt64 - 1, Seq: math.MaxUint64}},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, eventlog.IDAt(c.at)) })
+	}
+}
+
+func TestIDAt_liesBetweenWhatWasAppendedBeforeAndSince(t *testing.T) {
+	var ids []eventlog.ID
+	var last eventlog.ID
+	for _, milli := range []int64{1000, 1000, 1000, 1001, 1003, 1003} {
+		last = last.Next(time.UnixMilli(milli))
+		ids = append(ids, last)
+	}
+	for milli, want := range map[int64]int{999: 0, 1000: 0, 1001: 3, 1002: 4, 1003: 4, 1004: 6} {
+		after := eventlog.IDAt(time.UnixMilli(milli))
+		first := slices.IndexFunc(ids, func(id eventlog.ID) bool { return id.Compare(after) > 0 })
+		if first < 0 {
+			first = len(ids)
+		}
+		require.Equal(t, want, first, "since %d ms", milli)
+	}
+}
+
+func TestID_Time_isWhenTheEntryWasAppended(t *testing.T) {
+	now := time.UnixMilli(1767225600123)
+	require.True(t, eventlog.ID{}.Next(now).Time().Equal(now))
+	require.True(t, eventlog.ID{}.Time().Equal(time.Unix(0, 0)))
+	require.True(t, eventlog.ID{Milli: math.MaxUint64}.Time().After(now), "a time too large does not wrap around")
+}
+
+func FuzzParseID(f *testing.F) {
+	for _, seed := range []string{"", "-", "0-0", "1767225600000-7", "1-2-3", "+1-2", "007-1", "18446744073709551615-18446744073709551615", "$"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := eventlog.ParseID(text)
+		if err != nil {
+			require.Zero(t, id)
+			return
+		}
+		again, err := eventlog.ParseID(id.String())
+		require.NoError(t, err)
+		require.Equal(t, id, again)
+		require.LessOrEqual(t, len(id.String()), len(text), "nothing was made up")
+	})
+}

@@ -1,0 +1,207 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
+)
+
+// Log keeps the entries of every product in order until they are trimmed. Its
+// methods are safe for concurrent use. An engine passes the suite in
+// [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest].
+//
+// A reader is a cursor: the ID of the last entry it read. It calls Changed,
+// then Read, and waits on the channel if there was nothing to read.
+//
+// A log whose IDs are by a clock other than this process's has one more method,
+// Now() time.Time, which returns the time by that clock. A [Recorder] then goes
+// by it, so that recorders of one log agree on the time.
+type Log interface {
+	// Append appends the entries to the product's log in order, assigns each
+	// its ID, and changes documents of the product, all or nothing. When it
+	// returns nil, everything is as durable as the engine makes it. If a key
+	// belongs to a retained entry, or to another entry of the call, nothing
+	// happens and it returns a *DuplicateError; if a document is not at the
+	// version named by its change, a *document.ConflictError. Invalid entries
+	// and changes are an error wrapping ErrInvalid or document.ErrInvalid.
+	// After Close it returns ErrClosed. Any other error means that storage is
+	// unavailable and that the call may or may not have had an effect: retry
+	// it later with the same keys.
+	Append(ctx context.Context, productID string, entries []Entry, changes ...document.Change) error
+
+	// Read fills dst with the entries after the cursor, oldest first, and
+	// returns their number; zero and nil mean that there is nothing yet. It
+	// stops before dst is full once the entries' data have reached PageBytes,
+	// so a call costs at most that and one entry; see [Filled]. If entries
+	// after the cursor have been trimmed it returns a *GapError; the zero ID
+	// is the cursor before the first entry. When the log is closed and
+	// everything has been read it returns ErrClosed. It never waits for
+	// entries. The data returned is shared and must not be modified.
+	Read(ctx context.Context, productID string, after ID, dst []Entry) (int, error)
+
+	// Bounds returns the current bounds of the product's log.
+	Bounds(ctx context.Context, productID string) (Bounds, error)
+
+	// Changed returns a channel that is closed when, after the call, the
+	// product's log gets an entry or is closed. It may be closed spuriously.
+	Changed(productID string) <-chan struct{}
+
+	// Documents returns the store of the documents that Append changes.
+	Documents() document.Store
+
+	// Drop removes everything kept of the product: entries, keys, documents
+	// and, where the engine files them, actions. IDs and versions assigned
+	// later are still greater than any before; a reader whose cursor was
+	// dropped gets a *GapError. Concurrent appends may be dropped or kept,
+	// entries and documents independently. Drop is idempotent and accepts
+	// unknown products. After Close it returns ErrClosed; after any other
+	// error call it again.
+	Drop(ctx context.Context, productID string) error
+
+	// Close ends appending. Existing entries can still be read. Close may be
+	// called more than once.
+	Close() error
+}
+
+// Bounds describes the entries of a product's log: every one with Floor < id ≤
+// Newest.
+type Bounds struct {
+	// Floor is the ID that the log is trimmed to: entries up to it may be
+	// gone. Without entries it equals Newest.
+	Floor ID
+	// Oldest is the ID of the oldest entry retained, zero without entries.
+	Oldest ID
+	// Newest is the ID assigned last.
+	Newest ID
+}
+
+// PageBytes is the size of data at which Read stops, in bytes.
+const PageBytes = 32 << 10
+
+// Filled reports whether Read, having returned the entries for a slice of the
+// given length, may have stopped before the end of the log.
+func Filled(entries []Entry, length int) bool {
+	bytes := 0
+	for i := range entries {
+		bytes += len(entries[i].Data)
+	}
+	return len(entries) == length || bytes >= PageBytes
+}
+
+// ErrInvalid reports entries that no log accepts.
+var ErrInvalid = errors.New("eventlog: invalid entry")
+
+// Validate returns an error wrapping [ErrInvalid] for data of more than one
+// line, which would be more than one field of a server-sent event. Engines
+// call it first.
+func Validate(entries []Entry) error {
+	for i := range entries {
+		if data := entries[i].Data; bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0 {
+			return fmt.Errorf("%w: the data of entry %d have more than one line", ErrInvalid, i)
+		}
+	}
+	return nil
+}
+
+// ErrClosed is returned by a closed log, from Append at once and from Read at
+// the end.
+var ErrClosed = errors.New("eventlog: log is closed")
+
+// GapError reports that entries after a cursor are no longer retained.
+type GapError struct {
+	Floor  ID // where to read on from
+	Oldest ID // the first entry after Floor, zero if there is none
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("eventlog: entries up to %s are no longer retained", e.Floor)
+}
+
+// DuplicateError reports which keys of an Append belong to retained entries.
+type DuplicateError struct{ Keys []activity.Key }
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("eventlog: %d duplicate keys", len(e.Keys))
+}
+
+// Entry is one event of the stream.
+type Entry struct {
+	ID        ID             // assigned by Append
+	SessionID string         // readers may filter by it
+	Keys      []activity.Key // of the events the entry was made from, in the order of its actions
+	Data      []byte         // one JSON object on one line
+	frame     []byte         // the server-sent event, encoded once
+
+	// Batch is what Data was encoded from, or nil. It is for engines that file
+	// actions themselves, in Append; Read leaves it nil.
+	Batch *activity.Batch
+}
+
+// Encode assigns the entry its ID and builds the event that readers are sent.
+// Engines call it when they append an entry and when they read one back. Data
+// then shares memory with the event.
+func (e *Entry) Encode(id ID) {
+	const idField, dataField = "id: ", "\ndata: "
+	frame := make([]byte, 0, len(idField)+40+len(dataField)+len(e.Data)+2)
+	frame = append(frame, idField...)
+	frame = id.append(frame)
+	frame = append(frame, dataField...)
+	start := len(frame)
+	frame = append(frame, e.Data...)
+	e.Data = frame[start:len(frame):len(frame)]
+	e.frame = append(frame, "\n\n"...)
+	e.ID = id
+}
+
+// Defaults of a log's retention.
+const (
+	DefaultTTL                  = activity.DefaultTTL
+	DefaultMaxBytes             = 64 << 20  // of a product's log in memory
+	DefaultStateMaxBytes        = 512 << 20 // of a product's state in memory
+	DefaultLastingMaxBytes      = 4 << 30   // of a product's durable log
+	DefaultLastingStateMaxBytes = 4 << 30   // of a product's durable state
+)
+
+// Retention bounds what an engine keeps of each product. A zero field means its
+// default.
+type Retention struct {
+	TTL      time.Duration // how long an entry is kept; DefaultTTL
+	MaxBytes int64         // of the log: the oldest entries beyond are trimmed; the engine's default
+
+	// StateMaxBytes bounds the other state of a product: documents and, where
+	// the engine files them, actions, half of it each. Beyond it the ones
+	// written first are evicted; reads do not renew them. Documents without a
+	// time to live count and are never evicted. The default is the engine's.
+	StateMaxBytes int64
+
+	// TotalBytes bounds what the process keeps in memory of all products'
+	// logs together; beyond it the product that holds most keeps fewer entries
+	// there, and in an engine in memory loses the oldest. Documents in memory
+	// get half as much. The default is a
+	// fifth of the memory that the process may use.
+	TotalBytes int64
+}
+
+// WithDefaults returns the retention with its zero fields set, the sizes to
+// those given.
+func (r Retention) WithDefaults(maxBytes, stateMaxBytes int64) Retention {
+	if r.TTL <= 0 {
+		r.TTL = DefaultTTL
+	}
+	if r.MaxBytes <= 0 {
+		r.MaxBytes = maxBytes
+	}
+	if r.StateMaxBytes <= 0 {
+		r.StateMaxBytes = stateMaxBytes
+	}
+	if r.TotalBytes <= 0 {
+		r.TotalBytes = memlimit.Kept() / 2
+	}
+	return r
+}

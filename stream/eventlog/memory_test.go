@@ -1,0 +1,192 @@
+package eventlog_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+func TestMemoryLog_keepsTheContract(t *testing.T) {
+	eventlogtest.TestLog(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return eventlog.NewMemoryLog(r) })
+}
+
+func TestMemoryLog_boundsDocuments(t *testing.T) {
+	eventlogtest.TestState(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return eventlog.NewMemoryLog(r) })
+}
+
+const product = "acme"
+
+func appendTo(t testing.TB, log eventlog.Log, entries ...eventlog.Entry) []eventlog.Entry {
+	t.Helper()
+	require.NoError(t, log.Append(t.Context(), product, entries))
+	return entries
+}
+
+func boundsOf(t testing.TB, log eventlog.Log) eventlog.Bounds {
+	t.Helper()
+	b, err := log.Bounds(t.Context(), product)
+	require.NoError(t, err)
+	return b
+}
+
+func TestMemoryLog_staysWithinItsSize(t *testing.T) {
+	const limit = 100 << 10
+	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit})
+	for n := range 1000 {
+		appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
+		stats := log.Stats()[product]
+		require.LessOrEqual(t, stats.Bytes, int64(limit))
+		require.GreaterOrEqual(t, stats.Bytes, int64(stats.Entries*1000), "what the entries hold is counted")
+		require.EqualValues(t, n+1, int64(stats.Entries)+stats.Dropped, "an entry is held or counted as dropped")
+	}
+	require.Greater(t, log.Stats()[product].Entries, limit/1000/2, "the room is used")
+}
+
+func TestMemoryLog_boundsEachProductByItself(t *testing.T) {
+	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10})
+	appendTo(t, log, eventlogtest.Entry("quiet", 0))
+	for n := range 100 {
+		entry := eventlogtest.Sized(eventlogtest.Entry("busy", n), 1000)
+		require.NoError(t, log.Append(t.Context(), "busy", []eventlog.Entry{entry}))
+	}
+	stats := log.Stats()
+	require.Equal(t, 1, stats[product].Entries)
+	require.Zero(t, stats[product].Dropped)
+	require.NotZero(t, stats["busy"].Dropped)
+}
+
+func TestMemoryLog_keepsAnEntryLargerThanItsLimit(t *testing.T) {
+	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1000})
+	appendTo(t, log, eventlogtest.Entry("a", 0))
+	large := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", 1), 5000))[0]
+	require.Equal(t, large.ID, boundsOf(t, log).Oldest)
+	require.Equal(t, 1, log.Stats()[product].Entries)
+}
+
+func TestMemoryLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour})
+		appendTo(t, log, eventlogtest.Entries("a", 3)...)
+		time.Sleep(59 * time.Minute)
+		appendTo(t, log, eventlogtest.Entry("a", 3))
+		require.Equal(t, 4, log.Stats()[product].Entries, "kept for the hour")
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, log.Expire(t.Context()))
+		require.Equal(t, 1, log.Stats()[product].Entries)
+		time.Sleep(time.Hour)
+		require.NoError(t, log.Expire(t.Context()))
+		require.Equal(t, eventlog.Stats{}, log.Stats()[product])
+	})
+}
+
+func TestMemoryLog_zeroRetentionIsTheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := eventlog.NewMemoryLog(eventlog.Retention{})
+		appendTo(t, log, eventlogtest.Entry("a", 0))
+		time.Sleep(eventlog.DefaultTTL - time.Second)
+		require.NotZero(t, boundsOf(t, log).Oldest)
+		time.Sleep(2 * time.Second)
+		require.Zero(t, boundsOf(t, log).Oldest)
+	})
+}
+
+// After a restart the log is empty, and a cursor from before it is a gap.
+func TestMemoryLog_isGapAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := appendTo(t, eventlog.NewMemoryLog(eventlog.Retention{}), eventlogtest.Entry("a", 0))[0]
+		time.Sleep(time.Second)
+		restarted := eventlog.NewMemoryLog(eventlog.Retention{})
+		_, err := restarted.Read(t.Context(), product, before.ID, make([]eventlog.Entry, 1))
+		var gap *eventlog.GapError
+		require.ErrorAs(t, err, &gap)
+		after := appendTo(t, restarted, eventlogtest.Entry("a", 1))[0]
+		require.Positive(t, after.ID.Compare(before.ID))
+	})
+}
+
+func TestMemoryLog_findsEveryCursor(t *testing.T) {
+	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 10 << 10})
+	for _, size := range []int{1, 2, 3, 10, 31, 32, 33, 100} {
+		t.Run(fmt.Sprintf("%d more entries", size), func(t *testing.T) {
+			for n := range size {
+				appendTo(t, log, eventlog.Entry{SessionID: fmt.Sprint(n), Data: []byte(`{}`)})
+			}
+			held := retained(t, log)
+			for i, e := range held {
+				require.Equal(t, idsOf(held[i+1:]), idsOf(heldAfter(t, log, e.ID)))
+			}
+		})
+	}
+}
+
+// What all products' logs hold together stays within the bound, whatever is
+// appended.
+func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
+	const total, products, entries = 8 << 20, 10, 60_000
+	for name, of := range map[string]func(i int) eventlog.Entry{
+		"tiny": func(i int) eventlog.Entry { return eventlog.Entry{Data: []byte(`{}`)} },
+		"long sessions": func(i int) eventlog.Entry {
+			return eventlog.Entry{SessionID: strings.Repeat("s", 1000), Data: []byte(`{}`)}
+		},
+		"keyed": func(i int) eventlog.Entry { return eventlogtest.Entry("a", i) },
+		"many keys": func(i int) eventlog.Entry {
+			e := eventlog.Entry{Data: []byte(`{}`)}
+			for k := range 20 {
+				e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(i, "/", k)))
+			}
+			return e
+		},
+		"of any size": func(i int) eventlog.Entry { return eventlogtest.Sized(eventlogtest.Entry("a", i), i%3000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: total})
+			grown := heaptest.After(func() {
+				for i := range entries {
+					require.NoError(t, log.Append(t.Context(), fmt.Sprint("product", i*products/entries), []eventlog.Entry{of(i)}))
+				}
+			})
+			t.Logf("%.2f of the bound", float64(grown)/total)
+			require.LessOrEqual(t, grown, int64(total*12/10))
+			runtime.KeepAlive(log)
+		})
+	}
+}
+
+// A product that appends all it can takes nothing from another, and what it
+// loses itself is counted.
+func TestMemoryLog_takesFromWhoHoldsMost(t *testing.T) {
+	log := eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: 1 << 20})
+	appendTo(t, log, eventlogtest.Entries("quiet", 100)...)
+	var loud sync.WaitGroup
+	for w := range 4 {
+		loud.Go(func() {
+			for n := range 1000 {
+				entry := eventlogtest.Sized(eventlogtest.Entry(fmt.Sprint("loud", w), n), 1000)
+				assert.NoError(t, log.Append(t.Context(), fmt.Sprint("loud", w%2), []eventlog.Entry{entry}))
+			}
+		})
+	}
+	loud.Wait()
+	stats := log.Stats()
+	require.Equal(t, 100, stats[product].Entries)
+	require.Zero(t, stats[product].Dropped)
+	total := int64(0)
+	for _, id := range []string{"loud0", "loud1"} {
+		require.EqualValues(t, 2000, int64(stats[id].Entries)+stats[id].Dropped)
+		require.InDelta(t, 500_000, stats[id].Bytes, 50_000, "each has its share")
+		total += stats[id].Bytes
+	}
+	require.LessOrEqual(t, total+stats[product].Bytes, int64(1<<20))
+}

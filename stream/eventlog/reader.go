@@ -1,0 +1,390 @@
+package eventlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// reader sends a log to one client. It is a cursor: unsent entries stay in the
+// log, and nothing waits for a reader.
+type reader struct {
+	h         *Handler
+	out       wire
+	productID string
+	sessionID string // the only session sent; empty for all
+	cursor    ID
+	begun     int          // bytes already sent of the frame after the cursor
+	lenient   bool         // trimmed entries are not a gap: the reader asked for what is retained, and has read nothing yet
+	opening   []byte       // sent before anything is read
+	gap       []byte       // the first event, if the stream begins with a gap
+	check     func() error // whether the reader may still read; nil if nothing to check
+	cancel    func()       // ends the stream
+	wrote     time.Time    // time of the last write
+}
+
+// wire is a client's end of the connection.
+type wire interface {
+	// write sends p at once. It fails if that takes beyond the deadline.
+	write(p []byte, deadline time.Time) error
+}
+
+var heartbeat = []byte("event: heartbeat\ndata: {}\n\n")
+
+// maxRequested is how much of a client's id a gap event echoes, in bytes.
+const maxRequested = 128
+
+// gapEvent returns the event that reports that entries are no longer retained.
+func gapEvent(requested string, oldest ID) []byte {
+	return append(append([]byte("event: gap\ndata: "), gapData(requested, oldest)...), "\n\n"...)
+}
+
+func gapData(requested string, oldest ID) []byte {
+	var gap struct {
+		Requested string `json:"requested"`
+		Oldest    string `json:"oldest"` // empty if nothing is retained
+	}
+	gap.Requested = requested[:min(len(requested), maxRequested)]
+	if oldest != (ID{}) {
+		gap.Oldest = oldest.String()
+	}
+	data, err := json.Marshal(gap)
+	if err != nil { // cannot happen: two strings always encode
+		panic(err)
+	}
+	return data
+}
+
+// Buffers of a reader. It has a page only while it reads, and frames only
+// while it writes: one whose client does not read costs a buffer of frames. A
+// larger frame is sent in parts, and read again for each.
+const (
+	pageEntries = 96
+	framesBytes = 48 << 10 // a page of entries of usual size
+)
+
+var (
+	pagePool   = sync.Pool{New: func() any { return new([pageEntries]Entry) }}
+	framesPool = sync.Pool{New: func() any { return new([framesBytes]byte) }}
+)
+
+// run sends entries until the log ends, the client disconnects or ctx is done.
+//
+// An entry is sent at once on an idle stream. After a write the reader lets
+// entries gather for a moment and sends them in the next write: under load
+// many writes become one.
+func (r *reader) run(ctx context.Context) error {
+	if err := r.write(r.opening); err != nil {
+		return err
+	}
+	if r.gap != nil {
+		if err := r.write(r.gap); err != nil {
+			return err
+		}
+		r.gap = nil
+	}
+	return follow(ctx, r.h.log, r.productID, r.step)
+}
+
+// step sends the available entries and returns when to look again.
+func (r *reader) step(ctx context.Context) (pace, error) {
+	began := time.Now()
+	found, err := r.send(ctx)
+	if err != nil && !errors.Is(err, errStorage) && !errors.Is(err, ErrClosed) {
+		return pace{}, err
+	}
+	if err := r.beat(); err != nil {
+		return pace{}, err
+	}
+	beat := r.h.opts.Heartbeat - time.Since(r.wrote)
+	switch {
+	case errors.Is(err, ErrClosed):
+		return pace{}, err
+	case err != nil:
+		if beat <= 0 || beat > storageRetry { // no heartbeat is due within a frame
+			beat = storageRetry
+		}
+		return pace{wait: beat}, nil
+	case found == more:
+		return pace{}, nil
+	case found == some:
+		return pace{wait: r.h.opts.Coalesce - time.Since(began)}, nil
+	}
+	return pace{wait: beat, orChange: true}, nil
+}
+
+// beat sends a heartbeat if the stream has been silent long enough.
+func (r *reader) beat() error {
+	if r.begun > 0 || time.Since(r.wrote) < r.h.opts.Heartbeat {
+		return nil
+	}
+	return r.write(heartbeat)
+}
+
+// errTorn ends a reader whose entry was trimmed before all of it was sent. The
+// client resumes from the id before.
+var errTorn = errors.New("eventlog: entry was trimmed while it was being sent")
+
+// errStorage reports that the log could not be read.
+var errStorage = errors.New("eventlog: log cannot be read")
+
+// finding is the outcome of one read.
+type finding int
+
+const (
+	nothing finding = iota
+	some            // entries, up to the end
+	more            // entries, and there are more
+)
+
+// send reads once and writes the entries.
+func (r *reader) send(ctx context.Context) (finding, error) {
+	buf := framesPool.Get().(*[framesBytes]byte)
+	defer framesPool.Put(buf)
+	b, err := r.read(ctx, buf[:0])
+	var gap *GapError
+	switch {
+	case errors.As(err, &gap):
+		return more, r.skip(gap)
+	case errors.Is(err, ErrClosed):
+		return nothing, err
+	case err != nil:
+		r.h.opts.Logger.Warn("stream failed to read the log", "product_id", r.productID, "err", err)
+		return nothing, errStorage
+	}
+	r.lenient = false
+	if len(b.frames) > 0 {
+		if err := r.write(b.frames); err != nil {
+			return nothing, err
+		}
+	}
+	if b.sent > 0 {
+		r.h.metrics.sent.Add(float64(b.sent))
+		r.h.metrics.lag.Observe(time.Since(b.oldest.Time()).Seconds())
+	}
+	r.cursor, r.begun = b.cursor, b.begun
+	return b.found, nil
+}
+
+// skip moves the cursor past a gap, and sends the client a gap event if the
+// client named a cursor.
+func (r *reader) skip(gap *GapError) error {
+	if r.begun > 0 {
+		return errTorn
+	}
+	requested := r.cursor
+	r.cursor = gap.Floor
+	if r.lenient {
+		return nil
+	}
+	r.h.metrics.gaps.WithLabelValues(r.productID).Inc()
+	return r.write(gapEvent(requested.String(), gap.Oldest))
+}
+
+// burst is the content of one write.
+type burst struct {
+	frames []byte
+	sent   int // number of entries
+	oldest ID  // of those
+	cursor ID  // after them, and after what was left out
+	begun  int // bytes sent of the frame after the cursor, including this write
+	found  finding
+}
+
+// read copies as many frames of a page to the buffer as fit, and releases the
+// entries.
+func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
+	page := pagePool.Get().(*[pageEntries]Entry)
+	defer pagePool.Put(page)
+	b := burst{frames: buf, cursor: r.cursor, begun: r.begun}
+	n, err := r.h.log.Read(ctx, r.productID, r.cursor, page[:])
+	if err != nil || n == 0 {
+		return b, err
+	}
+	entries := page[:n]
+	defer clear(entries) // the pool must not keep trimmed entries alive
+	b.found = some
+	if Filled(entries, len(page)) {
+		b.found = more
+	}
+	for i := range entries {
+		if r.sessionID != "" && entries[i].SessionID != r.sessionID {
+			b.cursor = entries[i].ID
+		} else if !b.add(&entries[i]) {
+			b.found = more
+			break
+		}
+	}
+	return b, nil
+}
+
+// add adds an entry, or the rest of one, and reports false if not all of it
+// fits.
+func (b *burst) add(e *Entry) bool {
+	rest := e.frame[b.begun:]
+	switch room := cap(b.frames) - len(b.frames); {
+	case len(rest) <= room:
+		b.frames, b.begun = append(b.frames, rest...), 0
+	case len(b.frames) == 0:
+		b.frames = append(b.frames, rest[:room]...)
+		b.begun += room
+		return false
+	default:
+		return false
+	}
+	if b.sent++; b.sent == 1 {
+		b.oldest = e.ID
+	}
+	b.cursor = e.ID
+	return true
+}
+
+func (r *reader) write(p []byte) error {
+	if r.check != nil {
+		if err := r.check(); err != nil {
+			return err
+		}
+	}
+	r.wrote = time.Now()
+	return r.out.write(p, r.wrote.Add(r.h.opts.WriteTimeout))
+}
+
+// finish runs the reader and updates the metrics.
+func (r *reader) finish(ctx context.Context) {
+	defer r.cancel()
+	subscribers := r.h.metrics.subscribers.WithLabelValues(r.productID)
+	subscribers.Inc()
+	defer subscribers.Dec()
+	err := r.run(ctx)
+	r.h.opts.Logger.Debug("stream ended", "product_id", r.productID, "err", err)
+}
+
+// takeOver hijacks the connection from the HTTP server and runs the reader in
+// its own goroutine, so that it costs neither the server's buffers nor its
+// stack. It reports false if the connection cannot be hijacked, as with
+// HTTP/2; the reader is then run by serveHere.
+func (h *Handler) takeOver(ctx context.Context, w http.ResponseWriter, rd *reader) (bool, error) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if errors.Is(err, http.ErrNotSupported) {
+		return false, nil
+	}
+	if err != nil {
+		return false, httpx.Unavailable(err)
+	}
+	limitSendBuffer(conn, h.opts.SendBuffer)
+	rd.opening = append(responseHead(w.Header()), rd.opening...)
+	rd.out = connWire{conn}
+	go h.runOver(ctx, conn, rd)
+	return true, nil
+}
+
+// limitSendBuffer bounds what the kernel buffers for a client that does not
+// read.
+func limitSendBuffer(conn net.Conn, size int) {
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		conn = secured.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(size) // a refusal costs memory, not correctness
+	}
+}
+
+// runOver runs a reader on a hijacked connection.
+func (h *Handler) runOver(ctx context.Context, conn net.Conn, rd *reader) {
+	defer h.readerWent(rd)
+	go func() {
+		defer rd.cancel()
+		awaitFarewell(conn)
+	}()
+	rd.finish(ctx)
+	_ = conn.Close() // also ends the goroutine above
+}
+
+// maxTalk bounds the bytes that a client may send after its request.
+const maxTalk = 1024
+
+// awaitFarewell returns when the client disconnects or sends more than
+// maxTalk.
+func awaitFarewell(conn net.Conn) {
+	var talk [64]byte
+	for heard := 0; heard < maxTalk; {
+		n, err := conn.Read(talk[:])
+		if err != nil {
+			return
+		}
+		heard += n
+	}
+}
+
+// responseHead returns the head of the response. The body ends with the
+// connection, so events need no further framing.
+func responseHead(header http.Header) []byte {
+	header.Set("Connection", "close")
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	var b headBuffer
+	b = append(b, "HTTP/1.1 200 OK\r\n"...)
+	_ = header.Write(&b) // cannot fail
+	return append(b, "\r\n"...)
+}
+
+type headBuffer []byte
+
+func (b *headBuffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// connWire is a hijacked connection.
+type connWire struct{ conn net.Conn }
+
+func (w connWire) write(p []byte, deadline time.Time) error {
+	if err := w.conn.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	_, err := w.conn.Write(p)
+	return err
+}
+
+// serveHere runs the reader in the HTTP server's goroutine.
+func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.Request, rd *reader) error {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return httpx.Unavailable(err)
+	}
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close") // a later request would inherit this stream's deadlines
+	}
+	rd.out = responseWire{w, control}
+	defer context.AfterFunc(r.Context(), rd.cancel)()
+	rd.finish(ctx)
+	// The end of the body must not wait forever for a reader either.
+	_ = control.SetWriteDeadline(time.Now().Add(h.opts.WriteTimeout)) // setting it worked before
+	return nil
+}
+
+// responseWire is the server's response.
+type responseWire struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w responseWire) write(p []byte, deadline time.Time) error {
+	if err := w.control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := w.w.Write(p); err != nil {
+		return err
+	}
+	if err := w.control.Flush(); err != nil {
+		return err
+	}
+	// HTTP/2 ends a stream whose deadline passes while nothing is written.
+	_ = w.control.SetWriteDeadline(time.Time{}) // setting it worked above
+	return nil
+}

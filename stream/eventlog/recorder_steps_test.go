@@ -1,0 +1,252 @@
+package eventlog_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// arrives gives the event what its request shows: when it was sent, by the
+// sender's clock, and when it arrived, in seconds after noon.
+func arrives(e activity.Event, sent, received float64) activity.Event {
+	at := func(second float64) time.Time { return noon.Add(time.Duration(second * float64(time.Second))) }
+	e.Sent, e.Received = at(sent), at(received)
+	return e
+}
+
+// A redirect's page view comes on a faster request, and perhaps to another
+// server, than the click that led to it.
+func TestRecorder_placesNoPageViewBeforeTheClickThatLedToIt(t *testing.T) {
+	for name, servers := range map[string]int{"one server": 1, "two servers": 2} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t)
+			recorders := []*eventlog.Recorder{r.Recorder, eventlog.NewRecorder(r.log, r.store, nil)}
+			record := func(n int, events ...activity.Event) {
+				_, err := recorders[n%servers].Record(t.Context(), product, events)
+				require.NoError(t, err)
+			}
+			record(0, arrives(does("s1", "u1", "click", 3600), 3600, 0.3)) // the client's clock is an hour ahead
+			record(1, arrives(does("s1", "u1", "view", 3600.02), 3600.25, 0.31))
+			record(0, arrives(does("s1", "u1", "scroll", 3600.01), 3603, 3.1), arrives(does("s1", "u1", "later", 3602), 3603, 3.1))
+			require.Equal(t, []string{"click", "scroll", "view", "later"}, r.stored(t, "u1"))
+			require.Equal(t, []string{"click", "view"}, slices.Concat(titlesOf(r.batches(t))...)[:2], "the log is in the order of arrival")
+		})
+	}
+}
+
+func titlesOf(batches []activity.Batch) (all [][]string) {
+	for _, b := range batches {
+		all = append(all, activitytest.Titles(b))
+	}
+	return all
+}
+
+// posthog-js may send $identify on a faster request than what came before it.
+func TestRecorder_takesNoIdentifyForOlderThanWhatItFollows(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, arrives(does("s1", "anonymous", "a", 1), 1, 1.3))
+	r.record(t, arrives(tells("s1", "ada", "ada@example.com", 1.1), 1.3, 1.32))
+	r.record(t, arrives(does("s1", "", "b", 2), 2, 2.1))
+	b := r.batches(t)[1]
+	require.Equal(t, []string{"ada", "ada@example.com"}, []string{b.UserID, b.Email})
+}
+
+func TestRecorder_leavesOutWhatHasExpired(t *testing.T) {
+	r := newRecording(t)
+	result := r.record(t, arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5), arrives(does("s1", "u1", "kept", -4*3600), 0, 0.5),
+		arrives(tells("", "u1", "ada@example.com", -5*3600), 0, 0))
+	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, result)
+	require.Equal(t, []string{"kept"}, activitytest.Titles(r.batches(t)[0]))
+	ada, err := activity.NewDirectory(r.log.Documents(), 0).Update(t.Context(), product, "other", func(s *activity.Session) { s.UserID = "u1" })
+	require.NoError(t, err)
+	require.Empty(t, ada.Email)
+}
+
+// deafLog appends, but its answers are lost at times.
+type deafLog struct {
+	eventlog.Log
+	deaf atomic.Bool
+}
+
+func (l *deafLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	err := l.Log.Append(ctx, productID, entries, changes...)
+	if err == nil && l.deaf.Load() {
+		return errDown
+	}
+	return err
+}
+
+// A commit that was reported to have failed may have happened. Its retry is a
+// duplicate then, and what it brought is where lookups find it.
+func TestRecorder_afterAnAmbiguousCommit_filesWhatTheLogHolds(t *testing.T) {
+	r := newRecording(t)
+	log := &deafLog{Log: r.log}
+	recorder := eventlog.NewRecorder(log, r.store, nil)
+	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2)}
+	record := func(events ...activity.Event) (activity.Result, error) {
+		return recorder.Record(t.Context(), product, events)
+	}
+	_, err := record(does("s0", "u1", "before", 0))
+	require.NoError(t, err)
+	log.deaf.Store(true)
+	for range 3 {
+		_, err = record(events...)
+		require.ErrorIs(t, err, errDown)
+		events = append(events, does("s3", "u1", fmt.Sprint("c", len(events)), float64(len(events)+1)))
+	}
+	log.deaf.Store(false)
+	r.store.failures = 1
+	_, err = record(events...)
+	require.ErrorIs(t, err, errDown, "the store could not be caught up")
+	var retries sync.WaitGroup
+	for range 4 {
+		retries.Go(func() {
+			_, err := record(events...)
+			assert.NoError(t, err)
+			assert.Equal(t, []string{"before", "a", "b", "c2", "c3", "c4"}, r.stored(t, "u1"))
+		})
+	}
+	retries.Wait()
+	require.Len(t, r.entries(t), 6)
+}
+
+// hangingLog never answers while it hangs, unless the call's context ends.
+type hangingLog struct {
+	eventlog.Log
+	hangs   func(productID string) bool
+	appends atomic.Int64
+	changes atomic.Int64 // the most in one append
+}
+
+func (l *hangingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	l.appends.Add(1)
+	l.changes.Store(max(l.changes.Load(), int64(len(changes))))
+	if l.hangs != nil && l.hangs(productID) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return l.Log.Append(ctx, productID, entries, changes...)
+}
+
+// Every request gets an answer within 5 seconds, however many wait for the same
+// session, and other products do not wait at all.
+func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &hangingLog{Log: newMemoryLog(), hangs: func(productID string) bool { return productID == product }}
+		r := eventlog.NewRecorder(log, activity.NewMemory(nil), nil)
+		start := time.Now()
+		var running sync.WaitGroup
+		for n := range 100 {
+			running.Go(func() {
+				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", n), 1)}
+				if n%10 == 0 { // one of very many sessions
+					for m := range 1000 {
+						events = append(events, does(fmt.Sprint("s", m), "u1", fmt.Sprint(n, " ", m), 1))
+					}
+				}
+				_, err := r.Record(t.Context(), product, events)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.LessOrEqual(t, time.Since(start), 4*time.Second)
+			})
+		}
+		synctest.Wait()
+		_, err := r.Record(t.Context(), "other", []activity.Event{does("s1", "u1", "a", 1)})
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start))
+		running.Wait()
+		log.hangs = nil
+		_, err = r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
+		require.NoError(t, err, "nobody has kept a turn")
+	})
+}
+
+// A request that waits for a session gives up when its sender does.
+func TestRecorder_waitsForASessionNoLongerThanTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &hangingLog{Log: newMemoryLog(), hangs: func(string) bool { return true }}
+		r := eventlog.NewRecorder(log, nil, nil)
+		var first sync.WaitGroup
+		first.Go(func() { _, _ = r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)}) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := r.Record(ctx, product, []activity.Event{does("s1", "u1", "b", 1)})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+		require.EqualValues(t, 1, log.appends.Load())
+		first.Wait()
+	})
+}
+
+// A request of very many sessions holds those of one step at a time.
+func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &hangingLog{Log: newMemoryLog()}
+		log.hangs = func(string) bool { return log.appends.Load() == 3 }
+		r := eventlog.NewRecorder(log, nil, nil)
+		var many []activity.Event
+		for n := range 10_000 {
+			many = append(many, does(fmt.Sprint("s", n), "u1", fmt.Sprint("action ", n), 1))
+		}
+		var running sync.WaitGroup
+		running.Go(func() {
+			_, err := r.Record(t.Context(), product, many)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+		synctest.Wait() // the third step hangs
+		start := time.Now()
+		for _, session := range []string{"s0", "s500", "s9999"} {
+			_, err := r.Record(t.Context(), product, []activity.Event{does(session, "u1", "of "+session, 2)})
+			require.NoError(t, err)
+		}
+		require.Zero(t, time.Since(start))
+		running.Wait()
+	})
+}
+
+// A step is bounded in what it appends and in the documents it changes.
+func TestRecorder_dividesWhatIsTooMuchForOneStep(t *testing.T) {
+	const total = 10_000
+	for name, event := range map[string]func(n int) activity.Event{
+		"sessions": func(n int) activity.Event { return tells(fmt.Sprint("s", n), fmt.Sprint("u", n), "", 1) },
+		"identities of a session": func(n int) activity.Event {
+			return tells("s1", fmt.Sprint("u", n), fmt.Sprint("u", n, "@example.com"), float64(n)/100)
+		},
+		"users without a session": func(n int) activity.Event {
+			return tells("", fmt.Sprint("u", n), fmt.Sprint("u", n, "@example.com"), 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &hangingLog{Log: newMemoryLog()}
+			r := eventlog.NewRecorder(log, nil, nil)
+			var events []activity.Event
+			for n := range total {
+				events = append(events, event(n))
+			}
+			result, err := r.Record(t.Context(), product, events)
+			require.NoError(t, err)
+			require.Equal(t, activity.Result{Accepted: total}, result)
+			require.LessOrEqual(t, log.changes.Load(), int64(3*256))
+			require.EqualValues(t, 40, log.appends.Load())
+			if name == "identities of a session" {
+				s, _, err := activity.NewDirectory(log.Documents(), 0).Session(t.Context(), product, "s1")
+				require.NoError(t, err)
+				require.Equal(t, []string{"u9999", "u9999@example.com"}, []string{s.UserID, s.Email})
+			}
+		})
+	}
+}

@@ -1,0 +1,770 @@
+package eventlog_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// recording is a recorder and what it records into.
+type recording struct {
+	*eventlog.Recorder
+	log   *failingLog
+	store *failingStore
+	start eventlog.ID
+}
+
+// failingStore is a store that cannot be reached at times.
+type failingStore struct {
+	activity.Store
+	failures int // how many calls of Add fail
+}
+
+func (s *failingStore) Add(ctx context.Context, b activity.Batch) error {
+	if s.failures > 0 {
+		s.failures--
+		return errDown
+	}
+	return s.Store.Add(ctx, b)
+}
+
+func newRecording(t testing.TB) *recording {
+	t.Helper()
+	r := &recording{
+		log:   &failingLog{Log: newMemoryLog()},
+		store: &failingStore{Store: activity.NewMemory(&activity.MemoryOptions{MaxEvents: 1000})},
+	}
+	r.Recorder = eventlog.NewRecorder(r.log, r.store, nil)
+	r.start = boundsOf(t, r.log).Newest
+	return r
+}
+
+// record records the events as one request, which must work.
+func (r *recording) record(t testing.TB, events ...activity.Event) activity.Result {
+	t.Helper()
+	result, err := r.Record(t.Context(), product, events)
+	require.NoError(t, err)
+	return result
+}
+
+// entries returns what was appended to the log since it was last called.
+func (r *recording) entries(t testing.TB) []eventlog.Entry {
+	t.Helper()
+	entries := heldAfter(t, r.log, r.start)
+	r.start = boundsOf(t, r.log).Newest
+	return entries
+}
+
+// batches is entries, decoded.
+func (r *recording) batches(t testing.TB) []activity.Batch {
+	t.Helper()
+	entries := r.entries(t)
+	batches := make([]activity.Batch, len(entries))
+	for i, e := range entries {
+		require.NoError(t, json.Unmarshal(e.Data, &batches[i]))
+		require.Equal(t, e.SessionID, batches[i].SessionID, "what readers filter by")
+		require.Equal(t, product, batches[i].ProductID)
+		require.Len(t, batches[i].Actions, batches[i].Count)
+	}
+	return batches
+}
+
+// stored returns the titles of what the store has of a user.
+func (r *recording) stored(t testing.TB, userID string) []string {
+	t.Helper()
+	recent, err := r.store.Recent(t.Context(), product, userID, 1000)
+	require.NoError(t, err)
+	actions, err := recent.Actions()
+	require.NoError(t, err)
+	found := []string{}
+	for _, a := range actions {
+		found = append(found, a.Title)
+	}
+	return found
+}
+
+// noon is when the tests' sessions begin.
+var noon = time.Now().Add(-time.Hour).Truncate(time.Second).UTC()
+
+// does is an action of a session, so many seconds after noon. The event's id
+// is the title.
+func does(sessionID, userID, title string, second float64) activity.Event {
+	return activity.Event{
+		ID: title, SessionID: sessionID, UserID: userID,
+		Time: noon.Add(time.Duration(second * float64(time.Second))),
+		Action: &activity.Action{Type: activity.TypeClick, Title: title, Description: "User did " + title,
+			RawURL: "https://app.example.com/tasks/7?a=1&b=<2>", CanonicalURL: "https://app.example.com/tasks/:id"},
+	}
+}
+
+// tells is an event that tells who a session is and nothing else.
+func tells(sessionID, userID, email string, second float64) activity.Event {
+	e := does(sessionID, userID, fmt.Sprint("identify ", sessionID, userID, email, second), second)
+	e.Email, e.Action = email, nil
+	return e
+}
+
+// seconds returns a time as the tests' sessions count it.
+func seconds(after float64) float64 {
+	return activity.Seconds(noon.Add(time.Duration(after * float64(time.Second))))
+}
+
+func TestRecorder_makesOneEntryOfASessionPerRequestInOrderOfTime(t *testing.T) {
+	r := newRecording(t)
+	result := r.record(t,
+		does("s1", "u1", "third", 3), does("s2", "u2", "other", 9), does("s1", "u1", "first", 1),
+		does("s1", "u1", "second", 2), does("s1", "u1", "also third", 3), does("s3", "", "alone", 0))
+	require.Equal(t, activity.Result{Accepted: 6}, result)
+	batches := r.batches(t)
+	require.Len(t, batches, 3)
+	require.Equal(t, []string{"first", "second", "third", "also third"}, activitytest.Titles(batches[0]))
+	require.Equal(t, []string{"other"}, activitytest.Titles(batches[1]))
+	require.Equal(t, []string{"alone"}, activitytest.Titles(batches[2]))
+	require.Equal(t, []string{"s1", "s2", "s3"}, []string{batches[0].SessionID, batches[1].SessionID, batches[2].SessionID})
+}
+
+func TestRecorder_keepsTheOrderOfWhatHappenedAtTheSameTime(t *testing.T) {
+	r := newRecording(t)
+	var events []activity.Event
+	var want [3][]string
+	for n := range 150 {
+		events = append(events, does("s1", "u1", fmt.Sprint("action ", n), float64(n%3)))
+		want[n%3] = append(want[n%3], fmt.Sprint("action ", n))
+	}
+	r.record(t, events...)
+	require.Equal(t, slices.Concat(want[:]...), activitytest.Titles(r.batches(t)[0]))
+}
+
+func TestRecorder_endsAnActionWhereTheSessionsNextOneStarts(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "b", 2.5), does("s1", "u1", "a", 1), does("s1", "u1", "c", 2.5), does("s2", "u1", "other", 2))
+	r.record(t, does("s1", "u1", "d", 100))
+	got := map[string][2]float64{}
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			got[a.Title] = [2]float64{a.TimestampStart, a.TimestampEnd}
+		}
+	}
+	require.Equal(t, map[string][2]float64{
+		"a": {seconds(1), seconds(2.5)}, "b": {seconds(2.5), seconds(2.5)}, "c": {seconds(2.5), seconds(2.5)},
+		"other": {seconds(2), seconds(2)}, "d": {seconds(100), seconds(100)},
+	}, got)
+}
+
+func TestRecorder_countsTheIndexOverTheSession(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1), does("s2", "u1", "x", 1), does("s1", "u1", "b", 2))
+	r.record(t, does("s1", "u1", "late", 0))
+	r.record(t, does("s2", "u1", "y", 2), does("s1", "u1", "c", 3))
+	got := map[string]int{}
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			got[a.Title] = a.Index
+		}
+	}
+	require.Equal(t, map[string]int{"a": 0, "b": 1, "late": 2, "c": 3, "x": 0, "y": 1}, got)
+}
+
+func TestRecorder_countsEachProductsSessionsByThemselves(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1))
+	_, err := r.Record(t.Context(), "another", []activity.Event{does("s1", "u1", "a", 1), tells("s1", "u1", "x@example.com", 2)})
+	require.NoError(t, err)
+	r.record(t, does("s1", "u1", "b", 2))
+	batches := r.batches(t)
+	require.Equal(t, []int{1}, activitytest.Indexes(batches[1]))
+	require.Empty(t, batches[1].Email)
+}
+
+// The envelope tells what is known of the session, an action the user id its
+// own event carried. posthog-js sends $identify ahead of queued clicks.
+func TestRecorder_keepsTheIdentityOfEventsThatAreOvertaken(t *testing.T) {
+	r := newRecording(t)
+	require.Equal(t, activity.Result{Accepted: 1}, r.record(t, tells("s1", "ada", "ada@example.com", 10)))
+	require.Empty(t, r.batches(t), "no action, no entry")
+	r.record(t, does("s1", "anonymous", "before", 5), does("s1", "ada", "after", 11))
+	b := r.batches(t)[0]
+	require.Equal(t, []string{"ada", "ada@example.com"}, []string{b.UserID, b.Email})
+	require.Equal(t, []string{"anonymous", "ada"}, []string{b.Actions[0].UserID, b.Actions[1].UserID})
+	for _, a := range b.Actions {
+		require.Equal(t, []string{"s1", "ada@example.com"}, []string{a.SessionID, a.Email})
+	}
+	require.Equal(t, []string{"before"}, r.stored(t, "anonymous"), "nothing is merged")
+	require.Equal(t, []string{"after"}, r.stored(t, "ada"))
+}
+
+func TestRecorder_usesAnEmailFromWhenItIsLearned(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1))
+	r.record(t, tells("s1", "u1", "ada@example.com", 2))
+	r.record(t, does("s1", "u1", "b", 3))
+	r.record(t, tells("s1", "u1", "grace@example.com", 4), does("s1", "u1", "c", 3.5))
+	r.record(t, tells("s1", "u1", "old@example.com", 1), does("s1", "u1", "d", 5))
+	r.record(t, tells("s1", "", "", 6), does("s1", "", "e", 7))
+	var emails []string
+	for _, b := range r.batches(t) {
+		require.Equal(t, "u1", b.UserID)
+		require.Equal(t, b.Email, b.Actions[0].Email)
+		emails = append(emails, b.Email)
+	}
+	require.Equal(t, []string{"", "ada@example.com", "grace@example.com", "grace@example.com", "grace@example.com"}, emails)
+}
+
+func TestRecorder_learnsFromEventsWhoseActionIsADuplicate(t *testing.T) {
+	r := newRecording(t)
+	click := does("s1", "u1", "a", 1)
+	r.record(t, click)
+	r.record(t, click, tells("s1", "u1", "ada@example.com", 2))
+	r.record(t, does("s1", "u1", "b", 3))
+	require.Equal(t, "ada@example.com", r.batches(t)[1].Email)
+}
+
+func TestRecorder_dropsWhatOneRequestBringsTwice(t *testing.T) {
+	r := newRecording(t)
+	a, b := does("s1", "u1", "a", 1), does("s1", "u1", "b", 2)
+	moved := a
+	moved.SessionID = "s2"
+	require.Equal(t, activity.Result{Accepted: 2, Duplicate: 3}, r.record(t, a, b, a, moved, a))
+	batches := r.batches(t)
+	require.Len(t, batches, 1)
+	require.Equal(t, []string{"a", "b"}, activitytest.Titles(batches[0]))
+}
+
+// A UUID is the same however it is spelled.
+func TestRecorder_dropsTheSecondSpellingOfAUUID(t *testing.T) {
+	for name, requests := range map[string]int{"in one request": 1, "in two requests": 2} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t)
+			lower, upper := does("s1", "u1", "a", 1), does("s1", "u1", "a", 1)
+			lower.ID, upper.ID = "0198f3a2-6f00-7abc-8def-0123456789ab", "0198F3A2-6F00-7ABC-8DEF-0123456789AB"
+			var result activity.Result
+			for chunk := range slices.Chunk([]activity.Event{lower, upper}, 2/requests) {
+				got := r.record(t, chunk...)
+				result.Accepted += got.Accepted
+				result.Duplicate += got.Duplicate
+			}
+			require.Equal(t, activity.Result{Accepted: 1, Duplicate: 1}, result)
+			require.Len(t, r.batches(t), 1)
+			require.Equal(t, []string{"a"}, r.stored(t, "u1"))
+		})
+	}
+}
+
+func TestRecorder_dropsARequestThatIsRepeated(t *testing.T) {
+	r := newRecording(t)
+	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u2", "b", 2)}
+	r.record(t, events...)
+	require.Len(t, r.batches(t), 2)
+	require.Equal(t, activity.Result{Duplicate: 2}, r.record(t, events...))
+	require.Empty(t, r.batches(t))
+	require.Equal(t, []string{"a"}, r.stored(t, "u1"))
+}
+
+// Of a request that was seen in part only the new part is appended, as if it
+// had come alone.
+func TestRecorder_appendsOnlyWhatIsNew(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "b", 2), does("s1", "u1", "d", 4))
+	r.batches(t)
+	result := r.record(t, does("s1", "u1", "a", 1), does("s1", "u1", "b", 2), does("s1", "u1", "c", 3),
+		does("s1", "u1", "d", 4), does("s1", "u1", "e", 5), does("s2", "u1", "b", 2))
+	require.Equal(t, activity.Result{Accepted: 3, Duplicate: 3}, result)
+	batches := r.batches(t)
+	require.Len(t, batches, 1, "nothing is left of the other session")
+	require.Equal(t, []string{"a", "c", "e"}, activitytest.Titles(batches[0]))
+	require.Equal(t, []int{2, 3, 4}, activitytest.Indexes(batches[0]))
+	require.Equal(t, seconds(3), batches[0].Actions[0].TimestampEnd)
+	require.Equal(t, []string{"a", "b", "c", "d", "e"}, r.stored(t, "u1"))
+}
+
+func TestRecorder_keepsUsersWithoutASessionApart(t *testing.T) {
+	r := newRecording(t)
+	ada := does("", "ada", "a", 1)
+	ada.Email = "ada@example.com"
+	r.record(t, ada, does("", "grace", "g", 2), does("", "ada", "b", 3), does("", "", "n", 4), does("s1", "ada", "s", 5))
+	batches := r.batches(t)
+	got := map[string][]string{}
+	for _, b := range batches {
+		got[b.SessionID+"/"+b.UserID+"/"+b.Email] = activitytest.Titles(b)
+	}
+	require.Equal(t, map[string][]string{"/ada/ada@example.com": {"a", "b"}, "/grace/": {"g"}, "//": {"n"}, "s1/ada/ada@example.com": {"s"}}, got)
+	require.Equal(t, []string{"a", "b", "s"}, r.stored(t, "ada"))
+	require.Equal(t, []string{"g"}, r.stored(t, "grace"))
+	require.Empty(t, r.stored(t, ""))
+}
+
+// A browser may change hands in one session: the e-mail address goes with its
+// user, and comes back with it.
+func TestRecorder_keepsEmailsWithTheirUsers(t *testing.T) {
+	r := newRecording(t)
+	known := func(user, title string, second float64, email string) activity.Event {
+		e := does("s1", user, title, second)
+		e.Email, e.Identified = email, true
+		return e
+	}
+	r.record(t, known("ada", "a", 1, "ada@example.com"))
+	r.record(t, known("bob", "b", 2, ""))
+	r.record(t, known("ada", "a2", 3, ""))
+	r.record(t, does("s1", "anon-1", "v", 4))
+	var got []string
+	for _, b := range r.batches(t) {
+		require.Equal(t, b.Email, b.Actions[0].Email)
+		got = append(got, b.Actions[0].Title+" "+b.Email)
+	}
+	require.Equal(t, []string{"a ada@example.com", "b ", "a2 ada@example.com", "v ada@example.com"}, got)
+}
+
+// Where neither session nor user is known, nothing says that two events are
+// of one person: an e-mail belongs to the event that carried it.
+func TestRecorder_lendsNoEmailToStrangers(t *testing.T) {
+	r := newRecording(t)
+	ada, grace, nobody := does("", "", "a", 1), does("", "", "g", 2), does("", "", "n", 3)
+	ada.Email, grace.Email = "ada@example.com", "grace@example.com"
+	r.record(t, ada, grace, nobody)
+	got := map[string]string{}
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			require.Equal(t, b.Email, a.Email)
+			got[a.Title] = a.Email
+		}
+	}
+	require.Equal(t, map[string]string{"a": "ada@example.com", "g": "grace@example.com", "n": ""}, got)
+}
+
+// Common clients take events of at most 64 KiB.
+func TestRecorder_splitsWhatIsTooLargeForAClient(t *testing.T) {
+	const total = 150
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "earlier", -1))
+	r.batches(t)
+	var events []activity.Event
+	for n := range total {
+		e := does("s1", "u1", fmt.Sprint("action ", n), float64(n))
+		if n < 40 { // so that the halves of the batch differ
+			e.Action.RawURL += strings.Repeat("<", 3000)
+		}
+		events = append(events, e)
+	}
+	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, append(events, does("s2", "u1", "other", 0))...))
+	entries := r.entries(t)
+	require.Greater(t, len(entries), 3)
+	requireSession(t, entries[:len(entries)-1], total)
+	require.Equal(t, "s2", entries[len(entries)-1].SessionID)
+	require.Len(t, r.stored(t, "u1"), total+2)
+	r.record(t, does("s1", "u1", "later", total))
+	require.Equal(t, []int{total + 1}, activitytest.Indexes(r.batches(t)[0]))
+}
+
+// requireSession fails the test unless the entries, none too large, are those
+// of one session that is so many actions long, a second apart, after one.
+func requireSession(t *testing.T, entries []eventlog.Entry, total int) {
+	t.Helper()
+	n := 0
+	for _, e := range entries {
+		require.LessOrEqual(t, len(e.Data), 60<<10)
+		var b activity.Batch
+		require.NoError(t, json.Unmarshal(e.Data, &b))
+		require.Len(t, b.Actions, b.Count)
+		require.Equal(t, []string{"s1", "s1", "u1"}, []string{e.SessionID, b.SessionID, b.UserID})
+		for _, a := range b.Actions {
+			require.Equal(t, fmt.Sprint("action ", n), a.Title)
+			require.Equal(t, 1+n, a.Index)
+			n++
+			require.Equal(t, seconds(min(float64(n), float64(total-1))), a.TimestampEnd, "also across entries")
+		}
+	}
+	require.Equal(t, total, n)
+}
+
+func TestRecorder_whenTheLogFails_recordsNothingAndCanBeRepeated(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "u1", "a", 1))
+	r.log.down.Store(true)
+	events := []activity.Event{does("s1", "u1", "b", 2), does("s1", "u1", "c", 3), does("s2", "u1", "d", 4)}
+	result, err := r.Record(t.Context(), product, events)
+	require.ErrorIs(t, err, errDown)
+	require.Zero(t, result)
+	require.Equal(t, []string{"a"}, r.stored(t, "u1"))
+	r.log.down.Store(false)
+	require.Len(t, r.batches(t), 1)
+	require.Equal(t, activity.Result{Accepted: 3}, r.record(t, events...))
+	batches := r.batches(t)
+	require.Equal(t, []int{1, 2}, activitytest.Indexes(batches[0]))
+	require.Equal(t, []int{0}, activitytest.Indexes(batches[1]))
+	require.Equal(t, []string{"a", "b", "c", "d"}, r.stored(t, "u1"))
+}
+
+// refusingLog refuses keys that nobody appended.
+type refusingLog struct{ eventlog.Log }
+
+func (refusingLog) Append(context.Context, string, []eventlog.Entry, ...document.Change) error {
+	return &eventlog.DuplicateError{Keys: []activity.Key{{1}}}
+}
+
+func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
+	r := eventlog.NewRecorder(refusingLog{newMemoryLog()}, activity.NewMemory(nil), nil)
+	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
+	require.Error(t, err)
+}
+
+func TestRecorder_afterTheLogClosed_fails(t *testing.T) {
+	r := newRecording(t)
+	require.NoError(t, r.log.Close())
+	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
+	require.ErrorIs(t, err, eventlog.ErrClosed)
+	require.Empty(t, r.stored(t, "u1"))
+}
+
+// After an error the request may be repeated, and then every action must be
+// where readers find it: in the log once, and in the store.
+func TestRecorder_whenTheStoreFails_canBeRepeated(t *testing.T) {
+	for failures := 1; failures <= 3; failures++ {
+		t.Run(fmt.Sprintf("%d times", failures), func(t *testing.T) {
+			r := newRecording(t)
+			r.store.failures = failures
+			events := []activity.Event{does("s1", "u1", "a", 1), does("s1", "u1", "b", 2), does("s2", "u1", "c", 3)}
+			_, err := r.Record(t.Context(), product, events)
+			for err != nil {
+				require.ErrorIs(t, err, errDown)
+				_, err = r.Record(t.Context(), product, events)
+			}
+			require.Zero(t, r.store.failures, "it was tried until it worked")
+			require.Equal(t, []string{"a", "b", "c"}, r.stored(t, "u1"))
+			require.Len(t, r.batches(t), 2, "the log got each session's actions once")
+		})
+	}
+}
+
+// flakyStore fails every other time, after a while.
+type flakyStore struct {
+	activity.Store
+	calls atomic.Int64
+}
+
+func (s *flakyStore) Add(ctx context.Context, b activity.Batch) error {
+	for range 100 {
+		runtime.Gosched()
+	}
+	if s.calls.Add(1)%2 == 1 {
+		return errDown
+	}
+	return s.Store.Add(ctx, b)
+}
+
+// When Record returns nil every action is where readers find it, also when the
+// same request is under way elsewhere and its filing fails.
+func TestRecorder_whenTheStoreFails_neverAcknowledgesWhatIsNotFiled(t *testing.T) {
+	const requests, senders = 100, 4
+	r := newRecording(t)
+	recorder := eventlog.NewRecorder(r.log, &flakyStore{Store: r.store}, nil)
+	var unfiled atomic.Int64
+	for request := range requests {
+		user, action := fmt.Sprint("u", request), fmt.Sprint("action ", request)
+		var sending sync.WaitGroup
+		for range senders {
+			sending.Go(func() {
+				events := []activity.Event{does("s1", user, action, float64(request))}
+				for {
+					if _, err := recorder.Record(t.Context(), product, events); err == nil {
+						break
+					}
+				}
+				if found, err := r.store.Recent(t.Context(), product, user, 10); err != nil || len(found) != 1 {
+					unfiled.Add(1)
+				}
+			})
+		}
+		sending.Wait()
+	}
+	require.Zero(t, unfiled.Load(), "acknowledged, but not in the store, of %d", requests*senders)
+}
+
+// What is in the log counts, whether or not the store could take it.
+func TestRecorder_whenTheStoreFails_goesOnCounting(t *testing.T) {
+	r := newRecording(t)
+	r.store.failures = 1
+	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "x", 1)})
+	require.ErrorIs(t, err, errDown)
+	r.record(t, does("s1", "u1", "b", 2), does("s2", "u1", "y", 2))
+	next := map[string][]int{}
+	for _, b := range r.batches(t)[2:] {
+		next[b.SessionID] = activitytest.Indexes(b)
+	}
+	require.Equal(t, map[string][]int{"s1": {1}, "s2": {1}}, next)
+}
+
+func TestRecorder_ofNothing_doesNothing(t *testing.T) {
+	r := newRecording(t)
+	require.Equal(t, activity.Result{}, r.record(t))
+	require.Empty(t, r.batches(t))
+}
+
+func TestRecorder_leavesTheCallersEventsAlone(t *testing.T) {
+	r := newRecording(t)
+	events := []activity.Event{does("s1", "u1", "b", 2), does("s1", "u1", "a", 1)}
+	actions := []activity.Action{*events[0].Action, *events[1].Action}
+	before := slices.Clone(events)
+	r.record(t, events...)
+	require.Equal(t, before, events)
+	require.Equal(t, actions, []activity.Action{*events[0].Action, *events[1].Action})
+	events[0].Action.Title = "reused"
+	require.Equal(t, []string{"a", "b"}, activitytest.Titles(r.batches(t)[0]))
+}
+
+// The fields of an entry are part of the contract, by name.
+func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
+	for name, c := range map[string]struct {
+		sessionID, userID, email, linked string
+	}{
+		"all known":        {sessionID: "s1", userID: "u1", email: "ada@example.com"},
+		"nothing known":    {},
+		"a linked session": {sessionID: "s1", linked: "c7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t)
+			if c.linked != "" {
+				_, err := activity.NewDirectory(r.log.Documents(), 0).Update(t.Context(), product, c.sessionID, func(s *activity.Session) { s.ConversationID = c.linked })
+				require.NoError(t, err)
+			}
+			event := does(c.sessionID, c.userID, "a", 1.25)
+			event.Email = c.email
+			r.record(t, event)
+
+			identity := map[string]any{"session_id": c.sessionID, "user_id": c.userID, "email": c.email}
+			if c.linked != "" {
+				identity["conversation_id"] = c.linked
+			}
+			got := r.object(t)
+			require.InDelta(t, activity.Seconds(time.Now()), got["forwarded_at"], 60)
+			delete(got, "forwarded_at")
+			require.Equal(t, wantObject(event, identity), got)
+		})
+	}
+}
+
+// wantObject is the object of an entry with one action, but for forwarded_at.
+func wantObject(e activity.Event, identity map[string]any) map[string]any {
+	action := map[string]any{
+		"type": "click", "title": "a", "description": "User did a", "index": 0.0,
+		"timestamp_start": activity.Seconds(e.Time), "timestamp_end": activity.Seconds(e.Time),
+		"raw_url": e.Action.RawURL, "canonical_url": e.Action.CanonicalURL,
+	}
+	object := map[string]any{"type": "actions", "product_id": product, "count": 1.0, "actions": []any{action}}
+	maps.Copy(action, identity)
+	maps.Copy(object, identity)
+	return object
+}
+
+// object returns the JSON object of the only entry.
+func (r *recording) object(t testing.TB) map[string]any {
+	t.Helper()
+	entries := r.entries(t)
+	require.Len(t, entries, 1)
+	var object map[string]any
+	require.NoError(t, json.Unmarshal(entries[0].Data, &object))
+	return object
+}
+
+// An event is one line: whatever is in an action, its JSON has no line end.
+func TestRecorder_writesOneLine(t *testing.T) {
+	r := newRecording(t)
+	e := does("s\n1", "u\r\n1", "a\nb\r\n\n\u2028\u2029\x00\xff\t</script>", 1)
+	e.Email = "a\n@example.com"
+	r.record(t, e)
+	entries := r.entries(t)
+	require.Len(t, entries, 1)
+	require.False(t, strings.ContainsAny(string(entries[0].Data), "\r\n\x00"))
+	require.True(t, json.Valid(entries[0].Data))
+	require.Contains(t, string(entries[0].Data), "a=1&b=<2>", "URLs stay readable")
+}
+
+func TestRecorder_countsActionsByProductAndType(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	r := eventlog.NewRecorder(newMemoryLog(), activity.NewMemory(nil), &eventlog.RecorderOptions{Metrics: reg})
+	view := does("s1", "u1", "view", 1)
+	view.Action.Type = activity.TypePageview
+	for range 2 { // the second time they are duplicates
+		_, err := r.Record(t.Context(), product, []activity.Event{view, does("s1", "u1", "a", 2), does("s1", "u1", "b", 3), tells("s1", "u1", "", 4)})
+		require.NoError(t, err)
+	}
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		for _, label := range m.GetLabel() {
+			got[label.GetName()+"="+label.GetValue()] += m.GetCounter().GetValue()
+		}
+	}
+	require.Equal(t, "liveactivity_actions_total", families[0].GetName())
+	require.Equal(t, map[string]float64{"product_id=acme": 3, "type=pageview": 1, "type=click": 2}, got)
+}
+
+// SDKs and webhooks retry while the first attempt is still under way.
+func TestRecorder_appendsAnEventOnceHoweverManyBringIt(t *testing.T) {
+	const requests = 16
+	r := newRecording(t)
+	var events []activity.Event
+	for n := range 20 {
+		e := does(fmt.Sprint("s", n%3), fmt.Sprint("u", n%3), fmt.Sprint("action ", n), float64(n))
+		e.ID = uuid.NewString()
+		events = append(events, e)
+	}
+	total := r.recordAtOnce(t, requests, func(int) []activity.Event { return events })
+	require.Equal(t, activity.Result{Accepted: 20, Duplicate: 20 * (requests - 1)}, total)
+	r.requireEachOnce(t, 20)
+}
+
+// Requests that overlap in part, and a session whose actions come from
+// everywhere at once: each action once, and the index is the order of the log.
+func TestRecorder_numbersASessionInTheOrderOfTheLog(t *testing.T) {
+	const requests, distinct = 64, 200
+	r := newRecording(t)
+	total := r.recordAtOnce(t, requests, func(request int) []activity.Event {
+		random := rand.New(rand.NewPCG(1, uint64(request)))
+		var events []activity.Event
+		for _, n := range random.Perm(distinct)[:20] {
+			events = append(events, does("s1", "u1", fmt.Sprint("action ", n), float64(n)))
+			events = append(events, tells("s1", "u1", "ada@example.com", float64(n)))
+		}
+		return append(events, does("s1", "u1", fmt.Sprint("request ", request), float64(request)))
+	})
+	require.Equal(t, requests*41, total.Accepted+total.Duplicate)
+	r.requireEachOnce(t, -1)
+}
+
+// The same event from two sessions at once is one event.
+func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
+	const requests = 32
+	r := newRecording(t)
+	r.recordAtOnce(t, requests, func(request int) []activity.Event {
+		var events []activity.Event
+		for n := range 10 {
+			events = append(events, does(fmt.Sprint("s", (request+n)%5), "u1", fmt.Sprint("action ", n), float64(n)))
+		}
+		return events
+	})
+	r.requireEachOnce(t, 10)
+}
+
+// Recorders of several servers over one log number a session together, and
+// each event is appended once whichever server is sent it.
+func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
+	const requests = 64
+	r := newRecording(t)
+	recorders := []*eventlog.Recorder{r.Recorder, eventlog.NewRecorder(r.log, r.store, nil), eventlog.NewRecorder(r.log, r.store, nil)}
+	var running sync.WaitGroup
+	for request := range requests {
+		for _, recorder := range recorders {
+			running.Go(func() {
+				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1), tells("s1", "u1", "ada@example.com", float64(request))}
+				_, err := recorder.Record(t.Context(), product, events)
+				assert.NoError(t, err)
+			})
+		}
+	}
+	running.Wait()
+	r.requireEachOnce(t, requests)
+}
+
+// A request of very many sessions is recorded in several steps.
+func TestRecorder_takesManySessionsInOneRequest(t *testing.T) {
+	const sessions = 1000
+	r := newRecording(t)
+	var events []activity.Event
+	for n := range 2 * sessions {
+		events = append(events, does(fmt.Sprint("s", n%sessions), fmt.Sprint("u", n%sessions), fmt.Sprint("action ", n), float64(n)))
+	}
+	again := append(slices.Clone(events[:sessions/2]), does("s1", "u1", "new", 1))
+	require.Equal(t, activity.Result{Accepted: 2 * sessions}, r.record(t, events...))
+	require.Equal(t, activity.Result{Accepted: 1, Duplicate: sessions / 2}, r.record(t, again...))
+	r.requireEachOnce(t, 2*sessions+1)
+}
+
+// So is one of very many actions of a session, and nobody can tell.
+func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
+	const total = 2000
+	r := newRecording(t)
+	events := []activity.Event{tells("s1", "u0", "ada@example.com", total)}
+	for n := range total {
+		events = append(events, does("s1", fmt.Sprint("u", n%10), fmt.Sprint("action ", n), float64(n)))
+	}
+	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, events...))
+	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...), "who somebody is may be told again")
+	var next int
+	for _, b := range r.batches(t) {
+		require.Equal(t, []string{"u0", "ada@example.com"}, []string{b.UserID, b.Email})
+		for _, a := range b.Actions {
+			require.Equal(t, fmt.Sprint("action ", next), a.Title)
+			require.Equal(t, next, a.Index)
+			end := noon.Add(time.Duration(min(next+1, total-1)) * time.Second)
+			require.Equal(t, activity.Seconds(end), a.TimestampEnd, "also across steps")
+			next++
+		}
+	}
+	require.Equal(t, total, next)
+}
+
+// recordAtOnce records requests concurrently and returns the sum of their results.
+func (r *recording) recordAtOnce(t *testing.T, requests int, events func(request int) []activity.Event) activity.Result {
+	t.Helper()
+	results, failures := make([]activity.Result, requests), make([]error, requests)
+	var running sync.WaitGroup
+	for request := range requests {
+		running.Go(func() { results[request], failures[request] = r.Record(t.Context(), product, events(request)) })
+	}
+	running.Wait()
+	require.NoError(t, errors.Join(failures...))
+	var total activity.Result
+	for _, result := range results {
+		total.Accepted += result.Accepted
+		total.Duplicate += result.Duplicate
+	}
+	return total
+}
+
+// requireEachOnce fails the test unless the log has every action once, so many
+// in all (any number for -1), each session's indexes are those of the log's
+// order, and the store has them all.
+func (r *recording) requireEachOnce(t *testing.T, total int) {
+	t.Helper()
+	next, users := map[string]int{}, map[string]bool{}
+	var logged, filed []string
+	for _, b := range r.batches(t) {
+		for _, a := range b.Actions {
+			require.Equal(t, next[b.SessionID], a.Index)
+			next[b.SessionID]++
+			users[a.UserID] = true
+			logged = append(logged, a.Title)
+		}
+	}
+	for user := range users {
+		filed = append(filed, r.stored(t, user)...)
+	}
+	slices.Sort(logged)
+	slices.Sort(filed)
+	require.Equal(t, logged, slices.Compact(slices.Clone(logged)))
+	require.Equal(t, logged, filed)
+	if total >= 0 {
+		require.Len(t, logged, total)
+	}
+}

@@ -1,0 +1,151 @@
+package redislog
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// users is the [activity.Store] of a log.
+type users struct{ log *Log }
+
+// Activity returns what the users of all products did. Append files the
+// actions of its entries there, whichever server appends them; Add files
+// others.
+func (l *Log) Activity() activity.Store { return users{l} }
+
+// Add implements [activity.Store].
+func (u users) Add(ctx context.Context, b activity.Batch) error {
+	c := &commit{}
+	if err := c.addActions(&b); err != nil {
+		return err
+	}
+	if c.counts[2] == 0 {
+		return nil
+	}
+	return u.log.product(b.ProductID).commit(ctx, c)
+}
+
+// maxRun is how many actions the script files at once.
+const maxRun = 200
+
+// addActions adds the batch's actions in runs of one user in one session.
+func (c *commit) addActions(b *activity.Batch) error {
+	for i := 0; i < len(b.Actions); {
+		user, session := b.Actions[i].UserID, b.Actions[i].SessionID
+		n := 1
+		for i+n < len(b.Actions) && n < maxRun && b.Actions[i+n].UserID == user && b.Actions[i+n].SessionID == session {
+			n++
+		}
+		if err := c.addRun(user, session, b.Actions[i:i+n]); err != nil {
+			return err
+		}
+		i += n
+	}
+	return nil
+}
+
+// addRun adds actions of a user in a session. What was done without a user
+// outside any session is no user's next action.
+func (c *commit) addRun(user, session string, actions []activity.BatchAction) error {
+	records := make([]activity.Record, len(actions))
+	for i, a := range actions {
+		var err error
+		if records[i], err = activity.NewRecord(session, a.Action); err != nil {
+			return err
+		}
+	}
+	if user == "" && session == "" {
+		return nil
+	}
+	c.add(user, timeline(session, user), len(actions))
+	for i, r := range records {
+		packed := packRecord(r)
+		c.add(c.number(activity.EventKey(actions[i].ID)), r.Start, packed)
+		c.size += len(packed)
+	}
+	c.counts[2]++
+	c.work += 2 + len(actions)
+	return nil
+}
+
+// number returns the key of the commit's next action after its number, of seven
+// digits.
+func (c *commit) number(key activity.Key) []byte {
+	c.actions++
+	numbered := make([]byte, 0, 7+len(key))
+	for unit := 1_000_000; unit > 0; unit /= 10 {
+		numbered = append(numbered, byte('0'+c.actions/unit%10))
+	}
+	return append(numbered, key[:]...)
+}
+
+// packRecord returns a record as it is kept: start, length of the session and
+// session, separated by spaces, and then the JSON.
+func packRecord(r activity.Record) []byte {
+	packed := make([]byte, 0, 24+len(r.Session)+len(r.JSON))
+	packed = strconv.AppendInt(packed, r.Start, 10)
+	packed = append(packed, ' ')
+	packed = strconv.AppendInt(packed, int64(len(r.Session)), 10)
+	packed = append(packed, ' ')
+	packed = append(packed, r.Session...)
+	return append(packed, r.JSON...)
+}
+
+var errRecord = errors.New("redislog: recent: strange record")
+
+// unpackRecord reads what packRecord wrote, and an end in microseconds; nil
+// means that the action ends as it starts.
+func unpackRecord(packed string, end any) (activity.Record, error) {
+	start, rest, _ := strings.Cut(packed, " ")
+	length, rest, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 || n > len(rest) {
+		return activity.Record{}, errRecord
+	}
+	r := activity.Record{Session: rest[:n], JSON: rest[n:]}
+	if r.Start, err = strconv.ParseInt(start, 10, 64); err != nil {
+		return activity.Record{}, errRecord
+	}
+	r.End = r.Start
+	if text, ok := end.(string); ok {
+		// Times after the year 2255 come back rounded.
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(number) {
+			return activity.Record{}, errRecord
+		}
+		r.End = max(r.Start, int64(number))
+	}
+	return r, nil
+}
+
+// Recent implements [activity.Store].
+func (u users) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
+	limit = min(limit, u.log.opts.MaxEvents)
+	if limit <= 0 {
+		return nil, nil
+	}
+	k := keysOf(u.log.opts.Prefix, productID)
+	values, err := u.log.eval(ctx, recentScript, []string{k.user(userID), k.actions(userID)},
+		milliseconds(u.log.opts.Retention.TTL), limit)
+	if err != nil {
+		return nil, failed("recent", err)
+	}
+	recent := make(activity.Recent, 0, len(values)/2)
+	for i := len(values) - 2; i >= 0; i -= 2 {
+		packed, ok := values[i].(string)
+		if !ok {
+			continue
+		}
+		r, err := unpackRecord(packed, values[i+1])
+		if err != nil {
+			return nil, err
+		}
+		recent = append(recent, r)
+	}
+	return recent, nil
+}

@@ -1,0 +1,311 @@
+package redislog_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// used returns how many bytes Redis uses for its keys.
+func used(t *testing.T, client *redis.Client) (bytes int64) {
+	t.Helper()
+	keys, err := client.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	pipe := client.Pipeline()
+	for _, key := range keys {
+		pipe.MemoryUsage(t.Context(), key, 0)
+	}
+	sizes, err := pipe.Exec(t.Context())
+	require.NoError(t, err)
+	const table = 56 // what the tables of keys and of expiry need for each
+	for _, size := range sizes {
+		bytes += size.(*redis.IntCmd).Val() + table
+	}
+	return bytes
+}
+
+// put writes documents of a name's kind, a hundred at a time.
+func put(t *testing.T, docs document.Store, kind string, n, size int, ttl time.Duration) {
+	t.Helper()
+	for i := 0; i < n; i += 100 {
+		var changes []document.Change
+		for k := i; k < min(n, i+100); k++ {
+			name := fmt.Sprintf("%s/0194c3f0-%08d", kind, k)
+			changes = append(changes, document.Put(document.Document{Name: name}, []byte(strings.Repeat("x", size)), ttl))
+		}
+		_, err := docs.Write(t.Context(), product, changes...)
+		require.NoError(t, err)
+	}
+}
+
+// What Redis really needs for documents stays below the bound, whatever their
+// size; the oldest go first, and those without a time to live never.
+func TestState_ofDocumentsIsBoundedInRedis(t *testing.T) {
+	const limit = 4 << 20
+	for _, size := range []int{0, 100, 3000} {
+		t.Run(fmt.Sprint(size, " bytes"), func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "no")
+			client := server.Client()
+			log := open(t, server.URL(), &redislog.Options{Prefix: "la", Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
+			docs := log.Documents()
+			put(t, docs, "registration", 1, 10, 0)
+			put(t, docs, "first", 1, 10, time.Hour)
+			before := used(t, client)
+			put(t, docs, "session", 3*limit/(size+500), size, time.Hour)
+			require.Less(t, used(t, client)-before, int64(limit*5/4))
+			require.Greater(t, used(t, client)-before, int64(limit/2))
+			got, err := docs.Get(t.Context(), product, "registration/0194c3f0-00000000", "first/0194c3f0-00000000")
+			require.NoError(t, err)
+			require.True(t, got[0].Exists())
+			require.False(t, got[1].Exists())
+		})
+	}
+}
+
+func TestState_ofActivityIsBoundedInRedis(t *testing.T) {
+	const limit = 4 << 20
+	for _, each := range []int{1, 20} {
+		t.Run(fmt.Sprint(each, " actions of a user"), func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "no")
+			client := server.Client()
+			log := open(t, server.URL(), &redislog.Options{Prefix: "la",
+				Retention: eventlog.Retention{StateMaxBytes: 2 * limit, MaxBytes: 1 << 20}})
+			appendOne(t, log, batch("first", each))
+			for i := range 10_000 / each {
+				appendOne(t, log, batch(fmt.Sprintf("user%08d", i), each))
+			}
+			require.Less(t, used(t, client), int64(limit*5/4+3<<20), "and the log")
+			require.Empty(t, labels(t, log, "first"))
+			require.Len(t, labels(t, log, fmt.Sprintf("user%08d", 10_000/each-1)), each)
+		})
+	}
+}
+
+// What a product has too much of is not taken from another.
+func TestState_isAProductsOwn(t *testing.T) {
+	log := open(t, redistest.Start(t, "--appendonly", "no").URL(), &redislog.Options{Retention: eventlog.Retention{StateMaxBytes: 1 << 20}})
+	_, err := log.Documents().Write(t.Context(), "other", document.Put(document.Document{Name: "doc"}, nil, time.Hour))
+	require.NoError(t, err)
+	put(t, log.Documents(), "session", 3000, 500, time.Hour)
+	got, err := log.Documents().Get(t.Context(), "other", "doc")
+	require.NoError(t, err)
+	require.True(t, got[0].Exists())
+}
+
+// Rewriting and deleting documents leaves nothing counted.
+func TestState_isCountedRight(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &redislog.Options{Prefix: "la"})
+	docs := log.Documents()
+	for i := range 50 {
+		doc := document.Document{Name: fmt.Sprint("doc", i)}
+		for k := range 5 {
+			version, err := docs.Write(t.Context(), product, document.Put(doc, make([]byte, 700*k*i), time.Hour))
+			require.NoError(t, err)
+			doc.Version = version
+		}
+		_, err := docs.Write(t.Context(), product, document.Touch(doc, 2*time.Hour))
+		require.NoError(t, err)
+		_, err = docs.Write(t.Context(), product, document.Delete(doc))
+		require.NoError(t, err)
+	}
+	held, err := server.Client().HGet(t.Context(), "la:{p:acme}:meta", "docs").Result()
+	require.NoError(t, err)
+	require.Equal(t, "0", held)
+}
+
+// The log is bounded by what its entries really are, also when they grow.
+func TestLog_isBoundedWhenEntriesGrow(t *testing.T) {
+	const limit = 2 << 20
+	server := redistest.Start(t, "--appendonly", "no")
+	client := server.Client()
+	log := open(t, server.URL(), &redislog.Options{Prefix: "la", Retention: eventlog.Retention{MaxBytes: limit}})
+	for i := range 80 {
+		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("small", i), 100)))
+	}
+	require.Less(t, used(t, client), int64(limit*5/4))
+	for i := range 60 {
+		appendOne(t, log, eventlogtest.Sized(eventlogtest.Entry("large", i), 60<<10))
+		require.LessOrEqual(t, log.Stats()[product].Bytes, int64(limit))
+	}
+	require.Less(t, used(t, client), int64(limit*5/4))
+}
+
+// Entries that are too old go, whatever little is appended after them.
+func TestExpiry_isDoneUnderATrickle(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}, Prefix: "la"})
+	for i := range 30 {
+		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("s", i), 100)))
+	}
+	require.Eventually(t, func() bool {
+		appendOne(t, log, entry("new", fmt.Sprint(time.Now().UnixNano())))
+		length, err := server.Client().XLen(t.Context(), "la:{p:acme}:log").Result()
+		return err == nil && length < 30
+	}, patience, 200*time.Millisecond)
+}
+
+// IDs of a clock that was ahead do not keep entries for longer.
+func TestExpiry_isThatOfTheClockNotOfTheIDs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}, Prefix: "la"})
+	ahead := eventlog.ID{Milli: uint64(time.Now().Add(48 * time.Hour).UnixMilli())}
+	appendOne(t, log, eventlogtest.Entry("s", 0))
+	require.NoError(t, server.Client().HSet(t.Context(), "la:{p:acme}:meta", "newest", ahead.String()).Err())
+	e := appendOne(t, log, eventlogtest.Entry("s", 1))
+	require.Positive(t, e.ID.Compare(ahead))
+	for i := 2; ; i++ {
+		appendOne(t, log, eventlogtest.Entry("s", i)) // so that the log does not expire as a whole
+		time.Sleep(200 * time.Millisecond)
+		bounds, err := log.Bounds(t.Context(), product)
+		require.NoError(t, err)
+		if bounds.Floor.Compare(e.ID) >= 0 {
+			break
+		}
+		require.Less(t, i, 100)
+	}
+	appendOne(t, log, eventlogtest.Entry("s", 1)) // its key is free again
+}
+
+// What is written together keeps Redis from others for a bounded time.
+func TestCommit_sharesABoundedAmountOfWork(t *testing.T) {
+	changes := make([]int, 64)
+	for i := range changes {
+		changes[i] = 200
+	}
+	changes[5] = 3000 // for itself
+	for i, work := range redislog.Together(changes) {
+		if work > redislog.MaxCommitWork {
+			require.Equal(t, 3000, work, i)
+		}
+	}
+	require.Len(t, redislog.Together(make([]int, 64)), 1)
+}
+
+// However much a product has, all of it is dropped, and nothing of another.
+func TestDrop_isDoneInSteps(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &redislog.Options{Prefix: "la"})
+	require.NoError(t, log.Append(t.Context(), "other", []eventlog.Entry{entry("s", "ada")}))
+	size, err := server.Client().DBSize(t.Context()).Result()
+	require.NoError(t, err)
+	put(t, log.Documents(), "doc", 1000, 1, time.Hour)
+	for i := range 400 {
+		appendOne(t, log, entry(fmt.Sprint("s", i), fmt.Sprint("user", i)))
+	}
+	require.NoError(t, log.Drop(t.Context(), product))
+	left, err := server.Client().DBSize(t.Context()).Result()
+	require.NoError(t, err)
+	require.Equal(t, size+1, left, "but for what IDs and versions go on from")
+}
+
+// A call ends with its context, wherever it waits.
+func TestOutage_endsWaitingWithTheContext(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := open(t, server.URL(), nil)
+	appendOne(t, log, eventlogtest.Entry("s", 0))
+	server.Pause()
+	defer server.Resume()
+	var calling sync.WaitGroup
+	for i := range 64 {
+		calling.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			assert.Error(t, log.Append(ctx, product, []eventlog.Entry{eventlogtest.Entry("waiting", i)}))
+			_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: fmt.Sprint("d", i)}, nil, 0))
+			assert.Error(t, err)
+			assert.Less(t, time.Since(began), 2*time.Second)
+		})
+	}
+	calling.Wait()
+}
+
+// Ping fails while nothing can be written, and works again afterwards.
+func TestPing_failsWhileNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	log := open(t, server.URL(), nil)
+	require.NoError(t, log.Ping(t.Context()))
+	t.Run("out of memory", func(t *testing.T) {
+		require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
+		stats, err := client.Info(t.Context(), "memory").Result()
+		require.NoError(t, err)
+		var now int64
+		_, err = fmt.Sscanf(stats[strings.Index(stats, "used_memory:"):], "used_memory:%d", &now)
+		require.NoError(t, err)
+		require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(now+2<<20)).Err())
+		for i := 0; log.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("s", i), 12<<10)}) == nil; i++ {
+			require.Less(t, i, 10_000)
+		}
+		require.ErrorContains(t, log.Ping(t.Context()), "OOM")
+		require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		require.NoError(t, log.Ping(t.Context()))
+	})
+	t.Run("on a replica", func(t *testing.T) {
+		replica := redistest.StartReplica(t, server)
+		require.ErrorContains(t, open(t, replica.URL(), nil).Ping(t.Context()), "READONLY")
+	})
+}
+
+// A waiting reader gets entries that were not announced.
+func TestRead_ofAReaderWhoWaits_doesNotNeedMessages(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
+	log := open(t, server.URL(), nil)
+	mute, err := redislog.Open("redis://mute:any@"+server.Addr, &redislog.Options{Prefix: t.Name()})
+	require.NoError(t, err)
+	defer mute.Release()
+	r := follow(t, log, newest(t, log))
+	require.Eventually(t, func() bool { return len(readAll(t, log, newest(t, log))) == 0 }, patience, tick)
+	time.Sleep(50 * time.Millisecond) // it waits
+	appendOne(t, mute, eventlogtest.Entry("s", 0))
+	r.has(t, 1)
+}
+
+// What all products have in the memory of a process is bounded, also what was
+// read there, and nothing is lost by it.
+func TestTails_areBoundedTogether(t *testing.T) {
+	t.Parallel()
+	const products, each, total = 20, 30, 256 << 10
+	server := redistest.Start(t)
+	opts := &redislog.Options{Prefix: "tails", Retention: eventlog.Retention{TotalBytes: total}}
+	writer, reader := open(t, server.URL(), opts), open(t, server.URL(), opts)
+	for n := range each {
+		for p := range products {
+			require.NoError(t, writer.Append(t.Context(), fmt.Sprint(p), []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", n), 2000)}))
+			require.LessOrEqual(t, writer.TailBytes(), int64(total))
+		}
+	}
+	require.Greater(t, writer.TailBytes(), int64(total*3/4), "the room is used")
+	for _, log := range []*redislog.Log{writer, reader} {
+		for p := range products {
+			var after eventlog.ID
+			for read := 0; read < each; {
+				page := make([]eventlog.Entry, each)
+				n, err := log.Read(t.Context(), fmt.Sprint(p), after, page)
+				require.NoError(t, err)
+				require.Positive(t, n)
+				read, after = read+n, page[n-1].ID
+			}
+			require.LessOrEqual(t, log.TailBytes(), int64(total))
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package redislog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// commit is what one call changes. Commits of a product share round trips.
+type commit struct {
+	entries []eventlog.Entry // copies, which get their IDs
+	args    []any            // of the script, after those that all calls share
+	counts  [3]int           // of documents, entries and runs of actions
+	actions int              // in the runs
+	work    int              // about how long Redis is busy with it: documents, keys and actions
+	size    int              // about how many bytes the arguments have
+	appends bool             // refused once the log is closed
+	since   time.Time        // when it was ready
+	gone    <-chan struct{}  // closed when its caller has given up; nil for never
+
+	err     error
+	version document.Version // of the documents put
+}
+
+// errUnfinished is the outcome of a commit that was given up half-way.
+var errUnfinished = errors.New("redislog: commit: it is unknown whether it happened")
+
+// Append implements [eventlog.Log]. It files the actions of the entries' batches,
+// too.
+func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	if err := errors.Join(eventlog.Validate(entries), document.Validate(changes)); err != nil {
+		return err
+	}
+	switch repeated := repeatedKeys(entries); {
+	case l.closed.Load():
+		return eventlog.ErrClosed
+	case len(entries) == 0 && len(changes) == 0:
+		return nil
+	case repeated != nil:
+		return &eventlog.DuplicateError{Keys: repeated}
+	}
+	c := &commit{}
+	c.addDocuments(changes)
+	c.addEntries(entries)
+	for _, e := range entries {
+		if e.Batch == nil {
+			continue
+		}
+		if err := c.addActions(e.Batch); err != nil {
+			return err
+		}
+	}
+	c.appends = true
+	err := l.product(productID).commit(ctx, c)
+	if err == nil {
+		copy(entries, c.entries)
+	}
+	return err
+}
+
+// repeatedKeys returns the keys that are there more than once.
+func repeatedKeys(entries []eventlog.Entry) (repeated []activity.Key) {
+	n := 0
+	for _, e := range entries {
+		n += len(e.Keys)
+	}
+	seen := make(map[activity.Key]struct{}, n)
+	for _, e := range entries {
+		for _, key := range e.Keys {
+			if _, ok := seen[key]; ok {
+				repeated = append(repeated, key)
+			}
+			seen[key] = struct{}{}
+		}
+	}
+	return repeated
+}
+
+func (c *commit) add(values ...any) { c.args = append(c.args, values...) }
+
+func (c *commit) addDocuments(changes []document.Change) {
+	for _, change := range changes {
+		c.add(int(change.Op), change.Name, strconv.FormatUint(uint64(change.Prev), 10), milliseconds(change.TTL), bytes.Clone(change.Value))
+		c.size += len(change.Name) + len(change.Value)
+	}
+	c.counts[0] = len(changes)
+	c.work += len(changes)
+}
+
+// milliseconds returns a time to live, rounded up.
+func milliseconds(ttl time.Duration) int64 {
+	return int64((ttl + time.Millisecond - 1) / time.Millisecond)
+}
+
+func (c *commit) addEntries(entries []eventlog.Entry) {
+	c.entries = slices.Clone(entries)
+	for i := range c.entries {
+		e := &c.entries[i]
+		e.Data, e.Keys = bytes.Clone(e.Data), slices.Clone(e.Keys)
+		c.add(e.SessionID, e.Data, packKeys(e.Keys))
+		c.size += len(e.SessionID) + len(e.Data) + len(activity.Key{})*len(e.Keys)
+		c.work += 1 + len(e.Keys)
+	}
+	c.counts[1] = len(entries)
+}
+
+func packKeys(keys []activity.Key) []byte {
+	packed := make([]byte, 0, len(activity.Key{})*len(keys))
+	for _, key := range keys {
+		packed = append(packed, key[:]...)
+	}
+	return packed
+}
+
+func unpackKeys(packed string) []activity.Key {
+	const size = len(activity.Key{})
+	keys := make([]activity.Key, len(packed)/size)
+	for i := range keys {
+		copy(keys[i][:], packed[size*i:])
+	}
+	return keys
+}
+
+// Limits of what commits share a round trip, during which Redis serves no one
+// else. One that is larger has it for itself.
+const (
+	maxCommits     = 64
+	maxCommitBytes = 1 << 20
+	maxCommitWork  = 512
+)
+
+// commit makes the commit and returns what became of it, or that ctx ended
+// first.
+func (p *product) commit(ctx context.Context, c *commit) error {
+	c.err, c.since, c.gone = errUnfinished, time.Now(), ctx.Done()
+	if err := p.commits.Do(ctx, c); err != nil {
+		return failed("commit", err)
+	}
+	return c.err
+}
+
+// isGone reports whether the commit's caller has given up.
+func (c *commit) isGone() bool {
+	select {
+	case <-c.gone: // never when nil
+		return true
+	default:
+		return false
+	}
+}
+
+// commitAll makes commits, in order and in as few round trips as their size
+// allows. There is one call at a time for each product.
+func (p *product) commitAll(commits []*commit) {
+	for len(commits) > 0 {
+		n := together(commits)
+		p.commitTogether(commits[:n])
+		commits = commits[n:]
+	}
+}
+
+// together returns how many of the first commits share a round trip.
+func together(commits []*commit) int {
+	n, size, work := 1, commits[0].size, commits[0].work
+	for n < len(commits) && size+commits[n].size <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
+		size += commits[n].size
+		work += commits[n].work
+		n++
+	}
+	return n
+}
+
+// commitTogether makes commits in one round trip, and tidies up where they make
+// that necessary. Those that were waiting while Redis failed to answer the ones
+// before them fail, too: no caller should have to wait twice.
+func (p *product) commitTogether(commits []*commit) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	again := p.commitOnce(ctx, commits)
+	if p.untidy != tidyNot {
+		p.tidyAfterCommit(ctx)
+	}
+	if len(again) > 0 {
+		p.commitOnce(ctx, again)
+	}
+}
+
+// commitOnce makes commits and returns those that need a tidy log first.
+func (p *product) commitOnce(ctx context.Context, commits []*commit) (again []*commit) {
+	began := time.Now()
+	var current []*commit
+	for _, c := range commits {
+		switch {
+		case len(c.args) == 0: // it waits for those before
+			c.err = nil
+		case c.appends && p.log.closed.Load():
+			c.err = eventlog.ErrClosed
+		case c.since.Before(p.failedAt):
+			c.err = p.failure
+		case !c.isGone():
+			current = append(current, c)
+		}
+	}
+	if len(current) == 0 {
+		return nil
+	}
+	subscription := p.log.subscription.Load()
+	cmds := p.send(ctx, current)
+	for i, c := range current {
+		err := cmds[i].Err()
+		if err == nil {
+			err = p.committed(c, cmds[i], began, subscription)
+		} else {
+			err = failed("commit", err)
+		}
+		if c.err = err; isAway(cmds[i].Err()) {
+			p.failedAt, p.failure = time.Now(), err
+		}
+		if errors.Is(err, errUntidy) {
+			again = append(again, c)
+		}
+	}
+	if p.failedAt.After(began) {
+		p.log.lost(p.failure)
+	}
+	return again
+}
+
+// send sends commits and returns their answers. Those that Redis does not know
+// the script of are sent again, which is safe: they did nothing. The first of
+// them brings the script, and when that was forgotten at once each does.
+func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(commits))
+	unknown := make([]int, len(commits))
+	for i := range commits {
+		unknown[i] = i
+	}
+	for _, wholes := range []int{0, 1, len(commits)} {
+		pipe := p.log.client.Pipeline()
+		for n, i := range unknown {
+			cmds[i] = p.command(ctx, commits[i], n < wholes)
+			_ = pipe.Process(ctx, once{cmds[i]}) // it queues
+		}
+		_, _ = pipe.Exec(ctx) // every command has its own error
+		unknown = unknown[:0]
+		for i, cmd := range cmds {
+			if isUnknown(cmd.Err()) {
+				unknown = append(unknown, i)
+			}
+		}
+		if len(unknown) == 0 {
+			break
+		}
+	}
+	return cmds
+}
+
+// command returns the call of the script that makes a commit.
+func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
+	o, known := p.log.opts, p.seen()
+	args := append(make([]any, 0, 12+len(c.args)),
+		milliseconds(o.Retention.TTL), o.Retention.MaxBytes, o.Retention.StateMaxBytes/2, o.MaxEvents, channel(o.Prefix), p.id,
+		known.Milli, known.Seq, p.version.Load(), c.counts[0], c.counts[1], c.counts[2])
+	return commitScript.command(ctx, whole, p.scriptKeys, append(args, c.args...))
+}
+
+// Outcomes of the script.
+const (
+	outcomeDone = iota
+	outcomeConflict
+	outcomeDuplicate
+	outcomeUntidy
+)
+
+// errUntidy is the outcome of a commit whose keys may be those of entries that
+// are too old.
+var errUntidy = errors.New("redislog: commit: the log must be tidied first")
+
+// committed records the effect of a commit.
+func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time, subscription uint64) error {
+	reply, _ := cmd.Slice()
+	if len(reply) == 0 {
+		return failed("commit", errReply)
+	}
+	switch outcome, _ := reply[0].(int64); {
+	case outcome == outcomeUntidy:
+		p.untidy = tidyMuch
+		return errUntidy
+	case len(reply) < 2:
+		return failed("commit", errReply)
+	case outcome == outcomeConflict:
+		name, _ := reply[1].(string)
+		return &document.ConflictError{Name: name}
+	case outcome == outcomeDuplicate:
+		return duplicates(c.entries, reply[1:])
+	case outcome != outcomeDone || len(reply) != 8:
+		return failed("commit", errReply)
+	}
+	var n [6]uint64
+	for i := range n {
+		number, _ := reply[i].(int64)
+		n[i] = uint64(number)
+	}
+	c.version = document.Version(n[5])
+	p.sawVersion(n[5])
+	if untidy, _ := reply[7].(int64); p.untidy != tidyMuch {
+		p.untidy = untidy
+	}
+	if len(c.entries) == 0 {
+		return nil
+	}
+	floor, err := parseID(reply[6])
+	previous, first := eventlog.ID{Milli: n[1], Seq: n[2]}, eventlog.ID{Milli: n[3], Seq: n[4]}
+	p.appended(c.entries, previous, first, floor, began, subscription)
+	p.log.balance()
+	return err
+}
+
+// duplicates returns the keys at these positions, counted from one.
+func duplicates(entries []eventlog.Entry, positions []any) error {
+	var all []activity.Key
+	for _, e := range entries {
+		all = append(all, e.Keys...)
+	}
+	var seen []activity.Key
+	for _, position := range positions {
+		if i, _ := position.(int64); i > 0 && int(i) <= len(all) {
+			seen = append(seen, all[i-1])
+		}
+	}
+	return &eventlog.DuplicateError{Keys: seen}
+}

@@ -1,0 +1,97 @@
+// Package redislog keeps everything in Redis, so that any number of servers
+// are one service: a [eventlog.Log], the documents that come with it, and what
+// users did.
+//
+//	log, err := redislog.Open("redis://localhost:6379", nil)
+//	if err != nil {
+//		return err // the URL cannot be right
+//	}
+//	defer log.Release()
+//	go log.Run(ctx) // hears of what other servers append
+//
+//	recorder := eventlog.NewRecorder(log, nil, nil) // the log files actions itself
+//	lookup := activity.NewLookup(log.Activity(), 0)
+//	handler := eventlog.NewHandler(log, nil)
+//
+// Redis, Redis Cluster and Valkey will do, from version 6.2 of Redis on, each
+// named by a URL:
+//
+//	redis://user:password@host:6379/0             a single server and database
+//	rediss://user:password@host:6379              over TLS
+//	redis://a:6379?addr=b:6379&addr=c:6379        a cluster, by some of its nodes
+//
+// The parameters of the Go client, such as pool_size or read_timeout, are
+// understood, too. With TLS, every node's certificate must be valid for the
+// host that the URL begins with. What the client would write to standard error
+// is left out, for all of its users in the process. Nothing connects before it
+// must, and Redis may go and come back: meanwhile every call returns an error
+// within a few seconds, or when its context ends, and then all of them work
+// again. Where Redis is older than 6.2 every call returns a [VersionError].
+//
+// # What is promised
+//
+// An append, with its documents and its actions, is one script: Redis carries
+// out all of it or nothing, in an order that all servers see. When Append
+// returns nil, it is as safe as Redis makes any write. With
+//
+//	appendonly yes
+//	appendfsync always
+//
+// it is on disk; with "appendfsync everysec" a crash of Redis or of the machine
+// may lose the last second or two (Redis answers before it has written while
+// its disk is slow), and without an append-only file what came since the last
+// snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
+// product whose keys are gone begins anew. Replication does not wait either: a
+// failover may lose what the old master had acknowledged and not passed on yet.
+// IDs and versions grow all the same, as a reader's cursor beyond the newest ID
+// raises the next one, and a server that was up meanwhile shows its readers what
+// it has shown others; a reader that has not seen what was lost gets a gap.
+// Time is that of Redis: what is too old is so by its clock, even where IDs
+// come from one that was ahead.
+//
+// A call that fails because Redis could not be reached may have had its effect.
+// It is never retried automatically; a caller that retries it with the same
+// keys gets a DuplicateError.
+//
+// Readers who keep up are served from the memory of their server. It hears of
+// others' entries by a message of Redis, asks Redis after every interruption,
+// and every second in any case, as messages may be lost.
+//
+// While Redis Cluster moves a slot from node to node, calls that concern the
+// slot's products fail, without any effect.
+//
+// # Bounds
+//
+// Retention.MaxBytes bounds the log of a product, StateMaxBytes its documents
+// and its activity, half of it each: in bytes as Redis needs them, what was
+// written first going first. A commit that goes beyond reports so, and its server
+// then removes the excess in steps that keep Redis busy for about a millisecond
+// each; Run removes what has expired in the same steps. A limit is exceeded by
+// at most what one commit brings, and by what eight steps cannot remove.
+//
+// # Keys
+//
+// All keys of a product have the hash tag {p:ID}, in which %, { and } are
+// percent-encoded, so that they are on one node of a cluster:
+//
+//	liveactivity:{p:acme}:meta         hash    newest ID, floor, born, bytes, dropped, version, and what lua/commit.lua keeps there
+//	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time, where the ID is ahead of it
+//	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
+//	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
+//	liveactivity:{p:acme}:names        zset    names of the documents, for listing
+//	liveactivity:{p:acme}:docs         zset    the same in the order of writing, with their sizes
+//	liveactivity:{p:acme}:acts         zset    users and timelines in the order of writing, with their sizes
+//	liveactivity:{p:acme}:user:ID      zset    a user's actions by start: order of arrival and key
+//	liveactivity:{p:acme}:acts:ID      hash    key: start, session and JSON of an action; key and "e": its end; period
+//	liveactivity:{p:acme}:line:s:ID    zset    a session's newest actions by start: key and user
+//	liveactivity:{p:acme}:line:u:ID    zset    the same for what a user does outside any session
+//
+// Only meta, and documents without a time to live and their names, stay when
+// nothing happens; the rest expires within 9/8 of the retention. The channel
+// liveactivity:changed announces each append.
+//
+// Users of Redis with restricted rights need the keys liveactivity:*, the
+// channel liveactivity:changed, and the commands of the categories @read,
+// @write, @scripting, @pubsub and @connection, time, info, and cluster|slots for
+// a cluster.
+package redislog

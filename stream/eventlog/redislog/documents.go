@@ -1,0 +1,135 @@
+package redislog
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// documents is the [document.Store] of a log.
+type documents struct{ log *Log }
+
+// Documents implements [eventlog.Log].
+func (l *Log) Documents() document.Store { return documents{l} }
+
+// maxGet is how many documents one command gets, all of them as they are at
+// one time.
+const maxGet = 20_000
+
+// Get implements [document.Store].
+func (d documents) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	k := keysOf(d.log.opts.Prefix, productID)
+	docs := make([]document.Document, len(names))
+	for start := 0; start < len(names); start += maxGet {
+		some := names[start:min(start+maxGet, len(names))]
+		keys := make([]string, len(some))
+		for i, name := range some {
+			keys[i] = k.document(name)
+		}
+		values, err := d.log.client.MGet(ctx, keys...).Result()
+		if err != nil {
+			return nil, failed("get documents", err)
+		}
+		for i, name := range some {
+			if docs[start+i], err = parseDocument(name, values[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	d.saw(productID, docs)
+	return docs, nil
+}
+
+// saw records the newest version of documents.
+func (d documents) saw(productID string, docs []document.Document) {
+	var newest document.Version
+	for _, doc := range docs {
+		newest = max(newest, doc.Version)
+	}
+	d.log.product(productID).sawVersion(uint64(newest))
+}
+
+// parseDocument reads what is stored of a document: its version, a space and
+// its value.
+func parseDocument(name string, stored any) (document.Document, error) {
+	if stored == nil {
+		return document.Document{Name: name}, nil
+	}
+	text, _ := stored.(string)
+	number, value, ok := strings.Cut(text, " ")
+	version, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil {
+		return document.Document{}, fmt.Errorf("redislog: %.100q is not a document", name)
+	}
+	return document.Document{Name: name, Value: []byte(value), Version: document.Version(version)}, nil
+}
+
+// Write implements [document.Store].
+func (d documents) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	if err := document.Validate(changes); err != nil {
+		return 0, err
+	}
+	c := &commit{}
+	c.addDocuments(changes)
+	err := d.log.product(productID).commit(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	return c.version, nil
+}
+
+// Bounds of what one call lists.
+const (
+	maxListed      = 500
+	maxListedBytes = 4 << 20 // of values; exceeded by one document at most
+)
+
+// List implements [document.Store].
+func (d documents) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
+	k := keysOf(d.log.opts.Prefix, productID)
+	from, to := "["+prefix, firstAfter(prefix)
+	if after >= prefix {
+		from = "(" + after
+	}
+	docs := []document.Document{}
+	for len(docs) < limit {
+		reply, err := d.log.eval(ctx, listScript, []string{k.meta, k.names}, from, to, min(limit-len(docs), maxListed), maxListedBytes)
+		if err == nil && len(reply) != 2 {
+			err = errReply
+		}
+		if err != nil {
+			return nil, failed("list documents", err)
+		}
+		found, _ := reply[1].([]any)
+		for i := 0; i+1 < len(found); i += 2 {
+			name, _ := found[i].(string)
+			doc, err := parseDocument(name, found[i+1])
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, doc)
+		}
+		last, ok := reply[0].(string)
+		if !ok {
+			break
+		}
+		from = "(" + last
+	}
+	return docs, nil
+}
+
+// firstAfter is the end of the names that begin with prefix, as ZRANGEBYLEX
+// takes it.
+func firstAfter(prefix string) string {
+	for last := len(prefix) - 1; last >= 0; last-- {
+		if prefix[last] < 0xff {
+			return "(" + prefix[:last] + string([]byte{prefix[last] + 1})
+		}
+	}
+	return "+"
+}

@@ -1,0 +1,41 @@
+package redislog_test
+
+import (
+	"context"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// One of any number of servers on a Redis: what one of them records, all of
+// them look up and stream.
+func Example() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	entries, err := redislog.Open("redis://localhost:6379", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	running := make(chan error, 1)
+	go func() { running <- entries.Run(ctx) }()
+
+	recorder := eventlog.NewRecorder(entries, nil, nil) // what a source hands its events to
+	_ = recorder
+	mux := http.NewServeMux()
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", activity.NewLookup(entries.Activity(), 0))
+	mux.Handle("GET /stream/{product_id}", eventlog.NewHandler(entries, nil))
+	server := &http.Server{Addr: "localhost:8080", Handler: mux}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	log.Print(server.ListenAndServe())
+	if err := <-running; err != nil {
+		log.Print(err)
+	}
+	if err := entries.Release(); err != nil {
+		log.Print(err)
+	}
+}

@@ -1,0 +1,214 @@
+package redislog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+const (
+	product  = "acme"
+	page     = "https://app.acme.example/reports/42"
+	patience = 20 * time.Second
+	tick     = 5 * time.Millisecond
+)
+
+// appendOne appends an entry, which must work, and returns it with its ID.
+func appendOne(t testing.TB, log *redislog.Log, e eventlog.Entry) eventlog.Entry {
+	t.Helper()
+	entries := []eventlog.Entry{e}
+	require.NoError(t, log.Append(t.Context(), product, entries))
+	return entries[0]
+}
+
+// entry returns an entry of a session with an action of each user, and the key
+// of each.
+func entry(session string, users ...string) eventlog.Entry {
+	actions := make([]activity.Action, len(users))
+	for i, user := range users {
+		actions[i] = activitytest.Click(time.Now().Add(time.Duration(i)*time.Millisecond), user, page)
+	}
+	b := activitytest.NewBatch(product, session, "", actions...)
+	e := eventlog.Entry{SessionID: session, Batch: &b}
+	for i, user := range users {
+		b.Actions[i].UserID = user
+		e.Keys = append(e.Keys, activity.EventKey(actions[i].ID))
+	}
+	e.Data, _ = activity.Marshal(b) // a batch always encodes
+	return e
+}
+
+// labels tells what a user clicked.
+func labels(t testing.TB, log *redislog.Log, user string) (titles []string) {
+	t.Helper()
+	recent, err := log.Activity().Recent(t.Context(), product, user, 100)
+	require.NoError(t, err)
+	actions, err := recent.Actions()
+	require.NoError(t, err)
+	for _, a := range actions {
+		titles = append(titles, a.Title)
+	}
+	return titles
+}
+
+// newest returns the log's newest ID.
+func newest(t testing.TB, log *redislog.Log) eventlog.ID {
+	t.Helper()
+	b, err := log.Bounds(t.Context(), product)
+	require.NoError(t, err)
+	return b.Newest
+}
+
+// readAll reads what there is after the cursor.
+func readAll(t testing.TB, log *redislog.Log, after eventlog.ID) (all []eventlog.Entry) {
+	t.Helper()
+	dst := make([]eventlog.Entry, 50)
+	for {
+		n, err := log.Read(t.Context(), product, after, dst)
+		require.NoError(t, err)
+		if n == 0 {
+			return all
+		}
+		all = append(all, dst[:n]...)
+		after = dst[n-1].ID
+	}
+}
+
+// data tells the data of entries.
+func data(entries []eventlog.Entry) []string {
+	list := make([]string, len(entries))
+	for i, e := range entries {
+		list[i] = string(e.Data)
+	}
+	return list
+}
+
+// reader follows a log as the stream's handler does, until it is stopped.
+type reader struct {
+	mu   sync.Mutex
+	got  []eventlog.Entry
+	gaps int
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// follow starts a reader.
+func follow(t testing.TB, log eventlog.Log, after eventlog.ID) *reader {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &reader{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.run(ctx, log, after)
+	}()
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *reader) stop() {
+	r.cancel()
+	<-r.done
+}
+
+// retry is how long the reader waits after an error; the handler waits longer.
+const retry = 100 * time.Millisecond
+
+func (r *reader) run(ctx context.Context, log eventlog.Log, after eventlog.ID) {
+	dst := make([]eventlog.Entry, 7)
+	for ctx.Err() == nil {
+		changed, wait := log.Changed(product), time.Hour
+		n, err := log.Read(ctx, product, after, dst)
+		var gap *eventlog.GapError
+		switch {
+		case errors.As(err, &gap):
+			after = gap.Floor
+			r.mu.Lock()
+			r.gaps++
+			r.mu.Unlock()
+			continue
+		case errors.Is(err, eventlog.ErrClosed):
+			return
+		case err != nil:
+			changed, wait = nil, retry
+		case n > 0:
+			after = dst[n-1].ID
+			r.mu.Lock()
+			r.got = append(r.got, dst[:n]...)
+			r.mu.Unlock()
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// read returns what the reader has got so far.
+func (r *reader) read() []eventlog.Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.got[:len(r.got):len(r.got)]
+}
+
+// has waits until the reader has got that many entries.
+func (r *reader) has(t testing.TB, n int) []eventlog.Entry {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(r.read()) >= n }, patience, tick, "of %d entries", n)
+	return r.read()
+}
+
+// writer appends entries one after another, each until it is acknowledged.
+type writer struct {
+	name  string
+	acked []eventlog.Entry // with their IDs, where they are known
+}
+
+// write appends the writer's entries from first up to n, counted from zero.
+// After an error it tries again, as sources do.
+func (w *writer) write(ctx context.Context, log eventlog.Log, first, n int) error {
+	for i := first; i < n; i++ {
+		for {
+			e := []eventlog.Entry{eventlogtest.Entry(w.name, i)}
+			err := log.Append(ctx, product, e)
+			var duplicate *eventlog.DuplicateError
+			if err == nil || errors.As(err, &duplicate) {
+				w.acked = append(w.acked, e...)
+				break
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("entry %d: %w", i, err)
+			}
+			time.Sleep(retry)
+		}
+	}
+	return nil
+}
+
+// requireAll requires that entries are n of each of the writers, each once and
+// in the order in which it was acknowledged.
+func requireAll(t testing.TB, entries []eventlog.Entry, n int, writers ...*writer) {
+	t.Helper()
+	for i := range len(entries) - 1 {
+		require.Negative(t, entries[i].ID.Compare(entries[i+1].ID), "%s then %s", entries[i].ID, entries[i+1].ID)
+	}
+	bySession := map[string][]string{}
+	for _, e := range entries {
+		bySession[e.SessionID] = append(bySession[e.SessionID], string(e.Data))
+	}
+	for _, w := range writers {
+		require.Equal(t, data(eventlogtest.Entries(w.name, n)), bySession[w.name], w.name)
+	}
+}

@@ -1,0 +1,41 @@
+package redislog
+
+import "strings"
+
+// keys are the names of a product's keys in Redis. All of them carry the same
+// hash tag, so that a cluster keeps them on one node.
+type keys struct {
+	base  string // prefix of all of them
+	meta  string
+	log   string
+	seen  string
+	names string
+	docs  string
+	acts  string
+	never string // does not exist
+}
+
+func keysOf(prefix, productID string) keys {
+	base := prefix + ":{p:" + tagEscaper.Replace(productID) + "}:"
+	return keys{base: base, meta: base + "meta", log: base + "log", seen: base + "seen", names: base + "names",
+		docs: base + "docs", acts: base + "acts", never: base + "never"}
+}
+
+// tagEscaper keeps braces out of hash tags, so that every id has its own.
+var tagEscaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+func (k keys) document(name string) string { return k.base + "doc:" + name }
+func (k keys) user(id string) string       { return k.base + "user:" + id }
+func (k keys) actions(id string) string    { return k.base + "acts:" + id }
+
+// timeline names the timeline of a session. What a user does outside any
+// session is a timeline of that user.
+func timeline(session, user string) string {
+	if session == "" {
+		return "u:" + user
+	}
+	return "s:" + session
+}
+
+// channel is where the newest ID of a product is published.
+func channel(prefix string) string { return prefix + ":changed" }

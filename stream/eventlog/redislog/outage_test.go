@@ -1,0 +1,443 @@
+package redislog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// outages are ways in which Redis can be away, and come back.
+var outages = []struct {
+	name       string
+	begin, end func(*redistest.Server)
+	lasts      time.Duration // so that calls meet with it
+}{
+	{"killed", (*redistest.Server).Kill, (*redistest.Server).Restart, 500 * time.Millisecond},
+	// Calls time out, and yet are carried out later.
+	{"paused", (*redistest.Server).Pause, (*redistest.Server).Resume, 2500 * time.Millisecond},
+}
+
+// soon is how long a call may take to fail.
+const soon = 9 * time.Second
+
+// calls are everything that needs Redis.
+func calls(log *redislog.Log, n int) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Append": func(ctx context.Context) error {
+			return log.Append(ctx, product, []eventlog.Entry{eventlogtest.Entry("call", n)})
+		},
+		"Bounds": func(ctx context.Context) error {
+			_, err := log.Bounds(ctx, product)
+			return err
+		},
+		"Read": func(ctx context.Context) error {
+			_, err := log.Read(ctx, product, eventlog.ID{Milli: 1}, make([]eventlog.Entry, 1))
+			var gap *eventlog.GapError
+			if errors.As(err, &gap) {
+				return nil
+			}
+			return err
+		},
+		"Read of a product that is new": func(ctx context.Context) error {
+			_, err := log.Read(ctx, fmt.Sprint("new", n), eventlog.ID{Milli: 1 << 50}, make([]eventlog.Entry, 1))
+			return err
+		},
+		"Recent": func(ctx context.Context) error {
+			_, err := log.Activity().Recent(ctx, product, "ada", 10)
+			return err
+		},
+		"Add": func(ctx context.Context) error {
+			return log.Activity().Add(ctx, activitytest.NewBatch(product, "s", "ada", activitytest.Click(time.Now(), "x", page)))
+		},
+		"Get": func(ctx context.Context) error {
+			_, err := log.Documents().Get(ctx, product, "doc")
+			return err
+		},
+		"Write": func(ctx context.Context) error {
+			_, err := log.Documents().Write(ctx, product, document.Put(document.Document{Name: fmt.Sprint("doc", n)}, nil, time.Hour))
+			return err
+		},
+		"List": func(ctx context.Context) error {
+			_, err := log.Documents().List(ctx, product, "", "", 10)
+			return err
+		},
+		"Ping": log.Ping,
+	}
+}
+
+func TestOutage_makesEveryCallFailSoonAndThenWorkAgain(t *testing.T) {
+	t.Parallel()
+	for _, outage := range outages {
+		t.Run(outage.name, func(t *testing.T) {
+			server := redistest.Start(t)
+			log := open(t, server.URL(), nil)
+			for name, call := range calls(log, 0) {
+				require.NoError(t, call(t.Context()), name)
+			}
+			outage.begin(server)
+			for round := range 2 {
+				requireFailures(t, log, 10*(round+1))
+			}
+			assert.Empty(t, log.Stats())
+			outage.end(server)
+			for name := range calls(log, 0) {
+				n := 100
+				require.Eventually(t, func() bool {
+					n++
+					return calls(log, n)[name](t.Context()) == nil
+				}, patience, 10*tick, name)
+			}
+			require.NotEmpty(t, log.Stats())
+		})
+	}
+}
+
+// requireFailures makes every call several times at once, and requires that
+// each fails soon.
+func requireFailures(t *testing.T, log *redislog.Log, n int) {
+	t.Helper()
+	var calling sync.WaitGroup
+	for i := range 8 {
+		for name, call := range calls(log, n+i) {
+			calling.Go(func() {
+				began := time.Now()
+				assert.Error(t, call(context.Background()), name)
+				assert.Less(t, time.Since(began), soon, name)
+			})
+		}
+	}
+	calling.Wait()
+}
+
+// However many wait for Redis, the last of them gets its error as soon as the
+// first.
+func TestOutage_keepsNoCallerWaitingForOthers(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), nil)
+	appendOne(t, log, eventlogtest.Entry("s", 0))
+	server.Pause()
+	defer server.Resume()
+	began := time.Now()
+	var calling sync.WaitGroup
+	for i := range 1000 {
+		calling.Go(func() {
+			assert.Error(t, log.Append(context.Background(), product, []eventlog.Entry{eventlogtest.Entry("waiting", i)}))
+		})
+		calling.Go(func() {
+			_, err := log.Read(context.Background(), "new", eventlog.ID{Milli: 1 << 50}, make([]eventlog.Entry, 1))
+			assert.Error(t, err)
+		})
+	}
+	calling.Wait()
+	require.Less(t, time.Since(began), soon)
+}
+
+// Whatever happens to Redis, what it has acknowledged is there once, and every
+// reader gets all of it in order.
+func TestOutage_losesNothing(t *testing.T) {
+	t.Parallel()
+	const n, each = 150, 3
+	for _, outage := range outages {
+		t.Run(outage.name, func(t *testing.T) {
+			server := redistest.Start(t, "--appendfsync", "always")
+			a, b := pair(t, server.URL(), nil)
+			start := newest(t, a)
+			readers := []*reader{follow(t, a, start), follow(t, b, start), follow(t, b, start)}
+			var writers []*writer
+			var writing sync.WaitGroup
+			for i := range 2 * each {
+				w, log := &writer{name: fmt.Sprint("w", i)}, []*redislog.Log{a, b}[i%2]
+				writers = append(writers, w)
+				writing.Go(func() { assert.NoError(t, w.write(t.Context(), log, 0, n)) })
+			}
+			for round := range 2 {
+				readers[round].has(t, (round+1)*n/2)
+				outage.begin(server)
+				time.Sleep(outage.lasts)
+				outage.end(server)
+			}
+			writing.Wait()
+			for _, r := range readers {
+				got := r.has(t, n*len(writers))
+				requireAll(t, got, n, writers...)
+				require.Zero(t, r.gaps)
+			}
+		})
+	}
+}
+
+// A reader that waits while Redis is away hears of what is appended after.
+func TestOutage_isNoticedByReadersWhoWait(t *testing.T) {
+	for _, outage := range outages {
+		t.Run(outage.name, func(t *testing.T) {
+			server := redistest.Start(t, "--appendfsync", "always")
+			a, b := pair(t, server.URL(), nil)
+			r := follow(t, b, newest(t, b))
+			appendOne(t, a, eventlogtest.Entry("s", 0))
+			r.has(t, 1)
+			outage.begin(server)
+			time.Sleep(100 * time.Millisecond) // the duration does not matter
+			outage.end(server)
+			w := writer{name: "after"}
+			require.NoError(t, w.write(t.Context(), a, 0, 1))
+			r.has(t, 2)
+		})
+	}
+}
+
+func TestOutage_ofAClusterNode(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.Cluster(t, "--appendfsync", "always")
+	log := open(t, nodes[0].URL()+"?addr="+nodes[1].Addr+"&addr="+nodes[2].Addr, nil)
+	r := follow(t, log, newest(t, log))
+	w := writer{name: "w"}
+	require.NoError(t, w.write(t.Context(), log, 0, 20))
+	for i, node := range nodes {
+		node.Kill()
+		requireCall(t, func(ctx context.Context) error { return log.Ping(ctx) }, false)
+		node.Restart()
+		require.NoError(t, w.write(t.Context(), log, 20*(i+1), 20*(i+2)))
+		requireCall(t, log.Ping, true)
+	}
+	requireAll(t, r.has(t, 80), 80, &w)
+}
+
+// requireCall waits until a call works, or does not.
+func requireCall(t *testing.T, call func(context.Context) error, works bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return (call(t.Context()) == nil) == works }, patience, 10*tick)
+}
+
+// A server may start before Redis does.
+func TestOutage_atTheStart(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	log := open(t, server.URL(), nil)
+	require.Error(t, log.Ping(t.Context()))
+	r := follow(t, log, eventlog.ID{Milli: 1 << 50})
+	server.Restart()
+	require.Eventually(t, func() bool { return log.Ping(t.Context()) == nil }, patience, tick)
+	appendOne(t, log, eventlogtest.Entry("s", 0))
+	require.Empty(t, r.read())
+	require.Len(t, follow(t, log, eventlog.ID{}).has(t, 1), 1)
+}
+
+// While a slot moves, its products are refused, and keep what they have.
+func TestCluster_refusesWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.Cluster(t)
+	log := open(t, nodes[0].URL(), nil)
+	start := newest(t, log)
+	first := appendOne(t, log, entry("s", "ada"))
+	slot, err := nodes[0].Client().ClusterKeySlot(t.Context(), "{p:"+product+"}").Result()
+	require.NoError(t, err)
+	ids := make([]string, len(nodes))
+	owner, other := -1, 0
+	for i, node := range nodes {
+		ids[i], err = node.Client().Do(t.Context(), "cluster", "myid").Text()
+		require.NoError(t, err)
+		if n, _ := node.Client().Exists(t.Context(), t.Name()+":{p:"+product+"}:meta").Result(); n == 1 {
+			owner = i
+		}
+	}
+	require.GreaterOrEqual(t, owner, 0)
+	other = (owner + 1) % len(nodes)
+	move := func(node int, args ...any) {
+		t.Helper()
+		require.NoError(t, nodes[node].Client().Do(t.Context(), append([]any{"cluster", "setslot", slot}, args...)...).Err())
+	}
+	move(other, "importing", ids[owner])
+	move(owner, "migrating", ids[other])
+	for range 3 {
+		require.Error(t, log.Append(t.Context(), product, []eventlog.Entry{entry("s", "bob")}))
+		_, err := log.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
+		require.Error(t, err)
+	}
+	move(owner, "stable")
+	move(other, "stable")
+	second := appendOne(t, log, entry("s", "eve"))
+	require.Equal(t, data([]eventlog.Entry{first, second}), data(readAll(t, log, start)))
+	require.Empty(t, labels(t, log, "bob"))
+	docs, err := log.Documents().List(t.Context(), product, "", "", 10)
+	require.NoError(t, err)
+	require.Empty(t, docs)
+}
+
+func TestScripts_areSentAgainWhenRedisForgetsThem(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), nil)
+	for i := range 3 {
+		require.NoError(t, server.Client().ScriptFlush(t.Context()).Err())
+		for name, call := range calls(log, i) {
+			require.NoError(t, call(t.Context()), name)
+		}
+	}
+	start := newest(t, log)
+	var writers []*writer
+	var writing sync.WaitGroup
+	for i := range 8 {
+		w := &writer{name: fmt.Sprint("w", i)}
+		writers = append(writers, w)
+		writing.Go(func() {
+			for k := range 20 {
+				assert.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry(w.name, k)}))
+			}
+		})
+	}
+	for range 50 {
+		require.NoError(t, server.Client().ScriptFlush(t.Context()).Err())
+	}
+	writing.Wait()
+	requireAll(t, readAll(t, log, start), 20, writers...)
+}
+
+// After FLUSHALL the product begins anew: readers get a gap, since they may have
+// missed something, and go on. IDs and versions still grow.
+func TestFlush_isSurvived(t *testing.T) {
+	server := redistest.Start(t)
+	a, b := pair(t, server.URL(), nil)
+	readers := []*reader{follow(t, a, newest(t, a)), follow(t, b, newest(t, b))}
+	last := appendOne(t, a, eventlogtest.Entry("s", 0)).ID
+	for _, r := range readers {
+		r.has(t, 1)
+	}
+	put := document.Put(document.Document{Name: "doc"}, nil, 0)
+	version, err := a.Documents().Write(t.Context(), product, put)
+	require.NoError(t, err)
+	for round := range 3 {
+		require.NoError(t, server.Client().FlushAll(t.Context()).Err())
+		if round == 1 {
+			for name, call := range calls(b, round) {
+				require.NoError(t, call(t.Context()), name)
+			}
+			continue
+		}
+		id := appendOne(t, a, eventlogtest.Entry("s", 0)).ID
+		require.Positive(t, id.Compare(last))
+		last = id
+		for _, r := range readers {
+			require.Eventually(t, func() bool {
+				got := r.read()
+				return got[len(got)-1].ID == id
+			}, patience, tick)
+		}
+		next, err := b.Documents().Write(t.Context(), product, put)
+		require.NoError(t, err)
+		require.Greater(t, next, version)
+		version = next
+	}
+}
+
+// What Redis refuses is an error, and nothing of it happens.
+func TestRefusal_isAnError(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), nil)
+	appendOne(t, log, entry("s", "ada"))
+	before := newest(t, log)
+	set := func(t *testing.T, name, value string) {
+		t.Helper()
+		require.NoError(t, server.Client().ConfigSet(t.Context(), name, value).Err())
+	}
+	refuses := func(t *testing.T) {
+		t.Helper()
+		for range 3 {
+			require.Error(t, log.Append(t.Context(), product, []eventlog.Entry{entry("s", "bob")}))
+			_, err := log.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
+			require.Error(t, err)
+		}
+		require.Equal(t, before, newest(t, log), "what is there can be read")
+		require.Equal(t, []string{"Click ada"}, labels(t, log, "ada"))
+		require.Empty(t, labels(t, log, "bob"))
+	}
+	t.Run("out of memory", func(t *testing.T) {
+		set(t, "maxmemory", "1mb")
+		refuses(t)
+		set(t, "maxmemory", "0")
+	})
+	t.Run("too few replicas", func(t *testing.T) {
+		set(t, "min-replicas-to-write", "1")
+		refuses(t)
+		set(t, "min-replicas-to-write", "0")
+	})
+	t.Run("a replica", func(t *testing.T) {
+		master := redistest.Start(t)
+		host, port, err := net.SplitHostPort(master.Addr)
+		require.NoError(t, err)
+		client := server.Client()
+		// It is configured to follow a master that it never reaches, so it
+		// keeps what it has.
+		master.Kill()
+		require.NoError(t, client.ReplicaOf(t.Context(), host, port).Err())
+		refuses(t)
+		require.NoError(t, client.ReplicaOf(t.Context(), "no", "one").Err())
+	})
+	appendOne(t, log, entry("s", "eve"))
+}
+
+// A failover may lose what was acknowledged last. Whoever has seen it goes on,
+// IDs and versions grow all the same, and it can be appended again.
+func TestFailover_thatLosesTheNewest(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	a, b := pair(t, server.URL(), nil)
+	readers := []*reader{follow(t, a, newest(t, a)), follow(t, b, newest(t, b))}
+	appendOne(t, a, eventlogtest.Entry("s", 0))
+	docs := a.Documents()
+	kept := map[string]string{}
+	keys, err := client.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	for _, key := range keys {
+		kept[key], err = client.Dump(t.Context(), key).Result()
+		require.NoError(t, err)
+	}
+	lost := appendOne(t, a, eventlogtest.Entry("s", 1)).ID
+	version, err := docs.Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
+	require.NoError(t, err)
+	for _, r := range readers {
+		r.has(t, 2)
+	}
+	require.NoError(t, client.FlushAll(t.Context()).Err())
+	for key, value := range kept {
+		require.NoError(t, client.RestoreReplace(t.Context(), key, time.Hour, value).Err())
+	}
+
+	again := appendOne(t, a, eventlogtest.Entry("s", 1)).ID
+	require.Positive(t, again.Compare(lost))
+	last := appendOne(t, b, eventlogtest.Entry("s", 2)).ID
+	for _, r := range readers {
+		got := r.has(t, 4)
+		require.Equal(t, []eventlog.ID{again, last}, []eventlog.ID{got[2].ID, got[3].ID})
+	}
+	next, err := b.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
+	require.NoError(t, err)
+	require.Greater(t, next, version)
+}
+
+// Messages may be lost: a reader finds out all the same, within seconds.
+func TestRead_findsUnannouncedEntries(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
+	log := open(t, server.URL(), nil)
+	mute, err := redislog.Open("redis://mute:any@"+server.Addr, &redislog.Options{Prefix: t.Name()})
+	require.NoError(t, err)
+	defer mute.Release()
+	start := newest(t, log)
+	require.Empty(t, readAll(t, log, start))
+	appendOne(t, mute, eventlogtest.Entry("s", 0))
+	require.Eventually(t, func() bool { return len(readAll(t, log, start)) == 1 }, patience, 10*tick)
+}

@@ -1,0 +1,222 @@
+package redislog
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/groupcommit"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// product is what this process knows of a product's log: its end.
+type product struct {
+	log        *Log
+	id         string
+	keys       keys
+	scriptKeys []string // of the scripts that change it
+	commits    *groupcommit.Group[*commit]
+
+	// When Redis could not be reached last, and why. It belongs to whoever
+	// commits.
+	failedAt time.Time
+	failure  error
+	untidy   int64 // what the last commit said about it, of the kinds of tidy.go
+
+	version atomic.Uint64 // the newest that this process knows of
+
+	mu      sync.Mutex
+	tail    *eventlog.Tail
+	share   *fair.Share[*product]
+	started bool        // the tail has its place in the log
+	known   eventlog.ID // there is nothing newer, as far as this process has heard
+	// known was the newest ID at that time, and this subscription has announced
+	// everything since.
+	checkedAt    time.Time
+	subscription uint64
+	fetch        *fetch // in flight
+	watched      bool   // a caller has waited for a change
+
+	closed bool
+	end    *eventlog.ID // after Close: where reading ends
+}
+
+func newProduct(l *Log, id string) *product {
+	k := keysOf(l.opts.Prefix, id)
+	p := &product{log: l, id: id, keys: k, tail: eventlog.NewTail(eventlog.ID{}),
+		scriptKeys: []string{k.meta, k.log, k.seen, k.names, k.docs, k.acts, k.never}}
+	p.share = l.shares.Join(p)
+	p.commits = groupcommit.New(maxCommits, p.commitAll)
+	return p
+}
+
+// heard returns the newest ID that this process has heard of.
+func (p *product) heard() eventlog.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
+// seen returns the newest ID that may have been read here. What is appended
+// comes after it, even when Redis has lost it.
+func (p *product) seen() eventlog.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return later(p.known, p.tail.Bounds().Newest)
+}
+
+// sawVersion records an assigned version.
+func (p *product) sawVersion(v uint64) {
+	for known := p.version.Load(); known < v && !p.version.CompareAndSwap(known, v); known = p.version.Load() {
+	}
+}
+
+// Changed implements [eventlog.Log].
+func (l *Log) Changed(productID string) <-chan struct{} {
+	p := l.product(productID)
+	closed := l.closed.Load()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if closed && !p.closed {
+		p.closeLocked()
+	}
+	p.watched = true
+	return p.tail.Changed()
+}
+
+// hear records that an entry with that ID exists.
+func (p *product) hear(id eventlog.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known.Compare(id) < 0 {
+		p.known = id
+		p.tail.Notify()
+	}
+}
+
+// wake wakes all waiters.
+func (p *product) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tail.Notify()
+}
+
+// check records the newest ID at a time, when this was the
+// subscription.
+func (p *product) check(newest eventlog.ID, at time.Time, subscription uint64) {
+	if p.known.Compare(newest) < 0 {
+		p.known = newest
+	}
+	if at.After(p.checkedAt) {
+		p.checkedAt, p.subscription = at, subscription
+	}
+}
+
+// appended takes over entries of this process. Where the tail ends right
+// before them it goes on with them; else readers fetch them.
+func (p *product) appended(entries []eventlog.Entry, previous, first, floor eventlog.ID, began time.Time, subscription uint64) {
+	kept := make([]eventlog.Entry, len(entries))
+	n := 0
+	for _, e := range entries {
+		n += len(e.Keys)
+	}
+	keys := make([]activity.Key, 0, n)
+	for i := range entries {
+		entries[i].Encode(eventlog.ID{Milli: first.Milli, Seq: first.Seq + uint64(i)})
+		kept[i] = entries[i]
+		start := len(keys)
+		keys = append(keys, entries[i].Keys...)
+		kept[i].Keys = keys[start:len(keys):len(keys)]
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.check(entries[len(entries)-1].ID, began, subscription)
+	if !p.started {
+		p.restart(previous)
+	}
+	if p.tail.Bounds().Newest == previous {
+		p.extend(kept)
+	}
+	p.forgetUpTo(floor)
+	p.tail.Notify()
+}
+
+// forgetUpTo forgets entries of the tail up to an ID, and accounts for the rest.
+func (p *product) forgetUpTo(id eventlog.ID) {
+	p.tail.DropUpTo(id, nil)
+	p.account()
+}
+
+// account says what the tail costs.
+func (p *product) account() { p.share.Set(p.tail.Bytes(), p.tail.Len() > 1) }
+
+// balance makes tails shorter while all products together hold too much.
+func (l *Log) balance() {
+	for {
+		p, over := l.shares.Excess()
+		if !over {
+			return
+		}
+		p.mu.Lock()
+		p.tail.Shrink(p.tail.Bytes()-1, nil) // by one entry: then another may be the one
+		p.account()
+		p.mu.Unlock()
+	}
+}
+
+// restart makes the tail begin after an ID.
+func (p *product) restart(at eventlog.ID) {
+	p.tail.Notify() // waiters wait for another tail
+	p.tail, p.started = eventlog.NewTail(at), true
+	if p.closed {
+		p.tail.Close()
+	}
+}
+
+// extend adds those of the entries that the tail does not have. They must go
+// on where it ends, or before.
+func (p *product) extend(entries []eventlog.Entry) {
+	newest := p.tail.Bounds().Newest
+	fresh := slices.IndexFunc(entries, func(e eventlog.Entry) bool { return e.ID.Compare(newest) > 0 })
+	if fresh >= 0 {
+		p.tail.Add(entries[fresh:]...)
+		p.tail.Shrink(p.log.opts.TailBytes, nil)
+	}
+}
+
+// dropUpTo forgets what Redis has dropped.
+func (p *product) dropUpTo(floor eventlog.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetUpTo(floor)
+}
+
+// expire forgets what is too old.
+func (p *product) expire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expireLocked()
+}
+
+func (p *product) expireLocked() {
+	if p.tail.Len() > 0 {
+		p.forgetUpTo(eventlog.IDAt(time.Now().Add(-p.log.opts.Retention.TTL)))
+	}
+}
+
+// close ends reading after what there is now.
+func (p *product) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closeLocked()
+}
+
+func (p *product) closeLocked() {
+	if !p.closed {
+		p.closed = true
+		p.tail.Close()
+	}
+}

@@ -1,0 +1,281 @@
+package redislog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Bounds of what one call reads from Redis.
+const (
+	fetchEntries = 512
+	fetchBytes   = 1 << 20 // of data, for the tail; exceeded by one entry at most
+)
+
+// recheck is how long a subscription is trusted to have announced everything.
+// A cluster's nodes may lose their messages to each other.
+const recheck = 5 * time.Second
+
+// Read implements [eventlog.Log]. Who is near the end is served from memory, and
+// everybody else from Redis.
+func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	p, closed := l.product(productID), l.closed.Load()
+	began := time.Now()
+	asked := false // Redis, about this cursor
+	for {
+		v := p.look(after, dst, began, closed, asked)
+		switch {
+		case v.err != nil || v.n > 0 || v.done:
+			return v.n, v.err
+		case v.fetch == nil:
+			return p.readOld(ctx, after, dst)
+		case v.lead:
+			p.refresh(ctx, v.fetch)
+			l.balance()
+		}
+		select {
+		case <-v.fetch.done:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		if err := v.fetch.err; err != nil {
+			if closed { // no reader should wait for Redis to recover
+				return 0, eventlog.ErrClosed
+			}
+			return 0, err
+		}
+		asked = asked || v.fetch.after == after
+		if gap := v.fetch.gap; gap != nil && v.fetch.after == after {
+			return 0, gap
+		}
+	}
+}
+
+// view is what a reader finds in memory.
+type view struct {
+	n    int
+	done bool // there is nothing to read
+	err  error
+
+	// Otherwise, the fetch to wait for, or nil for a cursor before the tail.
+	fetch *fetch
+	lead  bool // the fetch is the reader's to run
+}
+
+// look reads from memory, for a reader that has been at it since began.
+func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time, closed, asked bool) view {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if closed {
+		p.closeLocked()
+	}
+	p.expireLocked()
+	if p.closed && p.end == nil && p.isCurrent(began) {
+		// What others append from now on is for other reads.
+		end := later(p.known, p.tail.Bounds().Newest)
+		p.end = &end
+	}
+	if p.end != nil && after.Compare(*p.end) >= 0 {
+		return view{err: eventlog.ErrClosed}
+	}
+	if len(dst) == 0 {
+		return view{done: true}
+	}
+	if p.started {
+		n, ok := p.tail.Read(after, dst)
+		if n > 0 || !ok {
+			return view{n: n}
+		}
+		ahead := after.Compare(p.known) > 0 // Redis has lost it, and shall know
+		if p.known.Compare(later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) && (asked || !ahead) {
+			return p.atEnd()
+		}
+	}
+	if p.fetch != nil {
+		return view{fetch: p.fetch}
+	}
+	p.fetch = &fetch{after: after, done: make(chan struct{})}
+	return view{fetch: p.fetch, lead: true}
+}
+
+func later(a, b eventlog.ID) eventlog.ID {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
+}
+
+// isCurrent reports whether nothing newer than what is known was there when
+// the reader began, otherwise the subscription will announce it.
+func (p *product) isCurrent(began time.Time) bool {
+	if !p.checkedAt.Before(began) {
+		return true
+	}
+	subscription := p.log.subscription.Load()
+	return subscription != 0 && subscription == p.subscription && time.Since(p.checkedAt) < recheck
+}
+
+// atEnd is the view of a reader that has read everything.
+func (p *product) atEnd() view {
+	if p.closed {
+		return view{err: eventlog.ErrClosed}
+	}
+	return view{done: true}
+}
+
+// fetch reads what is new from Redis, for all who wait for it.
+type fetch struct {
+	after eventlog.ID
+	done  chan struct{} // closed at the end
+	gap   *eventlog.GapError
+	err   error
+}
+
+// refresh runs a fetch. It goes on when the reader that leads it is gone.
+func (p *product) refresh(ctx context.Context, f *fetch) {
+	f.err = errUnfinished
+	defer p.finish(f)
+	known, subscription, began := p.heard(), p.log.subscription.Load(), time.Now()
+	page, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f.err, f.gap = err, page.gap; err != nil {
+		return
+	}
+	if p.known == known { // it may have been lost
+		p.known = page.newest
+	}
+	p.check(page.newest, began, subscription)
+	newest := p.tail.Bounds().Newest
+	switch {
+	case p.started && newest.Compare(f.after) >= 0 && page.gap == nil:
+		p.extend(page.entries)
+	case p.started && newest.Compare(f.after) > 0:
+		f.gap = nil // not here, where entries came meanwhile
+	case page.gap != nil:
+		p.restart(page.gap.Floor)
+	case f.after.Compare(page.newest) <= 0:
+		p.restart(later(f.after, page.floor))
+		p.extend(page.entries)
+	case !p.started: // the cursor lies in the future
+		p.restart(page.newest)
+	}
+	p.forgetUpTo(page.floor)
+}
+
+// finish lets those go on who wait for a fetch.
+func (p *product) finish(f *fetch) {
+	p.mu.Lock()
+	p.fetch = nil
+	p.mu.Unlock()
+	close(f.done)
+}
+
+// readOld reads entries that are no longer in memory.
+func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	page, err := p.read(ctx, after, len(dst), eventlog.PageBytes)
+	if err != nil {
+		return 0, err
+	}
+	p.hear(page.newest)
+	p.dropUpTo(page.floor)
+	if page.gap != nil {
+		return 0, page.gap
+	}
+	return copy(dst, page.entries), nil
+}
+
+// page is a part of the log as it is in Redis.
+type page struct {
+	newest  eventlog.ID
+	floor   eventlog.ID
+	gap     *eventlog.GapError // if set, there are no entries
+	entries []eventlog.Entry
+}
+
+// farthest is a cursor after every entry.
+var farthest = eventlog.ID{Milli: 1 << 53}
+
+// read reads at most n entries after the cursor from Redis, until their data
+// have reached a number of bytes.
+func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (page, error) {
+	if after.Compare(farthest) > 0 {
+		after = farthest
+	}
+	reply, err := p.log.eval(ctx, readScript, []string{p.keys.meta, p.keys.log},
+		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes)
+	if err != nil {
+		return page{}, failed("read", err)
+	}
+	if len(reply) != 4 {
+		return page{}, failed("read", errReply)
+	}
+	var result page
+	if result.newest, err = parseID(reply[0]); err != nil {
+		return page{}, err
+	}
+	if result.floor, err = parseID(reply[1]); err != nil {
+		return page{}, err
+	}
+	if reply[2] != nil {
+		result.gap = &eventlog.GapError{Floor: result.floor}
+		result.gap.Oldest, err = parseID(reply[2])
+		return result, err
+	}
+	values, _ := reply[3].([]any)
+	result.entries, err = parseEntries(values)
+	return result, err
+}
+
+// parseID reads an ID of a reply; nil and "" are none.
+func parseID(value any) (eventlog.ID, error) {
+	text, _ := value.(string)
+	if text == "" {
+		return eventlog.ID{}, nil
+	}
+	id, err := eventlog.ParseID(text)
+	return id, failed("read", err)
+}
+
+// parseEntries reads the entries of a reply: of each, ID, session, data and keys.
+func parseEntries(values []any) ([]eventlog.Entry, error) {
+	entries := make([]eventlog.Entry, len(values)/4)
+	for i := range entries {
+		id, err := parseID(values[4*i])
+		if err != nil {
+			return nil, err
+		}
+		session, _ := values[4*i+1].(string)
+		data, ok := values[4*i+2].(string)
+		keys, _ := values[4*i+3].(string)
+		if !ok {
+			return nil, fmt.Errorf("redislog: read: entry %s has no data", id)
+		}
+		entries[i] = eventlog.Entry{SessionID: session, Keys: unpackKeys(keys), Data: []byte(data)}
+		entries[i].Encode(id)
+	}
+	return entries, nil
+}
+
+// Bounds implements [eventlog.Log]. They are always those in Redis.
+func (l *Log) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
+	p := l.product(productID)
+	reply, err := l.eval(ctx, boundsScript, []string{p.keys.meta, p.keys.log}, milliseconds(l.opts.Retention.TTL))
+	if err != nil {
+		return eventlog.Bounds{}, failed("bounds", err)
+	}
+	if len(reply) != 3 {
+		return eventlog.Bounds{}, failed("bounds", errReply)
+	}
+	var b eventlog.Bounds
+	for i, id := range []*eventlog.ID{&b.Floor, &b.Oldest, &b.Newest} {
+		if *id, err = parseID(reply[i]); err != nil {
+			return eventlog.Bounds{}, err
+		}
+	}
+	p.hear(b.Newest)
+	p.dropUpTo(b.Floor)
+	return b, nil
+}

@@ -1,0 +1,231 @@
+package redislog
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Defaults of [Options].
+const (
+	DefaultPrefix    = "liveactivity"
+	DefaultTailBytes = 16 << 20
+)
+
+// Options of a [Log]. A zero field means its default. All servers on one Redis
+// must have the same Retention, MaxEvents and Prefix.
+type Options struct {
+	// Retention of the log and of what users did. MaxBytes, which defaults to
+	// eventlog.DefaultLastingMaxBytes, bounds the log of each product in Redis;
+	// TotalBytes what all products' newest entries cost in this process together.
+	Retention eventlog.Retention
+	MaxEvents int          // actions kept per user; activity.DefaultMaxEvents
+	TailBytes int64        // most that a product's newest entries cost in this process; DefaultTailBytes
+	Prefix    string       // of every key and channel in Redis, without braces; DefaultPrefix
+	TLS       *tls.Config  // for rediss URLs; nil for the system's authorities
+	Logger    *slog.Logger // of what goes wrong with Redis; nil for none
+}
+
+func (o *Options) withDefaults() Options {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	set.Retention = set.Retention.WithDefaults(eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
+	if set.MaxEvents <= 0 {
+		set.MaxEvents = activity.DefaultMaxEvents
+	}
+	if set.TailBytes <= 0 {
+		set.TailBytes = DefaultTailBytes
+	}
+	set.Prefix = cmp.Or(set.Prefix, DefaultPrefix)
+	if set.Logger == nil {
+		set.Logger = slog.New(slog.DiscardHandler)
+	}
+	return set
+}
+
+// Log is a [eventlog.Log] in Redis. Its methods are safe for concurrent use.
+type Log struct {
+	opts     Options
+	client   *redis.ClusterClient
+	topology *topology
+	clock    clock
+
+	// subscription is the number of the subscription to what other servers
+	// append, zero before the first.
+	subscription  atomic.Uint64
+	subscriptions uint64 // so far; of the goroutine that subscribes
+
+	closed atomic.Bool // no commit that begins now appends
+
+	shares *fair.Shares[*product] // of what tails cost
+
+	mu       sync.Mutex
+	products map[string]*product
+}
+
+var _ eventlog.Log = (*Log)(nil)
+
+// Open returns the log in the Redis at a URL. It fails for a URL or options
+// that cannot be right, and does not connect: Redis may be unavailable at any
+// time. Release frees what the log holds.
+func Open(url string, opts *Options) (*Log, error) {
+	o := opts.withDefaults()
+	if strings.ContainsAny(o.Prefix, "{}") {
+		return nil, errors.New("redislog: the prefix must not contain braces")
+	}
+	target, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if target.options.TLSConfig != nil && o.TLS != nil {
+		config := o.TLS.Clone()
+		config.ServerName = cmp.Or(config.ServerName, target.options.TLSConfig.ServerName)
+		target.options.TLSConfig = config
+	}
+	l := &Log{opts: o, shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}, clock: clock{local: time.Now}}
+	l.topology = newTopology(target)
+	l.client = newClient(target, l.topology, &l.clock)
+	return l, nil
+}
+
+// Run follows what other servers append, and removes what has expired from
+// Redis, until ctx ends. Then nothing of it is left, and it returns nil. It must
+// run for Changed to hear of other servers; it survives any Redis failure. Run
+// it once.
+func (l *Log) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { l.poll(ctx) })
+	running.Go(func() { l.tidy(ctx) })
+	l.follow(ctx)
+	running.Wait()
+	return nil
+}
+
+// Expire frees what is too old in the memory of this process; in Redis it goes
+// by itself. Reading and appending do so too; call it now and then for products
+// where nothing happens.
+func (l *Log) Expire(context.Context) error {
+	for _, p := range l.all() {
+		p.expire()
+	}
+	return nil
+}
+
+// product returns the product of that id, which begins here if it is new.
+func (l *Log) product(id string) *product {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok := l.products[id]
+	if !ok {
+		p = newProduct(l, id)
+		l.products[id] = p
+	}
+	return p
+}
+
+// all returns the products that this process has had to do with.
+func (l *Log) all() []*product {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.products))
+}
+
+// callTimeout is how long a call to Redis may take, with everything that the
+// client does to get through.
+const callTimeout = 3 * time.Second
+
+// Ping returns nil when every master of Redis can be written to. A server that
+// is too old is a *VersionError.
+func (l *Log) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	keys, err := l.pingKeys(ctx)
+	if err != nil {
+		return failed("ping", err)
+	}
+	value := make([]byte, pingBytes)
+	var writing errgroup.Group
+	for _, key := range keys {
+		writing.Go(func() error { return l.client.Set(ctx, key, value, callTimeout).Err() })
+	}
+	return failed("ping", writing.Wait())
+}
+
+// pingBytes is how much Ping writes, as much as a usual commit: where there is
+// room for less, nothing can be written.
+const pingBytes = 16 << 10
+
+// maxPingKeys is among how many keys Ping looks for one of each master.
+const maxPingKeys = 1000
+
+// pingKeys returns a key of each master that has slots.
+func (l *Log) pingKeys(ctx context.Context) (keys []string, err error) {
+	var mu sync.Mutex
+	masters := 0
+	if err := l.client.ForEachMaster(ctx, func(context.Context, *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters++
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	found := map[*redis.Client]bool{}
+	for i := 0; i < maxPingKeys && len(keys) < masters; i++ {
+		key := fmt.Sprintf("%s:ping:%d", l.opts.Prefix, i)
+		master, err := l.client.MasterForKey(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if !found[master] {
+			found[master] = true
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// failed says what could not be done.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("redislog: %s: %w", what, err)
+}
+
+// Close implements [eventlog.Log] for this process: it waits for the appends
+// in flight, and accepts no more. Other processes go on, and readers here end
+// with what was appended before. Documents and activity can be used until
+// Release.
+func (l *Log) Close() error {
+	l.closed.Store(true)
+	for _, p := range l.all() {
+		_ = p.commit(context.Background(), &commit{}) // what is in flight comes first
+		p.close()
+	}
+	return nil
+}
+
+// Release closes the log and its connections. Every other call fails from then
+// on. It is called last, after Run and the readers have ended.
+func (l *Log) Release() error {
+	return errors.Join(l.Close(), failed("release", l.client.Close()))
+}

@@ -1,0 +1,290 @@
+package redislog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// pair returns two logs in one space, as two servers have them.
+func pair(t *testing.T, url string, o *redislog.Options) (a, b *redislog.Log) {
+	t.Helper()
+	var set redislog.Options
+	if o != nil {
+		set = *o
+	}
+	set.Prefix = t.Name()
+	return open(t, url, &set), open(t, url, &set)
+}
+
+func TestServers_areOne(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		run  func(t *testing.T, a, b *redislog.Log)
+	}{
+		{"readers of one read what the other appends, in order and once", testReadersElsewhere},
+		{"writers of both have one order", testWritersOnBoth},
+		{"a key is appended once", testDuplicateElsewhere},
+		{"a cursor goes from one to the other", testCursorMoves},
+		{"lookups find what the other filed", testLookupElsewhere},
+		{"an action ends at the next, wherever that was appended", testEndElsewhere},
+		{"a lease is held by one", testLeaseElsewhere},
+		{"closing one leaves the other open", testCloseOne},
+	}
+	onEach(t, func(t *testing.T, url string) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				a, b := pair(t, url, nil)
+				test.run(t, a, b)
+			})
+		}
+	})
+}
+
+func testReadersElsewhere(t *testing.T, a, b *redislog.Log) {
+	const n = 300
+	start := newest(t, b)
+	var readers [5]*reader
+	for i := range readers {
+		readers[i] = follow(t, b, start)
+	}
+	w := writer{name: "w"}
+	require.NoError(t, w.write(t.Context(), a, 0, n))
+	for _, r := range readers {
+		got := r.has(t, n)
+		requireAll(t, got, n, &w)
+		require.Equal(t, w.acked[n-1].ID, got[n-1].ID)
+		require.Equal(t, w.acked[n-1].Keys, got[n-1].Keys)
+	}
+}
+
+func testWritersOnBoth(t *testing.T, a, b *redislog.Log) {
+	const n, each = 100, 4
+	start := newest(t, b)
+	logs := []*redislog.Log{a, b}
+	var readers []*reader
+	for i := range 6 {
+		readers = append(readers, follow(t, logs[i%2], start))
+	}
+	var writers []*writer
+	var writing sync.WaitGroup
+	for i := range 2 * each {
+		w := &writer{name: fmt.Sprint("w", i)}
+		writers = append(writers, w)
+		writing.Go(func() { assert.NoError(t, w.write(t.Context(), logs[i%2], 0, n)) })
+	}
+	writing.Wait()
+	for _, r := range readers {
+		got := r.has(t, n*len(writers))
+		require.Equal(t, data(readers[0].read()), data(got))
+		requireAll(t, got, n, writers...)
+		require.Zero(t, r.gaps)
+	}
+}
+
+func testDuplicateElsewhere(t *testing.T, a, b *redislog.Log) {
+	const keys = 30
+	start := newest(t, a)
+	var writing sync.WaitGroup
+	for i, log := range []*redislog.Log{a, b, a, b} {
+		writing.Go(func() {
+			for k := range keys {
+				e := eventlogtest.Entry("s", k)
+				e.SessionID = fmt.Sprint("writer", i)
+				var duplicate *eventlog.DuplicateError
+				if err := log.Append(t.Context(), product, []eventlog.Entry{e}); err != nil && !errors.As(err, &duplicate) {
+					assert.NoError(t, err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	for _, log := range []*redislog.Log{a, b} {
+		got := follow(t, log, start).has(t, keys)
+		require.Len(t, got, keys)
+		require.Equal(t, newest(t, log), got[keys-1].ID, "there are no more")
+	}
+}
+
+// A client that goes over to another server goes on where it was, even if that
+// server has not heard of the entry yet.
+func testCursorMoves(t *testing.T, a, b *redislog.Log) {
+	logs := []*redislog.Log{a, b}
+	cursor := newest(t, a)
+	for i := range 100 {
+		e := appendOne(t, logs[i%2], eventlogtest.Entry("s", i))
+		log := logs[(i/2)%2]
+		bounds, err := log.Bounds(t.Context(), product)
+		require.NoError(t, err)
+		require.Equal(t, e.ID, bounds.Newest)
+		if i%3 > 0 {
+			cursor = readTo(t, log, cursor, e.ID)
+		}
+	}
+}
+
+// readTo reads from the cursor on until it comes to an entry, and returns its
+// ID.
+func readTo(t *testing.T, log *redislog.Log, cursor, id eventlog.ID) eventlog.ID {
+	t.Helper()
+	dst := make([]eventlog.Entry, 10)
+	for cursor != id {
+		changed := log.Changed(product)
+		n, err := log.Read(t.Context(), product, cursor, dst)
+		require.NoError(t, err)
+		if n == 0 {
+			<-changed
+			continue
+		}
+		cursor = dst[n-1].ID
+		require.LessOrEqual(t, cursor.Compare(id), 0)
+	}
+	return cursor
+}
+
+func testLookupElsewhere(t *testing.T, a, b *redislog.Log) {
+	appendOne(t, a, entry("s", "ada", "bob"))
+	appendOne(t, b, entry("s", "ada"))
+	require.NoError(t, b.Activity().Add(t.Context(), activitytest.NewBatch(product, "s", "eve", activitytest.Click(time.Now(), "eve", page))))
+	for _, log := range []*redislog.Log{a, b} {
+		require.Equal(t, []string{"Click ada", "Click ada"}, labels(t, log, "ada"))
+		require.Equal(t, []string{"Click bob"}, labels(t, log, "bob"))
+		require.Equal(t, []string{"Click eve"}, labels(t, log, "eve"))
+	}
+}
+
+func testEndElsewhere(t *testing.T, a, b *redislog.Log) {
+	appendOne(t, a, entry("s", "anonymous"))
+	later := entry("s", "ada")
+	appendOne(t, b, later)
+	recent, err := b.Activity().Recent(t.Context(), product, "anonymous", 1)
+	require.NoError(t, err)
+	require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), recent[0].End)
+}
+
+func testLeaseElsewhere(t *testing.T, a, b *redislog.Log) {
+	lease, err := document.Acquire(t.Context(), a.Documents(), product, "work", time.Minute)
+	require.NoError(t, err)
+	_, err = document.Acquire(t.Context(), b.Documents(), product, "work", time.Minute)
+	require.ErrorIs(t, err, document.ErrHeld)
+	require.NoError(t, lease.Release(t.Context()))
+	next, err := document.Acquire(t.Context(), b.Documents(), product, "work", time.Minute)
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), lease.Token())
+	err = a.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("s", 0)}, lease.Check())
+	var conflict *document.ConflictError
+	require.ErrorAs(t, err, &conflict)
+	require.NoError(t, b.Append(t.Context(), product, []eventlog.Entry{eventlogtest.Entry("s", 0)}, next.Check()))
+}
+
+func testCloseOne(t *testing.T, a, b *redislog.Log) {
+	start := newest(t, a)
+	ending, going := follow(t, a, start), follow(t, b, start)
+	appendOne(t, a, eventlogtest.Entry("s", 0))
+	require.NoError(t, a.Close())
+	<-ending.done
+	require.Len(t, ending.read(), 1)
+	appendOne(t, b, eventlogtest.Entry("s", 1))
+	going.has(t, 2)
+	_, err := a.Read(t.Context(), product, newest(t, a), make([]eventlog.Entry, 1))
+	require.ErrorIs(t, err, eventlog.ErrClosed)
+	require.Equal(t, newest(t, b), newest(t, a), "bounds are those in Redis")
+}
+
+// What the entries of a call file goes with the entries, or not at all.
+func TestAppend_filesActionsWithItsEntries(t *testing.T) {
+	log := open(t, redistest.Start(t).URL(), nil)
+	first := entry("s", "ada")
+	appendOne(t, log, first)
+	doc := document.Document{Name: "doc"}
+	version, err := log.Documents().Write(t.Context(), product, document.Put(doc, nil, 0))
+	require.NoError(t, err)
+
+	start := newest(t, log)
+	refused := func(entries []eventlog.Entry, changes ...document.Change) {
+		t.Helper()
+		require.Error(t, log.Append(t.Context(), product, entries, changes...))
+		require.Empty(t, readAll(t, log, start))
+		require.Empty(t, labels(t, log, "bob"))
+		docs, err := log.Documents().Get(t.Context(), product, "doc", "new")
+		require.NoError(t, err)
+		require.Equal(t, version, docs[0].Version)
+		require.False(t, docs[1].Exists())
+	}
+	put := document.Put(document.Document{Name: "new"}, nil, 0)
+	fresh := entry("s", "bob")
+	refused([]eventlog.Entry{fresh, first}, put)
+	refused([]eventlog.Entry{fresh}, put, document.Check(doc))
+	impossible := entry("s", "bob")
+	impossible.Batch.Actions[0].TimestampStart = 1e300
+	refused([]eventlog.Entry{fresh, impossible}, put)
+	refused([]eventlog.Entry{fresh}, put, document.Put(document.Document{}, nil, 0))
+
+	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{fresh}, put))
+	require.Len(t, readAll(t, log, start), 1)
+	require.Equal(t, []string{"Click bob"}, labels(t, log, "bob"))
+}
+
+// Whatever recorder is used, on whatever server, a session has one story.
+func TestRecorder_onTwoServers(t *testing.T) {
+	a, b := pair(t, redistest.Start(t).URL(), nil)
+	recorders := []*eventlog.Recorder{eventlog.NewRecorder(a, nil, nil), eventlog.NewRecorder(b, nil, nil)}
+	const n = 60
+	start := newest(t, a)
+	now := time.Now().Add(-time.Minute)
+	var recording sync.WaitGroup
+	var accepted [2]int
+	for i, r := range recorders {
+		recording.Go(func() {
+			for k := range n {
+				action := activitytest.Click(now, fmt.Sprint(k), page)
+				result, err := r.Record(context.Background(), product, []activity.Event{{
+					ID: fmt.Sprint("event", k), Time: now.Add(time.Duration(k) * time.Second), SessionID: "s", UserID: "ada", Action: &action,
+				}})
+				assert.NoError(t, err)
+				accepted[i] += result.Accepted
+			}
+		})
+	}
+	recording.Wait()
+	require.Equal(t, n, accepted[0]+accepted[1], "each event once")
+	require.Len(t, follow(t, a, start).has(t, n), n)
+	require.Len(t, labels(t, b, "ada"), activity.DefaultMaxEvents)
+	session, ok, err := activity.NewDirectory(b.Documents(), 0).Session(t.Context(), product, "s")
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, n, session.Actions)
+}
+
+func TestPrefixes_keepApart(t *testing.T) {
+	url := redistest.Start(t).URL()
+	a, b := open(t, url, &redislog.Options{Prefix: "a"}), open(t, url, &redislog.Options{Prefix: "a:b"})
+	appendOne(t, a, entry("s", "ada"))
+	start := newest(t, b)
+	require.Empty(t, readAll(t, b, start))
+	require.Empty(t, labels(t, b, "ada"))
+	_, err := a.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
+	require.NoError(t, err)
+	docs, err := b.Documents().List(t.Context(), product, "", "", 10)
+	require.NoError(t, err)
+	require.Empty(t, docs)
+	r := follow(t, b, start)
+	appendOne(t, a, entry("s", "ada"))
+	appendOne(t, b, entry("s", "bob"))
+	require.Contains(t, string(r.has(t, 1)[0].Data), "bob")
+}

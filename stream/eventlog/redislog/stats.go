@@ -1,0 +1,45 @@
+package redislog
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Stats returns the figures of the products that this process has had to do
+// with, as they are in Redis. Those that cannot be had in time are left out.
+func (l *Log) Stats() map[string]eventlog.Stats {
+	ctx, cancel := context.WithTimeout(context.Background(), networkTimeout)
+	defer cancel()
+	products := l.all()
+	lengths, states := make([]*redis.IntCmd, len(products)), make([]*redis.SliceCmd, len(products))
+	pipe := l.client.Pipeline()
+	for i, p := range products {
+		lengths[i] = pipe.XLen(ctx, p.keys.log)
+		states[i] = pipe.HMGet(ctx, p.keys.meta, "bytes", "dropped")
+	}
+	_, _ = pipe.Exec(ctx) // every command has its own error
+	all := make(map[string]eventlog.Stats, len(products))
+	for i, p := range products {
+		length, err := lengths[i].Result()
+		if err != nil || states[i].Err() != nil {
+			continue
+		}
+		s := eventlog.Stats{Entries: int(length), Dropped: number(states[i].Val()[1])}
+		if length > 0 { // else they have expired, which nobody has counted yet
+			s.Bytes = number(states[i].Val()[0])
+		}
+		all[p.id] = s
+	}
+	return all
+}
+
+// number reads a number of a reply; what is none counts as zero.
+func number(value any) int64 {
+	text, _ := value.(string)
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}

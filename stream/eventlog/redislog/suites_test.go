@@ -1,0 +1,125 @@
+package redislog_test
+
+import (
+	"context"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// open returns a log that runs, in a space of its own, and is released at the
+// end of the test. The options may be nil.
+func open(t testing.TB, url string, o *redislog.Options) *redislog.Log {
+	t.Helper()
+	var set redislog.Options
+	if o != nil {
+		set = *o
+	}
+	if set.Prefix == "" {
+		set.Prefix = t.Name()
+	}
+	log, err := redislog.Open(url, &set)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	run(t, log)
+	return log
+}
+
+// run runs the log until the end of the test.
+func run(t testing.TB, log *redislog.Log) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- log.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// onEach runs the test on every kind of Redis that there is: a single server,
+// a cluster, and Valkey where it is installed.
+func onEach(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("single", func(t *testing.T) { test(t, redistest.Start(t).URL()) })
+	t.Run("cluster", func(t *testing.T) { test(t, redistest.Cluster(t)[0].URL()) })
+	if valkey, err := exec.LookPath("valkey-server"); err == nil {
+		t.Run("valkey", func(t *testing.T) { test(t, redistest.StartBinary(t, valkey).URL()) })
+	}
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+			return open(t, url, &redislog.Options{Retention: r})
+		})
+	})
+}
+
+// A process that does not run its log misses nothing when it reads.
+func TestLog_withoutRun(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		log, err := redislog.Open(url, &redislog.Options{Retention: r, Prefix: t.Name()})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, log.Release()) })
+		return log
+	})
+}
+
+// What is not in memory any more is read from Redis, with the same outcome.
+func TestLog_withHardlyAnyTail(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		return open(t, url, &redislog.Options{Retention: r, TailBytes: 1})
+	})
+}
+
+func TestActivity(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activity.Store {
+			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL}, MaxEvents: o.MaxEvents}).Activity()
+		})
+	})
+}
+
+func TestState(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		eventlogtest.TestState(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
+			return open(t, url, &redislog.Options{Retention: r})
+		})
+	})
+}
+
+func TestActivity_isBounded(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		activitytest.TestBounds(t, func(t *testing.T, o activitytest.Options) activity.Store {
+			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
+				MaxEvents: o.MaxEvents}).Activity()
+		})
+	})
+}
+
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		documenttest.TestStore(t, func(t *testing.T) document.Store {
+			return open(t, url, nil).Documents()
+		})
+	})
+}

@@ -1,0 +1,141 @@
+package eventlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// replayPage is the number of entries that Replay reads at a time.
+const replayPage = 512
+
+// Replay files the actions of a product's log in a store, in order: it brings
+// an in-memory store up to date with a durable log. It returns an ID up to
+// which every retained entry has been filed; entries appended during the call
+// may or may not be filed.
+func Replay(ctx context.Context, log Log, productID string, store activity.Store) (ID, error) {
+	return replay(ctx, log, productID, ID{}, store)
+}
+
+// replay is Replay from a cursor.
+func replay(ctx context.Context, log Log, productID string, after ID, store activity.Store) (ID, error) {
+	bounds, err := log.Bounds(ctx, productID)
+	if err != nil {
+		return ID{}, fmt.Errorf("eventlog: replay: %w", err)
+	}
+	if bounds.Floor.Compare(after) < 0 {
+		bounds.Floor = after
+	}
+	var end ID
+	group, ctx := errgroup.WithContext(ctx)
+	pages := make(chan *page, runtime.GOMAXPROCS(0))
+	group.Go(func() error {
+		defer close(pages)
+		var err error
+		end, err = readPages(ctx, log, productID, bounds, func(p *page) error {
+			group.Go(p.decode)
+			select {
+			case pages <- p:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		return err
+	})
+	group.Go(func() error {
+		for p := range pages {
+			<-p.decoded
+			for _, b := range p.batches {
+				if err := store.Add(ctx, b); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return ID{}, fmt.Errorf("eventlog: replay: %w", err)
+	}
+	return end, nil
+}
+
+// page is a page of entries being filed.
+type page struct {
+	entries []Entry
+	decoded chan struct{} // closed when the batches are decoded
+	batches []activity.Batch
+}
+
+// errReplayed ends the replay at its upper bound.
+var errReplayed = errors.New("eventlog: replayed")
+
+// readPages reads the entries between the bounds, calls send with each page
+// and returns the cursor it has reached.
+func readPages(ctx context.Context, log Log, productID string, bounds Bounds, send func(*page) error) (at ID, err error) {
+	at = bounds.Floor
+	err = follow(ctx, log, productID, func(ctx context.Context) (pace, error) {
+		if at.Compare(bounds.Newest) >= 0 {
+			return pace{}, errReplayed
+		}
+		p := &page{entries: make([]Entry, replayPage), decoded: make(chan struct{})}
+		n, err := log.Read(ctx, productID, at, p.entries)
+		var gap *GapError
+		switch {
+		case errors.As(err, &gap):
+			at = gap.Floor
+			return pace{}, nil
+		case errors.Is(err, ErrClosed), err == nil && n == 0:
+			return pace{}, errReplayed
+		case err != nil:
+			return pace{}, err
+		}
+		p.entries = p.entries[:n]
+		at = p.entries[n-1].ID
+		return pace{}, send(p)
+	})
+	if errors.Is(err, errReplayed) {
+		err = nil
+	}
+	return at, err
+}
+
+func (p *page) decode() error {
+	defer close(p.decoded)
+	for _, e := range p.entries {
+		b, err := decodeBatch(e)
+		if err != nil {
+			return err
+		}
+		if b.Type == activity.BatchType {
+			p.batches = append(p.batches, b)
+		}
+	}
+	return nil
+}
+
+// decodeBatch returns the batch that an entry was made from; for any other
+// entry only the type is set. Its actions' IDs have the original keys.
+func decodeBatch(e Entry) (activity.Batch, error) {
+	var b activity.Batch
+	if err := json.Unmarshal(e.Data, &b); err != nil {
+		var other struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(e.Data, &other) == nil && other.Type != activity.BatchType {
+			return activity.Batch{Type: other.Type}, nil
+		}
+		return b, fmt.Errorf("decode entry %s: %w", e.ID, err)
+	}
+	for i := range min(len(e.Keys), len(b.Actions)) {
+		b.Actions[i].ID = uuid.UUID(e.Keys[i]).String()
+	}
+	return b, nil
+}

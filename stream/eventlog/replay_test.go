@@ -1,0 +1,339 @@
+package eventlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+// openBolt opens a log that lasts.
+func openBolt(t testing.TB, dir string) *boltlog.Log {
+	t.Helper()
+	log, err := boltlog.Open(dir, &boltlog.Options{TailBytes: 64 << 10})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	return log
+}
+
+// lookups returns what the store answers about users.
+func lookups(t testing.TB, store activity.Store, users []string) map[string]activity.Recent {
+	t.Helper()
+	all := map[string]activity.Recent{}
+	for _, user := range users {
+		recent, err := store.Recent(t.Context(), product, user, 1000)
+		require.NoError(t, err)
+		all[user] = recent
+	}
+	return all
+}
+
+func replay(t testing.TB, log eventlog.Log, store activity.Store) eventlog.ID {
+	t.Helper()
+	newest, err := eventlog.Replay(t.Context(), log, product, store)
+	require.NoError(t, err)
+	return newest
+}
+
+// traffic makes up requests: sessions that change hands, events that come
+// late, more than once or without a session, and users of many sessions.
+type traffic struct {
+	random *rand.Rand
+	clock  time.Time
+	past   []activity.Event
+	users  []string
+}
+
+func newTraffic(seed uint64) *traffic {
+	tr := &traffic{random: rand.New(rand.NewPCG(seed, 0)), clock: noon}
+	for n := range 12 {
+		tr.users = append(tr.users, fmt.Sprint("user ", n))
+	}
+	return tr
+}
+
+func (tr *traffic) request() []activity.Event {
+	events := make([]activity.Event, 1+tr.random.IntN(12))
+	for i := range events {
+		if len(tr.past) > 0 && tr.random.IntN(10) == 0 {
+			events[i] = tr.past[tr.random.IntN(len(tr.past))]
+			continue
+		}
+		events[i] = tr.event()
+		tr.past = append(tr.past, events[i])
+	}
+	return events
+}
+
+// event returns a new event, of which some are of the same time.
+func (tr *traffic) event() activity.Event {
+	tr.clock = tr.clock.Add(time.Duration(tr.random.IntN(3)) * time.Second)
+	at := tr.clock
+	if tr.random.IntN(4) == 0 {
+		at = at.Add(-time.Duration(tr.random.IntN(600)) * time.Second)
+	}
+	n := tr.random.IntN(20)
+	e := does(fmt.Sprint("session ", n), tr.users[(n+tr.random.IntN(2)*tr.random.IntN(5))%len(tr.users)], fmt.Sprint("event ", len(tr.past)), 0)
+	e.Time = at
+	switch tr.random.IntN(12) {
+	case 0:
+		e.SessionID = ""
+	case 1:
+		e.UserID = ""
+	case 2:
+		e.Action, e.Email = nil, "somebody@example.com"
+	}
+	if tr.random.IntN(2) == 0 {
+		e.ID = uuid.NewSHA1(uuid.Nil, []byte(e.ID)).String()
+	}
+	return e
+}
+
+// What is looked up after a restart is what was looked up before, also of users
+// who did more than is kept of them.
+func TestReplay_bringsBackEveryLookup(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			log := openBolt(t, dir)
+			opts := &activity.MemoryOptions{MaxEvents: 10 << (seed % 3)}
+			store := activity.NewMemory(opts)
+			recorder := eventlog.NewRecorder(log, store, nil)
+			tr := newTraffic(seed)
+			for range 100 {
+				_, err := recorder.Record(t.Context(), product, tr.request())
+				require.NoError(t, err)
+			}
+			want := lookups(t, store, tr.users)
+			newest := boundsOf(t, log).Newest
+			require.NoError(t, log.Release())
+
+			again := openBolt(t, dir)
+			fresh := activity.NewMemory(opts)
+			require.Equal(t, newest, replay(t, again, fresh))
+			require.Equal(t, want, lookups(t, fresh, tr.users))
+			replay(t, again, fresh)
+			require.Equal(t, want, lookups(t, fresh, tr.users), "a second time changes nothing")
+		})
+	}
+}
+
+// Recording goes on after a replay as if it had never stopped: nothing that was
+// there is taken again, by the log or by the store.
+func TestReplay_letsARecorderGoOn(t *testing.T) {
+	log, store := newMemoryLog(), activity.NewMemory(nil)
+	tr := newTraffic(1)
+	first := tr.request()
+	_, err := eventlog.NewRecorder(log, nil, nil).Record(t.Context(), product, first)
+	require.NoError(t, err)
+	replay(t, log, store)
+	before := lookups(t, store, tr.users)
+	recorder := eventlog.NewRecorder(log, store, nil)
+	result, err := recorder.Record(t.Context(), product, first)
+	require.NoError(t, err)
+	require.Equal(t, 0, result.Accepted-countIdentities(first))
+	require.Equal(t, before, lookups(t, store, tr.users))
+}
+
+// countIdentities returns how many of the events have no action: those are
+// accepted whenever they come.
+func countIdentities(events []activity.Event) (n int) {
+	seen := map[string]bool{}
+	for _, e := range events {
+		if e.Action == nil && !seen[e.ID] {
+			n++
+		}
+		seen[e.ID] = true
+	}
+	return n
+}
+
+func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
+	log, store := newMemoryLog(), activity.NewMemory(nil)
+	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{
+		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","text":"hello"}`)}, eventlogtest.Entry("s1", 0),
+	}))
+	_, err := eventlog.NewRecorder(log, nil, nil).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
+	require.NoError(t, err)
+	last := appendTo(t, log, eventlogtest.Entry("s1", 1))[0]
+	require.Equal(t, last.ID, replay(t, log, store))
+	require.Len(t, lookups(t, store, []string{"ada"})["ada"], 1)
+	require.Equal(t, 1, store.Users())
+}
+
+func TestReplay_ofAnEmptyLogEndsAtItsFloor(t *testing.T) {
+	log, store := newMemoryLog(), activity.NewMemory(nil)
+	require.Equal(t, boundsOf(t, log).Floor, replay(t, log, store))
+	require.Zero(t, store.Users())
+}
+
+// recordMany records actions of many sessions and users, one request each.
+func recordMany(t testing.TB, log eventlog.Log, n int) (users []string) {
+	t.Helper()
+	recorder := eventlog.NewRecorder(log, nil, nil)
+	for i := range n {
+		users = append(users, fmt.Sprint("user ", i))
+		_, err := recorder.Record(t.Context(), product, []activity.Event{does(fmt.Sprint("s", i), users[i], fmt.Sprint("a", i), 1)})
+		require.NoError(t, err)
+	}
+	return users
+}
+
+// downStore is a store that takes so many batches and then cannot be reached.
+type downStore struct {
+	activity.Store
+	mu   sync.Mutex
+	left int
+	down func() error
+}
+
+func (s *downStore) Add(ctx context.Context, b activity.Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left--; s.left < 0 {
+		return s.down()
+	}
+	return s.Store.Add(ctx, b)
+}
+
+func TestReplay_returnsTheErrorsOfStorage(t *testing.T) {
+	memory := newMemoryLog()
+	recordMany(t, memory, 2000)
+	for name, test := range map[string]struct {
+		log   eventlog.Log
+		store activity.Store
+	}{
+		"of the log from the start": {func() eventlog.Log {
+			log := &failingLog{Log: memory}
+			log.down.Store(true)
+			return log
+		}(), activity.NewMemory(nil)},
+		"of the log on the way": {&readsLog{Log: memory, left: 2}, activity.NewMemory(nil)},
+		"of the store from the start": {memory,
+			&downStore{Store: activity.NewMemory(nil), down: func() error { return errDown }}},
+		"of the store on the way": {memory,
+			&downStore{Store: activity.NewMemory(nil), left: 700, down: func() error { return errDown }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := eventlog.Replay(t.Context(), test.log, product, test.store)
+			require.ErrorIs(t, err, errDown)
+		})
+	}
+}
+
+// readsLog is a log that can be read so many times.
+type readsLog struct {
+	eventlog.Log
+	left int
+}
+
+func (l *readsLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	if l.left--; l.left < 0 {
+		return 0, errDown
+	}
+	return l.Log.Read(ctx, productID, after, dst)
+}
+
+func TestReplay_refusesABatchThatCannotBeRead(t *testing.T) {
+	log := newMemoryLog()
+	appendTo(t, log, eventlog.Entry{Data: []byte(`{"type":"activity_batch","actions":7}`)}, eventlog.Entry{Data: []byte(`{`)})
+	_, err := eventlog.Replay(t.Context(), log, product, activity.NewMemory(nil))
+	require.Error(t, err)
+}
+
+func TestReplay_endsWithItsContext(t *testing.T) {
+	log := newMemoryLog()
+	users := recordMany(t, log, 3000)
+	ctx, cancel := context.WithCancel(t.Context())
+	memory := activity.NewMemory(nil)
+	store := &downStore{Store: memory, left: 5, down: func() error {
+		cancel()
+		return ctx.Err()
+	}}
+	_, err := eventlog.Replay(ctx, log, product, store)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 5, memory.Users())
+
+	memory = activity.NewMemory(nil)
+	if _, err = eventlog.Replay(ctx, log, product, memory); err == nil {
+		require.Equal(t, len(users), memory.Users(), "who says that all is filed has filed all")
+		return
+	}
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Entries may come, and go, while a log is replayed: what is there up to the
+// entry that the replay ended with has been filed.
+func TestReplay_whileEntriesComeAndGo(t *testing.T) {
+	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 400 << 10})
+	recordMany(t, log, 500)
+	stop := make(chan struct{})
+	var appending sync.WaitGroup
+	recorder := eventlog.NewRecorder(log, nil, nil)
+	appending.Go(func() {
+		for n := 0; !fired(stop); n++ {
+			name := fmt.Sprint("new ", n)
+			_, err := recorder.Record(t.Context(), product, []activity.Event{does(name, name, name, 1)})
+			assert.NoError(t, err)
+		}
+	})
+	for range 20 {
+		before := boundsOf(t, log)
+		store := activity.NewMemory(nil)
+		newest := replay(t, log, store)
+		if boundsOf(t, log).Floor.Compare(before.Newest) < 0 { // else all of it may have gone meanwhile
+			require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
+		}
+		for _, e := range heldNow(t, log) {
+			if e.ID.Compare(newest) <= 0 {
+				user := strings.Replace(e.SessionID, "s", "user ", 1)
+				require.Len(t, lookups(t, store, []string{user})[user], 1)
+			}
+		}
+	}
+	close(stop)
+	appending.Wait()
+}
+
+// heldNow returns what the log holds at a moment, however fast that changes.
+func heldNow(t testing.TB, log eventlog.Log) []eventlog.Entry {
+	t.Helper()
+	var held []eventlog.Entry
+	page := make([]eventlog.Entry, 1000)
+	bounds := boundsOf(t, log)
+	for at := bounds.Floor; at.Compare(bounds.Newest) < 0; {
+		n, err := log.Read(t.Context(), product, at, page)
+		var gap *eventlog.GapError
+		if errors.As(err, &gap) {
+			held, at = nil, gap.Floor
+			continue
+		}
+		require.NoError(t, err)
+		held, at = append(held, page[:n]...), page[n-1].ID
+	}
+	return held
+}
+
+// A log that was closed can still be replayed.
+func TestReplay_ofAClosedLog(t *testing.T) {
+	log := newMemoryLog()
+	users := recordMany(t, log, 100)
+	require.NoError(t, log.Close())
+	store := activity.NewMemory(nil)
+	require.Equal(t, boundsOf(t, log).Newest, replay(t, log, store))
+	require.Equal(t, len(users), store.Users())
+}

@@ -1,0 +1,119 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+)
+
+// Source is a product's log as a source for a consumer in the same process.
+type Source struct {
+	log       Log
+	productID string
+}
+
+// NewSource returns the log of a product as a source.
+func NewSource(log Log, productID string) *Source { return &Source{log, productID} }
+
+// idleEvery is how often a source reports that there is nothing new.
+const idleEvery = 15 * time.Second
+
+// Follow calls deliver with every entry after the cursor, in order and one at
+// a time, then with new ones, until ctx ends, the log is closed and read, or
+// deliver returns an error; it returns that error. The cursor after is the ID
+// of the last entry read; if empty, Follow starts with what was appended at
+// since or later, and if that is zero, at the end of the log. A session id
+// selects one session.
+//
+// Event is "" for an entry; "gap", with the data of the stream's gap event, if
+// entries after the cursor are no longer retained; "heartbeat" when everything
+// available has been delivered; and "open", with the decimal epoch seconds,
+// once at the start. Data is shared and must not be modified.
+//
+// If the log cannot be read, Follow retries every second.
+func (s *Source) Follow(ctx context.Context, after string, since time.Time, sessionID string,
+	deliver func(event, id string, data []byte) error) error {
+	f := &following{Source: s, sessionID: sessionID, deliver: deliver, from: start{id: after, since: since}}
+	return follow(ctx, s.log, s.productID, f.step)
+}
+
+// following is a call of Follow.
+type following struct {
+	*Source
+	sessionID string
+	deliver   func(event, id string, data []byte) error
+	from      start
+	begun     bool
+	lenient   bool // trimmed entries are not a gap: nothing was read yet
+	cursor    ID
+}
+
+func (f *following) step(ctx context.Context) (pace, error) {
+	if !f.begun {
+		return f.begin(ctx)
+	}
+	page := pagePool.Get().(*[pageEntries]Entry)
+	defer pagePool.Put(page)
+	n, err := f.log.Read(ctx, f.productID, f.cursor, page[:])
+	defer clear(page[:n]) // the pool must not keep trimmed entries alive
+	var gap *GapError
+	switch {
+	case errors.As(err, &gap):
+		return pace{}, f.skip(gap)
+	case err != nil:
+		return f.failed(err)
+	case n == 0:
+		return pace{wait: idleEvery, orChange: true}, f.deliver("heartbeat", "", nil)
+	}
+	f.lenient = false
+	return pace{}, f.hand(page[:n])
+}
+
+// begin finds the first cursor and delivers "open".
+func (f *following) begin(ctx context.Context) (pace, error) {
+	bounds, err := boundsFor(ctx, f.log, f.productID, f.from)
+	if err != nil {
+		return f.failed(err)
+	}
+	var isGap bool
+	f.cursor, isGap = f.from.cursor(bounds)
+	f.begun, f.lenient = true, f.from.id == "" && !f.from.since.IsZero()
+	if err := f.deliver("open", "", strconv.AppendInt(nil, time.Now().Unix(), 10)); err != nil || !isGap {
+		return pace{}, err
+	}
+	return pace{}, f.deliver("gap", "", gapData(f.from.id, bounds.Oldest))
+}
+
+// hand delivers entries.
+func (f *following) hand(entries []Entry) error {
+	for _, e := range entries {
+		if f.sessionID == "" || e.SessionID == f.sessionID {
+			if err := f.deliver("", e.ID.String(), e.Data); err != nil {
+				return err
+			}
+		}
+		f.cursor = e.ID
+	}
+	return nil
+}
+
+// skip moves the cursor past a gap and delivers it.
+func (f *following) skip(gap *GapError) error {
+	requested := f.cursor
+	f.cursor = gap.Floor
+	if f.lenient {
+		return nil
+	}
+	return f.deliver("gap", "", gapData(requested.String(), gap.Oldest))
+}
+
+// failed returns the pace of the next attempt after the log could not be read.
+func (f *following) failed(err error) (pace, error) {
+	if errors.Is(err, ErrClosed) {
+		return pace{}, err
+	}
+	slog.Default().Warn("log cannot be read; retrying", "product_id", f.productID, "err", err)
+	return pace{wait: storageRetry}, nil
+}

@@ -1,0 +1,212 @@
+package eventlog
+
+import (
+	"slices"
+	"sort"
+	"time"
+	"unsafe"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+)
+
+// Tail is the end of a product's log in memory, from which an engine serves
+// readers that keep up: [MemoryLog] has only the tail, the durable engines
+// keep the rest in their storage. It is not safe for concurrent use; its owner
+// must guard it.
+type Tail struct {
+	entries []Entry // in order; live ones start at head
+	head    int
+	bytes   int64 // cost of the live entries
+	floor   ID
+	newest  ID
+	closed  bool
+	changed chan struct{} // nil without waiters
+	ahead   []sighting    // of IDs ahead of the clock, in order
+	expired ID            // of the sightings: entries up to here are too old
+}
+
+// sighting records when an ID was first found to be ahead of the clock.
+type sighting struct {
+	id ID
+	at time.Time
+}
+
+// sightings bounds their number within a retention's time.
+const sightings = 64
+
+// Expired returns the ID up to which entries are older than ttl. An ID ahead
+// of the clock, such as one assigned before the clock was set back, counts
+// from when a call of Expired first saw it.
+func (t *Tail) Expired(now time.Time, ttl time.Duration) ID {
+	seen := len(t.ahead)
+	if t.newest.Time().After(now) && t.newest.Compare(t.expired) > 0 &&
+		(seen == 0 || t.newest != t.ahead[seen-1].id && now.Sub(t.ahead[seen-1].at) >= ttl/sightings) {
+		t.ahead = append(t.ahead, sighting{t.newest, now})
+	}
+	for len(t.ahead) > 0 && now.Sub(t.ahead[0].at) >= ttl {
+		t.expired = later(t.expired, t.ahead[0].id)
+		t.ahead = t.ahead[1:]
+	}
+	return later(t.expired, IDAt(now.Add(-ttl)))
+}
+
+func later(a, b ID) ID {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
+}
+
+// NewTail returns an empty tail of a log whose newest entry has that ID.
+func NewTail(newest ID) *Tail { return &Tail{floor: newest, newest: newest} }
+
+// Add adds encoded entries in order and wakes the readers. The tail retains
+// the entries' memory, but not the slice.
+func (t *Tail) Add(entries ...Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	for _, e := range entries {
+		e.Batch = nil
+		t.entries = append(t.entries, e)
+		t.bytes += e.cost()
+	}
+	t.newest = entries[len(entries)-1].ID
+	t.Notify()
+}
+
+// Costs of an entry besides its event.
+const (
+	entrySlots = 2  // slots of the slice, which may be half free
+	keyShare   = 40 // bytes of a key in a half-full map
+)
+
+func (e *Entry) cost() int64 {
+	keys := len(e.Keys) * len(activity.Key{})
+	return entrySlots*int64(unsafe.Sizeof(*e)) + fair.Size(cap(e.frame)) + fair.Size(len(e.SessionID)) +
+		fair.Size(keys) + int64(keyShare*len(e.Keys))
+}
+
+// Read copies entries after the cursor, as many as [Log.Read] does, and
+// reports false if the tail starts after the cursor.
+func (t *Tail) Read(after ID, dst []Entry) (n int, ok bool) {
+	if after.Compare(t.floor) < 0 {
+		return 0, false
+	}
+	bytes := 0
+	for _, e := range t.entries[t.after(after):] {
+		if n == len(dst) || bytes >= PageBytes {
+			break
+		}
+		dst[n] = e
+		n++
+		bytes += len(e.Data)
+	}
+	return n, true
+}
+
+// after returns the position of the first entry after id. Most readers are
+// near the end, so the search starts there.
+func (t *Tail) after(id ID) int {
+	lo, hi := t.head, len(t.entries)
+	for step := 1; hi-step > lo; step *= 2 {
+		if t.entries[hi-step].ID.Compare(id) <= 0 {
+			lo = hi - step
+			break
+		}
+		hi -= step
+	}
+	return lo + sort.Search(hi-lo, func(i int) bool { return t.entries[lo+i].ID.Compare(id) > 0 })
+}
+
+// DropUpTo trims the entries up to id. It calls dropped, if not nil, with
+// each.
+func (t *Tail) DropUpTo(id ID, dropped func(Entry)) {
+	if t.Len() > 0 && t.entries[t.head].ID.Compare(id) <= 0 {
+		t.drop(t.after(id)-t.head, dropped)
+	}
+}
+
+// Shrink trims the oldest entries until the rest costs at most maxBytes or is
+// a single entry, and returns how many it trimmed.
+func (t *Tail) Shrink(maxBytes int64, dropped func(Entry)) (n int) {
+	for t.bytes > maxBytes && t.Len() > 1 {
+		t.drop(1, dropped)
+		n++
+	}
+	return n
+}
+
+func (t *Tail) drop(n int, dropped func(Entry)) {
+	for range n {
+		e := &t.entries[t.head]
+		if dropped != nil {
+			dropped(*e)
+		}
+		t.bytes -= e.cost()
+		t.floor = e.ID
+		*e = Entry{}
+		t.head++
+	}
+	if t.head > len(t.entries)/4 {
+		t.compact()
+	}
+}
+
+// compact moves the entries to the front, and to a smaller slice when few are
+// left.
+func (t *Tail) compact() {
+	if n := t.Len(); cap(t.entries) > minSlots && cap(t.entries) > 2*n {
+		t.entries = append(make([]Entry, 0, n+n/4), t.entries[t.head:]...)
+	} else {
+		t.entries = slices.Delete(t.entries, 0, t.head)
+	}
+	t.head = 0
+}
+
+// minSlots is the size of a slice that is not worth shrinking.
+const minSlots = 64
+
+// Changed returns a channel that is closed by the next Add, Notify or Close.
+func (t *Tail) Changed() <-chan struct{} {
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+		if t.closed {
+			close(t.changed)
+		}
+	}
+	return t.changed
+}
+
+// Notify wakes the waiters for a change.
+func (t *Tail) Notify() {
+	if t.changed != nil && !t.closed {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+// Close wakes all waiters, now and in future.
+func (t *Tail) Close() {
+	t.Notify()
+	t.closed = true
+}
+
+// Closed reports whether the tail was closed.
+func (t *Tail) Closed() bool { return t.closed }
+
+// Len returns the number of entries in the tail.
+func (t *Tail) Len() int { return len(t.entries) - t.head }
+
+// Bytes returns what the entries cost in memory.
+func (t *Tail) Bytes() int64 { return t.bytes }
+
+// Bounds returns the bounds of the tail: its entries have Floor < id ≤ Newest.
+func (t *Tail) Bounds() Bounds {
+	b := Bounds{Floor: t.floor, Newest: t.newest}
+	if t.Len() > 0 {
+		b.Oldest = t.entries[t.head].ID
+	}
+	return b
+}

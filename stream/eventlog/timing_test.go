@@ -1,0 +1,465 @@
+package eventlog_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+)
+
+// everyTransport runs a test in a bubble for each way a stream is served.
+func everyTransport(t *testing.T, test func(t *testing.T, tr transport)) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, tr) })
+		})
+	}
+}
+
+func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		tape := s.subscribe(t, "", nil).record()
+		for n := range 3 {
+			time.Sleep(time.Second)
+			e := appendTo(t, s.log, eventlogtest.Entry("a", n))[0]
+			now := time.Now()
+			synctest.Wait()
+			require.Equal(t, []taped{{event{id: e.ID.String(), data: string(e.Data)}, now}}, tape.take())
+		}
+	})
+}
+
+// Under load nothing is later than the time that writes are apart.
+func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		tape := s.subscribe(t, "", nil).record()
+		for n := range 200 {
+			appendTo(t, s.log, eventlogtest.Entry("a", n))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(eventlog.DefaultCoalesce)
+		synctest.Wait()
+		events := tape.take()
+		require.Len(t, events, 200)
+		for _, e := range events {
+			id, err := eventlog.ParseID(e.id)
+			require.NoError(t, err)
+			require.LessOrEqual(t, e.at.Sub(id.Time()), eventlog.DefaultCoalesce+time.Millisecond)
+		}
+	})
+}
+
+func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := servePiped(t, takenOver, eventlog.NewMemoryLog(eventlog.Retention{}), &eventlog.HandlerOptions{Coalesce: 20 * time.Millisecond})
+		writes := s.countWrites(t)
+		before := writes.Load()
+		for n := range 200 { // for 200 ms
+			appendTo(t, s.log, eventlogtest.Entry("a", n))
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		require.InDelta(t, 200/20, writes.Load()-before, 2)
+	})
+}
+
+// An entry that comes between a look at the log and the wait for a change is
+// sent at once like any other.
+func TestHandler_missesNoEntryThatComesWhileItLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &lateLog{Log: eventlog.NewMemoryLog(eventlog.Retention{})}
+		s := servePiped(t, takenOver, log, nil)
+		began := time.Now()
+		sub := s.subscribe(t, "", nil)
+		require.Equal(t, string(eventlogtest.Entry("late", 0).Data), sub.next(t).data)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// lateLog gets an entry just after it was found empty.
+type lateLog struct {
+	eventlog.Log
+	once sync.Once
+}
+
+func (l *lateLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	n, err := l.Log.Read(ctx, productID, after, dst)
+	if n == 0 && err == nil {
+		l.once.Do(func() { err = l.Append(ctx, productID, eventlogtest.Entries("late", 1)) })
+	}
+	return n, err
+}
+
+// countWrites subscribes and returns a counter of the writes that the server
+// has made. Memory passes each on by itself.
+func (s *service) countWrites(t *testing.T) *atomic.Int64 {
+	t.Helper()
+	conn := s.rawSubscribe(t)
+	writes := new(atomic.Int64)
+	go func() {
+		buf := make([]byte, 1<<20)
+		for {
+			if _, err := conn.Read(buf); err != nil {
+				return
+			}
+			writes.Add(1)
+		}
+	}()
+	synctest.Wait()
+	return writes
+}
+
+// rawSubscribe sends the request of a stream and reads nothing.
+func (s *service) rawSubscribe(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := s.dial()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, "GET /stream/"+product+" HTTP/1.1\r\nHost: test\r\n\r\n")
+	require.NoError(t, err)
+	return conn
+}
+
+func TestHandler_keepsASilentStreamAlive(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		began := time.Now()
+		tape := s.subscribe(t, "", nil).record()
+		for n := range 4 {
+			time.Sleep(eventlog.DefaultHeartbeat)
+			synctest.Wait()
+			at := began.Add(time.Duration(n+1) * eventlog.DefaultHeartbeat)
+			require.Equal(t, []taped{{event{name: "heartbeat", data: "{}"}, at}}, tape.take())
+		}
+	})
+}
+
+func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		tape := s.subscribe(t, "", nil).record()
+		for n := range 5 {
+			time.Sleep(eventlog.DefaultHeartbeat - time.Second)
+			appendTo(t, s.log, eventlogtest.Entry("a", n))
+		}
+		last := time.Now()
+		synctest.Wait()
+		for _, e := range tape.take() {
+			require.Empty(t, e.name)
+		}
+		time.Sleep(eventlog.DefaultHeartbeat)
+		synctest.Wait()
+		require.Equal(t, []taped{{event{name: "heartbeat", data: "{}"}, last.Add(eventlog.DefaultHeartbeat)}}, tape.take())
+	})
+}
+
+// To a reader that filters, a product busy with other sessions is silent.
+func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		began := time.Now()
+		tape := s.subscribe(t, query("session_id", "mine"), nil).record()
+		for n := range 4_000 { // for 40 s
+			appendTo(t, s.log, eventlogtest.Entry("other", n))
+			time.Sleep(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		beats := tape.take()
+		require.Len(t, beats, 2)
+		for i, beat := range beats {
+			require.Equal(t, event{name: "heartbeat", data: "{}"}, beat.event)
+			due := began.Add(time.Duration(i+1) * eventlog.DefaultHeartbeat)
+			require.WithinDuration(t, due, beat.at, time.Duration(i+1)*2*eventlog.DefaultCoalesce)
+		}
+	})
+}
+
+// The time-outs of the server are for requests, not for streams.
+func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), &eventlog.HandlerOptions{WriteTimeout: time.Minute}, func(server *http.Server) {
+			server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = time.Second, time.Second, time.Second
+		})
+		tape := s.subscribe(t, "", nil).record()
+		time.Sleep(10 * time.Second)
+		appendTo(t, s.log, eventlogtest.Entry("a", 0))
+		time.Sleep(eventlog.DefaultHeartbeat)
+		synctest.Wait()
+		require.NoError(t, tape.end())
+		require.Len(t, tape.take(), 2)
+	})
+}
+
+// WriteTimeout is about a reader that does not take what is written. Silence
+// that is longer harms nobody.
+func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), &eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
+		tape := s.subscribe(t, "", nil).record()
+		time.Sleep(30 * time.Minute)
+		appendTo(t, s.log, eventlogtest.Entry("a", 0))
+		synctest.Wait()
+		require.NoError(t, tape.end())
+		require.Len(t, tape.take(), 1)
+		time.Sleep(10 * time.Minute)
+		require.NoError(t, s.log.Close())
+		synctest.Wait()
+		require.Equal(t, io.EOF, tape.end(), "the end is clean, too")
+	})
+}
+
+func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		tape, filtered := s.subscribe(t, "", nil).record(), s.subscribe(t, query("session_id", "b"), nil).record()
+		time.Sleep(time.Second)
+		want := appendTo(t, s.log, eventlogtest.Entries("a", 1000)...)
+		require.NoError(t, s.log.Close())
+		closed := time.Now()
+		require.NoError(t, s.handler.Wait(t.Context()))
+		require.LessOrEqual(t, time.Since(closed), 2*eventlog.DefaultCoalesce)
+		synctest.Wait()
+		require.Equal(t, io.EOF, tape.end())
+		require.Equal(t, io.EOF, filtered.end())
+		require.Empty(t, filtered.take())
+		got := tape.take()
+		require.Len(t, got, len(want))
+		for i, e := range want {
+			require.Equal(t, event{id: e.ID.String(), data: string(e.Data)}, got[i].event)
+		}
+		require.Zero(t, s.readers(t))
+	})
+}
+
+func TestHandler_afterTheLogClosed_replaysAndEnds(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		want := appendTo(t, s.log, eventlogtest.Entries("a", 3)...)
+		require.NoError(t, s.log.Close())
+		sub := s.subscribe(t, "", lastEventID(want[0].ID.String()))
+		sub.receives(t, want[1:])
+		sub.ends(t)
+	})
+}
+
+func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		stays, leaves := s.subscribe(t, "", nil), s.subscribe(t, "", nil)
+		synctest.Wait()
+		require.Equal(t, 2, s.readers(t))
+		left := time.Now()
+		leaves.cancel()
+		synctest.Wait()
+		require.Equal(t, 1, s.readers(t))
+		stays.cancel()
+		require.NoError(t, s.handler.Wait(t.Context()))
+		require.Zero(t, time.Since(left), "at once, not at the next write")
+	})
+}
+
+func TestHandler_Wait_givesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := servePiped(t, takenOver, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		require.NoError(t, s.handler.Wait(t.Context()), "there is no reader")
+		s.subscribe(t, "", nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, s.handler.Wait(ctx), context.DeadlineExceeded)
+	})
+}
+
+// A reader that stops reading is cut off after WriteTimeout. Meanwhile nobody
+// waits for it.
+func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		stalled := s.subscribe(t, "", nil)
+		lively := s.subscribe(t, "", nil).record()
+		synctest.Wait()
+		stall := time.Now()
+		for n := range 512 { // 16 MiB: more than any client takes in by itself
+			appendTo(t, s.log, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
+		}
+		require.Zero(t, time.Since(stall), "nobody who writes waits for a reader")
+		time.Sleep(eventlog.DefaultCoalesce)
+		synctest.Wait()
+		require.Len(t, lively.take(), 512, "a reader does not wait for another")
+		require.Equal(t, 2, s.readers(t))
+		time.Sleep(eventlog.DefaultWriteTimeout)
+		synctest.Wait()
+		require.Equal(t, 1, s.readers(t))
+		require.NoError(t, lively.end())
+		if err := stalled.drain(); tr.name != takenOver.name { // there the body ends with the connection, either way
+			require.NotErrorIs(t, err, io.EOF, "the client sees that it was cut off")
+		}
+	})
+}
+
+// The end of the stream, too, is something that a reader has to take in time.
+func TestHandler_doesNotWaitForAReaderToTakeTheEnd(t *testing.T) {
+	for _, tr := range []transport{takenOver, shared} {
+		t.Run(tr.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var server *http.Server
+				s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil, func(made *http.Server) { server = made })
+				greeted(t, s.rawSubscribe(t))
+				require.NoError(t, s.log.Close())
+				ctx, cancel := context.WithTimeout(t.Context(), 2*eventlog.DefaultWriteTimeout)
+				defer cancel()
+				require.NoError(t, server.Shutdown(ctx))
+				require.NoError(t, s.handler.Wait(ctx))
+			})
+		})
+	}
+}
+
+// drain reads until the stream ends and returns how it did.
+func (s *subscription) drain() error {
+	for {
+		if _, err := s.read(); err != nil {
+			return err
+		}
+	}
+}
+
+// What a reader missed while it was busy it is sent afterwards.
+func TestHandler_letsASlowReaderCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := servePiped(t, takenOver, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		conn := s.rawSubscribe(t)
+		sub := greeted(t, conn)
+		want := appendTo(t, s.log, eventlogtest.Entries("a", 500)...)
+		time.Sleep(eventlog.DefaultWriteTimeout - time.Second)
+		sub.receives(t, want)
+	})
+}
+
+// greeted reads the head of the response and the line that a stream begins with
+// at once.
+func greeted(t testing.TB, conn net.Conn) *subscription {
+	t.Helper()
+	r := bufio.NewReader(conn)
+	response, err := http.ReadResponse(r, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	sub := &subscription{response: response, events: bufio.NewReader(response.Body), cancel: func() { _ = conn.Close() }, begun: true}
+	line, err := sub.events.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "retry: 1000\n", line)
+	return sub
+}
+
+// A reader that falls behind what is retained is sent a gap in the middle of the
+// stream, and goes on from the oldest entry there is.
+func TestHandler_sendsAGapToAReaderThatFellTooFarBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 256 << 10})
+		s := servePiped(t, takenOver, log, nil)
+		sub := greeted(t, s.rawSubscribe(t))
+		first := appendTo(t, log, eventlogtest.Entry("first", 0))
+		synctest.Wait() // the server is at writing it
+		for n := range 1000 {
+			appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 1024))
+		}
+		oldest := boundsOf(t, log).Oldest
+		sub.receives(t, first)
+		gap := sub.next(t)
+		require.Equal(t, "gap", gap.name)
+		require.JSONEq(t, `{"requested":"`+first[0].ID.String()+`","oldest":"`+oldest.String()+`"}`, gap.data)
+		require.Empty(t, gap.id)
+		sub.receives(t, retained(t, log))
+		require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
+		sub.receives(t, appendTo(t, log, eventlogtest.Entry("live", 0)))
+	})
+}
+
+// retained returns everything that the product's log holds.
+func retained(t testing.TB, log eventlog.Log) []eventlog.Entry {
+	t.Helper()
+	return heldAfter(t, log, boundsOf(t, log).Floor)
+}
+
+// heldAfter returns everything after a cursor.
+func heldAfter(t testing.TB, log eventlog.Log, after eventlog.ID) (all []eventlog.Entry) {
+	t.Helper()
+	page := make([]eventlog.Entry, 1000)
+	for {
+		n, err := log.Read(t.Context(), product, after, page)
+		if n == 0 && errors.Is(err, eventlog.ErrClosed) {
+			return all
+		}
+		require.NoError(t, err)
+		if n == 0 {
+			return all
+		}
+		all, after = append(all, page[:n]...), page[n-1].ID
+	}
+}
+
+// failingLog is a log whose storage cannot be reached at times.
+type failingLog struct {
+	eventlog.Log
+	down atomic.Bool
+}
+
+var errDown = errors.New("storage is down")
+
+func (l *failingLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	if l.down.Load() {
+		return errDown
+	}
+	return l.Log.Append(ctx, productID, entries, changes...)
+}
+
+func (l *failingLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	if l.down.Load() {
+		return 0, errDown
+	}
+	return l.Log.Read(ctx, productID, after, dst)
+}
+
+func (l *failingLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
+	if l.down.Load() {
+		return eventlog.Bounds{}, errDown
+	}
+	return l.Log.Bounds(ctx, productID)
+}
+
+func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
+	everyTransport(t, func(t *testing.T, tr transport) {
+		memory := eventlog.NewMemoryLog(eventlog.Retention{})
+		log := &failingLog{Log: memory}
+		s := servePiped(t, tr, log, nil)
+		tape := s.subscribe(t, "", nil).record()
+		log.down.Store(true)
+		want := appendTo(t, memory, eventlogtest.Entries("a", 300)...) // by another server
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NoError(t, tape.end())
+		beats := tape.take()
+		require.Len(t, beats, int(time.Minute/eventlog.DefaultHeartbeat), "heartbeats go on")
+		log.down.Store(false)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		got := tape.take()
+		require.Len(t, got, len(want))
+		require.Equal(t, want[0].ID.String(), got[0].id)
+		require.Equal(t, want[299].ID.String(), got[299].id)
+	})
+}

@@ -1,0 +1,77 @@
+package stream
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever an entry is, its head and its body are text and agree with each
+// other, read in either way.
+func FuzzNewMessage(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"actions","session_id":"s1","actions":[{"title":"a"}]}`, `{"type":"summary","session_id":"","summary":"x"}`,
+		`{"session_id":"s1","type":"actions","actions":[{"session_id":"s1"},null]}`, `{"type":"actions","session_id":"s\u0031","actions":[{}]}`,
+		"{\"type\":\"actions\",\"session_id\":\"\xff\xfe\",\"actions\":[{\"title\":\"\xff\"}]}", ` {"type" : "actions", "actions" : [{}]}`,
+		`{"product_id":"acme","type":"actions","session_id":"s1"`, `{"type":"actions","type":"summary"}`, `{"type":"x","session_id":5}`,
+		`[`, `{"type":{}}`, `{"":"","type":"actions"}`, `{"type":"actions","session_id":"\ud800","actions":[{}]}`, strings.Repeat(`{"a":`, 2000),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e := newMessage("1-0", bytes.Clone(data))
+		require.True(t, utf8.ValidString(e.Type) && utf8.ValidString(e.SessionID), "%q %q", e.Type, e.SessionID)
+		e.Data = validUTF8(e.Data)
+		typ, sessionID := slowHead(e.Data)
+		if typ != "" && isPlain(data) {
+			require.Equal(t, typ, e.Type)
+			require.Equal(t, sessionID, e.SessionID)
+		}
+		if b, err := decodeActions(e); err == nil {
+			require.Equal(t, e.Type, b.Type)
+			require.NotEmpty(t, b.Actions)
+			require.Len(t, b.Actions, b.Count)
+			for _, a := range b.Actions {
+				require.Equal(t, e.SessionID, a.SessionID)
+				require.True(t, utf8.ValidString(a.Title+a.Email+a.RawURL+b.Email))
+			}
+		}
+		if s, err := decodeSummary(e); err == nil {
+			require.Equal(t, e.SessionID, s.SessionID)
+			require.True(t, utf8.ValidString(s.Text))
+		}
+	})
+}
+
+// isPlain reports whether no field can be there twice, or be written in another
+// way.
+func isPlain(data []byte) bool {
+	lower := bytes.ToLower(data)
+	return bytes.Count(lower, []byte("type")) <= 1 && bytes.Count(lower, []byte("session_id")) <= 1 &&
+		!bytes.ContainsRune(data, '\\') && bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
+}
+
+func TestIsDeep(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	tests := map[string]struct {
+		data string
+		want bool
+	}{
+		"nothing":             {"", false},
+		"as deep as may be":   {nested(maxDepth), false},
+		"deeper":              {nested(maxDepth + 1), true},
+		"deeper, unfinished":  {strings.Repeat(`{"a":[`, maxDepth), true},
+		"wide":                {"[" + strings.Repeat("[],", 5*maxDepth) + "[]]", false},
+		"wide, then deep":     {strings.Repeat("[]", maxDepth) + strings.Repeat("[", maxDepth+1), true},
+		"in a text":           {`["` + nested(5*maxDepth) + `"]`, false},
+		"in a text of quotes": {`["\"` + nested(5*maxDepth) + `\\"]`, false},
+		"after a text":        {`["\\",` + nested(maxDepth) + `]`, true},
+		"an open text":        {`"` + strings.Repeat("[", 5*maxDepth) + `\`, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, isDeep([]byte(test.data))) })
+	}
+}

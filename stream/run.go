@@ -1,0 +1,349 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/groupcommit"
+	"github.com/liveactivity/liveactivity/internal/ledger"
+	"github.com/liveactivity/liveactivity/internal/schedule"
+)
+
+// run is a call of [Consumer.Run]: a live reader of the source, an occasional
+// pass for the sessions that are behind, and the handlers.
+type run struct {
+	*Consumer
+	ledger    *ledger.Ledger
+	scheduler *schedule.Scheduler[*Delivery] // calls the handlers, except Deliver
+	saves     *groupcommit.Group[struct{}]
+	inHand    *inHand
+	openedAt  atomic.Int64           // when the source was first opened, in epoch seconds by its clock
+	goal      atomic.Pointer[string] // the last id retained then; nil while unknown
+	wakes     sync.Map               // key → func(Message) bool, of the held sessions
+}
+
+// maxSavers bounds the acknowledged entries that share a save of the cursor.
+const maxSavers = 1 << 10
+
+// newRun returns the state of Run, positioned at the cursor.
+func (c *Consumer) newRun(ctx context.Context) (*run, error) {
+	c.cursors.Lock()
+	defer c.cursors.Unlock()
+	text, err := loadCursor(ctx, c.opts.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Consumer: c, inHand: &inHand{gauge: &c.stats.pending}}
+	r.ledger, err = ledger.Load(text, &ledger.Options{MaxBehind: c.opts.MaxBehind,
+		MinBackoff: c.opts.MaxBackoff, MaxBackoff: 10 * c.opts.MaxBackoff})
+	if err != nil {
+		return nil, fmt.Errorf("stream: load cursor: %w", err)
+	}
+	r.scheduler = schedule.New(r.handle, r.finished, &schedule.Options[*Delivery]{
+		MaxItems: c.opts.MaxPending, MinBackoff: c.opts.MinBackoff, MaxBackoff: c.opts.MaxBackoff,
+		GiveUpAfter: c.opts.ParkAfter, CanGiveUp: func([]*Delivery) bool { return r.ledger.CanFall() }, Failed: r.failed,
+	})
+	r.saves = groupcommit.New(maxSavers, func([]struct{}) { r.saveNow(context.WithoutCancel(ctx)) })
+	c.latest = r
+	return r, nil
+}
+
+func (r *run) do(ctx context.Context) error {
+	defer r.inHand.end()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.scheduler.Run(ctx) })
+	group.Go(func() error { return r.passes(ctx) })
+	group.Go(func() error {
+		id, since := r.ledger.Position()
+		err := r.source.Follow(ctx, id, r.start(since), "", r.live(ctx))
+		var refused *RefusedError
+		if ctx.Err() == nil && !errors.As(err, &refused) { // the source has ended, as a log does that is closed
+			_ = r.scheduler.Flush(ctx) // it fails only with ctx
+		}
+		return err
+	})
+	return group.Wait()
+}
+
+// start returns where to start without an id.
+func (r *run) start(since int64) time.Time {
+	if since != 0 {
+		return time.Unix(since, 0)
+	}
+	return r.opts.Since
+}
+
+// live returns the function that receives the live reader's events.
+func (r *run) live(ctx context.Context) func(event, id string, data []byte) error {
+	return func(event, id string, data []byte) error {
+		switch event {
+		case EventEntry:
+			return r.receive(ctx, newMessage(id, data))
+		case EventTooLarge:
+			r.ledger.Skip(id)
+			r.stats.tooLarge.Add(1)
+			r.opts.Logger.Error("stream has an event over the limit; skipping it", "id", id, "max_bytes", r.opts.MaxEventBytes)
+		case EventGap:
+			r.gap(data)
+		case EventHeartbeat:
+			r.retained()
+		case EventOpen:
+			r.opened(data)
+		}
+		return nil
+	}
+}
+
+// receive delivers an entry, unless its session is behind.
+func (r *run) receive(ctx context.Context, m Message) error {
+	entry := r.ledger.Receive(m.ID, m.SessionID)
+	if entry == nil {
+		r.passOver(m)
+		return nil
+	}
+	return r.hand(ctx, &Delivery{Message: m, run: r, entry: entry})
+}
+
+// hand delivers an entry; it returns the error of ctx if that ends first.
+func (r *run) hand(ctx context.Context, d *Delivery) error {
+	var err error
+	if r.handlers.Deliver != nil {
+		err = r.handlers.Deliver(ctx, d)
+	} else {
+		err = r.scheduler.Add(ctx, d.SessionID, d, len(d.Data))
+	}
+	if err == nil {
+		r.inHand.add(1)
+	}
+	return err
+}
+
+// opened records when the source was opened, which is also the start if there
+// is no other.
+func (r *run) opened(data []byte) {
+	at, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return
+	}
+	r.openedAt.CompareAndSwap(0, at+2) // the time was rounded down; the rest is a margin
+	if id, begun := r.ledger.Position(); id != "" || begun != 0 || !r.opts.Since.IsZero() {
+		return
+	}
+	r.ledger.Begin(at)
+	r.save()
+}
+
+// compare notes that everything retained at the opening has been received,
+// once a batch was forwarded after that.
+func (r *run) compare(b activity.Batch) {
+	if at := r.openedAt.Load(); at != 0 && b.ForwardedAt > float64(at) {
+		r.retained()
+	}
+}
+
+// retained notes that everything retained at the opening has been received:
+// the consumer has caught up once that is acknowledged.
+func (r *run) retained() {
+	if r.caughtUp.Load() {
+		return
+	}
+	id, _ := r.ledger.Position()
+	r.goal.CompareAndSwap(nil, &id)
+	r.lookIfCaughtUp()
+}
+
+func (r *run) lookIfCaughtUp() {
+	if goal := r.goal.Load(); goal != nil && !r.caughtUp.Load() && r.ledger.FinishedTo(*goal) {
+		r.caughtUp.Store(true)
+	}
+}
+
+func (r *run) gap(data []byte) {
+	var gap struct{ Requested, Oldest string }
+	_ = json.Unmarshal(data, &gap) // what it does not say is empty
+	r.stats.gaps.Add(1)
+	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", gap.Requested, "oldest", gap.Oldest)
+	if r.handlers.Gap != nil {
+		r.handlers.Gap(gap.Requested, gap.Oldest)
+	}
+}
+
+// passes reads the log again for sessions that are behind, whenever some are
+// due.
+func (r *run) passes(ctx context.Context) error {
+	pauses := newBackOff(r.opts.MinBackoff, r.opts.MaxBackoff)
+	for {
+		if err := r.awaitPass(ctx); err != nil {
+			return err
+		}
+		ended, err := r.pass(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case ended:
+			pauses.Reset()
+			continue
+		}
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			return err
+		}
+		if err := sleep(ctx, pauses.NextBackOff()); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitPass returns when a pass is due.
+func (r *run) awaitPass(ctx context.Context) error {
+	for {
+		due, ok := r.ledger.NextPass()
+		wait := time.Until(due)
+		switch {
+		case !ok:
+			wait = time.Hour // or until woken
+		case wait <= 0:
+			return ctx.Err()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-r.ledger.Wake():
+		case <-timer.C:
+		}
+		timer.Stop()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// pass makes one pass and reports whether it ended because no sessions were
+// left.
+func (r *run) pass(ctx context.Context) (ended bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	from, ok := r.ledger.BeginPass(time.Now(), func() { cancel(errPassed) })
+	if !ok {
+		return true, nil
+	}
+	defer r.ledger.EndPass()
+	_, since := r.ledger.Position()
+	err = r.source.Follow(ctx, from, r.start(since), "", func(event, id string, data []byte) error {
+		if event == EventEntry {
+			m := newMessage(id, data)
+			if entry := r.ledger.Catch(id, m.SessionID); entry == nil {
+				r.passOver(m)
+			} else if err := r.hand(ctx, &Delivery{Message: m, More: entry.More, run: r, entry: entry, again: true}); err != nil {
+				return err
+			}
+			if r.ledger.Passed(id) {
+				r.save()
+			}
+		}
+		return nil
+	})
+	return errors.Is(context.Cause(ctx), errPassed), err
+}
+
+// errPassed ends a pass.
+var errPassed = errors.New("stream: no session is behind")
+
+// handle calls the handlers of an entry. It tries an entry of a pass only
+// once: the next pass tries again.
+func (r *run) handle(ctx context.Context, _ string, one []*Delivery) error {
+	d := one[0]
+	if d.dropped() {
+		return nil
+	}
+	err := r.call(ctx, d)
+	if giveBack(ctx, err, d) {
+		return nil
+	}
+	return err
+}
+
+// giveBack lets the session of a pass's deliveries fall behind again if a
+// retry may fix err, and reports whether it did.
+func giveBack(ctx context.Context, err error, deliveries ...*Delivery) bool {
+	if err == nil || ctx.Err() != nil || !deliveries[0].again || schedule.IsPermanent(err) {
+		return false
+	}
+	acknowledge(err, deliveries...)
+	return true
+}
+
+// call calls the handlers of an entry.
+func (r *run) call(ctx context.Context, d *Delivery) error {
+	d.Data = validUTF8(d.Data)
+	if r.handlers.Raw != nil && !d.rawDone {
+		if err := r.handlers.Raw(ctx, d.Message); err != nil {
+			return err
+		}
+		d.rawDone = true
+	}
+	switch {
+	case d.Type == activity.BatchType && r.handlers.Actions != nil:
+		b, err := d.Batch()
+		if err != nil {
+			return Permanent(&malformedError{err})
+		}
+		return r.handlers.Actions(ctx, b)
+	case d.Type == SummaryType && r.handlers.Summary != nil:
+		s, err := decodeSummary(d.Message)
+		if err != nil {
+			return Permanent(&malformedError{err})
+		}
+		return r.handlers.Summary(ctx, s)
+	case d.Type == "":
+		return Permanent(errNoType)
+	}
+	return nil
+}
+
+// malformedError is the error of an entry that cannot be handled.
+type malformedError struct{ error }
+
+var errNoType = &malformedError{errors.New("no JSON object with a type")}
+
+// finished is called by the scheduler.
+func (r *run) finished(_ string, deliveries []*Delivery, err error) { r.finish(err, deliveries...) }
+
+// failed is called by the scheduler for every failure of a handler.
+func (r *run) failed(key string, err error, pause time.Duration) {
+	if schedule.IsPermanent(err) {
+		return // the entry is skipped
+	}
+	r.stats.failures.Add(1)
+	r.opts.Logger.Warn("stream handler failed", "session_id", short(key), "err", err, "again_in", pause.Round(time.Millisecond))
+}
+
+// save saves the acknowledged position, if there is a cursor store, and
+// returns when that is done.
+func (r *run) save() {
+	if r.opts.Cursor != nil {
+		_ = r.saves.Do(context.Background(), struct{}{}) // its context never ends
+	}
+}
+
+// saveNow saves, unless another run has started meanwhile: that run relies on
+// what was saved before.
+func (r *run) saveNow(ctx context.Context) {
+	r.cursors.Lock()
+	defer r.cursors.Unlock()
+	if r.latest != r {
+		return
+	}
+	if err := r.opts.Cursor.Save(ctx, r.ledger.String()); err != nil {
+		r.opts.Logger.Error("stream cursor save failed", "err", err)
+	}
+}

@@ -1,0 +1,135 @@
+// Package streammetrics makes Prometheus metrics of what consumers, writers and
+// summarizers count.
+//
+//	registry.MustRegister(streammetrics.Consumers(consumer), streammetrics.Writers(writer))
+//
+// Several of a kind in one collector are summed. To keep them apart, each gets a
+// collector that is registered with a label of its own:
+//
+//	prometheus.WrapRegistererWith(prometheus.Labels{"product": "acme"}, registry).
+//		MustRegister(streammetrics.Consumers(acme))
+package streammetrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// Consumers returns a collector of liveactivity_consumer_*.
+func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
+	const prefix = "liveactivity_consumer_"
+	finished := func(s stream.ConsumerStats) []float64 {
+		return []float64{float64(s.FinishedActions), float64(s.FinishedSummaries), float64(s.FinishedOthers)}
+	}
+	skipped := func(s stream.ConsumerStats) []float64 {
+		return []float64{float64(s.SkippedMalformed), float64(s.SkippedTooLarge), float64(s.SkippedRefused), float64(s.SkippedHeldTooLong)}
+	}
+	return &collector[stream.ConsumerStats]{statsOf(consumers), []metric[stream.ConsumerStats]{
+		counter(prefix+"connects_total", "Times the stream was opened.",
+			func(s stream.ConsumerStats) uint64 { return s.Connects }),
+		counter(prefix+"interruptions_total", "Times the stream could not be opened, or ended.",
+			func(s stream.ConsumerStats) uint64 { return s.Interruptions }),
+		counter(prefix+"gaps_total", "Times the server no longer had all entries that were asked for.",
+			func(s stream.ConsumerStats) uint64 { return s.Gaps }),
+		counter(prefix+"handler_failures_total", "Times a handler returned an error; it is called again.",
+			func(s stream.ConsumerStats) uint64 { return s.HandlerFailures }),
+		counter(prefix+"parked_total", "Times a session fell behind because its handler kept failing.",
+			func(s stream.ConsumerStats) uint64 { return s.Parked }),
+		counters(prefix+"finished_total", "Entries acknowledged.",
+			"type", []string{activity.BatchType, stream.SummaryType, "other"}, finished),
+		counters(prefix+"skipped_total", "Entries skipped: malformed, too_large, refused by a permanent error, or held_too_long.",
+			"reason", []string{"malformed", "too_large", "refused", "held_too_long"}, skipped),
+		gauge(prefix+"pending", "Entries received and not acknowledged.",
+			func(s stream.ConsumerStats) int64 { return s.Pending }),
+	}}
+}
+
+// Writers returns a collector of liveactivity_writer_*.
+func Writers(writers ...*stream.Writer) prometheus.Collector {
+	const prefix = "liveactivity_writer_"
+	return &collector[stream.WriterStats]{statsOf(writers), []metric[stream.WriterStats]{
+		counter(prefix+"written_total", "Merged batches written.",
+			func(s stream.WriterStats) uint64 { return s.Written }),
+		counter(prefix+"failures_total", "Writes that failed and are retried.",
+			func(s stream.WriterStats) uint64 { return s.Failures }),
+		counter(prefix+"refused_total", "Merged batches skipped because of a permanent error.",
+			func(s stream.WriterStats) uint64 { return s.Refused }),
+		gauge(prefix+"pending", "Batches added and not written.",
+			func(s stream.WriterStats) int64 { return s.Pending }),
+	}}
+}
+
+// Summarizers returns a collector of liveactivity_summaries_total.
+func Summarizers(summarizers ...*stream.Summarizer) prometheus.Collector {
+	results := func(s stream.SummarizerStats) []float64 {
+		return []float64{float64(s.OK), float64(s.ModelFailed), float64(s.OverwriteFailed)}
+	}
+	return &collector[stream.SummarizerStats]{statsOf(summarizers), []metric[stream.SummarizerStats]{
+		counters("liveactivity_summaries_total", "Summaries tried, by result: ok, model_failed, overwrite_failed.",
+			"result", []string{"ok", "model_failed", "overwrite_failed"}, results),
+	}}
+}
+
+// metric is a metric made of stats, one value for each of its labels.
+type metric[S any] struct {
+	desc   *prometheus.Desc
+	kind   prometheus.ValueType
+	labels []string // one without labels has none
+	values func(S) []float64
+}
+
+func counters[S any](name, help, label string, labels []string, values func(S) []float64) metric[S] {
+	return metric[S]{prometheus.NewDesc(name, help, []string{label}, nil), prometheus.CounterValue, labels, values}
+}
+
+func counter[S any](name, help string, value func(S) uint64) metric[S] {
+	values := func(s S) []float64 { return []float64{float64(value(s))} }
+	return metric[S]{prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, nil, values}
+}
+
+func gauge[S any](name, help string, value func(S) int64) metric[S] {
+	values := func(s S) []float64 { return []float64{float64(value(s))} }
+	return metric[S]{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, nil, values}
+}
+
+// statsOf returns the function that asks each for its stats.
+func statsOf[S any, T interface{ Stats() S }](all []T) func() []S {
+	return func() []S {
+		stats := make([]S, 0, len(all))
+		for _, one := range all {
+			stats = append(stats, one.Stats())
+		}
+		return stats
+	}
+}
+
+// collector collects the sums over several of a kind.
+type collector[S any] struct {
+	stats   func() []S
+	metrics []metric[S]
+}
+
+// Describe implements [prometheus.Collector].
+func (c *collector[S]) Describe(descs chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		descs <- m.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *collector[S]) Collect(metrics chan<- prometheus.Metric) {
+	all := c.stats()
+	for _, m := range c.metrics {
+		sums := make([]float64, max(1, len(m.labels)))
+		for _, stats := range all {
+			for i, value := range m.values(stats) {
+				sums[i] += value
+			}
+		}
+		for i, sum := range sums {
+			metrics <- prometheus.MustNewConstMetric(m.desc, m.kind, sum, m.labels[min(i, len(m.labels)):min(i+1, len(m.labels))]...)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package streammetrics_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streammetrics"
+)
+
+// script is a source with these entries, and nothing that comes later.
+type script []string
+
+func (s script) Follow(ctx context.Context, _ string, _ time.Time, _ string, deliver func(event, id string, data []byte) error) error {
+	for i, data := range s {
+		if err := deliver(stream.EventEntry, fmt.Sprint(i+1), []byte(data)); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func actions(t *testing.T, sessionID string) string {
+	t.Helper()
+	data, err := activity.Marshal(activitytest.NewBatch("acme", sessionID, "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example")))
+	require.NoError(t, err)
+	return string(data)
+}
+
+// consumed returns a consumer that has read entries up to a gauge of one that
+// is still in flight.
+func consumed(t *testing.T, entries ...string) *stream.Consumer {
+	t.Helper()
+	held := make(chan struct{})
+	c, err := stream.NewSourceConsumer(append(script(entries), `{"type":"hold"}`), stream.Handlers{
+		Deliver: func(_ context.Context, d *stream.Delivery) error {
+			switch d.Type {
+			case "hold":
+				close(held)
+			case "":
+				d.Done(stream.Permanent(assert.AnError))
+			default:
+				d.Done(nil)
+			}
+			return nil
+		}}, nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	<-held
+	require.Eventually(t, func() bool { return c.Stats().Pending == 1 }, 10*time.Second, time.Millisecond)
+	return c
+}
+
+// scrape returns the metrics of a collector as text, after an empty line.
+func scrape(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(c)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	return "\n" + w.Body.String()
+}
+
+func TestConsumers_areSummed(t *testing.T) {
+	one := consumed(t, actions(t, "s1"), actions(t, "s2"), "no JSON")
+	two := consumed(t, actions(t, "s1"), `{"type":"summary","session_id":"s"}`, `{"type":"else"}`)
+	text := scrape(t, streammetrics.Consumers(one, two))
+	assert.Contains(t, text, `
+# HELP liveactivity_consumer_finished_total Entries acknowledged.
+# TYPE liveactivity_consumer_finished_total counter
+liveactivity_consumer_finished_total{type="actions"} 3
+liveactivity_consumer_finished_total{type="other"} 1
+liveactivity_consumer_finished_total{type="summary"} 1
+`)
+	assert.Contains(t, text, `
+# HELP liveactivity_consumer_pending Entries received and not acknowledged.
+# TYPE liveactivity_consumer_pending gauge
+liveactivity_consumer_pending 2
+# HELP liveactivity_consumer_skipped_total Entries skipped: malformed, too_large, refused by a permanent error, or held_too_long.
+# TYPE liveactivity_consumer_skipped_total counter
+liveactivity_consumer_skipped_total{reason="held_too_long"} 0
+liveactivity_consumer_skipped_total{reason="malformed"} 0
+liveactivity_consumer_skipped_total{reason="refused"} 1
+liveactivity_consumer_skipped_total{reason="too_large"} 0
+`)
+}
+
+func TestCollectors_shareARegistryByALabel(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	for _, product := range []string{"acme", "globex"} {
+		labelled := prometheus.WrapRegistererWith(prometheus.Labels{"product": product}, reg)
+		labelled.MustRegister(streammetrics.Consumers(consumed(t)), streammetrics.Writers(newWriter(t)), streammetrics.Summarizers(newSummarizer(t)))
+	}
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	var names []string
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	assert.Equal(t, []string{"liveactivity_consumer_connects_total", "liveactivity_consumer_finished_total", "liveactivity_consumer_gaps_total",
+		"liveactivity_consumer_handler_failures_total", "liveactivity_consumer_interruptions_total", "liveactivity_consumer_parked_total",
+		"liveactivity_consumer_pending", "liveactivity_consumer_skipped_total", "liveactivity_summaries_total", "liveactivity_writer_failures_total",
+		"liveactivity_writer_pending", "liveactivity_writer_refused_total", "liveactivity_writer_written_total"}, names)
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+}
+
+func newWriter(t *testing.T) *stream.Writer {
+	t.Helper()
+	w, err := stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil)
+	require.NoError(t, err)
+	return w
+}
+
+func newSummarizer(t *testing.T) *stream.Summarizer {
+	t.Helper()
+	s, err := stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{Threshold: 1})
+	require.NoError(t, err)
+	return s
+}
+
+func TestSummarizers_countByResult(t *testing.T) {
+	s := newSummarizer(t)
+	b := activitytest.NewBatch("acme", "s", "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))
+	require.NoError(t, s.Add(t.Context(), b))
+	assert.Contains(t, scrape(t, streammetrics.Summarizers(s, newSummarizer(t))), `
+# HELP liveactivity_summaries_total Summaries tried, by result: ok, model_failed, overwrite_failed.
+# TYPE liveactivity_summaries_total counter
+liveactivity_summaries_total{result="model_failed"} 0
+liveactivity_summaries_total{result="ok"} 1
+liveactivity_summaries_total{result="overwrite_failed"} 0
+`)
+}
+
+func TestWriters_countWhatWaits(t *testing.T) {
+	w := newWriter(t)
+	require.NoError(t, w.Add(t.Context(), activitytest.NewBatch("acme", "s", "u", activitytest.Click(time.Unix(1, 0), "a", "https://a.example"))))
+	assert.Contains(t, scrape(t, streammetrics.Writers(w, newWriter(t))), `
+# HELP liveactivity_writer_pending Batches added and not written.
+# TYPE liveactivity_writer_pending gauge
+liveactivity_writer_pending 1
+`)
+}
+
+func Example() {
+	consumer, err := stream.NewConsumer("https://live.example.com/stream/acme", "key",
+		stream.Handlers{Actions: func(context.Context, activity.Batch) error { return nil }}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(streammetrics.Consumers(consumer))
+	http.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+}

@@ -1,0 +1,187 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// pipeline is a consumer that hands its deliveries to a writer.
+type pipeline struct {
+	*running
+	writer  *stream.Writer
+	written notes
+	fail    atomic.Pointer[func(b activity.Batch) error]
+	end     func()
+}
+
+func startPipeline(t *testing.T, s *fakeServer, cursor stream.CursorStore, opts stream.WriterOptions) *pipeline {
+	p := &pipeline{}
+	var err error
+	p.writer, err = stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		if fail := p.fail.Load(); fail != nil {
+			if err := (*fail)(b); err != nil {
+				return err
+			}
+		}
+		p.written.add("%s/%s: %s", b.SessionID, b.ConversationID, strings.Join(activitytest.Titles(b), " "))
+		return nil
+	}, &opts)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.writer.Run(ctx) }()
+	p.running = startConsumer(t, fakeURL, stream.Handlers{Deliver: p.writer.Deliver},
+		stream.ConsumerOptions{Client: s.client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+	p.end = func() {
+		p.cancel()
+		<-p.ended
+		cancel()
+		<-ended
+		p.end = func() {}
+	}
+	t.Cleanup(func() { p.end() })
+	return p
+}
+
+// away makes writes of a session fail.
+func (p *pipeline) away(session string) {
+	fail := func(b activity.Batch) error {
+		if b.SessionID == session {
+			return errors.New("the desk is away")
+		}
+		return nil
+	}
+	p.fail.Store(&fail)
+}
+
+// linkedEntry is an entry that carries the link of its session.
+func linkedEntry(session, title, conversation string) string {
+	return strings.Replace(entryOf(session, title), `{"type":"actions"`, `{"type":"actions","conversation_id":"`+conversation+`"`, 1)
+}
+
+// What waits for a link is written as one batch at the link, however it is made,
+// and also when the process was started anew in between.
+func TestWriter_keepsWhatWaitsForALinkInTheStream(t *testing.T) {
+	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
+		for how, byEntry := range map[string]bool{"by SessionLinked": false, "carried by an entry": true} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					data := []string{entryOf("s1", "a"), entryOf("s2", "x"), entryOf("s1", "b")}
+					s := resuming(data...)
+					cursor := &memoryCursor{t: t}
+					p := startPipeline(t, s, cursor, stream.WriterOptions{AwaitLink: true})
+					time.Sleep(time.Hour)
+					require.Empty(t, p.written.all())
+					require.Zero(t, p.counted(t, "pending"), "nothing of it is kept")
+					if restart {
+						p.end()
+						p = startPipeline(t, s, cursor, stream.WriterOptions{AwaitLink: true})
+						time.Sleep(time.Hour)
+					}
+					if byEntry {
+						p.end()
+						data = append(data, linkedEntry("s1", "c", "C1"))
+						p = startPipeline(t, resuming(data...), cursor, stream.WriterOptions{AwaitLink: true})
+					} else {
+						require.NoError(t, p.writer.SessionLinked(t.Context(), "s1", "C1"))
+					}
+					time.Sleep(time.Hour)
+					want := "s1/C1: a b"
+					if byEntry {
+						want += " c"
+					}
+					require.Equal(t, []string{want}, p.written.all())
+					p.end()
+
+					p = startPipeline(t, resuming(append(data, linkedEntry("s1", "d", "C1"))...), cursor, stream.WriterOptions{AwaitLink: true})
+					time.Sleep(time.Hour)
+					require.Equal(t, []string{"s1/C1: d"}, p.written.all(), "nothing twice")
+				})
+			})
+		}
+	}
+}
+
+func TestWriter_givesBackWhatFailsAndWritesItLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var data []string
+		for i := range 2000 {
+			data = append(data, entryOf("away", fmt.Sprint("a", i)), entryOf(fmt.Sprint("s", i), "x"))
+		}
+		cursor := &memoryCursor{t: t}
+		p := startPipeline(t, resuming(data...), cursor, stream.WriterOptions{})
+		p.away("away")
+		time.Sleep(time.Hour)
+		assert.Len(t, p.written.all(), 2000, "the others are not held up")
+		assert.Zero(t, p.counted(t, "pending"))
+		assert.Less(t, len(cursor.saved()), 100)
+		p.end()
+
+		p = startPipeline(t, resuming(data...), cursor, stream.WriterOptions{})
+		time.Sleep(time.Hour)
+		written := strings.Join(p.written.all(), " ")
+		var want []string
+		for i := range 2000 {
+			want = append(want, fmt.Sprint("a", i))
+		}
+		assert.Equal(t, strings.Join(want, " "), strings.ReplaceAll(written, "away/: ", ""))
+		assert.Less(t, len(p.written.all()), 10, "merged")
+	})
+}
+
+func TestDelivery_Done_countsOnceAndPassesOverWhatIsRefusedForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t}
+		var deliveries []*stream.Delivery
+		c := startConsumer(t, fakeURL, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
+			deliveries = append(deliveries, d)
+			return nil
+		}}, stream.ConsumerOptions{Client: resuming(entryOf("s1", "a"), entryOf("s1", "b"), `{"type":"summary","session_id":"s1"}`).client(),
+			Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever})
+		synctest.Wait()
+		require.Len(t, deliveries, 3)
+		_, err := deliveries[2].Batch()
+		require.Error(t, err, "it is a summary")
+		deliveries[1].Done(nil)
+		assert.Equal(t, "since 0", place(t, cursor.saved()), "the one before is not finished")
+		deliveries[0].Done(stream.Permanent(errors.New("no such conversation")))
+		assert.Equal(t, "after 2", place(t, cursor.saved()))
+		deliveries[0].Done(errors.New("too late"))
+		deliveries[2].Done(nil)
+		deliveries[2].Done(nil)
+		assert.Equal(t, "after 3", place(t, cursor.saved()))
+		assert.InDelta(t, 2, c.counted(t, "finished_total"), 0)
+		assert.InDelta(t, 1, c.counted(t, "skipped_total", "refused"), 0)
+		assert.Zero(t, c.counted(t, "pending"))
+	})
+}
+
+func TestConsumer_boundsWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var data []string
+		for i := range 10 {
+			data = append(data, entryOf(fmt.Sprint("s", i), "a"))
+		}
+		cursor := &memoryCursor{t: t}
+		c := startConsumer(t, fakeURL, stream.Handlers{Deliver: func(_ context.Context, d *stream.Delivery) error {
+			d.Hold(nil)
+			return nil
+		}}, stream.ConsumerOptions{Client: resuming(data...).client(), Cursor: cursor, Since: time.Unix(0, 0), IdleTimeout: forever, MaxBehind: 3})
+		synctest.Wait()
+		assert.InDelta(t, 7, c.counted(t, "skipped_total", "held_too_long"), 0)
+		assert.Equal(t, "after 7", place(t, cursor.saved()), "the last three are held")
+	})
+}

@@ -1,0 +1,125 @@
+package liveactivity
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+func TestUnregister_endsCredentialsAndRemovesWhatWasKept(t *testing.T) {
+	log := newMemoryLog()
+	r := attached(t, log)
+	acme, other := register(t, r, "acme", false), register(t, r, "other", false)
+	for _, id := range []string{"acme", "other"} {
+		require.NoError(t, log.Append(t.Context(), id, []eventlog.Entry{{Data: []byte(`{}`)}}))
+	}
+	require.NoError(t, r.Unregister(t.Context(), "acme"))
+	assertVoid(t, r, acme, "acme")
+	assertOpen(t, r, other, "other")
+	assert.Equal(t, []string{"other"}, r.IDs())
+	kept := func(id string) eventlog.ID {
+		bounds, err := log.Bounds(t.Context(), id)
+		require.NoError(t, err)
+		return bounds.Oldest
+	}
+	assert.Zero(t, kept("acme"))
+	assert.NotZero(t, kept("other"))
+	docs, err := log.Documents().List(t.Context(), "", "product/", "", 10)
+	require.NoError(t, err)
+	assert.Len(t, docs, 1, "the registration is gone, too")
+	require.ErrorIs(t, r.Unregister(t.Context(), "acme"), errUnknown)
+	assertOpen(t, r, register(t, r, "acme", false), "acme")
+}
+
+func TestUnregister_refusesAProductThatIsNotRegistered(t *testing.T) {
+	r, err := newRegistry(file(), newMemoryLog(), nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Unregister(t.Context(), file().Products[0].ProductID), errFixed)
+	require.ErrorIs(t, r.Unregister(t.Context(), "none"), errUnknown)
+}
+
+// A registry that missed the notice, because it did not run, finds out at its next load.
+func TestUnregister_reachesARegistryThatWasAway(t *testing.T) {
+	log := newMemoryLog()
+	away := attached(t, log)
+	here := attached(t, log)
+	c := register(t, here, "acme", false)
+	require.NoError(t, away.Load(t.Context()))
+	assertOpen(t, away, c, "acme")
+	require.NoError(t, here.Unregister(t.Context(), "acme"))
+	require.NoError(t, away.Load(t.Context()))
+	assertVoid(t, away, c, "acme")
+}
+
+func TestUnregister_reachesAnotherRegistryAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newMemoryLog()
+		here, there := attached(t, log), attached(t, log)
+		c := register(t, here, "acme", false)
+		run(t, there)
+		synctest.Wait()
+		assertOpen(t, there, c, "acme")
+		require.NoError(t, here.Unregister(t.Context(), "acme"))
+		synctest.Wait()
+		assertVoid(t, there, c, "acme")
+	})
+}
+
+// What storage could not remove is removed by the next call, or at the latest
+// before the product is registered again: then it is empty.
+func TestUnregister_goesOnWhereItFailed(t *testing.T) {
+	errAway := errors.New("away")
+	for name, again := range map[string]func(*registry) error{
+		"removed again": func(r *registry) error { return r.Unregister(t.Context(), "acme") },
+		"registered again": func(r *registry) error {
+			_, err := r.Register(t.Context(), Product{ProductID: "acme"}, false)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := newMemoryLog()
+			var fails bool
+			dropped := 0
+			r := registryOn(log)
+			r.drop = func(ctx context.Context, id string) error {
+				if fails {
+					return errAway
+				}
+				dropped++
+				return log.Drop(ctx, id)
+			}
+			c := register(t, r, "acme", false)
+			fails = true
+			require.ErrorIs(t, r.Unregister(t.Context(), "acme"), errAway)
+			assertVoid(t, r, c, "acme")
+			require.ErrorIs(t, again(r), errAway)
+			fails = false
+			require.NoError(t, again(r))
+			assert.Equal(t, 1, dropped)
+		})
+	}
+}
+
+// Of a product that was registered again meanwhile nothing is taken away.
+func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
+	log := newMemoryLog()
+	r := registryOn(log)
+	var fresh credentials
+	removing := true
+	r.drop = func(context.Context, string) error {
+		if removing {
+			removing = false
+			fresh = register(t, r, "acme", false)
+		}
+		return nil
+	}
+	register(t, r, "acme", false)
+	require.NoError(t, r.Unregister(t.Context(), "acme"))
+	assertOpen(t, r, fresh, "acme")
+}

@@ -1,0 +1,27 @@
+package liveactivity
+
+import "net/url"
+
+// URLs are the addresses of a service.
+type URLs struct{ base string }
+
+// Webhook is where PostHog posts a product's events.
+func (u URLs) Webhook(productID string) string { return u.base + "/webhook/" + productID }
+
+// Stream is where a product's events are read.
+func (u URLs) Stream(productID string) string { return u.base + "/stream/" + productID }
+
+// LiveActivity is where a user is looked up; the user id may be a placeholder
+// in braces.
+func (u URLs) LiveActivity(productID, userID string) string {
+	if userID != "{user_id}" {
+		userID = url.PathEscape(userID)
+	}
+	return u.base + "/users/" + productID + "/" + userID + "/live-activity"
+}
+
+// MCP is the MCP server.
+func (u URLs) MCP() string { return u.base + "/mcp" }
+
+// Base is the host to give to PostHog's SDKs.
+func (u URLs) Base() string { return u.base }

@@ -1,0 +1,85 @@
+package liveactivity
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// View follows the log of a product with a cursor of its own. [Service.Run] calls
+// it for every product, those that are registered later, too. Its context ends
+// when the product is removed, and at a stop, but not before the view could read
+// what was accepted: then the source returns [eventlog.ErrClosed]. A view that
+// returns nil is done; after any other error but these it is called again, with
+// back-off.
+//
+//	func(ctx context.Context, productID string, source *eventlog.Source) error {
+//		consumer, err := stream.NewSourceConsumer(source, handlers, nil)
+//		if err != nil {
+//			return err
+//		}
+//		return consumer.Run(ctx)
+//	}
+type View func(ctx context.Context, productID string, source *eventlog.Source) error
+
+// runViews runs the views of every product until ctx ends, and returns when they
+// have; they run under the context following. When products come or go it also
+// ends the streams whose keys went with them.
+func (s *Service) runViews(ctx, following context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	remove := map[string]context.CancelFunc{}
+	for {
+		ids := s.products.IDs()
+		for id, cancel := range remove {
+			if _, ok := slices.BinarySearch(ids, id); !ok {
+				cancel()
+				delete(remove, id)
+			}
+		}
+		for _, id := range ids {
+			if remove[id] != nil {
+				continue
+			}
+			followingProduct, cancel := context.WithCancel(following)
+			remove[id] = cancel
+			for _, view := range s.views {
+				running.Go(func() { s.runView(followingProduct, id, view) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.products.changed:
+			s.streams.EndRevoked()
+		}
+	}
+}
+
+// How long to wait before a view that failed is called again.
+const (
+	firstViewRetry = time.Second
+	lastViewRetry  = 30 * time.Second
+)
+
+// runView runs a view of a product until it is done or ctx ends.
+func (s *Service) runView(ctx context.Context, productID string, view View) {
+	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
+		err := view(ctx, productID, eventlog.NewSource(s.engine.Log, productID))
+		if err == nil || ctx.Err() != nil || errors.Is(err, eventlog.ErrClosed) {
+			return
+		}
+		s.log.Warn("a view failed and is started again", "product_id", productID, "err", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.stopping:
+			return
+		case <-time.After(retry):
+		}
+	}
+}

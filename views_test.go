@@ -1,0 +1,333 @@
+package liveactivity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// runService runs a service until stop is called, which returns what Run does.
+func runService(t *testing.T, opts *liveactivity.Options) (service *liveactivity.Service, stop func() error) {
+	t.Helper()
+	opts.Logger = slog.New(slog.DiscardHandler)
+	if opts.Products == nil {
+		opts.Products = []liveactivity.Product{{ProductID: "acme", WebhookSecret: acmeSecret}}
+	}
+	service, err := liveactivity.New(opts)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- service.Run(ctx) }()
+	return service, func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// record records a page view of ada's.
+func record(t *testing.T, service *liveactivity.Service, productID, id string) {
+	t.Helper()
+	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/"+id)
+	result, err := service.Record(t.Context(), productID, []activity.Event{{ID: id, Time: time.Now(), UserID: "ada", SessionID: "s", Action: &action}})
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Accepted)
+}
+
+// noted is a view that notes what it is given and how it ended.
+type noted struct {
+	entries, gone, closed atomic.Int64
+	last                  atomic.Value // the product of the newest entry
+}
+
+func (n *noted) view(ctx context.Context, productID string, source *eventlog.Source) error {
+	err := source.Follow(ctx, "", time.Unix(1, 0), "", func(event, _ string, _ []byte) error {
+		if event == "" {
+			n.entries.Add(1)
+			n.last.Store(productID)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, eventlog.ErrClosed):
+		n.closed.Add(1)
+	case ctx.Err() != nil:
+		n.gone.Add(1)
+	}
+	return err
+}
+
+func TestViews_followEveryProductWhileThereIsOne(t *testing.T) {
+	var n noted
+	s := start(t, func(o *liveactivity.Options) { o.Views = []liveactivity.View{n.view} })
+	follows := func(entries int64, product string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return n.entries.Load() == entries && n.last.Load() == product }, 10*time.Second, time.Millisecond)
+	}
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	follows(1, "acme")
+	initech := s.register(`{"product_id":"initech"}`)
+	post := func(uuid string) {
+		r := s.do(http.MethodPost, "/webhook/initech", pageview(uuid, "s1", "https://app.example.com/a"), "X-PostHog-Secret: "+initech["webhook_secret"])
+		require.Equal(t, http.StatusOK, r.status, r.body)
+	}
+	post("u1")
+	follows(2, "initech")
+	require.Zero(t, n.gone.Load())
+	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	require.Eventually(t, func() bool { return n.gone.Load() == 1 }, 10*time.Second, time.Millisecond)
+	initech = s.register(`{"product_id":"initech"}`)
+	post("u2")
+	follows(3, "initech")
+	s.stop()
+	assert.EqualValues(t, 3, n.closed.Load(), "of acme, globex and initech")
+}
+
+// What was accepted reaches a view that is slow, before it is stopped.
+func TestViews_areGivenEverythingAtAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := 0
+		service, stop := runService(t, &liveactivity.Options{Views: []liveactivity.View{
+			func(ctx context.Context, _ string, source *eventlog.Source) error {
+				return source.Follow(ctx, "", time.Unix(1, 0), "", func(event, _ string, _ []byte) error {
+					if event == "" {
+						time.Sleep(time.Second)
+						seen++
+					}
+					return nil
+				})
+			}}})
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			record(t, service, "acme", id)
+		}
+		require.NoError(t, stop())
+		assert.Equal(t, 5, seen)
+	})
+}
+
+func TestViews_thatDoNotEndAreCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, stop := runService(t, &liveactivity.Options{Views: []liveactivity.View{
+			func(ctx context.Context, _ string, _ *eventlog.Source) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}}})
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, stop())
+		assert.Equal(t, 8*time.Second, time.Since(began))
+	})
+}
+
+func TestViews_areCalledAgainAfterAFailureOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed, done int
+		_, stop := runService(t, &liveactivity.Options{Views: []liveactivity.View{
+			func(context.Context, string, *eventlog.Source) error {
+				failed++
+				return errors.New("the desk is away")
+			},
+			func(context.Context, string, *eventlog.Source) error {
+				done++
+				return nil
+			},
+		}})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.InDelta(t, 5+(time.Hour-31*time.Second)/(30*time.Second), failed, 2, "after 1, 2, 4, … and at most 30 seconds")
+		assert.Equal(t, 1, done)
+		began := time.Now()
+		require.NoError(t, stop())
+		assert.Zero(t, time.Since(began), "a stop does not wait for the next call")
+	})
+}
+
+// ownLog is a memory log with a life of its own.
+type ownLog struct {
+	*eventlog.MemoryLog
+	fail    chan error // ends Run
+	broken  atomic.Bool
+	expired atomic.Int64
+}
+
+var errBroken = errors.New("the disk is gone")
+
+func (l *ownLog) Run(ctx context.Context) error {
+	select {
+	case err := <-l.fail:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *ownLog) Ping(context.Context) error {
+	if l.broken.Load() {
+		return errBroken
+	}
+	return nil
+}
+
+func (l *ownLog) Expire(ctx context.Context) error {
+	l.expired.Add(1)
+	return l.MemoryLog.Expire(ctx)
+}
+
+func newOwnLog() *ownLog {
+	return &ownLog{MemoryLog: eventlog.NewMemoryLog(eventlog.Retention{}), fail: make(chan error, 1)}
+}
+
+func TestLog_isRunTidiedAndAskedWhetherItIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newOwnLog()
+		service, stop := runService(t, &liveactivity.Options{Log: log})
+		synctest.Wait()
+		assert.Equal(t, http.StatusOK, ask(service, http.MethodGet, "/readyz", "").Code)
+		log.broken.Store(true)
+		assert.Equal(t, http.StatusServiceUnavailable, ask(service, http.MethodGet, "/readyz", "").Code)
+		time.Sleep(10*time.Minute + time.Second)
+		assert.EqualValues(t, 10, log.expired.Load())
+		require.NoError(t, stop(), "that the log's Run ends with the context is no failure")
+		assert.ErrorIs(t, log.Append(t.Context(), "acme", nil), eventlog.ErrClosed)
+	})
+}
+
+func TestRun_endsWhenTheLogFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newOwnLog()
+		service, stop := runService(t, &liveactivity.Options{Log: log})
+		log.fail <- errBroken
+		synctest.Wait()
+		assert.Equal(t, http.StatusServiceUnavailable, ask(service, http.MethodGet, "/readyz", "").Code, "it has stopped")
+		require.ErrorIs(t, stop(), errBroken)
+	})
+}
+
+// filingLog is a log that files the actions of what it appends.
+type filingLog struct {
+	*eventlog.MemoryLog
+	users *activity.Memory
+}
+
+func (l filingLog) Activity() activity.Store { return l.users }
+
+func TestStore_isTheLogsOwnWhereItHasOne(t *testing.T) {
+	users := activity.NewMemory(nil)
+	service, err := liveactivity.New(&liveactivity.Options{Log: filingLog{eventlog.NewMemoryLog(eventlog.Retention{}), users}})
+	require.NoError(t, err)
+	record(t, service, "acme", "a")
+	live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
+	require.NoError(t, err, "there is nothing to catch up with")
+	assert.Empty(t, live.Actions, "filing is left to the log")
+}
+
+// A store that is passed in is filled from what the log held before, too.
+func TestStore_catchesUpWithTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, users := eventlog.NewMemoryLog(eventlog.Retention{}), activity.NewMemory(nil)
+		before, err := liveactivity.New(&liveactivity.Options{Log: log})
+		require.NoError(t, err)
+		record(t, before, "acme", "a")
+
+		service, stop := runService(t, &liveactivity.Options{Log: log, Store: users})
+		record(t, service, "acme", "b")
+		live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
+		require.NoError(t, err)
+		assert.Len(t, live.Actions, 2)
+		live, err = service.LiveActivity(t.Context(), "acme", "ada", 1)
+		require.NoError(t, err)
+		assert.Len(t, live.Actions, 1)
+		assert.Equal(t, 1, users.Users())
+		require.NoError(t, stop())
+	})
+}
+
+func TestLiveActivity_isNotReadyBeforeTheServiceHasCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service, err := liveactivity.New(&liveactivity.Options{Log: eventlog.NewMemoryLog(eventlog.Retention{})})
+		require.NoError(t, err)
+		began := time.Now()
+		_, err = service.LiveActivity(t.Context(), "acme", "ada", 0)
+		require.ErrorIs(t, err, liveactivity.ErrNotReady)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		service.Stopping()
+		_, err = service.LiveActivity(t.Context(), "acme", "ada", 0)
+		require.ErrorIs(t, err, liveactivity.ErrNotReady)
+		assert.Equal(t, 5*time.Second, time.Since(began), "a service that stops lets nobody wait")
+	})
+}
+
+func TestMetrics_areServedUnlessTheyHaveARegistry(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	labelled := func(name string) prometheus.Registerer {
+		return prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg)
+	}
+	service, err := liveactivity.New(&liveactivity.Options{Metrics: labelled("first")})
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusNotFound, ask(service, http.MethodGet, "/metrics", "").Code)
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	assert.NotEmpty(t, families)
+	_, err = liveactivity.New(&liveactivity.Options{Metrics: labelled("first")})
+	require.Error(t, err, "what two services hold is not one figure")
+	_, err = liveactivity.New(&liveactivity.Options{Metrics: labelled("second")})
+	require.NoError(t, err)
+}
+
+func TestNewProduct_isOpenedByItsKeyAndNoOther(t *testing.T) {
+	product, key := liveactivity.NewProduct("acme")
+	other, otherKey := liveactivity.NewProduct("globex")
+	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product, other}, Keys: []liveactivity.Key{key, otherKey}})
+	require.NoError(t, err)
+	event := pageview("u1", "s1", "https://app.example.com/a")
+	assert.Equal(t, http.StatusUnauthorized, ask(service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+other.WebhookSecret).Code)
+	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+product.WebhookSecret).Code)
+	assert.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/e/", `{"api_key":"`+product.CaptureTokens[0]+`","batch":[`+event+`]}`).Code)
+	assert.Equal(t, http.StatusForbidden, ask(service, http.MethodGet, "/users/acme/ada/live-activity", "", bearer(otherKey.Key)).Code)
+	w := ask(service, http.MethodGet, "/users/acme/ada/live-activity", "", bearer(key.Key))
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, w.Body.String(), `"count":1`)
+	assert.Equal(t, "/webhook/acme", service.URLs().Webhook("acme"), "without a public URL, addresses are paths")
+}
+
+// The store that is made by default keeps to the retention, and to MaxEvents.
+func TestRetention_boundsTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service, err := liveactivity.New(&liveactivity.Options{MaxEvents: 2, Retention: eventlog.Retention{TTL: time.Hour, StateMaxBytes: 64 << 10}})
+		require.NoError(t, err)
+		kept := func(user string) int {
+			live, err := service.LiveActivity(t.Context(), "acme", user, 0)
+			require.NoError(t, err)
+			return len(live.Actions)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			record(t, service, "acme", id)
+		}
+		assert.Equal(t, 2, kept("ada"))
+		time.Sleep(time.Hour + time.Second)
+		assert.Zero(t, kept("ada"))
+
+		record(t, service, "acme", "d")
+		action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/")
+		for i := range 500 {
+			id := fmt.Sprint("user ", i)
+			_, err := service.Record(t.Context(), "acme", []activity.Event{{ID: id, Time: time.Now(), UserID: id, SessionID: id, Action: &action}})
+			require.NoError(t, err)
+		}
+		assert.Equal(t, 1, kept("user 499"))
+		assert.Zero(t, kept("ada"), "what was written first goes first")
+	})
+}
