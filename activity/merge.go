@@ -66,12 +66,19 @@ func (b Batch) Text() string {
 		}
 		text.WriteString(a.Start().Format("2006-01-02 15:04:05 UTC"))
 		text.WriteString(": ")
-		text.WriteString(cut(cmp.Or(fold(a.Description), fold(a.Title), fold(a.Type), "User did something"), maxSentence))
+		text.WriteString(a.Sentence())
 		if url := cut(fold(a.CanonicalURL), maxSentence); url != "" {
 			text.WriteString(" (" + url + ")")
 		}
 	}
 	return text.String()
+}
+
+// Sentence returns what an agent or a model reads of the action: its
+// description or, without one, its title, or else its type. It is one line of
+// at most 500 characters, without control and invisible formatting characters.
+func (a Action) Sentence() string {
+	return cut(cmp.Or(fold(a.Description), fold(a.Title), fold(a.Type), "User did something"), maxSentence)
 }
 
 // fold returns s on one line, without characters that cannot be seen.

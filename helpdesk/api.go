@@ -1,0 +1,227 @@
+package helpdesk
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// API calls a vendor's JSON API. Its fields must not change once it is in use;
+// then it is safe for concurrent use.
+type API struct {
+	Desk    string // names the desk in errors
+	BaseURL string // without a slash at the end; see CheckBaseURL
+
+	// HTTP makes the requests; a client of its own by default, which follows no
+	// redirects, as they would lose the body or leak credentials.
+	HTTP *http.Client
+	// Timeout bounds each request; DefaultTimeout.
+	Timeout time.Duration
+	// Retries is how often a request is repeated at most that definitely had no
+	// effect, or that may be repeated, with exponential back-off from 1 to 30
+	// seconds and not before the time that the desk asked for. It is zero for
+	// desks in the service, which retries by itself.
+	Retries int
+
+	// Authorize sets the credentials of a request. Refused is called after a
+	// 401; when it returns true the request is made once more, with
+	// credentials that Authorize sets anew. It may be nil.
+	Authorize func(ctx context.Context, header http.Header) error
+	Refused   func(ctx context.Context) bool
+	// Observe is called with every answer, for rate limits. It may be nil.
+	Observe func(status int, header http.Header)
+	// Explain completes the error of an answer that is not a success, from the
+	// vendor's own body. It may be nil.
+	Explain func(e *APIError, header http.Header, body []byte)
+}
+
+// Bounds of an [API].
+const (
+	DefaultTimeout = 10 * time.Second
+	maxAnswer      = 8 << 20 // bytes
+)
+
+// Request is a request to an [API].
+type Request struct {
+	Op     string // in words, for errors: "write note"
+	Method string
+	Path   string // below the base URL, escaped, with its query
+	Header http.Header
+	Body   any // encoded as JSON; nil for none
+
+	// Repeatable says that the request may be made again though it may have
+	// had an effect. GET, PUT and DELETE need not be so: say it for each.
+	Repeatable bool
+}
+
+// Do makes a request and decodes the answer's JSON into answer, unless that is
+// nil. Its error is an [*APIError], or that of ctx wrapped in one.
+func (a *API) Do(ctx context.Context, r Request, answer any) error {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = encode(r.Body); err != nil {
+			return fmt.Errorf("%s: %s: encode: %w", a.Desk, r.Op, err)
+		}
+	}
+	exponential := &backoff.ExponentialBackOff{InitialInterval: time.Second, MaxInterval: 30 * time.Second,
+		Multiplier: 2, RandomizationFactor: 0.2, Clock: backoff.SystemClock, Stop: backoff.Stop}
+	exponential.Reset()
+	for tries := 0; ; tries++ {
+		err := a.authorized(ctx, r, body, answer)
+		var failed *APIError
+		if err == nil || tries >= a.Retries || !errors.As(err, &failed) || !failed.mayRepeat(r) {
+			return err
+		}
+		select {
+		case <-time.After(max(failed.Wait, exponential.NextBackOff())):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// encode returns the JSON of v, with HTML as it stands.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// authorized makes a request, and once more when its credentials were refused
+// and there are others.
+func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any) error {
+	err := a.once(ctx, r, body, answer)
+	var failed *APIError
+	if a.Refused == nil || !errors.As(err, &failed) || failed.Status != http.StatusUnauthorized || !a.Refused(ctx) {
+		return err
+	}
+	return a.once(ctx, r, body, answer)
+}
+
+// once makes one request.
+func (a *API) once(ctx context.Context, r Request, body []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, DefaultTimeout))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, r.Method, a.BaseURL+r.Path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", a.Desk, r.Op, err)
+	}
+	request.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"liveactivity"}}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for name, values := range r.Header {
+		request.Header[name] = values
+	}
+	if a.Authorize != nil {
+		if err := a.Authorize(ctx, request.Header); err != nil {
+			return err
+		}
+	}
+	response, err := a.client().Do(request)
+	if err != nil {
+		return &APIError{Desk: a.Desk, Op: r.Op, Ambiguous: !isDial(err), Err: withoutURL(err)}
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if a.Observe != nil {
+		a.Observe(response.StatusCode, response.Header)
+	}
+	if response.StatusCode/100 != 2 {
+		return a.failure(r, response, data)
+	}
+	return a.decode(r, response.StatusCode, data, readErr, answer)
+}
+
+// decode decodes a success. One that cannot be read may have had its effect.
+func (a *API) decode(r Request, status int, data []byte, err error, answer any) error {
+	if err == nil && len(data) > maxAnswer {
+		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	if err == nil && answer != nil {
+		err = json.Unmarshal(data, answer)
+	}
+	if err == nil || answer == nil {
+		return nil
+	}
+	return &APIError{Desk: a.Desk, Op: r.Op, Status: status, Ambiguous: true, Err: err}
+}
+
+// failure returns the error of an answer that is not a success.
+func (a *API) failure(r Request, response *http.Response, body []byte) error {
+	e := &APIError{Desk: a.Desk, Op: r.Op, Status: response.StatusCode,
+		Wait: retryAfter(response.Header, time.Now()), Ambiguous: response.StatusCode >= 500 && response.StatusCode != http.StatusServiceUnavailable}
+	if a.Explain != nil {
+		a.Explain(e, response.Header, body)
+	}
+	return e
+}
+
+// retryAfter returns what a Retry-After header asks for, in seconds or as a date.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, maxWait.Seconds()) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, at.Sub(now)), maxWait)
+	}
+	return 0
+}
+
+// maxWait bounds what a desk can ask for.
+const maxWait = time.Hour
+
+// ownClient makes the requests of an API without a client.
+var ownClient = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Transport:     newTransport(),
+}
+
+func newTransport() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 16
+	return t
+}
+
+func (a *API) client() *http.Client { return cmp.Or(a.HTTP, ownClient) }
+
+// withoutURL drops the URL from a client's error: it is in the operation's name,
+// and a URL can hold what is nobody's business.
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// CheckBaseURL returns a vendor's base URL without a slash at its end, or what is
+// wrong with it, to complete a sentence that begins with its name. Plain HTTP is
+// for loopback hosts only: requests carry credentials.
+func CheckBaseURL(s string) (baseURL, problem string) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+		return "", "must be a URL such as https://api.example.com"
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "", "must have no user, query or fragment"
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return "", "must be https, for it carries credentials"
+	}
+	return strings.TrimRight(s, "/"), ""
+}

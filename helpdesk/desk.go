@@ -1,0 +1,196 @@
+package helpdesk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Desk writes into the conversations of one account of a help desk, and reads
+// its webhooks. Its methods are safe for concurrent use. Those that take a
+// context make at most one request that changes something and return soon after
+// the context has ended; they do not retry, for that is the caller's part: an
+// error says by its type whether and when, see [APIError].
+type Desk interface {
+	// Note writes the text as an internal note, which the contact does not
+	// see, and returns the note's id. The text has one line for each line
+	// that an agent is to see.
+	Note(ctx context.Context, conversationID, text string) (noteID string, err error)
+
+	// Fits reports whether the text, as it is rendered, fits into one note.
+	Fits(text string) bool
+
+	// Webhook verifies a request of the desk's, received at the time now, and
+	// returns what it reports. It returns ErrUnrecognized for a request that is
+	// not of this kind of desk, whoever signed it; ErrSignature for one that is
+	// and is not signed as the configuration requires; and a *PayloadError for
+	// one that is signed and malformed.
+	Webhook(header http.Header, body []byte, now time.Time) (Event, error)
+}
+
+// Finder is a desk where notes can be read. After an ambiguous failure the
+// caller looks before it writes again.
+type Finder interface {
+	// FindNote looks for a note of this text that the desk's own user wrote
+	// after the note with the id after, or, where that is empty, at since or
+	// later. Markup that the desk adds or drops makes no difference.
+	FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (noteID string, found bool, err error)
+}
+
+// Pacer is a desk that knows its rate limits from the answers it got.
+type Pacer interface {
+	// Pause returns how long to wait before the next note into the
+	// conversation, zero if there is no need to wait.
+	Pause(conversationID string) time.Duration
+}
+
+// ContactReader is a desk whose webhooks may name a contact without saying who
+// that is.
+type ContactReader interface {
+	Contact(ctx context.Context, contactID string) (Contact, error)
+}
+
+// Contact is who a conversation is with. An empty field is unknown.
+type Contact struct {
+	Email  string
+	UserID string // the desk's external id: the app's own id of the user
+}
+
+// Redactor is a desk where a note's text can be taken away.
+type Redactor interface {
+	// Redact blanks a note. A note that is gone is no error.
+	Redact(ctx context.Context, conversationID, noteID string) error
+}
+
+// Replier is a desk where the service can answer in public.
+type Replier interface {
+	// Reply writes a comment that the requester sees, and returns its id.
+	Reply(ctx context.Context, conversationID, text string) (commentID string, err error)
+
+	// FindReply looks for a public comment of this text that the desk's own
+	// user wrote at since or later.
+	FindReply(ctx context.Context, conversationID, text string, since time.Time) (found bool, err error)
+
+	// IsRequesters reports whether a message that a webhook brought was written
+	// by the requester. It is false for what agents and the service itself
+	// wrote, which some desks echo.
+	IsRequesters(ctx context.Context, conversationID, message string) (bool, error)
+}
+
+// Offerer is a desk that can show quick replies.
+type Offerer interface {
+	// Offer shows a body with at most three labels to choose from, and returns
+	// the id of what it wrote.
+	Offer(ctx context.Context, conversationID string, offer Offer) (offerID string, err error)
+
+	// FindOffer looks for an offer of this body that the desk's own user made
+	// at since or later.
+	FindOffer(ctx context.Context, conversationID string, offer Offer, since time.Time) (offerID string, found bool, err error)
+}
+
+// MaxLabels is the most labels of an [Offer].
+const MaxLabels = 3
+
+// Offer is a proactive quick reply.
+type Offer struct {
+	Body   string
+	Labels []string // at most MaxLabels; none for the body alone
+}
+
+// Remover is a desk where a conversation that nobody joined can be removed.
+type Remover interface {
+	// Engaged reports whether the contact or a teammate wrote into the
+	// conversation after the part with the id after.
+	Engaged(ctx context.Context, conversationID, after string) (bool, error)
+
+	// Remove deletes a conversation. One that is gone is no error.
+	Remove(ctx context.Context, conversationID string) error
+}
+
+// EventType is what a webhook reports.
+type EventType int
+
+// The types of event.
+const (
+	EventIgnored EventType = iota // nothing that matters here
+	EventPing                     // the desk tests the address
+	EventOpened                   // a conversation began
+	EventMessage                  // the contact wrote into a conversation
+)
+
+// Event is what a webhook reports. An empty field is unknown.
+type Event struct {
+	Type           EventType
+	DeliveryID     string // the same for a retry of the desk's
+	ConversationID string
+	ContactID      string
+	Contact        Contact
+	Message        string    // as plain text
+	At             time.Time // when it happened or was sent, by the desk
+}
+
+// ErrUnrecognized says that a webhook is not of the desk that was given it.
+var ErrUnrecognized = errors.New("helpdesk: not a webhook of this desk")
+
+// ErrSignature says that a webhook is not signed as it must be. It does not say
+// what is wrong with the signature.
+var ErrSignature = errors.New("helpdesk: the webhook's signature is missing or wrong")
+
+// PayloadError says what is wrong with a webhook's body, in a sentence for
+// whoever configured it. It never holds a part of the body.
+type PayloadError struct{ Problem string }
+
+func (e *PayloadError) Error() string { return "helpdesk: " + e.Problem }
+
+// Kind is a kind of help desk: what a program passes to the service so that
+// products can configure it.
+type Kind struct {
+	// Name is the desk's key in integration_config and in /sessions/link, and
+	// its label in metrics and logs: one lower-case word, such as "zendesk".
+	Name string
+
+	// Open makes a product's desk from its part of integration_config. It
+	// connects to nothing. Its error joins all mistakes, each a *ConfigError.
+	Open func(config json.RawMessage, opts *Options) (Desk, error)
+}
+
+// Options are what a program gives every desk. A zero field means its default.
+type Options struct {
+	HTTP   *http.Client // makes the desk's requests; see API
+	Logger *slog.Logger // slog.Default()
+}
+
+// ConfigError is one mistake in a desk's configuration.
+type ConfigError struct {
+	Field   string // such as "access_token"; empty for the whole
+	Problem string // completes a sentence that begins with the field
+}
+
+func (e *ConfigError) Error() string {
+	if e.Field == "" {
+		return e.Problem
+	}
+	return e.Field + ": " + e.Problem
+}
+
+// DecodeConfig decodes a desk's configuration into v. An unknown field or a value
+// of the wrong type is a *ConfigError.
+func DecodeConfig(config json.RawMessage, v any) error {
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrongType):
+		return &ConfigError{wrongType.Field, fmt.Sprintf("must not be a JSON %s", wrongType.Value)}
+	default:
+		return &ConfigError{Problem: err.Error()}
+	}
+}

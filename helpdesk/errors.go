@@ -1,0 +1,106 @@
+package helpdesk
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// APIError is a failed request to a help desk.
+type APIError struct {
+	Desk   string // "zendesk"
+	Op     string // "write note"
+	Status int    // of the answer, zero if there was none
+
+	// Code and Message are the vendor's. Message is for logs only.
+	Code, Message string
+	RequestID     string // the vendor's, for its support
+
+	// Wait is how long the desk asked to wait before the next request; zero if
+	// it did not say.
+	Wait time.Duration
+	// Ambiguous says that the request may have had its effect: the answer was
+	// lost or came too late.
+	Ambiguous bool
+	// Gone says that the conversation is deleted, or closed for good.
+	Gone bool
+	// OneConversation says that the limit that was hit is the conversation's
+	// own; others may go on.
+	OneConversation bool
+
+	Err error // the cause if there was no answer that could be read
+}
+
+func (e *APIError) Error() string {
+	text := e.Desk + ": " + e.Op
+	if e.Status != 0 {
+		text += fmt.Sprintf(": %d %s", e.Status, http.StatusText(e.Status))
+	}
+	if said := strings.TrimSpace(e.Code + " " + e.Message); said != "" {
+		text += ": " + said
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *APIError) Unwrap() error { return e.Err }
+
+// RetryAfter returns Wait: how long not to retry.
+func (e *APIError) RetryAfter() time.Duration { return e.Wait }
+
+// Temporary reports whether the same request may succeed later without anybody
+// changing anything: no answer, 408, 409, 425, 429 and 5xx.
+func (e *APIError) Temporary() bool {
+	switch e.Status {
+	case 0, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return !e.Gone
+	}
+	return !e.Gone && e.Status >= 500
+}
+
+// AccountWide reports whether every request to the account will fail in the same
+// way for now: the desk is away, refuses the credentials or limits the account.
+func (e *APIError) AccountWide() bool {
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired:
+		return !e.Gone
+	case http.StatusConflict:
+		return false
+	}
+	return e.Temporary() && !e.OneConversation
+}
+
+func (e *APIError) mayRepeat(r Request) bool {
+	return e.Temporary() && (!e.Ambiguous || r.Repeatable)
+}
+
+// IsAmbiguous reports whether err is of a request that may have had its effect.
+func IsAmbiguous(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.Ambiguous
+}
+
+// IsGone reports whether err says that the conversation is deleted, or closed for
+// good.
+func IsGone(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.Gone
+}
+
+// isDial reports whether err is of a connection that was never made.
+func isDial(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial"
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

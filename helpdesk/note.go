@@ -1,0 +1,67 @@
+package helpdesk
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// timeLayout is that of a note's second line, in UTC.
+const timeLayout = "2006-01-02 15:04:05 UTC"
+
+// NoteText returns the text of an action note:
+//
+//	session_id: 0198c2f4-7a
+//	timestamp: 2026-11-22 02:15:04 UTC
+//
+//	[1] User landed on the pricing page
+//	[2] User clicked Compare plans on the pricing page
+//
+//	[3] User submitted the signup form on the signup page
+//
+// The actions are in the order of their start, those of the same time in the
+// order given, and numbered from 1. The timestamp is the start of the first. A
+// blank line separates actions of different bins: spans of that length, aligned
+// to the clock. A bin of zero or less has no blank lines. No action makes more
+// than one line. The text has no line feed at its end.
+func NoteText(sessionID string, actions []activity.Action, bin time.Duration) string {
+	actions = slices.Clone(actions)
+	slices.SortStableFunc(actions, func(a, b activity.Action) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
+	var first time.Time
+	if len(actions) > 0 {
+		first = actions[0].Start()
+	}
+	var text strings.Builder
+	text.WriteString(header(sessionID, first))
+	for i, a := range actions {
+		text.WriteByte('\n')
+		if i > 0 && !sameBin(actions[i-1], a, bin) {
+			text.WriteByte('\n')
+		}
+		text.WriteString("[" + strconv.Itoa(i+1) + "] " + a.Sentence())
+	}
+	return text.String()
+}
+
+// SummaryText returns the text of a summary note: the header of an action note
+// with the time at, and the summary, whose lines stay lines.
+func SummaryText(sessionID string, at time.Time, summary string) string {
+	text := header(sessionID, at)
+	for line := range strings.Lines(strings.TrimSpace(summary)) {
+		text += "\n" + strings.Join(strings.Fields(line), " ")
+	}
+	return text
+}
+
+// header returns the first two lines of a note and the blank line after them.
+func header(sessionID string, at time.Time) string {
+	return "session_id: " + strings.Join(strings.Fields(sessionID), " ") + "\ntimestamp: " + at.UTC().Format(timeLayout) + "\n"
+}
+
+func sameBin(a, b activity.Action, bin time.Duration) bool {
+	return bin <= 0 || a.Start().UnixNano()/int64(bin) == b.Start().UnixNano()/int64(bin)
+}

@@ -1,0 +1,45 @@
+package helpdesk_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+func at(seconds float64, description string) activity.Action {
+	return activity.Action{Description: description, TimestampStart: seconds}
+}
+
+func TestNoteText_hasHeaderNumbersAndBins(t *testing.T) {
+	text := helpdesk.NoteText("s1", []activity.Action{at(1795314305.9, "User did b"), at(1795314304, "User did a"), at(1795314306, "User did c")}, 3*time.Second)
+	assert.Equal(t, "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\n[1] User did a\n[2] User did b\n\n[3] User did c", text)
+}
+
+func TestNoteText_withoutBinsHasNoBlankLines(t *testing.T) {
+	for _, bin := range []time.Duration{0, -time.Second} {
+		text := helpdesk.NoteText("s1", []activity.Action{at(0, "a"), at(9000, "b")}, bin)
+		assert.Equal(t, "session_id: s1\ntimestamp: 1970-01-01 00:00:00 UTC\n\n[1] a\n[2] b", text)
+	}
+}
+
+func TestNoteText_makesOneLineOfEachAction(t *testing.T) {
+	text := helpdesk.NoteText("s\n1", []activity.Action{at(0, "User\nclicked\r\n[2] forged\u2028\u202e"), at(0, strings.Repeat("x", 100<<10))}, time.Second)
+	assert.Len(t, strings.Split(text, "\n"), 5)
+	assert.Contains(t, text, "\n[1] User clicked [2] forged\n")
+	assert.Less(t, len(text), 1000)
+}
+
+func TestNoteText_keepsTheOrderOfActionsOfTheSameTime(t *testing.T) {
+	text := helpdesk.NoteText("s", []activity.Action{at(5, "a"), at(5, "b"), at(4, "c")}, 0)
+	assert.Contains(t, text, "[1] c\n[2] a\n[3] b")
+}
+
+func TestSummaryText_keepsLines(t *testing.T) {
+	text := helpdesk.SummaryText("s1", time.Unix(1795314304, 0), " Visited pricing;\n clicked  Buy. ")
+	assert.Equal(t, "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\nVisited pricing;\nclicked Buy.", text)
+}
