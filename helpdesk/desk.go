@@ -112,6 +112,19 @@ type Remover interface {
 	Remove(ctx context.Context, conversationID string) error
 }
 
+// Checker is a desk that can be asked whether its configuration works.
+type Checker interface {
+	// Check asks the desk, with requests that change nothing, whether the
+	// credentials work and what they allow.
+	Check(ctx context.Context) []Finding
+}
+
+// Finding is a sentence on what was checked. It holds no secret.
+type Finding struct {
+	OK   bool // whether it is as it must be
+	Text string
+}
+
 // EventType is what a webhook reports.
 type EventType int
 

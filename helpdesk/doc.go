@@ -2,8 +2,8 @@
 // conversations, into which notes are written for the agents who answer there.
 //
 // A desk is a [Desk], and what it can do beyond notes is in the optional
-// interfaces [Finder], [Pacer], [ContactReader], [Redactor], [Replier], [Offerer] and
-// [Remover]. Everything else, such as who is linked to which conversation, in
+// interfaces [Finder], [Pacer], [ContactReader], [Redactor], [Replier], [Offerer],
+// [Remover] and [Checker]. Everything else, such as who is linked to which conversation, in
 // what order and how often something is written, is the same for all desks: it
 // is in the package connector below this one, so that a desk holds no state but
 // its credentials.

@@ -30,6 +30,9 @@ type APIError struct {
 	// OneConversation says that the limit that was hit is the conversation's
 	// own; others may go on.
 	OneConversation bool
+	// Misconfigured says that the desk's configuration is wrong, whichever
+	// conversation the request was about, though the status does not say so.
+	Misconfigured bool
 
 	Err error // the cause if there was no answer that could be read
 }
@@ -67,6 +70,9 @@ func (e *APIError) Temporary() bool {
 // AccountWide reports whether every request to the account will fail in the same
 // way for now: the desk is away, refuses the credentials or limits the account.
 func (e *APIError) AccountWide() bool {
+	if e.Misconfigured {
+		return true
+	}
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired:
 		return !e.Gone

@@ -1,0 +1,16 @@
+package helpdesk_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+func TestAPIError_ofAWrongConfigurationIsAccountWide(t *testing.T) {
+	for _, status := range []int{404, 409, 422} {
+		assert.False(t, (&helpdesk.APIError{Status: status}).AccountWide(), status)
+		assert.True(t, (&helpdesk.APIError{Status: status, Misconfigured: true}).AccountWide(), status)
+	}
+}
