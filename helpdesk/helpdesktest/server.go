@@ -1,0 +1,241 @@
+package helpdesktest
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server is what the fake desks have in common: it is reached by HTTP or in the
+// process, keeps the requests and injects faults. Its methods are safe for
+// concurrent use.
+type Server struct {
+	inMemory string           // the base URL; empty when there is a listener
+	listener *httptest.Server // nil in memory
+	handler  http.Handler
+	errBody  func(status int) string // the vendor's body of an injected failure
+
+	mu       sync.Mutex
+	requests []*Request
+	faults   []*Fault
+}
+
+// newServer returns a server of the handler; name becomes the host in memory.
+func newServer(name string, inMemory bool, handler http.Handler, errBody func(status int) string) *Server {
+	s := &Server{handler: handler, errBody: errBody}
+	if inMemory {
+		s.inMemory = "https://" + name + ".test"
+		return s
+	}
+	s.listener = httptest.NewServer(s)
+	return s
+}
+
+// URL returns the base URL to configure. In memory only Client reaches it.
+func (s *Server) URL() string {
+	if s.listener == nil {
+		return s.inMemory
+	}
+	return s.listener.URL
+}
+
+// Client returns a client that reaches the server, over the network or, in
+// memory, without one.
+func (s *Server) Client() *http.Client {
+	if s.listener == nil {
+		return &http.Client{Transport: s}
+	}
+	return s.listener.Client()
+}
+
+// Close ends the listener and its connections.
+func (s *Server) Close() {
+	if s.listener != nil {
+		s.listener.CloseClientConnections()
+		s.listener.Close()
+	}
+}
+
+// Request is a request that reached the server.
+type Request struct {
+	Method string
+	Path   string // with its query
+	Header http.Header
+	Body   []byte
+	At     time.Time
+	// Status is what was answered, zero if the answer did not arrive or is yet
+	// to come.
+	Status int
+}
+
+// Requests returns the requests so far, in the order of their arrival. Connections
+// that were refused are not among them.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Request, len(s.requests))
+	for i, r := range s.requests {
+		all[i] = *r
+	}
+	return all
+}
+
+// Fault is something that goes wrong with requests.
+type Fault struct {
+	// Method and Path say with which requests: with this method, and with a path
+	// that contains this. Empty means any.
+	Method, Path string
+	// Times is with how many; zero means all until Heal.
+	Times int
+
+	// Refuse fails the connection: the request does not arrive.
+	Refuse bool
+	// Status is answered with the vendor's body, and the request has no effect.
+	// Zero means the usual answer.
+	Status int
+	// RetryAfter is sent with the Status, in seconds.
+	RetryAfter time.Duration
+	// Delay is how long the answer takes. The request has its effect at once.
+	Delay time.Duration
+	// Lose ends the connection instead of answering. The request has its effect.
+	Lose bool
+}
+
+// Fail injects a fault. Of several that match a request the one that was given
+// first counts.
+func (s *Server) Fail(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &f)
+}
+
+// Heal ends all faults.
+func (s *Server) Heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// fault returns what goes wrong with a request, and uses it up.
+func (s *Server) fault(method, path string) Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.faults, func(f *Fault) bool {
+		return (f.Method == "" || f.Method == method) && strings.Contains(path, f.Path)
+	})
+	if i < 0 {
+		return Fault{}
+	}
+	f := s.faults[i]
+	switch f.Times {
+	case 0:
+	case 1:
+		s.faults = slices.Delete(s.faults, i, i+1)
+	default:
+		f.Times--
+	}
+	return *f
+}
+
+// errRefused and errLost are what a client in memory sees of a fault.
+var (
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	errLost    = &net.OpError{Op: "read", Net: "tcp", Err: io.ErrUnexpectedEOF}
+)
+
+// serve handles a request as a client sees it. It returns nil and an error for an answer that
+// does not arrive.
+func (s *Server) serve(r *http.Request, body []byte) (*httptest.ResponseRecorder, error) {
+	path := r.URL.RequestURI()
+	fault := s.fault(r.Method, path)
+	if fault.Refuse {
+		return nil, errRefused
+	}
+	record := &Request{Method: r.Method, Path: path, Header: r.Header.Clone(), Body: body, At: time.Now()}
+	s.mu.Lock()
+	s.requests = append(s.requests, record)
+	s.mu.Unlock()
+	answer := s.answer(r, body, fault)
+	if fault.Delay > 0 {
+		select {
+		case <-time.After(fault.Delay):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	if fault.Lose {
+		return nil, errLost
+	}
+	s.mu.Lock()
+	record.Status = answer.Code
+	s.mu.Unlock()
+	return answer, nil
+}
+
+func (s *Server) answer(r *http.Request, body []byte, fault Fault) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	if fault.Status == 0 {
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.handler.ServeHTTP(w, r)
+		return w
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	if fault.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds(fault.RetryAfter)))
+	}
+	w.WriteHeader(fault.Status)
+	_, _ = io.WriteString(w, s.errBody(fault.Status))
+	return w
+}
+
+// seconds rounds up, as a client that comes back too early is refused again.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	answer, err := s.serve(r, body)
+	if err != nil {
+		panic(http.ErrAbortHandler) // closes the connection
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// RoundTrip implements [http.RoundTripper]: it handles a request in the
+// process, whatever its host.
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	var err error
+	if r.Body != nil {
+		body, err = io.ReadAll(r.Body)
+		_ = r.Body.Close()
+	}
+	if err = cmp.Or(err, r.Context().Err()); err != nil {
+		return nil, err
+	}
+	in := r.Clone(r.Context())
+	in.RequestURI, in.Host = r.URL.RequestURI(), r.URL.Host
+	answer, err := s.serve(in, body)
+	if err != nil {
+		return nil, err
+	}
+	response := answer.Result()
+	response.Request = r
+	return response, nil
+}
