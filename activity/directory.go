@@ -21,9 +21,9 @@ type Session struct {
 	// the session went over from one identified user to another since;
 	// without one, the e-mail address last known of the user.
 	Email string
-	// ConversationID is set once the session is linked to a help-desk
-	// conversation.
-	ConversationID string
+	// Desk and ConversationID are set once the session is linked to a
+	// conversation of a help desk.
+	Desk, ConversationID string
 	// Actions counts the session's actions: the next one's index.
 	Actions int
 
@@ -78,17 +78,18 @@ type sessionDocument struct {
 	UserBy         teller `json:"user_by,omitzero"`
 	Email          string `json:"email,omitempty"`
 	EmailBy        teller `json:"email_by,omitzero"`
+	Desk           string `json:"desk,omitempty"`
 	ConversationID string `json:"conversation_id,omitempty"`
 	Actions        int    `json:"actions,omitempty"`
 	Clock          clock  `json:"clock,omitzero"`
 }
 
 func (s Session) document() sessionDocument {
-	return sessionDocument{s.UserID, s.userBy, s.toldEmail, s.emailBy, s.ConversationID, s.Actions, s.clock}
+	return sessionDocument{s.UserID, s.userBy, s.toldEmail, s.emailBy, s.Desk, s.ConversationID, s.Actions, s.clock}
 }
 
 func (d sessionDocument) session() Session {
-	s := Session{UserID: d.UserID, userBy: d.UserBy, toldEmail: d.Email, emailBy: d.EmailBy, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock}
+	s := Session{UserID: d.UserID, userBy: d.UserBy, toldEmail: d.Email, emailBy: d.EmailBy, Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock}
 	s.setEmail()
 	return s
 }
@@ -173,15 +174,29 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 // Update changes a session, which starts out empty, and returns the result.
 // On a concurrent change the function is called again.
 func (d *Directory) Update(ctx context.Context, productID, sessionID string, change func(*Session)) (Session, error) {
+	return d.UpdateWith(ctx, productID, sessionID, func(s *Session) ([]document.Change, error) {
+		change(s)
+		return nil, nil
+	})
+}
+
+// UpdateWith changes a session like Update and, in the same call of the store,
+// the documents that the function returns changes of. It is called again on a
+// concurrent change of any of them, so it must read them itself each time. If
+// it returns an error nothing is changed, and UpdateWith returns that error.
+func (d *Directory) UpdateWith(ctx context.Context, productID, sessionID string, change func(*Session) ([]document.Change, error)) (Session, error) {
 	for {
 		b := d.book(productID)
 		if err := b.load(ctx, documentName(sessionPrefix, sessionID)); err != nil {
 			return Session{}, err
 		}
 		s := b.session(sessionID)
-		change(&s)
+		with, err := change(&s)
+		if err != nil {
+			return Session{}, err
+		}
 		b.keep(sessionID, s)
-		err := b.write(ctx)
+		err = b.write(ctx, with...)
 		var conflict *document.ConflictError
 		if errors.As(err, &conflict) && ctx.Err() == nil {
 			continue
@@ -415,11 +430,13 @@ func (b *Book) Changes() ([]document.Change, error) {
 	return changes, nil
 }
 
-func (b *Book) write(ctx context.Context) error {
+// write makes the directory know what the book has learned, together with other
+// changes.
+func (b *Book) write(ctx context.Context, with ...document.Change) error {
 	changes, err := b.Changes()
 	if err != nil {
 		return err
 	}
-	_, err = b.dir.docs.Write(ctx, b.productID, changes...)
+	_, err = b.dir.docs.Write(ctx, b.productID, append(changes, with...)...)
 	return err
 }

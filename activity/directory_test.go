@@ -306,6 +306,39 @@ func TestDirectory_updateStartsAgainWhenSomebodyElseWasFaster(t *testing.T) {
 	assert.Equal(t, 31, got.Actions)
 }
 
+func TestDirectory_changesFurtherDocumentsTogetherWithASession(t *testing.T) {
+	d := newDirectory(0)
+	conflicts := 2
+	d.docs.beforeWrite = func() {
+		if conflicts--; conflicts < 0 {
+			return
+		}
+		docs, err := d.docs.Store.Get(t.Context(), "acme", "other")
+		require.NoError(t, err)
+		_, err = d.docs.Store.Write(t.Context(), "acme", document.Put(docs[0], append(docs[0].Value, 'x'), 0))
+		require.NoError(t, err)
+	}
+	s, err := d.UpdateWith(t.Context(), "acme", "s", func(s *activity.Session) ([]document.Change, error) {
+		s.Actions++
+		docs, err := d.docs.Get(t.Context(), "acme", "other")
+		return []document.Change{document.Put(docs[0], append(docs[0].Value, '!'), 0)}, err
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 1, s.Actions)
+	docs, err := d.docs.Get(t.Context(), "acme", "other")
+	require.NoError(t, err)
+	assert.Equal(t, "xx!", string(docs[0].Value))
+
+	refused := errors.New("refused")
+	_, err = d.UpdateWith(t.Context(), "acme", "s", func(s *activity.Session) ([]document.Change, error) {
+		s.Actions++
+		return []document.Change{document.Delete(docs[0])}, refused
+	})
+	require.ErrorIs(t, err, refused)
+	s, _ = d.session(t, "s")
+	assert.Equal(t, 1, s.Actions)
+}
+
 func TestDirectory_updateEndsWithItsContext(t *testing.T) {
 	d := newDirectory(0)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -443,7 +476,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	e.Time = e.Time.In(time.FixedZone("somewhere", 3600))
 	e.Identified = true
 	d.learn(t, e)
-	d.update(t, "s", func(s *activity.Session) { s.ConversationID, s.Actions = "c", 3 })
+	d.update(t, "s", func(s *activity.Session) { s.Desk, s.ConversationID, s.Actions = "zendesk", "c", 3 })
 	d.update(t, "empty", func(*activity.Session) {})
 	docs, err := d.docs.List(t.Context(), "acme", "", "", 100)
 	require.NoError(t, err)
@@ -453,7 +486,7 @@ func TestDirectory_keepsDocumentsOfThisForm(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{
 		"session/s": `{"user_id":"ada","user_by":{"at":"2026-10-01T10:00:01Z","identified":"ada"},` +
-			`"email":"Ada@x.example","email_by":{"at":"2026-10-01T10:00:01Z","identified":"ada"},"conversation_id":"c","actions":3}`,
+			`"email":"Ada@x.example","email_by":{"at":"2026-10-01T10:00:01Z","identified":"ada"},"desk":"zendesk","conversation_id":"c","actions":3}`,
 		"session/empty":       `{}`,
 		"user/ada":            `{"email":"Ada@x.example","at":"2026-10-01T10:00:01Z"}`,
 		"email/ada@x.example": `{"session_id":"s","at":"2026-10-01T10:00:01Z"}`,

@@ -45,6 +45,15 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
+// MarshalText implements [encoding.TextMarshaler] with String.
+func (id ID) MarshalText() ([]byte, error) { return id.append(nil), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler] with ParseID.
+func (id *ID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseID(string(text))
+	return err
+}
+
 // Compare returns -1, 0 or 1 if id comes before, equals, or comes after other.
 func (id ID) Compare(other ID) int {
 	if c := cmp.Compare(id.Milli, other.Milli); c != 0 {

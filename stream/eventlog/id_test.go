@@ -1,6 +1,7 @@
 package eventlog_test
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"testing"
@@ -168,4 +169,14 @@ func FuzzParseID(f *testing.F) {
 		require.Equal(t, id, again)
 		require.LessOrEqual(t, len(id.String()), len(text), "nothing was made up")
 	})
+}
+
+func TestID_isTextInJSON(t *testing.T) {
+	data, err := json.Marshal(map[string]eventlog.ID{"id": {Milli: 17, Seq: 3}})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"id":"17-3"}`, string(data))
+	var got map[string]eventlog.ID
+	require.NoError(t, json.Unmarshal(data, &got))
+	assert.Equal(t, eventlog.ID{Milli: 17, Seq: 3}, got["id"])
+	require.Error(t, json.Unmarshal([]byte(`{"id":"17"}`), &got))
 }

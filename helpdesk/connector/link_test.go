@@ -1,0 +1,225 @@
+package connector
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+func newLinks(t testing.TB) *service {
+	return newService(t, eventlog.NewMemoryLog(eventlog.Retention{}), Product{Notes: DefaultNotes()}, nil)
+}
+
+// linkAs links a session now, and returns the outcome in words.
+func (s *service) linkAs(t testing.TB, conversationID, sessionID string, by linkedBy) string {
+	t.Helper()
+	result, err := s.link(t.Context(), "acme", "zendesk", conversationID, sessionID, by, time.Time{})
+	var other *LinkedError
+	switch {
+	case errors.As(err, &other):
+		return "linked to " + other.ConversationID
+	case err != nil:
+		return err.Error()
+	}
+	return string(result)
+}
+
+// sessions returns the sessions of a conversation.
+func (s *service) sessions(t testing.TB, conversationID string) []Linked {
+	t.Helper()
+	conv, _, err := s.Conversation(t.Context(), "acme", "zendesk", conversationID)
+	require.NoError(t, err)
+	return conv.Sessions
+}
+
+func TestNew_reportsEveryMistake(t *testing.T) {
+	_, err := New(nil, nil, &Options{TTL: -1, LeaseTTL: -1})
+	for _, option := range []string{"log", "products", "TTL", "LeaseTTL"} {
+		require.ErrorContains(t, err, "connector: "+option+" must not be")
+	}
+	var mistake *OptionError
+	require.ErrorAs(t, err, &mistake)
+}
+
+func TestLink_isFinal(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "s", "/a")
+	assert.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
+	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byWebhook), "idempotent")
+	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byBrowser))
+	assert.Equal(t, "linked to 7", s.linkAs(t, "8", "s", byWebhook))
+	assert.Equal(t, []Linked{{SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"))
+	assert.Empty(t, s.sessions(t, "8"))
+
+	known, _, err := s.dir.Session(t.Context(), "acme", "s")
+	require.NoError(t, err)
+	assert.Equal(t, "zendesk/7", keyOf(known.Desk, known.ConversationID))
+}
+
+func TestLink_isOfOneDesk(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "s", "/a")
+	s.linkAs(t, "7", "s", byWebhook)
+	_, err := s.link(t.Context(), "acme", "intercom", "7", "s", byWebhook, time.Now())
+	var other *LinkedError
+	require.ErrorAs(t, err, &other)
+	assert.Equal(t, LinkedError{"s", "zendesk", "7"}, *other)
+}
+
+func TestLink_remembersWhetherTheDeskSaidSo(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "forged", "/a")
+	s.visit(t, "s", "/a")
+	s.linkAs(t, "7", "forged", byBrowser)
+	s.linkAs(t, "7", "s", byBrowser)
+	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s"}}, s.sessions(t, "7"))
+	assert.Equal(t, "already_linked", s.linkAs(t, "7", "s", byWebhook))
+	assert.Equal(t, []Linked{{SessionID: "forged"}, {SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"), "of this session only")
+}
+
+func TestLink_needsASessionAndAConversation(t *testing.T) {
+	s := newLinks(t)
+	assert.Equal(t, ErrUnknownSession.Error(), s.linkAs(t, "7", "unseen", byWebhook))
+	assert.Equal(t, ErrUnknownSession.Error(), s.linkAs(t, "7", "", byWebhook))
+	s.visit(t, "s", "/a")
+	for _, id := range []string{"", strings.Repeat("7", maxConversationID+1)} {
+		assert.Contains(t, s.linkAs(t, id, "s", byWebhook), "is no conversation")
+	}
+	known, _, err := s.dir.Session(t.Context(), "acme", "s")
+	require.NoError(t, err)
+	assert.Empty(t, known.ConversationID)
+}
+
+func TestLink_boundsTheSessionsOfAConversation(t *testing.T) {
+	s := newLinks(t)
+	for i := range MaxSessions + 1 {
+		id := strings.Repeat("s", i+1)
+		s.visit(t, id, "/a")
+		want := "linked"
+		if i == MaxSessions {
+			want = ErrTooManySessions.Error()
+		}
+		require.Equal(t, want, s.linkAs(t, "7", id, byWebhook))
+	}
+	assert.Len(t, s.sessions(t, "7"), MaxSessions)
+}
+
+// Many links of one session at once, to many conversations.
+func TestLink_hasOneWinner(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "s", "/a")
+	results := map[string]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			result := s.linkAs(t, string(rune('a'+i%8)), "s", byWebhook)
+			mu.Lock()
+			defer mu.Unlock()
+			results[result]++
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 1, results["linked"])
+	assert.Equal(t, 7, results["already_linked"])
+	known, _, err := s.dir.Session(t.Context(), "acme", "s")
+	require.NoError(t, err)
+	assert.Equal(t, 56, results["linked to "+known.ConversationID])
+	for i := range 8 {
+		id := string(rune('a' + i))
+		assert.Len(t, s.sessions(t, id), map[bool]int{true: 1}[id == known.ConversationID])
+	}
+}
+
+func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		time.Sleep(time.Hour)
+		for id, ago := range map[string]time.Duration{"now": 0, "before": 5 * time.Minute, "long before": time.Hour, "to come": -time.Hour} {
+			s.visit(t, id, "/a")
+			_, err := s.link(t.Context(), "acme", "zendesk", id, id, byWebhook, time.Now().Add(-ago))
+			require.NoError(t, err)
+			docs, err := s.docs.Get(t.Context(), "acme", documentName("zendesk/"+id))
+			require.NoError(t, err)
+			conv, err := decodeConversation(docs[0])
+			require.NoError(t, err)
+			since := time.Now().Add(-min(max(0, ago), MaxWait) - DefaultNotes().PreLinkWindow)
+			assert.InDelta(t, activity.Seconds(since), conv.Sessions[0].Since, 1e-3, id)
+			assert.Equal(t, eventlog.IDAt(since.Add(-clockSlack)), conv.Sessions[0].Cursor.After, id)
+		}
+	})
+}
+
+func TestLink_endsWhenItsConversationDoes(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "s", "/a")
+	s.linkAs(t, "7", "s", byWebhook)
+	require.NoError(t, s.unlink(t.Context(), "acme", "zendesk/8", "s"))
+	assert.Equal(t, "linked to 7", s.linkAs(t, "9", "s", byWebhook))
+	require.NoError(t, s.unlink(t.Context(), "acme", "zendesk/7", "s"))
+	assert.Equal(t, "linked", s.linkAs(t, "9", "s", byWebhook))
+}
+
+func TestLinkContact_goesByEmailInAnyCase(t *testing.T) {
+	s := newLinks(t)
+	s.visitAs(t, "s", "ada", "Ada@X.example", time.Now(), "/a")
+	result, err := s.linkContact(t.Context(), "acme", "zendesk", "7", helpdesk.Contact{Email: "ada@x.EXAMPLE", UserID: "bob"}, time.Now())
+	require.NoError(t, err)
+	assert.Equal(t, linked, result)
+	assert.Equal(t, []Linked{{SessionID: "s", ByWebhook: true}}, s.sessions(t, "7"))
+}
+
+func TestLinkContact_neverGoesByAnEmptyValue(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "s", "/a")
+	_, err := s.linkContact(t.Context(), "acme", "zendesk", "7", helpdesk.Contact{}, time.Now())
+	require.ErrorIs(t, err, ErrUnknownSession)
+	docs, err := s.docs.List(t.Context(), "acme", waitingPrefix, "", 10)
+	require.NoError(t, err)
+	assert.Empty(t, docs)
+}
+
+func TestLinkContact_waitsForItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		wait := func(c helpdesk.Contact) document.Document {
+			t.Helper()
+			result, err := s.linkContact(t.Context(), "acme", "zendesk", "7", c, time.Now())
+			require.NoError(t, err)
+			assert.Equal(t, pending, result)
+			docs, err := s.docs.Get(t.Context(), "acme", waitingPrefix+"zendesk/7")
+			require.NoError(t, err)
+			return docs[0]
+		}
+		first := wait(helpdesk.Contact{UserID: "ada"})
+		time.Sleep(time.Minute)
+		assert.Equal(t, first, wait(helpdesk.Contact{UserID: "ada"}), "since the first webhook")
+		assert.NotEqual(t, first, wait(helpdesk.Contact{Email: "ada@x.example"}), "more is known now")
+		time.Sleep(MaxWait)
+		docs, err := s.docs.List(t.Context(), "acme", waitingPrefix, "", 10)
+		require.NoError(t, err)
+		assert.Empty(t, docs)
+	})
+}
+
+func TestPartitionOf_usesAllPartitions(t *testing.T) {
+	count := map[int]int{}
+	for i := range 1000 {
+		count[partitionOf(keyOf("zendesk", strings.Repeat("7", i)))]++
+	}
+	assert.Len(t, count, partitions)
+	for _, n := range count {
+		assert.Greater(t, n, 1000/partitions/2)
+	}
+}
