@@ -1,0 +1,195 @@
+package intercom
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// Client writes into the conversations of a workspace, and reads its webhooks. It
+// implements [helpdesk.Desk] and all its optional capabilities. Its methods are
+// safe for concurrent use.
+type Client struct {
+	config Config
+	api    *helpdesk.API
+	logger *slog.Logger
+	budget budget
+
+	// notesByReply says that notes are written by the endpoint for replies.
+	notesByReply atomic.Bool
+
+	adminMu sync.Mutex
+	admin   string // the one who writes, once known
+}
+
+var _ interface {
+	helpdesk.Desk
+	helpdesk.Finder
+	helpdesk.Pacer
+	helpdesk.ContactReader
+	helpdesk.Redactor
+	helpdesk.Replier
+	helpdesk.Offerer
+	helpdesk.Remover
+	helpdesk.Checker
+} = (*Client)(nil)
+
+// The values of the header Intercom-Version.
+const (
+	version       = "2.11"     // of all requests but these:
+	versionOffer  = "Unstable" // the only one with quick replies
+	versionRemove = "2.15"
+)
+
+// New returns a client. Its error joins all mistakes of the configuration, each a
+// [*helpdesk.ConfigError]. The options may be nil.
+func New(config Config, opts *helpdesk.Options) (*Client, error) {
+	config, err := config.checked()
+	if err != nil {
+		return nil, err
+	}
+	if opts == nil {
+		opts = &helpdesk.Options{}
+	}
+	c := &Client{config: config, admin: config.AdminID, logger: cmp.Or(opts.Logger, slog.Default())}
+	c.api = &helpdesk.API{
+		Desk:      name,
+		BaseURL:   config.BaseURL,
+		HTTP:      opts.HTTP,
+		Authorize: c.authorize,
+		Observe:   func(status int, header http.Header) { c.budget.observe(time.Now(), status, header) },
+		Explain:   explain,
+	}
+	return c, nil
+}
+
+func (c *Client) authorize(_ context.Context, header http.Header) error {
+	if c.config.AccessToken == "" {
+		return &helpdesk.APIError{Desk: name, Op: "authorize", Status: http.StatusUnauthorized, Err: errors.New("access_token is not configured")}
+	}
+	header.Set("Authorization", "Bearer "+c.config.AccessToken)
+	return nil
+}
+
+// explain completes an error from Intercom's body.
+func explain(e *helpdesk.APIError, header http.Header, body []byte) {
+	var list struct {
+		RequestID string `json:"request_id"`
+		Errors    []struct{ Code, Message string }
+	}
+	if err := json.Unmarshal(body, &list); err != nil && len(body) > 0 {
+		e.Err = errForeign
+	}
+	e.RequestID = list.RequestID
+	if len(list.Errors) > 0 {
+		e.Code, e.Message = list.Errors[0].Code, list.Errors[0].Message
+	}
+	e.Misconfigured = e.Code == "admin_not_found"
+	if e.Status == http.StatusTooManyRequests && e.Wait == 0 {
+		e.Wait = untilReset(time.Now(), header)
+	}
+}
+
+// errForeign is the cause of a failure that is not Intercom's own, but that of
+// something in between.
+var errForeign = errors.New("the answer is not JSON")
+
+// do makes a request with a version of the API.
+func (c *Client) do(ctx context.Context, version string, r helpdesk.Request, answer any) error {
+	r.Header = http.Header{"Intercom-Version": {version}}
+	return c.api.Do(ctx, r, answer)
+}
+
+// get reads something.
+func (c *Client) get(ctx context.Context, op, path string, answer any) error {
+	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
+}
+
+// adminID returns the id of who writes.
+func (c *Client) adminID(ctx context.Context) (string, error) {
+	c.adminMu.Lock()
+	admin := c.admin
+	c.adminMu.Unlock()
+	if admin != "" {
+		return admin, nil
+	}
+	me, err := c.me(ctx)
+	if err != nil {
+		return "", harmless(err)
+	}
+	c.adminMu.Lock()
+	defer c.adminMu.Unlock()
+	c.admin = string(me.ID)
+	return c.admin, nil
+}
+
+// admin is a teammate.
+type admin struct {
+	ID           id
+	Name         string
+	HasInboxSeat *bool `json:"has_inbox_seat"`
+	App          struct{ Name string }
+}
+
+// me returns the teammate whom the access token belongs to.
+func (c *Client) me(ctx context.Context) (admin, error) {
+	var me admin
+	err := c.get(ctx, "identify the admin", "/me", &me)
+	if err == nil && me.ID == "" {
+		err = &helpdesk.APIError{Desk: name, Op: "identify the admin", Status: http.StatusUnauthorized, Err: errors.New("the access token belongs to no admin; configure admin_id")}
+	}
+	return me, err
+}
+
+// harmless returns the error of a request that changes nothing, which was made on
+// behalf of one that would.
+func harmless(err error) error {
+	var e *helpdesk.APIError
+	if errors.As(err, &e) {
+		e.Ambiguous = false
+	}
+	return err
+}
+
+// conversationPath returns the path of a conversation. Ids come from strangers:
+// one that cannot be is of no conversation. (The id last is Intercom's name for
+// the latest of all.)
+func conversationPath(op, id string) (string, error) {
+	if !isID(id) || id == "last" || id == "search" || id == "redact" {
+		return "", &helpdesk.APIError{Desk: name, Op: op, Gone: true, Err: errors.New("not the id of a conversation")}
+	}
+	return "/conversations/" + id, nil
+}
+
+func isID(id string) bool {
+	ok := strings.IndexFunc(id, func(r rune) bool {
+		return r >= 0x80 || !isLetter(byte(r)) && (r < '0' || r > '9') && r != '-' && r != '_'
+	}) < 0
+	return ok && id != "" && len(id) <= 128
+}
+
+// Pause returns how long to wait before the next request, so that the app's rate
+// limit is not hit. The conversation makes no difference.
+func (c *Client) Pause(string) time.Duration { return c.budget.pause(time.Now()) }
+
+// Contact returns who a contact is.
+func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contact, error) {
+	if !isID(contactID) {
+		return helpdesk.Contact{}, &helpdesk.APIError{Desk: name, Op: "read contact", Status: http.StatusNotFound, Err: errors.New("not the id of a contact")}
+	}
+	var contact struct {
+		Email      string
+		ExternalID id `json:"external_id"`
+	}
+	err := c.get(ctx, "read contact", "/contacts/"+contactID, &contact)
+	return helpdesk.Contact{Email: contact.Email, UserID: string(contact.ExternalID)}, err
+}

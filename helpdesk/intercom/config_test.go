@@ -1,0 +1,59 @@
+package intercom_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+)
+
+func TestKind_opensWhatIsConfigured(t *testing.T) {
+	for _, config := range []string{
+		`{}`,
+		`{"access_token": "t"}`,
+		`{"base_url": "https://api.eu.intercom.io/", "access_token": "t", "admin_id": "123", "client_secret": "s"}`,
+		`{"base_url": "http://127.0.0.1:8123"}`,
+	} {
+		desk, err := intercom.Kind.Open([]byte(config), nil)
+		require.NoError(t, err, config)
+		assert.IsType(t, &intercom.Client{}, desk)
+	}
+	assert.Equal(t, "intercom", intercom.Kind.Name)
+}
+
+func TestKind_reportsEveryMistakeByItsField(t *testing.T) {
+	for config, fields := range map[string][]string{
+		`{"base_url": "api.intercom.io"}`:               {"base_url"},
+		`{"base_url": "http://api.intercom.io"}`:        {"base_url"},
+		`{"base_url": "https://u:p@api.intercom.io"}`:   {"base_url"},
+		`{"admin_id": 123}`:                             {"admin_id"},
+		`{"token": "t"}`:                                {""},
+		`[]`:                                            {""},
+		`{"access_token": "t ", "client_secret": "\n"}`: {"access_token", "client_secret"},
+		`{"base_url": "?", "admin_id": " 1"}`:           {"base_url", "admin_id"},
+	} {
+		desk, err := intercom.Kind.Open([]byte(config), nil)
+		require.Error(t, err, config)
+		assert.Nil(t, desk)
+		assert.Equal(t, fields, fieldsOf(t, err), config)
+	}
+}
+
+// fieldsOf returns the fields of joined mistakes.
+func fieldsOf(t *testing.T, err error) (fields []string) {
+	t.Helper()
+	mistakes := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		mistakes = joined.Unwrap()
+	}
+	for _, mistake := range mistakes {
+		var c *helpdesk.ConfigError
+		require.True(t, errors.As(mistake, &c), "%v", mistake)
+		fields = append(fields, c.Field)
+	}
+	return fields
+}

@@ -1,0 +1,165 @@
+package intercom
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+)
+
+// conversation is one as Intercom answers it, with its latest parts, at most 500,
+// in no documented order.
+type conversation struct {
+	ID        id
+	CreatedAt unix `json:"created_at"`
+	Source    struct {
+		Body   string
+		Author author
+	}
+	Contacts struct {
+		Contacts []struct {
+			ID         id
+			ExternalID id `json:"external_id"`
+		}
+	}
+	Parts struct {
+		Parts []part `json:"conversation_parts"`
+	} `json:"conversation_parts"`
+}
+
+// part is something that was written or done in a conversation.
+type part struct {
+	ID        id
+	Type      string `json:"part_type"`
+	Body      string // HTML or plain text
+	CreatedAt unix   `json:"created_at"`
+	Author    author
+}
+
+// The types of part that matter. What is written into a closed conversation may be
+// of type open.
+const (
+	partNote  = "note"
+	partOffer = "quick_reply"
+)
+
+// author is a contact, a teammate or a bot.
+type author struct {
+	Type  string
+	ID    id
+	Email string
+}
+
+// isContact reports whether the author is a contact, by whatever name, and not
+// someone of the workspace.
+func (a author) isContact() bool { return a.Type != "admin" && a.Type != "team" && a.Type != "bot" }
+
+// by reports whether the part is of the admin with this id.
+func (p part) by(adminID string) bool {
+	return p.Author.Type == "admin" && string(p.Author.ID) == adminID
+}
+
+// compare orders parts by the time they were made.
+func (p part) compare(q part) int {
+	return cmp.Or(cmp.Compare(p.CreatedAt, q.CreatedAt), p.ID.compare(q.ID))
+}
+
+// after returns the parts after the one with this id, or, where it is empty, those
+// made at since or later. Times have a resolution of one second.
+func (c conversation) after(partID string, since time.Time) []part {
+	isAfter := func(p part) bool { return p.CreatedAt >= unix(since.Unix()) }
+	if partID != "" {
+		isAfter = func(p part) bool { return p.ID.compare(id(partID)) > 0 }
+	}
+	for _, anchor := range c.Parts.Parts {
+		if partID != "" && string(anchor.ID) == partID {
+			isAfter = func(p part) bool { return p.compare(anchor) > 0 }
+		}
+	}
+	var parts []part
+	for _, p := range c.Parts.Parts {
+		if isAfter(p) {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// written returns the id of what was just written, by the conversation that was
+// the answer: the newest part of which one of these is true, the first if
+// possible. Without any it is the last.
+func (c conversation) written(is ...func(part) bool) string {
+	for _, is := range is {
+		if p, ok := newest(c.Parts.Parts, is); ok {
+			return string(p.ID)
+		}
+	}
+	if n := len(c.Parts.Parts); n > 0 {
+		return string(c.Parts.Parts[n-1].ID)
+	}
+	return ""
+}
+
+func newest(parts []part, is func(part) bool) (latest part, ok bool) {
+	for _, p := range parts {
+		if is(p) && (!ok || p.compare(latest) > 0) {
+			latest, ok = p, true
+		}
+	}
+	return latest, ok
+}
+
+// conversation reads a conversation.
+func (c *Client) conversation(ctx context.Context, op, conversationID string) (conversation, error) {
+	path, err := conversationPath(op, conversationID)
+	if err != nil {
+		return conversation{}, err
+	}
+	var read conversation
+	err = c.get(ctx, op, path, &read)
+	return read, c.gone(err)
+}
+
+// id is an id, which is a string or an integer in JSON.
+type id string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (i *id) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	if b[0] == '"' {
+		return json.Unmarshal(b, (*string)(i))
+	}
+	if strings.Trim(string(b), "0123456789") != "" {
+		return errors.New("an id is neither a string nor an integer")
+	}
+	*i = id(b)
+	return nil
+}
+
+// compare orders ids by the time they were given: they are growing numbers.
+func (i id) compare(j id) int {
+	return cmp.Or(cmp.Compare(len(i), len(j)), strings.Compare(string(i), string(j)))
+}
+
+// unix is a time in epoch seconds, zero if it is unknown.
+type unix int64
+
+// UnmarshalJSON implements [json.Unmarshaler]. What is not a number is unknown.
+func (u *unix) UnmarshalJSON(b []byte) error {
+	var seconds float64
+	if json.Unmarshal(b, &seconds) == nil && seconds >= 0 && seconds < 1<<40 {
+		*u = unix(seconds)
+	}
+	return nil
+}
+
+func (u unix) time() time.Time {
+	if u == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(u), 0)
+}

@@ -1,0 +1,72 @@
+package intercom
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// budget is what is left of the rate limit, by the headers of the answers. All
+// requests of an app share it, in windows of ten seconds.
+type budget struct {
+	mu               sync.Mutex
+	limit, remaining int
+	window           int64     // when the window ends, by Intercom's clock
+	ends             time.Time // by ours
+}
+
+// maxWindow bounds how long a header can make us wait.
+const maxWindow = time.Minute
+
+// reserve is the part of the limit that Pause leaves to other requests, and to
+// those in flight.
+const reserve = 50
+
+// observe takes in an answer that arrived at the time now. Answers may arrive in
+// another order than they were made in.
+func (b *budget) observe(now time.Time, status int, header http.Header) {
+	window, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
+	remaining, err2 := strconv.Atoi(header.Get("X-RateLimit-Remaining"))
+	if err != nil || err2 != nil {
+		return
+	}
+	if status == http.StatusTooManyRequests {
+		remaining = 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case window == b.window:
+		b.remaining = min(b.remaining, remaining)
+	case window > b.window || !now.Before(b.ends):
+		b.window, b.remaining, b.ends = window, remaining, now.Add(untilReset(now, header))
+	}
+	if limit, err := strconv.Atoi(header.Get("X-RateLimit-Limit")); err == nil {
+		b.limit = limit
+	}
+}
+
+// pause returns how long to wait at the time now for a share of the next window.
+func (b *budget) pause(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.remaining > b.limit/reserve {
+		return 0
+	}
+	return max(0, b.ends.Sub(now))
+}
+
+// untilReset returns how long the window lasts from the time now on at which an
+// answer arrived; zero if it does not say. It goes by the answer's own date, since
+// clocks differ.
+func untilReset(now time.Time, header http.Header) time.Duration {
+	window, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(0, time.Unix(window, 0).Sub(now)), maxWindow)
+}

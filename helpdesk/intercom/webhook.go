@@ -1,0 +1,148 @@
+package intercom
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// The headers with a webhook's signature. Intercom sends the one with SHA-1 today.
+const (
+	SignatureHeader     = "X-Hub-Signature-256" // sha256=<hex>
+	SignatureHeaderSHA1 = "X-Hub-Signature"     // sha1=<hex>
+)
+
+// Sign returns the value of [SignatureHeader] for a webhook's body.
+func Sign(body []byte, clientSecret string) string {
+	return "sha256=" + hex.EncodeToString(mac(sha256.New, body, clientSecret))
+}
+
+// SignSHA1 returns the value of [SignatureHeaderSHA1] for a webhook's body.
+func SignSHA1(body []byte, clientSecret string) string {
+	return "sha1=" + hex.EncodeToString(mac(sha1.New, body, clientSecret))
+}
+
+func mac(algorithm func() hash.Hash, body []byte, secret string) []byte {
+	m := hmac.New(algorithm, []byte(secret))
+	m.Write(body)
+	return m.Sum(nil)
+}
+
+// Verify checks the signature of a webhook by the app's client secret. Where there
+// is one by SHA-256, that by SHA-1 does not count. An empty secret verifies
+// nothing. The error wraps [helpdesk.ErrSignature].
+func Verify(header http.Header, body []byte, clientSecret string) error {
+	if clientSecret == "" {
+		return fmt.Errorf("%w: client_secret is not configured", helpdesk.ErrSignature)
+	}
+	name, prefix, algorithm := SignatureHeader, "sha256=", sha256.New
+	if len(header.Values(name)) == 0 {
+		name, prefix, algorithm = SignatureHeaderSHA1, "sha1=", sha1.New
+	}
+	value, ok := strings.CutPrefix(header.Get(name), prefix)
+	signature, err := hex.DecodeString(value)
+	if !ok || err != nil || !hmac.Equal(signature, mac(algorithm, body, clientSecret)) {
+		return helpdesk.ErrSignature
+	}
+	return nil
+}
+
+// notification is the body of a webhook.
+type notification struct {
+	Type      string
+	ID        id
+	Topic     string
+	CreatedAt unix `json:"created_at"`
+	Data      struct{ Item json.RawMessage }
+}
+
+const notificationType = "notification_event"
+
+// Webhook implements [helpdesk.Desk]. A request is Intercom's if it has one of its
+// signature headers or the form of its notifications.
+func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
+	var n notification
+	signed := len(header.Values(SignatureHeader))+len(header.Values(SignatureHeaderSHA1)) > 0
+	if !signed && (json.Unmarshal(body, &n) != nil || n.Type != notificationType) {
+		return helpdesk.Event{}, helpdesk.ErrUnrecognized
+	}
+	if err := Verify(header, body, c.config.ClientSecret); err != nil {
+		return helpdesk.Event{}, err
+	}
+	switch err := json.Unmarshal(body, &n); {
+	case err != nil:
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's body is not a notification of Intercom's in JSON"}
+	case n.Type != notificationType:
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: `the webhook's type is not "notification_event"`}
+	}
+	return n.event()
+}
+
+// event returns what a notification reports.
+func (n notification) event() (helpdesk.Event, error) {
+	e := helpdesk.Event{DeliveryID: string(n.ID), At: n.CreatedAt.time()}
+	switch n.Topic {
+	case "ping":
+		e.Type = helpdesk.EventPing
+	case "conversation.user.created":
+		e.Type = helpdesk.EventOpened
+	case "conversation.user.replied":
+		e.Type = helpdesk.EventMessage
+	}
+	if e.Type != helpdesk.EventOpened && e.Type != helpdesk.EventMessage {
+		return e, nil
+	}
+	var item conversation
+	if err := json.Unmarshal(n.Data.Item, &item); err != nil {
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's data.item is not a conversation"}
+	}
+	if _, err := conversationPath("", string(item.ID)); err != nil {
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's data.item.id is missing or not an id"}
+	}
+	e.ConversationID = string(item.ID)
+	item.describe(&e)
+	return e, nil
+}
+
+// describe completes an event: who wrote what, and when.
+func (c conversation) describe(e *helpdesk.Event) {
+	wrote := part{Body: c.Source.Body, CreatedAt: c.CreatedAt, Author: c.Source.Author}
+	if e.Type == helpdesk.EventMessage {
+		wrote = part{}
+		byContact := func(p part) bool { return p.Author.isContact() }
+		if i := slices.IndexFunc(c.Parts.Parts, byContact); i >= 0 {
+			wrote = c.Parts.Parts[i]
+		} else if len(c.Parts.Parts) > 0 {
+			e.Type = helpdesk.EventIgnored // a message of the workspace's own
+			return
+		}
+	}
+	e.Message = bodyText(wrote.Body)
+	if wrote.CreatedAt != 0 {
+		e.At = wrote.CreatedAt.time()
+	}
+	for _, a := range []author{wrote.Author, c.Source.Author} {
+		if a.isContact() {
+			e.Contact.Email = cmp.Or(e.Contact.Email, a.Email)
+			e.ContactID = cmp.Or(e.ContactID, string(a.ID))
+		}
+	}
+	for _, contact := range c.Contacts.Contacts {
+		e.ContactID = cmp.Or(e.ContactID, string(contact.ID))
+		if string(contact.ID) == e.ContactID {
+			e.Contact.UserID = string(contact.ExternalID)
+			return
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package intercom_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+)
+
+const secret = "client-secret"
+
+func newClient(t testing.TB, config intercom.Config) *intercom.Client {
+	t.Helper()
+	client, err := intercom.New(config, nil)
+	require.NoError(t, err)
+	return client
+}
+
+func signed(body string) http.Header {
+	return http.Header{"X-Hub-Signature": {intercom.SignSHA1([]byte(body), secret)}}
+}
+
+// read returns what a signed webhook reports.
+func read(t testing.TB, body string) (helpdesk.Event, error) {
+	t.Helper()
+	return newClient(t, intercom.Config{ClientSecret: secret}).Webhook(signed(body), []byte(body), time.Now())
+}
+
+const created = `{"type":"notification_event","app_id":"abc","data":{"type":"notification_event_data","item":{
+	"type":"conversation","id":"1021","created_at":1795314304,
+	"source":{"type":"conversation","id":"99","body":"<p>Hello &amp; good day</p><p>I need <b>help</b></p>","author":{"type":"user","id":"64a1","name":"Jane","email":"Jane@acme.example"}},
+	"contacts":{"type":"contact.list","contacts":[{"type":"contact","id":"ffff","external_id":"not-her"},{"type":"contact","id":"64a1","external_id":"user-7"}]},
+	"conversation_parts":{"type":"conversation_part.list","conversation_parts":[],"total_count":0}}},
+	"links":{},"id":"notif_1","topic":"conversation.user.created","delivery_status":"pending","delivery_attempts":1,"delivered_at":0,"first_sent_at":1795314305,"created_at":1795314305,"self":null}`
+
+const replied = `{"type":"notification_event","data":{"item":{"type":"conversation","id":1021,"created_at":1795314304,
+	"source":{"body":"<p>Welcome!</p>","author":{"type":"admin","id":"42","email":"agent@acme.example"}},
+	"contacts":{"contacts":[{"id":"64a1","external_id":7}]},
+	"conversation_parts":{"conversation_parts":[{"type":"conversation_part","id":"500","part_type":"open","body":"Yes, show me","created_at":1795314400,
+		"author":{"type":"user","id":"64a1","email":"jane@acme.example"}}]}}},
+	"id":"notif_2","topic":"conversation.user.replied","created_at":1795314401}`
+
+func TestWebhook_saysWhoOpenedAConversation(t *testing.T) {
+	event, err := read(t, created)
+	require.NoError(t, err)
+	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "notif_1", ConversationID: "1021", ContactID: "64a1",
+		Contact: helpdesk.Contact{Email: "Jane@acme.example", UserID: "user-7"},
+		Message: "Hello & good day\nI need help", At: time.Unix(1795314304, 0)}, event)
+}
+
+func TestWebhook_saysWhoWroteWhat(t *testing.T) {
+	event, err := read(t, replied)
+	require.NoError(t, err)
+	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventMessage, DeliveryID: "notif_2", ConversationID: "1021", ContactID: "64a1",
+		Contact: helpdesk.Contact{Email: "jane@acme.example", UserID: "7"}, Message: "Yes, show me", At: time.Unix(1795314400, 0)}, event)
+}
+
+// item returns a notification of a topic about a conversation.
+func item(topic, conversation string) string {
+	return `{"type":"notification_event","id":"n","topic":"` + topic + `","data":{"item":` + conversation + `}}`
+}
+
+func TestWebhook_readsWhatThereIs(t *testing.T) {
+	const opened, said = "conversation.user.created", "conversation.user.replied"
+	admin := `{"type":"admin","id":"42","email":"agent@acme.example"}`
+	for name, test := range map[string]struct {
+		topic, item string
+		want        helpdesk.Event
+	}{
+		"a ping":            {"ping", `{"type":"ping","message":"something something interzen"}`, helpdesk.Event{Type: helpdesk.EventPing}},
+		"another topic":     {"conversation.admin.closed", `{"id":"1"}`, helpdesk.Event{}},
+		"topic of contacts": {"contact.created", `"?"`, helpdesk.Event{}},
+		"an id alone":       {opened, `{"id":"1"}`, helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"everything null":   {said, `{"id":"1","created_at":null,"source":null,"contacts":null,"conversation_parts":null}`, helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
+		"times that are no times": {opened, `{"id":"1","created_at":"yesterday"}`,
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1"}},
+		"a contact without e-mail": {opened, `{"id":"1","contacts":{"contacts":[{"id":"c","external_id":"u"}]}}`,
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c", Contact: helpdesk.Contact{UserID: "u"}}},
+		"a first message of an admin's": {opened, `{"id":"1","source":{"author":` + admin + `},"contacts":{"contacts":[{"id":"c"}]}}`,
+			helpdesk.Event{Type: helpdesk.EventOpened, ConversationID: "1", ContactID: "c"}},
+		"a part of an admin's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin + `}]}}`,
+			helpdesk.Event{ConversationID: "1"}},
+		"a part after one of an admin's": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"x","author":` + admin + `},{"body":"y","author":{"type":"lead","id":"c"}}]}}`,
+			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1", ContactID: "c", Message: "y"}},
+		"an image alone": {said, `{"id":"1","conversation_parts":{"conversation_parts":[{"body":"<img src=\"https://x/y.png\">","author":{"type":"user"}}]}}`,
+			helpdesk.Event{Type: helpdesk.EventMessage, ConversationID: "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			event, err := read(t, item(test.topic, test.item))
+			require.NoError(t, err)
+			test.want.DeliveryID = "n"
+			assert.Equal(t, test.want, event)
+		})
+	}
+}
+
+func TestWebhook_namesWhatIsMalformed(t *testing.T) {
+	for name, body := range map[string]string{
+		"not JSON":                     `{"type":"notification_event"`,
+		"nothing":                      ``,
+		"null":                         `null`,
+		"an array":                     `[]`,
+		"another type":                 `{"type":"event.list"}`,
+		"no type":                      `{"topic":"conversation.user.created"}`,
+		"a notification id of objects": `{"type":"notification_event","id":{}}`,
+		"no item":                      `{"type":"notification_event","topic":"conversation.user.created"}`,
+		"no conversation id":           item("conversation.user.created", `{}`),
+		"an id with a fraction":        item("conversation.user.created", `{"id":1.5}`),
+		"an id that is true":           item("conversation.user.created", `{"id":true}`),
+		"an id with a path":            item("conversation.user.replied", `{"id":"../me"}`),
+		"the id of any conversation":   item("conversation.user.replied", `{"id":"last"}`),
+		"an item that is a string":     item("conversation.user.created", `"1"`),
+		"parts that are no list":       item("conversation.user.created", `{"id":"1","conversation_parts":{"conversation_parts":"x"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			event, err := read(t, body)
+			var malformed *helpdesk.PayloadError
+			require.ErrorAs(t, err, &malformed)
+			assert.Zero(t, event)
+		})
+	}
+}
+
+func TestWebhook_isAnothersWithoutSignatureAndForm(t *testing.T) {
+	for _, body := range []string{`{"ticket_id":"1","trigger_type":"new_ticket"}`, `{"event":"conversation_created","id":1}`, `{`, ``, `null`} {
+		_, err := newClient(t, intercom.Config{ClientSecret: secret}).Webhook(http.Header{"X-Zendesk-Webhook-Signature": {"x"}}, []byte(body), time.Now())
+		require.ErrorIs(t, err, helpdesk.ErrUnrecognized, body)
+	}
+}
+
+func TestWebhook_isRefusedUnlessSigned(t *testing.T) {
+	sha256, sha1 := intercom.Sign([]byte(created), secret), intercom.SignSHA1([]byte(created), secret)
+	for name, header := range map[string]http.Header{
+		"not at all":               {},
+		"with another secret":      {"X-Hub-Signature": {intercom.SignSHA1([]byte(created), "other")}},
+		"another body":             {"X-Hub-Signature-256": {intercom.Sign([]byte(replied), secret)}},
+		"with an empty secret":     {"X-Hub-Signature": {intercom.SignSHA1([]byte(created), "")}},
+		"with a part":              {"X-Hub-Signature": {sha1[:20]}},
+		"without the algorithm":    {"X-Hub-Signature": {sha1[len("sha1="):]}},
+		"SHA-256 in the old place": {"X-Hub-Signature": {sha256}},
+		"SHA-1 in the new place":   {"X-Hub-Signature-256": {sha1}},
+		"an empty header":          {"X-Hub-Signature": {""}},
+		"SHA-256 wrong, SHA-1 not": {"X-Hub-Signature-256": {intercom.Sign([]byte(created), "other")}, "X-Hub-Signature": {sha1}},
+		"SHA-256 empty, SHA-1 not": {"X-Hub-Signature-256": {""}, "X-Hub-Signature": {sha1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			event, err := newClient(t, intercom.Config{ClientSecret: secret}).Webhook(header, []byte(created), time.Now())
+			require.ErrorIs(t, err, helpdesk.ErrSignature)
+			assert.Zero(t, event)
+			assert.NotContains(t, err.Error(), sha1[5:])
+			assert.NotContains(t, err.Error(), sha256[7:])
+		})
+	}
+}
+
+func TestWebhook_withoutAClientSecretRefusesEvenWhatIsSignedWithNone(t *testing.T) {
+	client := newClient(t, intercom.Config{})
+	for _, header := range []http.Header{{}, {"X-Hub-Signature": {intercom.SignSHA1([]byte(created), "")}}, {"X-Hub-Signature-256": {intercom.Sign([]byte(created), "")}}} {
+		_, err := client.Webhook(header, []byte(created), time.Now())
+		require.ErrorIs(t, err, helpdesk.ErrSignature)
+		assert.ErrorContains(t, err, "client_secret")
+	}
+}
+
+func TestVerify_takesEitherAlgorithm(t *testing.T) {
+	body := []byte(created)
+	for name, header := range map[string]http.Header{
+		"SHA-1":   {"X-Hub-Signature": {intercom.SignSHA1(body, secret)}},
+		"SHA-256": {"X-Hub-Signature-256": {intercom.Sign(body, secret)}},
+		"both, of which the older does not count": {"X-Hub-Signature-256": {intercom.Sign(body, secret)}, "X-Hub-Signature": {"sha1=00"}},
+	} {
+		assert.NoError(t, intercom.Verify(header, body, secret), name)
+	}
+}
+
+// The vectors are those of RFC 2202 and RFC 4231.
+func TestSign_isHMAC(t *testing.T) {
+	body := []byte("what do ya want for nothing?")
+	assert.Equal(t, "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79", intercom.SignSHA1(body, "Jefe"))
+	assert.Equal(t, "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", intercom.Sign(body, "Jefe"))
+}
+
+func FuzzWebhook(f *testing.F) {
+	for _, body := range []string{created, replied, item("ping", `{}`), item("conversation.user.created", `{"id":1.5}`), `{`, ``} {
+		f.Add(body)
+	}
+	client := newClient(f, intercom.Config{ClientSecret: secret})
+	f.Fuzz(func(t *testing.T, body string) {
+		event, err := client.Webhook(signed(body), []byte(body), time.Now())
+		var malformed *helpdesk.PayloadError
+		switch {
+		case err == nil:
+			relevant := event.Type == helpdesk.EventOpened || event.Type == helpdesk.EventMessage
+			assert.False(t, relevant && event.ConversationID == "")
+			assert.True(t, json.Valid([]byte(body)))
+		case !errors.As(err, &malformed):
+			t.Errorf("a signed request is refused: %v", err)
+		}
+		_, err = client.Webhook(http.Header{}, []byte(body), time.Now())
+		assert.True(t, errors.Is(err, helpdesk.ErrUnrecognized) || errors.Is(err, helpdesk.ErrSignature))
+	})
+}
+
+func BenchmarkWebhook(b *testing.B) {
+	client := newClient(b, intercom.Config{ClientSecret: secret})
+	header, body := signed(replied), []byte(replied)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := client.Webhook(header, body, time.Time{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
