@@ -85,9 +85,9 @@ func FuzzStructure(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, file []byte, root uint64) {
 		s := &structure{file: bytes.NewReader(file), pageSize: pageSize}
 		s.used = make([]bool, max(2, len(file)/pageSize))
-		_ = s.tree(root, 0, nil, nil)
+		_ = s.tree(root, nil, nil)
 		_ = s.freelist(root + 1)
-		_, _, _ = s.meta(0)
+		_ = s.check(0)
 	})
 }
 

@@ -12,38 +12,36 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// structure checks how the pages of a bbolt file hang together before bbolt
-// relies on it: a page that is referred to twice, or is both free and in use,
-// would be written over, and a circle of pages would never end. Values are
-// checked elsewhere, by the sums they carry.
+// structure checks that every page of a bbolt file has exactly one use, and
+// that keys are in order: bbolt would overwrite a page that is both free and in
+// use, and never leave a circle. The values carry sums of their own.
+//
+// bbolt's Tx.Check does the same, but kills the process that calls it for a
+// damaged file: it works in a goroutine of its own, where a fault of the memory
+// map is fatal, and a circle of pages overflows its stack.
 //
 // Numbers are in the machine's byte order. A page begins with its number (8
 // bytes), its kind (2), how many elements it has (2), and how many pages
 // follow that belong to it (4). The elements of a branch are the place of its
 // key, relative to the element (4), the key's size (4), and a page (8); those
 // of a leaf are flags (4), the place of key and value (4) and their sizes (4,
-// 4).
+// 4). The value of a bucket begins with its root page (8) and a sequence (8);
+// if it has none, the page is the rest of the value.
 type structure struct {
 	file     io.ReaderAt
 	pageSize int
-	used     []bool   // by page: something refers to it
-	bufs     [][]byte // by depth: a page and those that belong to it
+	used     []bool // by page
 }
 
-// Kinds of pages, and the flag of a bucket's element in a leaf.
 const (
 	kindBranch   = 1
 	kindLeaf     = 2
 	kindFreelist = 16
+	flagBucket   = 1
 
-	flagBucket = 1
-)
-
-const (
 	headSize    = 16
 	elementSize = 16
-	bucketSize  = 16  // of a bucket's value: its root page, and its sequence
-	maxDepth    = 100 // a thousandth of it is more than a full disk needs
+	bucketSize  = 16
 )
 
 // checkStructure checks a file that was just opened. Its error is ErrDamaged or
@@ -52,38 +50,25 @@ func checkStructure(db *bolt.DB, file interface {
 	io.ReaderAt
 	io.Seeker
 }) error {
-	var tx, pages int64
-	err := db.View(func(t *bolt.Tx) error {
-		tx, pages = int64(t.ID()), t.Size()/int64(db.Info().PageSize)
+	s := &structure{file: file, pageSize: db.Info().PageSize}
+	var tx uint64
+	if err := db.View(func(t *bolt.Tx) error {
+		tx, s.used = uint64(t.ID()), make([]bool, t.Size()/int64(s.pageSize))
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	s := &structure{file: file, pageSize: db.Info().PageSize}
-	err = s.check(tx, pages, file)
+	size, err := file.Seek(0, io.SeekEnd)
+	if err == nil && size < int64(len(s.used)*s.pageSize) {
+		err = fmt.Errorf("it ends after %d bytes", size)
+	}
+	if err == nil {
+		err = s.check(tx)
+	}
 	if err == nil || errors.Is(err, ErrForeign) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
-}
-
-func (s *structure) check(tx, pages int64, file io.Seeker) error {
-	if size, err := file.Seek(0, io.SeekEnd); err != nil || size < pages*int64(s.pageSize) {
-		return errors.Join(fmt.Errorf("it ends after %d bytes", size), err)
-	}
-	s.used = make([]bool, pages)
-	root, free, err := s.meta(uint64(tx))
-	if err != nil {
-		return err
-	}
-	if free == math.MaxUint64 { // this package's have a list of the free pages
-		return ErrForeign
-	}
-	if err := s.tree(root, 0, nil, nil); err != nil {
-		return err
-	}
-	return s.freelist(free)
 }
 
 // Places in the first two pages, of which every other transaction writes one.
@@ -94,79 +79,66 @@ const (
 	firstPageEnd  = headSize + 64
 )
 
-// meta returns the root page and the page of the free pages, as of a transaction.
-func (s *structure) meta(tx uint64) (root, free uint64, err error) {
+// check checks the file as of a transaction.
+func (s *structure) check(tx uint64) error {
 	buf := make([]byte, firstPageEnd)
 	for page := range int64(2) {
 		if _, err := s.file.ReadAt(buf, page*int64(s.pageSize)); err != nil {
-			return 0, 0, err
+			return err
 		}
-		if binary.NativeEndian.Uint64(buf[transactionAt:]) == tx {
-			return binary.NativeEndian.Uint64(buf[rootPageAt:]), binary.NativeEndian.Uint64(buf[freePageAt:]), nil
+		if binary.NativeEndian.Uint64(buf[transactionAt:]) != tx {
+			continue
 		}
+		free := binary.NativeEndian.Uint64(buf[freePageAt:])
+		if free == math.MaxUint64 { // the files of this package list their free pages
+			return ErrForeign
+		}
+		if err := s.tree(binary.NativeEndian.Uint64(buf[rootPageAt:]), nil, nil); err != nil {
+			return err
+		}
+		return s.freelist(free)
 	}
-	return 0, 0, errors.New("it has no first page")
+	return errors.New("it has no first page")
 }
 
-// page reads a page and those that belong to it, into a buffer of the depth.
-func (s *structure) page(id uint64, depth int) (page, error) {
-	if depth >= maxDepth {
-		return nil, fmt.Errorf("page %d is too deep", id)
+// use marks pages as used.
+func (s *structure) use(id uint64, more uint32) error {
+	for end := id + uint64(more); id <= end; id++ {
+		if id < 2 || id >= uint64(len(s.used)) || s.used[id] {
+			return fmt.Errorf("page %d has two uses, or does not exist", id)
+		}
+		s.used[id] = true
 	}
-	if depth == len(s.bufs) {
-		s.bufs = append(s.bufs, make([]byte, s.pageSize))
-	}
-	if id < 2 || id >= uint64(len(s.used)) {
+	return nil
+}
+
+// page reads and uses a page with those that belong to it.
+func (s *structure) page(id uint64) ([]byte, error) {
+	if id >= uint64(len(s.used)) {
 		return nil, fmt.Errorf("missing page %d", id)
 	}
-	at := int64(id) * int64(s.pageSize)
-	p := page(s.bufs[depth][:s.pageSize])
+	p, at := make([]byte, s.pageSize), int64(id)*int64(s.pageSize)
 	if _, err := s.file.ReadAt(p, at); err != nil {
 		return nil, err
 	}
-	more := uint64(p.more())
-	if p.id() != id || id+more >= uint64(len(s.used)) {
+	more := binary.NativeEndian.Uint32(p[12:])
+	if binary.NativeEndian.Uint64(p) != id {
 		return nil, fmt.Errorf("page %d is damaged", id)
 	}
-	for i := id; i <= id+more; i++ {
-		if err := s.use(i); err != nil {
-			return nil, err
-		}
+	if err := s.use(id, more); err != nil || more == 0 {
+		return p, err
 	}
-	if more == 0 {
-		return p, nil
-	}
-	size := int(more+1) * s.pageSize
-	if size > cap(p) {
-		s.bufs[depth] = make([]byte, size)
-	}
-	p = s.bufs[depth][:size]
+	p = make([]byte, (int(more)+1)*s.pageSize)
 	_, err := s.file.ReadAt(p, at)
 	return p, err
 }
 
-func (s *structure) use(id uint64) error {
-	if id < 2 || id >= uint64(len(s.used)) || s.used[id] {
-		return fmt.Errorf("page %d has two uses, or does not exist", id)
-	}
-	s.used[id] = true
-	return nil
-}
-
 // tree checks the pages from a page down, whose keys are from low on and below
 // high; nil means no bound.
-func (s *structure) tree(id uint64, depth int, low, high []byte) error {
-	p, err := s.page(id, depth)
-	if err != nil {
-		return err
-	}
-	switch p.kind() {
-	case kindLeaf:
-		err = s.leaf(p, depth, low, high)
-	case kindBranch:
-		err = s.branch(p, depth, low, high)
-	default:
-		err = errors.New("it is of the wrong kind")
+func (s *structure) tree(id uint64, low, high []byte) error {
+	p, err := s.page(id)
+	if err == nil {
+		err = s.elements(p, low, high)
 	}
 	if err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
@@ -176,80 +148,64 @@ func (s *structure) tree(id uint64, depth int, low, high []byte) error {
 
 var errElement = errors.New("an element is damaged")
 
-func (s *structure) branch(p page, depth int, low, high []byte) error {
-	n := p.count()
-	if n == 0 {
-		return errors.New("it is an empty branch")
+// elements checks the elements of a page and what they lead to.
+func (s *structure) elements(p, low, high []byte) error {
+	kind, n := binary.NativeEndian.Uint16(p[8:]), count(p)
+	if kind != kindLeaf && (kind != kindBranch || n == 0) {
+		return errors.New("it is of the wrong kind")
 	}
-	key, child, ok := p.branchElement(0)
-	if !ok || bytes.Compare(key, low) < 0 {
-		return errElement
-	}
+	key, value, ok := element(p, 0)
 	for i := range n {
-		next, nextChild := high, uint64(0)
-		if i+1 < n {
-			if next, nextChild, ok = p.branchElement(i + 1); !ok {
-				return errElement
-			}
+		next, nextValue := high, []byte(nil)
+		if i+1 < n && ok {
+			next, nextValue, ok = element(p, i+1)
 		}
-		if next != nil && bytes.Compare(key, next) >= 0 {
+		if !ok || bytes.Compare(key, low) < 0 || next != nil && bytes.Compare(key, next) >= 0 {
 			return errElement
 		}
-		if err := s.tree(child, depth+1, key, next); err != nil {
+		var err error
+		switch {
+		case kind == kindBranch:
+			err = s.tree(binary.NativeEndian.Uint64(value), key, next)
+		case binary.NativeEndian.Uint32(p[headSize+i*elementSize:])&flagBucket != 0:
+			err = s.bucket(value)
+		}
+		if err != nil {
 			return err
 		}
-		key, child = next, nextChild
+		key, value = next, nextValue
 	}
 	return nil
 }
 
-func (s *structure) leaf(p page, depth int, low, high []byte) error {
-	for i := range p.count() {
-		flags, key, value, ok := p.leafElement(i)
-		if c := bytes.Compare(key, low); !ok || c < 0 || c == 0 && i > 0 || high != nil && bytes.Compare(key, high) >= 0 {
-			return errElement
-		}
-		low = key
-		if flags&flagBucket == 0 {
-			continue
-		}
-		if err := s.bucket(value, depth); err != nil {
-			return fmt.Errorf("bucket %.40q: %w", key, err)
-		}
-	}
-	return nil
-}
-
-// bucket checks the bucket of that value. That of a small one is a page itself.
-func (s *structure) bucket(value []byte, depth int) error {
+func (s *structure) bucket(value []byte) error {
 	if len(value) < bucketSize {
 		return errElement
 	}
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
-		return s.tree(root, depth+1, nil, nil)
+		return s.tree(root, nil, nil)
 	}
-	p := page(value[bucketSize:])
-	if len(p) < headSize || p.kind() != kindLeaf || p.more() != 0 {
+	if value = value[bucketSize:]; len(value) < headSize {
 		return errElement
 	}
-	return s.leaf(p, depth, nil, nil)
+	return s.elements(value, nil, nil)
 }
 
 // freelist checks that the free pages are in no use, and that no others are.
 func (s *structure) freelist(id uint64) error {
-	p, err := s.page(id, 0)
+	p, err := s.page(id)
 	if err != nil {
 		return err
 	}
-	ids, n := p[headSize:], uint64(p.count())
-	if n == 0xFFFF && len(ids) >= 8 {
+	ids, n := p[headSize:], uint64(count(p))
+	if n == 0xFFFF {
 		n, ids = binary.NativeEndian.Uint64(ids), ids[8:]
 	}
-	if p.kind() != kindFreelist || n > uint64(len(ids)/8) {
+	if binary.NativeEndian.Uint16(p[8:]) != kindFreelist || n > uint64(len(ids)/8) {
 		return fmt.Errorf("page %d: the free pages are damaged", id)
 	}
 	for i := range n {
-		if err := s.use(binary.NativeEndian.Uint64(ids[8*i:])); err != nil {
+		if err := s.use(binary.NativeEndian.Uint64(ids[8*i:]), 0); err != nil {
 			return fmt.Errorf("page %d: of the free pages: %w", id, err)
 		}
 	}
@@ -259,46 +215,25 @@ func (s *structure) freelist(id uint64) error {
 	return nil
 }
 
-// page is a page with those that belong to it.
-type page []byte
+func count(p []byte) int { return int(binary.NativeEndian.Uint16(p[10:])) }
 
-func (p page) id() uint64   { return binary.NativeEndian.Uint64(p) }
-func (p page) kind() uint16 { return binary.NativeEndian.Uint16(p[8:]) }
-func (p page) count() int   { return int(binary.NativeEndian.Uint16(p[10:])) }
-func (p page) more() uint32 { return binary.NativeEndian.Uint32(p[12:]) }
-
-// part returns what lies at a place relative to an element.
-func (p page) part(i int, place, size uint32) (part []byte, ok bool) {
-	from := uint64(headSize+i*elementSize) + uint64(place)
-	to := from + uint64(size)
-	if from < uint64(headSize+p.count()*elementSize) || to > uint64(len(p)) {
-		return nil, false
+// element returns an element's key, and its value: that of a branch is the page.
+func element(p []byte, i int) (key, value []byte, ok bool) {
+	at, end := uint64(headSize+i*elementSize), uint64(headSize+count(p)*elementSize)
+	if i >= count(p) || end > uint64(len(p)) {
+		return nil, nil, false
 	}
-	return p[from:to:to], true
-}
-
-func (p page) branchElement(i int) (key []byte, child uint64, ok bool) {
-	at := headSize + i*elementSize
-	if at+elementSize > len(p) {
-		return nil, 0, false
+	field := func(n uint64) uint64 { return uint64(binary.NativeEndian.Uint32(p[at+4*n:])) }
+	from, size, valueSize := at+field(1), field(2), field(3)
+	if binary.NativeEndian.Uint16(p[8:]) == kindBranch {
+		from, size, valueSize = at+field(0), field(1), 0
 	}
-	e := p[at:]
-	key, ok = p.part(i, binary.NativeEndian.Uint32(e), binary.NativeEndian.Uint32(e[4:]))
-	return key, binary.NativeEndian.Uint64(e[8:]), ok && len(key) > 0
-}
-
-func (p page) leafElement(i int) (flags uint32, key, value []byte, ok bool) {
-	at := headSize + i*elementSize
-	if at+elementSize > len(p) {
-		return 0, nil, nil, false
+	if from < end || size == 0 || from+size+valueSize > uint64(len(p)) {
+		return nil, nil, false
 	}
-	e := p[at:]
-	keySize, valueSize := binary.NativeEndian.Uint32(e[8:]), binary.NativeEndian.Uint32(e[12:])
-	place := binary.NativeEndian.Uint32(e[4:])
-	key, ok = p.part(i, place, keySize)
-	if !ok || keySize == 0 || uint64(place)+uint64(keySize) > 1<<32-1 {
-		return 0, nil, nil, false
+	key, value = p[from:from+size], p[from+size:from+size+valueSize]
+	if binary.NativeEndian.Uint16(p[8:]) == kindBranch {
+		value = p[at+8 : at+16]
 	}
-	value, ok = p.part(i, place+keySize, valueSize)
-	return binary.NativeEndian.Uint32(e), key, value, ok
+	return key, value, true
 }
