@@ -253,7 +253,7 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 		_, _ = pipe.Exec(ctx) // every command has its own error
 		unknown = unknown[:0]
 		for i, cmd := range cmds {
-			if isUnknown(cmd.Err()) {
+			if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 				unknown = append(unknown, i)
 			}
 		}
@@ -264,14 +264,34 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 	return cmds
 }
 
-// command returns the call of the script that makes a commit.
+// command returns the call of the script that makes a commit, by the script's
+// digest or with the whole script. It is not one of [redis.Script], whose calls
+// the client sends again.
 func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
 	o, known := p.log.opts, p.seen()
-	args := append(make([]any, 0, 12+len(c.args)),
-		milliseconds(o.Retention.TTL), o.Retention.MaxBytes, o.Retention.StateMaxBytes/2, o.MaxEvents, channel(o.Prefix), p.id,
+	args := make([]any, 0, 15+len(p.scriptKeys)+len(c.args))
+	if whole {
+		args = append(args, "eval", sharedSource+commitSource)
+	} else {
+		args = append(args, "evalsha", commitScript.Hash())
+	}
+	args = append(args, len(p.scriptKeys))
+	for _, key := range p.scriptKeys {
+		args = append(args, key)
+	}
+	args = append(args, milliseconds(o.Retention.TTL), o.Retention.MaxBytes, o.Retention.StateMaxBytes/2, o.MaxEvents, channel(o.Prefix), p.id,
 		known.Milli, known.Seq, p.version.Load(), c.counts[0], c.counts[1], c.counts[2])
-	return commitScript.command(ctx, whole, p.scriptKeys, append(args, c.args...))
+	cmd := redis.NewCmd(ctx, append(args, c.args...)...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
 }
+
+// once is a command that the client must not send again when its answer is
+// lost: it may have been carried out.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder].
+func (once) NoRetry() bool { return true }
 
 // Outcomes of the script.
 const (

@@ -25,7 +25,7 @@ func (l *Log) CommitCommand(ctx context.Context, productID string, entries []eve
 		}
 		args = append(args, fmt.Sprint(arg))
 	}
-	return args, commitScript.source, nil
+	return args, sharedSource + commitSource, nil
 }
 
 // MaxCommitWork is how much work commits that share a round trip are.

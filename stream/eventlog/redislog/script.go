@@ -2,21 +2,11 @@ package redislog
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed" // for the scripts
-	"encoding/hex"
 	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// script is a Lua script that Redis knows by its digest, once it has seen it.
-type script struct{ source, digest string }
-
-func newScript(source string) *script {
-	sum := sha1.Sum([]byte(source))
-	return &script{source, hex.EncodeToString(sum[:])}
-}
 
 //go:embed lua/shared.lua
 var sharedSource string
@@ -43,54 +33,28 @@ var recentSource string
 var listSource string
 
 var (
-	commitScript = newScript(sharedSource + commitSource)
-	tidyScript   = newScript(sharedSource + tidySource)
-	dropScript   = newScript(sharedSource + dropSource)
-	readScript   = newScript(readSource)
-	boundsScript = newScript(boundsSource)
-	recentScript = newScript(recentSource)
-	listScript   = newScript(listSource)
+	commitScript = redis.NewScript(sharedSource + commitSource)
+	tidyScript   = redis.NewScript(sharedSource + tidySource)
+	dropScript   = redis.NewScript(sharedSource + dropSource)
+	readScript   = redis.NewScript(readSource)
+	boundsScript = redis.NewScript(boundsSource)
+	recentScript = redis.NewScript(recentSource)
+	listScript   = redis.NewScript(listSource)
 )
-
-// command returns the script's call by its digest, or as a whole.
-func (s *script) command(ctx context.Context, whole bool, keys []string, args []any) *redis.Cmd {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	if whole {
-		all = append(all, "eval", s.source)
-	} else {
-		all = append(all, "evalsha", s.digest)
-	}
-	all = append(all, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	cmd := redis.NewCmd(ctx, append(all, args...)...)
-	cmd.SetFirstKeyPos(3)
-	return cmd
-}
 
 // errReply says that a script returned what it never returns.
 var errReply = errors.New("strange reply")
 
-// isUnknown reports whether Redis does not know a script, which has then done
-// nothing.
-func isUnknown(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
-
 // eval calls a script that may be repeated, and returns its reply.
-func (l *Log) eval(ctx context.Context, s *script, keys []string, args ...any) ([]any, error) {
+func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	cmd := s.command(ctx, false, keys, args)
-	err := l.client.Process(ctx, cmd)
-	if isUnknown(err) {
-		cmd = s.command(ctx, true, keys, args)
-		err = l.client.Process(ctx, cmd)
-	}
+	reply, err := s.Run(ctx, l.client, keys, args...).Slice()
 	if err != nil {
 		l.lost(err)
 		return nil, err
 	}
-	return cmd.Slice()
+	return reply, nil
 }
 
 // isAway reports whether an error is one of the way to Redis, rather than an
@@ -107,10 +71,3 @@ func (l *Log) lost(err error) {
 		l.client.ReloadState(context.Background())
 	}
 }
-
-// once is a command that must not be sent again when its answer is lost: it
-// may have been carried out.
-type once struct{ *redis.Cmd }
-
-// NoRetry tells the client so.
-func (once) NoRetry() bool { return true }
