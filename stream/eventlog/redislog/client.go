@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,22 +77,79 @@ const (
 	reloadInterval = 10 * time.Second
 )
 
-// newClient returns a client for the topology found. It does not
-// connect yet.
-func newClient(t target, topology *topology, clock *clock) *redis.ClusterClient {
-	o := t.options
+// redis returns the client, which the first call makes that Redis answers: only
+// then is it known whether there is a cluster.
+func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
+	if client := l.client.Load(); client != nil {
+		return client, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	single, err := l.probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := l.newClient(single)
+	if !l.client.CompareAndSwap(nil, client) { // another call was faster
+		_ = client.Close()
+	}
+	return l.client.Load(), nil
+}
+
+// probe asks the nodes of the URL one after another until one answers, and
+// returns its address if it is a single server, or nothing for a cluster.
+func (l *Log) probe(ctx context.Context) (single string, err error) {
+	for _, addr := range l.target.options.Addrs {
+		client := l.newClient(addr)
+		var node *redis.Client
+		if node, err = client.MasterForKey(ctx, ""); err == nil {
+			err = node.ClusterSlots(ctx).Err() // what clients of a cluster may do in any case
+		}
+		_ = client.Close()
+		switch {
+		case isSingle(err) && len(l.target.options.Addrs) > 1:
+			return "", fmt.Errorf("the URL names several nodes, but %s is not in a cluster", addr)
+		case isSingle(err):
+			return addr, nil
+		case err == nil, ctx.Err() != nil:
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// isSingle reports whether an answer to CLUSTER SLOTS is that of a server
+// which is not part of a cluster, or does not say so.
+func isSingle(err error) bool {
+	return redis.HasErrorPrefix(err, "This instance has cluster support disabled") ||
+		redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM")
+}
+
+// lastSlot is the last of a cluster's hash slots.
+const lastSlot = 16383
+
+// newClient returns a client of the cluster or of a single server, which is
+// then a node that has all slots: so there is one kind of client, and every
+// parameter of a URL has one meaning. It does not connect yet.
+func (l *Log) newClient(single string) *redis.ClusterClient {
+	o := l.target.options
+	o.Addrs = slices.Clone(o.Addrs) // which the client writes to
 	setDefaults(&o)
 	o.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		if err := checkVersion(ctx, conn); err != nil {
 			return err
 		}
-		clock.measure(ctx, conn.Time)
+		l.clock.measure(ctx, conn.Time)
 		return nil
 	}
-	o.ClusterSlots = topology.slots
+	if single != "" {
+		o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{End: lastSlot, Nodes: []redis.ClusterNode{{Addr: single}}}}, nil
+		}
+	}
 	o.ClusterStateReloadInterval = reloadInterval
 	o.NewClient = func(node *redis.Options) *redis.Client {
-		node.DB = t.database
+		node.DB = l.target.database
 		return redis.NewClient(node)
 	}
 	silence()
@@ -130,119 +188,3 @@ var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
-
-// topology finds out which node has which slots. A single server has all.
-type topology struct {
-	target target
-
-	mu     sync.Mutex
-	single string   // the address of what turned out to be a single server
-	nodes  []string // of the cluster, when it was asked last
-}
-
-func newTopology(t target) *topology { return &topology{target: t} }
-
-// slots asks the nodes one after another until one answers.
-func (t *topology) slots(ctx context.Context) ([]redis.ClusterSlot, error) {
-	t.mu.Lock()
-	single, addrs := t.single, append(t.nodes[:len(t.nodes):len(t.nodes)], t.target.options.Addrs...)
-	t.mu.Unlock()
-	if single != "" {
-		return allSlots(single), nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var failure error
-	for _, addr := range addrs {
-		slots, err := t.ask(ctx, addr)
-		if err == nil {
-			return slots, nil
-		}
-		if failure = err; ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, failure
-}
-
-const lastSlot = 16383
-
-func allSlots(addr string) []redis.ClusterSlot {
-	return []redis.ClusterSlot{{End: lastSlot, Nodes: []redis.ClusterNode{{Addr: addr}}}}
-}
-
-// ask asks one node, on a separate connection.
-func (t *topology) ask(ctx context.Context, addr string) ([]redis.ClusterSlot, error) {
-	o := t.target.options
-	setDefaults(&o)
-	node := redis.NewClient(&redis.Options{
-		Addr: addr, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout,
-		PoolSize: 1, PipelinePoolSize: -1, MaxRetries: -1, DialerRetries: 1,
-		ContextTimeoutEnabled: true, DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
-		OnConnect: checkVersion,
-	})
-	defer node.Close()
-	reply := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // Redis 6 knows no other way
-	err := node.Process(ctx, reply)
-	slots := reply.Val()
-	switch {
-	case isSingle(err) && len(t.target.options.Addrs) > 1:
-		return nil, fmt.Errorf("the URL names several nodes, but %s is not in a cluster", addr)
-	case isSingle(err):
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.single = addr
-		return allSlots(addr), nil
-	case err != nil:
-		return nil, err
-	case len(slots) == 0:
-		return nil, errors.New("the cluster has no slots")
-	case t.target.database != 0:
-		return nil, fmt.Errorf("a cluster has no database %d", t.target.database)
-	}
-	return t.learn(slots, addr), nil
-}
-
-// isSingle reports whether an answer to CLUSTER SLOTS is that of a server
-// which is not part of a cluster, or does not say so.
-func isSingle(err error) bool {
-	return redis.HasErrorPrefix(err, "This instance has cluster support disabled") ||
-		redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM")
-}
-
-// learn remembers the nodes, and completes addresses that a node cannot know
-// of itself.
-func (t *topology) learn(slots []redis.ClusterSlot, origin string) []redis.ClusterSlot {
-	originHost, originPort, _ := net.SplitHostPort(origin) // it was dialed
-	seen := map[string]bool{}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.nodes = nil
-	for _, slot := range slots {
-		for i := range slot.Nodes {
-			host, port, err := net.SplitHostPort(slot.Nodes[i].Addr)
-			if err != nil {
-				continue
-			}
-			if host == "" || isLoopback(host) && !isLoopback(originHost) {
-				host = originHost
-			}
-			if port == "0" {
-				port = originPort
-			}
-			addr := net.JoinHostPort(host, port)
-			slot.Nodes[i].Addr = addr
-			if !seen[addr] {
-				seen[addr] = true
-				t.nodes = append(t.nodes, addr)
-			}
-		}
-	}
-	return slots
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}

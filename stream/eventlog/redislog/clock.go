@@ -46,5 +46,7 @@ func ahead(before, after, there time.Time) time.Duration {
 func (l *Log) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
-	l.clock.measure(ctx, l.client.Time)
+	if client, err := l.redis(ctx); err == nil {
+		l.clock.measure(ctx, client.Time)
+	}
 }

@@ -213,12 +213,11 @@ func (p *product) commitOnce(ctx context.Context, commits []*commit) (again []*c
 	if len(current) == 0 {
 		return nil
 	}
-	subscription := p.log.subscription.Load()
 	cmds := p.send(ctx, current)
 	for i, c := range current {
 		err := cmds[i].Err()
 		if err == nil {
-			err = p.committed(c, cmds[i], began, subscription)
+			err = p.committed(c, cmds[i], began)
 		} else {
 			err = failed("commit", err)
 		}
@@ -244,8 +243,16 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 	for i := range commits {
 		unknown[i] = i
 	}
+	client, err := p.log.redis(ctx)
+	if err != nil {
+		for i := range cmds {
+			cmds[i] = redis.NewCmd(ctx)
+			cmds[i].SetErr(err)
+		}
+		return cmds
+	}
 	for _, wholes := range []int{0, 1, len(commits)} {
-		pipe := p.log.client.Pipeline()
+		pipe := client.Pipeline()
 		for n, i := range unknown {
 			cmds[i] = p.command(ctx, commits[i], n < wholes)
 			_ = pipe.Process(ctx, once{cmds[i]}) // it queues
@@ -306,7 +313,7 @@ const (
 var errUntidy = errors.New("redislog: commit: the log must be tidied first")
 
 // committed records the effect of a commit.
-func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time, subscription uint64) error {
+func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	reply, _ := cmd.Slice()
 	if len(reply) == 0 {
 		return failed("commit", errReply)
@@ -340,7 +347,7 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time, subscrip
 	}
 	floor, err := parseID(reply[6])
 	previous, first := eventlog.ID{Milli: n[1], Seq: n[2]}, eventlog.ID{Milli: n[3], Seq: n[4]}
-	p.appended(c.entries, previous, first, floor, began, subscription)
+	p.appended(c.entries, previous, first, floor, began)
 	p.log.balance()
 	return err
 }

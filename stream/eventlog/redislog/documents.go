@@ -23,6 +23,10 @@ const maxGet = 20_000
 func (d documents) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	client, err := d.log.redis(ctx)
+	if err != nil {
+		return nil, failed("get documents", err)
+	}
 	k := keysOf(d.log.opts.Prefix, productID)
 	docs := make([]document.Document, len(names))
 	for start := 0; start < len(names); start += maxGet {
@@ -31,7 +35,7 @@ func (d documents) Get(ctx context.Context, productID string, names ...string) (
 		for i, name := range some {
 			keys[i] = k.document(name)
 		}
-		values, err := d.log.client.MGet(ctx, keys...).Result()
+		values, err := client.MGet(ctx, keys...).Result()
 		if err != nil {
 			return nil, failed("get documents", err)
 		}

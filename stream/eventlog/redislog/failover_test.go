@@ -155,6 +155,8 @@ func fakeRedis(t *testing.T, version string) (addr string) {
 						fmt.Fprint(conn, "-ERR unknown command\r\n")
 					case "cluster":
 						fmt.Fprint(conn, "-ERR This instance has cluster support disabled\r\n")
+					case "time":
+						fmt.Fprintf(conn, "*2\r\n$10\r\n%d\r\n$1\r\n0\r\n", time.Now().Unix())
 					case "set":
 						fmt.Fprint(conn, "+OK\r\n")
 					}

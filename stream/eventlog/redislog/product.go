@@ -28,17 +28,14 @@ type product struct {
 
 	version atomic.Uint64 // the newest that this process knows of
 
-	mu      sync.Mutex
-	tail    *eventlog.Tail
-	share   *fair.Share[*product]
-	started bool        // the tail has its place in the log
-	known   eventlog.ID // there is nothing newer, as far as this process has heard
-	// known was the newest ID at that time, and this subscription has announced
-	// everything since.
-	checkedAt    time.Time
-	subscription uint64
-	fetch        *fetch // in flight
-	watched      bool   // a caller has waited for a change
+	mu        sync.Mutex
+	tail      *eventlog.Tail
+	share     *fair.Share[*product]
+	started   bool        // the tail has its place in the log
+	known     eventlog.ID // there is nothing newer, as far as this process has heard
+	checkedAt time.Time   // known was the newest ID then
+	fetch     *fetch      // in flight
+	watched   bool        // a caller has waited for a change
 
 	closed bool
 	end    *eventlog.ID // after Close: where reading ends
@@ -104,20 +101,30 @@ func (p *product) wake() {
 	p.tail.Notify()
 }
 
-// check records the newest ID at a time, when this was the
-// subscription.
-func (p *product) check(newest eventlog.ID, at time.Time, subscription uint64) {
+// polled records the newest ID as of a time. One below what is known is none:
+// what Redis has lost is for a reader to tell it.
+func (p *product) polled(newest eventlog.ID, at time.Time) {
+	p.hear(newest)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == newest {
+		p.check(newest, at)
+	}
+}
+
+// check records the newest ID as of a time.
+func (p *product) check(newest eventlog.ID, at time.Time) {
 	if p.known.Compare(newest) < 0 {
 		p.known = newest
 	}
 	if at.After(p.checkedAt) {
-		p.checkedAt, p.subscription = at, subscription
+		p.checkedAt = at
 	}
 }
 
 // appended takes over entries of this process. Where the tail ends right
 // before them it goes on with them; else readers fetch them.
-func (p *product) appended(entries []eventlog.Entry, previous, first, floor eventlog.ID, began time.Time, subscription uint64) {
+func (p *product) appended(entries []eventlog.Entry, previous, first, floor eventlog.ID, began time.Time) {
 	kept := make([]eventlog.Entry, len(entries))
 	n := 0
 	for _, e := range entries {
@@ -133,7 +140,7 @@ func (p *product) appended(entries []eventlog.Entry, previous, first, floor even
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.check(entries[len(entries)-1].ID, began, subscription)
+	p.check(entries[len(entries)-1].ID, began)
 	if !p.started {
 		p.restart(previous)
 	}

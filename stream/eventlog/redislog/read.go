@@ -14,9 +14,9 @@ const (
 	fetchBytes   = 1 << 20 // of data, for the tail; exceeded by one entry at most
 )
 
-// recheck is how long a subscription is trusted to have announced everything.
-// A cluster's nodes may lose their messages to each other.
-const recheck = 5 * time.Second
+// recheck is how long messages are trusted to have announced everything since
+// Redis was asked, which Run does more often for products with readers.
+const recheck = 2 * pollInterval
 
 // Read implements [eventlog.Log]. Who is near the end is served from memory, and
 // everybody else from Redis.
@@ -108,13 +108,12 @@ func later(a, b eventlog.ID) eventlog.ID {
 }
 
 // isCurrent reports whether nothing newer than what is known was there when
-// the reader began, otherwise the subscription will announce it.
+// the reader began, or a message or Run will announce it.
 func (p *product) isCurrent(began time.Time) bool {
 	if !p.checkedAt.Before(began) {
 		return true
 	}
-	subscription := p.log.subscription.Load()
-	return subscription != 0 && subscription == p.subscription && time.Since(p.checkedAt) < recheck
+	return p.log.following.Load() && time.Since(p.checkedAt) < recheck
 }
 
 // atEnd is the view of a reader that has read everything.
@@ -137,7 +136,7 @@ type fetch struct {
 func (p *product) refresh(ctx context.Context, f *fetch) {
 	f.err = errUnfinished
 	defer p.finish(f)
-	known, subscription, began := p.heard(), p.log.subscription.Load(), time.Now()
+	known, began := p.heard(), time.Now()
 	page, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +146,7 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	if p.known == known { // it may have been lost
 		p.known = page.newest
 	}
-	p.check(page.newest, began, subscription)
+	p.check(page.newest, began)
 	newest := p.tail.Bounds().Newest
 	switch {
 	case p.started && newest.Compare(f.after) >= 0 && page.gap == nil:

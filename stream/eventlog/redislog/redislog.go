@@ -63,17 +63,13 @@ func (o *Options) withDefaults() Options {
 
 // Log is a [eventlog.Log] in Redis. Its methods are safe for concurrent use.
 type Log struct {
-	opts     Options
-	client   *redis.ClusterClient
-	topology *topology
-	clock    clock
+	opts   Options
+	target target
+	client atomic.Pointer[redis.ClusterClient] // see redis
+	clock  clock
 
-	// subscription is the number of the subscription to what other servers
-	// append, zero before the first.
-	subscription  atomic.Uint64
-	subscriptions uint64 // so far; of the goroutine that subscribes
-
-	closed atomic.Bool // no commit that begins now appends
+	following atomic.Bool // what other servers append is heard of
+	closed    atomic.Bool // no commit that begins now appends
 
 	shares *fair.Shares[*product] // of what tails cost
 
@@ -100,10 +96,7 @@ func Open(url string, opts *Options) (*Log, error) {
 		config.ServerName = cmp.Or(config.ServerName, target.options.TLSConfig.ServerName)
 		target.options.TLSConfig = config
 	}
-	l := &Log{opts: o, shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}, clock: clock{local: time.Now}}
-	l.topology = newTopology(target)
-	l.client = newClient(target, l.topology, &l.clock)
-	return l, nil
+	return &Log{opts: o, target: target, shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}, clock: clock{local: time.Now}}, nil
 }
 
 // Run follows what other servers append, and removes what has expired from
@@ -157,14 +150,18 @@ const callTimeout = 3 * time.Second
 func (l *Log) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	keys, err := l.pingKeys(ctx)
+	client, err := l.redis(ctx)
+	if err != nil {
+		return failed("ping", err)
+	}
+	keys, err := l.pingKeys(ctx, client)
 	if err != nil {
 		return failed("ping", err)
 	}
 	value := make([]byte, pingBytes)
 	var writing errgroup.Group
 	for _, key := range keys {
-		writing.Go(func() error { return l.client.Set(ctx, key, value, callTimeout).Err() })
+		writing.Go(func() error { return client.Set(ctx, key, value, callTimeout).Err() })
 	}
 	return failed("ping", writing.Wait())
 }
@@ -177,10 +174,10 @@ const pingBytes = 16 << 10
 const maxPingKeys = 1000
 
 // pingKeys returns a key of each master that has slots.
-func (l *Log) pingKeys(ctx context.Context) (keys []string, err error) {
+func (l *Log) pingKeys(ctx context.Context, client *redis.ClusterClient) (keys []string, err error) {
 	var mu sync.Mutex
 	masters := 0
-	if err := l.client.ForEachMaster(ctx, func(context.Context, *redis.Client) error {
+	if err := client.ForEachMaster(ctx, func(context.Context, *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
 		masters++
@@ -191,7 +188,7 @@ func (l *Log) pingKeys(ctx context.Context) (keys []string, err error) {
 	found := map[*redis.Client]bool{}
 	for i := 0; i < maxPingKeys && len(keys) < masters; i++ {
 		key := fmt.Sprintf("%s:ping:%d", l.opts.Prefix, i)
-		master, err := l.client.MasterForKey(ctx, key)
+		master, err := client.MasterForKey(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -227,5 +224,6 @@ func (l *Log) Close() error {
 // Release closes the log and its connections. Every other call fails from then
 // on. It is called last, after Run and the readers have ended.
 func (l *Log) Release() error {
-	return errors.Join(l.Close(), failed("release", l.client.Close()))
+	l.client.CompareAndSwap(nil, l.newClient("")) // so that no call makes one
+	return errors.Join(l.Close(), failed("release", l.client.Load().Close()))
 }

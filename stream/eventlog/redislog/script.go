@@ -49,7 +49,11 @@ var errReply = errors.New("strange reply")
 func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	reply, err := s.Run(ctx, l.client, keys, args...).Slice()
+	client, err := l.redis(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.Run(ctx, client, keys, args...).Slice()
 	if err != nil {
 		l.lost(err)
 		return nil, err
@@ -67,7 +71,7 @@ func isAway(err error) bool {
 // lost records an error: when a node cannot be reached others may have
 // taken its place.
 func (l *Log) lost(err error) {
-	if isAway(err) {
-		l.client.ReloadState(context.Background())
+	if client := l.client.Load(); client != nil && isAway(err) {
+		client.ReloadState(context.Background())
 	}
 }

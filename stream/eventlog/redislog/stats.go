@@ -14,9 +14,13 @@ import (
 func (l *Log) Stats() map[string]eventlog.Stats {
 	ctx, cancel := context.WithTimeout(context.Background(), networkTimeout)
 	defer cancel()
+	client, err := l.redis(ctx)
+	if err != nil {
+		return nil
+	}
 	products := l.all()
 	lengths, states := make([]*redis.IntCmd, len(products)), make([]*redis.SliceCmd, len(products))
-	pipe := l.client.Pipeline()
+	pipe := client.Pipeline()
 	for i, p := range products {
 		lengths[i] = pipe.XLen(ctx, p.keys.log)
 		states[i] = pipe.HMGet(ctx, p.keys.meta, "bytes", "dropped")

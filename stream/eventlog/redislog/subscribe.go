@@ -2,8 +2,6 @@ package redislog
 
 import (
 	"context"
-	"errors"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -13,64 +11,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// pulse is how long the subscription may be silent before it is asked whether
-// it is still there, and how long the answer may take.
-const pulse = 2 * time.Second
-
-// Pauses before subscribing again: the first, and the longest.
-const (
-	firstPause   = 50 * time.Millisecond
-	longestPause = time.Second
-)
-
-// follow keeps a subscription until ctx ends.
+// follow hears what other servers append until ctx ends. The client subscribes
+// again by itself whenever it loses the connection.
 func (l *Log) follow(ctx context.Context) {
-	pause := firstPause
-	for ctx.Err() == nil {
-		before := l.subscriptions
-		err := l.listen(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		l.lost(err)
-		if l.subscriptions != before {
-			l.opts.Logger.Warn("lost the subscription to Redis", "err", err)
-			pause = firstPause
-		} else if pause == firstPause {
-			l.opts.Logger.Warn("cannot subscribe to Redis", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, longestPause)
+	client := l.await(ctx)
+	if client == nil {
+		return
 	}
-}
-
-var errSilent = errors.New("redislog: the subscription does not answer")
-
-// listen subscribes and passes on what it hears. It returns why it ended.
-func (l *Log) listen(ctx context.Context) error {
-	sub := l.client.Subscribe(ctx, channel(l.opts.Prefix))
-	defer sub.Close()
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
-	defer l.subscription.Store(0)
-	for asked := false; ; {
-		message, err := sub.ReceiveTimeout(ctx, pulse)
-		var timeout net.Error
-		switch {
-		case err == nil:
-			asked = false
-		case !errors.As(err, &timeout) || !timeout.Timeout():
-			return err
-		case asked:
-			return errSilent
-		default:
-			if err := sub.Ping(ctx); err != nil {
-				return err
-			}
-			asked = true
-		}
+	subscription := client.Subscribe(ctx, channel(l.opts.Prefix))
+	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
+	defer l.following.Store(false)
+	for message := range subscription.ChannelWithSubscriptions() {
 		switch m := message.(type) {
 		case *redis.Subscription:
 			l.subscribed()
@@ -80,11 +31,29 @@ func (l *Log) listen(ctx context.Context) error {
 	}
 }
 
+// await returns the client as soon as there is one, or nil when ctx has ended.
+func (l *Log) await(ctx context.Context) *redis.ClusterClient {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for logged := false; ; {
+		client, err := l.redis(ctx)
+		if err == nil || ctx.Err() != nil {
+			return client
+		}
+		if !logged {
+			l.opts.Logger.Warn("cannot subscribe to Redis", "err", err)
+			logged = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
 // subscribed wakes everybody: nobody knows what was published before.
 func (l *Log) subscribed() {
-	l.subscriptions++
-	l.subscription.Store(l.subscriptions)
-	if l.subscriptions > 1 {
+	if l.following.Swap(true) {
 		l.opts.Logger.Info("subscribed to Redis again")
 	}
 	for _, p := range l.all() {
@@ -151,12 +120,17 @@ func (l *Log) watched() []*product {
 func (l *Log) pollOnce(ctx context.Context, products []*product) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
-	pipe := l.client.Pipeline()
+	client, err := l.redis(ctx)
+	if err != nil {
+		return
+	}
+	began, pipe := time.Now(), client.Pipeline()
 	states := make([]*redis.SliceCmd, len(products))
 	for i, p := range products {
 		states[i] = pipe.HMGet(ctx, p.keys.meta, "newest", "floor")
 	}
-	_, _ = pipe.Exec(ctx) // every command has its own error
+	_, err = pipe.Exec(ctx)
+	l.lost(err)
 	for i, p := range products {
 		state, err := states[i].Result()
 		if err != nil {
@@ -166,7 +140,7 @@ func (l *Log) pollOnce(ctx context.Context, products []*product) {
 		floor, errFloor := parseID(state[1])
 		if errNewest == nil && errFloor == nil {
 			p.dropUpTo(floor)
-			p.hear(newest)
+			p.polled(newest, began)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestOpen_withADatabase(t *testing.T) {
 	require.Equal(t, []string{"Click ada"}, labels(t, three, "ada"))
 
 	nodes := redistest.Cluster(t)
-	require.ErrorContains(t, open(t, nodes[0].URL()+"/3", nil).Ping(t.Context()), "database 3")
+	require.ErrorContains(t, open(t, nodes[0].URL()+"/3", nil).Ping(t.Context()), "SELECT is not allowed in cluster mode")
 }
 
 func TestOpen_leavesNothingRunning(t *testing.T) {
@@ -154,7 +154,7 @@ func running() string {
 	all := make([]byte, 1<<20)
 	var ours []string
 	for _, stack := range strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n") {
-		if strings.Contains(stack, "stream/redislog.") || strings.Contains(stack, "redis/go-redis") {
+		if strings.Contains(stack, "eventlog/redislog.") || strings.Contains(stack, "redis/go-redis") {
 			ours = append(ours, stack)
 		}
 	}
