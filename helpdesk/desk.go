@@ -1,13 +1,15 @@
 package helpdesk
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -80,6 +82,16 @@ type Replier interface {
 	// by the requester. It is false for what agents and the service itself
 	// wrote, which some desks echo.
 	IsRequesters(ctx context.Context, conversationID, message string) (bool, error)
+}
+
+// Chatter is a desk where the service answers in public what the requester writes.
+// Its messages come to an endpoint of their own, POST /NAME/chat/{product_id}.
+type Chatter interface {
+	Replier
+
+	// Verifies reports whether Webhook checks signatures. A desk that is
+	// configured not to may be sent messages by anybody; they are not answered.
+	Verifies() bool
 }
 
 // Offerer is a desk that can show quick replies.
@@ -191,19 +203,47 @@ func (e *ConfigError) Error() string {
 	return e.Field + ": " + e.Problem
 }
 
-// DecodeConfig decodes a desk's configuration into v. An unknown field or a value
-// of the wrong type is a *ConfigError.
+// DecodeConfig decodes a desk's configuration into the struct that v points to.
+// Its error joins all mistakes, each a *ConfigError: fields that are unknown, and
+// values that are null or of the wrong type.
 func DecodeConfig(config json.RawMessage, v any) error {
-	d := json.NewDecoder(bytes.NewReader(config))
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
+	var given map[string]json.RawMessage
+	if json.Unmarshal(config, &given) != nil {
+		return &ConfigError{Problem: "must be an object"}
+	}
+	into := reflect.ValueOf(v).Elem()
+	known := map[string]reflect.Value{}
+	for _, field := range reflect.VisibleFields(into.Type()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		known[name] = into.FieldByIndex(field.Index)
+	}
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		field, ok := known[name]
+		switch {
+		case !ok || name == "" || name == "-":
+			wrong = append(wrong, &ConfigError{name, "is not a known field"})
+		case string(given[name]) == "null":
+			wrong = append(wrong, &ConfigError{name, "must not be null"})
+		default:
+			if problem := decodeField(given[name], field); problem != "" {
+				wrong = append(wrong, &ConfigError{name, problem})
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// decodeField decodes a value, or returns what is wrong with it.
+func decodeField(value json.RawMessage, field reflect.Value) (problem string) {
+	err := json.Unmarshal(value, field.Addr().Interface())
 	var wrongType *json.UnmarshalTypeError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &wrongType):
-		return &ConfigError{wrongType.Field, fmt.Sprintf("must not be a JSON %s", wrongType.Value)}
-	default:
-		return &ConfigError{Problem: err.Error()}
+		kind, _, _ := strings.Cut(wrongType.Value, " ") // without the number itself
+		return "must not be a JSON " + kind
+	case err != nil:
+		return "is not valid"
 	}
+	return ""
 }

@@ -1,0 +1,65 @@
+package helpdesk_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+type config struct {
+	Token   string   `json:"token"`
+	Account int      `json:"account,omitempty"`
+	Secrets []string `json:"secrets"`
+	hidden  string
+	Skipped string `json:"-"`
+}
+
+func TestDecodeConfig_readsEveryField(t *testing.T) {
+	var c config
+	require.NoError(t, helpdesk.DecodeConfig(json.RawMessage(`{"token":"t","account":7,"secrets":["a","b"]}`), &c))
+	assert.Equal(t, config{Token: "t", Account: 7, Secrets: []string{"a", "b"}}, c)
+	require.NoError(t, helpdesk.DecodeConfig(json.RawMessage(`{}`), &c))
+	assert.Empty(t, c.hidden)
+}
+
+func TestDecodeConfig_reportsEveryMistakeByFieldWithoutItsValue(t *testing.T) {
+	for name, tt := range map[string]struct {
+		config string
+		want   []helpdesk.ConfigError
+	}{
+		"not an object":      {`["s3cr3t"]`, []helpdesk.ConfigError{{Problem: "must be an object"}}},
+		"not JSON":           {`{"token":`, []helpdesk.ConfigError{{Problem: "must be an object"}}},
+		"unknown":            {`{"tokn":"s3cr3t"}`, []helpdesk.ConfigError{{Field: "tokn", Problem: "is not a known field"}}},
+		"other letters":      {`{"Token":"s3cr3t"}`, []helpdesk.ConfigError{{Field: "Token", Problem: "is not a known field"}}},
+		"no field of JSON's": {`{"hidden":"s3cr3t","Skipped":"s3cr3t","":1,"-":1}`, []helpdesk.ConfigError{{Problem: "is not a known field"}, {Field: "-", Problem: "is not a known field"}, {Field: "Skipped", Problem: "is not a known field"}, {Field: "hidden", Problem: "is not a known field"}}},
+		"several": {`{"token":false,"account":"s3cr3t","secrets":null,"x":1}`, []helpdesk.ConfigError{
+			{Field: "account", Problem: "must not be a JSON string"}, {Field: "secrets", Problem: "must not be null"},
+			{Field: "token", Problem: "must not be a JSON bool"}, {Field: "x", Problem: "is not a known field"}}},
+		"a number":        {`{"token":3133731337}`, []helpdesk.ConfigError{{Field: "token", Problem: "must not be a JSON number"}}},
+		"a large number":  {`{"account":1e99}`, []helpdesk.ConfigError{{Field: "account", Problem: "must not be a JSON number"}}},
+		"inside an array": {`{"secrets":[["s3cr3t"]]}`, []helpdesk.ConfigError{{Field: "secrets", Problem: "must not be a JSON array"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := helpdesk.DecodeConfig(json.RawMessage(tt.config), new(config))
+			require.Error(t, err)
+			assert.NotContains(t, err.Error(), "s3cr3t")
+			assert.NotContains(t, err.Error(), "31337")
+			var got []helpdesk.ConfigError
+			all := []error{err}
+			if joined, ok := err.(interface{ Unwrap() []error }); ok {
+				all = joined.Unwrap()
+			}
+			for _, err := range all {
+				var mistake *helpdesk.ConfigError
+				require.True(t, errors.As(err, &mistake))
+				got = append(got, *mistake)
+			}
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
