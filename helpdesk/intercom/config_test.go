@@ -31,7 +31,7 @@ func TestKind_reportsEveryMistakeByItsField(t *testing.T) {
 		`{"base_url": "http://api.intercom.io"}`:        {"base_url"},
 		`{"base_url": "https://u:p@api.intercom.io"}`:   {"base_url"},
 		`{"admin_id": 123}`:                             {"admin_id"},
-		`{"token": "t"}`:                                {""},
+		`{"token": "t"}`:                                {"token"},
 		`[]`:                                            {""},
 		`{"access_token": "t ", "client_secret": "\n"}`: {"access_token", "client_secret"},
 		`{"base_url": "?", "admin_id": " 1"}`:           {"base_url", "admin_id"},
