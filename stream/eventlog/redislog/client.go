@@ -103,7 +103,7 @@ func (l *Log) probe(ctx context.Context) (single string, err error) {
 		client := l.newClient(addr)
 		var node *redis.Client
 		if node, err = client.MasterForKey(ctx, ""); err == nil {
-			err = node.ClusterSlots(ctx).Err() // what clients of a cluster may do in any case
+			err = node.Process(ctx, redis.NewClusterSlotsCmd(ctx, "cluster", "slots")) // Redis 6 has no CLUSTER SHARDS
 		}
 		_ = client.Close()
 		switch {
