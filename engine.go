@@ -33,10 +33,13 @@ type (
 )
 
 // newEngine returns the log and the store of the options, or their defaults.
-func newEngine(o *Options) engine {
-	e := engine{Log: o.Log, store: o.Store}
+func newEngine(o *Options) (e engine, err error) {
+	e = engine{Log: o.Log, store: o.Store}
 	if e.Log == nil {
-		e.Log, e.isNew = eventlog.NewMemoryLog(o.Retention), true
+		if e.Log, err = eventlog.NewMemoryLog(o.Retention); err != nil {
+			return e, err
+		}
+		e.isNew = true
 	}
 	filer, files := e.Log.(filer)
 	switch {
@@ -45,10 +48,13 @@ func newEngine(o *Options) engine {
 	case files:
 		e.store = filer.Activity()
 	default:
-		e.store = activity.NewMemory(&activity.MemoryOptions{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.Retention.StateMaxBytes / 2})
+		users := &activity.MemoryOptions{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.Retention.StateMaxBytes / 2}
+		if e.store, err = activity.NewMemory(users); err != nil {
+			return e, err
+		}
 		e.filing = e.store
 	}
-	return e
+	return e, nil
 }
 
 // isBehind reports whether the store has to catch up with the log first.

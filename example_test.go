@@ -73,20 +73,40 @@ func (acme) AllowedOrigins(productID string) ([]string, error) { return nil, nil
 
 // The parts of the service, for a program that wants only some of them.
 func Example_parts() {
-	store := activity.NewMemory(nil)
-	entries := eventlog.NewMemoryLog(eventlog.Retention{})
-	recorder := eventlog.NewRecorder(entries, store, nil)
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	entries, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	recorder, err := eventlog.NewRecorder(entries, store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	keys := access.NewKeyring()
 	if err := keys.Add("secret", "acme"); err != nil {
 		log.Fatal(err)
 	}
 
-	ingest := posthog.NewHandler(recorder, acme{}, nil)
+	ingest, err := posthog.NewHandler(recorder, acme{}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lookup, err := activity.NewLookup(store, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	streams, err := eventlog.NewHandler(entries, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /webhook/{product_id}", ingest.ServeWebhook)
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, activity.NewLookup(store, 0)))
-	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, eventlog.NewHandler(entries, nil)))
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
+	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, streams))
 
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -129,7 +149,10 @@ func consume(ctx context.Context, streamURL, key string, note func(context.Conte
 // A consumer of a stream that writes a note when a session pauses, and replaces
 // the notes by a summary after every third action.
 func Example_consumer() {
-	service := streamtest.NewServer(nil)
+	service, err := streamtest.NewServer(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer service.Close()
 	streamURL, key := service.URL(), service.Token()
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
@@ -185,11 +208,12 @@ func call(method, url, header, value, body string) string {
 }
 
 func TestConsume_endsWhenTheKeyIsRefused(t *testing.T) {
-	service := streamtest.NewServer(nil)
+	service, err := streamtest.NewServer(nil)
+	require.NoError(t, err)
 	defer service.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err := consume(ctx, service.URL(), "wrong",
+	err = consume(ctx, service.URL(), "wrong",
 		func(context.Context, activity.Batch) error { return nil }, func(context.Context, stream.Summary) error { return nil })
 	var refused *stream.RefusedError
 	require.ErrorAs(t, err, &refused)
@@ -198,7 +222,8 @@ func TestConsume_endsWhenTheKeyIsRefused(t *testing.T) {
 }
 
 func TestConsume_writesWhatWaitsBeforeItEnds(t *testing.T) {
-	service := streamtest.NewServer(nil)
+	service, err := streamtest.NewServer(nil)
+	require.NoError(t, err)
 	defer service.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
@@ -42,7 +43,9 @@ func openLog(t *testing.T, dir string) *boltlog.Log {
 	return log
 }
 
-func newMemoryLog() *eventlog.MemoryLog { return eventlog.NewMemoryLog(eventlog.Retention{}) }
+func newMemoryLog() *eventlog.MemoryLog {
+	return musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+}
 
 // opens reports whether the credentials open the product.
 func opens(r *registry, c credentials, id string) bool {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -55,20 +56,25 @@ func New(opts *Options) (*Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	engine, err := newEngine(&o)
+	if err != nil {
+		return nil, err
+	}
 	s := &Service{
-		engine: newEngine(&o), urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views,
+		engine: engine, urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		caughtUp: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	if !s.engine.isBehind() {
 		close(s.caughtUp)
 	}
-	var err error
 	if s.products, err = newRegistry(File{o.Products, o.Keys}, s.engine.Log, s.engine.drop); err != nil {
 		return nil, err
 	}
-	s.handler, err = s.routes(&o)
-	return s, err
+	if s.handler, err = s.routes(&o); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // routes puts every endpoint in its place.
@@ -77,20 +83,11 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	if reg == nil {
 		reg = ownRegistry
 	}
-	for _, c := range s.engine.collectors() {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("liveactivity: metrics: %w", err)
-		}
-	}
-	keys := s.products.Keys()
-	s.lookup = activity.NewLookup(s.engine.store, o.MaxEvents)
-	s.streams = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
-	s.recorder = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg})
-	ingest := posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Logger: s.log})
-	mcp, err := mcptool.NewHandler(s.lookup, keys, &mcptool.Options{Logger: s.log})
+	p, err := s.parts(o, reg)
 	if err != nil {
 		return nil, err
 	}
+	ingest, mcp, keys := p.ingest, p.mcp, s.products.Keys()
 
 	// An SDK's host may have been given a path, and what SDKs ask for in vain is
 	// to be read by their pages.
@@ -116,7 +113,33 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 		mux.Handle("GET /admin/products", admin.require(admin.list))
 		mux.Handle("DELETE /admin/products/{product_id}", admin.require(admin.remove))
 	}
-	return observe.New(s.log, reg).Wrap(routeName, mux), nil
+	return p.observer.Wrap(routeName, mux), nil
+}
+
+// parts are what only the routes refer to.
+type parts struct {
+	ingest   *posthog.Handler
+	mcp      http.Handler
+	observer *observe.Observer
+}
+
+// parts makes the parts of the service, with their metrics in reg.
+func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err error) {
+	wrong := options.Mistakes{Package: "liveactivity"}
+	s.engine.register(&wrong, reg)
+	s.lookup, err = activity.NewLookup(s.engine.store, o.MaxEvents)
+	wrong.Add(err)
+	s.streams, err = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
+	wrong.Add(err)
+	s.recorder, err = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg})
+	wrong.Add(err)
+	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Logger: s.log})
+	wrong.Add(err)
+	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Logger: s.log})
+	wrong.Add(err)
+	p.observer, err = observe.New(s.log, reg)
+	wrong.Add(err)
+	return p, wrong.Err()
 }
 
 // routeName names a request that was served, for metrics and the access log.

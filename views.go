@@ -69,7 +69,10 @@ const (
 // runView runs a view of a product until it is done or ctx ends.
 func (s *Service) runView(ctx context.Context, productID string, view View) {
 	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
-		err := view(ctx, productID, eventlog.NewSource(s.engine.Log, productID))
+		source, err := eventlog.NewSource(s.engine.Log, productID)
+		if err == nil {
+			err = view(ctx, productID, source)
+		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, eventlog.ErrClosed) {
 			return
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -187,7 +188,7 @@ func (l *ownLog) Expire(ctx context.Context) error {
 }
 
 func newOwnLog() *ownLog {
-	return &ownLog{MemoryLog: eventlog.NewMemoryLog(eventlog.Retention{}), fail: make(chan error, 1)}
+	return &ownLog{MemoryLog: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), fail: make(chan error, 1)}
 }
 
 func TestLog_isRunTidiedAndAskedWhetherItIsThere(t *testing.T) {
@@ -225,8 +226,8 @@ type filingLog struct {
 func (l filingLog) Activity() activity.Store { return l.users }
 
 func TestStore_isTheLogsOwnWhereItHasOne(t *testing.T) {
-	users := activity.NewMemory(nil)
-	service, err := liveactivity.New(&liveactivity.Options{Log: filingLog{eventlog.NewMemoryLog(eventlog.Retention{}), users}})
+	users := musttest.New(activity.NewMemory(nil))
+	service, err := liveactivity.New(&liveactivity.Options{Log: filingLog{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), users}})
 	require.NoError(t, err)
 	record(t, service, "acme", "a")
 	live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
@@ -237,7 +238,7 @@ func TestStore_isTheLogsOwnWhereItHasOne(t *testing.T) {
 // A store that is passed in is filled from what the log held before, too.
 func TestStore_catchesUpWithTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, users := eventlog.NewMemoryLog(eventlog.Retention{}), activity.NewMemory(nil)
+		log, users := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), musttest.New(activity.NewMemory(nil))
 		before, err := liveactivity.New(&liveactivity.Options{Log: log})
 		require.NoError(t, err)
 		record(t, before, "acme", "a")
@@ -257,7 +258,7 @@ func TestStore_catchesUpWithTheLog(t *testing.T) {
 
 func TestLiveActivity_isNotReadyBeforeTheServiceHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service, err := liveactivity.New(&liveactivity.Options{Log: eventlog.NewMemoryLog(eventlog.Retention{})})
+		service, err := liveactivity.New(&liveactivity.Options{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))})
 		require.NoError(t, err)
 		began := time.Now()
 		_, err = service.LiveActivity(t.Context(), "acme", "ada", 0)
@@ -281,10 +282,41 @@ func TestMetrics_areServedUnlessTheyHaveARegistry(t *testing.T) {
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	assert.NotEmpty(t, families)
-	_, err = liveactivity.New(&liveactivity.Options{Metrics: labelled("first")})
-	require.Error(t, err, "what two services hold is not one figure")
-	_, err = liveactivity.New(&liveactivity.Options{Metrics: labelled("second")})
+}
+
+// Two services on one registry are summed, and labels keep them apart.
+func TestMetrics_ofTwoServicesShareARegistry(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	for i, name := range []string{"first", "first", "second"} {
+		product, key := liveactivity.NewProduct("acme")
+		service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},
+			Metrics: prometheus.WrapRegistererWith(prometheus.Labels{"service": name}, reg)})
+		require.NoError(t, err)
+		event := pageview(fmt.Sprint("u", i), "s1", "https://app.example.com/a")
+		require.Equal(t, http.StatusOK, ask(service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+product.WebhookSecret).Code)
+	}
+	families, err := reg.Gather()
 	require.NoError(t, err)
+	got := map[string]map[string]float64{}
+	for _, family := range families {
+		got[family.GetName()] = map[string]float64{}
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "service" {
+					got[family.GetName()][label.GetValue()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	for _, name := range []string{"liveactivity_users", "liveactivity_log_entries", "liveactivity_events_total", "liveactivity_actions_total"} {
+		assert.Equal(t, map[string]float64{"first": 2, "second": 1}, got[name], name)
+	}
+	assert.Greater(t, got["liveactivity_log_bytes"]["first"], got["liveactivity_log_bytes"]["second"])
+
+	taken := prometheus.NewRegistry()
+	require.NoError(t, taken.Register(prometheus.NewCounter(prometheus.CounterOpts{Name: "liveactivity_users"})))
+	_, err = liveactivity.New(&liveactivity.Options{Metrics: taken})
+	assert.Equal(t, []string{"liveactivity.Metrics"}, musttest.Mistakes(t, err))
 }
 
 func TestNewProduct_isOpenedByItsKeyAndNoOther(t *testing.T) {

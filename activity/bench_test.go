@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // perUser is how many actions each user of the benchmarks has.
@@ -52,9 +53,9 @@ func fill(tb testing.TB, m *activity.Memory, users, actions int) {
 // of bytes: one looks them up, the other writes a constant.
 func lookupServer(tb testing.TB) (lookupURL, constantURL string) {
 	tb.Helper()
-	m := activity.NewMemory(nil)
+	m := musttest.New(activity.NewMemory(nil))
 	fill(tb, m, 1000, perUser)
-	lookup := activity.NewLookup(m, 0)
+	lookup := musttest.New(activity.NewLookup(m, 0))
 	constant, err := lookup.AppendJSON(context.Background(), nil, "acme", "user_7", 0)
 	require.NoError(tb, err)
 
@@ -150,9 +151,9 @@ func BenchmarkLookupRatio(b *testing.B) {
 
 // BenchmarkLookupJSON is a lookup without HTTP.
 func BenchmarkLookupJSON(b *testing.B) {
-	m := activity.NewMemory(nil)
+	m := musttest.New(activity.NewMemory(nil))
 	fill(b, m, 1000, perUser)
-	lookup := activity.NewLookup(m, 0)
+	lookup := musttest.New(activity.NewLookup(m, 0))
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
@@ -168,7 +169,7 @@ func BenchmarkLookupJSON(b *testing.B) {
 func BenchmarkRecent(b *testing.B) {
 	for _, users := range []int{1, 100_000} {
 		b.Run(fmt.Sprint("users=", users), func(b *testing.B) {
-			m := activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5, MaxBytes: 1 << 40, TotalBytes: 1 << 40})
+			m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
 			fill(b, m, users, 5)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -185,7 +186,7 @@ func BenchmarkRecent(b *testing.B) {
 func BenchmarkAdd(b *testing.B) {
 	for _, actions := range []int{1, 10} {
 		b.Run(fmt.Sprint("actions=", actions), func(b *testing.B) {
-			m := activity.NewMemory(nil)
+			m := musttest.New(activity.NewMemory(nil))
 			batches := make([]activity.Batch, 10_000)
 			for i := range batches {
 				batches[i] = session(i, actions)
@@ -215,7 +216,7 @@ func measureFootprint(tb testing.TB, users, actions int) footprint {
 	var m *activity.Memory
 	f := footprint{actions: int64(users) * perUser}
 	f.heap = heaptest.After(func() {
-		m = activity.NewMemory(&activity.MemoryOptions{MaxEvents: perUser, MaxBytes: 1 << 40, TotalBytes: 1 << 40})
+		m = musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: perUser, MaxBytes: 1 << 40, TotalBytes: 1 << 40}))
 		fill(tb, m, users, actions)
 	})
 	for user := range users {
@@ -273,8 +274,8 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 	for name, identity := range cases {
 		b.Run(name, func(b *testing.B) {
-			docs := document.NewMemory(nil)
-			d := activity.NewDirectory(docs, 0)
+			docs := musttest.New(document.NewMemory(nil))
+			d := musttest.New(activity.NewDirectory(docs, 0))
 			events := make([]activity.Event, 5)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

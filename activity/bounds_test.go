@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // What all products hold together stays within the bound, whatever is sent.
@@ -32,7 +33,7 @@ func TestMemory_takesNoMoreThanItMay(t *testing.T) {
 		"users that change their size": func(i int) (string, string, string) { return "s", fmt.Sprint("u", i%500), page + long[:i%1000] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := activity.NewMemory(&activity.MemoryOptions{TotalBytes: total})
+			m := musttest.New(activity.NewMemory(&activity.MemoryOptions{TotalBytes: total}))
 			now := time.Now()
 			grown := heaptest.After(func() {
 				for i := range batches {
@@ -51,7 +52,7 @@ func TestMemory_takesNoMoreThanItMay(t *testing.T) {
 
 // A product that sends all it can takes no other product's memory.
 func TestMemory_takesFromWhoHoldsMost(t *testing.T) {
-	m := activity.NewMemory(&activity.MemoryOptions{TotalBytes: 1 << 20})
+	m := musttest.New(activity.NewMemory(&activity.MemoryOptions{TotalBytes: 1 << 20}))
 	addClicks(t, m, "ada", "s", time.Now().Add(-time.Minute), 20)
 	for i := range 5000 {
 		require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("loud", fmt.Sprint(i), fmt.Sprint(i), activitytest.Click(time.Now(), "Save", page))))

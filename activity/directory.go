@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Session is what is known of a session beyond its actions.
@@ -116,12 +117,16 @@ type Directory struct {
 }
 
 // NewDirectory returns the directory in docs. A session is kept for ttl
-// (DefaultTTL for zero) after it was last heard of.
-func NewDirectory(docs document.Store, ttl time.Duration) *Directory {
-	if ttl <= 0 {
-		ttl = DefaultTTL
+// (DefaultTTL for zero) after it was last heard of. NewDirectory reports all
+// invalid arguments at once.
+func NewDirectory(docs document.Store, ttl time.Duration) (*Directory, error) {
+	wrong := options.Mistakes{Package: "activity"}
+	wrong.Require(docs != nil, "docs", "must not be nil")
+	ttl = options.Default(&wrong, "ttl", ttl, DefaultTTL)
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
-	return &Directory{docs: docs, ttl: ttl}
+	return &Directory{docs: docs, ttl: ttl}, nil
 }
 
 // Prefixes of the documents' names.

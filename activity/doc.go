@@ -9,8 +9,8 @@
 // A [Store] keeps the newest actions of every user for a few hours. [Memory]
 // is the engine that needs nothing but RAM:
 //
-//	store := activity.NewMemory(nil) // 50 actions a user, 4 hours, 100,000 users
-//	err := store.Add(ctx, batch)
+//	store, err := activity.NewMemory(nil) // 50 actions a user, 4 hours, 100,000 users
+//	err = store.Add(ctx, batch)
 //	recent, err := store.Recent(ctx, "acme", "user_42", 50)
 //
 // A [Directory] knows which user a session belongs to, in documents of package
@@ -21,7 +21,8 @@
 // [github.com/liveactivity/liveactivity/activity/access] in front of it, or
 // middleware of your own:
 //
-//	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", activity.NewLookup(store, 0))
+//	lookup, err := activity.NewLookup(store, 0)
+//	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
 //
 // Where actions come from is another package's business: a source such as
 // [github.com/liveactivity/liveactivity/activity/posthog] turns what it

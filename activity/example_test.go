@@ -16,12 +16,15 @@ import (
 // A service in small: a store, something that adds to it, and the endpoint
 // that reads from it.
 func Example() {
-	store := activity.NewMemory(nil)
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42?tab=q3")
 	click.ID = "event_1"
 	click.TimestampStart = activity.Seconds(time.Now())
-	err := store.Add(context.Background(), activity.Batch{
+	err = store.Add(context.Background(), activity.Batch{
 		Type: activity.BatchType, ProductID: "acme", SessionID: "session_1", UserID: "user_42", Count: 1,
 		Actions: []activity.BatchAction{{Action: click, SessionID: "session_1", UserID: "user_42"}},
 	})
@@ -30,7 +33,11 @@ func Example() {
 	}
 
 	mux := http.NewServeMux()
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", activity.NewLookup(store, 0))
+	lookup, err := activity.NewLookup(store, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
@@ -54,7 +61,14 @@ func Example() {
 
 // An agent inside the same program needs no HTTP.
 func ExampleLookup_Get() {
-	lookup := activity.NewLookup(activity.NewMemory(nil), 0)
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lookup, err := activity.NewLookup(store, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
 	live, err := lookup.Get(context.Background(), "acme", "user_42", 10)
 	fmt.Println(live.Count, err)
 	// Output: 0 <nil>
@@ -98,7 +112,14 @@ func ExampleNewAction() {
 // A directory learns who a session belongs to from any event that says so.
 func ExampleDirectory_Update() {
 	ctx := context.Background()
-	dir := activity.NewDirectory(document.NewMemory(nil), 0)
+	docs, err := document.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	dir, err := activity.NewDirectory(docs, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
 	now := time.Now()
 	for _, e := range []activity.Event{
 		{Time: now, UserID: "anonymous"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // LiveActivity is the response of a lookup: what a user did of late.
@@ -34,12 +35,15 @@ type Lookup struct {
 }
 
 // NewLookup returns a Lookup over store that returns at most maxEvents actions
-// (DefaultMaxEvents for zero).
-func NewLookup(store Store, maxEvents int) *Lookup {
-	if maxEvents <= 0 {
-		maxEvents = DefaultMaxEvents
+// (DefaultMaxEvents for zero). It reports all invalid arguments at once.
+func NewLookup(store Store, maxEvents int) (*Lookup, error) {
+	wrong := options.Mistakes{Package: "activity"}
+	wrong.Require(store != nil, "store", "must not be nil")
+	maxEvents = options.Default(&wrong, "maxEvents", maxEvents, DefaultMaxEvents)
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
-	return &Lookup{store: store, max: maxEvents}
+	return &Lookup{store: store, max: maxEvents}, nil
 }
 
 // Get returns the newest actions of a user.

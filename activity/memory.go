@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // MemoryOptions are the bounds of a [Memory]. A zero field means its default.
@@ -90,28 +91,28 @@ type timeline struct {
 // maxHandovers is how many changes of user a timeline remembers beyond its starts.
 const maxHandovers = 8
 
-// NewMemory returns an empty store; opts may be nil.
-func NewMemory(opts *MemoryOptions) *Memory {
+// OptionError is a mistake in the arguments of a constructor.
+type OptionError = options.Error
+
+// NewMemory returns an empty store; opts may be nil. It reports all invalid
+// options at once.
+func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	var o MemoryOptions
 	if opts != nil {
 		o = *opts
 	}
-	m := &Memory{ttl: o.TTL, maxEvents: o.MaxEvents, seed: maphash.MakeSeed()}
-	if m.ttl <= 0 {
-		m.ttl = DefaultTTL
-	}
-	if m.maxEvents <= 0 {
-		m.maxEvents = DefaultMaxEvents
+	wrong := options.Mistakes{Package: "activity"}
+	m := &Memory{seed: maphash.MakeSeed(),
+		ttl:       options.Default(&wrong, "TTL", o.TTL, DefaultTTL),
+		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
+	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/4)
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
 	m.maxStarts = max(2*m.maxEvents, 2*DefaultMaxEvents) // also for what comes late
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.TotalBytes <= 0 {
-		o.TotalBytes = memlimit.Kept() / 4
-	}
 	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
-	return m
+	return m, nil
 }
 
 // Add implements [Store]. It fails only for an action with an invalid timestamp.

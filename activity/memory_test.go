@@ -15,28 +15,29 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
 
 func TestMemory_isAStore(t *testing.T) {
 	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
-		return activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
+		return musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents}))
 	})
 }
 
 func TestMemory_isBoundedFairly(t *testing.T) {
 	activitytest.TestBounds(t, func(_ *testing.T, o activitytest.Options) activity.Store {
-		return activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.MaxBytes})
+		return musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.MaxBytes}))
 	})
 }
 
 func TestMemory_defaults(t *testing.T) {
 	for name, opts := range map[string]*activity.MemoryOptions{
-		"no options": nil, "no option set": {}, "nonsense": {TTL: -1, MaxEvents: -1, MaxBytes: -1, TotalBytes: -1},
+		"no options": nil, "no option set": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := activity.NewMemory(opts)
+			m := musttest.New(activity.NewMemory(opts))
 			start := time.Now().Add(-activity.DefaultTTL)
 			addClick(t, m, "ada", "s", start.Add(-time.Minute))
 			addClicks(t, m, "ada", "s", start.Add(time.Minute), activity.DefaultMaxEvents+5)
@@ -74,7 +75,7 @@ func count(t testing.TB, s activity.Store, user string) int {
 func room(t testing.TB, users int) int64 {
 	t.Helper()
 	var before, bytes int64
-	m := activity.NewMemory(nil)
+	m := musttest.New(activity.NewMemory(nil))
 	for i := range users {
 		before = bytes
 		addClick(t, m, fmt.Sprint("u", i), fmt.Sprint("s", i), time.Now())
@@ -97,7 +98,7 @@ func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := activity.NewMemory(&activity.MemoryOptions{MaxBytes: room(t, 3)})
+			m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxBytes: room(t, 3)}))
 			for i := range 3 {
 				addClick(t, m, fmt.Sprint("u", i+1), fmt.Sprint("s", i+1), time.Now().Add(-time.Minute))
 			}
@@ -112,7 +113,7 @@ func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
 }
 
 func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
-	m := activity.NewMemory(nil)
+	m := musttest.New(activity.NewMemory(nil))
 	addClick(t, m, "ada", "s", time.Now())
 	for i := range 100 {
 		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
@@ -123,7 +124,7 @@ func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
 
 // What ends an action is held with the user's own actions, too.
 func TestMemory_endsActionsOfManySessions(t *testing.T) {
-	m := activity.NewMemory(&activity.MemoryOptions{MaxBytes: 1})
+	m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxBytes: 1}))
 	base := time.Now().Add(-time.Minute)
 	for i, session := range []string{"s1", "s2", "s3", "s1"} {
 		addClick(t, m, "ada", session, base.Add(time.Duration(i)*time.Second))
@@ -136,7 +137,7 @@ func TestMemory_endsActionsOfManySessions(t *testing.T) {
 
 func TestMemory_expires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Hour})
+		m := musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: time.Hour}))
 		addClick(t, m, "ada", "s1", time.Now())
 		time.Sleep(30 * time.Minute)
 		addClick(t, m, "ada", "s1", time.Now())
@@ -161,7 +162,7 @@ func TestMemory_expires(t *testing.T) {
 
 func TestMemory_expireKeepsTheEndsOfWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Hour})
+		m := musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: time.Hour}))
 		addClick(t, m, "ada", "s", time.Now())
 		time.Sleep(40 * time.Minute)
 		start := time.Now()
@@ -179,7 +180,7 @@ func TestMemory_expireKeepsTheEndsOfWhatIsLeft(t *testing.T) {
 func TestMemory_expiresManyUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 2500
-		m := activity.NewMemory(nil)
+		m := musttest.New(activity.NewMemory(nil))
 		for i := range users {
 			addClick(t, m, fmt.Sprint("old", i), fmt.Sprint("s", i), time.Now())
 		}
@@ -193,7 +194,7 @@ func TestMemory_expiresManyUsers(t *testing.T) {
 
 func TestMemory_expiresWhileInUse(t *testing.T) {
 	limit := room(t, 10)
-	m := activity.NewMemory(&activity.MemoryOptions{TTL: time.Millisecond, MaxBytes: limit})
+	m := musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: time.Millisecond, MaxBytes: limit}))
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -237,7 +238,7 @@ func TestMemory_isBounded(t *testing.T) {
 	}
 	for name, batch := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := activity.NewMemory(&activity.MemoryOptions{MaxBytes: 256 << 10, TotalBytes: 512 << 10, MaxEvents: 5})
+			m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxBytes: 256 << 10, TotalBytes: 512 << 10, MaxEvents: 5}))
 			grown := heaptest.After(func() {
 				for i := range 3000 {
 					require.NoError(t, m.Add(t.Context(), batch(i)))
@@ -248,7 +249,7 @@ func TestMemory_isBounded(t *testing.T) {
 		})
 	}
 	t.Run("many moments of one session of nobody", func(t *testing.T) {
-		m := activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5})
+		m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5}))
 		b := activitytest.NewBatch("acme", "s", "", activitytest.Click(time.Now(), "Save", page))
 		start := b.Actions[0].TimestampStart
 		grown := heaptest.After(func() {
@@ -265,7 +266,7 @@ func TestMemory_isBounded(t *testing.T) {
 func TestMemory_expireFreesWhatItHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1<<10)
-		m := activity.NewMemory(nil)
+		m := musttest.New(activity.NewMemory(nil))
 		grown := heaptest.After(func() {
 			for i := range 3000 {
 				addClick(t, m, fmt.Sprint(long, "u", i), fmt.Sprint(long, "s", i), time.Now())
@@ -297,7 +298,7 @@ func TestMemory_lookupCostsTheSameWhateverIsHeld(t *testing.T) {
 // allocsOfRecent counts allocations of a lookup among that many users.
 func allocsOfRecent(t *testing.T, users int) float64 {
 	t.Helper()
-	m := activity.NewMemory(nil)
+	m := musttest.New(activity.NewMemory(nil))
 	for i := range users {
 		addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), time.Now().Add(-time.Minute), 1)
 	}
@@ -310,7 +311,7 @@ func allocsOfRecent(t *testing.T, users int) float64 {
 }
 
 func TestMemory_dropsAProductAndNoOther(t *testing.T) {
-	m := activity.NewMemory(nil)
+	m := musttest.New(activity.NewMemory(nil))
 	addClick(t, m, "ada", "s", time.Now())
 	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("other", "s", "ada", activitytest.Click(time.Now(), "Save", page))))
 	m.Drop("acme")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // lastMicro is the end of what epoch seconds in a float64 tell to the
@@ -102,4 +103,13 @@ func throughJSON(t *testing.T, a activity.Action) activity.Action {
 	var got activity.Action
 	require.NoError(t, json.Unmarshal(data, &got))
 	return got
+}
+
+func TestConstructors_reportEveryMistake(t *testing.T) {
+	_, err := activity.NewMemory(&activity.MemoryOptions{TTL: -1, MaxEvents: -1, MaxBytes: -1, TotalBytes: -1})
+	assert.Equal(t, []string{"activity.TTL", "activity.MaxEvents", "activity.MaxBytes", "activity.TotalBytes"}, musttest.Mistakes(t, err))
+	_, err = activity.NewDirectory(nil, -1)
+	assert.Equal(t, []string{"activity.docs", "activity.ttl"}, musttest.Mistakes(t, err))
+	_, err = activity.NewLookup(nil, -1)
+	assert.Equal(t, []string{"activity.store", "activity.maxEvents"}, musttest.Mistakes(t, err))
 }

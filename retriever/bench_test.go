@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
 )
@@ -42,13 +43,13 @@ func visit(session, actions int) activity.Batch {
 // bytes that are always the same.
 func eventsServer(tb testing.TB) (eventsURL, constantURL string) {
 	tb.Helper()
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	for range retriever.DefaultMaxChunks {
 		for session := range 1000 {
 			add(tb, s, visit(session, 2))
 		}
 	}
-	h := retriever.NewHandler(s, &retriever.HandlerOptions{APIKey: apiKey})
+	h := musttest.New(retriever.NewHandler(s, &retriever.HandlerOptions{APIKey: apiKey}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /events", h.ServeEvents)
 	constant := get(mux, "/events?session_id=session_7", "Authorization", "Bearer "+apiKey).Body.Bytes()
@@ -147,11 +148,11 @@ func compareTurns(b *testing.B, eventsURL, constantURL string) {
 
 // BenchmarkRetrieval is a request of Dify without the network.
 func BenchmarkRetrieval(b *testing.B) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	for range retriever.DefaultMaxChunks {
 		add(b, s, visit(7, 2))
 	}
-	h := retriever.NewHandler(s, nil)
+	h := musttest.New(retriever.NewHandler(s, nil))
 	const body = `{"knowledge_id":"session_7","query":"What is new?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
 	b.ReportAllocs()
 	for b.Loop() {
@@ -166,7 +167,7 @@ func BenchmarkRetrieval(b *testing.B) {
 // BenchmarkAdd keeps a batch of two actions in one of many full sessions.
 func BenchmarkAdd(b *testing.B) {
 	const sessions = 1000
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	batches := make([]activity.Batch, sessions)
 	for i := range batches {
 		batches[i] = visit(i, 2)
@@ -191,7 +192,7 @@ func BenchmarkFootprint(b *testing.B) {
 	for b.Loop() {
 		var s *retriever.Store
 		heap = heaptest.After(func() {
-			s = retriever.NewStore(nil)
+			s = musttest.New(retriever.NewStore(nil))
 			for range chunks {
 				for session := range sessions {
 					add(b, s, visit(session, 2))
@@ -222,8 +223,8 @@ func BenchmarkFootprintBeforeSummary(b *testing.B) {
 			var heap int64
 			for b.Loop() {
 				heap = heaptest.After(func() {
-					s := retriever.NewStore(nil)
-					summarizer := must(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Model: model}))
+					s := musttest.New(retriever.NewStore(nil))
+					summarizer := musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Model: model}))
 					for range batches {
 						for session := range sessions {
 							batch := received(b, visit(session, 2))

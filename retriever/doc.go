@@ -4,7 +4,7 @@
 // A [Store] takes the batches and summaries of a product's stream, a [Handler]
 // serves them:
 //
-//	store := retriever.NewStore(nil)
+//	store, err := retriever.NewStore(nil)
 //	summarizer, err := stream.NewSummarizer(store.Overwrite, nil)
 //	writer, err := stream.NewWriter(store.Add, &stream.WriterOptions{Summarizer: summarizer})
 //	consumer, err := stream.NewConsumer(url, token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
@@ -13,7 +13,7 @@
 //	go writer.Run(ctx)
 //	go consumer.Run(ctx)
 //
-//	h := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: key})
+//	h, err := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: key})
 //	mux.HandleFunc("GET /events", h.ServeEvents)
 //	mux.HandleFunc("POST /retrieval", h.ServeRetrieval)
 //

@@ -18,8 +18,14 @@ import (
 // A retriever in small: what a stream brings goes into the store, a chatbot
 // platform asks the handler.
 func Example() {
-	store := retriever.NewStore(nil)
-	h := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: "secret", KeyBy: retriever.KeyByEmail})
+	store, err := retriever.NewStore(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h, err := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: "secret", KeyBy: retriever.KeyByEmail})
+	if err != nil {
+		log.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /events", h.ServeEvents)
 	mux.HandleFunc("POST /retrieval", h.ServeRetrieval)
@@ -65,15 +71,22 @@ func Example() {
 // A summary takes the place of the actions it sums up.
 func ExampleStore_Overwrite() {
 	ctx := context.Background()
-	store := retriever.NewStore(nil)
+	store, err := retriever.NewStore(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, page := range []string{"pricing", "checkout", "help"} {
 		visit := activity.NewAction(activity.TypePageview, activity.Target{}, "https://acme.example/"+page)
 		_ = store.Add(ctx, activity.Batch{SessionID: "session_1", Actions: []activity.BatchAction{{Action: visit}}})
 	}
 	_ = store.Overwrite(ctx, stream.Summary{SessionID: "session_1", Text: "Visited pricing and checkout.", Replaces: 2})
 
+	h, err := retriever.NewHandler(store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	w := httptest.NewRecorder()
-	retriever.NewHandler(store, nil).ServeEvents(w, httptest.NewRequest(http.MethodGet, "/events?session_id=session_1", nil))
+	h.ServeEvents(w, httptest.NewRequest(http.MethodGet, "/events?session_id=session_1", nil))
 	var found struct{ Records []struct{ Content string } }
 	_ = json.Unmarshal(w.Body.Bytes(), &found)
 	for _, record := range found.Records {

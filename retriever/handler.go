@@ -1,7 +1,6 @@
 package retriever
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -9,10 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // KeyBy is what a knowledge_id names. It must be the same where the connector
@@ -56,16 +57,27 @@ type Handler struct {
 	key     [sha256.Size]byte // digest
 }
 
-// NewHandler returns a handler over store; opts may be nil.
-func NewHandler(store *Store, opts *HandlerOptions) *Handler {
+// NewHandler returns a handler over store; opts may be nil. It reports all
+// invalid arguments at once.
+func NewHandler(store *Store, opts *HandlerOptions) (*Handler, error) {
 	var o HandlerOptions
 	if opts != nil {
 		o = *opts
 	}
-	return &Handler{
-		store: store, keyBy: cmp.Or(o.KeyBy, KeyBySession), maxBody: positive(o.MaxBody, DefaultMaxBody),
-		open: o.APIKey == "", key: sha256.Sum256([]byte(o.APIKey)),
+	wrong := options.Mistakes{Package: "retriever"}
+	wrong.Require(store != nil, "store", "must not be nil")
+	wrong.Require(strings.TrimSpace(o.APIKey) == o.APIKey, "APIKey", "must not start or end with white space")
+	if o.KeyBy == "" {
+		o.KeyBy = KeyBySession
 	}
+	_, err := ParseKeyBy(string(o.KeyBy))
+	wrong.Require(err == nil, "KeyBy", fmt.Sprintf("must be %s or %s", KeyBySession, KeyByEmail))
+	o.MaxBody = options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return &Handler{store: store, keyBy: o.KeyBy, maxBody: o.MaxBody,
+		open: o.APIKey == "", key: sha256.Sum256([]byte(o.APIKey))}, nil
 }
 
 // ServeEvents answers

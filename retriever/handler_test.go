@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 )
 
@@ -36,7 +37,7 @@ func requireDetail(tb testing.TB, status int, w *httptest.ResponseRecorder) stri
 // newStore has two sessions of two addresses.
 func newStore(tb testing.TB) *retriever.Store {
 	tb.Helper()
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(tb, s, batch("s", "ada@example.com", "one"), batch("s", "", "two"), batch("t", "bob@example.com", "other"))
 	return s
 }
@@ -227,7 +228,7 @@ func TestParseKeyBy(t *testing.T) {
 // Readers see whole answers of one session only, whatever is written meanwhile.
 func TestHandler_readersDuringWrites(t *testing.T) {
 	const sessions, writes, maxChunks = 4, 300, 5
-	s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: maxChunks, MaxSessions: sessions - 1})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: maxChunks, MaxSessions: sessions - 1}))
 	mux := newMux(s, nil)
 	var writers, readers sync.WaitGroup
 	done := make(chan struct{})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
 )
@@ -52,7 +53,7 @@ func overwrite(tb testing.TB, s *retriever.Store, sum stream.Summary) {
 
 // newMux mounts a handler as the package comment says.
 func newMux(s *retriever.Store, opts *retriever.HandlerOptions) http.Handler {
-	h := retriever.NewHandler(s, opts)
+	h := musttest.New(retriever.NewHandler(s, opts))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /events", h.ServeEvents)
 	mux.HandleFunc("POST /retrieval", h.ServeRetrieval)
@@ -133,12 +134,4 @@ func events(tb failer, s *retriever.Store, sessionID string) []string {
 func eventsOf(tb failer, s *retriever.Store, email string) []string {
 	tb.Helper()
 	return said(requireRecords(tb, get(newMux(s, nil), "/events?email="+url.QueryEscape(email))))
-}
-
-// must returns a value that no mistake in the arguments kept from being made.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 )
 
@@ -148,7 +149,7 @@ func compareWithModel(t *rapid.T) {
 	if timePasses {
 		m.maxSessions = len(sessionIDs)
 	}
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: m.maxSessions, MaxChunks: m.maxChunks, TTL: m.ttl})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: m.maxSessions, MaxChunks: m.maxChunks, TTL: m.ttl}))
 	for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 		if timePasses {
 			time.Sleep(rapid.SampledFrom([]time.Duration{0, time.Second, m.ttl / 3, m.ttl}).Draw(t, "pass"))

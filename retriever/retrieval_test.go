@@ -196,9 +196,9 @@ func TestServeRetrieval_limitsTheBody(t *testing.T) {
 		const before, after = `{"knowledge_id":"s","query":"`, `"}`
 		return before + strings.Repeat("x", length-len(before)-len(after)) + after
 	}
-	for _, limit := range []int64{0, 100, -1} {
+	for _, limit := range []int64{0, 100} {
 		mux := newMux(newStore(t), &retriever.HandlerOptions{MaxBody: limit})
-		if limit <= 0 {
+		if limit == 0 {
 			limit = 64 << 10
 		}
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {

@@ -1,7 +1,6 @@
 package retriever
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -14,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -73,19 +73,28 @@ type chunk struct {
 	last   int    // number of the last action it covers
 }
 
-// NewStore returns an empty store; opts may be nil.
-func NewStore(opts *StoreOptions) *Store {
+// OptionError is a mistake in the arguments of a constructor.
+type OptionError = options.Error
+
+// NewStore returns an empty store; opts may be nil. It reports all invalid
+// options at once.
+func NewStore(opts *StoreOptions) (*Store, error) {
 	var o StoreOptions
 	if opts != nil {
 		o = *opts
 	}
-	sessions := positive(o.MaxSessions, DefaultMaxSessions)
-	s := &Store{ttl: positive(o.TTL, activity.DefaultTTL), maxChunks: positive(o.MaxChunks, DefaultMaxChunks)}
-	bytes := positive(o.MaxBytes, memlimit.Kept())
+	wrong := options.Mistakes{Package: "retriever"}
+	sessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
+	s := &Store{ttl: options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),
+		maxChunks: options.Default(&wrong, "MaxChunks", o.MaxChunks, DefaultMaxChunks)}
+	bytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, memlimit.Kept())
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
 	emails := bytes / 8
 	s.sessions = fair.New[string, *session](&fair.Options{MaxItems: sessions, MaxBytes: bytes - emails}, nil)
 	s.emails = fair.New[string, string](&fair.Options{MaxItems: sessions, MaxBytes: emails}, nil)
-	return s
+	return s, nil
 }
 
 // owner is the one product whose sessions a store has.
@@ -99,14 +108,6 @@ func (s *Store) keep(ss *session) {
 	}
 	s.sessions.Put(owner, ss.id, ss, item)
 	s.sessions.Trim(owner)
-}
-
-func positive[T cmp.Ordered](v, otherwise T) T {
-	var zero T
-	if v > zero {
-		return v
-	}
-	return otherwise
 }
 
 // Learning returns a handler for [stream.Handlers].Deliver that learns from each

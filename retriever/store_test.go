@@ -18,12 +18,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 )
 
 func TestStore_makesOneChunkOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := retriever.NewStore(nil)
+		s := musttest.New(retriever.NewStore(nil))
 		at := time.Now().Add(-time.Minute)
 		b := activitytest.NewBatch("acme", "s", "ada",
 			activitytest.Pageview(at, "https://app.example.com/projects/42?token=secret"),
@@ -39,13 +40,13 @@ func TestStore_makesOneChunkOfABatch(t *testing.T) {
 }
 
 func TestStore_listsTheNewestFirst(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "", "one"), batch("s", "", "two", "three"), batch("s", "", "four"))
 	assert.Equal(t, []string{"four", "two+three", "one"}, events(t, s, "s"))
 }
 
 func TestStore_neverMixesSessions(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "ada@example.com", "s1"), batch("t", "ada@example.com", "t1"), batch("s ", "", "space"), batch("S", "", "upper"))
 	overwrite(t, s, summary("t", "sum of t", 1))
 	assert.Equal(t, []string{"s1"}, events(t, s, "s"))
@@ -59,7 +60,7 @@ func TestStore_neverMixesSessions(t *testing.T) {
 func TestStore_dropsTheOldestChunkOnOverflow(t *testing.T) {
 	for _, limit := range []int{0, 1, 3} {
 		t.Run(fmt.Sprint("MaxChunks=", limit), func(t *testing.T) {
-			s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: limit})
+			s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: limit}))
 			if limit == 0 {
 				limit = 50
 			}
@@ -74,7 +75,7 @@ func TestStore_dropsTheOldestChunkOnOverflow(t *testing.T) {
 }
 
 func TestStore_keepsNothingWithoutASession(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("", "ada@example.com", "x"))
 	sum := summary("", "x", 1)
 	sum.Email = "ada@example.com"
@@ -85,7 +86,7 @@ func TestStore_keepsNothingWithoutASession(t *testing.T) {
 }
 
 func TestStore_keepsNothingOfAnEmptyBatch(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "ada@example.com"))
 	assert.Zero(t, s.Sessions())
 	_, ok := s.SessionOf("ada@example.com")
@@ -116,7 +117,7 @@ func TestStore_recordsWhenAChunkWasForwarded(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := retriever.NewStore(&retriever.StoreOptions{TTL: ttl})
+				s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: ttl}))
 				b, sum := batch("raw", "", "x"), summary("summed", "x", 1)
 				b.ForwardedAt += tt.forwarded
 				sum.ForwardedAt += tt.forwarded
@@ -136,7 +137,7 @@ func TestStore_returnsNothingOlderThanTheTTL(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Minute} {
 		t.Run(ttl.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := retriever.NewStore(&retriever.StoreOptions{TTL: ttl})
+				s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: ttl}))
 				if ttl == 0 {
 					ttl = 4 * time.Hour
 				}
@@ -160,7 +161,7 @@ func TestStore_returnsNothingOlderThanTheTTL(t *testing.T) {
 
 func TestStore_countsAChunksAgeFromWhenItWasForwarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		b := batch("s", "", "replayed")
 		b.ForwardedAt -= 3000
 		add(t, s, batch("s", "", "live"), b)
@@ -172,7 +173,7 @@ func TestStore_countsAChunksAgeFromWhenItWasForwarded(t *testing.T) {
 
 func TestStore_anExpiredSessionBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		add(t, s, batch("s", "ada@example.com", "one"))
 		time.Sleep(2 * time.Hour)
 		add(t, s, batch("s", "", "two"))
@@ -185,7 +186,7 @@ func TestStore_anExpiredSessionBeginsAnew(t *testing.T) {
 
 func TestStore_freesWhatHasExpiredAsOthersAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		for i := range 1000 {
 			add(t, s, batch(fmt.Sprint(i), "", "x"))
 		}
@@ -199,7 +200,7 @@ func TestStore_freesWhatHasExpiredAsOthersAreWritten(t *testing.T) {
 }
 
 func TestStore_sessionOfAnEmailIsTheLastWriters(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	for _, step := range []struct{ session, email, asked, want string }{
 		{"s", "ada@example.com", "ada@example.com", "s"},
 		{"t", "ada@example.com", "ada@example.com", "t"},
@@ -220,7 +221,7 @@ func TestStore_sessionOfAnEmailIsTheLastWriters(t *testing.T) {
 }
 
 func TestStore_emptyEmailsLeadNowhere(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "", "x"), batch("s", "  ", "x"))
 	for _, email := range []string{"", "  ", "nobody@example.com"} {
 		id, ok := s.SessionOf(email)
@@ -231,7 +232,7 @@ func TestStore_emptyEmailsLeadNowhere(t *testing.T) {
 
 // A summary is of what was seen before, however late a model is with it.
 func TestStore_aSummarysEmailChangesNothing(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "ada@example.com", "x"))
 	sum := summary("t", "all of t", 0)
 	sum.Email = "ada@example.com"
@@ -245,7 +246,7 @@ func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
 		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
 		return b
 	}
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s,
 		forwarded(batch("c", "ada@example.com", "first"), 10*time.Second),
 		forwarded(batch("d", "ada@example.com", "second"), 20*time.Second),
@@ -258,7 +259,7 @@ func TestStore_theEmailSeenLastWinsInTheOrderOfTheStream(t *testing.T) {
 }
 
 func TestStore_whatHasExpiredBeforeItCameIsNotKept(t *testing.T) {
-	s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 	for name, ago := range map[string]time.Duration{"just expired": time.Hour + time.Second, "a day ago": 24 * time.Hour} {
 		b := batch("s", "", name)
 		b.ForwardedAt = activity.Seconds(time.Now().Add(-ago))
@@ -268,7 +269,7 @@ func TestStore_whatHasExpiredBeforeItCameIsNotKept(t *testing.T) {
 }
 
 func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	b := batch("s", "ada@example.com", "one", "two", "three")
 	b.Actions[1].Email = "bob@example.com"
 	b.Actions[2].Email = ""
@@ -278,7 +279,7 @@ func TestStore_everyEmailOfAMergedBatchCounts(t *testing.T) {
 }
 
 func TestStore_forgetsTheLeastRecentlyUsedSession(t *testing.T) {
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: 3})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: 3}))
 	add(t, s, batch("written", "", "x"), batch("read", "", "x"), batch("idle", "", "x"), batch("written", "", "x"))
 	events(t, s, "read")
 	events(t, s, "unknown") // makes no session
@@ -295,7 +296,7 @@ func TestStore_forgetsTheLeastRecentlyUsedSession(t *testing.T) {
 }
 
 func TestStore_anEmailWhoseNewestSessionWasForgottenLeadsNowhere(t *testing.T) {
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: 2})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: 2}))
 	add(t, s, batch("old", "ada@example.com", "x"), batch("newest", "ada@example.com", "x"))
 	events(t, s, "old") // so that the newest is used least recently
 	add(t, s, batch("other", "", "x"))
@@ -315,7 +316,7 @@ func TestStore_anEmailWhoseNewestSessionWasForgottenLeadsNowhere(t *testing.T) {
 }
 
 func TestStore_emailsAreBoundedLikeSessions(t *testing.T) {
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: 3})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: 3}))
 	for i := range 3 {
 		add(t, s, batch("s", fmt.Sprint(i, "@example.com"), "x"))
 	}
@@ -329,8 +330,8 @@ func TestStore_emailsAreBoundedLikeSessions(t *testing.T) {
 	assert.Equal(t, []string{"0", "2", "3"}, known)
 }
 
-func TestStore_boundsThatMakeNoSenseAreTheDefaults(t *testing.T) {
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: -1, MaxChunks: -1, TTL: -1})
+func TestStore_defaults(t *testing.T) {
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{}))
 	for i := range 60 {
 		add(t, s, batch("s", "", "x"), batch(fmt.Sprint(i), "", "x"))
 	}
@@ -377,7 +378,7 @@ func TestStore_overwriteReplacesTheOldestChunks(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: tt.maxChunks})
+			s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: tt.maxChunks}))
 			add(t, s, batch("other", "", "x"))
 			add(t, s, numbered("s", tt.batches, tt.actions)...)
 			overwrite(t, s, summary("s", "sum", tt.replaces))
@@ -404,7 +405,7 @@ func TestStore_overwriteReplacesTheSummaryBefore(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := retriever.NewStore(nil)
+			s := musttest.New(retriever.NewStore(nil))
 			add(t, s, numbered("s", 3, 2)...)
 			for i, n := range tt.replaces {
 				overwrite(t, s, summary("s", fmt.Sprint("sum ", i+1), n))
@@ -415,7 +416,7 @@ func TestStore_overwriteReplacesTheSummaryBefore(t *testing.T) {
 }
 
 func TestStore_batchesAfterASummaryAreNewer(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, numbered("s", 3, 1)...)
 	overwrite(t, s, summary("s", "sum", 2))
 	add(t, s, batch("s", "", "4"))
@@ -425,7 +426,7 @@ func TestStore_batchesAfterASummaryAreNewer(t *testing.T) {
 }
 
 func TestStore_countsWhatOverflowedAfterASummary(t *testing.T) {
-	s := retriever.NewStore(&retriever.StoreOptions{MaxChunks: 3})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: 3}))
 	add(t, s, numbered("s", 2, 1)...)
 	overwrite(t, s, summary("s", "sum", 2))
 	for i := range 5 {
@@ -438,7 +439,7 @@ func TestStore_countsWhatOverflowedAfterASummary(t *testing.T) {
 
 func TestStore_countsWhatExpiredBeforeItsSummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		add(t, s, numbered("s", 2, 1)...)
 		time.Sleep(40 * time.Minute)
 		add(t, s, batch("s", "", "3"), batch("s", "", "4"))
@@ -450,7 +451,7 @@ func TestStore_countsWhatExpiredBeforeItsSummary(t *testing.T) {
 }
 
 func TestStore_refusesAnEmptySummary(t *testing.T) {
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "", "x"))
 	for _, text := range []string{"", " \n\t"} {
 		assert.Error(t, s.Overwrite(t.Context(), summary("s", text, 1)))
@@ -464,7 +465,7 @@ func TestStore_textsStayWhatTheyAre(t *testing.T) {
 	for _, text := range []string{
 		`"quoted" \ </script> & 'x'`, "line\nline\ttab\r\x00\x1f", "\u2028 \u2029 é 漢 🙂", `{"content":"x"}`, `"},{"content":"`, "\ufffd",
 	} {
-		s := retriever.NewStore(nil)
+		s := musttest.New(retriever.NewStore(nil))
 		overwrite(t, s, summary("s", text, 1))
 		for _, w := range []*httptest.ResponseRecorder{
 			get(newMux(s, nil), "/events?session_id=s"), post(newMux(s, nil), `{"knowledge_id":"s"}`),
@@ -474,14 +475,14 @@ func TestStore_textsStayWhatTheyAre(t *testing.T) {
 			assert.Equal(t, text, records[0].Content)
 		}
 	}
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	overwrite(t, s, summary("s", "a\xffb", 1))
 	assert.True(t, json.Valid(get(newMux(s, nil), "/events?session_id=s").Body.Bytes()))
 }
 
 func TestStore_takesNoMoreMemoryThanItsBoundsAllow(t *testing.T) {
 	const sessions, chunks = 500, 10
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions, MaxChunks: chunks})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions, MaxChunks: chunks}))
 	text := strings.Repeat("x", 400)
 	fill := func(round int) {
 		for i := range sessions {
@@ -516,7 +517,7 @@ func visitors(t *testing.T, s *retriever.Store, from, to int, email string) {
 
 func TestStore_freesTheEmailsOfForgottenSessions(t *testing.T) {
 	const sessions = 500
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions}))
 	visitors(t, s, 0, sessions, "")
 	grown := heaptest.After(func() {
 		visitors(t, s, sessions, 2*sessions, strings.Repeat("x", 10_000)+"@example.com")
@@ -528,7 +529,7 @@ func TestStore_freesTheEmailsOfForgottenSessions(t *testing.T) {
 
 func TestStore_anEmailKeepsNothingOfItsForgottenSession(t *testing.T) {
 	const sessions, chunks = 500, 20
-	s := retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions}))
 	visitors(t, s, 0, sessions, "")
 	grown := heaptest.After(func() {
 		add(t, s, batch("regular", "regular@example.com", "x")) // whose address is the oldest that is known, and stays
@@ -549,7 +550,7 @@ func TestStore_anEmailKeepsNothingOfItsForgottenSession(t *testing.T) {
 // recently used go first.
 func TestStore_isBoundedInBytes(t *testing.T) {
 	const bound = 2 << 20
-	s := retriever.NewStore(&retriever.StoreOptions{MaxBytes: bound})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxBytes: bound}))
 	grown := heaptest.After(func() {
 		visitors(t, s, 0, 3000, strings.Repeat("x", 200)+"@example.com")
 		for i := range 3000 {
@@ -566,7 +567,7 @@ func TestStore_isBoundedInBytes(t *testing.T) {
 // A session is found for as long as it is held, and its memory freed with it.
 func TestStore_freesSessionsWhoseTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour})
+		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
 		add(t, s, batch("a", "", "x"), batch("b", "", "x"))
 		time.Sleep(40 * time.Minute)
 		add(t, s, batch("a", "", "x"))
@@ -579,7 +580,7 @@ func TestStore_freesSessionsWhoseTimeIsOver(t *testing.T) {
 
 // What a session has dropped costs it nothing.
 func TestStore_whatWasDroppedDoesNotCount(t *testing.T) {
-	s := retriever.NewStore(&retriever.StoreOptions{MaxBytes: 1 << 20, MaxChunks: 2})
+	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxBytes: 1 << 20, MaxChunks: 2}))
 	add(t, s, batch("quiet", "", "x"))
 	for range 2000 {
 		add(t, s, batch("busy", "", strings.Repeat("x", 1000)))
@@ -590,7 +591,7 @@ func TestStore_whatWasDroppedDoesNotCount(t *testing.T) {
 // The ids of a batch are slices of what the message was read into.
 func TestStore_keepsNothingOfAMessage(t *testing.T) {
 	const sessions, message = 100, 100_000
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	grown := heaptest.After(func() {
 		for i := range sessions {
 			whole := fmt.Sprintf("%03d", i) + strings.Repeat("@", message)
@@ -601,4 +602,11 @@ func TestStore_keepsNothingOfAMessage(t *testing.T) {
 	})
 	assert.Less(t, grown, int64(sessions*message/10))
 	runtime.KeepAlive(s)
+}
+
+func TestConstructors_reportEveryMistake(t *testing.T) {
+	_, err := retriever.NewStore(&retriever.StoreOptions{MaxSessions: -1, MaxBytes: -1, MaxChunks: -1, TTL: -1})
+	assert.Equal(t, []string{"retriever.MaxSessions", "retriever.TTL", "retriever.MaxChunks", "retriever.MaxBytes"}, musttest.Mistakes(t, err))
+	_, err = retriever.NewHandler(nil, &retriever.HandlerOptions{APIKey: " key", KeyBy: "user_id", MaxBody: -1})
+	assert.Equal(t, []string{"retriever.store", "retriever.APIKey", "retriever.KeyBy", "retriever.MaxBody"}, musttest.Mistakes(t, err))
 }

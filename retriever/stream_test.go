@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
@@ -20,11 +21,11 @@ import (
 // The store behind what it is made for, as the package comment says.
 func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := retriever.NewStore(nil)
+		s := musttest.New(retriever.NewStore(nil))
 		answer := make(chan string)
 		model := func(context.Context, string) (string, error) { return <-answer, nil }
-		w := must(stream.NewWriter(s.Add, &stream.WriterOptions{
-			Summarizer: must(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 20, Model: model})),
+		w := musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{
+			Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 20, Model: model})),
 		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -58,11 +59,11 @@ func TestStore_behindAWriterAndASummarizer(t *testing.T) {
 // The writes of different sessions are in any order; what is learned is in that
 // of the stream.
 func TestStore_theEmailSeenLastWinsWhateverWriteIsSlow(t *testing.T) {
-	server := streamtest.NewServer(nil)
+	server := musttest.New(streamtest.NewServer(nil))
 	defer server.Close()
-	s := retriever.NewStore(nil)
+	s := musttest.New(retriever.NewStore(nil))
 	later, written := make(chan struct{}), make(chan struct{}, 2)
-	writer := must(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
+	writer := musttest.New(stream.NewWriter(func(ctx context.Context, b activity.Batch) error {
 		if b.SessionID == "first" {
 			<-later
 		}

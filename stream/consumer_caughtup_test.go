@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
@@ -28,7 +29,7 @@ func did(session string) activity.Batch {
 
 // Also while the server is away later: what was handled is handled.
 func TestConsumer_hasCaughtUpOnceWhatWasRetainedIsHandled(t *testing.T) {
-	server := streamtest.NewServer(&streamtest.ServerOptions{Token: "token"})
+	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
 	defer server.Close()
 	for range 5 {
 		server.Send(did("a"), did("b"))
@@ -57,7 +58,7 @@ func TestConsumer_hasCaughtUpOnceWhatWasRetainedIsHandled(t *testing.T) {
 }
 
 func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
-	server := streamtest.NewServer(&streamtest.ServerOptions{Token: "token"})
+	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
 	defer server.Close()
 	server.Refuse(503, -1)
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
@@ -68,7 +69,7 @@ func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
 }
 
 func TestConsumer_takesAHeartbeatForTheEndOfWhatWasRetained(t *testing.T) {
-	server := streamtest.NewServer(&streamtest.ServerOptions{Token: "token", Heartbeat: 20 * time.Millisecond})
+	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token", Heartbeat: 20 * time.Millisecond}))
 	defer server.Close()
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
 	require.Eventually(t, c.CaughtUp, soon, time.Millisecond)
@@ -77,7 +78,7 @@ func TestConsumer_takesAHeartbeatForTheEndOfWhatWasRetained(t *testing.T) {
 // A stream that is never silent is caught up with where a batch comes that is
 // newer than the connection.
 func TestConsumer_catchesUpWithAStreamThatIsNeverSilent(t *testing.T) {
-	server := streamtest.NewServer(&streamtest.ServerOptions{Token: "token"})
+	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
 	defer server.Close()
 	var handled atomic.Int64
 	c := follow(t, server, func(context.Context, activity.Batch) error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -483,7 +484,7 @@ type heldUp struct {
 // test.
 func holdUp(t *testing.T, s *fakeServer) *heldUp {
 	h := &heldUp{cursor: &memoryCursor{t: t}}
-	writer := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+	writer := musttest.New(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 		for _, a := range b.Actions {
 			h.written.add("%s %s", b.SessionID, a.Title)
 		}
@@ -563,7 +564,7 @@ func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
-		writer := must(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
+		writer := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { _ = writer.Run(ctx) }()
 		defer cancel()

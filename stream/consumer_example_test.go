@@ -16,7 +16,10 @@ import (
 // the middle of an event, and that the server is too busy for a while, is
 // nothing its handlers notice.
 func ExampleConsumer() {
-	server := streamtest.NewServer(nil) // liveactivity-server, usually
+	server, err := streamtest.NewServer(nil) // liveactivity-server, usually
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer server.Close()
 	did := func(label string) activity.Batch {
 		click := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/reports")

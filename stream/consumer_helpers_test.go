@@ -248,11 +248,3 @@ func serving(chunks ...chunk) *fakeServer {
 		return streaming(req, nil, chunks...), nil
 	}}
 }
-
-// must returns a value that no mistake in the arguments kept from being made.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}

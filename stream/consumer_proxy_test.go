@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -248,7 +249,7 @@ func (r *restartable) restart() {
 		r.proxy.lead("127.0.0.1:1") // nobody is there
 		r.stop()
 	}
-	handler := eventlog.NewHandler(r.log, &eventlog.HandlerOptions{Heartbeat: 50 * time.Millisecond})
+	handler := musttest.New(eventlog.NewHandler(r.log, &eventlog.HandlerOptions{Heartbeat: 50 * time.Millisecond}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /stream/{product_id}", func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Authorization") != "Bearer token" {
@@ -346,7 +347,7 @@ func testBadNetwork(t *testing.T, withCursor bool) {
 		answers = append(answers, response(401, `{"detail":"no"}`), response(403, "{}"), response(404, "gone"))
 		opts.Cursor = &memoryCursor{t: t}
 	}
-	r := &restartable{log: eventlog.NewMemoryLog(eventlog.Retention{}), proxy: newProxy(t, seed, answers)}
+	r := &restartable{log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), proxy: newProxy(t, seed, answers)}
 	defer r.proxy.close()
 	r.restart()
 	defer func() { r.proxy.lead("127.0.0.1:1"); r.stop() }()

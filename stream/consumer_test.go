@@ -24,6 +24,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
@@ -32,7 +33,7 @@ import (
 // newStream returns a server that is closed when the test ends.
 func newStream(t testing.TB, opts *streamtest.ServerOptions) *streamtest.Server {
 	t.Helper()
-	s := streamtest.NewServer(opts)
+	s := musttest.New(streamtest.NewServer(opts))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -986,7 +987,7 @@ func TestConsumer_readsWhateverIDsTheServerGives(t *testing.T) {
 
 // A redirect that drops the query must not make the stream begin from now on.
 func TestConsumer_beginsWhereItShouldAfterARedirect(t *testing.T) {
-	server := streamtest.NewServer(nil)
+	server := musttest.New(streamtest.NewServer(nil))
 	defer server.Close()
 	server.Send(activity.Batch{SessionID: "s1", Actions: []activity.BatchAction{{Action: activity.Action{Description: "before"}}}})
 	target := server.URL()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -149,7 +150,7 @@ func newSumming(opts stream.SummarizerOptions) *summing {
 	j := newJournal()
 	s := &summing{journal: j, model: &fakeModel{journal: j}, desk: &overwriting{journal: j}}
 	opts.Threshold, opts.Model = 3, s.model.answer
-	s.Summarizer = must(stream.NewSummarizer(s.desk.overwrite, &opts))
+	s.Summarizer = musttest.New(stream.NewSummarizer(s.desk.overwrite, &opts))
 	return s
 }
 
@@ -195,7 +196,7 @@ func TestSummarizer_defaultsToTwentyActions(t *testing.T) {
 	for name, opts := range map[string]*stream.SummarizerOptions{"nil": nil, "zero": {}} {
 		t.Run(name, func(t *testing.T) {
 			desk := &overwriting{journal: newJournal()}
-			s := must(stream.NewSummarizer(desk.overwrite, opts))
+			s := musttest.New(stream.NewSummarizer(desk.overwrite, opts))
 			require.NoError(t, s.Add(t.Context(), clickedTimes("s", stream.DefaultThreshold-1)))
 			require.Empty(t, desk.take())
 			require.NoError(t, s.Add(t.Context(), clickedTimes("s", 1)))
@@ -313,7 +314,7 @@ func TestSummarizer_neverOverlapsInASession(t *testing.T) {
 func TestSummarizer_sumsUpSessionsAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal()
-		s := must(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{
+		s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{
 			Threshold: 1, Model: func(context.Context, string) (string, error) { time.Sleep(time.Second); return "x", nil }}))
 		other := clicked("s1", "a")
 		other.ProductID = "other"
@@ -345,7 +346,7 @@ func TestSummarizer_knowsTheNewestEmail(t *testing.T) {
 // The built-in summary is of the whole session.
 func TestSummarizer_needsNoModel(t *testing.T) {
 	desk := &overwriting{journal: newJournal()}
-	s := must(stream.NewSummarizer(desk.overwrite, &stream.SummarizerOptions{Threshold: 2}))
+	s := musttest.New(stream.NewSummarizer(desk.overwrite, &stream.SummarizerOptions{Threshold: 2}))
 	desk.fails = 1
 	for _, label := range []string{"a", "b", "c", "d", "e"} {
 		require.NoError(t, s.Add(t.Context(), clicked("s", label)))
@@ -492,7 +493,7 @@ func TestSummarizer_keepsEverythingWhenCancelled(t *testing.T) {
 func TestSummarizer_callsNothingFurtherWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	desk := &overwriting{journal: newJournal()}
-	s := must(stream.NewSummarizer(desk.overwrite, &stream.SummarizerOptions{Threshold: 1,
+	s := musttest.New(stream.NewSummarizer(desk.overwrite, &stream.SummarizerOptions{Threshold: 1,
 		Model: func(context.Context, string) (string, error) { cancel(); return "too late", nil }}))
 	require.NoError(t, s.Add(ctx, clicked("s", "a")))
 	require.Empty(t, desk.take())
@@ -502,7 +503,7 @@ func TestSummarizer_callsNothingFurtherWhenCancelled(t *testing.T) {
 func TestSummarizer_believesOverwrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var replaced []int
-	s := must(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
+	s := musttest.New(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
 		cancel()
 		replaced = append(replaced, s.Replaces)
 		return nil
@@ -515,7 +516,7 @@ func TestSummarizer_believesOverwrite(t *testing.T) {
 func TestSummarizer_countsEveryActionOnceUnderLoad(t *testing.T) {
 	var mu sync.Mutex
 	replaced := map[string]int{}
-	s := must(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
+	s := musttest.New(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
 		mu.Lock()
 		defer mu.Unlock()
 		replaced[s.SessionID] += s.Replaces
@@ -541,7 +542,7 @@ func BenchmarkSummarizer_Add(b *testing.B) {
 		"digest": nil, "model": func(context.Context, string) (string, error) { return "x", nil },
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := must(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{Model: model}))
+			s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{Model: model}))
 			batches := make([]activity.Batch, 1000)
 			for i := range batches {
 				batches[i] = clicked(fmt.Sprint("s", i), "a", "b")

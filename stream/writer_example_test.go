@@ -21,7 +21,10 @@ func ExampleWriter() {
 		}
 		return nil
 	}
-	writer := must(stream.NewWriter(note, &stream.WriterOptions{Debounce: 3 * time.Second}))
+	writer, err := stream.NewWriter(note, &stream.WriterOptions{Debounce: 3 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -53,7 +56,10 @@ func ExampleWriter_SessionLinked() {
 		fmt.Printf("%d actions to %s\n", b.Count, b.ConversationID)
 		return nil
 	}
-	writer := must(stream.NewWriter(post, &stream.WriterOptions{AwaitLink: true}))
+	writer, err := stream.NewWriter(post, &stream.WriterOptions{AwaitLink: true})
+	if err != nil {
+		log.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- writer.Run(ctx) }()
@@ -70,7 +76,7 @@ func ExampleWriter_SessionLinked() {
 	}
 
 	// The first link stays.
-	err := writer.SessionLinked(ctx, "session_1", "conversation_8")
+	err = writer.SessionLinked(ctx, "session_1", "conversation_8")
 	var linked *stream.LinkError
 	if errors.As(err, &linked) {
 		fmt.Println("refused: it belongs to", linked.ConversationID)
@@ -92,7 +98,10 @@ func ExampleSummarizer() {
 		fmt.Printf("in place of %d actions: %s\n", s.Replaces, s.Text)
 		return nil
 	}
-	summarizer := must(stream.NewSummarizer(overwrite, &stream.SummarizerOptions{Threshold: 2}))
+	summarizer, err := stream.NewSummarizer(overwrite, &stream.SummarizerOptions{Threshold: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, path := range []string{"/pricing", "/checkout", "/billing-settings", "/"} {
 		view := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+path)
 		_ = summarizer.Add(context.Background(), activity.Batch{SessionID: "session_1", Count: 1, Actions: []activity.BatchAction{{Action: view}}})
@@ -108,14 +117,20 @@ func ExampleWriterOptions_summarizer() {
 		return "The user compared the plans and is at the checkout now.", nil
 	}
 	summaries := make(chan stream.Summary, 1)
-	summarizer := must(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
+	summarizer, err := stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
 		summaries <- s
 		return nil
-	}, &stream.SummarizerOptions{Threshold: 2, Model: model}))
-	writer := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+	}, &stream.SummarizerOptions{Threshold: 2, Model: model})
+	if err != nil {
+		log.Fatal(err)
+	}
+	writer, err := stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 		fmt.Println("note:", b.Actions[0].Description)
 		return nil
-	}, &stream.WriterOptions{Summarizer: summarizer}))
+	}, &stream.WriterOptions{Summarizer: summarizer})
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	views := []activity.BatchAction{
 		{Action: activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com/pricing")},

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 func actionsOf(sessionID string, n int) activity.Batch {
@@ -18,8 +19,8 @@ func actionsOf(sessionID string, n int) activity.Batch {
 // A writer that has nothing to do keeps nothing.
 func TestWriter_forgetsWhatIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := must(NewWriter(func(context.Context, activity.Batch) error { return nil }, &WriterOptions{
-			Summarizer: must(NewSummarizer(func(context.Context, Summary) error { time.Sleep(time.Second); return nil },
+		w := musttest.New(NewWriter(func(context.Context, activity.Batch) error { return nil }, &WriterOptions{
+			Summarizer: musttest.New(NewSummarizer(func(context.Context, Summary) error { time.Sleep(time.Second); return nil },
 				&SummarizerOptions{Threshold: 1, Model: func(context.Context, string) (string, error) {
 					time.Sleep(time.Second)
 					return "x", nil
@@ -43,12 +44,4 @@ func TestWriter_forgetsWhatIsDone(t *testing.T) {
 		require.Zero(t, w.links.sessions.Len(), "nobody was linked")
 		require.Empty(t, w.summarizer.busy)
 	})
-}
-
-// must returns a value that no mistake in the arguments kept from being made.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

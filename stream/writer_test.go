@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -39,7 +40,7 @@ var errWrite = errors.New("store is down")
 // newWriting returns a writer that does not run yet.
 func newWriting(opts *stream.WriterOptions) *writing {
 	w := &writing{journal: newJournal(), takes: map[string]time.Duration{}, fails: map[string]int{}, busy: map[string]bool{}}
-	w.Writer = must(stream.NewWriter(w.write, opts))
+	w.Writer = musttest.New(stream.NewWriter(w.write, opts))
 	return w
 }
 
@@ -263,7 +264,7 @@ func TestWriter_mergesOnlyWhatBelongsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var written []string
-		w := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		w := musttest.New(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 			mu.Lock()
 			defer mu.Unlock()
 			written = append(written, fmt.Sprintf("%s/%s/%s: %s", b.ProductID, b.SessionID, b.UserID, labels(b)))
@@ -343,12 +344,12 @@ func TestWriter_forgetsTroublesThatAreOver(t *testing.T) {
 func TestWriter_sumsUpBeforeTheNextWriteWithoutAModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		summarizer := must(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
+		summarizer := musttest.New(stream.NewSummarizer(func(_ context.Context, s stream.Summary) error {
 			time.Sleep(time.Second) // of a slow help desk
 			order = append(order, fmt.Sprint("sum of ", s.Replaces))
 			return nil
 		}, &stream.SummarizerOptions{Threshold: 3}))
-		w := must(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		w := musttest.New(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
 			order = append(order, labels(b))
 			return nil
 		}, &stream.WriterOptions{Summarizer: summarizer}))
@@ -551,7 +552,7 @@ func TestWriter_stopsInEveryState(t *testing.T) {
 func TestWriter_RunReturnsAfterEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		w := must(stream.NewWriter(func(ctx context.Context, _ activity.Batch) error {
+		w := musttest.New(stream.NewWriter(func(ctx context.Context, _ activity.Batch) error {
 			<-ctx.Done()
 			time.Sleep(5 * time.Second)
 			return nil
@@ -779,7 +780,7 @@ func summingUp(t *testing.T, takes time.Duration, opts stream.WriterOptions) (*w
 	t.Helper()
 	model := &fakeModel{takes: takes}
 	var w *writing
-	opts.Summarizer = must(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+	opts.Summarizer = musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
 		&stream.SummarizerOptions{Threshold: 3, Model: model.answer}))
 	w = newWriting(&opts)
 	model.journal = w.journal
@@ -913,7 +914,7 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			var w *writing
 			w = newWriting(&stream.WriterOptions{Debounce: time.Duration(r.IntN(2)) * 50 * time.Millisecond, MaxPending: 1 + r.IntN(20),
-				Summarizer: must(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
+				Summarizer: musttest.New(stream.NewSummarizer(func(ctx context.Context, s stream.Summary) error { return w.overwrite(ctx, s) },
 					&stream.SummarizerOptions{Threshold: 3, Model: func(context.Context, string) (string, error) {
 						time.Sleep(100 * time.Millisecond)
 						return "x", nil
@@ -954,7 +955,7 @@ func TestWriter_writesEverythingOnceInOrder(t *testing.T) {
 func BenchmarkWriter_Add(b *testing.B) {
 	for _, sessions := range []int{1, 1000} {
 		b.Run(fmt.Sprint(sessions, " sessions"), func(b *testing.B) {
-			w := must(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
+			w := musttest.New(stream.NewWriter(func(context.Context, activity.Batch) error { return nil }, nil))
 			ctx, stop := context.WithCancel(b.Context())
 			done := make(chan error)
 			go func() { done <- w.Run(ctx) }()

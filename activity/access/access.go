@@ -14,6 +14,8 @@ import (
 	"crypto/subtle"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Scope is an interface of the service that a key opens.
@@ -72,20 +75,28 @@ type grant struct {
 // NewKeyring returns an empty keyring.
 func NewKeyring() *Keyring { return &Keyring{buckets: map[uint16][]grant{}} }
 
+// OptionError is a mistake in the arguments of a call.
+type OptionError = options.Error
+
 // Add lets key read the product externalID through the scopes, or through all
-// scopes if none is given. It returns an error for an empty key or product and
-// for a duplicate key.
+// scopes if none is given. It reports all invalid arguments at once; a key that
+// the keyring holds already is one.
 func (k *Keyring) Add(key, externalID string, scopes ...Scope) error {
-	if key == "" {
-		return errors.New("access: empty key")
-	}
-	return k.AddDigest(sha256.Sum256([]byte(key)), externalID, scopes...)
+	wrong := options.Mistakes{Package: "access"}
+	wrong.Require(key != "", "key", "must not be empty")
+	wrong.Require(strings.TrimSpace(key) == key, "key", "must not start or end with white space")
+	return k.add(&wrong, sha256.Sum256([]byte(key)), externalID, scopes)
 }
 
 // AddDigest is Add for a key known only by its SHA-256 digest.
 func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes ...Scope) error {
-	if externalID == "" {
-		return errors.New("access: empty product")
+	return k.add(&options.Mistakes{Package: "access"}, digest, externalID, scopes)
+}
+
+func (k *Keyring) add(wrong *options.Mistakes, digest [sha256.Size]byte, externalID string, scopes []Scope) error {
+	wrong.Require(externalID != "", "externalID", "must not be empty")
+	for _, scope := range scopes {
+		checkScope(wrong, scope)
 	}
 	if len(scopes) == 0 {
 		scopes = []Scope{MCP, Stream}
@@ -94,11 +105,18 @@ func (k *Keyring) AddDigest(digest [sha256.Size]byte, externalID string, scopes 
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b := bucket(g.digest)
-	if _, ok := find(k.buckets[b], g.digest); ok {
-		return errors.New("access: duplicate key")
+	_, held := find(k.buckets[b], g.digest)
+	wrong.Require(!held, "key", "must not be added twice")
+	if err := wrong.Err(); err != nil {
+		return err
 	}
 	k.buckets[b] = append(k.buckets[b], g)
 	return nil
+}
+
+func checkScope(wrong *options.Mistakes, scope Scope) {
+	_, ok := ParseScope(string(scope))
+	wrong.Require(ok, "scope", fmt.Sprintf("must be %s or %s, not %q", MCP, Stream, scope))
 }
 
 // OnUnknown sets a function that is called before a key is refused as unknown,
@@ -179,10 +197,22 @@ func find(grants []grant, digest [sha256.Size]byte) (found grant, ok bool) {
 
 // Require passes on requests whose bearer token opens the scope for the
 // product in the path value product_id. Others are answered with the status of
-// [Refusal].
+// [Refusal]. Invalid arguments are logged at once, and every request is answered
+// 500.
 func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
+	wrong := options.Mistakes{Package: "access"}
+	checkScope(&wrong, scope)
+	wrong.Require(next != nil, "next", "must not be nil")
+	if err := wrong.Err(); err != nil {
+		slog.Default().Error("a handler cannot be served", "err", err)
+		return httpx.Handler(func(http.ResponseWriter, *http.Request) error { return err })
+	}
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		key, productID := BearerToken(r), r.PathValue("product_id")
+		productID, err := httpx.PathValue(r, "product_id")
+		if err != nil {
+			return err
+		}
+		key := BearerToken(r)
 		removals := k.removals.Load()
 		if err := k.Check(key, productID, scope); err != nil {
 			return Refusal(err)

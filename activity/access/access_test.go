@@ -1,9 +1,11 @@
 package access_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // keyring has a key for each combination of scopes.
@@ -98,21 +102,73 @@ func TestKeyring_returnsTheContractsErrorTexts(t *testing.T) {
 
 func TestKeyring_refusesToAdd(t *testing.T) {
 	k := keyring(t)
-	cases := map[string]struct{ key, product string }{
-		"an empty key":                      {"", "acme"},
-		"a key twice":                       {"acme-all", "acme"},
-		"a key twice, for another product":  {"acme-all", "other"},
-		"a key twice, with different scope": {"acme-mcp", "acme"},
+	cases := map[string]struct {
+		key, product string
+		scope        access.Scope
+		want         []string
+	}{
+		"an empty key":                      {"", "acme", access.Stream, []string{"access.key"}},
+		"a key that begins with a space":    {" acme-new", "acme", access.Stream, []string{"access.key"}},
+		"a key that ends with a line feed":  {"acme-new\n", "acme", access.Stream, []string{"access.key"}},
+		"a key twice":                       {"acme-all", "acme", access.Stream, []string{"access.key"}},
+		"a key twice, for another product":  {"acme-all", "other", access.Stream, []string{"access.key"}},
+		"a key twice, with different scope": {"acme-mcp", "acme", access.Stream, []string{"access.key"}},
+		"no product":                        {"acme-new", "", access.Stream, []string{"access.externalID"}},
+		"an unknown scope":                  {"acme-new", "acme", "admin", []string{"access.scope"}},
+		"everything":                        {"", "", "", []string{"access.key", "access.externalID", "access.scope"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := k.Add(c.key, c.product, access.Stream)
-			require.Error(t, err)
+			err := k.Add(c.key, c.product, c.scope)
+			assert.ElementsMatch(t, c.want, musttest.Mistakes(t, err))
 			assert.NotContains(t, err.Error(), "acme", "errors end up in logs")
+			_, err = k.ProductOf(c.key, access.MCP)
+			assert.Equal(t, c.key == "acme-all" || c.key == "acme-mcp", err == nil, "nothing is added")
 		})
 	}
 	assert.NoError(t, k.Check("acme-all", "acme", access.MCP), "existing keys stay")
 	assert.Equal(t, access.ErrScope, k.Check("acme-mcp", "acme", access.Stream))
+}
+
+func TestKeyring_refusesToAddADigest(t *testing.T) {
+	k := access.NewKeyring()
+	err := k.AddDigest(sha256.Sum256([]byte("key")), "", "admin")
+	assert.Equal(t, []string{"access.externalID", "access.scope"}, musttest.Mistakes(t, err))
+	require.NoError(t, k.AddDigest(sha256.Sum256([]byte("key")), "acme"))
+	require.NoError(t, k.Check("key", "acme", access.MCP))
+}
+
+// What is mounted wrongly serves nobody, and says so.
+func TestKeyring_requireSaysWhatItCannotServe(t *testing.T) {
+	k := keyring(t)
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	for name, c := range map[string]struct {
+		pattern string
+		scope   access.Scope
+		next    http.Handler
+		want    int
+		logged  string
+	}{
+		"all is well":          {"/{product_id}", access.MCP, served, http.StatusNoContent, ""},
+		"no handler":           {"/{product_id}", access.MCP, nil, http.StatusInternalServerError, "next must not be nil"},
+		"an unknown scope":     {"/{product_id}", "admin", served, http.StatusInternalServerError, "scope must be mcp or stream"},
+		"a pattern without it": {"/{product}", access.MCP, served, http.StatusInternalServerError, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log logtest.Buffer
+			before := slog.Default()
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+			t.Cleanup(func() { slog.SetDefault(before) })
+			mux := http.NewServeMux()
+			mux.Handle(c.pattern, k.Require(c.scope, c.next))
+			r := httptest.NewRequest(http.MethodGet, "/acme", nil)
+			r.Header.Set("Authorization", "Bearer acme-all")
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, r)
+			assert.Equal(t, c.want, w.Code)
+			assert.Contains(t, log.String(), c.logged)
+		})
+	}
 }
 
 func TestKeyring_copiesTheScopes(t *testing.T) {

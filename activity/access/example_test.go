@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 
@@ -14,7 +15,14 @@ func ExampleKeyring_Require() {
 	if err := keys.Add("secret", "acme", access.MCP); err != nil {
 		panic(err)
 	}
-	lookup := activity.NewLookup(activity.NewMemory(nil), 0)
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lookup, err := activity.NewLookup(store, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
 

@@ -24,7 +24,7 @@
 // [Pageview] and [Click] make an action for code that reads activity, and
 // [NewBatch] makes what a source would have brought, ready for a store:
 //
-//	store := activity.NewMemory(nil)
+//	store, err := activity.NewMemory(nil)
 //	now := time.Now()
 //	_ = store.Add(ctx, activitytest.NewBatch("acme", "session_1", "user_42",
 //		activitytest.Pageview(now.Add(-2*time.Second), "https://app.acme.example/reports"),

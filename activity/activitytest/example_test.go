@@ -3,8 +3,11 @@ package activitytest_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
@@ -14,8 +17,10 @@ import (
 // conformance test of an engine.
 func ExampleTestStore() {
 	testMyStore := func(t *testing.T) {
-		activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
-			return activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
+		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activity.Store {
+			store, err := activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
+			require.NoError(t, err)
+			return store
 		})
 	}
 	_ = testMyStore // named TestMyStore in the engine's package
@@ -23,7 +28,10 @@ func ExampleTestStore() {
 
 func ExampleNewBatch() {
 	ctx := context.Background()
-	store := activity.NewMemory(nil)
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	now := time.Now()
 	_ = store.Add(ctx, activitytest.NewBatch("acme", "session_1", "user_42",
 		activitytest.Pageview(now.Add(-2*time.Second), "https://app.acme.example/reports"),

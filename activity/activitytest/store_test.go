@@ -11,6 +11,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/suitetest"
 )
 
@@ -20,7 +21,7 @@ func TestMemory_conforms(t *testing.T) {
 		if mistake.options != nil {
 			mistake.options(&o)
 		}
-		store := activity.Store(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents}))
+		store := activity.Store(musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})))
 		if mistake.wrap != nil {
 			store = mistake.wrap(store)
 		}

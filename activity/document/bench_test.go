@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // BenchmarkMemory reads and writes back session-sized documents, from as few
@@ -14,7 +15,7 @@ import (
 func BenchmarkMemory(b *testing.B) {
 	value := make([]byte, 200)
 	for _, held := range []int{1000, 100_000} {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		names := make([]string, held)
 		for i := range names {
 			names[i] = fmt.Sprintf("session/0192-%08d-4ee6", i*7919%held)
@@ -46,7 +47,7 @@ func BenchmarkMemory(b *testing.B) {
 // BenchmarkMemoryParallel is the load of concurrent requests of different
 // sessions.
 func BenchmarkMemoryParallel(b *testing.B) {
-	m := document.NewMemory(nil)
+	m := musttest.New(document.NewMemory(nil))
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
@@ -61,7 +62,7 @@ func BenchmarkMemoryParallel(b *testing.B) {
 func BenchmarkMemoryExpire(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		for i := range 100_000 {
 			put(b, m, fmt.Sprint("session/", i), []time.Duration{time.Nanosecond, time.Hour}[i%2])
 		}

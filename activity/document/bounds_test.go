@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // All products together stay within the bound, whatever they write.
@@ -28,7 +29,7 @@ func TestMemory_staysWithinItsTotalBound(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := document.NewMemory(&document.MemoryOptions{TotalBytes: total})
+			m := musttest.New(document.NewMemory(&document.MemoryOptions{TotalBytes: total}))
 			grown := heaptest.After(func() {
 				for i := range writes {
 					d := doc(i)
@@ -45,7 +46,7 @@ func TestMemory_staysWithinItsTotalBound(t *testing.T) {
 
 // A product that writes as much as it can evicts no other product's documents.
 func TestMemory_evictsFromTheLargestProduct(t *testing.T) {
-	m := document.NewMemory(&document.MemoryOptions{TotalBytes: 1 << 20})
+	m := musttest.New(document.NewMemory(&document.MemoryOptions{TotalBytes: 1 << 20}))
 	for i := range 100 {
 		put(t, m, fmt.Sprint("quiet", i), time.Hour)
 	}

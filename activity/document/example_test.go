@@ -16,7 +16,10 @@ import (
 // write came first.
 func ExampleStore() {
 	ctx := context.Background()
-	store := document.NewMemory(nil)
+	store, err := document.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	count := func() error {
 		for {
 			docs, err := store.Get(ctx, "acme", "counter")
@@ -49,8 +52,11 @@ func ExampleStore() {
 // lease, so a process that lost the lease without noticing does no harm.
 func ExampleWithLease() {
 	ctx, stop := context.WithCancel(context.Background())
-	store := document.NewMemory(nil)
-	err := document.WithLease(ctx, store, "acme", "notes", 0, func(ctx context.Context, lease *document.Lease) error {
+	store, err := document.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = document.WithLease(ctx, store, "acme", "notes", 0, func(ctx context.Context, lease *document.Lease) error {
 		docs, err := store.Get(ctx, "acme", "cursor/notes")
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const ttl = 6 * time.Second
@@ -100,7 +101,7 @@ func requireLost(t *testing.T, ctx context.Context) {
 
 func TestWithLease_keepsTheLeaseWhileWorkRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		turns, result, cancel := work(t, m)
 		only := <-turns
 		for range 100 {
@@ -127,7 +128,7 @@ func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
 	for name, cut := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := document.NewMemory(nil)
+				m := musttest.New(document.NewMemory(nil))
 				p := &process{Store: m}
 				turns, result, cancel := work(t, p)
 				first := <-turns
@@ -154,7 +155,7 @@ func TestWithLease_endsTheWorkWhenItCannotRenewInTime(t *testing.T) {
 
 func TestWithLease_survivesATemporaryStorageOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(nil)}
+		p := &process{Store: musttest.New(document.NewMemory(nil))}
 		p.away.Store(true)
 		turns, result, cancel := work(t, p)
 		time.Sleep(10*ttl + ttl/10)
@@ -178,7 +179,7 @@ func TestWithLease_survivesATemporaryStorageOutage(t *testing.T) {
 // A lease acquired by a call whose response was lost expires.
 func TestWithLease_survivesLostResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(nil)}
+		p := &process{Store: musttest.New(document.NewMemory(nil))}
 		p.deaf.Store(true)
 		start := time.Now()
 		turns, result, cancel := work(t, p)
@@ -198,7 +199,7 @@ func TestWithLease_survivesLostResponses(t *testing.T) {
 // A response that arrives after the lease has expired grants no lease.
 func TestWithLease_cancelsWorkWhenTheLeaseComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(nil)}
+		p := &process{Store: musttest.New(document.NewMemory(nil))}
 		p.slow.Store(int64(2 * ttl))
 		turns, result, cancel := work(t, p)
 		late := <-turns
@@ -216,7 +217,7 @@ func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
 	for _, waits := range []time.Duration{0, time.Second, ttl / 3, ttl / 2, ttl - 1, ttl} {
 		t.Run(fmt.Sprintf("waiting for %s", waits), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := document.NewMemory(nil)
+				m := musttest.New(document.NewMemory(nil))
 				dead, err := document.Acquire(t.Context(), m, product, "work", ttl)
 				require.NoError(t, err)
 				turns, result, cancel := work(t, m)
@@ -241,7 +242,7 @@ func TestWithLease_succeedsADeadHolderInTime(t *testing.T) {
 // its work: its conditional writes fail, and it waits for its next turn.
 func TestWithLease_pausedHolderDoesNoHarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		paused := &process{Store: m}
 		turns, result, cancel := work(t, paused)
 		old := <-turns
@@ -293,7 +294,7 @@ func TestWithLease_distinguishesALostLeaseFromAnError(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns, result, cancel := work(t, document.NewMemory(nil))
+				turns, result, cancel := work(t, musttest.New(document.NewMemory(nil)))
 				first := <-turns
 				err := c.end(first)
 				first.end <- err
@@ -316,7 +317,7 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := document.NewMemory(nil)
+				m := musttest.New(document.NewMemory(nil))
 				turns, result, cancel := work(t, &process{Store: m})
 				only := <-turns
 				cancel()
@@ -329,7 +330,7 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 		})
 	}
 	t.Run("that ended earlier", func(t *testing.T) {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := document.WithLease(ctx, m, product, "work", ttl, func(context.Context, *document.Lease) error {
@@ -340,7 +341,7 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 	})
 	t.Run("while storage is unavailable", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			p := &process{Store: document.NewMemory(nil)}
+			p := &process{Store: musttest.New(document.NewMemory(nil))}
 			turns, result, cancel := work(t, p)
 			only := <-turns
 			p.away.Store(true)
@@ -352,7 +353,7 @@ func TestWithLease_endsWithItsContext(t *testing.T) {
 // Work that ignores the end of its context does not keep other holders out.
 func TestWithLease_stopsRenewingWhenWorkMustEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		turns, result, cancel := work(t, m)
 		stubborn := <-turns
 		cancel()
@@ -365,14 +366,14 @@ func TestWithLease_stopsRenewingWhenWorkMustEnd(t *testing.T) {
 }
 
 func TestWithLease_rejectsAnInvalidName(t *testing.T) {
-	err := document.WithLease(t.Context(), document.NewMemory(nil), product, strings.Repeat("n", document.MaxName), ttl, nil)
+	err := document.WithLease(t.Context(), musttest.New(document.NewMemory(nil)), product, strings.Repeat("n", document.MaxName), ttl, nil)
 	require.ErrorIs(t, err, document.ErrInvalid)
 }
 
 // Work receives a Lease with all its methods.
 func TestWithLease_passesTheLeaseToWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		p := &process{Store: m}
 		turns, result, cancel := work(t, p)
 		only := <-turns
@@ -390,7 +391,7 @@ func TestWithLease_passesTheLeaseToWork(t *testing.T) {
 }
 
 func TestLease_passesStorageErrorsThrough(t *testing.T) {
-	p := &process{Store: document.NewMemory(nil)}
+	p := &process{Store: musttest.New(document.NewMemory(nil))}
 	l, err := document.Acquire(t.Context(), p, product, "work", ttl)
 	require.NoError(t, err)
 	p.away.Store(true)
@@ -411,7 +412,7 @@ func TestLease_passesStorageErrorsThrough(t *testing.T) {
 // counts from the call's start.
 func TestLease_expiresFirstForItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &process{Store: document.NewMemory(nil)}
+		p := &process{Store: musttest.New(document.NewMemory(nil))}
 		p.slow.Store(int64(time.Second))
 		start := time.Now()
 		l, err := document.Acquire(t.Context(), p, product, "work", ttl)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // DefaultMaxBytes bounds the bytes of a product's documents in a [Memory].
@@ -64,21 +65,25 @@ func (d *memoryDocument) item() fair.Item {
 	}
 }
 
-// NewMemory returns an empty store; opts may be nil.
-func NewMemory(opts *MemoryOptions) *Memory {
+// OptionError is a mistake in the arguments of a constructor.
+type OptionError = options.Error
+
+// NewMemory returns an empty store; opts may be nil. It reports all invalid
+// options at once.
+func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	var o MemoryOptions
 	if opts != nil {
 		o = *opts
 	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.TotalBytes <= 0 {
-		o.TotalBytes = memlimit.Kept() / 4
+	wrong := options.Mistakes{Package: "document"}
+	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/4)
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
 	m := &Memory{epoch: time.Now(), byName: map[string]*names{}}
 	m.docs = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.unlist)
-	return m
+	return m, nil
 }
 
 // now is the time since the epoch, above zero.

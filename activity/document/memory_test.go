@@ -16,17 +16,18 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const product = "acme"
 
 func TestMemory_isAStore(t *testing.T) {
-	documenttest.TestStore(t, func(*testing.T) document.Store { return document.NewMemory(nil) })
+	documenttest.TestStore(t, func(*testing.T) document.Store { return musttest.New(document.NewMemory(nil)) })
 }
 
 func TestMemory_isAStoreWhileItExpires(t *testing.T) {
 	documenttest.TestStore(t, func(t *testing.T) document.Store {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		stop := make(chan struct{})
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -91,7 +92,7 @@ func kept(t testing.TB, s document.Store, names ...string) string {
 // by put.
 func room(t testing.TB, n int, like string) int64 {
 	t.Helper()
-	m := document.NewMemory(nil)
+	m := musttest.New(document.NewMemory(nil))
 	for i := range n {
 		put(t, m, fmt.Sprint(like, i), time.Hour)
 	}
@@ -120,7 +121,7 @@ func TestMemory_evictsWhatWasWrittenFirst(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3, "")})
+			m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3, "")}))
 			for _, name := range []string{"a", "b", "c"} {
 				put(t, m, name, time.Hour)
 			}
@@ -132,7 +133,7 @@ func TestMemory_evictsWhatWasWrittenFirst(t *testing.T) {
 }
 
 func TestMemory_neverEvictsDocumentsWithoutATimeToLive(t *testing.T) {
-	m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 2, "mortal")})
+	m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 2, "mortal")}))
 	var want []string
 	for i := range 50 {
 		want = append(want, fmt.Sprintf("ever%02d", i))
@@ -175,7 +176,7 @@ func TestMemory_evictsWithinOneCall(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := document.NewMemory(&document.MemoryOptions{MaxBytes: 1})
+			m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: 1}))
 			a := put(t, m, "a", time.Hour)
 			write(t, m, c.changes(a)...)
 			require.Equal(t, c.want, kept(t, m, "a", "b", "c"))
@@ -187,7 +188,7 @@ func TestMemory_evictsWithinOneCall(t *testing.T) {
 }
 
 func TestMemory_treatsAnEvictedDocumentAsDeleted(t *testing.T) {
-	m := document.NewMemory(&document.MemoryOptions{MaxBytes: 1})
+	m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: 1}))
 	a := put(t, m, "a", time.Hour)
 	put(t, m, "b", time.Hour)
 	_, err := m.Write(t.Context(), product, document.Check(a))
@@ -197,7 +198,8 @@ func TestMemory_treatsAnEvictedDocumentAsDeleted(t *testing.T) {
 }
 
 func TestMemory_defaults(t *testing.T) {
-	for name, m := range map[string]*document.Memory{"zero": document.NewMemory(nil), "negative": document.NewMemory(&document.MemoryOptions{MaxBytes: -1, TotalBytes: -1})} {
+	for name, opts := range map[string]*document.MemoryOptions{"no options": nil, "no option set": {}} {
+		m := musttest.New(document.NewMemory(opts))
 		t.Run(name, func(t *testing.T) {
 			for i := range 1000 {
 				put(t, m, fmt.Sprint(i), time.Hour)
@@ -209,7 +211,7 @@ func TestMemory_defaults(t *testing.T) {
 
 func TestMemory_keepsDocumentsForExactlyTheirTimeToLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		put(t, m, "a", time.Hour)
 		put(t, m, "b", 2*time.Hour)
 		put(t, m, "c", 0)
@@ -251,7 +253,7 @@ func TestMemory_isBounded(t *testing.T) {
 	}
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := document.NewMemory(&document.MemoryOptions{MaxBytes: 64 << 10})
+			m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: 64 << 10}))
 			grown := heaptest.After(func() {
 				for i := range 3000 {
 					do(t, m, i)
@@ -266,7 +268,7 @@ func TestMemory_isBounded(t *testing.T) {
 func TestMemory_expireFreesItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1000)
-		m := document.NewMemory(nil)
+		m := musttest.New(document.NewMemory(nil))
 		grown := heaptest.After(func() {
 			for i := range 5000 {
 				put(t, m, fmt.Sprint(long, i), time.Hour)
@@ -281,7 +283,7 @@ func TestMemory_expireFreesItsMemory(t *testing.T) {
 
 func TestMemory_expiresManyAndKeepsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3000, "")})
+		m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, 3000, "")}))
 		var want []string
 		for i := range 2500 {
 			name := fmt.Sprintf("%04d", i)
@@ -302,7 +304,7 @@ func TestMemory_expiresManyAndKeepsTheRest(t *testing.T) {
 
 func TestMemory_evictsAndExpiresWhileInUse(t *testing.T) {
 	const size = 10
-	m := document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, size, "doc1")})
+	m := musttest.New(document.NewMemory(&document.MemoryOptions{MaxBytes: room(t, size, "doc1")}))
 	var running sync.WaitGroup
 	for w := range 4 {
 		running.Go(func() {
@@ -327,4 +329,9 @@ func TestMemory_evictsAndExpiresWhileInUse(t *testing.T) {
 	running.Wait()
 	put(t, m, "last", time.Hour)
 	assert.Contains(t, kept(t, m), "last")
+}
+
+func TestNewMemory_reportsEveryMistake(t *testing.T) {
+	_, err := document.NewMemory(&document.MemoryOptions{MaxBytes: -1, TotalBytes: -1})
+	assert.Equal(t, []string{"document.MaxBytes", "document.TotalBytes"}, musttest.Mistakes(t, err))
 }

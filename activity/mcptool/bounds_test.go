@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 const arguments = `{"user_id":"ada"}`
@@ -83,7 +84,7 @@ func (s uncapped) Recent(ctx context.Context, productID, userID string, _ int) (
 func wide(t *testing.T, size int) activity.Store {
 	t.Helper()
 	const each = 1000
-	store := activity.NewMemory(&activity.MemoryOptions{MaxEvents: size / each})
+	store := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: size / each}))
 	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
 	for i := range size / each {
 		a := activity.Action{ID: fmt.Sprint(i), Type: activity.TypeClick, Title: strings.Repeat(`<a">`, each/4), TimestampStart: activity.Seconds(time.Now())}

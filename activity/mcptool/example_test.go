@@ -3,6 +3,7 @@ package mcptool_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -25,10 +26,17 @@ func (key withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // An agent looks up what a user just did.
 func Example() {
-	store := activity.NewMemory(nil)
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	keys := access.NewKeyring()
 	_ = keys.Add("secret", "acme", access.MCP)
-	h, err := mcptool.NewHandler(activity.NewLookup(store, 0), keys, nil)
+	lookup, err := activity.NewLookup(store, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h, err := mcptool.NewHandler(lookup, keys, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -20,12 +20,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // filled returns a store in which ada of acme visited n pages.
 func filled(t testing.TB, n int) activity.Store {
 	t.Helper()
-	store := activity.NewMemory(nil)
+	store := musttest.New(activity.NewMemory(nil))
 	b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: "s1"}
 	for i := range n {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprintf("https://app.example.com/page-%c", 'a'+i))
@@ -52,7 +53,7 @@ func serving(t testing.TB, store activity.Store, opts *mcptool.Options) http.Han
 	require.NoError(t, keys.Add("key", "acme"))
 	require.NoError(t, keys.Add("other", "globex", access.MCP))
 	require.NoError(t, keys.Add("streams", "acme", access.Stream))
-	h, err := mcptool.NewHandler(activity.NewLookup(store, 10), keys, opts)
+	h, err := mcptool.NewHandler(musttest.New(activity.NewLookup(store, 10)), keys, opts)
 	require.NoError(t, err)
 	return h
 }
@@ -130,7 +131,7 @@ func TestTool_returnsTheObjectOfTheLookup(t *testing.T) {
 
 	var got activity.LiveActivity
 	require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
-	want, err := activity.NewLookup(store, 10).Get(t.Context(), "acme", "ada", 0)
+	want, err := musttest.New(activity.NewLookup(store, 10)).Get(t.Context(), "acme", "ada", 0)
 	require.NoError(t, err)
 	assert.InDelta(t, want.AsOf, got.AsOf, 60)
 	got.AsOf = want.AsOf

@@ -7,7 +7,7 @@
 // post to [Handler.ServeSDK], which goes by the project token in the body and
 // also answers the calls that make posthog-js run cleanly:
 //
-//	h := posthog.NewHandler(sink, products, nil)
+//	h, err := posthog.NewHandler(sink, products, nil)
 //	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
 //	mux.HandleFunc("/", h.ServeSDK) // or for the paths of [IsSDKPath]
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,7 +39,10 @@ func (oneProduct) ProductOfToken(token string) (string, bool, error) {
 func (oneProduct) AllowedOrigins(productID string) ([]string, error) { return nil, nil }
 
 func ExampleHandler() {
-	h := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	h, err := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
 	mux.HandleFunc("/", h.ServeSDK)
@@ -71,7 +75,10 @@ func ExampleHandler() {
 func ExampleSign() {
 	body := `{"event": {"event": "$pageview", "distinct_id": "user_42", "properties": {"$current_url": "https://app.acme.example/pricing"}}}`
 
-	h := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	h, err := posthog.NewHandler(printer{}, oneProduct{}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
 	r := httptest.NewRequest(http.MethodPost, "/webhook/acme", strings.NewReader(body))

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Defaults of [Options].
@@ -60,8 +61,15 @@ type Handler struct {
 	intake   *intake
 }
 
-// NewHandler returns a handler; opts may be nil.
-func NewHandler(sink activity.Sink, products Products, opts *Options) *Handler {
+// OptionError is a mistake in the arguments of [NewHandler].
+type OptionError = options.Error
+
+// NewHandler returns a handler; opts may be nil. It reports all invalid
+// arguments at once.
+func NewHandler(sink activity.Sink, products Products, opts *Options) (*Handler, error) {
+	wrong := options.Mistakes{Package: "posthog"}
+	wrong.Require(sink != nil, "sink", "must not be nil")
+	wrong.Require(products != nil, "products", "must not be nil")
 	h := &Handler{sink: sink, products: products, events: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "liveactivity_events_total",
 		Help: "Events received, by what became of them and, where they were ignored, why.",
@@ -69,19 +77,18 @@ func NewHandler(sink activity.Sink, products Products, opts *Options) *Handler {
 	if opts != nil {
 		h.opts = *opts
 	}
-	if h.opts.MaxBody <= 0 {
-		h.opts.MaxBody = DefaultMaxBody
-	}
-	if h.opts.MaxDecoded <= 0 {
-		h.opts.MaxDecoded = DefaultMaxDecoded
-	}
-	h.intake = newIntake(h.opts.MaxBody, h.opts.MaxDecoded)
+	h.opts.MaxBody = options.Default(&wrong, "MaxBody", h.opts.MaxBody, DefaultMaxBody)
+	h.opts.MaxDecoded = options.Default(&wrong, "MaxDecoded", h.opts.MaxDecoded, DefaultMaxDecoded)
 	if h.opts.Logger == nil {
 		h.opts.Logger = slog.Default()
 	}
-	h.events = metrics.Register(h.opts.Metrics, h.events)
-	h.guard = newGuard(products, h.opts.Logger, h.opts.Metrics)
-	return h
+	h.events = metrics.Register(&wrong, h.opts.Metrics, h.events)
+	h.guard = newGuard(&wrong, products, h.opts.Logger, h.opts.Metrics)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	h.intake = newIntake(h.opts.MaxBody, h.opts.MaxDecoded)
+	return h, nil
 }
 
 // ServeWebhook takes the requests of PostHog's webhook destinations. It must be

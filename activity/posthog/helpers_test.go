@@ -25,6 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // The products of the tests. The captures carry the token of the shop.
@@ -102,7 +103,7 @@ func (s *sink) Record(ctx context.Context, productID string, events []activity.E
 
 // settle gives the events their times and returns them as they came.
 func (s *sink) settle(ctx context.Context, productID string, events []activity.Event) (settled []activity.Event, err error) {
-	book, err := activity.NewDirectory(s.docs, s.ttl).Open(ctx, productID, events)
+	book, err := musttest.New(activity.NewDirectory(s.docs, s.ttl)).Open(ctx, productID, events)
 	if err != nil {
 		return nil, err
 	}
@@ -153,9 +154,9 @@ type service struct {
 }
 
 func newService(opts posthog.Options) *service {
-	s := &service{sink: &sink{docs: document.NewMemory(nil)}, metrics: prometheus.NewRegistry(), mux: http.NewServeMux()}
+	s := &service{sink: &sink{docs: musttest.New(document.NewMemory(nil))}, metrics: prometheus.NewRegistry(), mux: http.NewServeMux()}
 	opts.Metrics = s.metrics
-	h := posthog.NewHandler(s.sink, products, &opts)
+	h := musttest.New(posthog.NewHandler(s.sink, products, &opts))
 	s.mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
 	s.mux.HandleFunc("/", h.ServeSDK)
 	return s

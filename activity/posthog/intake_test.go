@@ -10,10 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // asked counts how often it is asked for a token.
@@ -34,7 +36,7 @@ func TestTokens_areLookedUpOnceEachAndNotWithoutEnd(t *testing.T) {
 	a := &asked{catalogue: products, tokens: map[string]int{}}
 	s := newService(posthog.Options{})
 	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("/", posthog.NewHandler(s.sink, a, nil).ServeSDK)
+	s.mux.HandleFunc("/", musttest.New(posthog.NewHandler(s.sink, a, nil)).ServeSDK)
 	var batch []any
 	for i := range 500 {
 		for range 3 {
@@ -83,9 +85,16 @@ func TestIgnored_isExplainedAtDebugLevel(t *testing.T) {
 
 func TestHandlers_shareAMetricsRegistry(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	assert.NotPanics(t, func() {
-		for range 2 {
-			posthog.NewHandler(&sink{}, products, &posthog.Options{Metrics: reg})
-		}
-	})
+	for range 2 {
+		_, err := posthog.NewHandler(&sink{}, products, &posthog.Options{Metrics: reg})
+		require.NoError(t, err)
+	}
+}
+
+func TestNewHandler_reportsEveryMistake(t *testing.T) {
+	taken := prometheus.NewRegistry()
+	require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: "liveactivity_events_total"})))
+	h, err := posthog.NewHandler(nil, nil, &posthog.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
+	assert.Nil(t, h)
+	assert.Equal(t, []string{"posthog.sink", "posthog.products", "posthog.MaxBody", "posthog.MaxDecoded", "posthog.Metrics"}, musttest.Mistakes(t, err))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
@@ -29,10 +30,10 @@ type guard struct {
 
 type refusal struct{ productID, origin string }
 
-func newGuard(products Products, log *slog.Logger, reg prometheus.Registerer) *guard {
+func newGuard(wrong *options.Mistakes, products Products, log *slog.Logger, reg prometheus.Registerer) *guard {
 	logged, _ := lru.New[refusal, struct{}](maxRefused) // fails for no size above zero
 	return &guard{products: products, log: log, logged: logged,
-		refusals: metrics.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		refusals: metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_refused_origins_total",
 			Help: "SDK requests refused because the product's list of origins lacks theirs.",
 		}, []string{"product_id"}))}

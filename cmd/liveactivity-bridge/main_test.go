@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/bridge"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
@@ -47,7 +48,7 @@ func launch(t *testing.T, env []string, args ...string) *service {
 // newStream returns a stream that a bridge may read.
 func newStream(t *testing.T) *streamtest.Server {
 	t.Helper()
-	s := streamtest.NewServer(&streamtest.ServerOptions{Token: token, Heartbeat: 100 * time.Millisecond})
+	s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: token, Heartbeat: 100 * time.Millisecond}))
 	t.Cleanup(s.Close)
 	return s
 }

@@ -61,6 +61,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			beside = append(beside, consumer.Run)
 		}
 	}
+	observer, err := observe.New(log, reg)
+	wrong.Add(err)
 	if err := wrong.Err(); err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	b.Register(mux)
 	serve.Mount(mux, ready)
 	serve.MountMetrics(mux, reg)
-	return serve.Run(ctx, f.Addr, observe.New(log, reg).Wrap(httpx.RouteName, mux), log, func(addr net.Addr) {
+	return serve.Run(ctx, f.Addr, observer.Wrap(httpx.RouteName, mux), log, func(addr net.Addr) {
 		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
 		fmt.Fprintf(stdout, "open %s/ in a browser to see the vendor portal and its chat widget\n", serve.URL(addr))
 	}, beside...)

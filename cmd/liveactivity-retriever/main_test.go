@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
@@ -39,7 +40,7 @@ const (
 // newStream returns the stream that a retriever reads.
 func newStream(t *testing.T) *streamtest.Server {
 	t.Helper()
-	s := streamtest.NewServer(&streamtest.ServerOptions{Token: token, Heartbeat: 100 * time.Millisecond})
+	s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: token, Heartbeat: 100 * time.Millisecond}))
 	t.Cleanup(s.Close)
 	return s
 }

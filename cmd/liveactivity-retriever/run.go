@@ -139,7 +139,10 @@ type parts struct {
 // assemble puts the parts together: stream → consumer → writer → store, with a
 // summarizer beside, and the handler over the store.
 func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (p parts, err error) {
-	store := retriever.NewStore(&s.store)
+	store, err := retriever.NewStore(&s.store)
+	if err != nil {
+		return p, err
+	}
 	s.summarizer.MaxSessions, s.summarizer.Logger = s.store.MaxSessions, log
 	summarizer, err := stream.NewSummarizer(store.Overwrite, &s.summarizer)
 	if err != nil {
@@ -158,13 +161,20 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "liveactivity_retriever_sessions", Help: "Sessions held.",
 	}, func() float64 { return float64(store.Sessions()) }))
-	h := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: s.apiKey, KeyBy: s.keyBy})
+	h, err := retriever.NewHandler(store, &retriever.HandlerOptions{APIKey: s.apiKey, KeyBy: s.keyBy})
+	if err != nil {
+		return p, err
+	}
+	observer, err := observe.New(log, reg)
+	if err != nil {
+		return p, err
+	}
 	mux := httpx.NewMux(nil)
 	mux.Handle("GET /events", http.HandlerFunc(h.ServeEvents))
 	mux.Handle("POST /retrieval", http.HandlerFunc(h.ServeRetrieval))
 	serve.Mount(mux, serve.OnceCaughtUp(p.consumer))
 	serve.MountMetrics(mux, reg)
-	p.handler = observe.New(log, reg).Wrap(httpx.RouteName, forgiveSlashes(mux))
+	p.handler = observer.Wrap(httpx.RouteName, forgiveSlashes(mux))
 	return p, nil
 }
 

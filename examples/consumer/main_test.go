@@ -30,7 +30,8 @@ const patience = 20 * time.Second
 
 func newServer(t *testing.T, opts *streamtest.ServerOptions) *streamtest.Server {
 	t.Helper()
-	server := streamtest.NewServer(opts)
+	server, err := streamtest.NewServer(opts)
+	require.NoError(t, err)
 	t.Cleanup(server.Close)
 	return server
 }

@@ -55,7 +55,9 @@ func start(t *testing.T, modelURL string, args ...string) *program {
 	t.Helper()
 	t.Setenv("OPENAI_API_KEY", map[bool]string{true: "sk-test"}[modelURL != ""])
 	t.Setenv("OPENAI_BASE_URL", modelURL)
-	p := &program{t: t, server: streamtest.NewServer(nil)}
+	server, err := streamtest.NewServer(nil)
+	require.NoError(t, err)
+	p := &program{t: t, server: server}
 	t.Cleanup(p.server.Close)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -186,9 +188,10 @@ func TestRun_losesNothingWhenTheModelFails(t *testing.T) {
 }
 
 func TestRun_endsWhenRefused(t *testing.T) {
-	server := streamtest.NewServer(nil)
+	server, err := streamtest.NewServer(nil)
+	require.NoError(t, err)
 	defer server.Close()
-	err := run(t.Context(), []string{"--stream-url", server.URL(), "--token", "wrong"}, &logtest.Buffer{})
+	err = run(t.Context(), []string{"--stream-url", server.URL(), "--token", "wrong"}, &logtest.Buffer{})
 	var refused *stream.RefusedError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, http.StatusUnauthorized, refused.Status)

@@ -138,7 +138,8 @@ func TestWatch_passesOverTheRest(t *testing.T) {
 
 // The program as it is started, over a real connection.
 func TestRun(t *testing.T) {
-	server := streamtest.NewServer(nil)
+	server, err := streamtest.NewServer(nil)
+	require.NoError(t, err)
 	defer server.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	printed, ended := make(writes, 1), make(chan error, 1)
@@ -189,7 +190,9 @@ type consuming struct {
 // start returns when the consumer is connected. It runs until the test ends.
 func start(t *testing.T) *consuming {
 	t.Helper()
-	c := &consuming{server: streamtest.NewServer(&streamtest.ServerOptions{InMemory: true})}
+	server, err := streamtest.NewServer(&streamtest.ServerOptions{InMemory: true})
+	require.NoError(t, err)
+	c := &consuming{server: server}
 	t.Cleanup(c.server.Close)
 	w := newWatch("/account/cancel", c.alert)
 	consumer, err := stream.NewConsumer(c.server.URL(), c.server.Token(), stream.Handlers{Actions: w.actions},

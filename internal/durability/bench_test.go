@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -31,14 +32,14 @@ var engines = []struct {
 	open func(b *testing.B) engine
 }{
 	{"memory", func(*testing.B) engine {
-		store := activity.NewMemory(nil)
-		return engine{eventlog.NewMemoryLog(eventlog.Retention{}), store, store}
+		store := musttest.New(activity.NewMemory(nil))
+		return engine{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), store, store}
 	}},
 	{"bbolt", func(b *testing.B) engine {
 		log, err := boltlog.Open(b.TempDir(), nil)
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, log.Release()) })
-		store := activity.NewMemory(nil)
+		store := musttest.New(activity.NewMemory(nil))
 		return engine{log, store, store}
 	}},
 	{"redis", func(b *testing.B) engine {
@@ -71,7 +72,7 @@ func BenchmarkIngest(b *testing.B) {
 		for _, e := range engines {
 			b.Run(fmt.Sprintf("%s/batch=%d", e.name, size), func(b *testing.B) {
 				engine := e.open(b)
-				recorder := eventlog.NewRecorder(engine.log, engine.filing, nil)
+				recorder := musttest.New(eventlog.NewRecorder(engine.log, engine.filing, nil))
 				b.ReportAllocs()
 				var requests atomic.Int64
 				var running sync.WaitGroup
@@ -107,7 +108,7 @@ func BenchmarkLookup(b *testing.B) {
 	for _, e := range engines {
 		b.Run(e.name, func(b *testing.B) {
 			engine := e.open(b)
-			recorder := eventlog.NewRecorder(engine.log, engine.filing, nil)
+			recorder := musttest.New(eventlog.NewRecorder(engine.log, engine.filing, nil))
 			var filling sync.WaitGroup
 			for client := range users {
 				filling.Go(func() {
@@ -118,7 +119,7 @@ func BenchmarkLookup(b *testing.B) {
 				})
 			}
 			filling.Wait()
-			lookup := activity.NewLookup(engine.store, 0)
+			lookup := musttest.New(activity.NewLookup(engine.store, 0))
 			b.ReportAllocs()
 			var next atomic.Int64
 			b.ResetTimer()

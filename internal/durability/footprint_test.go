@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -26,7 +27,7 @@ import (
 func BenchmarkFootprint(b *testing.B) {
 	const actions, users = 100_000, 2000
 	fill := func(b *testing.B, e engine) (data float64) {
-		recorder := eventlog.NewRecorder(e.log, e.filing, nil)
+		recorder := musttest.New(eventlog.NewRecorder(e.log, e.filing, nil))
 		fillConcurrently(b, actions, func(n int) error { return record(b.Context(), recorder, n, 1, users) })
 		bounds, err := e.log.Bounds(b.Context(), "acme")
 		require.NoError(b, err)
@@ -38,8 +39,8 @@ func BenchmarkFootprint(b *testing.B) {
 	report := func(b *testing.B, unit string, bytes float64) { b.ReportMetric(bytes/actions, unit+"/action") }
 	b.Run("memory", func(b *testing.B) {
 		before := heaptest.InUse()
-		store := activity.NewMemory(nil)
-		e := engine{eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1 << 40}), store, store}
+		store := musttest.New(activity.NewMemory(nil))
+		e := engine{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1 << 40})), store, store}
 		b.ReportMetric(fill(b, e), "data/action")
 		report(b, "heap", float64(heaptest.InUse()-before))
 		runtime.KeepAlive(e)
@@ -49,7 +50,7 @@ func BenchmarkFootprint(b *testing.B) {
 		dir := b.TempDir()
 		log, err := boltlog.Open(dir, nil)
 		require.NoError(b, err)
-		store := activity.NewMemory(nil)
+		store := musttest.New(activity.NewMemory(nil))
 		b.ReportMetric(fill(b, engine{log, store, store}), "data/action")
 		report(b, "heap", float64(heaptest.InUse()-before))
 		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
@@ -80,7 +81,7 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 	}
 	b.Run("memory", func(b *testing.B) {
 		before := heaptest.InUse()
-		store := activity.NewMemory(nil)
+		store := musttest.New(activity.NewMemory(nil))
 		fill(b, store)
 		b.ReportMetric(float64(heaptest.InUse()-before)/users, "heap/user")
 		runtime.KeepAlive(store)

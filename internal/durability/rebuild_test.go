@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
@@ -30,7 +31,7 @@ func BenchmarkRebuild(b *testing.B) {
 		log, err := boltlog.Open(dir, nil)
 		require.NoError(b, err)
 		opened := b.Elapsed()
-		store := activity.NewMemory(nil)
+		store := musttest.New(activity.NewMemory(nil))
 		_, err = eventlog.Replay(b.Context(), log, "acme", store)
 		require.NoError(b, err)
 		b.ReportMetric((b.Elapsed() - opened).Seconds(), "replay-s")
@@ -47,7 +48,7 @@ func fill(b *testing.B, dir string) {
 	b.Helper()
 	log, err := boltlog.Open(dir, nil)
 	require.NoError(b, err)
-	recorder := eventlog.NewRecorder(log, nil, nil)
+	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
 	const size = 5
 	fillConcurrently(b, rebuilt/size, func(n int) error { return record(b.Context(), recorder, n, size, rebuiltUsers) })
 	require.NoError(b, log.Release())

@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/testdeps"
@@ -92,7 +93,7 @@ func (s *sharedService) append(sessionID, data string) {
 // link links a session to a conversation, as another server would.
 func (s *sharedService) link(sessionID, conversationID string) {
 	s.t.Helper()
-	directory := activity.NewDirectory(s.others.Documents(), time.Hour)
+	directory := musttest.New(activity.NewDirectory(s.others.Documents(), time.Hour))
 	_, err := directory.Update(s.t.Context(), productID, sessionID, func(a *activity.Session) { a.ConversationID = conversationID })
 	require.NoError(s.t, err)
 }

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sashabaranov/go-openai"
+
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Bounds of requests and answers.
@@ -56,7 +58,10 @@ type client struct {
 // key may be empty with one. New reports everything that is wrong with its
 // arguments and connects to nothing.
 func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string) (string, error), error) {
-	if err := errors.Join(checkModel(model), checkEndpoint(apiKey, baseURL)); err != nil {
+	wrong := options.Mistakes{Package: "llm"}
+	wrong.Require(strings.TrimSpace(model) != "", "model", "must have a name")
+	checkEndpoint(&wrong, apiKey, baseURL)
+	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
 	config := openai.DefaultConfig(apiKey)
@@ -68,30 +73,17 @@ func New(model, apiKey, baseURL string) (func(ctx context.Context, prompt string
 	return c.complete, nil
 }
 
-func checkModel(model string) error {
-	if strings.TrimSpace(model) == "" {
-		return errors.New("the name of the model is missing")
-	}
-	return nil
-}
-
-func checkEndpoint(apiKey, baseURL string) error {
-	if apiKey == "" && baseURL == "" {
-		return errors.New("the model needs OPENAI_API_KEY or OPENAI_BASE_URL")
-	}
-	var err error
-	if strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		err = errors.New("the API key must be printable ASCII without spaces")
-	}
+func checkEndpoint(wrong *options.Mistakes, apiKey, baseURL string) {
+	wrong.Require(apiKey != "" || baseURL != "", "endpoint", "must be given by OPENAI_API_KEY or OPENAI_BASE_URL")
+	wrong.Require(!strings.ContainsFunc(apiKey, func(r rune) bool { return r <= ' ' || r > '~' }),
+		"API key", "must be printable ASCII without spaces")
 	if baseURL == "" {
-		return err
+		return
 	}
-	u, parseErr := url.Parse(baseURL)
-	if parseErr != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
-		u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		err = errors.Join(err, errors.New("the base URL must be like http://127.0.0.1:11434/v1"))
-	}
-	return err
+	u, err := url.Parse(baseURL)
+	wrong.Require(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" &&
+		u.User == nil && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "",
+		"base URL", "must be like http://127.0.0.1:11434/v1")
 }
 
 func (c *client) complete(ctx context.Context, prompt string) (string, error) {

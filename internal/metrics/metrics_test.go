@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 func counter() prometheus.Counter {
@@ -27,37 +28,48 @@ func values(t *testing.T, reg prometheus.Gatherer) (all []float64) {
 }
 
 func TestRegister_twoOfAKindCountTogether(t *testing.T) {
+	var wrong options.Mistakes
 	reg := prometheus.NewRegistry()
-	metrics.Register(reg, counter()).Inc()
-	metrics.Register(reg, counter()).Add(2)
+	metrics.Register(&wrong, reg, counter()).Inc()
+	metrics.Register(&wrong, reg, counter()).Add(2)
 	assert.Equal(t, []float64{3}, values(t, reg))
+	require.NoError(t, wrong.Err())
 }
 
 func TestRegister_wrappedRegistriesKeepThemApart(t *testing.T) {
+	var wrong options.Mistakes
 	reg := prometheus.NewRegistry()
 	for _, product := range []string{"acme", "globex"} {
 		wrapped := prometheus.WrapRegistererWith(prometheus.Labels{"product_id": product}, reg)
-		metrics.Register(wrapped, counter()).Inc()
-		metrics.Register(wrapped, counter()).Inc()
+		metrics.Register(&wrong, wrapped, counter()).Inc()
+		metrics.Register(&wrong, wrapped, counter()).Inc()
 	}
 	assert.Equal(t, []float64{2, 2}, values(t, reg))
+	require.NoError(t, wrong.Err())
 }
 
 func TestRegister_withoutARegistryReturnsTheCollector(t *testing.T) {
+	var wrong options.Mistakes
 	c := counter()
-	assert.Same(t, c, metrics.Register(nil, c))
+	assert.Same(t, c, metrics.Register(&wrong, nil, c))
+	require.NoError(t, wrong.Err())
 }
 
-func TestRegister_panicsWhereAnotherCollectorHasTheName(t *testing.T) {
+func TestRegister_reportsAnotherCollectorOfTheName(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	metrics.Register(reg, counter())
-	assert.Panics(t, func() {
-		metrics.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: "x_total", Help: "Y."}))
-	})
-	assert.Panics(t, func() {
-		metrics.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x_total", Help: "X."}, []string{"label"}))
-	})
-	assert.Panics(t, func() { // the same description, but of another kind
-		metrics.Register(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "x_total", Help: "X."}))
-	})
+	metrics.Register(new(options.Mistakes), reg, counter())
+	for name, other := range map[string]prometheus.Collector{
+		"another help text": prometheus.NewCounter(prometheus.CounterOpts{Name: "x_total", Help: "Y."}),
+		"another label":     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x_total", Help: "X."}, []string{"label"}),
+	} {
+		wrong := options.Mistakes{Package: "p"}
+		assert.Same(t, other, metrics.Register(&wrong, reg, other), name)
+		var mistake *options.Error
+		require.ErrorAs(t, wrong.Err(), &mistake, name)
+		assert.Equal(t, "Metrics", mistake.Option, name)
+	}
+	// The same description, but of another kind.
+	wrong := options.Mistakes{Package: "p"}
+	metrics.Register(&wrong, reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "x_total", Help: "X."}))
+	require.Error(t, wrong.Err())
 }

@@ -4,6 +4,7 @@ package observe
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"log/slog"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Observer logs and measures requests.
@@ -25,14 +27,20 @@ type Observer struct {
 	durations *prometheus.HistogramVec
 }
 
-// New returns an observer that logs to log and registers the metric
-// liveactivity_http_request_duration_seconds; reg may be nil.
-func New(log *slog.Logger, reg prometheus.Registerer) *Observer {
-	return &Observer{log: log, durations: metrics.Register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+// New returns an observer that logs to log, slog.Default() for nil, and
+// registers the metric liveactivity_http_request_duration_seconds; reg may be
+// nil.
+func New(log *slog.Logger, reg prometheus.Registerer) (*Observer, error) {
+	wrong := options.Mistakes{Package: "observe"}
+	o := &Observer{log: cmp.Or(log, slog.Default()), durations: metrics.Register(&wrong, reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "liveactivity_http_request_duration_seconds",
 		Help:    "Time from a request's headers to the end of its answer; for a stream, to its start.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"route", "code"}))}
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
 // maxRequestID is the longest X-Request-Id taken over from a client.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/observe"
 )
 
@@ -33,7 +34,7 @@ type observed struct {
 func observing(level slog.Level, next http.Handler) *observed {
 	o := &observed{log: &logtest.Buffer{}, reg: prometheus.NewRegistry()}
 	log := slog.New(slog.NewJSONHandler(o.log, &slog.HandlerOptions{Level: level}))
-	o.handler = observe.New(log, o.reg).Wrap(func(*http.Request) string { return "route" }, next)
+	o.handler = musttest.New(observe.New(log, o.reg)).Wrap(func(*http.Request) string { return "route" }, next)
 	return o
 }
 
@@ -239,7 +240,7 @@ func TestWrap_measuresByRouteAndStatus(t *testing.T) {
 	mux := httpx.NewMux(nil)
 	mux.Handle("GET /users/{id}", answer(200))
 	mux.Handle("GET /broken", fail(errors.New("x")))
-	o := &observed{reg: reg, handler: observe.New(log, reg).Wrap(httpx.Route, mux)}
+	o := &observed{reg: reg, handler: musttest.New(observe.New(log, reg)).Wrap(httpx.Route, mux)}
 	for _, target := range []string{"/users/1", "/users/2", "/users/ada%2Fb", "/broken", "/none/1", "/none/2", "//users/1"} {
 		o.serve(get(target))
 	}
@@ -253,7 +254,7 @@ func TestWrap_measuresByRouteAndStatus(t *testing.T) {
 }
 
 func TestNew_withoutRegistry(t *testing.T) {
-	o := &observed{handler: observe.New(slog.New(slog.DiscardHandler), nil).Wrap(httpx.Route, answer(204))}
+	o := &observed{handler: musttest.New(observe.New(slog.New(slog.DiscardHandler), nil)).Wrap(httpx.Route, answer(204))}
 	assert.Equal(t, http.StatusNoContent, o.serve(get("/")).Code)
 }
 

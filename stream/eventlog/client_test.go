@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -125,7 +126,7 @@ func newService(log eventlog.Log, opts *eventlog.HandlerOptions) *service {
 		o = *opts
 	}
 	o.Metrics = s.metrics
-	s.handler = eventlog.NewHandler(log, &o)
+	s.handler = musttest.New(eventlog.NewHandler(log, &o))
 	return s
 }
 

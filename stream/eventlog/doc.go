@@ -3,9 +3,10 @@
 // /stream/{product_id}, consumers in the same process, and views such as the
 // live memory of package activity.
 //
-//	entries := eventlog.NewMemoryLog(eventlog.Retention{})
-//	recorder := eventlog.NewRecorder(entries, store, nil) // the sink of a source
-//	mux.Handle("GET /stream/{product_id}", eventlog.NewHandler(entries, nil))
+//	entries, err := eventlog.NewMemoryLog(eventlog.Retention{})
+//	recorder, err := eventlog.NewRecorder(entries, store, nil) // the sink of a source
+//	streams, err := eventlog.NewHandler(entries, nil)
+//	mux.Handle("GET /stream/{product_id}", streams)
 //
 // A [Log] keeps the entries of each product in order, for some hours. An entry
 // is one JSON object with an [ID]; the ID is the event id that clients resume
@@ -44,5 +45,6 @@
 // client, [Replay] fills a store, and a [Source] feeds a consumer in this
 // process without HTTP:
 //
-//	consumer, err := stream.NewSourceConsumer(eventlog.NewSource(entries, "acme"), handlers, nil)
+//	source, err := eventlog.NewSource(entries, "acme")
+//	consumer, err := stream.NewSourceConsumer(source, handlers, nil)
 package eventlog

@@ -18,14 +18,30 @@ import (
 // A service in a few lines: what is recorded can be looked up by user and is
 // streamed to whoever listens. Put authentication in front of both endpoints.
 func Example() {
-	entries := eventlog.NewMemoryLog(eventlog.Retention{})
-	store := activity.NewMemory(nil)
-	recorder := eventlog.NewRecorder(entries, store, nil)
-	streams := eventlog.NewHandler(entries, nil)
+	entries, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	recorder, err := eventlog.NewRecorder(entries, store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	streams, err := eventlog.NewHandler(entries, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /stream/{product_id}", streams)
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", activity.NewLookup(store, 0))
+	lookup, err := activity.NewLookup(store, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -103,8 +104,8 @@ func newFanoutHub(config fanoutServerConfig) fanoutHub {
 	if config.Bare {
 		return &bareHub{buf: make([]byte, bareBytes)}
 	}
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: config.MaxBytes})
-	return logHub{log: log, Handler: eventlog.NewHandler(log, &eventlog.HandlerOptions{WriteTimeout: config.WriteTimeout})}
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: config.MaxBytes}))
+	return logHub{log: log, Handler: musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{WriteTimeout: config.WriteTimeout}))}
 }
 
 func fanoutRoutes(hub fanoutHub) http.Handler {

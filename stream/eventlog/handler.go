@@ -18,6 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Defaults of [HandlerOptions].
@@ -40,8 +41,8 @@ type HandlerOptions struct {
 	// SendBuffer is the size of a connection's kernel send buffer in bytes,
 	// which bounds the cost of a stalled reader.
 	SendBuffer int
-	// Logger receives a debug message when a reader comes or goes; nil
-	// disables it.
+	// Logger receives a debug message when a reader comes or goes; nil for
+	// slog.Default().
 	Logger *slog.Logger
 	// Metrics is where the handler's metrics are registered; nil disables
 	// them.
@@ -90,21 +91,27 @@ type Handler struct {
 	idle    chan struct{} // closed when the last reader goes; nil without a Wait
 }
 
-// NewHandler returns a handler over log; opts may be nil.
-func NewHandler(log Log, opts *HandlerOptions) *Handler {
+// NewHandler returns a handler over log; opts may be nil. It reports all
+// invalid arguments at once.
+func NewHandler(log Log, opts *HandlerOptions) (*Handler, error) {
+	wrong := options.Mistakes{Package: "eventlog"}
+	wrong.Require(log != nil, "log", "must not be nil")
 	h := &Handler{log: log, readers: map[*reader]struct{}{}}
 	if opts != nil {
 		h.opts = *opts
 	}
-	h.opts.Heartbeat = cmp.Or(h.opts.Heartbeat, DefaultHeartbeat)
-	h.opts.WriteTimeout = cmp.Or(h.opts.WriteTimeout, DefaultWriteTimeout)
-	h.opts.Coalesce = cmp.Or(h.opts.Coalesce, DefaultCoalesce)
-	h.opts.SendBuffer = cmp.Or(h.opts.SendBuffer, DefaultSendBuffer)
+	h.opts.Heartbeat = options.Default(&wrong, "Heartbeat", h.opts.Heartbeat, DefaultHeartbeat)
+	h.opts.WriteTimeout = options.Default(&wrong, "WriteTimeout", h.opts.WriteTimeout, DefaultWriteTimeout)
+	h.opts.Coalesce = options.Default(&wrong, "Coalesce", h.opts.Coalesce, DefaultCoalesce)
+	h.opts.SendBuffer = options.Default(&wrong, "SendBuffer", h.opts.SendBuffer, DefaultSendBuffer)
 	if h.opts.Logger == nil {
-		h.opts.Logger = slog.New(slog.DiscardHandler)
+		h.opts.Logger = slog.Default()
 	}
-	h.metrics = newHandlerMetrics(h.opts.Metrics)
-	return h
+	h.metrics = newHandlerMetrics(&wrong, h.opts.Metrics)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // Wait returns when no reader is left, or when ctx ends.

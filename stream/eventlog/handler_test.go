@@ -26,11 +26,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/leaktest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-func newMemoryLog() *eventlog.MemoryLog { return eventlog.NewMemoryLog(eventlog.Retention{}) }
+func newMemoryLog() *eventlog.MemoryLog {
+	return musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+}
 
 // What goes over the wire is part of the contract to the byte.
 func TestHandler_frames(t *testing.T) {
@@ -140,7 +143,7 @@ type resumption struct {
 
 func newResumption(t *testing.T, tr transport) resumption {
 	t.Helper()
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 80 << 10})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 80 << 10}))
 	var entries []eventlog.Entry
 	for n := range 10 {
 		entries = append(entries, appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 9<<10))...)
@@ -375,7 +378,7 @@ func TestHandler_sendsAGapOnlyForWhatWasAskedFor(t *testing.T) {
 		"after an id":    {func(id eventlog.ID) string { return query("last_event_id", id.String()) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &turningLog{Log: eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10})}
+			log := &turningLog{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10}))}
 			s := serve(t, takenOver, log, nil)
 			first := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10), eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
 			log.turns.Store(true)
@@ -631,7 +634,7 @@ func TestHandler_Wait_canBeCalledWhileReadersComeAndGo(t *testing.T) {
 // The kernel holds what a stalled reader has not read; the process does not.
 func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 	const limit, total = 1 << 20, 32 << 20
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit}))
 	s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, Coalesce: time.Millisecond})
 	for range 10 {
 		conn := s.rawSubscribe(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Log keeps the entries of every product in order until they are trimmed. Its
@@ -188,20 +189,16 @@ type Retention struct {
 	TotalBytes int64
 }
 
+// OptionError is a mistake in the arguments of a constructor.
+type OptionError = options.Error
+
 // WithDefaults returns the retention with its zero fields set, the sizes to
-// those given.
-func (r Retention) WithDefaults(maxBytes, stateMaxBytes int64) Retention {
-	if r.TTL <= 0 {
-		r.TTL = DefaultTTL
-	}
-	if r.MaxBytes <= 0 {
-		r.MaxBytes = maxBytes
-	}
-	if r.StateMaxBytes <= 0 {
-		r.StateMaxBytes = stateMaxBytes
-	}
-	if r.TotalBytes <= 0 {
-		r.TotalBytes = memlimit.Kept() / 2
-	}
-	return r
+// those given. It reports all negative fields at once.
+func (r Retention) WithDefaults(maxBytes, stateMaxBytes int64) (Retention, error) {
+	wrong := options.Mistakes{Package: "eventlog"}
+	r.TTL = options.Default(&wrong, "Retention.TTL", r.TTL, DefaultTTL)
+	r.MaxBytes = options.Default(&wrong, "Retention.MaxBytes", r.MaxBytes, maxBytes)
+	r.StateMaxBytes = options.Default(&wrong, "Retention.StateMaxBytes", r.StateMaxBytes, stateMaxBytes)
+	r.TotalBytes = options.Default(&wrong, "Retention.TotalBytes", r.TotalBytes, memlimit.Kept()/2)
+	return r, wrong.Err()
 }

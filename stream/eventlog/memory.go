@@ -40,12 +40,19 @@ type memoryProduct struct {
 	dropped int64 // entries trimmed for their size before they expired
 }
 
-// NewMemoryLog returns an empty log.
-func NewMemoryLog(r Retention) *MemoryLog {
-	r = r.WithDefaults(DefaultMaxBytes, DefaultStateMaxBytes)
-	return &MemoryLog{retention: r, born: ID{}.Next(time.Now()),
-		docs:   document.NewMemory(&document.MemoryOptions{MaxBytes: r.StateMaxBytes / 2, TotalBytes: r.TotalBytes / 2}),
-		shares: fair.NewShares[*memoryProduct](r.TotalBytes), products: map[string]*memoryProduct{}}
+// NewMemoryLog returns an empty log. It reports all negative fields of the
+// retention at once.
+func NewMemoryLog(r Retention) (*MemoryLog, error) {
+	r, err := r.WithDefaults(DefaultMaxBytes, DefaultStateMaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := document.NewMemory(&document.MemoryOptions{MaxBytes: r.StateMaxBytes / 2, TotalBytes: r.TotalBytes / 2})
+	if err != nil {
+		return nil, err
+	}
+	return &MemoryLog{retention: r, born: ID{}.Next(time.Now()), docs: docs,
+		shares: fair.NewShares[*memoryProduct](r.TotalBytes), products: map[string]*memoryProduct{}}, nil
 }
 
 func (l *MemoryLog) product(id string) *memoryProduct {

@@ -14,16 +14,17 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
 func TestMemoryLog_keepsTheContract(t *testing.T) {
-	eventlogtest.TestLog(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return eventlog.NewMemoryLog(r) })
+	eventlogtest.TestLog(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return musttest.New(eventlog.NewMemoryLog(r)) })
 }
 
 func TestMemoryLog_boundsDocuments(t *testing.T) {
-	eventlogtest.TestState(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return eventlog.NewMemoryLog(r) })
+	eventlogtest.TestState(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return musttest.New(eventlog.NewMemoryLog(r)) })
 }
 
 const product = "acme"
@@ -43,7 +44,7 @@ func boundsOf(t testing.TB, log eventlog.Log) eventlog.Bounds {
 
 func TestMemoryLog_staysWithinItsSize(t *testing.T) {
 	const limit = 100 << 10
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit}))
 	for n := range 1000 {
 		appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
 		stats := log.Stats()[product]
@@ -55,7 +56,7 @@ func TestMemoryLog_staysWithinItsSize(t *testing.T) {
 }
 
 func TestMemoryLog_boundsEachProductByItself(t *testing.T) {
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10}))
 	appendTo(t, log, eventlogtest.Entry("quiet", 0))
 	for n := range 100 {
 		entry := eventlogtest.Sized(eventlogtest.Entry("busy", n), 1000)
@@ -68,7 +69,7 @@ func TestMemoryLog_boundsEachProductByItself(t *testing.T) {
 }
 
 func TestMemoryLog_keepsAnEntryLargerThanItsLimit(t *testing.T) {
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1000})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1000}))
 	appendTo(t, log, eventlogtest.Entry("a", 0))
 	large := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", 1), 5000))[0]
 	require.Equal(t, large.ID, boundsOf(t, log).Oldest)
@@ -77,7 +78,7 @@ func TestMemoryLog_keepsAnEntryLargerThanItsLimit(t *testing.T) {
 
 func TestMemoryLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour})
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour}))
 		appendTo(t, log, eventlogtest.Entries("a", 3)...)
 		time.Sleep(59 * time.Minute)
 		appendTo(t, log, eventlogtest.Entry("a", 3))
@@ -93,7 +94,7 @@ func TestMemoryLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
 
 func TestMemoryLog_zeroRetentionIsTheDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := eventlog.NewMemoryLog(eventlog.Retention{})
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
 		appendTo(t, log, eventlogtest.Entry("a", 0))
 		time.Sleep(eventlog.DefaultTTL - time.Second)
 		require.NotZero(t, boundsOf(t, log).Oldest)
@@ -105,9 +106,9 @@ func TestMemoryLog_zeroRetentionIsTheDefault(t *testing.T) {
 // After a restart the log is empty, and a cursor from before it is a gap.
 func TestMemoryLog_isGapAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before := appendTo(t, eventlog.NewMemoryLog(eventlog.Retention{}), eventlogtest.Entry("a", 0))[0]
+		before := appendTo(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), eventlogtest.Entry("a", 0))[0]
 		time.Sleep(time.Second)
-		restarted := eventlog.NewMemoryLog(eventlog.Retention{})
+		restarted := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
 		_, err := restarted.Read(t.Context(), product, before.ID, make([]eventlog.Entry, 1))
 		var gap *eventlog.GapError
 		require.ErrorAs(t, err, &gap)
@@ -117,7 +118,7 @@ func TestMemoryLog_isGapAfterRestart(t *testing.T) {
 }
 
 func TestMemoryLog_findsEveryCursor(t *testing.T) {
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 10 << 10})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 10 << 10}))
 	for _, size := range []int{1, 2, 3, 10, 31, 32, 33, 100} {
 		t.Run(fmt.Sprintf("%d more entries", size), func(t *testing.T) {
 			for n := range size {
@@ -151,7 +152,7 @@ func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
 		"of any size": func(i int) eventlog.Entry { return eventlogtest.Sized(eventlogtest.Entry("a", i), i%3000) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: total})
+			log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: total}))
 			grown := heaptest.After(func() {
 				for i := range entries {
 					require.NoError(t, log.Append(t.Context(), fmt.Sprint("product", i*products/entries), []eventlog.Entry{of(i)}))
@@ -167,7 +168,7 @@ func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
 // A product that appends all it can takes nothing from another, and what it
 // loses itself is counted.
 func TestMemoryLog_takesFromWhoHoldsMost(t *testing.T) {
-	log := eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: 1 << 20})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: 1 << 20}))
 	appendTo(t, log, eventlogtest.Entries("quiet", 100)...)
 	var loud sync.WaitGroup
 	for w := range 4 {

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // handlerMetrics are the metrics of a [Handler].
@@ -14,21 +15,21 @@ type handlerMetrics struct {
 	lag         prometheus.Histogram
 }
 
-func newHandlerMetrics(reg prometheus.Registerer) handlerMetrics {
+func newHandlerMetrics(wrong *options.Mistakes, reg prometheus.Registerer) handlerMetrics {
 	return handlerMetrics{
-		subscribers: metrics.Register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		subscribers: metrics.Register(wrong, reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "liveactivity_stream_subscribers",
 			Help: "Open streams.",
 		}, []string{"product_id"})),
-		gaps: metrics.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		gaps: metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_stream_gaps_total",
 			Help: "Times a reader was sent a gap: entries it had not read are no longer retained.",
 		}, []string{"product_id"})),
-		sent: metrics.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+		sent: metrics.Register(wrong, reg, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "liveactivity_stream_sent_total",
 			Help: "Entries written to readers.",
 		})),
-		lag: metrics.Register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
+		lag: metrics.Register(wrong, reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "liveactivity_stream_lag_seconds",
 			Help:    "Time from an entry's append to its write, for the oldest entry of each write.",
 			Buckets: []float64{.001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 5, 30, 300, 3600},

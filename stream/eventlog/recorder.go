@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // maxData is the largest JSON object of an entry, in bytes. A larger batch is
@@ -46,19 +47,27 @@ type RecorderOptions struct {
 }
 
 // NewRecorder returns a recorder that appends to log and files in store, which
-// is nil if the log files the actions itself; opts may be nil.
-func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) *Recorder {
+// is nil if the log files the actions itself; opts may be nil. It reports all
+// invalid arguments at once.
+func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) (*Recorder, error) {
 	var o RecorderOptions
 	if opts != nil {
 		o = *opts
 	}
-	r := &Recorder{log: log, store: store, dir: activity.NewDirectory(log.Documents(), o.TTL),
-		unfiled: map[string]unfiled{},
-		actions: metrics.Register(o.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
+	wrong := options.Mistakes{Package: "eventlog"}
+	wrong.Require(log != nil, "log", "must not be nil")
+	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
+	r := &Recorder{log: log, store: store, unfiled: map[string]unfiled{},
+		actions: metrics.Register(&wrong, o.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
 		}, []string{"product_id", "type"}))}
-	return r
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	var err error
+	r.dir, err = activity.NewDirectory(log.Documents(), o.TTL)
+	return r, err
 }
 
 // stepTimeout bounds a step of a request, waiting included, so that a request

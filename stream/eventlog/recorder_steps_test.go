@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -33,7 +34,7 @@ func TestRecorder_placesNoPageViewBeforeTheClickThatLedToIt(t *testing.T) {
 	for name, servers := range map[string]int{"one server": 1, "two servers": 2} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
-			recorders := []*eventlog.Recorder{r.Recorder, eventlog.NewRecorder(r.log, r.store, nil)}
+			recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, r.store, nil))}
 			record := func(n int, events ...activity.Event) {
 				_, err := recorders[n%servers].Record(t.Context(), product, events)
 				require.NoError(t, err)
@@ -70,7 +71,7 @@ func TestRecorder_leavesOutWhatHasExpired(t *testing.T) {
 		arrives(tells("", "u1", "ada@example.com", -5*3600), 0, 0))
 	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, result)
 	require.Equal(t, []string{"kept"}, activitytest.Titles(r.batches(t)[0]))
-	ada, err := activity.NewDirectory(r.log.Documents(), 0).Update(t.Context(), product, "other", func(s *activity.Session) { s.UserID = "u1" })
+	ada, err := musttest.New(activity.NewDirectory(r.log.Documents(), 0)).Update(t.Context(), product, "other", func(s *activity.Session) { s.UserID = "u1" })
 	require.NoError(t, err)
 	require.Empty(t, ada.Email)
 }
@@ -94,7 +95,7 @@ func (l *deafLog) Append(ctx context.Context, productID string, entries []eventl
 func TestRecorder_afterAnAmbiguousCommit_filesWhatTheLogHolds(t *testing.T) {
 	r := newRecording(t)
 	log := &deafLog{Log: r.log}
-	recorder := eventlog.NewRecorder(log, r.store, nil)
+	recorder := musttest.New(eventlog.NewRecorder(log, r.store, nil))
 	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2)}
 	record := func(events ...activity.Event) (activity.Result, error) {
 		return recorder.Record(t.Context(), product, events)
@@ -146,7 +147,7 @@ func (l *hangingLog) Append(ctx context.Context, productID string, entries []eve
 func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog(), hangs: func(productID string) bool { return productID == product }}
-		r := eventlog.NewRecorder(log, activity.NewMemory(nil), nil)
+		r := musttest.New(eventlog.NewRecorder(log, musttest.New(activity.NewMemory(nil)), nil))
 		start := time.Now()
 		var running sync.WaitGroup
 		for n := range 100 {
@@ -177,7 +178,7 @@ func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 func TestRecorder_waitsForASessionNoLongerThanTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog(), hangs: func(string) bool { return true }}
-		r := eventlog.NewRecorder(log, nil, nil)
+		r := musttest.New(eventlog.NewRecorder(log, nil, nil))
 		var first sync.WaitGroup
 		first.Go(func() { _, _ = r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)}) })
 		synctest.Wait()
@@ -197,7 +198,7 @@ func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog()}
 		log.hangs = func(string) bool { return log.appends.Load() == 3 }
-		r := eventlog.NewRecorder(log, nil, nil)
+		r := musttest.New(eventlog.NewRecorder(log, nil, nil))
 		var many []activity.Event
 		for n := range 10_000 {
 			many = append(many, does(fmt.Sprint("s", n), "u1", fmt.Sprint("action ", n), 1))
@@ -232,7 +233,7 @@ func TestRecorder_dividesWhatIsTooMuchForOneStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &hangingLog{Log: newMemoryLog()}
-			r := eventlog.NewRecorder(log, nil, nil)
+			r := musttest.New(eventlog.NewRecorder(log, nil, nil))
 			var events []activity.Event
 			for n := range total {
 				events = append(events, event(n))
@@ -243,7 +244,7 @@ func TestRecorder_dividesWhatIsTooMuchForOneStep(t *testing.T) {
 			require.LessOrEqual(t, log.changes.Load(), int64(3*256))
 			require.EqualValues(t, 40, log.appends.Load())
 			if name == "identities of a session" {
-				s, _, err := activity.NewDirectory(log.Documents(), 0).Session(t.Context(), product, "s1")
+				s, _, err := musttest.New(activity.NewDirectory(log.Documents(), 0)).Session(t.Context(), product, "s1")
 				require.NoError(t, err)
 				require.Equal(t, []string{"u9999", "u9999@example.com"}, []string{s.UserID, s.Email})
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -52,9 +53,9 @@ func newRecording(t testing.TB) *recording {
 	t.Helper()
 	r := &recording{
 		log:   &failingLog{Log: newMemoryLog()},
-		store: &failingStore{Store: activity.NewMemory(&activity.MemoryOptions{MaxEvents: 1000})},
+		store: &failingStore{Store: musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: 1000}))},
 	}
-	r.Recorder = eventlog.NewRecorder(r.log, r.store, nil)
+	r.Recorder = musttest.New(eventlog.NewRecorder(r.log, r.store, nil))
 	r.start = boundsOf(t, r.log).Newest
 	return r
 }
@@ -422,7 +423,7 @@ func (refusingLog) Append(context.Context, string, []eventlog.Entry, ...document
 }
 
 func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
-	r := eventlog.NewRecorder(refusingLog{newMemoryLog()}, activity.NewMemory(nil), nil)
+	r := musttest.New(eventlog.NewRecorder(refusingLog{newMemoryLog()}, musttest.New(activity.NewMemory(nil)), nil))
 	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
 	require.Error(t, err)
 }
@@ -476,7 +477,7 @@ func (s *flakyStore) Add(ctx context.Context, b activity.Batch) error {
 func TestRecorder_whenTheStoreFails_neverAcknowledgesWhatIsNotFiled(t *testing.T) {
 	const requests, senders = 100, 4
 	r := newRecording(t)
-	recorder := eventlog.NewRecorder(r.log, &flakyStore{Store: r.store}, nil)
+	recorder := musttest.New(eventlog.NewRecorder(r.log, &flakyStore{Store: r.store}, nil))
 	var unfiled atomic.Int64
 	for request := range requests {
 		user, action := fmt.Sprint("u", request), fmt.Sprint("action ", request)
@@ -543,7 +544,7 @@ func TestRecorder_writesExactlyTheFieldsOfTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
 			if c.linked != "" {
-				_, err := activity.NewDirectory(r.log.Documents(), 0).Update(t.Context(), product, c.sessionID, func(s *activity.Session) { s.ConversationID = c.linked })
+				_, err := musttest.New(activity.NewDirectory(r.log.Documents(), 0)).Update(t.Context(), product, c.sessionID, func(s *activity.Session) { s.ConversationID = c.linked })
 				require.NoError(t, err)
 			}
 			event := does(c.sessionID, c.userID, "a", 1.25)
@@ -600,7 +601,7 @@ func TestRecorder_writesOneLine(t *testing.T) {
 
 func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	r := eventlog.NewRecorder(newMemoryLog(), activity.NewMemory(nil), &eventlog.RecorderOptions{Metrics: reg})
+	r := musttest.New(eventlog.NewRecorder(newMemoryLog(), musttest.New(activity.NewMemory(nil)), &eventlog.RecorderOptions{Metrics: reg}))
 	view := does("s1", "u1", "view", 1)
 	view.Action.Type = activity.TypePageview
 	for range 2 { // the second time they are duplicates
@@ -671,7 +672,7 @@ func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
 func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
 	const requests = 64
 	r := newRecording(t)
-	recorders := []*eventlog.Recorder{r.Recorder, eventlog.NewRecorder(r.log, r.store, nil), eventlog.NewRecorder(r.log, r.store, nil)}
+	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, r.store, nil)), musttest.New(eventlog.NewRecorder(r.log, r.store, nil))}
 	var running sync.WaitGroup
 	for request := range requests {
 		for _, recorder := range recorders {

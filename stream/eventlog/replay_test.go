@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -111,8 +112,8 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 			dir := t.TempDir()
 			log := openBolt(t, dir)
 			opts := &activity.MemoryOptions{MaxEvents: 10 << (seed % 3)}
-			store := activity.NewMemory(opts)
-			recorder := eventlog.NewRecorder(log, store, nil)
+			store := musttest.New(activity.NewMemory(opts))
+			recorder := musttest.New(eventlog.NewRecorder(log, store, nil))
 			tr := newTraffic(seed)
 			for range 100 {
 				_, err := recorder.Record(t.Context(), product, tr.request())
@@ -123,7 +124,7 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 			require.NoError(t, log.Release())
 
 			again := openBolt(t, dir)
-			fresh := activity.NewMemory(opts)
+			fresh := musttest.New(activity.NewMemory(opts))
 			require.Equal(t, newest, replay(t, again, fresh))
 			require.Equal(t, want, lookups(t, fresh, tr.users))
 			replay(t, again, fresh)
@@ -135,14 +136,14 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 // Recording goes on after a replay as if it had never stopped: nothing that was
 // there is taken again, by the log or by the store.
 func TestReplay_letsARecorderGoOn(t *testing.T) {
-	log, store := newMemoryLog(), activity.NewMemory(nil)
+	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
 	tr := newTraffic(1)
 	first := tr.request()
-	_, err := eventlog.NewRecorder(log, nil, nil).Record(t.Context(), product, first)
+	_, err := musttest.New(eventlog.NewRecorder(log, nil, nil)).Record(t.Context(), product, first)
 	require.NoError(t, err)
 	replay(t, log, store)
 	before := lookups(t, store, tr.users)
-	recorder := eventlog.NewRecorder(log, store, nil)
+	recorder := musttest.New(eventlog.NewRecorder(log, store, nil))
 	result, err := recorder.Record(t.Context(), product, first)
 	require.NoError(t, err)
 	require.Equal(t, 0, result.Accepted-countIdentities(first))
@@ -163,11 +164,11 @@ func countIdentities(events []activity.Event) (n int) {
 }
 
 func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
-	log, store := newMemoryLog(), activity.NewMemory(nil)
+	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
 	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{
 		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","text":"hello"}`)}, eventlogtest.Entry("s1", 0),
 	}))
-	_, err := eventlog.NewRecorder(log, nil, nil).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
+	_, err := musttest.New(eventlog.NewRecorder(log, nil, nil)).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
 	require.NoError(t, err)
 	last := appendTo(t, log, eventlogtest.Entry("s1", 1))[0]
 	require.Equal(t, last.ID, replay(t, log, store))
@@ -176,7 +177,7 @@ func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 }
 
 func TestReplay_ofAnEmptyLogEndsAtItsFloor(t *testing.T) {
-	log, store := newMemoryLog(), activity.NewMemory(nil)
+	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
 	require.Equal(t, boundsOf(t, log).Floor, replay(t, log, store))
 	require.Zero(t, store.Users())
 }
@@ -184,7 +185,7 @@ func TestReplay_ofAnEmptyLogEndsAtItsFloor(t *testing.T) {
 // recordMany records actions of many sessions and users, one request each.
 func recordMany(t testing.TB, log eventlog.Log, n int) (users []string) {
 	t.Helper()
-	recorder := eventlog.NewRecorder(log, nil, nil)
+	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
 	for i := range n {
 		users = append(users, fmt.Sprint("user ", i))
 		_, err := recorder.Record(t.Context(), product, []activity.Event{does(fmt.Sprint("s", i), users[i], fmt.Sprint("a", i), 1)})
@@ -221,12 +222,12 @@ func TestReplay_returnsTheErrorsOfStorage(t *testing.T) {
 			log := &failingLog{Log: memory}
 			log.down.Store(true)
 			return log
-		}(), activity.NewMemory(nil)},
-		"of the log on the way": {&readsLog{Log: memory, left: 2}, activity.NewMemory(nil)},
+		}(), musttest.New(activity.NewMemory(nil))},
+		"of the log on the way": {&readsLog{Log: memory, left: 2}, musttest.New(activity.NewMemory(nil))},
 		"of the store from the start": {memory,
-			&downStore{Store: activity.NewMemory(nil), down: func() error { return errDown }}},
+			&downStore{Store: musttest.New(activity.NewMemory(nil)), down: func() error { return errDown }}},
 		"of the store on the way": {memory,
-			&downStore{Store: activity.NewMemory(nil), left: 700, down: func() error { return errDown }}},
+			&downStore{Store: musttest.New(activity.NewMemory(nil)), left: 700, down: func() error { return errDown }}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := eventlog.Replay(t.Context(), test.log, product, test.store)
@@ -251,7 +252,7 @@ func (l *readsLog) Read(ctx context.Context, productID string, after eventlog.ID
 func TestReplay_refusesABatchThatCannotBeRead(t *testing.T) {
 	log := newMemoryLog()
 	appendTo(t, log, eventlog.Entry{Data: []byte(`{"type":"activity_batch","actions":7}`)}, eventlog.Entry{Data: []byte(`{`)})
-	_, err := eventlog.Replay(t.Context(), log, product, activity.NewMemory(nil))
+	_, err := eventlog.Replay(t.Context(), log, product, musttest.New(activity.NewMemory(nil)))
 	require.Error(t, err)
 }
 
@@ -259,7 +260,7 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 	log := newMemoryLog()
 	users := recordMany(t, log, 3000)
 	ctx, cancel := context.WithCancel(t.Context())
-	memory := activity.NewMemory(nil)
+	memory := musttest.New(activity.NewMemory(nil))
 	store := &downStore{Store: memory, left: 5, down: func() error {
 		cancel()
 		return ctx.Err()
@@ -268,7 +269,7 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 5, memory.Users())
 
-	memory = activity.NewMemory(nil)
+	memory = musttest.New(activity.NewMemory(nil))
 	if _, err = eventlog.Replay(ctx, log, product, memory); err == nil {
 		require.Equal(t, len(users), memory.Users(), "who says that all is filed has filed all")
 		return
@@ -279,11 +280,11 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 // Entries may come, and go, while a log is replayed: what is there up to the
 // entry that the replay ended with has been filed.
 func TestReplay_whileEntriesComeAndGo(t *testing.T) {
-	log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 400 << 10})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 400 << 10}))
 	recordMany(t, log, 500)
 	stop := make(chan struct{})
 	var appending sync.WaitGroup
-	recorder := eventlog.NewRecorder(log, nil, nil)
+	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
 	appending.Go(func() {
 		for n := 0; !fired(stop); n++ {
 			name := fmt.Sprint("new ", n)
@@ -293,7 +294,7 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	})
 	for range 20 {
 		before := boundsOf(t, log)
-		store := activity.NewMemory(nil)
+		store := musttest.New(activity.NewMemory(nil))
 		newest := replay(t, log, store)
 		if boundsOf(t, log).Floor.Compare(before.Newest) < 0 { // else all of it may have gone meanwhile
 			require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
@@ -333,7 +334,7 @@ func TestReplay_ofAClosedLog(t *testing.T) {
 	log := newMemoryLog()
 	users := recordMany(t, log, 100)
 	require.NoError(t, log.Close())
-	store := activity.NewMemory(nil)
+	store := musttest.New(activity.NewMemory(nil))
 	require.Equal(t, boundsOf(t, log).Newest, replay(t, log, store))
 	require.Equal(t, len(users), store.Users())
 }

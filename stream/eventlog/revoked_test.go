@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
-	log := eventlog.NewMemoryLog(eventlog.Retention{})
-	handler := eventlog.NewHandler(log, &eventlog.HandlerOptions{Heartbeat: 10 * time.Millisecond})
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+	handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Heartbeat: 10 * time.Millisecond}))
 	keys := access.NewKeyring()
 	require.NoError(t, keys.Add("ours", "acme"))
 	require.NoError(t, keys.Add("theirs", "other"))
@@ -55,8 +56,8 @@ func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
 func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
 	for name, hijacked := range map[string]bool{"hijacked": true, "HTTP/2": false} {
 		t.Run(name, func(t *testing.T) {
-			log := eventlog.NewMemoryLog(eventlog.Retention{})
-			handler := eventlog.NewHandler(log, &eventlog.HandlerOptions{Heartbeat: time.Hour})
+			log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+			handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Heartbeat: time.Hour}))
 			keys := access.NewKeyring()
 			require.NoError(t, keys.Add("ours", "acme"))
 			require.NoError(t, keys.Add("theirs", "other"))

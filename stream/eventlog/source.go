@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Source is a product's log as a source for a consumer in the same process.
@@ -14,8 +16,17 @@ type Source struct {
 	productID string
 }
 
-// NewSource returns the log of a product as a source.
-func NewSource(log Log, productID string) *Source { return &Source{log, productID} }
+// NewSource returns the log of a product as a source. It reports all invalid
+// arguments at once.
+func NewSource(log Log, productID string) (*Source, error) {
+	wrong := options.Mistakes{Package: "eventlog"}
+	wrong.Require(log != nil, "log", "must not be nil")
+	wrong.Require(productID != "", "productID", "must not be empty")
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return &Source{log, productID}, nil
+}
 
 // idleEvery is how often a source reports that there is nothing new.
 const idleEvery = 15 * time.Second

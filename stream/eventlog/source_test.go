@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -38,7 +39,7 @@ func followSource(t *testing.T, log eventlog.Log, after string, since time.Time,
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(f.ended)
-		f.err = eventlog.NewSource(log, "acme").Follow(ctx, after, since, session, func(event, id string, data []byte) error {
+		f.err = musttest.New(eventlog.NewSource(log, "acme")).Follow(ctx, after, since, session, func(event, id string, data []byte) error {
 			if refuse != nil {
 				if err := refuse(event); err != nil {
 					return err
@@ -68,7 +69,7 @@ func appendN(t *testing.T, log eventlog.Log, entries ...eventlog.Entry) {
 
 func TestSource_deliversWhatIsThereAndThenWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := eventlog.NewMemoryLog(eventlog.Retention{})
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
 		appendN(t, log, eventlog.Entry{SessionID: "a", Data: []byte("1")}, eventlog.Entry{SessionID: "b", Data: []byte("2")})
 		all := followSource(t, log, "", time.Unix(0, 0), "", nil)
 		live := followSource(t, log, "", time.Time{}, "", nil)
@@ -88,7 +89,7 @@ func TestSource_deliversWhatIsThereAndThenWhatComes(t *testing.T) {
 
 func TestSource_resumesAfterAnIDAndReportsGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour})
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour}))
 		entries := []eventlog.Entry{{Data: []byte("1")}, {Data: []byte("2")}}
 		appendN(t, log, entries...)
 		first := entries[0].ID.String()
@@ -106,7 +107,7 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 	errFull := errors.New("full")
 	for _, event := range []string{"open", "", "heartbeat"} {
 		synctest.Test(t, func(t *testing.T) {
-			log := eventlog.NewMemoryLog(eventlog.Retention{})
+			log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
 			appendN(t, log, eventlog.Entry{Data: []byte("1")})
 			f := followSource(t, log, "", time.Unix(0, 0), "", func(e string) error {
 				if e == event {
@@ -135,7 +136,7 @@ func (b *brokenLog) Bounds(ctx context.Context, productID string) (eventlog.Boun
 
 func TestSource_waitsForStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &brokenLog{eventlog.NewMemoryLog(eventlog.Retention{}), time.Now().Add(time.Minute)}
+		log := &brokenLog{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), time.Now().Add(time.Minute)}
 		appendN(t, log, eventlog.Entry{Data: []byte("1")})
 		f := followSource(t, log, "", time.Unix(0, 0), "", nil)
 		time.Sleep(59 * time.Second)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -31,7 +32,7 @@ func everyTransport(t *testing.T, test func(t *testing.T, tr transport)) {
 
 func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 3 {
 			time.Sleep(time.Second)
@@ -46,7 +47,7 @@ func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
 // Under load nothing is later than the time that writes are apart.
 func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 200 {
 			appendTo(t, s.log, eventlogtest.Entry("a", n))
@@ -66,7 +67,7 @@ func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 
 func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, eventlog.NewMemoryLog(eventlog.Retention{}), &eventlog.HandlerOptions{Coalesce: 20 * time.Millisecond})
+		s := servePiped(t, takenOver, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), &eventlog.HandlerOptions{Coalesce: 20 * time.Millisecond})
 		writes := s.countWrites(t)
 		before := writes.Load()
 		for n := range 200 { // for 200 ms
@@ -82,7 +83,7 @@ func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
 // sent at once like any other.
 func TestHandler_missesNoEntryThatComesWhileItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &lateLog{Log: eventlog.NewMemoryLog(eventlog.Retention{})}
+		log := &lateLog{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
 		s := servePiped(t, takenOver, log, nil)
 		began := time.Now()
 		sub := s.subscribe(t, "", nil)
@@ -137,7 +138,7 @@ func (s *service) rawSubscribe(t testing.TB) net.Conn {
 
 func TestHandler_keepsASilentStreamAlive(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		began := time.Now()
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 4 {
@@ -151,7 +152,7 @@ func TestHandler_keepsASilentStreamAlive(t *testing.T) {
 
 func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 5 {
 			time.Sleep(eventlog.DefaultHeartbeat - time.Second)
@@ -171,7 +172,7 @@ func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
 // To a reader that filters, a product busy with other sessions is silent.
 func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		began := time.Now()
 		tape := s.subscribe(t, query("session_id", "mine"), nil).record()
 		for n := range 4_000 { // for 40 s
@@ -192,7 +193,7 @@ func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
 // The time-outs of the server are for requests, not for streams.
 func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), &eventlog.HandlerOptions{WriteTimeout: time.Minute}, func(server *http.Server) {
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), &eventlog.HandlerOptions{WriteTimeout: time.Minute}, func(server *http.Server) {
 			server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = time.Second, time.Second, time.Second
 		})
 		tape := s.subscribe(t, "", nil).record()
@@ -209,7 +210,7 @@ func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
 // that is longer harms nobody.
 func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), &eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), &eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
 		tape := s.subscribe(t, "", nil).record()
 		time.Sleep(30 * time.Minute)
 		appendTo(t, s.log, eventlogtest.Entry("a", 0))
@@ -225,7 +226,7 @@ func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
 
 func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		tape, filtered := s.subscribe(t, "", nil).record(), s.subscribe(t, query("session_id", "b"), nil).record()
 		time.Sleep(time.Second)
 		want := appendTo(t, s.log, eventlogtest.Entries("a", 1000)...)
@@ -248,7 +249,7 @@ func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
 
 func TestHandler_afterTheLogClosed_replaysAndEnds(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		want := appendTo(t, s.log, eventlogtest.Entries("a", 3)...)
 		require.NoError(t, s.log.Close())
 		sub := s.subscribe(t, "", lastEventID(want[0].ID.String()))
@@ -259,7 +260,7 @@ func TestHandler_afterTheLogClosed_replaysAndEnds(t *testing.T) {
 
 func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		stays, leaves := s.subscribe(t, "", nil), s.subscribe(t, "", nil)
 		synctest.Wait()
 		require.Equal(t, 2, s.readers(t))
@@ -275,7 +276,7 @@ func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
 
 func TestHandler_Wait_givesUpWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, takenOver, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		require.NoError(t, s.handler.Wait(t.Context()), "there is no reader")
 		s.subscribe(t, "", nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -288,7 +289,7 @@ func TestHandler_Wait_givesUpWithItsContext(t *testing.T) {
 // waits for it.
 func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		stalled := s.subscribe(t, "", nil)
 		lively := s.subscribe(t, "", nil).record()
 		synctest.Wait()
@@ -317,7 +318,7 @@ func TestHandler_doesNotWaitForAReaderToTakeTheEnd(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var server *http.Server
-				s := servePiped(t, tr, eventlog.NewMemoryLog(eventlog.Retention{}), nil, func(made *http.Server) { server = made })
+				s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil, func(made *http.Server) { server = made })
 				greeted(t, s.rawSubscribe(t))
 				require.NoError(t, s.log.Close())
 				ctx, cancel := context.WithTimeout(t.Context(), 2*eventlog.DefaultWriteTimeout)
@@ -341,7 +342,7 @@ func (s *subscription) drain() error {
 // What a reader missed while it was busy it is sent afterwards.
 func TestHandler_letsASlowReaderCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, eventlog.NewMemoryLog(eventlog.Retention{}), nil)
+		s := servePiped(t, takenOver, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
 		conn := s.rawSubscribe(t)
 		sub := greeted(t, conn)
 		want := appendTo(t, s.log, eventlogtest.Entries("a", 500)...)
@@ -369,7 +370,7 @@ func greeted(t testing.TB, conn net.Conn) *subscription {
 // stream, and goes on from the oldest entry there is.
 func TestHandler_sendsAGapToAReaderThatFellTooFarBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 256 << 10})
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 256 << 10}))
 		s := servePiped(t, takenOver, log, nil)
 		sub := greeted(t, s.rawSubscribe(t))
 		first := appendTo(t, log, eventlogtest.Entry("first", 0))
@@ -443,7 +444,7 @@ func (l *failingLog) Bounds(ctx context.Context, productID string) (eventlog.Bou
 
 func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		memory := eventlog.NewMemoryLog(eventlog.Retention{})
+		memory := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
 		log := &failingLog{Log: memory}
 		s := servePiped(t, tr, log, nil)
 		tape := s.subscribe(t, "", nil).record()

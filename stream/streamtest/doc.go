@@ -5,11 +5,11 @@
 // fails on demand. Its frames, ids, gaps and heartbeats are those of the real
 // service.
 //
-//	server := streamtest.NewServer(nil)
+//	server, err := streamtest.NewServer(nil)
 //	defer server.Close()
 //	go consume(ctx, server.URL(), server.Token())
 //
-//	err := server.WaitConnected(ctx)
+//	err = server.WaitConnected(ctx)
 //	server.Send(activity.Batch{SessionID: "s1", Actions: actions})
 //
 // What to test of a consumer, and how:

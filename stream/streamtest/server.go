@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -73,9 +74,13 @@ type Request struct {
 	Status      int    // the status answered; 0 before the answer
 }
 
+// OptionError is a mistake in the [ServerOptions].
+type OptionError = options.Error
+
 // NewServer returns a running server that listens on a port of this machine.
-// The caller must close it. opts may be nil.
-func NewServer(opts *ServerOptions) *Server {
+// The caller must close it. opts may be nil. NewServer reports all invalid
+// options at once.
+func NewServer(opts *ServerOptions) (*Server, error) {
 	var o ServerOptions
 	if opts != nil {
 		o = *opts
@@ -83,21 +88,28 @@ func NewServer(opts *ServerOptions) *Server {
 	s := &Server{
 		productID: cmp.Or(o.ProductID, DefaultProductID),
 		token:     cmp.Or(o.Token, DefaultToken),
-		log:       eventlog.NewMemoryLog(o.Retention),
 		closed:    make(chan struct{}),
 		conns:     map[*conn]struct{}{},
 		came:      make(chan struct{}),
 	}
-	s.streams = eventlog.NewHandler(s.log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat})
+	wrong := options.Mistakes{Package: "streamtest"}
+	wrong.Require(o.Heartbeat >= 0, "Heartbeat", "must not be negative")
 	keys := access.NewKeyring()
-	if err := keys.Add(s.token, s.productID, access.Stream); err != nil { // cannot happen: neither is empty, and it is the first
-		panic(err)
+	wrong.Add(keys.Add(s.token, s.productID, access.Stream))
+	var err error
+	s.log, err = eventlog.NewMemoryLog(o.Retention)
+	wrong.Add(err)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	if s.streams, err = eventlog.NewHandler(s.log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat}); err != nil {
+		return nil, err
 	}
 	mux := httpx.NewMux(nil)
 	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
 	s.served = mux
 	s.http = listen(http.HandlerFunc(s.serve), o.InMemory)
-	return s
+	return s, nil
 }
 
 // listen starts an HTTP server.

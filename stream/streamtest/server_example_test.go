@@ -52,7 +52,10 @@ func follow(url, token, lastID string, handle func(activity.Batch)) string {
 // A consumer loses its connection within an event, is refused once by an
 // overloaded server, and finally gets the whole event.
 func ExampleServer() {
-	server := streamtest.NewServer(nil)
+	server, err := streamtest.NewServer(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer server.Close()
 
 	did := func(label string) activity.Batch {

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
@@ -43,7 +44,7 @@ type reader struct {
 // start returns a server that is closed when the test ends.
 func start(t testing.TB, opts *streamtest.ServerOptions) *streamtest.Server {
 	t.Helper()
-	s := streamtest.NewServer(opts)
+	s := musttest.New(streamtest.NewServer(opts))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -586,7 +587,7 @@ func nothingRuns(t *testing.T) {
 }
 
 func TestServer_sendsWhatWasNotReadWhenItCloses(t *testing.T) {
-	s := streamtest.NewServer(nil)
+	s := musttest.New(streamtest.NewServer(nil))
 	r := connect(t, s)
 	for range 100 {
 		s.SendRaw(strings.Repeat("x", 1000))
@@ -601,7 +602,7 @@ func TestServer_sendsWhatWasNotReadWhenItCloses(t *testing.T) {
 }
 
 func TestServer_afterClose(t *testing.T) {
-	s := streamtest.NewServer(nil)
+	s := musttest.New(streamtest.NewServer(nil))
 	waiting := make(chan error)
 	go func() { waiting <- s.WaitConnected(context.Background()) }()
 	s.Close()
@@ -658,7 +659,7 @@ func TestServer_closesInTime(t *testing.T) {
 	}
 	for name, prepare := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := streamtest.NewServer(nil)
+			s := musttest.New(streamtest.NewServer(nil))
 			prepare(s)
 			began := time.Now()
 			s.Close()
@@ -669,7 +670,7 @@ func TestServer_closesInTime(t *testing.T) {
 }
 
 func TestServer_closesWhileReadersComeAndGo(t *testing.T) {
-	s := streamtest.NewServer(&streamtest.ServerOptions{Heartbeat: time.Millisecond})
+	s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Heartbeat: time.Millisecond}))
 	var readers sync.WaitGroup
 	for range 8 {
 		readers.Go(func() {
@@ -768,4 +769,9 @@ func stalledFor(t *testing.T, s *streamtest.Server, d time.Duration, functions .
 	for range functions {
 		<-returned
 	}
+}
+
+func TestNewServer_reportsEveryMistake(t *testing.T) {
+	_, err := streamtest.NewServer(&streamtest.ServerOptions{Token: "token ", Heartbeat: -1, Retention: eventlog.Retention{TTL: -1, MaxBytes: -1}})
+	assert.Equal(t, []string{"streamtest.Heartbeat", "access.key", "eventlog.Retention.TTL", "eventlog.Retention.MaxBytes"}, musttest.Mistakes(t, err))
 }

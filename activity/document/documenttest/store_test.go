@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/suitetest"
 )
 
@@ -21,7 +22,7 @@ func TestMemory_conforms(t *testing.T) {
 		documenttest.SetPatience(time.Second)
 	}
 	documenttest.TestStore(t, func(*testing.T) document.Store {
-		store := document.Store(document.NewMemory(nil))
+		store := document.Store(musttest.New(document.NewMemory(nil)))
 		if mistake.wrap != nil {
 			store = mistake.wrap(store)
 		}

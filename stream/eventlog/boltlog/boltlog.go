@@ -6,7 +6,7 @@
 //		return err
 //	}
 //	defer entries.Release()
-//	recorder := eventlog.NewRecorder(entries, store, nil)
+//	recorder, err := eventlog.NewRecorder(entries, store, nil)
 //
 // What Append and Write acknowledge is on the disk (fdatasync): it survives
 // kill -9 and a power failure. Calls that come while the disk is busy are
@@ -52,6 +52,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -92,15 +93,24 @@ type Log struct {
 // maxOperations is how many operations are committed together.
 const maxOperations = 256
 
+// OptionError is a mistake in the arguments of [Open].
+type OptionError = options.Error
+
 // Open opens the log in a folder, which it creates if it is missing; opts may be
-// nil. It reads the whole log once. The file is locked until [Log.Release].
+// nil. It reads the whole log once. The file is locked until [Log.Release]. All
+// invalid arguments are reported at once, before anything is opened.
 func Open(dir string, opts *Options) (*Log, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	if o.TailBytes <= 0 {
-		o.TailBytes = DefaultTailBytes
+	wrong := options.Mistakes{Package: "boltlog"}
+	wrong.Require(dir != "", "dir", "must not be empty")
+	o.TailBytes = options.Default(&wrong, "TailBytes", o.TailBytes, DefaultTailBytes)
+	retention, err := o.Retention.WithDefaults(eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
+	wrong.Add(err)
+	if err := wrong.Err(); err != nil {
+		return nil, err
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -110,7 +120,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 		return nil, err
 	}
 	now := time.Now()
-	l := &Log{opened: now, retention: o.Retention.WithDefaults(eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes), tailBytes: o.TailBytes,
+	l := &Log{opened: now, retention: retention, tailBytes: o.TailBytes,
 		born: eventlog.ID{}.Next(now), path: db.Path(), db: db, logger: o.Logger,
 		finish: (*bolt.Tx).Commit, products: map[string]*product{}, ping: ping{turn: make(chan struct{}, 1)}}
 	l.shares = fair.NewShares[*product](l.retention.TotalBytes)

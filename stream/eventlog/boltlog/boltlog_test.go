@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -153,4 +155,10 @@ func put(t testing.TB, log eventlog.Log, productID, name, value string, ttl time
 	require.NoError(t, err)
 	d.Value = []byte(value)
 	return d
+}
+
+func TestOpen_reportsEveryMistake(t *testing.T) {
+	_, err := boltlog.Open("", &boltlog.Options{TailBytes: -1, Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
+	assert.Equal(t, []string{"boltlog.dir", "boltlog.TailBytes", "eventlog.Retention.TTL", "eventlog.Retention.MaxBytes",
+		"eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes"}, musttest.Mistakes(t, err))
 }

@@ -38,7 +38,10 @@ func run(dir string, start int) error {
 		return err
 	}
 	defer entries.Release()
-	store := activity.NewMemory(nil)
+	store, err := activity.NewMemory(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if _, err := eventlog.Replay(ctx, entries, "acme", store); err != nil {
 		return err
 	}
@@ -49,7 +52,10 @@ func run(dir string, start int) error {
 	fmt.Printf("start %d: actions known: %d\n", start, len(recent))
 
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42")
-	recorder := eventlog.NewRecorder(entries, store, nil)
+	recorder, err := eventlog.NewRecorder(entries, store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	_, err = recorder.Record(ctx, "acme", []activity.Event{
 		{ID: fmt.Sprint("event ", start), Time: time.Now(), SessionID: "session_1", UserID: "ada", Action: &click},
 	})

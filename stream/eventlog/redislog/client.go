@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // target is what a URL says.
@@ -24,8 +26,12 @@ type target struct {
 
 // errURL says what a URL must look like. What is wrong with one is not
 // repeated: it may be the password.
-var errURL = errors.New("redislog: the URL must look like redis://USER:PASSWORD@HOST:PORT/DATABASE or rediss://… for TLS; " +
+var errURL = wrongURL("must look like redis://USER:PASSWORD@HOST:PORT/DATABASE or rediss://… for TLS; " +
 	"special characters of the password must be percent-encoded")
+
+func wrongURL(problem string) error {
+	return &options.Error{Package: "redislog", Option: "URL", Problem: problem}
+}
 
 // parseURL reads a URL. Its errors do not contain the password.
 func parseURL(raw string) (target, error) {
@@ -39,11 +45,11 @@ func parseURL(raw string) (target, error) {
 	}
 	for _, addr := range query["addr"] {
 		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || !isPort(port) {
-			return target{}, errors.New("redislog: each addr in the URL must be HOST:PORT")
+			return target{}, wrongURL("must give each addr as HOST:PORT")
 		}
 	}
 	if port := u.Port(); port != "" && !isPort(port) {
-		return target{}, errors.New("redislog: the port in the URL must be a number from 1 to 65535")
+		return target{}, wrongURL("must have a port from 1 to 65535")
 	}
 	var t target
 	if path := strings.Trim(u.Path, "/"); path != "" {
@@ -52,14 +58,14 @@ func parseURL(raw string) (target, error) {
 		}
 	}
 	u.Path, u.RawPath = "", ""
-	options, err := redis.ParseClusterURL(u.String())
+	parsed, err := redis.ParseClusterURL(u.String())
 	if err != nil { // about a parameter
-		return target{}, fmt.Errorf("redislog: %w", err)
+		return target{}, wrongURL("has a parameter that cannot be right: " + err.Error())
 	}
-	if options.ReadOnly || options.RouteByLatency || options.RouteRandomly {
-		return target{}, errors.New("redislog: replicas cannot be read: they lag behind")
+	if parsed.ReadOnly || parsed.RouteByLatency || parsed.RouteRandomly {
+		return target{}, wrongURL("must not ask for replicas to be read: they lag behind")
 	}
-	t.options = *options
+	t.options = *parsed
 	return t, nil
 }
 

@@ -4,14 +4,14 @@
 //
 //	log, err := redislog.Open("redis://localhost:6379", nil)
 //	if err != nil {
-//		return err // the URL cannot be right
+//		return err // the URL or the options cannot be right
 //	}
 //	defer log.Release()
 //	go log.Run(ctx) // hears of what other servers append
 //
-//	recorder := eventlog.NewRecorder(log, nil, nil) // the log files actions itself
-//	lookup := activity.NewLookup(log.Activity(), 0)
-//	handler := eventlog.NewHandler(log, nil)
+//	recorder, err := eventlog.NewRecorder(log, nil, nil) // the log files actions itself
+//	lookup, err := activity.NewLookup(log.Activity(), 0)
+//	handler, err := eventlog.NewHandler(log, nil)
 //
 // Redis, Redis Cluster and Valkey will do, from version 6.2 of Redis on, each
 // named by a URL:

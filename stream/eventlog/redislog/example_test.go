@@ -24,11 +24,22 @@ func Example() {
 	running := make(chan error, 1)
 	go func() { running <- entries.Run(ctx) }()
 
-	recorder := eventlog.NewRecorder(entries, nil, nil) // what a source hands its events to
+	recorder, err := eventlog.NewRecorder(entries, nil, nil) // what a source hands its events to
+	if err != nil {
+		log.Fatal(err)
+	}
 	_ = recorder
 	mux := http.NewServeMux()
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", activity.NewLookup(entries.Activity(), 0))
-	mux.Handle("GET /stream/{product_id}", eventlog.NewHandler(entries, nil))
+	lookup, err := activity.NewLookup(entries.Activity(), 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
+	streams, err := eventlog.NewHandler(entries, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Handle("GET /stream/{product_id}", streams)
 	server := &http.Server{Addr: "localhost:8080", Handler: mux}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	log.Print(server.ListenAndServe())

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -73,7 +74,7 @@ func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
 func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() string {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle("GET /stream/{product_id}", eventlog.NewHandler(log, nil))
+	mux.Handle("GET /stream/{product_id}", musttest.New(eventlog.NewHandler(log, nil)))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/stream/"+product, nil)

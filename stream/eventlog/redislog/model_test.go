@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -24,7 +25,7 @@ func TestActivity_isThatOfMemory(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			kept := 50 + random.IntN(20) // so that memory forgets no next action
 			log := open(t, url, &redislog.Options{MaxEvents: kept, Prefix: t.Name()})
-			memory := activity.NewMemory(&activity.MemoryOptions{MaxEvents: kept})
+			memory := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: kept}))
 			h := history{random: random, base: time.Now().Add(-time.Hour)}
 			for range 60 {
 				b := h.batch()

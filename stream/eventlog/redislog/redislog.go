@@ -19,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -39,24 +40,26 @@ type Options struct {
 	TailBytes int64        // most that a product's newest entries cost in this process; DefaultTailBytes
 	Prefix    string       // of every key and channel in Redis, without braces; DefaultPrefix
 	TLS       *tls.Config  // for rediss URLs; nil for the system's authorities
-	Logger    *slog.Logger // of what goes wrong with Redis; nil for none
+	Logger    *slog.Logger // of what goes wrong with Redis; slog.Default() for nil
 }
 
-func (o *Options) withDefaults() Options {
+// OptionError is a mistake in the arguments of [Open].
+type OptionError = options.Error
+
+func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 	var set Options
 	if o != nil {
 		set = *o
 	}
-	set.Retention = set.Retention.WithDefaults(eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
-	if set.MaxEvents <= 0 {
-		set.MaxEvents = activity.DefaultMaxEvents
-	}
-	if set.TailBytes <= 0 {
-		set.TailBytes = DefaultTailBytes
-	}
+	var err error
+	set.Retention, err = set.Retention.WithDefaults(eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
+	wrong.Add(err)
+	set.MaxEvents = options.Default(wrong, "MaxEvents", set.MaxEvents, activity.DefaultMaxEvents)
+	set.TailBytes = options.Default(wrong, "TailBytes", set.TailBytes, DefaultTailBytes)
+	wrong.Require(!strings.ContainsAny(set.Prefix, "{}"), "Prefix", "must not contain braces")
 	set.Prefix = cmp.Or(set.Prefix, DefaultPrefix)
 	if set.Logger == nil {
-		set.Logger = slog.New(slog.DiscardHandler)
+		set.Logger = slog.Default()
 	}
 	return set
 }
@@ -81,14 +84,13 @@ var _ eventlog.Log = (*Log)(nil)
 
 // Open returns the log in the Redis at a URL. It fails for a URL or options
 // that cannot be right, and does not connect: Redis may be unavailable at any
-// time. Release frees what the log holds.
+// time. It reports all invalid arguments at once. Release frees what the log holds.
 func Open(url string, opts *Options) (*Log, error) {
-	o := opts.withDefaults()
-	if strings.ContainsAny(o.Prefix, "{}") {
-		return nil, errors.New("redislog: the prefix must not contain braces")
-	}
+	wrong := options.Mistakes{Package: "redislog"}
+	o := opts.withDefaults(&wrong)
 	target, err := parseURL(url)
-	if err != nil {
+	wrong.Add(err)
+	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
 	if target.options.TLSConfig != nil && o.TLS != nil {

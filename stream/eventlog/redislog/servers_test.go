@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -243,7 +244,7 @@ func TestAppend_filesActionsWithItsEntries(t *testing.T) {
 // Whatever recorder is used, on whatever server, a session has one story.
 func TestRecorder_onTwoServers(t *testing.T) {
 	a, b := pair(t, redistest.Start(t).URL(), nil)
-	recorders := []*eventlog.Recorder{eventlog.NewRecorder(a, nil, nil), eventlog.NewRecorder(b, nil, nil)}
+	recorders := []*eventlog.Recorder{musttest.New(eventlog.NewRecorder(a, nil, nil)), musttest.New(eventlog.NewRecorder(b, nil, nil))}
 	const n = 60
 	start := newest(t, a)
 	now := time.Now().Add(-time.Minute)
@@ -265,7 +266,7 @@ func TestRecorder_onTwoServers(t *testing.T) {
 	require.Equal(t, n, accepted[0]+accepted[1], "each event once")
 	require.Len(t, follow(t, a, start).has(t, n), n)
 	require.Len(t, labels(t, b, "ada"), activity.DefaultMaxEvents)
-	session, ok, err := activity.NewDirectory(b.Documents(), 0).Session(t.Context(), product, "s")
+	session, ok, err := musttest.New(activity.NewDirectory(b.Documents(), 0)).Session(t.Context(), product, "s")
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, n, session.Actions)

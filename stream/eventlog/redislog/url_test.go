@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -43,12 +44,17 @@ func TestOpen_refusesWhatCannotBeRight(t *testing.T) {
 	for name, url := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := redislog.Open(url, nil)
-			require.Error(t, err)
+			require.Equal(t, []string{"redislog.URL"}, musttest.Mistakes(t, err))
 			require.NotContains(t, err.Error(), secret)
 		})
 	}
-	_, err := redislog.Open("redis://localhost", &redislog.Options{Prefix: "a{b}"})
-	require.Error(t, err)
+}
+
+func TestOpen_reportsEveryMistake(t *testing.T) {
+	_, err := redislog.Open("", &redislog.Options{MaxEvents: -1, TailBytes: -1, Prefix: "a{b}",
+		Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
+	assert.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes",
+		"redislog.MaxEvents", "redislog.TailBytes", "redislog.Prefix", "redislog.URL"}, musttest.Mistakes(t, err))
 }
 
 func TestOpen_takesEveryFormOfURL(t *testing.T) {
