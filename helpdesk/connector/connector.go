@@ -123,12 +123,17 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	m.Require(products != nil, "products", "must not be nil")
 	o.TTL = options.Default(&m, "TTL", o.TTL, activity.DefaultTTL)
 	o.LeaseTTL = options.Default(&m, "LeaseTTL", o.LeaseTTL, document.DefaultLeaseTTL)
+	registered := newMetrics(&m, o.Metrics)
 	if err := m.Err(); err != nil {
 		return nil, err
 	}
-	return &Connector{log: log, docs: log.Documents(), dir: activity.NewDirectory(log.Documents(), o.TTL),
+	dir, err := activity.NewDirectory(log.Documents(), o.TTL)
+	if err != nil {
+		return nil, err
+	}
+	return &Connector{log: log, docs: log.Documents(), dir: dir,
 		products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()),
-		metrics: newMetrics(o.Metrics), wakes: map[string]chan struct{}{}}, nil
+		metrics: registered, wakes: map[string]chan struct{}{}}, nil
 }
 
 // OptionError is a mistake in the arguments of [New].

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -37,7 +38,7 @@ func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *servi
 	}
 	c, err := New(log, always(p), opts)
 	require.NoError(t, err)
-	return &service{c, eventlog.NewRecorder(log, activity.NewMemory(nil), nil)}
+	return &service{c, musttest.New(eventlog.NewRecorder(log, musttest.New(activity.NewMemory(nil)), nil))}
 }
 
 // visit records that the session viewed pages now.

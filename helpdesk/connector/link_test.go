@@ -14,11 +14,12 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 func newLinks(t testing.TB) *service {
-	return newService(t, eventlog.NewMemoryLog(eventlog.Retention{}), Product{Notes: DefaultNotes()}, nil)
+	return newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{Notes: DefaultNotes()}, nil)
 }
 
 // linkAs links a session now, and returns the outcome in words.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // connectorMetrics are the metrics of a [Connector].
@@ -17,17 +18,17 @@ type connectorMetrics struct {
 	since   *prometheus.GaugeVec
 }
 
-func newMetrics(reg prometheus.Registerer) connectorMetrics {
+func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) connectorMetrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return metrics.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"product_id", "desk"}, labels...)))
+		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"product_id", "desk"}, labels...)))
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return metrics.Register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"product_id", "desk"}, labels...)))
+		return metrics.Register(wrong, reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"product_id", "desk"}, labels...)))
 	}
 	return connectorMetrics{
 		links: counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, expired, ended.", "result"),
 		notes: counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.", "kind"),
-		delay: metrics.Register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		delay: metrics.Register(wrong, reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "liveactivity_notes_delay_seconds",
 			Help:    "Time from the append of an action to the note that shows it, for the oldest action of each note.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600},

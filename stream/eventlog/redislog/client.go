@@ -2,7 +2,6 @@ package redislog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
