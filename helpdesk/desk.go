@@ -188,6 +188,9 @@ type Kind struct {
 type Options struct {
 	HTTP   *http.Client // makes the desk's requests; see API
 	Logger *slog.Logger // slog.Default()
+	// Retries is how often a call is repeated at most; see API. It is for a desk
+	// that is used alone: the service retries by itself.
+	Retries int
 }
 
 // ConfigError is one mistake in a desk's configuration.

@@ -27,8 +27,8 @@ type APIError struct {
 	Ambiguous bool
 	// Gone says that the conversation is deleted, or closed for good.
 	Gone bool
-	// OneConversation says that the limit that was hit is the conversation's
-	// own; others may go on.
+	// OneConversation says that the limit that was hit, or the right that is
+	// missing, is the conversation's own; others may go on.
 	OneConversation bool
 	// Misconfigured says that the desk's configuration is wrong, whichever
 	// conversation the request was about, though the status does not say so.
@@ -75,7 +75,7 @@ func (e *APIError) AccountWide() bool {
 	}
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired:
-		return !e.Gone
+		return !e.Gone && !e.OneConversation
 	case http.StatusConflict:
 		return false
 	}

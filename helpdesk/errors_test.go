@@ -14,3 +14,10 @@ func TestAPIError_ofAWrongConfigurationIsAccountWide(t *testing.T) {
 		assert.True(t, (&helpdesk.APIError{Status: status, Misconfigured: true}).AccountWide(), status)
 	}
 }
+
+func TestAPIError_ofOneConversationIsNotAccountWide(t *testing.T) {
+	for _, status := range []int{403, 429} {
+		assert.True(t, (&helpdesk.APIError{Status: status}).AccountWide(), status)
+		assert.False(t, (&helpdesk.APIError{Status: status, OneConversation: true}).AccountWide(), status)
+	}
+}
