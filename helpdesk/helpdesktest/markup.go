@@ -1,0 +1,77 @@
+package helpdesktest
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxZendeskBody is where Zendesk cuts a comment, in bytes.
+const maxZendeskBody = 64 << 10
+
+// Patterns of markup.
+var (
+	scripts      = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)\s*>`)
+	anyTag       = regexp.MustCompile(`(?s)<(/?)([a-zA-Z][a-zA-Z0-9]*)\b[^>]*>`)
+	lineEnds     = regexp.MustCompile(`(?i)<br\s*/?>|</(p|div|li|h[1-6]|blockquote|pre|tr)>`)
+	placeholders = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
+	redactions   = regexp.MustCompile(`(?s)<redact>(.*?)</redact>`)
+)
+
+// allowedTags are those that a desk keeps, without their attributes.
+var allowedTags = map[string]bool{"a": true, "b": true, "blockquote": true, "br": true, "code": true, "div": true, "em": true, "h1": true, "h2": true,
+	"h3": true, "hr": true, "i": true, "li": true, "ol": true, "p": true, "pre": true, "span": true, "strong": true, "u": true, "ul": true}
+
+// sanitized returns HTML without what is not allowed in a comment, in the element
+// that a desk puts around it.
+func sanitized(s string) string {
+	s = scripts.ReplaceAllString(s, "")
+	s = anyTag.ReplaceAllStringFunc(s, func(tag string) string {
+		parts := anyTag.FindStringSubmatch(tag)
+		name := strings.ToLower(parts[2])
+		if !allowedTags[name] {
+			return ""
+		}
+		return "<" + parts[1] + name + ">"
+	})
+	return `<div class="zd-comment" dir="auto">` + s + `</div>`
+}
+
+// expanded returns a text in which every placeholder has got a value. Entities are
+// resolved first, since that cannot be excluded.
+func expanded(s string) string {
+	if placeholders.MatchString(html.UnescapeString(s)) {
+		s = html.UnescapeString(s)
+	}
+	return placeholders.ReplaceAllString(s, "EXPANDED")
+}
+
+// asHTML returns what a desk makes of a plain text.
+func asHTML(text string) string {
+	return sanitized(strings.ReplaceAll(html.EscapeString(text), "\n", "<br>"))
+}
+
+// plainText returns what a reader sees of HTML.
+func plainText(s string) string {
+	s = strings.TrimSuffix(s, "</div>")
+	s = lineEnds.ReplaceAllString(s, "\n")
+	s = html.UnescapeString(anyTag.ReplaceAllString(s, ""))
+	return strings.ReplaceAll(s, "\u200b", "") // has no width
+}
+
+// blanked returns HTML with a bar for each character that is to be redacted.
+func blanked(s string) string {
+	return redactions.ReplaceAllStringFunc(s, func(part string) string {
+		text := html.UnescapeString(redactions.FindStringSubmatch(part)[1])
+		return strings.Repeat("▇", utf8.RuneCountInString(text))
+	})
+}
+
+// cutBytes cuts a text to a number of bytes, between characters.
+func cutBytes(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "")
+}

@@ -1,0 +1,354 @@
+package helpdesktest
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The credentials that a [Zendesk] accepts.
+const (
+	ZendeskEmail         = "bot@acme.example"
+	ZendeskAPIToken      = "zendesk-api-token"
+	ZendeskOAuthToken    = "zendesk-oauth-token" // never expires
+	ZendeskClientID      = "zendesk-client"
+	ZendeskClientSecret  = "zendesk-client-secret"
+	ZendeskSigningSecret = "zendesk-signing-secret" // of webhooks that were not created by the API
+)
+
+// Limits of a [Zendesk], as they are for most accounts.
+const (
+	DefaultRequestsPerMinute = 700
+	DefaultUpdatesPerMinute  = 100 // over all tickets
+	DefaultUpdatesPerTicket  = 30  // in ten minutes
+	DefaultTokenLifetime     = 2 * time.Hour
+)
+
+// ZendeskOptions configures a [Zendesk]. A zero field means its default, and a
+// negative limit means none.
+type ZendeskOptions struct {
+	InMemory bool // reachable by Client only; see the package comment
+
+	RequestsPerMinute int           // DefaultRequestsPerMinute
+	UpdatesPerMinute  int           // DefaultUpdatesPerMinute
+	UpdatesPerTicket  int           // DefaultUpdatesPerTicket
+	TokenLifetime     time.Duration // of tokens of the OAuth client; DefaultTokenLifetime
+
+	// Agent makes the credentials those of an agent, who may not set up webhooks,
+	// instead of an administrator's.
+	Agent bool
+	// MayRedact gives the right to redact comments.
+	MayRedact bool
+	// Messaging makes the tickets those of messaging, whose comments are listed
+	// without the public ones.
+	Messaging bool
+	// RawMessages puts messages into webhooks without escaping them as JSON.
+	RawMessages bool
+}
+
+// Zendesk is a fake Zendesk account. It checks credentials and requests, limits
+// rates, cleans HTML and expands placeholders in comments, as far as is known of the
+// real one. Its methods are safe for concurrent use.
+type Zendesk struct {
+	*Server
+	opts ZendeskOptions
+
+	mu       sync.Mutex
+	lastID   int64
+	users    map[int64]*zendeskUser
+	tickets  map[int64]*zendeskTicket
+	webhooks []*zendeskWebhook
+	triggers []map[string]any
+	tokens   map[string]time.Time // minted ones, and when they end
+	minted   int
+	requests window
+	updates  window
+}
+
+type zendeskUser struct {
+	id          int64
+	email, role string
+}
+
+type zendeskTicket struct {
+	id        int64
+	requester *zendeskUser
+	status    string
+	comments  []*zendeskComment
+	updates   window
+}
+
+type zendeskComment struct {
+	id     int64
+	author *zendeskUser
+	public bool
+	html   string
+	at     time.Time
+}
+
+type zendeskWebhook struct {
+	ID            string   `json:"id"`
+	Name          string   `json:"name"`
+	Endpoint      string   `json:"endpoint"`
+	HTTPMethod    string   `json:"http_method"`
+	RequestFormat string   `json:"request_format"`
+	Status        string   `json:"status"`
+	Subscriptions []string `json:"subscriptions"`
+	secret        string
+}
+
+// firstID is near those of a real account, which do not fit into 32 bits.
+const firstID = 23_000_000_000_000
+
+// NewZendesk returns an account without tickets. Close it, unless it is in memory.
+func NewZendesk(opts *ZendeskOptions) *Zendesk {
+	z := &Zendesk{lastID: firstID, users: map[int64]*zendeskUser{}, tickets: map[int64]*zendeskTicket{}, tokens: map[string]time.Time{}}
+	if opts != nil {
+		z.opts = *opts
+	}
+	z.opts.TokenLifetime = cmp.Or(z.opts.TokenLifetime, DefaultTokenLifetime)
+	z.requests = window{limit: cmp.Or(z.opts.RequestsPerMinute, DefaultRequestsPerMinute), length: time.Minute}
+	z.updates = window{limit: cmp.Or(z.opts.UpdatesPerMinute, DefaultUpdatesPerMinute), length: time.Minute}
+	role := "admin"
+	if z.opts.Agent {
+		role = "agent"
+	}
+	z.userOf(ZendeskEmail, role)
+	z.Server = newServer("zendesk", z.opts.InMemory, http.HandlerFunc(z.handle), zendeskError)
+	return z
+}
+
+// Config returns an integration_config with the API token of the account.
+func (z *Zendesk) Config() json.RawMessage {
+	config, err := json.Marshal(map[string]string{
+		"base_url": z.URL(), "email": ZendeskEmail, "api_token": ZendeskAPIToken, "signing_secret": ZendeskSigningSecret,
+	})
+	if err != nil {
+		panic(err) // strings can be encoded
+	}
+	return config
+}
+
+// Comment is a comment of a ticket, or a part of a conversation.
+type Comment struct {
+	ID     string
+	Author string // an e-mail address
+	Public bool
+	HTML   string // as it was kept
+	Text   string // as an agent sees it, with its lines
+	At     time.Time
+}
+
+// Comments returns the comments of a ticket in the order in which they were
+// written, the first of which is the requester's message. There are none of a ticket that is not.
+func (z *Zendesk) Comments(ticketID string) []Comment {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	ticket := z.ticket(ticketID)
+	if ticket == nil {
+		return nil
+	}
+	var all []Comment
+	for _, c := range ticket.comments {
+		all = append(all, Comment{strconv.FormatInt(c.id, 10), c.author.email, c.public, c.html, plainText(c.html), c.at})
+	}
+	return all
+}
+
+// Notes returns the text of the internal notes of a ticket that were written by
+// the API, in order.
+func (z *Zendesk) Notes(ticketID string) []string {
+	var all []string
+	for _, c := range z.Comments(ticketID) {
+		if !c.Public && c.Author == ZendeskEmail {
+			all = append(all, c.Text)
+		}
+	}
+	return all
+}
+
+// NewTicket makes a ticket with a message of the requester's, and returns its id and the signed
+// request with which a trigger reports it to the target, such as
+// "https://hooks.example/chatbot-webhook/acme".
+func (z *Zendesk) NewTicket(target, email, message string) (ticketID string, webhook *http.Request) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	ticket := &zendeskTicket{id: z.nextID(), requester: z.userOf(email, "end-user"), status: "new"}
+	ticket.updates = window{limit: cmp.Or(z.opts.UpdatesPerTicket, DefaultUpdatesPerTicket), length: 10 * time.Minute}
+	z.tickets[ticket.id] = ticket
+	z.write(ticket, ticket.requester, asHTML(message), true)
+	id := strconv.FormatInt(ticket.id, 10)
+	body := fmt.Sprintf(`{"ticket_id": "%s", "requester_email": %s, "trigger_type": "new_ticket"}`, id, quoted(email))
+	return id, z.sign(target, []byte(body))
+}
+
+// UserReply writes a public comment of the requester's, and returns the signed request
+// with which a trigger reports it to the target. It panics for a ticket that is not.
+func (z *Zendesk) UserReply(target, ticketID, message string) *http.Request {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	ticket := z.mustTicket(ticketID)
+	z.write(ticket, ticket.requester, asHTML(message), true)
+	return z.reply(target, ticket, message)
+}
+
+// AgentReply writes a public comment of an agent's and returns the request that a
+// trigger without a condition on roles would make. It panics for a ticket that is not.
+func (z *Zendesk) AgentReply(target, ticketID, message string) *http.Request {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	ticket := z.mustTicket(ticketID)
+	z.write(ticket, z.userOf("agent@acme.example", "agent"), asHTML(message), true)
+	return z.reply(target, ticket, message)
+}
+
+// Webhook returns a signed request of any body.
+func (z *Zendesk) Webhook(target string, body []byte) *http.Request {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.sign(target, body)
+}
+
+// SetStatus changes the status of a ticket, such as to "solved" or "closed". It panics for a
+// ticket that is not.
+func (z *Zendesk) SetStatus(ticketID, status string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.mustTicket(ticketID).status = status
+}
+
+// DeleteTicket removes a ticket.
+func (z *Zendesk) DeleteTicket(ticketID string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	delete(z.tickets, z.mustTicket(ticketID).id)
+}
+
+// ExpireTokens ends the tokens of the OAuth client.
+func (z *Zendesk) ExpireTokens() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	clear(z.tokens)
+}
+
+// Minted returns how many tokens the OAuth client was given.
+func (z *Zendesk) Minted() int {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.minted
+}
+
+func (z *Zendesk) reply(target string, ticket *zendeskTicket, message string) *http.Request {
+	value := quoted(message)
+	if z.opts.RawMessages {
+		value = `"` + message + `"`
+	}
+	return z.sign(target, fmt.Appendf(nil, `{"ticket_id": "%d", "requester_email": %s, "trigger_type": "user_reply", "user_message": %s}`,
+		ticket.id, quoted(ticket.requester.email), value))
+}
+
+// sign returns a webhook as Zendesk sends it.
+func (z *Zendesk) sign(target string, body []byte) *http.Request {
+	r, err := http.NewRequest(http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		panic(err) // for a target that is no URL
+	}
+	secret, webhookID := ZendeskSigningSecret, "01HWEBHOOK"
+	if i := slices.IndexFunc(z.webhooks, func(w *zendeskWebhook) bool { return w.Endpoint == target }); i >= 0 {
+		secret, webhookID = z.webhooks[i].secret, z.webhooks[i].ID
+	}
+	stamp := time.Now().UTC().Format(time.RFC3339)
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write([]byte(stamp))
+	_, _ = mac.Write(body)
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	r.Header.Set("User-Agent", "Zendesk Webhook")
+	r.Header.Set("X-Zendesk-Account-Id", "20000001")
+	r.Header.Set("X-Zendesk-Webhook-Id", webhookID)
+	r.Header.Set("X-Zendesk-Webhook-Invocation-Id", fmt.Sprintf("01H%d", z.nextID()))
+	r.Header.Set("X-Zendesk-Webhook-Signature-Timestamp", stamp)
+	r.Header.Set("X-Zendesk-Webhook-Signature", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	return r
+}
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string can be encoded
+	}
+	return string(b)
+}
+
+func (z *Zendesk) nextID() int64 {
+	z.lastID++
+	return z.lastID
+}
+
+func (z *Zendesk) userOf(email, role string) *zendeskUser {
+	for _, u := range z.users {
+		if strings.EqualFold(u.email, email) {
+			return u
+		}
+	}
+	u := &zendeskUser{z.nextID(), email, role}
+	z.users[u.id] = u
+	return u
+}
+
+// ticket returns a ticket, nil if there is none of this id.
+func (z *Zendesk) ticket(id string) *zendeskTicket {
+	number, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return z.tickets[number]
+}
+
+func (z *Zendesk) mustTicket(id string) *zendeskTicket {
+	ticket := z.ticket(id)
+	if ticket == nil {
+		panic("helpdesktest: no ticket " + id)
+	}
+	return ticket
+}
+
+func (z *Zendesk) write(ticket *zendeskTicket, author *zendeskUser, html string, public bool) *zendeskComment {
+	c := &zendeskComment{z.nextID(), author, public, cutBytes(html, maxZendeskBody), time.Now()}
+	ticket.comments = append(ticket.comments, c)
+	return c
+}
+
+// window is a rate limit by the clock.
+type window struct {
+	limit  int // negative for none
+	length time.Duration
+	ends   time.Time
+	used   int
+}
+
+// take uses the limit once, and reports whether it was not used up.
+func (w *window) take(now time.Time) bool {
+	if !now.Before(w.ends) {
+		w.ends, w.used = now.Truncate(w.length).Add(w.length), 0
+	}
+	if w.limit >= 0 && w.used >= w.limit {
+		return false
+	}
+	w.used++
+	return true
+}
+
+// resets returns the seconds until the limit is fresh.
+func (w *window) resets(now time.Time) int { return seconds(w.ends.Sub(now)) }
+
+func (w *window) remaining() int { return max(0, w.limit-w.used) }
