@@ -1,0 +1,96 @@
+package zendesk
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// credentials authorizes requests. It is safe for concurrent use.
+type credentials struct {
+	basic string // the header's value; empty with OAuth
+
+	clientID, clientSecret string // empty where tokens cannot be made
+	api                    helpdesk.API
+
+	turn  chan struct{} // holds a value while the token is used or made
+	token string
+}
+
+func newCredentials(c Config, api helpdesk.API) *credentials {
+	own := &credentials{api: api, turn: make(chan struct{}, 1), token: c.OAuthToken, clientID: c.OAuthClientID, clientSecret: c.OAuthClientSecret}
+	if c.OAuthToken == "" && c.OAuthClientID == "" && c.APIToken != "" {
+		own.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Email+"/token:"+c.APIToken))
+	}
+	return own
+}
+
+// header returns the value of an Authorization header. Of those who need a
+// token at the same time one makes it for all.
+func (c *credentials) header(ctx context.Context) (string, error) {
+	if c.basic != "" {
+		return c.basic, nil
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return "", &helpdesk.APIError{Desk: Name, Op: opToken, Err: ctx.Err()}
+	}
+	if c.token == "" && c.clientID == "" {
+		return "", &helpdesk.APIError{Desk: Name, Op: "authorize", Misconfigured: true, Err: errNoCredentials}
+	}
+	if c.token == "" {
+		token, err := c.mint(ctx)
+		if err != nil {
+			return "", err
+		}
+		c.token = token
+	}
+	return "Bearer " + c.token, nil
+}
+
+// refused is called when a header's value was refused, and returns whether
+// another may be accepted.
+func (c *credentials) refused(ctx context.Context, header string) bool {
+	if c.clientID == "" || header == "" {
+		return false
+	}
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	if "Bearer "+c.token == header {
+		c.token = ""
+	}
+	<-c.turn
+	return true
+}
+
+var errNoCredentials = errors.New("there are no credentials: set email and api_token, or oauth_token, or oauth_client_id and oauth_client_secret")
+
+const opToken = "get OAuth token"
+
+// mint gets a token for the client. Its error is never ambiguous, for the request
+// that needs the token was not made.
+func (c *credentials) mint(ctx context.Context) (string, error) {
+	var answer struct {
+		AccessToken string `json:"access_token"`
+	}
+	err := c.api.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens", Repeatable: true, Body: map[string]string{
+		"grant_type": "client_credentials", "client_id": c.clientID, "client_secret": c.clientSecret, "scope": "read write",
+	}}, &answer)
+	if err == nil && answer.AccessToken == "" {
+		err = &helpdesk.APIError{Desk: Name, Op: opToken, Err: errors.New("the answer has no access_token")}
+	}
+	var failed *helpdesk.APIError
+	if errors.As(err, &failed) {
+		failed.Ambiguous = false
+		failed.Gone, failed.Misconfigured = false, failed.Gone || !failed.Temporary()
+	}
+	return answer.AccessToken, err
+}

@@ -1,0 +1,86 @@
+package zendesk_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+)
+
+// A note that survives a moment of trouble.
+func ExampleClient_Note() {
+	account := helpdesktest.NewZendesk(nil) // in a program: https://acme.zendesk.com
+	defer account.Close()
+	ticket, _ := account.NewTicket("https://hooks.example/chatbot-webhook/acme", "jane@acme.example", "Help!")
+	account.Fail(helpdesktest.Fault{Method: http.MethodPut, Times: 1, Lose: true})
+
+	client, err := zendesk.New(zendesk.Config{
+		BaseURL: account.URL(), OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret,
+	}, &helpdesk.Options{Retries: 5})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := client.Note(context.Background(), ticket, "Seen on <pricing>.\nTwice."); err != nil {
+		panic(err)
+	}
+	fmt.Println(len(account.Notes(ticket)), "note:")
+	fmt.Println(account.Notes(ticket)[0])
+	// Output:
+	// 1 note:
+	// Seen on <pricing>.
+	// Twice.
+}
+
+// What a handler of Zendesk's webhooks does.
+func ExampleClient_Webhook() {
+	account := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
+	client, err := zendesk.New(zendesk.Config{BaseURL: account.URL(), SigningSecret: zendesk.Secrets{helpdesktest.ZendeskSigningSecret}}, nil)
+	if err != nil {
+		panic(err)
+	}
+	handle := func(r *http.Request) {
+		body := make([]byte, r.ContentLength)
+		_, _ = r.Body.Read(body)
+		event, err := client.Webhook(r.Header, body, time.Now())
+		fmt.Println(event.Type == helpdesk.EventMessage, event.Message, err)
+	}
+	ticket, _ := account.NewTicket("https://hooks.example/chatbot-webhook/acme", "jane@acme.example", "Help!")
+	reply := account.UserReply("https://hooks.example/zendesk/chat/acme", ticket, "Where is my invoice?")
+	handle(reply)
+	// Output: true Where is my invoice? <nil>
+}
+
+// Setting an account up, and once more without effect.
+func ExampleClient_Provision() {
+	account := helpdesktest.NewZendesk(nil)
+	defer account.Close()
+	client, err := zendesk.New(zendesk.Config{BaseURL: account.URL(), OAuthToken: helpdesktest.ZendeskOAuthToken}, nil)
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		done, err := client.Provision(context.Background(), "https://hooks.acme.example", "acme", false)
+		if err != nil {
+			panic(err)
+		}
+		for _, step := range done.Steps {
+			fmt.Printf("%s %q: created %t\n", step.Object, step.Name, step.Created)
+		}
+		fmt.Println(len(done.SigningSecrets), "secrets")
+	}
+	// Output:
+	// webhook "liveactivity context: acme": created true
+	// trigger "liveactivity context: acme": created true
+	// webhook "liveactivity chat: acme": created true
+	// trigger "liveactivity chat: acme": created true
+	// 2 secrets
+	// webhook "liveactivity context: acme": created false
+	// trigger "liveactivity context: acme": created false
+	// webhook "liveactivity chat: acme": created false
+	// trigger "liveactivity chat: acme": created false
+	// 2 secrets
+}

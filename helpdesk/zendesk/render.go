@@ -1,0 +1,94 @@
+package zendesk
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// maxBody is how long a comment's HTML can be, in bytes. Zendesk cuts what is longer.
+const maxBody = 64_000
+
+// Fits implements [helpdesk.Desk].
+func (c *Client) Fits(text string) bool { return len(render(text)) <= maxBody }
+
+// joint keeps braces apart, unseen: Zendesk expands {{…}} and {%…%} in comments,
+// and nothing says whether it does so before or after it resolves HTML entities.
+const joint = "\u200b"
+
+// render returns the HTML of a text: its lines stay lines and nothing in them is
+// markup or a placeholder.
+func render(text string) string {
+	var b strings.Builder
+	b.Grow(len(text) + len(text)/8)
+	var before rune
+	for _, r := range strings.ReplaceAll(text, "\r\n", "\n") {
+		if before == '{' && (r == '{' || r == '%') || (before == '}' || before == '%') && r == '}' {
+			b.WriteString(joint)
+		}
+		before = r
+		switch r {
+		case '\n':
+			b.WriteString("<br>")
+		case '<':
+			b.WriteString("&lt;")
+		case '>':
+			b.WriteString("&gt;")
+		case '&':
+			b.WriteString("&amp;")
+		case '"':
+			b.WriteString("&#34;")
+		case '\'':
+			b.WriteString("&#39;")
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// says reports whether a comment has a text, given as bare returns it.
+func (c Comment) says(text string) bool {
+	return bare(html.UnescapeString(tags.ReplaceAllString(c.HTML, ""))) == text || bare(c.Text) == text || bare(c.Body) == text
+}
+
+// tags are what HTML has besides text. Zendesk's own is well-formed.
+var tags = regexp.MustCompile(`<[^>]*>`)
+
+// bare returns a text without white space, what is not printed (such as a joint)
+// and HTML entities: nothing says what Zendesk keeps of them.
+func bare(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, html.UnescapeString(text))
+}
+
+// redacted returns a comment's HTML with everything marked to be taken away.
+func redacted(body string) string {
+	var b strings.Builder
+	text := func(s string) {
+		if strings.TrimSpace(s) == "" {
+			b.WriteString(s)
+			return
+		}
+		b.WriteString("<redact>" + s + "</redact>")
+	}
+	for at := 0; ; {
+		tag := tags.FindStringIndex(body[at:])
+		if tag == nil {
+			text(body[at:])
+			return b.String()
+		}
+		text(body[at : at+tag[0]])
+		markup := body[at+tag[0] : at+tag[1]]
+		if rest, isLink := strings.CutPrefix(markup, "<a "); isLink {
+			markup = "<a redact " + rest // an address that Zendesk made a link
+		}
+		b.WriteString(markup)
+		at += tag[1]
+	}
+}

@@ -1,0 +1,397 @@
+package zendesk
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+// OptionError is a mistake in the arguments of a URL builder or of Provision.
+type OptionError = options.Error
+
+// ContextURL returns where the service at a public host, such as
+// "https://hooks.acme.example", takes the triggers of new tickets of a product. A host
+// without a scheme is https. Its error joins all mistakes, each an
+// [*OptionError].
+func ContextURL(host, productID string) (string, error) {
+	return endpoint(host, "/chatbot-webhook/", productID)
+}
+
+// ChatURL returns where the service takes the triggers of users' replies. Its
+// arguments and its error are those of ContextURL.
+func ChatURL(host, productID string) (string, error) {
+	return endpoint(host, "/zendesk/chat/", productID)
+}
+
+func endpoint(host, path, productID string) (string, error) {
+	m := options.Mistakes{Package: "zendesk"}
+	if !strings.Contains(host, "://") {
+		host = "https://" + host
+	}
+	u, err := url.Parse(host)
+	m.Require(err == nil && isHost(u), "host", "must be a host or its URL, such as https://hooks.acme.example")
+	m.Require(productID != "" && productID != "." && productID != ".." && !strings.Contains(productID, "/"), "productID", "must be one path segment")
+	if err := m.Err(); err != nil {
+		return "", err
+	}
+	return strings.TrimRight(u.String(), "/") + path + url.PathEscape(productID), nil
+}
+
+func isHost(u *url.URL) bool {
+	if u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "" {
+		return false
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+	}
+	name := u.Hostname()
+	return name != "" && !strings.HasPrefix(name, ".") && !strings.Contains(name, "..") && !strings.HasSuffix(u.Host, ":") &&
+		!strings.ContainsFunc(name, func(r rune) bool {
+			return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '.' && r != '-' && r != ':' && r != '_'
+		})
+}
+
+// Webhook is a webhook of the account.
+type Webhook struct {
+	ID            string   `json:"id,omitempty"`
+	Name          string   `json:"name"`
+	Endpoint      string   `json:"endpoint"`
+	HTTPMethod    string   `json:"http_method"`
+	RequestFormat string   `json:"request_format"`
+	Status        string   `json:"status"` // active or inactive
+	Subscriptions []string `json:"subscriptions"`
+}
+
+// newWebhook returns a webhook that triggers can call.
+func newWebhook(name, endpoint string) Webhook {
+	return Webhook{Name: name, Endpoint: endpoint, HTTPMethod: http.MethodPost, RequestFormat: "json", Status: "active", Subscriptions: []string{"conditional_ticket_events"}}
+}
+
+// Trigger is a trigger of the account.
+type Trigger struct {
+	ID         int64      `json:"id,omitempty"`
+	Title      string     `json:"title"`
+	Active     bool       `json:"active"`
+	Conditions Conditions `json:"conditions"`
+	Actions    []Action   `json:"actions"`
+}
+
+// Conditions are when a trigger fires.
+type Conditions struct {
+	All []Condition `json:"all"`
+	Any []Condition `json:"any,omitempty"`
+}
+
+// Condition is one of a trigger.
+type Condition struct {
+	Field    string `json:"field"`
+	Operator string `json:"operator"`
+	Value    any    `json:"value"`
+}
+
+// Action is what a trigger does. The value of a notification_webhook is the
+// webhook's id and the body.
+type Action struct {
+	Field string `json:"field"`
+	Value any    `json:"value"`
+}
+
+// The bodies that the triggers send. The ticket's id is first and the user's message last;
+// see [ParseTrigger].
+const (
+	NewTicketBody = `{"ticket_id": "{{ticket.id}}", "requester_email": "{{ticket.requester.email}}", "trigger_type": "new_ticket"}`
+	UserReplyBody = `{"ticket_id": "{{ticket.id}}", "requester_email": "{{ticket.requester.email}}", "trigger_type": "user_reply", "user_message": "{{ticket.latest_public_comment}}"}`
+)
+
+// NewTicketTrigger returns the trigger that reports new tickets to a webhook.
+func NewTicketTrigger(title, webhookID string) Trigger {
+	return newTrigger(title, webhookID, NewTicketBody, Condition{"update_type", "is", "Create"})
+}
+
+// UserReplyTrigger returns the trigger that reports what end users write in public
+// to a webhook.
+func UserReplyTrigger(title, webhookID string) Trigger {
+	return newTrigger(title, webhookID, UserReplyBody, Condition{"update_type", "is", "Change"},
+		Condition{"comment_is_public", "is", "true"}, Condition{"role", "is", "end_user"})
+}
+
+func newTrigger(title, webhookID, body string, all ...Condition) Trigger {
+	return Trigger{Title: title, Active: true, Conditions: Conditions{All: all}, Actions: []Action{{"notification_webhook", []any{webhookID, body}}}}
+}
+
+// Webhooks returns the account's webhooks.
+func (c *Client) Webhooks(ctx context.Context) ([]Webhook, error) {
+	var all []Webhook
+	query := url.Values{"page[size]": {"100"}}
+	for {
+		var page struct {
+			Webhooks []Webhook `json:"webhooks"`
+			cursor
+		}
+		if err := c.get(ctx, "list webhooks", "/api/v2/webhooks?"+query.Encode(), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Webhooks...)
+		if !page.next(query) {
+			return all, nil
+		}
+	}
+}
+
+// CreateWebhook creates a webhook for triggers and returns it with its id.
+func (c *Client) CreateWebhook(ctx context.Context, name, endpoint string) (Webhook, error) {
+	var answer struct {
+		Webhook Webhook `json:"webhook"`
+	}
+	err := c.do(ctx, "", helpdesk.Request{Op: "create webhook", Method: http.MethodPost, Path: "/api/v2/webhooks",
+		Body: map[string]Webhook{"webhook": newWebhook(name, endpoint)}}, &answer)
+	return answer.Webhook, err
+}
+
+// SigningSecret returns the secret that a webhook is signed with.
+func (c *Client) SigningSecret(ctx context.Context, webhookID string) (string, error) {
+	var answer struct {
+		SigningSecret struct {
+			Secret string `json:"secret"`
+		} `json:"signing_secret"`
+	}
+	err := c.get(ctx, "read signing secret", "/api/v2/webhooks/"+url.PathEscape(webhookID)+"/signing_secret", &answer)
+	return answer.SigningSecret.Secret, err
+}
+
+// Triggers returns the account's triggers, also those that are switched off.
+func (c *Client) Triggers(ctx context.Context) ([]Trigger, error) {
+	var all []Trigger
+	query := url.Values{"page[size]": {"100"}}
+	for {
+		var page struct {
+			Triggers []Trigger `json:"triggers"`
+			cursor
+		}
+		if err := c.get(ctx, "list triggers", "/api/v2/triggers?"+query.Encode(), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Triggers...)
+		if !page.next(query) {
+			return all, nil
+		}
+	}
+}
+
+// CreateTrigger creates a trigger and returns it with its id.
+func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) {
+	var answer struct {
+		Trigger Trigger `json:"trigger"`
+	}
+	err := c.do(ctx, "", helpdesk.Request{Op: "create trigger", Method: http.MethodPost, Path: "/api/v2/triggers", Body: map[string]Trigger{"trigger": t}}, &answer)
+	return answer.Trigger, err
+}
+
+// Step is what Provision found or did.
+type Step struct {
+	Object  string // "webhook" or "trigger"
+	Name    string
+	ID      string // empty for what a dry run would create
+	Created bool   // or, in a dry run, would be
+	// Problem is what is different about one that was found and left as it is,
+	// in words; empty where it is as it must be.
+	Problem string
+}
+
+// Provisioned is what Provision did.
+type Provisioned struct {
+	Steps []Step
+	// SigningSecrets are those of the webhooks, for Config.SigningSecret. A
+	// dry run has those of the webhooks that exist.
+	SigningSecrets []string
+}
+
+// Changed reports whether something was created or, in a dry run, would be.
+func (p Provisioned) Changed() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Created })
+}
+
+// Provision makes sure that the account reports new tickets and users' replies of a
+// product to the service at a public host: it creates two webhooks and two triggers,
+// or those of them that are missing. It changes nothing that exists. With dryRun it
+// only says what it would do. It needs an administrator's credentials. After an
+// error, what was done so far is returned; call it again to go on.
+//
+// An account whose triggers mail private comments to the assignee does so with
+// every note; Zendesk's own "Notify assignee of comment update" is such a trigger.
+func (c *Client) Provision(ctx context.Context, host, productID string, dryRun bool) (Provisioned, error) {
+	contextURL, err := ContextURL(host, productID)
+	if err != nil {
+		return Provisioned{}, err
+	}
+	chatURL, err := ChatURL(host, productID)
+	if err != nil {
+		return Provisioned{}, err
+	}
+	p := provisioner{client: c, dryRun: dryRun}
+	if p.webhooks, err = c.Webhooks(ctx); err != nil {
+		return p.done, err
+	}
+	if p.triggers, err = c.Triggers(ctx); err != nil {
+		return p.done, err
+	}
+	err = p.pair(ctx, contextURL, "liveactivity context: "+productID, NewTicketTrigger)
+	if err == nil {
+		err = p.pair(ctx, chatURL, "liveactivity chat: "+productID, UserReplyTrigger)
+	}
+	return p.done, err
+}
+
+// provisioner is one call of Provision.
+type provisioner struct {
+	client   *Client
+	dryRun   bool
+	webhooks []Webhook
+	triggers []Trigger
+	done     Provisioned
+}
+
+// pair makes sure of a webhook and the trigger that calls it.
+func (p *provisioner) pair(ctx context.Context, endpoint, name string, wanted func(title, webhookID string) Trigger) error {
+	webhook, err := p.webhook(ctx, endpoint, name)
+	if err != nil || webhook.ID == "" {
+		if err == nil {
+			p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: name, Created: true})
+		}
+		return err
+	}
+	secret, err := p.client.SigningSecret(ctx, webhook.ID)
+	if err != nil {
+		return err
+	}
+	p.done.SigningSecrets = append(p.done.SigningSecrets, secret)
+	return p.trigger(ctx, wanted(name, webhook.ID))
+}
+
+func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (Webhook, error) {
+	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Endpoint == endpoint }); i >= 0 {
+		found := p.webhooks[i]
+		p.done.Steps = append(p.done.Steps, Step{Object: "webhook", Name: found.Name, ID: found.ID, Problem: found.problem()})
+		return found, nil
+	}
+	step := Step{Object: "webhook", Name: name, Created: true}
+	var created Webhook
+	if !p.dryRun {
+		var err error
+		if created, err = p.client.CreateWebhook(ctx, name, endpoint); err != nil {
+			return Webhook{}, err
+		}
+	}
+	step.ID = created.ID
+	p.done.Steps = append(p.done.Steps, step)
+	return created, nil
+}
+
+func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
+	if i := slices.IndexFunc(p.triggers, func(t Trigger) bool { return t.calls() == wanted.calls() }); i >= 0 {
+		found := p.triggers[i]
+		p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: found.Title, ID: strconv.FormatInt(found.ID, 10), Problem: found.differs(wanted)})
+		return nil
+	}
+	step := Step{Object: "trigger", Name: wanted.Title, Created: true}
+	if !p.dryRun {
+		created, err := p.client.CreateTrigger(ctx, wanted)
+		if err != nil {
+			return err
+		}
+		step.ID = strconv.FormatInt(created.ID, 10)
+	}
+	p.done.Steps = append(p.done.Steps, step)
+	return nil
+}
+
+// problem returns what keeps a webhook from being called as it must be.
+func (w Webhook) problem() string {
+	wanted := newWebhook(w.Name, w.Endpoint)
+	switch {
+	case w.Status != wanted.Status:
+		return "it is not active"
+	case w.HTTPMethod != wanted.HTTPMethod || w.RequestFormat != wanted.RequestFormat:
+		return "it must send JSON with POST"
+	case !slices.Contains(w.Subscriptions, wanted.Subscriptions[0]):
+		return "it is not for triggers: its subscription must be conditional_ticket_events"
+	}
+	return ""
+}
+
+// call is a webhook that a trigger calls and the type of trigger it sends there.
+type call struct{ webhookID, kind string }
+
+// calls returns what a trigger calls, if it has our fields.
+func (t Trigger) calls() call {
+	for _, action := range t.Actions {
+		values := asStrings(action.Value)
+		if action.Field != "notification_webhook" || len(values) != 2 {
+			continue
+		}
+		for _, kind := range []string{TriggerNewTicket, TriggerUserReply} {
+			if strings.Contains(values[1], `"`+kind+`"`) {
+				return call{values[0], kind}
+			}
+		}
+	}
+	return call{}
+}
+
+func asStrings(value any) []string {
+	list, _ := value.([]any)
+	var all []string
+	for _, v := range list {
+		all = append(all, fmt.Sprint(v))
+	}
+	return all
+}
+
+// differs returns how a trigger that was found is not what it must be.
+func (t Trigger) differs(wanted Trigger) string {
+	switch {
+	case !t.Active:
+		return "it is not active"
+	case !reflect.DeepEqual(sorted(t.Conditions.All), sorted(wanted.Conditions.All)) || len(t.Conditions.Any) > 0:
+		return "its conditions are not " + describe(wanted.Conditions.All)
+	case len(t.Actions) == 0 || !sameJSON(t.Actions, wanted.Actions):
+		return "its action is not the one that would be created now"
+	}
+	return ""
+}
+
+// sorted returns the conditions in an order of their own, with values as text.
+func sorted(conditions []Condition) []Condition {
+	all := slices.Clone(conditions)
+	for i := range all {
+		all[i].Value = fmt.Sprint(all[i].Value)
+	}
+	slices.SortFunc(all, func(a, b Condition) int { return cmp.Compare(a.Field, b.Field) })
+	return all
+}
+
+func describe(conditions []Condition) string {
+	var all []string
+	for _, c := range conditions {
+		all = append(all, fmt.Sprintf("%s %s %v", c.Field, c.Operator, c.Value))
+	}
+	return strings.Join(all, " and ")
+}
+
+func sameJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
