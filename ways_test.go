@@ -1,8 +1,6 @@
 package liveactivity_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -170,13 +168,7 @@ func TestLookup_takesAnyUserID(t *testing.T) {
 
 func TestIngest_refusesWhatItCannotRead(t *testing.T) {
 	s := start(t)
-	zipped := func(body string) string {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		_, _ = w.Write([]byte(body))
-		_ = w.Close()
-		return b.String()
-	}
+	zipped := func(body string) string { return string(zip(t, []byte(body))) }
 	bomb := zipped(`{"api_key":"` + acmeToken + `","x":"` + strings.Repeat("x", 9<<20) + `"}`)
 	good := `{"api_key":"` + acmeToken + `","batch":[` + pageview("u", "s", "https://a.b/c") + `]}`
 	tests := map[string]struct {

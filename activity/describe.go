@@ -26,21 +26,25 @@ type Target struct {
 // [CleanURL] leaves it. Times, identity and index are the caller's to fill in.
 func NewAction(typ string, target Target, rawURL string) Action {
 	clean, canonical := CleanURL(rawURL)
-	page := PageName(canonical)
-	title, did := phrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
-	a := Action{Type: typ, Title: title, RawURL: clean, CanonicalURL: canonical}
-	switch {
-	case typ == TypePageview && page == "":
-		a.Title, a.Description = "Page Load", "User landed on a page"
-	case typ == TypePageview:
-		a.Title = "Page Load: " + capitalise(page)
-		a.Description = "User landed on the " + page + " page"
-	case page == "":
-		a.Description = "User " + did
-	default:
-		a.Description = "User " + did + " on the " + page + " page"
-	}
+	a := Action{Type: typ, RawURL: clean, CanonicalURL: canonical}
+	a.Title, a.Description = words(typ, target, PageName(canonical))
 	return a
+}
+
+// words returns the title and the description of what was done on the page,
+// which may have no name.
+func words(typ string, target Target, page string) (title, description string) {
+	if typ == TypePageview {
+		if page == "" {
+			return "Page Load", "User landed on a page"
+		}
+		return "Page Load: " + capitalise(page), "User landed on the " + page + " page"
+	}
+	title, did := phrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
+	if page == "" {
+		return title, "User " + did
+	}
+	return title, "User " + did + " on the " + page + " page"
 }
 
 // phrase returns the title and the middle of the sentence.
@@ -130,12 +134,14 @@ func segmentName(segment string) string {
 	if decoded, err := url.PathUnescape(segment); err == nil {
 		segment = decoded
 	}
-	words := strings.NewReplacer("-", " ", "_", " ").Replace(segment)
-	if name := CleanLabel(strings.ToLower(words)); name != "" {
+	if name := CleanLabel(strings.ToLower(spaced.Replace(segment))); name != "" {
 		return name
 	}
 	return "unnamed"
 }
+
+// spaced reads hyphens and underscores as spaces.
+var spaced = strings.NewReplacer("-", " ", "_", " ")
 
 // CleanLabel folds white space, drops control and invisible formatting
 // characters, and cuts the label at a word after at most 80 characters,

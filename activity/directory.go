@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -136,27 +137,31 @@ const (
 	emailPrefix   = "email/"
 )
 
-// documentName returns the name of an id's document. An id that makes a name
-// too long goes by its digest, and so does one that looks like that.
-func documentName(prefix, id string) string {
-	const digested = "sha256/"
-	if len(prefix)+len(id) <= document.MaxName && !strings.HasPrefix(id, digested) {
-		return prefix + id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return prefix + digested + hex.EncodeToString(sum[:])
-}
+// pageKey is what a document is about: an id, by the prefix of its kind.
+type pageKey struct{ prefix, id string }
 
-// foldEmail returns the form of an e-mail address that finds it.
-func foldEmail(email string) string { return strings.ToLower(email) }
+func ofSession(id string) pageKey  { return pageKey{sessionPrefix, id} }
+func ofUser(id string) pageKey     { return pageKey{userPrefix, id} }
+func ofEmail(email string) pageKey { return pageKey{emailPrefix, strings.ToLower(email)} }
+
+// documentName returns the name of the document. An id that makes a name too
+// long goes by its digest, and so does one that looks like that.
+func (k pageKey) documentName() string {
+	const digested = "sha256/"
+	if len(k.prefix)+len(k.id) <= document.MaxName && !strings.HasPrefix(k.id, digested) {
+		return k.prefix + k.id
+	}
+	sum := sha256.Sum256([]byte(k.id))
+	return k.prefix + digested + hex.EncodeToString(sum[:])
+}
 
 // Session returns what is known of a session, and whether anything is.
 func (d *Directory) Session(ctx context.Context, productID, sessionID string) (Session, bool, error) {
 	b := d.book(productID)
-	if err := b.load(ctx, documentName(sessionPrefix, sessionID)); err != nil {
+	if err := b.load(ctx, ofSession(sessionID)); err != nil {
 		return Session{}, false, err
 	}
-	p := b.pages[documentName(sessionPrefix, sessionID)]
+	p := b.pages[ofSession(sessionID)]
 	s, err := b.resolved(ctx, p.session)
 	return s, p.doc.Exists() && !p.damaged, err
 }
@@ -168,11 +173,10 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 		return "", false, nil
 	}
 	b := d.book(productID)
-	name := documentName(emailPrefix, foldEmail(email))
-	if err := b.load(ctx, name); err != nil {
+	if err := b.load(ctx, ofEmail(email)); err != nil {
 		return "", false, err
 	}
-	h := b.pages[name].holder
+	h := b.pages[ofEmail(email)].holder
 	return h.SessionID, h != (holder{}), nil
 }
 
@@ -192,7 +196,7 @@ func (d *Directory) Update(ctx context.Context, productID, sessionID string, cha
 func (d *Directory) UpdateWith(ctx context.Context, productID, sessionID string, change func(*Session) ([]document.Change, error)) (Session, error) {
 	for {
 		b := d.book(productID)
-		if err := b.load(ctx, documentName(sessionPrefix, sessionID)); err != nil {
+		if err := b.load(ctx, ofSession(sessionID)); err != nil {
 			return Session{}, err
 		}
 		s := b.session(sessionID)
@@ -216,23 +220,23 @@ func (d *Directory) UpdateWith(ctx context.Context, productID, sessionID string,
 // Open returns the part of the directory that these events are about.
 func (d *Directory) Open(ctx context.Context, productID string, events []Event) (*Book, error) {
 	b := d.book(productID)
-	var names []string
+	var keys []pageKey
 	for _, e := range events {
 		if e.SessionID != "" {
-			names = append(names, documentName(sessionPrefix, e.SessionID))
+			keys = append(keys, ofSession(e.SessionID))
 		}
 		if e.UserID != "" {
-			names = append(names, documentName(userPrefix, e.UserID))
+			keys = append(keys, ofUser(e.UserID))
 		}
 		if e.Email != "" && e.SessionID != "" {
-			names = append(names, documentName(emailPrefix, foldEmail(e.Email)))
+			keys = append(keys, ofEmail(e.Email))
 		}
 	}
-	return b, b.load(ctx, names...)
+	return b, b.load(ctx, keys...)
 }
 
 func (d *Directory) book(productID string) *Book {
-	return &Book{dir: d, productID: productID, pages: map[string]*page{}}
+	return &Book{dir: d, productID: productID}
 }
 
 // Book is the part of a directory that some events are about, as it was read.
@@ -242,13 +246,14 @@ func (d *Directory) book(productID string) *Book {
 type Book struct {
 	dir       *Directory
 	productID string
-	pages     map[string]*page
+	pages     map[pageKey]*page
 	changed   []*page
 }
 
 // page is one document of a book, and what it says or shall say.
 type page struct {
 	doc     document.Document
+	read    bool
 	damaged bool // what the document says cannot be read
 	changed bool
 
@@ -289,29 +294,31 @@ func (p *page) change(ttl time.Duration) (document.Change, error) {
 }
 
 // load reads those of the documents that the book does not have.
-func (b *Book) load(ctx context.Context, names ...string) error {
-	var missing []string
-	for _, name := range names {
-		if b.pages[name] == nil {
-			b.pages[name] = &page{}
-			missing = append(missing, name)
+func (b *Book) load(ctx context.Context, keys ...pageKey) error {
+	if b.pages == nil {
+		b.pages = make(map[pageKey]*page, len(keys))
+	}
+	var names []string
+	var missing []*page
+	for _, key := range keys {
+		if b.pages[key] == nil {
+			p := &page{}
+			b.pages[key] = p
+			names, missing = append(names, key.documentName()), append(missing, p)
 		}
 	}
 	if missing == nil {
 		return nil
 	}
-	docs, err := b.dir.docs.Get(ctx, b.productID, missing...)
+	docs, err := b.dir.docs.Get(ctx, b.productID, names...)
 	if err != nil {
-		for _, name := range missing {
-			delete(b.pages, name)
-		}
+		maps.DeleteFunc(b.pages, func(_ pageKey, p *page) bool { return !p.read })
 		return fmt.Errorf("activity: read directory: %w", err)
 	}
-	for _, doc := range docs {
-		p := b.pages[doc.Name]
-		p.doc = doc
+	for i, p := range missing {
+		*p = page{doc: docs[i], read: true}
 		if p.decode() != nil {
-			*p = page{doc: doc, damaged: true}
+			*p = page{doc: docs[i], read: true, damaged: true}
 		}
 	}
 	return nil
@@ -329,14 +336,14 @@ func (b *Book) session(id string) Session {
 	if id == "" {
 		return Session{}
 	}
-	return b.pages[documentName(sessionPrefix, id)].session
+	return b.pages[ofSession(id)].session
 }
 
 func (b *Book) keep(sessionID string, s Session) {
 	if sessionID == "" {
 		return
 	}
-	p := b.pages[documentName(sessionPrefix, sessionID)]
+	p := b.pages[ofSession(sessionID)]
 	p.session = s
 	b.change(p)
 }
@@ -389,7 +396,7 @@ func (b *Book) Count(sessionID string, actions int) {
 
 // meet remembers a user's e-mail address, unless a newer one is known.
 func (b *Book) meet(e Event) {
-	p := b.pages[documentName(userPrefix, e.UserID)]
+	p := b.pages[ofUser(e.UserID)]
 	if !e.supersedes(p.contact.At) {
 		return
 	}
@@ -400,7 +407,7 @@ func (b *Book) meet(e Event) {
 // find remembers the session that an e-mail address was seen in, unless it was
 // seen elsewhere later.
 func (b *Book) find(e Event) {
-	p := b.pages[documentName(emailPrefix, foldEmail(e.Email))]
+	p := b.pages[ofEmail(e.Email)]
 	if !e.supersedes(p.holder.At) {
 		return
 	}
@@ -414,11 +421,10 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	if s.Email != "" || s.UserID == "" {
 		return s, nil
 	}
-	name := documentName(userPrefix, s.UserID)
-	if err := b.load(ctx, name); err != nil {
+	if err := b.load(ctx, ofUser(s.UserID)); err != nil {
 		return Session{}, err
 	}
-	s.Email = b.pages[name].contact.Email
+	s.Email = b.pages[ofUser(s.UserID)].contact.Email
 	return s, nil
 }
 

@@ -52,20 +52,22 @@ func NewRecord(session string, a Action) (Record, error) {
 		return Record{}, fmt.Errorf("activity: encode action: invalid timestamp %g", a.TimestampStart)
 	}
 	start := micros(a.TimestampStart)
-	head, err := Marshal(struct {
+	var text string
+	err := marshal(struct {
 		Type         string `json:"type"`
 		Title        string `json:"title"`
 		Description  string `json:"description"`
 		RawURL       string `json:"raw_url"`
 		CanonicalURL string `json:"canonical_url"`
-	}{a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL})
+	}{a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL}, func(json []byte) {
+		json = append(json[:len(json)-1], `,"timestamp_start":`...)
+		json = appendSeconds(json, start)
+		text = string(append(json, `,"timestamp_end":`...))
+	})
 	if err != nil {
 		return Record{}, fmt.Errorf("activity: encode action: %w", err)
 	}
-	head = append(head[:len(head)-1], `,"timestamp_start":`...)
-	head = appendSeconds(head, start)
-	head = append(head, `,"timestamp_end":`...)
-	return Record{Session: session, Start: start, End: start, JSON: string(head)}, nil
+	return Record{Session: session, Start: start, End: start, JSON: text}, nil
 }
 
 // appendJSON appends the record's action object.

@@ -28,19 +28,20 @@ func CleanURL(raw string) (clean, canonical string) {
 	if a.open && (!all || len(a.host) > maxHost) { // a caller may have cut a password, too
 		a.host = ""
 	}
-	var b strings.Builder
-	b.Grow(len(s) + len(redacted))
-	b.WriteString(a.prefix)
-	b.WriteString(a.host)
-	writeRedacted(&b, a.rest)
-	whole := b.String()
+	whole := a.redacted(s)
 	page, fragment := cutURL(whole), ""
 	if i := strings.IndexAny(whole, "?#"); i >= 0 { // a long query says nothing
 		page = cutURL(whole[:i])
 		_, fragment, _ = strings.Cut(whole[i:], "#")
 	}
-	canonical = cutSegments(CanonicalURL(page + "#" + cutURL(fragment)))
-	return strings.Clone(cutURL(whole)), strings.Clone(canonical) // without the room they were made in
+	if fragment != "" {
+		page += "#" + cutURL(fragment)
+	}
+	clean, canonical = strings.Clone(cutURL(whole)), cutSegments(CanonicalURL(page))
+	if canonical == clean {
+		return clean, clean
+	}
+	return clean, strings.Clone(canonical) // without the room they were made in
 }
 
 // visible returns s without control characters, what is not UTF-8 and white
@@ -205,14 +206,24 @@ var joined = strings.NewReplacer("-", "", "_", "")
 // redacted stands for a secret value.
 const redacted = "redacted"
 
+// redacted returns the address without user and password and the values of its
+// credentials: s, which it was taken from, where nothing is left out.
+func (a address) redacted(s string) string {
+	if len(a.prefix)+len(a.host)+len(a.rest) == len(s) && !strings.ContainsAny(a.rest, "=%") {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + len(redacted))
+	b.WriteString(a.prefix)
+	b.WriteString(a.host)
+	writeRedacted(&b, a.rest)
+	return b.String()
+}
+
 // writeRedacted writes path, query and fragment of a URL with the values of its
 // credentials replaced, wherever they are: in the query, as path parameters, in
 // the fragment and, percent-encoded, in a URL that is itself a value.
 func writeRedacted(b *strings.Builder, s string) {
-	if !strings.ContainsAny(s, "=%") {
-		b.WriteString(s)
-		return
-	}
 	const inPath, inQuery = "/;?#&", "&#" // what ends a value
 	ends, from, named := inPath, 0, false // from is where a name may begin
 	for i := 0; i < len(s); {

@@ -31,7 +31,7 @@ func Plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 // ReadEvents takes a plain body apart and returns what its events mean, those
 // that are ignored left out, and how many there were in all.
 func ReadEvents(body []byte) (events []activity.Event, total int, err error) {
-	req, err := readRequest(jsonscan.New(body))
+	req, err := readRequest(jsonscan.New(body), 0)
 	for _, p := range req.events {
 		if p.reason == "" {
 			events = append(events, p.Event)

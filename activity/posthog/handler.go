@@ -190,14 +190,15 @@ type pending struct {
 // request reads the body of a product's request.
 func (b *body) request(ctx context.Context, productID string, s survey) (req *request, err error) {
 	err = b.scan(ctx, productID, s, func(json *jsonscan.Scanner) error {
-		req, err = readRequest(json)
+		req, err = readRequest(json, s.events)
 		return err
 	})
 	return req, err
 }
 
-func readRequest(json *jsonscan.Scanner) (*request, error) {
-	req := &request{}
+// readRequest reads a body of that many events.
+func readRequest(json *jsonscan.Scanner, events int) (*request, error) {
+	req := &request{events: make([]pending, 0, events)}
 	var last activity.Action
 	env, err := readPayload(json, func(e *event) {
 		p := pending{}

@@ -10,13 +10,14 @@ import (
 // survey is what a first pass over a body finds, in constant memory: that it is
 // JSON, how long, and whose.
 type survey struct {
-	size  int64  // of the JSON, in bytes
-	token string // the request's own, or else the first that an event carries
+	size   int64  // of the JSON, in bytes
+	events int    // in it
+	token  string // the request's own, or else the first that an event carries
 }
 
 // takeSurvey reads a body, with an answer for error.
 func takeSurvey(s *jsonscan.Scanner) (survey, error) {
-	r := &surveyor{Scanner: s}
+	r := &surveyor{Scanner: s, count: 1}
 	var whole tokens
 	switch kind := r.Kind(); kind {
 	case '{':
@@ -38,7 +39,7 @@ func takeSurvey(s *jsonscan.Scanner) (survey, error) {
 	} else {
 		token = first(token, whole.ofEvent(), r.found)
 	}
-	return survey{size: s.Offset(), token: token}, err
+	return survey{size: s.Offset(), events: r.count, token: token}, err
 }
 
 // tokens are what the places say where an event, or the request, can carry its token.
@@ -53,6 +54,7 @@ func (t *tokens) ofEvent() string { return first(t.inner, t.apiKey, t.token, t.p
 type surveyor struct {
 	*jsonscan.Scanner
 	batch  bool
+	count  int    // of the events
 	found  string // the first token of an event
 	answer error
 }
@@ -121,9 +123,9 @@ func (r *surveyor) events(what string) {
 		}
 		return
 	}
-	count := 0
+	r.count = 0
 	for r.BeginArray(); r.Element(); {
-		if count++; count > maxEvents {
+		if r.count++; r.count > maxEvents {
 			r.answer = httpx.Errorf(http.StatusRequestEntityTooLarge, "The request brings more than the limit of %d events.", maxEvents)
 			return
 		}

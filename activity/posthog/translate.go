@@ -195,6 +195,9 @@ var timeLayouts = []string{
 // relations, UTC where no zone is given, or a number of seconds or milliseconds
 // since the epoch.
 func parseTime(s string) (time.Time, bool) {
+	if s == "" {
+		return time.Time{}, false
+	}
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, true
 	}

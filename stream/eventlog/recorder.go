@@ -148,11 +148,7 @@ func (r *Recorder) record(ctx context.Context, productID string, s step, result 
 // append appends the actions of a step together with the changes to their
 // sessions, and files them. It returns how many events had expired.
 func (r *Recorder) append(ctx context.Context, productID string, s step) (expired int, err error) {
-	var events []activity.Event
-	for _, p := range s {
-		events = append(events, p.events...)
-	}
-	book, err := r.dir.Open(ctx, productID, events)
+	book, err := r.dir.Open(ctx, productID, s.events())
 	if err != nil {
 		return 0, err
 	}
@@ -180,30 +176,47 @@ func (r *Recorder) append(ctx context.Context, productID string, s step) (expire
 // group sorts events by session, in order of appearance, and drops duplicates
 // within the request.
 func group(events []activity.Event) (groups []*sessionGroup, duplicates int) {
-	type key struct{ session, user, event string }
-	bySession := map[key]*sessionGroup{}
+	const session, user, itself = 0, 1, 2
+	type owner struct {
+		kind int
+		id   string
+	}
+	byOwner := map[owner]*sessionGroup{}
 	seen := make(map[activity.Key]struct{}, len(events))
-	for _, e := range events {
+	of := make([]*sessionGroup, len(events)) // nil for duplicates
+	for i, e := range events {
 		id := activity.EventKey(e.ID)
 		if _, ok := seen[id]; ok {
 			duplicates++
 			continue
 		}
 		seen[id] = struct{}{}
-		k := key{session: e.SessionID}
-		if e.SessionID == "" {
-			k.user = e.UserID
+		o := owner{session, e.SessionID}
+		if o.id == "" {
+			o = owner{user, e.UserID}
 		}
-		if k == (key{}) {
-			k.event = e.ID
+		if o.id == "" {
+			o = owner{itself, e.ID}
 		}
-		g, ok := bySession[k]
+		g, ok := byOwner[o]
 		if !ok {
-			g = &sessionGroup{sessionID: strings.Clone(k.session), user: k.user}
-			bySession[k] = g
+			g = &sessionGroup{sessionID: strings.Clone(e.SessionID)}
+			if o.kind == user {
+				g.user = e.UserID
+			}
+			byOwner[o] = g
 			groups = append(groups, g)
 		}
-		g.events = append(g.events, e)
+		g.size++
+		of[i] = g
+	}
+	for _, g := range groups {
+		g.events = make([]activity.Event, 0, g.size)
+	}
+	for i, g := range of {
+		if g != nil {
+			g.events = append(g.events, events[i])
+		}
 	}
 	for _, g := range groups {
 		slices.SortStableFunc(g.events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
@@ -217,6 +230,7 @@ func group(events []activity.Event) (groups []*sessionGroup, duplicates int) {
 type sessionGroup struct {
 	sessionID string
 	user      string           // only without a session
+	size      int              // of events
 	events    []activity.Event // in the order of their stamps
 }
 
@@ -235,7 +249,7 @@ func steps(groups []*sessionGroup) (all []step) {
 	for _, g := range groups {
 		for from := 0; from < len(g.events); {
 			to := min(from+room, len(g.events))
-			current = append(current, &part{sessionGroup: g, first: from == 0, events: g.events[from:to], rest: g.events[to:], seen: map[activity.Key]struct{}{}})
+			current = append(current, &part{sessionGroup: g, first: from == 0, events: g.events[from:to], rest: g.events[to:]})
 			from, room = to, room-(to-from)
 			if room == 0 {
 				all, current, room = append(all, current), nil, maxEvents
@@ -255,6 +269,15 @@ func (s step) forget() {
 		clear(p.events)
 		*p = part{}
 	}
+}
+
+// events returns the events of all parts.
+func (s step) events() []activity.Event {
+	each := make([][]activity.Event, len(s))
+	for i, p := range s {
+		each[i] = p.events
+	}
+	return slices.Concat(each...)
 }
 
 // turns returns what the step must have to itself.
@@ -299,17 +322,14 @@ type part struct {
 // learns from the whole group, so that all of its entries agree.
 func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err error) {
 	var whole []activity.Event
-	if p.first {
+	if p.first && len(p.rest) > 0 {
 		whole, _ = book.Settle(p.sessionID, p.sessionGroup.events)
 	}
 	settled, expired := book.Settle(p.sessionID, p.events)
 	if p.session, err = book.Learn(ctx, p.sessionID, settled, whole...); err != nil {
 		return 0, err
 	}
-	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool {
-		_, seen := p.seen[activity.EventKey(e.ID)]
-		return seen || e.Action == nil
-	})
+	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool { return e.Action == nil || p.isSeen(e) })
 	if next := slices.IndexFunc(p.rest, func(e activity.Event) bool { return e.Action != nil }); next >= 0 {
 		settled, _ := book.Settle(p.sessionID, p.rest[next:next+1])
 		for _, e := range settled {
@@ -319,9 +339,21 @@ func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err
 	return expired, nil
 }
 
+// isSeen reports whether an action is known to be in the log already.
+func (p *part) isSeen(e activity.Event) bool {
+	if len(p.seen) == 0 {
+		return false
+	}
+	_, seen := p.seen[activity.EventKey(e.ID)]
+	return seen
+}
+
 // drop removes the actions that have one of the keys, and returns their
 // number.
 func (p *part) drop(keys map[activity.Key]struct{}) (dropped int) {
+	if p.seen == nil {
+		p.seen = map[activity.Key]struct{}{}
+	}
 	for _, e := range p.actions {
 		key := activity.EventKey(e.ID)
 		if _, ok := keys[key]; ok {
@@ -334,33 +366,50 @@ func (p *part) drop(keys map[activity.Key]struct{}) (dropped int) {
 
 // encode builds the batches and one entry for each.
 func encode(productID string, parts []*part) ([]activity.Batch, []Entry, error) {
-	var batches []activity.Batch
-	var entries []Entry
+	e := encoded{make([]activity.Batch, 0, len(parts)), make([]Entry, 0, len(parts))}
 	for _, p := range parts {
 		if len(p.actions) == 0 {
 			continue
 		}
-		pending := []activity.Batch{batch(productID, p)}
-		for len(pending) > 0 {
-			b := pending[0]
-			if b.Count > 1 && textLen(b) > maxData { // sure to be, without encoding it
-				pending = slices.Replace(pending, 0, 1, split(b)...)
-				continue
-			}
-			data, err := activity.Marshal(b)
-			if err != nil {
-				return nil, nil, fmt.Errorf("eventlog: encode batch: %w", err)
-			}
-			if len(data) > maxData && b.Count > 1 {
-				pending = slices.Replace(pending, 0, 1, split(b)...)
-				continue
-			}
-			pending = pending[1:]
-			batches = append(batches, b)
-			entries = append(entries, Entry{SessionID: b.SessionID, Keys: keysOf(b), Data: data, Batch: &b})
+		if err := e.add(batch(productID, p)); err != nil {
+			return nil, nil, fmt.Errorf("eventlog: encode batch: %w", err)
 		}
 	}
-	return batches, entries, nil
+	return e.batches, e.entries, nil
+}
+
+// encoded are batches and an entry for each.
+type encoded struct {
+	batches []activity.Batch
+	entries []Entry
+}
+
+// add adds a batch, in halves while it is too large for an entry.
+func (e *encoded) add(b activity.Batch) error {
+	if b.Count > 1 && textLen(b) > maxData { // sure to be, without encoding it
+		return e.addHalves(b)
+	}
+	data, err := activity.Marshal(&b)
+	if err != nil {
+		return err
+	}
+	if b.Count > 1 && len(data) > maxData {
+		return e.addHalves(b)
+	}
+	e.batches = append(e.batches, b)
+	e.entries = append(e.entries, Entry{SessionID: b.SessionID, Keys: keysOf(b), Data: data, Batch: &b})
+	return nil
+}
+
+func (e *encoded) addHalves(b activity.Batch) error {
+	first, second := b, b
+	half := len(b.Actions) / 2
+	first.Actions, first.Count = b.Actions[:half], half
+	second.Actions, second.Count = b.Actions[half:], len(b.Actions)-half
+	if err := e.add(first); err != nil {
+		return err
+	}
+	return e.add(second)
 }
 
 func batch(productID string, p *part) activity.Batch {
@@ -395,15 +444,6 @@ func textLen(b activity.Batch) (n int) {
 			len(a.SessionID) + len(a.UserID) + len(a.Email)
 	}
 	return n
-}
-
-// split halves a batch.
-func split(b activity.Batch) []activity.Batch {
-	first, second := b, b
-	half := len(b.Actions) / 2
-	first.Actions, first.Count = b.Actions[:half], half
-	second.Actions, second.Count = b.Actions[half:], len(b.Actions)-half
-	return []activity.Batch{first, second}
 }
 
 func keysOf(b activity.Batch) []activity.Key {

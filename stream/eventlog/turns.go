@@ -37,16 +37,20 @@ type seat struct {
 func (t *turns) take(ctx context.Context, wanted []turn) (done func(), err error) {
 	slices.SortFunc(wanted, turn.compare) // a common order prevents deadlock
 	wanted = slices.Compact(wanted)
-	for i, w := range wanted {
-		if err := t.sit(ctx, w); err != nil {
-			t.leave(wanted[:i])
+	held := make([]*seat, 0, len(wanted))
+	done = func() { t.leave(wanted, held) }
+	for _, w := range wanted {
+		s, err := t.sit(ctx, w)
+		if err != nil {
+			done()
 			return nil, err
 		}
+		held = append(held, s)
 	}
-	return func() { t.leave(wanted) }, nil
+	return done, nil
 }
 
-func (t *turns) sit(ctx context.Context, w turn) error {
+func (t *turns) sit(ctx context.Context, w turn) (*seat, error) {
 	t.mu.Lock()
 	if t.taken == nil {
 		t.taken = map[turn]*seat{}
@@ -60,20 +64,18 @@ func (t *turns) sit(ctx context.Context, w turn) error {
 	t.mu.Unlock()
 	select {
 	case s.free <- struct{}{}:
-		return nil
+		return s, nil
 	case <-ctx.Done():
 		t.stand(w, s)
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-func (t *turns) leave(held []turn) {
-	for _, h := range held {
-		t.mu.Lock()
-		s := t.taken[h]
-		t.mu.Unlock()
+// leave gives back the seats, which are those of the first of the turns.
+func (t *turns) leave(wanted []turn, held []*seat) {
+	for i, s := range held {
 		<-s.free
-		t.stand(h, s)
+		t.stand(wanted[i], s)
 	}
 }
 

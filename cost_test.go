@@ -1,0 +1,84 @@
+package liveactivity_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+)
+
+const crowdSize = 9000
+
+// crowd returns a request of page views of about 300 bytes, each of a user and
+// a session of its own: what costs most by its size.
+func crowd() []byte {
+	var body bytes.Buffer
+	body.WriteString(`{"batch":[`)
+	padding := strings.Repeat("x", 130)
+	for i := range crowdSize {
+		fmt.Fprintf(&body, `{"event":"$pageview","uuid":"u%[1]d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":%[2]q}},`,
+			i, padding)
+	}
+	fmt.Fprintf(&body, `{}],"api_key":%q}`, acmeToken)
+	return body.Bytes()
+}
+
+// sendCrowd sends the request to a new service.
+func sendCrowd(t testing.TB, body []byte, begin, end func()) {
+	service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products})
+	require.NoError(t, err)
+	handler := service.Handler()
+	answer, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/e/", bytes.NewReader(zip(t, body)))
+	begin()
+	handler.ServeHTTP(answer, r)
+	end()
+	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+	require.JSONEq(t, fmt.Sprintf(`{"status":1,"accepted":%d,"ignored":1}`, crowdSize), answer.Body.String())
+}
+
+// An event costs most by what is allocated for it: time, and memory until it is
+// collected.
+func TestService_allocatesLittleForAnEvent(t *testing.T) {
+	var before, after runtime.MemStats
+	sendCrowd(t, crowd(), func() { runtime.ReadMemStats(&before) }, func() { runtime.ReadMemStats(&after) })
+	allocations, bytes := (after.Mallocs-before.Mallocs)/crowdSize, (after.TotalAlloc-before.TotalAlloc)/crowdSize
+	t.Logf("%d allocations, %d bytes", allocations, bytes)
+	assert.LessOrEqual(t, allocations, uint64(75))
+	assert.LessOrEqual(t, bytes, uint64(11_500))
+}
+
+// BenchmarkCrowd reports the time of a request also in passes of the JSON
+// decoder over what it brings.
+func BenchmarkCrowd(b *testing.B) {
+	body := crowd()
+	var pass, request time.Duration
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		start := time.Now()
+		var raw json.RawMessage
+		require.NoError(b, json.NewDecoder(bytes.NewReader(body)).Decode(&raw))
+		pass += time.Since(start)
+		sendCrowd(b, body, func() { start = time.Now() }, func() { request += time.Since(start) })
+	}
+	b.ReportMetric(float64(request)/float64(pass), "passes")
+}
+
+func zip(t testing.TB, body []byte) []byte {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(body)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return packed.Bytes()
+}
