@@ -64,7 +64,7 @@ func TestAdmin_asksForTheAdminKey(t *testing.T) {
 // What registration answers opens the product at once, by every way.
 func TestAdmin_registersAProduct(t *testing.T) {
 	s := start(t)
-	p := s.register(`{"product_id":"initech","integration_config":{"zendesk":{"base_url":"https://initech.zendesk.com","signing_secret":["a","b"]}}}`)
+	p := s.register(`{"product_id":"initech","integration_config":{"zendesk":{"base_url":"https://initech.zendesk.com","oauth_token":"x","signing_secret":["a","b"]}}}`)
 	assert.Equal(t, map[string]string{
 		"product_id": "initech", "webhook_url": s.url + "/webhook/initech", "stream_url": s.url + "/stream/initech",
 		"live_activity_url": s.url + "/users/initech/{user_id}/live-activity", "mcp_url": s.url + "/mcp",

@@ -76,9 +76,6 @@ func (d *decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 		d.object(path, raw, v)
 	case v.Kind() == reflect.Slice && raw[0] == '[':
 		d.array(path, raw, v, secret)
-	case v.Type() == reflect.TypeFor[Strings]() && raw[0] == '"':
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		return d.value(path, raw, v.Index(0), secret)
 	case v.Kind() == reflect.String && raw[0] == '"':
 		return d.text(path, raw, v, secret)
 	case string(raw) == "null" || json.Unmarshal(raw, v.Addr().Interface()) != nil:
@@ -92,7 +89,9 @@ func (d *decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	known := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		known[name] = field
+		if name != "-" {
+			known[name] = field
+		}
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
@@ -105,10 +104,12 @@ func (d *decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 		at := strings.TrimPrefix(path+"."+name, ".")
 		field, ok := known[name]
 		switch {
+		case seen[name]:
+			d.wrong.add("%.200s: is a duplicate", at)
+		case !ok && v.Type() == reflect.TypeFor[IntegrationConfig]():
+			d.desk(fmt.Sprintf("%.200s", at), name, value, v.Addr().Interface().(*IntegrationConfig))
 		case !ok:
 			d.wrong.add("%.200s: is not a known field", at)
-		case seen[name]:
-			d.wrong.add("%s: is a duplicate", at)
 		default:
 			d.value(at, value, v.FieldByIndex(field.Index), field.Tag.Get("secret") == "true")
 		}
@@ -116,12 +117,86 @@ func (d *decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 	}
 }
 
+// desk stores the configuration of a help desk. Which desks there are, and what
+// its fields mean, is not known here.
+func (d *decoder) desk(path, name string, raw json.RawMessage, into *IntegrationConfig) {
+	if raw[0] != '{' {
+		d.wrong.add("%s: must be an object", path)
+		return
+	}
+	expanded := d.deskValue(path, raw, 0)
+	if d.getenv == nil {
+		expanded = raw
+	}
+	if into.Desks == nil {
+		into.Desks = map[string]json.RawMessage{}
+	}
+	into.Desks[name] = expanded
+}
+
+// maxDeskDepth is how deep the configuration of a desk may be nested: each level
+// costs another pass over what is below it.
+const maxDeskDepth = 8
+
+// deskValue returns a value of a desk's configuration with the variables in its
+// strings replaced. Those are addresses and credentials: none may be empty or
+// have white space around it, and no array may be empty, as it would take away a
+// secret.
+func (d *decoder) deskValue(path string, raw json.RawMessage, depth int) json.RawMessage {
+	switch {
+	case depth > maxDeskDepth:
+		d.wrong.add("%s: is nested too deep", path)
+	case raw[0] == '{':
+		return d.deskObject(path, raw, depth)
+	case raw[0] == '[':
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items) // it is valid
+		if len(items) == 0 {
+			d.wrong.add("%s: must not be empty", path)
+		}
+		for i, item := range items {
+			items[i] = d.deskValue(fmt.Sprintf("%s[%d]", path, i), item, depth+1)
+		}
+		return mustMarshal(items)
+	case raw[0] == '"':
+		var s string
+		if d.text(path, raw, reflect.ValueOf(&s).Elem(), true) {
+			return mustMarshal(s)
+		}
+	}
+	return raw
+}
+
+func (d *decoder) deskObject(path string, raw json.RawMessage, depth int) json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
+	for dec.More() {
+		token, _ := dec.Token()
+		name := token.(string)
+		var value json.RawMessage
+		_ = dec.Decode(&value)
+		at := fmt.Sprintf("%.200s", path+"."+name)
+		if _, ok := fields[name]; ok {
+			d.wrong.add("%s: is a duplicate", at)
+		}
+		fields[name] = d.deskValue(at, value, depth+1)
+	}
+	return mustMarshal(fields)
+}
+
+// mustMarshal encodes what was decoded from JSON.
+func mustMarshal(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
 func (d *decoder) array(path string, raw json.RawMessage, v reflect.Value, secret bool) {
 	var items []json.RawMessage
 	_ = json.Unmarshal(raw, &items) // it is valid
-	if len(items) == 0 && v.Type() == reflect.TypeFor[Strings]() && secret {
-		d.wrong.add("%s: must not be empty", path)
-	}
 	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
 	for i, item := range items {
 		d.value(fmt.Sprintf("%s[%d]", path, i), item, v.Index(i), secret)

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
@@ -32,33 +32,52 @@ type Product struct {
 	IntegrationConfig IntegrationConfig `json:"integration_config"`
 }
 
-// IntegrationConfig is what a product has beside its activity, for the help desks
-// and the proactive engine. It is checked and kept.
+// IntegrationConfig is what a product has beside its activity: its help desks,
+// how notes are written into their conversations, and when quick replies are
+// offered. In JSON the desks stand beside the other fields, by their names.
 type IntegrationConfig struct {
-	Zendesk   *Zendesk   `json:"zendesk,omitempty"`
-	Intercom  *Intercom  `json:"intercom,omitempty"`
 	Notes     *Notes     `json:"notes,omitempty"`
 	Proactive *Proactive `json:"proactive,omitempty"`
+	// Desks is the configuration of each help desk as its helpdesk.Kind takes
+	// it, by the name of that.
+	Desks map[string]json.RawMessage `json:"-"`
 }
 
-// Zendesk is a Zendesk account.
-type Zendesk struct {
-	BaseURL           string  `json:"base_url"`
-	Email             string  `json:"email"`
-	APIToken          string  `json:"api_token" secret:"true"`
-	OAuthToken        string  `json:"oauth_token" secret:"true"`
-	OAuthClientID     string  `json:"oauth_client_id"`
-	OAuthClientSecret string  `json:"oauth_client_secret" secret:"true"`
-	SigningSecret     Strings `json:"signing_secret" secret:"true"`
+// MarshalJSON implements [json.Marshaler].
+func (c IntegrationConfig) MarshalJSON() ([]byte, error) {
+	fields := map[string]any{}
+	for name, desk := range c.Desks {
+		fields[name] = desk
+	}
+	if c.Notes != nil {
+		fields[notesField] = c.Notes
+	}
+	if c.Proactive != nil {
+		fields[proactiveField] = c.Proactive
+	}
+	return json.Marshal(fields)
 }
 
-// Intercom is an Intercom workspace.
-type Intercom struct {
-	BaseURL      string `json:"base_url"`
-	AccessToken  string `json:"access_token" secret:"true"`
-	AdminID      string `json:"admin_id"`
-	ClientSecret string `json:"client_secret" secret:"true"`
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *IntegrationConfig) UnmarshalJSON(b []byte) error {
+	type plain IntegrationConfig // without this method
+	fields := map[string]json.RawMessage{}
+	if err := errors.Join(json.Unmarshal(b, &fields), json.Unmarshal(b, (*plain)(c))); err != nil {
+		return err
+	}
+	delete(fields, notesField)
+	delete(fields, proactiveField)
+	if len(fields) > 0 {
+		c.Desks = fields
+	}
+	return nil
 }
+
+// The names in IntegrationConfig that no desk can have.
+const (
+	notesField     = "notes"
+	proactiveField = "proactive"
+)
 
 // Notes is how activity is written into conversations.
 type Notes struct {
@@ -89,23 +108,12 @@ type Key struct {
 	Scopes     []access.Scope `json:"scopes"`      // nil for all
 }
 
-// Strings is one string or an array of them.
-type Strings []string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (s *Strings) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		*s = make([]string, 1)
-		return json.Unmarshal(b, &(*s)[0])
-	}
-	return json.Unmarshal(b, (*[]string)(s))
-}
-
 // LoadFile reads a product file. ${NAME} inside a string is taken from
-// lookupEnv, which is [os.LookupEnv] in most programs. Warnings are about what is
+// lookupEnv, which is [os.LookupEnv] in most programs. The desks are those of
+// [Options.Desks], nil for the same default. Warnings are about what is
 // probably a mistake. The error, if any, joins everything that is wrong. Both
 // name the file and the field.
-func LoadFile(path string, lookupEnv func(string) (string, bool)) (file File, warnings []string, err error) {
+func LoadFile(path string, lookupEnv func(string) (string, bool), desks []helpdesk.Kind) (file File, warnings []string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return File{}, nil, fmt.Errorf("product file: %w", err)
@@ -113,7 +121,7 @@ func LoadFile(path string, lookupEnv func(string) (string, bool)) (file File, wa
 	d := decoder{whole: "the file", getenv: lookupEnv}
 	d.decode(data, &file)
 	var errs []error
-	for _, problem := range append(d.wrong, d.wrong.news(file.validate())...) {
+	for _, problem := range append(d.wrong, d.wrong.news(file.validate(newKinds(desks)))...) {
 		errs = append(errs, fmt.Errorf("%s: %s", path, problem))
 	}
 	for _, warning := range append(d.warnings, file.warnings()...) {
@@ -134,13 +142,13 @@ func (f File) warnings() []string {
 }
 
 // validate returns everything that is wrong with the file beyond its form.
-func (f File) validate() []string {
+func (f File) validate(desks kinds) []string {
 	var p problems
 	known := map[string]bool{}
 	tokens := map[string]bool{}
 	for i, product := range f.Products {
 		at := fmt.Sprintf("products[%d]", i)
-		for _, problem := range product.validate() {
+		for _, problem := range product.validate(desks) {
 			p.add("%s.%s", at, problem)
 		}
 		for j, token := range product.CaptureTokens {
@@ -170,7 +178,7 @@ func (f File) validate() []string {
 }
 
 // validate returns everything that is wrong with the product by itself.
-func (product Product) validate() []string {
+func (product Product) validate(desks kinds) []string {
 	var p problems
 	if !productIDs.MatchString(product.ProductID) {
 		p.add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
@@ -184,7 +192,10 @@ func (product Product) validate() []string {
 			p.add("allowed_origins[%d]: must be an origin such as https://app.example.com or https://*.example.com, or null", i)
 		}
 	}
-	return append(p, product.IntegrationConfig.validate("integration_config")...)
+	const at = "integration_config"
+	p = append(p, product.IntegrationConfig.validate(at)...)
+	_, problems := desks.open(product.IntegrationConfig.Desks, at, nil)
+	return append(p, problems...)
 }
 
 func (p *problems) key(at string, key Key) {
@@ -212,19 +223,10 @@ func (p *problems) secret(at, secret string) {
 	}
 }
 
-// validate returns everything that is wrong with the configuration at a path.
+// validate returns everything that is wrong with the configuration at a path but
+// for the desks.
 func (c IntegrationConfig) validate(at string) []string {
 	var p problems
-	if z := c.Zendesk; z != nil && !validBaseURL(z.BaseURL) {
-		p.add("%s.zendesk.base_url: must be a URL such as https://acme.zendesk.com", at)
-	}
-	if z := c.Zendesk; z != nil {
-		p.pair(at+".zendesk", "email", z.Email, "api_token", z.APIToken)
-		p.pair(at+".zendesk", "oauth_client_id", z.OAuthClientID, "oauth_client_secret", z.OAuthClientSecret)
-	}
-	if i := c.Intercom; i != nil && i.BaseURL != "" && !validBaseURL(i.BaseURL) {
-		p.add("%s.intercom.base_url: must be a URL such as https://api.intercom.io", at)
-	}
 	if n := c.Notes; n != nil {
 		p.within(at+".notes.debounce_ms", n.DebounceMS, 0, maxSeconds*1000)
 		p.within(at+".notes.bin_seconds", n.BinSeconds, 1, maxSeconds)
@@ -237,19 +239,6 @@ func (c IntegrationConfig) validate(at string) []string {
 	return p
 }
 
-// pair adds a mistake for two fields of which one is of no use without the other.
-func (p *problems) pair(at, a, valueOfA, b, valueOfB string) {
-	switch {
-	case valueOfA != "" && valueOfB == "":
-		p.add("%s.%s: must not be missing beside %s", at, b, a)
-	case valueOfA == "" && valueOfB != "":
-		p.add("%s.%s: must not be missing beside %s", at, a, b)
-	}
-}
-
-// maxLabels is how many quick replies can be offered at once.
-const maxLabels = 3
-
 func (p *problems) proactive(at string, c Proactive) {
 	p.within(at+".interaction_timeout_s", c.InteractionTimeoutS, 0, maxSeconds)
 	p.within(at+".cooldown_s", c.CooldownS, 0, maxSeconds)
@@ -257,8 +246,8 @@ func (p *problems) proactive(at string, c Proactive) {
 	if c.IdleTeardown != "" && c.IdleTeardown != KeepOnIdle {
 		p.add("%s.idle_teardown: must be %q, or left out", at, KeepOnIdle)
 	}
-	if len(c.ReplyOptionLabels) > maxLabels {
-		p.add("%s.reply_option_labels: at most %d labels", at, maxLabels)
+	if len(c.ReplyOptionLabels) > helpdesk.MaxLabels {
+		p.add("%s.reply_option_labels: at most %d labels", at, helpdesk.MaxLabels)
 	}
 	seen := map[string]bool{}
 	for i, label := range c.ReplyOptionLabels {
@@ -277,14 +266,14 @@ func (p *problems) proactive(at string, c Proactive) {
 // field and a colon.
 type problems []string
 
-// news returns those of more that concern fields which p has nothing on, and
-// which are not inside of one that it has something on.
+// news returns those of more that concern fields which p has nothing on, neither
+// on the field, nor around it, nor inside of it.
 func (p problems) news(more []string) (news []string) {
 	for _, problem := range more {
 		field, _, _ := strings.Cut(problem, ":")
 		if !slices.ContainsFunc(p, func(known string) bool {
 			known, _, _ = strings.Cut(known, ":")
-			return field == known || strings.HasPrefix(field, known+".") || strings.HasPrefix(field, known+"[")
+			return field == known || strings.HasPrefix(field, known+".") || strings.HasPrefix(field, known+"[") || strings.HasPrefix(known, field+".") || strings.HasPrefix(known, field+"[")
 		}) {
 			news = append(news, problem)
 		}
@@ -309,8 +298,3 @@ func (p *problems) within(at string, n *int, least, most int) {
 
 // productIDs are what can be a product's id: one path segment.
 var productIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
-func validBaseURL(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
-}

@@ -1,6 +1,9 @@
 package liveactivity
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
 // secret marks every secret of these tests: no error may hold it.
@@ -68,7 +72,7 @@ func fieldsOf(t *testing.T, err error, path string) []string {
 
 func TestLoadFile_readsEveryField(t *testing.T) {
 	file, _, err := LoadFile("testdata/acme.json",
-		environment("ACME_WEBHOOK_SECRET", `quote " and \ and ${ACME_KEY}`, "ACME_ENV", "live", "ACME_KEY", "lak_env"))
+		environment("ACME_WEBHOOK_SECRET", `quote " and \ and ${ACME_KEY}`, "ACME_ENV", "live", "ACME_KEY", "lak_env"), nil)
 	require.NoError(t, err)
 	number := func(n int) *int { return &n }
 	assert.Equal(t, File{
@@ -78,10 +82,11 @@ func TestLoadFile_readsEveryField(t *testing.T) {
 			CaptureTokens:  []string{"phc_acme", "phc_live_acme"},
 			AllowedOrigins: []string{"https://*.acme.example", "http://localhost:3000", "null", "capacitor://localhost"},
 			IntegrationConfig: IntegrationConfig{
-				Zendesk: &Zendesk{BaseURL: "https://acme.zendesk.com", Email: "bot@acme.example", APIToken: "zd-api",
-					OAuthToken: "zd-oauth", OAuthClientID: "zd-client", OAuthClientSecret: "zd-client-secret",
-					SigningSecret: Strings{"zd-sign-1", "zd-sign-2"}},
-				Intercom: &Intercom{BaseURL: "https://api.intercom.io", AccessToken: "ic-access", AdminID: "123", ClientSecret: "ic-client"},
+				Desks: map[string]json.RawMessage{
+					"zendesk": json.RawMessage(`{"api_token":"zd-api","base_url":"https://acme.zendesk.com","email":"bot@acme.example",` +
+						`"oauth_client_id":"zd-client","oauth_client_secret":"zd-client-secret","oauth_token":"zd-oauth","signing_secret":["zd-sign-1","zd-sign-2"]}`),
+					"intercom": json.RawMessage(`{"access_token":"ic-access","admin_id":"123","base_url":"https://api.intercom.io","client_secret":"ic-client"}`),
+				},
 				Notes: &Notes{DebounceMS: number(3000), BinSeconds: number(3), SummaryThreshold: number(20),
 					PreLinkWindowS: number(120)},
 				Proactive: &Proactive{Enabled: true, Body: "Need a hand?", ReplyOptionLabels: []string{"Yes, show me"},
@@ -101,7 +106,7 @@ func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
 		"no products":                       `{"products": [], "keys": []}`,
 		"a product with nothing but its id": `{"products": [{"product_id": "acme"}]}`,
 		"an integration with nothing in it": integration(``),
-		"a help desk on its own host":       integration(`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk"}`),
+		"a help desk on its own host":       integration(`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk", "oauth_token": "x"}`),
 		"Intercom at its default address":   integration(`"intercom": {"access_token": "x"}`),
 		"zeros that mean at once":           integration(`"notes": {"debounce_ms": 0, "pre_link_window_s": 0}`),
 		"proactive zeros":                   integration(`"proactive": {"interaction_timeout_s": 0, "cooldown_s": 0}`),
@@ -111,30 +116,59 @@ func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
 	}
 	for name, content := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := LoadFile(productFile(t, content), environment())
+			_, _, err := LoadFile(productFile(t, content), environment(), nil)
 			assert.NoError(t, err)
 		})
 	}
 }
 
-func TestLoadFile_signingSecretIsOneStringOrMany(t *testing.T) {
-	tests := map[string]struct {
-		json string
-		want Strings
+// What a desk is given is its own, but for the variables in its strings, however
+// deep they are.
+func TestLoadFile_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
+	var given json.RawMessage
+	desk := helpdesk.Kind{Name: "desk", Open: func(config json.RawMessage, _ *helpdesk.Options) (helpdesk.Desk, error) {
+		given = config
+		return nil, nil
+	}}
+	path := productFile(t, integration(`"desk": {"n": 1e3, "on": true, "a": ["x${A}", ["${A}"], {"b": "${QUOTE}"}], "c": {"d": {"e": "$A"}}}`))
+	_, warnings, err := LoadFile(path, environment("A", "1", "QUOTE", `"\n`), []helpdesk.Kind{desk})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"n": 1e3, "on": true, "a": ["x1", ["1"], {"b": "\"\\n"}], "c": {"d": {"e": "$A"}}}`, string(given))
+	require.Len(t, warnings, 2)
+	assert.Contains(t, warnings[0], "products[0].integration_config.desk.c.d.e: ")
+}
+
+// A desk reports what it knows to be wrong; an error of another kind could hold a
+// secret.
+func TestLoadFile_reportsWhatADeskReports(t *testing.T) {
+	const at = "products[0].integration_config.desk"
+	for name, tt := range map[string]struct {
+		err  error
+		want []string
 	}{
-		"one":             {`"a"`, Strings{"a"}},
-		"an array of one": {`["a"]`, Strings{"a"}},
-		"two":             {`["a", "b"]`, Strings{"a", "b"}},
-		"an environment":  {`["a", "${NEXT}"]`, Strings{"a", "next"}},
-	}
-	for name, tt := range tests {
+		"one":            {&helpdesk.ConfigError{Field: "a", Problem: "is odd"}, []string{at + ".a"}},
+		"the whole":      {&helpdesk.ConfigError{Problem: "is odd"}, []string{at}},
+		"several":        {errors.Join(&helpdesk.ConfigError{Field: "a", Problem: "is odd"}, errors.Join(&helpdesk.ConfigError{Field: "b", Problem: "is odd"})), []string{at + ".a", at + ".b"}},
+		"wrapped":        {fmt.Errorf("desk: %w", &helpdesk.ConfigError{Field: "a", Problem: "is odd"}), []string{at + ".a"}},
+		"anything else":  {errors.New("bad token " + secret), []string{at}},
+		"among mistakes": {errors.Join(errors.New(secret), &helpdesk.ConfigError{Field: "a", Problem: "is odd"}), []string{at, at + ".a"}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			path := productFile(t, integration(`"zendesk": {"base_url": "https://acme.zendesk.com", "signing_secret": `+tt.json+`}`))
-			file, _, err := LoadFile(path, environment("NEXT", "next"))
-			require.NoError(t, err)
-			assert.Equal(t, tt.want, file.Products[0].IntegrationConfig.Zendesk.SigningSecret)
+			desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) { return nil, tt.err }}
+			path := productFile(t, integration(`"desk": {}`))
+			_, _, err := LoadFile(path, environment(), []helpdesk.Kind{desk})
+			assert.Equal(t, tt.want, fieldsOf(t, err, path))
+			assert.NotContains(t, err.Error(), secret)
 		})
 	}
+}
+
+func TestLoadFile_listsTheDesksThereAre(t *testing.T) {
+	path := productFile(t, integration(`"freshdesk": {}`))
+	_, _, err := LoadFile(path, environment(), nil)
+	require.ErrorContains(t, err, "products[0].integration_config.freshdesk: is not a known field; there are intercom, notes, proactive, zendesk")
+	_, _, err = LoadFile(path, environment(), []helpdesk.Kind{})
+	require.ErrorContains(t, err, "freshdesk: is not a known field; there are notes, proactive")
 }
 
 // Each content is wrong in one or more fields; the error names all of them.
@@ -194,34 +228,39 @@ func TestLoadFile_namesFileAndField(t *testing.T) {
 		"one of two environment variables not set":  {oneProduct(`"webhook_secret": "${SECRET}${NOT_SET}"`), []string{"products[0].webhook_secret"}},
 		"environment variable not set, in an array": {oneProduct(`"capture_tokens": ["a", "${NOT_SET}"]`), []string{"products[0].capture_tokens[1]"}},
 
-		"products not an array":               {`{"products": {}}`, []string{"products"}},
-		"product not an object":               {`{"products": ["acme"]}`, []string{"products[0]"}},
-		"product id not a string":             {`{"products": [{"product_id": 7}]}`, []string{"products[0].product_id"}},
-		"secret not a string":                 {oneProduct(`"webhook_secret": 123`), []string{"products[0].webhook_secret"}},
-		"secret null":                         {oneProduct(`"webhook_secret": null`), []string{"products[0].webhook_secret"}},
-		"tokens not an array":                 {oneProduct(`"capture_tokens": "` + secret + `"`), []string{"products[0].capture_tokens"}},
-		"token not a string":                  {oneProduct(`"capture_tokens": [["` + secret + `"]]`), []string{"products[0].capture_tokens[0]"}},
-		"integration not an object":           {oneProduct(`"integration_config": []`), []string{"products[0].integration_config"}},
-		"Zendesk not an object":               {integration(`"zendesk": "https://acme.zendesk.com"`), []string{zendesk}},
-		"Zendesk null":                        {integration(`"zendesk": null`), []string{zendesk}},
-		"signing secret a number":             {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": 1}`), []string{zendesk + ".signing_secret"}},
-		"signing secret an object":            {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": {"a": "` + secret + `"}}`), []string{zendesk + ".signing_secret"}},
-		"signing secrets nested":              {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": [["` + secret + `"]]}`), []string{zendesk + ".signing_secret[0]"}},
-		"number in a string":                  {integration(`"notes": {"debounce_ms": "3000"}`), []string{notes + ".debounce_ms"}},
-		"number with a fraction":              {integration(`"notes": {"debounce_ms": 0.5}`), []string{notes + ".debounce_ms"}},
-		"number too large":                    {integration(`"notes": {"debounce_ms": 1e30}`), []string{notes + ".debounce_ms"}},
-		"number too large for 64 bits":        {integration(`"notes": {"debounce_ms": 99999999999999999999}`), []string{notes + ".debounce_ms"}},
-		"boolean in a string":                 {integration(`"proactive": {"enabled": "true"}`), []string{proactive + ".enabled"}},
-		"labels not an array":                 {integration(`"proactive": {"reply_option_labels": "Yes"}`), []string{proactive + ".reply_option_labels"}},
-		"keys not an array":                   {`{"keys": {}}`, []string{"keys"}},
-		"key not an object":                   {`{"keys": ["` + secret + `"]}`, []string{"keys[0]"}},
-		"scopes not an array":                 {key(`"key": "` + secret + `", "external_id": "acme", "scopes": "mcp"`), []string{"keys[0].scopes"}},
-		"the file an array":                   {`[]`, []string{"the file"}},
-		"the file a string":                   {`"` + secret + `"`, []string{"the file"}},
-		"the file null":                       {`null`, []string{"the file"}},
-		"white space before a webhook secret": {oneProduct(`"webhook_secret": " ` + secret + `"`), []string{"products[0].webhook_secret"}},
-		"white space after a capture token":   {oneProduct(`"capture_tokens": ["` + secret + `\n"]`), []string{"products[0].capture_tokens[0]"}},
-		"white space around Zendesk's secrets": {integration(`"zendesk": {"base_url": "https://a.b", "api_token": "x ", "oauth_token": " x", "oauth_client_secret": "x\t", "signing_secret": ["x", "\u00a0x"]}`),
+		"products not an array":                {`{"products": {}}`, []string{"products"}},
+		"product not an object":                {`{"products": ["acme"]}`, []string{"products[0]"}},
+		"product id not a string":              {`{"products": [{"product_id": 7}]}`, []string{"products[0].product_id"}},
+		"secret not a string":                  {oneProduct(`"webhook_secret": 123`), []string{"products[0].webhook_secret"}},
+		"secret null":                          {oneProduct(`"webhook_secret": null`), []string{"products[0].webhook_secret"}},
+		"tokens not an array":                  {oneProduct(`"capture_tokens": "` + secret + `"`), []string{"products[0].capture_tokens"}},
+		"token not a string":                   {oneProduct(`"capture_tokens": [["` + secret + `"]]`), []string{"products[0].capture_tokens[0]"}},
+		"integration not an object":            {oneProduct(`"integration_config": []`), []string{"products[0].integration_config"}},
+		"Zendesk not an object":                {integration(`"zendesk": "https://acme.zendesk.com"`), []string{zendesk}},
+		"an object in a desk that is empty":    {integration(`"zendesk": {"base_url": "https://a.b", "oauth_token": "x", "email": {}}`), []string{zendesk + ".email"}},
+		"a desk by plain HTTP":                 {integration(`"intercom": {"base_url": "http://a.b", "access_token": "` + secret + `"}`), []string{intercom + ".base_url"}},
+		"null in a desk":                       {integration(`"intercom": {"access_token": null}`), []string{intercom + ".access_token"}},
+		"a desk that is nested too deep":       {integration(`"zendesk": {"x": ` + strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`), []string{zendesk + ".x" + strings.Repeat("[0]", 8)}},
+		"a variable that is not set in a desk": {integration(`"intercom": {"access_token": "${NOT_SET}", "admin_id": " 1"}`), []string{intercom + ".access_token", intercom + ".admin_id"}},
+		"Zendesk null":                         {integration(`"zendesk": null`), []string{zendesk}},
+		"signing secret a number":              {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": 1}`), []string{zendesk + ".signing_secret"}},
+		"signing secret an object":             {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": {"a": "` + secret + `"}}`), []string{zendesk + ".signing_secret"}},
+		"signing secrets nested":               {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": [["` + secret + `"]]}`), []string{zendesk + ".signing_secret"}},
+		"number in a string":                   {integration(`"notes": {"debounce_ms": "3000"}`), []string{notes + ".debounce_ms"}},
+		"number with a fraction":               {integration(`"notes": {"debounce_ms": 0.5}`), []string{notes + ".debounce_ms"}},
+		"number too large":                     {integration(`"notes": {"debounce_ms": 1e30}`), []string{notes + ".debounce_ms"}},
+		"number too large for 64 bits":         {integration(`"notes": {"debounce_ms": 99999999999999999999}`), []string{notes + ".debounce_ms"}},
+		"boolean in a string":                  {integration(`"proactive": {"enabled": "true"}`), []string{proactive + ".enabled"}},
+		"labels not an array":                  {integration(`"proactive": {"reply_option_labels": "Yes"}`), []string{proactive + ".reply_option_labels"}},
+		"keys not an array":                    {`{"keys": {}}`, []string{"keys"}},
+		"key not an object":                    {`{"keys": ["` + secret + `"]}`, []string{"keys[0]"}},
+		"scopes not an array":                  {key(`"key": "` + secret + `", "external_id": "acme", "scopes": "mcp"`), []string{"keys[0].scopes"}},
+		"the file an array":                    {`[]`, []string{"the file"}},
+		"the file a string":                    {`"` + secret + `"`, []string{"the file"}},
+		"the file null":                        {`null`, []string{"the file"}},
+		"white space before a webhook secret":  {oneProduct(`"webhook_secret": " ` + secret + `"`), []string{"products[0].webhook_secret"}},
+		"white space after a capture token":    {oneProduct(`"capture_tokens": ["` + secret + `\n"]`), []string{"products[0].capture_tokens[0]"}},
+		"white space around Zendesk's secrets": {integration(`"zendesk": {"base_url": "https://a.b", "email": "a@b.example", "api_token": "x ", "oauth_token": " x", "oauth_client_id": "x", "oauth_client_secret": "x\t", "signing_secret": ["x", "\u00a0x"]}`),
 			[]string{zendesk + ".api_token", zendesk + ".oauth_token", zendesk + ".oauth_client_secret", zendesk + ".signing_secret[1]"}},
 		"white space around Intercom's secrets":         {integration(`"intercom": {"access_token": "x ", "client_secret": " x"}`), []string{intercom + ".access_token", intercom + ".client_secret"}},
 		"white space around a key":                      {key(`"key": "` + secret + ` ", "external_id": "acme"`), []string{"keys[0].key"}},
@@ -260,7 +299,7 @@ func TestLoadFile_namesFileAndField(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
-			_, _, err := LoadFile(path, env)
+			_, _, err := LoadFile(path, env, nil)
 			assert.ElementsMatch(t, tt.want, fieldsOf(t, err, path))
 			assert.NotContains(t, err.Error(), secret)
 		})
@@ -283,15 +322,15 @@ func TestLoadFile_takesOnlyURLsOfAHost(t *testing.T) {
 	}
 	for name, url := range bad {
 		t.Run(name, func(t *testing.T) {
-			path := productFile(t, integration(`"zendesk": {"base_url": "`+url+`"}`))
-			_, _, err := LoadFile(path, environment())
+			path := productFile(t, integration(`"zendesk": {"base_url": "`+url+`", "oauth_token": "x"}`))
+			_, _, err := LoadFile(path, environment(), nil)
 			assert.Equal(t, []string{"products[0].integration_config.zendesk.base_url"}, fieldsOf(t, err, path))
 			assert.NotContains(t, err.Error(), secret)
 			if url == "" {
 				return // Intercom has a default, and an origin is tested below
 			}
 			path = productFile(t, integration(`"intercom": {"base_url": "`+url+`"}`))
-			_, _, err = LoadFile(path, environment())
+			_, _, err = LoadFile(path, environment(), nil)
 			assert.Equal(t, []string{"products[0].integration_config.intercom.base_url"}, fieldsOf(t, err, path))
 		})
 	}
@@ -312,7 +351,7 @@ func TestLoadFile_takesOnlyOrigins(t *testing.T) {
 	for name, origin := range bad {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, oneProduct(`"allowed_origins": ["https://app.acme.example", "`+origin+`"]`))
-			_, _, err := LoadFile(path, environment())
+			_, _, err := LoadFile(path, environment(), nil)
 			assert.Equal(t, []string{"products[0].allowed_origins[1]"}, fieldsOf(t, err, path))
 		})
 	}
@@ -320,7 +359,7 @@ func TestLoadFile_takesOnlyOrigins(t *testing.T) {
 
 func TestLoadFile_namesTheVariableThatIsNotSet(t *testing.T) {
 	path := productFile(t, oneProduct(`"webhook_secret": "${ACME_SECRET}"`))
-	_, _, err := LoadFile(path, environment("ACME", secret))
+	_, _, err := LoadFile(path, environment("ACME", secret), nil)
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "ACME_SECRET")
 }
@@ -351,7 +390,7 @@ func TestLoadFile_saysWhereTheJSONBreaks(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
-			_, _, err := LoadFile(path, environment())
+			_, _, err := LoadFile(path, environment(), nil)
 			require.Error(t, err)
 			assert.Contains(t, err.Error(), path)
 			assert.Contains(t, err.Error(), "not valid JSON")
@@ -379,7 +418,7 @@ func TestLoadFile_warnsOfWhatCannotBeMeant(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
-			file, warnings, err := LoadFile(path, environment("A", "a", "DOLLAR", "$A"))
+			file, warnings, err := LoadFile(path, environment("A", "a", "DOLLAR", "$A"), nil)
 			if !strings.HasPrefix(name, "one with") { // $B is none of a host's letters
 				require.NoError(t, err)
 				require.NotEmpty(t, file.Products)
@@ -394,7 +433,7 @@ func TestLoadFile_warnsOfWhatCannotBeMeant(t *testing.T) {
 }
 
 func TestLoadFile_takesAVariableWithoutBracesAsItStands(t *testing.T) {
-	file, _, err := LoadFile(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"))
+	file, _, err := LoadFile(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"), nil)
 	require.NoError(t, err)
 	assert.Equal(t, "$A", file.Products[0].WebhookSecret)
 }
@@ -403,7 +442,7 @@ func TestLoadFile_namesAFileItCannotRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, path := range map[string]string{"missing": filepath.Join(dir, "none.json"), "a folder": dir} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := LoadFile(path, environment())
+			_, _, err := LoadFile(path, environment(), nil)
 			require.Error(t, err)
 			assert.Contains(t, err.Error(), path)
 		})
@@ -416,6 +455,6 @@ func TestProduct_validatesItsID(t *testing.T) {
 		"": false, ".": false, "..": false, "-a": false, "_a": false, "a/b": false, "a b": false, "a\n": false, "ä": false, "a%2Fb": false,
 		strings.Repeat("a", 129): false,
 	} {
-		assert.Equal(t, want, Product{ProductID: id}.validate() == nil, "%q", id)
+		assert.Equal(t, want, Product{ProductID: id}.validate(nil) == nil, "%q", id)
 	}
 }

@@ -1,6 +1,7 @@
 package liveactivity
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -42,6 +44,15 @@ type Options struct {
 	Heartbeat time.Duration // how long a stream may be silent before a heartbeat
 	Views     []View        // what else follows the log
 
+	// Desks are the kinds of help desk that products can have; nil for Zendesk
+	// and Intercom.
+	Desks []helpdesk.Kind
+	// Model answers a prompt as a language model does: it writes the public
+	// replies to what users write into a conversation, and the summaries of
+	// what they did. It must return soon after ctx has ended. Without it there
+	// are no replies, and a summary is put together from the actions.
+	Model func(ctx context.Context, prompt string) (string, error)
+
 	// Logger is slog.Default() by default.
 	Logger *slog.Logger
 	// Metrics is where metrics are registered. By default they are served at
@@ -64,7 +75,13 @@ type OptionError = options.Error
 // [*OptionError].
 func (o *Options) Validate() error {
 	m := options.Mistakes{Package: "liveactivity"}
-	for _, problem := range (File{o.Products, o.Keys}).validate() {
+	seen := map[string]bool{}
+	for i, kind := range o.Desks {
+		what := problem(kind, seen)
+		m.Require(what == "", fmt.Sprintf("Desks[%d]", i), what)
+		seen[kind.Name] = true
+	}
+	for _, problem := range (File{o.Products, o.Keys}).validate(newKinds(o.Desks)) {
 		field, what, _ := strings.Cut(problem, ": ")
 		m.Require(false, field, what)
 	}

@@ -238,8 +238,13 @@ func (r *registry) take(doc document.Document) error {
 	if reg.Removed {
 		return nil
 	}
-	r.put(product{Product: reg.Product, version: doc.Version})
-	return r.keys.AddDigest([sha256.Size]byte(reg.KeySHA256), productID)
+	p, wrong := r.open(reg.Product)
+	p.version = doc.Version
+	r.put(p)
+	if err := r.keys.AddDigest([sha256.Size]byte(reg.KeySHA256), productID); err != nil || wrong == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %s", errUnreadable, productID, strings.Join(wrong, "; "))
 }
 
 // Limits of looking before a credential is refused.

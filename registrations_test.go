@@ -306,7 +306,7 @@ func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds,
 func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slowLog{newMemoryLog()}
-		r, err := newRegistry(file(), log, log.Drop)
+		r, err := newRegistry(file(), newKinds(nil), nil, log, log.Drop)
 		require.NoError(t, err)
 		var guesses sync.WaitGroup
 		for n := range 500 {
@@ -469,7 +469,7 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
 	c := register(t, attached(t, log), "acme", false)
-	r, err := newRegistry(file(), log, log.Drop)
+	r, err := newRegistry(file(), newKinds(nil), nil, log, log.Drop)
 	require.NoError(t, err)
 	require.NoError(t, r.Load(t.Context()))
 	assertVoid(t, r, c, "acme")

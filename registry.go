@@ -12,6 +12,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -31,6 +33,8 @@ type registry struct {
 	next     *look             // has yet to begin; nil without waiters
 	looked   time.Time         // when the last look began
 
+	desks   kinds
+	opened  *helpdesk.Options // of every desk
 	log     eventlog.Log
 	drop    func(ctx context.Context, productID string) error
 	changed chan struct{} // gets a value, if it has none, when products come or go
@@ -41,7 +45,8 @@ type registry struct {
 // product is a product and where it comes from.
 type product struct {
 	Product
-	version document.Version // of its registration; zero for a product that is not registered
+	connected connector.Product // with its desks open
+	version   document.Version  // of its registration; zero for a product that is not registered
 }
 
 // credentials are what a registered product is reached with. Only the caller
@@ -77,19 +82,21 @@ var errFixed = errors.New("liveactivity: not a registered product")
 // errUnknown reports an unknown product.
 var errUnknown = errors.New("liveactivity: unknown product")
 
-// errUnreadable says that a registration is damaged. The others are served.
+// errUnreadable says that a registration, or the configuration of a desk in it, is
+// damaged or not known to this program. Everything else is served.
 var errUnreadable = errors.New("liveactivity: a registration cannot be read")
 
 // newRegistry returns a registry of the products and keys of a file, which must
-// be valid, that keeps registrations in the documents of log. What is registered
+// be valid, with desks of these kinds. It keeps registrations in the documents of log. What is registered
 // there already is served after Load. The function drop removes everything that
 // is kept of a product, at least by the log.
-func newRegistry(file File, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*registry, error) {
-	r := &registry{keys: access.NewKeyring(), products: map[string]product{}, tokens: map[string]string{},
+func newRegistry(file File, desks kinds, opened *helpdesk.Options, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*registry, error) {
+	r := &registry{keys: access.NewKeyring(), desks: desks, opened: opened, products: map[string]product{}, tokens: map[string]string{},
 		log: log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
-		r.put(product{Product: p})
+		opened, _ := r.open(p)
+		r.put(opened)
 	}
 	for _, k := range file.Keys {
 		if err := r.keys.Add(k.Key, k.ExternalID, k.Scopes...); err != nil {
@@ -101,6 +108,13 @@ func newRegistry(file File, log eventlog.Log, drop func(ctx context.Context, pro
 
 // Keys returns the keyring of all products.
 func (r *registry) Keys() *access.Keyring { return r.keys }
+
+// open returns a product with its desks, and what is wrong with those that it has
+// not.
+func (r *registry) open(p Product) (product, []string) {
+	desks, wrong := r.desks.open(p.IntegrationConfig.Desks, "integration_config", r.opened)
+	return product{Product: p, connected: p.connected(desks)}, wrong
+}
 
 func (r *registry) put(p product) {
 	r.products[p.ProductID] = p
@@ -135,7 +149,7 @@ func (r *registry) WebhookSecret(productID string) (string, bool, error) {
 		p, ok := r.products[productID]
 		return p.WebhookSecret, ok
 	}
-	return r.orRefresh(find)
+	return orRefresh(r, find)
 }
 
 // ProductOfToken implements posthog.Products. Tokens are public: they stand in
@@ -147,7 +161,7 @@ func (r *registry) ProductOfToken(token string) (string, bool, error) {
 		id, ok := r.tokens[token]
 		return id, ok
 	}
-	return r.orRefresh(find)
+	return orRefresh(r, find)
 }
 
 // AllowedOrigins implements posthog.Products. No product has none.
@@ -157,15 +171,25 @@ func (r *registry) AllowedOrigins(productID string) ([]string, error) {
 	return r.products[productID].AllowedOrigins, nil
 }
 
+// Product implements connector.Products.
+func (r *registry) Product(productID string) (connector.Product, bool, error) {
+	return orRefresh(r, func() (connector.Product, bool) {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		p, ok := r.products[productID]
+		return p.connected, ok
+	})
+}
+
 // orRefresh looks again after a refresh if need be.
-func (r *registry) orRefresh(find func() (string, bool)) (string, bool, error) {
-	if found, ok := find(); ok {
+func orRefresh[T any](r *registry, find func() (T, bool)) (found T, ok bool, err error) {
+	if found, ok = find(); ok {
 		return found, true, nil
 	}
 	if err := r.refresh(); err != nil {
-		return "", false, err
+		return found, false, err
 	}
-	found, ok := find()
+	found, ok = find()
 	return found, ok, nil
 }
 

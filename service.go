@@ -18,6 +18,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -32,12 +34,14 @@ type Service struct {
 	engine   engine
 	urls     URLs
 	views    []View
+	hasModel bool
 	log      *slog.Logger
 
-	lookup   *activity.Lookup
-	recorder *eventlog.Recorder
-	streams  *eventlog.Handler
-	handler  http.Handler
+	lookup    *activity.Lookup
+	recorder  *eventlog.Recorder
+	connector *connector.Connector
+	streams   *eventlog.Handler
+	handler   http.Handler
 
 	ran      atomic.Bool
 	caughtUp chan struct{} // closed when lookups can be answered
@@ -61,14 +65,14 @@ func New(opts *Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		engine: engine, urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views,
+		engine: engine, urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views, hasModel: o.Model != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		caughtUp: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	if !s.engine.isBehind() {
 		close(s.caughtUp)
 	}
-	if s.products, err = newRegistry(File{o.Products, o.Keys}, s.engine.Log, s.engine.drop); err != nil {
+	if s.products, err = newRegistry(File{o.Products, o.Keys}, newKinds(o.Desks), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.engine.drop); err != nil {
 		return nil, err
 	}
 	if s.handler, err = s.routes(&o); err != nil {
@@ -103,6 +107,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
+	s.mountDesks(mux, newKinds(o.Desks))
 	serve.Mount(mux, s.ready)
 	if o.Metrics == nil {
 		serve.MountMetrics(mux, ownRegistry)
@@ -135,11 +140,27 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Logger: s.log})
 	wrong.Add(err)
+	s.connector, err = connector.New(s.engine.Log, s.products, &connector.Options{
+		TTL: o.Retention.TTL, Model: o.Model, Store: s.engine.store, Logger: s.log, Metrics: reg})
+	wrong.Add(err)
 	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Logger: s.log})
 	wrong.Add(err)
 	p.observer, err = observe.New(s.log, reg)
 	wrong.Add(err)
 	return p, wrong.Err()
+}
+
+// mountDesks puts the endpoints of help desks and of their users' pages in their
+// places.
+func (s *Service) mountDesks(mux *httpx.Mux, desks kinds) {
+	const webhook = " /chatbot-webhook/{product_id}"
+	mux.Handle("POST"+webhook, http.HandlerFunc(s.connector.ServeWebhook))
+	mux.Handle("HEAD"+webhook, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // desks try whether it is there
+	for _, kind := range desks {
+		mux.Handle("POST /"+kind.Name+"/chat/{product_id}", s.connector.ServeChat(kind.Name))
+	}
+	mux.Handle("POST /sessions/link", http.HandlerFunc(s.connector.ServeLink))
+	mux.Handle("OPTIONS /sessions/link", http.HandlerFunc(s.connector.ServeLinkPreflight))
 }
 
 // routeName names a request that was served, for metrics and the access log.

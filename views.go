@@ -47,6 +47,7 @@ func (s *Service) runViews(ctx, following context.Context) {
 			}
 			followingProduct, cancel := context.WithCancel(following)
 			remove[id] = cancel
+			s.warn(id)
 			for _, view := range s.views {
 				running.Go(func() { s.runView(followingProduct, id, view) })
 			}
@@ -57,6 +58,17 @@ func (s *Service) runViews(ctx, following context.Context) {
 		case <-s.products.changed:
 			s.streams.EndRevoked()
 		}
+	}
+}
+
+// warn logs what one should know of a product's desks.
+func (s *Service) warn(productID string) {
+	product, _, err := s.products.Product(productID)
+	if err != nil {
+		return // it has just been removed
+	}
+	for _, warning := range deskWarnings(product, s.hasModel) {
+		s.log.Warn(warning, "product_id", productID)
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *settings) loadProducts(path *string) (warnings []string, err error) {
 	if err := notEmpty(path); err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	file, warnings, err := liveactivity.LoadFile(*path, os.LookupEnv)
+	file, warnings, err := liveactivity.LoadFile(*path, os.LookupEnv, nil)
 	var unread *fs.PathError
 	if errors.As(err, &unread) {
 		err = fmt.Errorf("--config: %w", err)

@@ -87,6 +87,9 @@ type Options struct {
 	// Model writes the summaries: it answers a prompt, as a language model does,
 	// and must return soon after ctx has ended; nil for activity.Digest.
 	Model func(ctx context.Context, prompt string) (string, error)
+	// Store is where the recent activity of users is looked up, for replies and
+	// for contacts without e-mail address; nil for nowhere.
+	Store activity.Store
 	// LeaseTTL is how long a server that has died keeps its conversations;
 	// document.DefaultLeaseTTL.
 	LeaseTTL time.Duration

@@ -9,13 +9,15 @@ import (
 
 // connectorMetrics are the metrics of a [Connector].
 type connectorMetrics struct {
-	links   *prometheus.CounterVec
-	notes   *prometheus.CounterVec
-	delay   *prometheus.HistogramVec
-	retries *prometheus.CounterVec
-	lost    *prometheus.CounterVec
-	parked  *prometheus.GaugeVec
-	since   *prometheus.GaugeVec
+	webhooks *prometheus.CounterVec
+	replies  *prometheus.CounterVec
+	links    *prometheus.CounterVec
+	notes    *prometheus.CounterVec
+	delay    *prometheus.HistogramVec
+	retries  *prometheus.CounterVec
+	lost     *prometheus.CounterVec
+	parked   *prometheus.GaugeVec
+	since    *prometheus.GaugeVec
 }
 
 func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) connectorMetrics {
@@ -26,8 +28,10 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) connectorMet
 		return metrics.Register(wrong, reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"product_id", "desk"}, labels...)))
 	}
 	return connectorMetrics{
-		links: counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, expired, ended.", "result"),
-		notes: counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.", "kind"),
+		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "status"),
+		replies:  counter("liveactivity_replies_total", "Messages to reply to, by what became of them: written, retried, echo, untrusted, expired, refused, dropped.", "result"),
+		links:    counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, expired, ended.", "result"),
+		notes:    counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.", "kind"),
 		delay: metrics.Register(wrong, reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "liveactivity_notes_delay_seconds",
 			Help:    "Time from the append of an action to the note that shows it, for the oldest action of each note.",

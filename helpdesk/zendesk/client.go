@@ -32,10 +32,13 @@ var (
 	_ helpdesk.Desk     = (*Client)(nil)
 	_ helpdesk.Finder   = (*Client)(nil)
 	_ helpdesk.Pacer    = (*Client)(nil)
-	_ helpdesk.Replier  = (*Client)(nil)
+	_ helpdesk.Chatter  = (*Client)(nil)
 	_ helpdesk.Checker  = (*Client)(nil)
 	_ helpdesk.Redactor = redactor{}
 )
+
+// Verifies implements [helpdesk.Chatter].
+func (c *Client) Verifies() bool { return len(c.secrets) > 0 }
 
 // redactor is the desk of an account whose user may redact.
 type redactor struct{ *Client }

@@ -1,0 +1,135 @@
+package liveactivity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+)
+
+// deskNames are what can be a kind's name.
+var deskNames = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// kinds are the kinds of help desk that a product can have, in the order of
+// preference.
+type kinds []helpdesk.Kind
+
+// newKinds returns the kinds of [Options.Desks].
+func newKinds(desks []helpdesk.Kind) kinds {
+	if desks == nil {
+		return kinds{intercom.Kind, zendesk.Kind}
+	}
+	return desks
+}
+
+// names returns what can stand in an integration_config.
+func (k kinds) names() []string {
+	names := []string{notesField, proactiveField}
+	for _, kind := range k {
+		names = append(names, kind.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// open opens the desks that the configuration at a path names, and returns
+// everything that is wrong with it; the other desks are open. The options may be
+// nil.
+func (k kinds) open(config map[string]json.RawMessage, at string, opts *helpdesk.Options) (desks []connector.Desk, wrong []string) {
+	var p problems
+	names := k.names()
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		if _, ok := slices.BinarySearch(names, name); !ok {
+			p.add("%s.%.100s: is not a known field; there are %s", at, name, strings.Join(names, ", "))
+		}
+	}
+	for _, kind := range k {
+		raw, ok := config[kind.Name]
+		if !ok || kind.Open == nil { // nil is a mistake of the program, reported as such
+			continue
+		}
+		desk, err := kind.Open(raw, opts)
+		if err == nil {
+			desks = append(desks, connector.Desk{Name: kind.Name, Desk: desk})
+			continue
+		}
+		for _, mistake := range configErrors(err) {
+			p.add("%s: %s", strings.TrimSuffix(at+"."+kind.Name+"."+mistake.Field, "."), mistake.Problem)
+		}
+	}
+	return desks, p
+}
+
+// configErrors returns the mistakes that a kind of desk reports. The text of an
+// error of another type might hold a secret.
+func configErrors(err error) []*helpdesk.ConfigError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*helpdesk.ConfigError
+		for _, err := range joined.Unwrap() {
+			all = append(all, configErrors(err)...)
+		}
+		return all
+	}
+	var mistake *helpdesk.ConfigError
+	if errors.As(err, &mistake) {
+		return []*helpdesk.ConfigError{mistake}
+	}
+	return []*helpdesk.ConfigError{{Problem: "is not a valid configuration"}}
+}
+
+// problem returns what is wrong with a kind that a program passes in.
+func problem(kind helpdesk.Kind, seen map[string]bool) string {
+	switch {
+	case !deskNames.MatchString(kind.Name) || kind.Name == notesField || kind.Name == proactiveField:
+		return fmt.Sprintf("must not have the name %.100q", kind.Name)
+	case seen[kind.Name]:
+		return fmt.Sprintf("must not have the name of another: %q", kind.Name)
+	case kind.Open == nil:
+		return "must have a function Open"
+	}
+	return ""
+}
+
+// connected returns a product as the connector knows it.
+func (product Product) connected(desks []connector.Desk) connector.Product {
+	notes := connector.DefaultNotes()
+	if n := product.IntegrationConfig.Notes; n != nil {
+		set := func(d *time.Duration, n *int, unit time.Duration) {
+			if n != nil {
+				*d = time.Duration(*n) * unit
+			}
+		}
+		set(&notes.Debounce, n.DebounceMS, time.Millisecond)
+		set(&notes.Bin, n.BinSeconds, time.Second)
+		set(&notes.PreLinkWindow, n.PreLinkWindowS, time.Second)
+		if n.SummaryThreshold != nil {
+			notes.SummaryThreshold = *n.SummaryThreshold
+		}
+	}
+	return connector.Product{Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins}
+}
+
+// deskWarnings returns what is valid in a product's desks and has consequences that
+// one should know.
+func deskWarnings(product connector.Product, hasModel bool) (warnings []string) {
+	for _, desk := range product.Desks {
+		chatter, chats := desk.Desk.(helpdesk.Chatter)
+		switch {
+		case !chats:
+		case !chatter.Verifies():
+			warnings = append(warnings, "without signing_secret every webhook of the desk is accepted, and public replies are off")
+		case !hasModel:
+			warnings = append(warnings, "without a language model messages of users are ignored: there are no public replies")
+		}
+	}
+	return warnings
+}

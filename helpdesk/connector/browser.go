@@ -1,0 +1,209 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/origin"
+)
+
+// maxLink is the largest body of a link, in bytes.
+const maxLink = 16 << 10
+
+// text is a JSON string or number, as text: ids are both.
+type text string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *text) UnmarshalJSON(b []byte) error {
+	if b[0] != '"' {
+		var n json.Number
+		err := json.Unmarshal(b, &n)
+		*t = text(n)
+		return err
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
+
+// linkRequest is the body of a link.
+type linkRequest struct {
+	ProductID      string `json:"product_id"`
+	SessionID      string `json:"session_id"`
+	ConversationID text   `json:"conversation_id"`
+	Desk           string `json:"desk"` // the product's first one by default
+}
+
+// ServeLink links a session to a conversation because a page of the product says
+// so. It must be mounted under POST /sessions/link, and ServeLinkPreflight under
+// OPTIONS. The Origin must be one of the product's; but as any program can send
+// any Origin, such a link leads to notes and to nothing that the contact sees.
+func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(c.serveLink).ServeHTTP(w, r)
+}
+
+// ServeLinkPreflight answers what browsers ask before they let a page call
+// ServeLink. Every page may: whose product it is, is not known yet.
+func (c *Connector) ServeLinkPreflight(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	allowPage(h, r.Header.Get("Origin"))
+	h.Set("Access-Control-Allow-Methods", "POST")
+	h.Set("Access-Control-Allow-Headers", "Content-Type")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// allowPage lets pages of an origin read the answer.
+func allowPage(h http.Header, from string) {
+	h.Add("Vary", "Origin")
+	if from != "" {
+		h.Set("Access-Control-Allow-Origin", from)
+		h.Set("Access-Control-Expose-Headers", "Retry-After")
+	}
+}
+
+func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Add("Vary", "Origin")
+	if err := checkJSON(r); err != nil {
+		return err
+	}
+	body, err := httpx.ReadBody(w, r, maxLink)
+	if err != nil {
+		return err
+	}
+	var link linkRequest
+	if err := decodeLink(body, &link); err != nil {
+		return err
+	}
+	product, known, err := c.products.Product(link.ProductID)
+	switch from := r.Header.Get("Origin"); {
+	case err != nil:
+		return httpx.Unavailable(err)
+	case !known:
+		return httpx.NotFound("Unknown product.")
+	case from == "" || !origin.Allows(product.AllowedOrigins, from):
+		return httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
+	default:
+		w.Header().Del("Vary")
+		allowPage(w.Header(), from)
+	}
+	if link.Desk, err = chooseDesk(product, link.Desk); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), storageTime)
+	defer cancel()
+	result, err := c.link(ctx, link.ProductID, link.Desk, string(link.ConversationID), link.SessionID, byBrowser, c.now())
+	if err != nil {
+		return linkFailed(err)
+	}
+	httpx.WriteJSON(w, http.StatusOK, answer{result})
+	return nil
+}
+
+// decodeLink decodes the body of a link.
+func decodeLink(body []byte, link *linkRequest) error {
+	if err := json.Unmarshal(body, link); err != nil {
+		return httpx.BadRequest("The body must be a JSON object with product_id, session_id and conversation_id.")
+	}
+	for _, field := range []struct{ name, value string }{
+		{"product_id", link.ProductID}, {"session_id", link.SessionID}, {"conversation_id", string(link.ConversationID)},
+	} {
+		if strings.TrimSpace(field.value) == "" {
+			return httpx.BadRequest("The field %s is missing or empty.", field.name)
+		}
+	}
+	if len(link.ConversationID) > maxConversationID {
+		return httpx.BadRequest("The field conversation_id is longer than %d bytes.", maxConversationID)
+	}
+	return nil
+}
+
+// chooseDesk returns the name of the desk that a page asks for, or of the one
+// that it means by default.
+func chooseDesk(product Product, name string) (string, error) {
+	if len(product.Desks) == 0 {
+		return "", httpx.NotFound("The product has no help desk.")
+	}
+	if name == "" {
+		return product.Desks[0].Name, nil
+	}
+	if _, ok := product.find(name); !ok {
+		return "", httpx.BadRequest("The field desk does not name a help desk of the product.")
+	}
+	return name, nil
+}
+
+// linkFailed returns the answer to a link that failed.
+func linkFailed(err error) error {
+	var other *LinkedError
+	switch {
+	case errors.As(err, &other):
+		return httpx.Errorf(http.StatusConflict, "The session is linked to another conversation.")
+	case errors.Is(err, ErrTooManySessions):
+		return httpx.Errorf(http.StatusConflict, "The conversation has %d sessions already.", MaxSessions)
+	case errors.Is(err, ErrUnknownSession):
+		return httpx.NotFound("Unknown session: nothing has been reported of it yet.")
+	}
+	return httpx.Unavailable(err)
+}
+
+// Snippet returns a script for the product's pages, as HTML, that defines
+// liveactivity.link(conversationID): the page calls it when a conversation of the
+// desk begins, if no webhook can say whose it is. It links the session of
+// posthog-js, or the one given as second argument, and returns a promise of the
+// status. The base is the service's public URL; the desk may be empty for the
+// product's default. Its error joins all mistakes, each an [*OptionError].
+func Snippet(base, productID, desk string) (string, error) {
+	u, err := url.Parse(base)
+	m := options.Mistakes{Package: "connector"}
+	m.Require(err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "",
+		"base", "must be a URL such as https://live.example.com")
+	m.Require(productID != "" && !strings.Contains(productID, "/"), "productID", "must be one path segment")
+	if err := m.Err(); err != nil {
+		return "", err
+	}
+	fixed := map[string]string{"product_id": productID}
+	if desk != "" {
+		fixed["desk"] = desk
+	}
+	link, err := json.Marshal(fixed)
+	if err != nil {
+		return "", fmt.Errorf("connector: encode snippet: %w", err)
+	}
+	quoted, err := json.Marshal(strings.TrimRight(base, "/") + "/sessions/link") // as in HTML: it escapes < and >
+	if err != nil {
+		return "", fmt.Errorf("connector: encode snippet: %w", err)
+	}
+	return strings.NewReplacer("URL", string(quoted), "LINK", string(link)).Replace(snippet), nil
+}
+
+// snippet is the script. It tries again while the session is not known yet, for
+// posthog-js reports every few seconds, and while the service is away.
+const snippet = `<script>
+(function () {
+  var url = URL, link = LINK;
+  function send(conversation, session, pause) {
+    var body = Object.assign({conversation_id: String(conversation), session_id: session}, link);
+    return fetch(url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)})
+      .then(function (r) {
+        if (r.ok) return r.json().then(function (answer) { return answer.status; });
+        if (r.status !== 404 && r.status < 500) return 'refused';
+        throw new Error('status ' + r.status);
+      })
+      .catch(function (err) {
+        if (pause > 16000) throw err;
+        return new Promise(function (go) { setTimeout(go, pause); })
+          .then(function () { return send(conversation, session, 2 * pause); });
+      });
+  }
+  window.liveactivity = {link: function (conversation, session) {
+    return send(conversation, session || posthog.get_session_id(), 1000);
+  }};
+})();
+</script>
+`

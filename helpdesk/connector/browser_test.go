@@ -1,0 +1,145 @@
+package connector
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+const ownPage = "Origin: https://app.acme.example"
+
+func TestServeLink_answersByWhatCame(t *testing.T) {
+	const link = `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`
+	for name, tt := range map[string]struct {
+		body    string
+		headers []string
+		code    int
+		says    string
+	}{
+		"linked":                     {link, []string{ownPage}, 200, "linked"},
+		"with the desk's name":       {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"chat"}`, []string{ownPage}, 200, "linked"},
+		"with more fields":           {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","x":1}`, []string{ownPage}, 200, "linked"},
+		"an id that is a number":     {`{"product_id":"acme","session_id":"s1","conversation_id":12345678901234567890}`, []string{ownPage}, 200, "linked"},
+		"unknown session":            {`{"product_id":"acme","session_id":"s9","conversation_id":"c1"}`, []string{ownPage}, 404, "Unknown session: nothing has been reported of it yet."},
+		"unknown product":            {`{"product_id":"globex","session_id":"s1","conversation_id":"c1"}`, []string{ownPage}, 404, "Unknown product."},
+		"unknown desk":               {`{"product_id":"acme","session_id":"s1","conversation_id":"c1","desk":"third"}`, []string{ownPage}, 400, "The field desk does not name a help desk of the product."},
+		"no origin":                  {link, nil, 403, "Pages of this origin may not link sessions of the product."},
+		"an empty origin":            {link, []string{"Origin: "}, 403, "Pages of this origin may not link sessions of the product."},
+		"another origin":             {link, []string{"Origin: https://evil.example"}, 403, "Pages of this origin may not link sessions of the product."},
+		"an opaque origin":           {link, []string{"Origin: null"}, 403, "Pages of this origin may not link sessions of the product."},
+		"without a session":          {`{"product_id":"acme","conversation_id":"c1"}`, []string{ownPage}, 400, "The field session_id is missing or empty."},
+		"an empty conversation":      {`{"product_id":"acme","session_id":"s1","conversation_id":" "}`, []string{ownPage}, 400, "The field conversation_id is missing or empty."},
+		"a conversation that is odd": {`{"product_id":"acme","session_id":"s1","conversation_id":{}}`, []string{ownPage}, 400, "The body must be a JSON object with product_id, session_id and conversation_id."},
+		"a long conversation":        {`{"product_id":"acme","session_id":"s1","conversation_id":"` + strings.Repeat("c", 257) + `"}`, []string{ownPage}, 400, "The field conversation_id is longer than 256 bytes."},
+		"without a product":          {`{}`, []string{ownPage}, 400, "The field product_id is missing or empty."},
+		"an array":                   {`[]`, []string{ownPage}, 400, "The body must be a JSON object with product_id, session_id and conversation_id."},
+		"truncated":                  {link[:20], []string{ownPage}, 400, "The body must be a JSON object with product_id, session_id and conversation_id."},
+		"too large":                  {link + strings.Repeat(" ", maxLink), []string{ownPage}, 413, "The request body is larger than the limit of 16384 bytes."},
+		"plain text":                 {link, []string{ownPage, "Content-Type: text/plain"}, 415, "The Content-Type must be application/json."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoors(t, nil)
+			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+			code, says := d.post("/sessions/link", tt.body, tt.headers...)
+			assert.Equal(t, tt.code, code)
+			assert.Equal(t, tt.says, says)
+			if code != 200 {
+				assert.Empty(t, d.linkedTo(t, "s1"))
+			}
+		})
+	}
+}
+
+func TestServeLink_linksToTheFirstDeskOnceAndForAll(t *testing.T) {
+	d := newDoors(t, nil)
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	link := func(conversation string) (int, string) {
+		return d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"`+conversation+`"}`, ownPage)
+	}
+	_, says := link("c1")
+	assert.Equal(t, "linked", says)
+	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
+	_, says = link("c1")
+	assert.Equal(t, "already_linked", says)
+	code, says := link("c2")
+	assert.Equal(t, 409, code)
+	assert.Equal(t, "The session is linked to another conversation.", says)
+	known, _, err := d.Conversation(t.Context(), "acme", "plain", "c1")
+	require.NoError(t, err)
+	assert.Equal(t, []Linked{{SessionID: "s1"}}, known.Sessions, "not by a webhook")
+	_, says = d.event(t, webhookPath, "plain", opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
+	assert.Equal(t, "already_linked", says)
+	known, _, err = d.Conversation(t.Context(), "acme", "plain", "c1")
+	require.NoError(t, err)
+	assert.Equal(t, []Linked{{SessionID: "s1", ByWebhook: true}}, known.Sessions, "the desk said so, too")
+}
+
+func TestServeLink_withoutStorageAsksToRepeat(t *testing.T) {
+	d := newDoors(t, nil)
+	d.docs.err = errors.New("storage is away")
+	d.products = productsFunc(func(string) (Product, bool, error) { return Product{}, false, d.docs.err })
+	code, _ := d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`, ownPage)
+	assert.Equal(t, 503, code)
+}
+
+func TestServeLink_ofAProductWithoutDesks(t *testing.T) {
+	d := newDoors(t, nil)
+	d.products = always(Product{AllowedOrigins: []string{"https://app.acme.example"}})
+	code, says := d.post("/sessions/link", `{"product_id":"acme","session_id":"s1","conversation_id":"c1"}`, ownPage)
+	assert.Equal(t, 404, code)
+	assert.Equal(t, "The product has no help desk.", says)
+}
+
+func TestServeLink_letsOnlyThePagesOfTheProductReadAnswers(t *testing.T) {
+	d := newDoors(t, nil)
+	const link = `{"product_id":"acme","session_id":"s9","conversation_id":"c1"}`
+	own := d.request(http.MethodPost, "/sessions/link", link, ownPage).Header()
+	assert.Equal(t, "https://app.acme.example", own.Get("Access-Control-Allow-Origin"))
+	assert.Equal(t, []string{"Origin"}, own.Values("Vary"))
+	other := d.request(http.MethodPost, "/sessions/link", link, "Origin: https://evil.example").Header()
+	assert.Empty(t, other.Get("Access-Control-Allow-Origin"))
+	assert.Equal(t, []string{"Origin"}, other.Values("Vary"))
+
+	preflight := d.request(http.MethodOptions, "/sessions/link", "", ownPage, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type")
+	assert.Equal(t, 204, preflight.Code)
+	assert.Equal(t, "https://app.acme.example", preflight.Header().Get("Access-Control-Allow-Origin"))
+	assert.Equal(t, "POST", preflight.Header().Get("Access-Control-Allow-Methods"))
+	assert.Equal(t, "Content-Type", preflight.Header().Get("Access-Control-Allow-Headers"))
+	assert.Empty(t, preflight.Header().Get("Access-Control-Allow-Credentials"))
+}
+
+func TestSnippet_fitsIntoAPage(t *testing.T) {
+	s, err := Snippet("https://live.example.com/base/", "acme", "intercom")
+	require.NoError(t, err)
+	assert.Contains(t, s, `var url = "https://live.example.com/base/sessions/link", link = {"desk":"intercom","product_id":"acme"};`)
+	s, err = Snippet("http://localhost:8080", `a</script>"'`, "")
+	assert.Error(t, err, "it has a slash")
+	assert.Empty(t, s)
+	s, err = Snippet("http://localhost:8080", `a<script>"'`, "")
+	require.NoError(t, err)
+	assert.Contains(t, s, `link = {"product_id":"a\u003cscript\u003e\"'"};`)
+	assert.NotContains(t, s, "URL")
+	assert.NotContains(t, s, "LINK")
+}
+
+func TestSnippet_reportsEveryMistake(t *testing.T) {
+	for base, id := range map[string]string{"": "", "live.example.com": "a/b", "https://": "", "ftp://a.b": "/", "https://u:p@a.b": "", "https://a.b?x": "", "https://a.b#x": "", "https://a b": ""} {
+		_, err := Snippet(base, id, "")
+		joined, ok := err.(interface{ Unwrap() []error })
+		require.True(t, ok, "%q: %v", base, err)
+		require.Len(t, joined.Unwrap(), 2)
+		for i, option := range []string{"base", "productID"} {
+			var mistake *options.Error
+			require.ErrorAs(t, joined.Unwrap()[i], &mistake)
+			assert.Equal(t, option, mistake.Option)
+		}
+	}
+}

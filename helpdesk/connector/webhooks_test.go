@@ -1,0 +1,443 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// scriptDesk is a desk whose webhooks are Events as JSON, with the header X-Desk
+// naming it. It verifies that X-Signature is "good".
+type scriptDesk struct {
+	name     string
+	unsigned bool
+
+	mu       sync.Mutex
+	contacts map[string]helpdesk.Contact
+	replies  []string
+	answer   map[string]error // by operation
+	lost     bool             // whether a failed reply was written all the same
+	asked    []string         // operations
+	mine     map[string]bool  // messages that the requester did not write
+}
+
+func (d *scriptDesk) Note(context.Context, string, string) (string, error) { return "1", nil }
+func (d *scriptDesk) Fits(string) bool                                     { return true }
+func (d *scriptDesk) Verifies() bool                                       { return !d.unsigned }
+
+func (d *scriptDesk) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
+	var e helpdesk.Event
+	switch {
+	case header.Get("X-Desk") != d.name:
+		return e, helpdesk.ErrUnrecognized
+	case !d.unsigned && header.Get("X-Signature") != "good":
+		return e, helpdesk.ErrSignature
+	case json.Unmarshal(body, &e) != nil:
+		return e, &helpdesk.PayloadError{Problem: "the body is not an event"}
+	}
+	return e, nil
+}
+
+// do counts an operation and returns what it is to fail with.
+func (d *scriptDesk) do(operation string) error {
+	d.asked = append(d.asked, operation)
+	return d.answer[operation]
+}
+
+func (d *scriptDesk) Contact(_ context.Context, id string) (helpdesk.Contact, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.do("contact")
+	return d.contacts[id], err
+}
+
+func (d *scriptDesk) Reply(_ context.Context, _, text string) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.do("reply")
+	if err == nil || d.lost {
+		d.replies = append(d.replies, text)
+	}
+	return "c1", err
+}
+
+func (d *scriptDesk) FindReply(_ context.Context, _, text string, _ time.Time) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, reply := range d.replies {
+		if reply == text {
+			return true, d.do("find")
+		}
+	}
+	return false, d.do("find")
+}
+
+func (d *scriptDesk) IsRequesters(_ context.Context, _, text string) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.mine[text], d.do("whose")
+}
+
+func (d *scriptDesk) written() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.replies...)
+}
+
+// script lets an operation fail with err, nil for no longer.
+func (d *scriptDesk) script(operation string, err error, lost bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.answer == nil {
+		d.answer = map[string]error{}
+	}
+	d.answer[operation], d.lost = err, lost
+}
+
+// plainDesk is a scriptDesk without chat.
+type plainDesk struct{ inner *scriptDesk }
+
+func (d plainDesk) Note(context.Context, string, string) (string, error) { return "1", nil }
+func (d plainDesk) Fits(string) bool                                     { return true }
+func (d plainDesk) Webhook(h http.Header, b []byte, now time.Time) (helpdesk.Event, error) {
+	return d.inner.Webhook(h, b, now)
+}
+func (d plainDesk) Contact(ctx context.Context, id string) (helpdesk.Contact, error) {
+	return d.inner.Contact(ctx, id)
+}
+
+// doors are the endpoints of a connector of product acme with the desks plain,
+// which has no chat, and chat.
+type doors struct {
+	*service
+	plain, chat *scriptDesk
+	docs        *failingDocs
+	mux         *http.ServeMux
+}
+
+// failingDocs are documents that can be away.
+type failingDocs struct {
+	document.Store
+	err error
+}
+
+func (d *failingDocs) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	return d.Store.Get(ctx, productID, names...)
+}
+
+func newDoors(t testing.TB, model func(context.Context, string) (string, error)) *doors {
+	t.Helper()
+	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
+	log, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	require.NoError(t, err)
+	store, err := activity.NewMemory(nil)
+	require.NoError(t, err)
+	d.service = newService(t, log, Product{Notes: DefaultNotes(), AllowedOrigins: []string{"https://app.acme.example"},
+		Desks: []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model, Store: store})
+	known := d.Connector.products
+	d.Connector.products = productsFunc(func(id string) (Product, bool, error) {
+		if id != "acme" {
+			return Product{}, false, nil
+		}
+		return known.Product(id)
+	})
+	d.docs = &failingDocs{Store: d.Connector.docs}
+	d.Connector.docs = d.docs
+	d.service.recorder, err = eventlog.NewRecorder(log, store, nil)
+	require.NoError(t, err)
+	d.mux.HandleFunc("POST /chatbot-webhook/{product_id}", d.ServeWebhook)
+	d.mux.Handle("POST /chat/chat/{product_id}", d.ServeChat("chat"))
+	d.mux.Handle("POST /plain/chat/{product_id}", d.ServeChat("plain"))
+	d.mux.HandleFunc("POST /sessions/link", d.ServeLink)
+	d.mux.HandleFunc("OPTIONS /sessions/link", d.ServeLinkPreflight)
+	return d
+}
+
+// post sends a body, and returns the status code and the status or the detail.
+func (d *doors) post(path, body string, headers ...string) (int, string) {
+	w := d.request(http.MethodPost, path, body, headers...)
+	var answer struct{ Status, Detail string }
+	_ = json.Unmarshal(w.Body.Bytes(), &answer)
+	return w.Code, answer.Status + answer.Detail
+}
+
+func (d *doors) request(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	d.mux.ServeHTTP(w, r)
+	return w
+}
+
+// event sends an event of a desk to a path.
+func (d *doors) event(t testing.TB, path, desk string, e helpdesk.Event) (int, string) {
+	t.Helper()
+	body, err := json.Marshal(e)
+	require.NoError(t, err)
+	return d.post(path, string(body), "X-Desk: "+desk, "X-Signature: good")
+}
+
+const webhookPath = "/chatbot-webhook/acme"
+
+func opened(id, conversation string, contact helpdesk.Contact) helpdesk.Event {
+	return helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: id, ConversationID: conversation, Contact: contact, At: time.Now()}
+}
+
+// linkedTo returns the conversation that a session is linked to.
+func (d *doors) linkedTo(t testing.TB, sessionID string) string {
+	t.Helper()
+	s, _, err := d.dir.Session(t.Context(), "acme", sessionID)
+	require.NoError(t, err)
+	return strings.Trim(s.Desk+"/"+s.ConversationID, "/")
+}
+
+func TestServeWebhook_answersByWhatCame(t *testing.T) {
+	good := []string{"X-Desk: plain", "X-Signature: good"}
+	event := `{"Type":2,"DeliveryID":"d","ConversationID":"c","Contact":{"Email":"x@acme.example"}}`
+	for name, tt := range map[string]struct {
+		path, body string
+		headers    []string
+		code       int
+		says       string
+	}{
+		"linked later":             {webhookPath, event, good, 200, "pending"},
+		"a ping":                   {webhookPath, `{"Type":1}`, good, 200, "ignored"},
+		"nothing that matters":     {webhookPath, `{"Type":0}`, good, 200, "ignored"},
+		"nobody in particular":     {webhookPath, `{"Type":2,"DeliveryID":"d","ConversationID":"c"}`, good, 200, "ignored"},
+		"a message of a chat desk": {webhookPath, `{"Type":3,"DeliveryID":"d","ConversationID":"c","Contact":{"Email":"x@acme.example"}}`, []string{"X-Desk: chat", "X-Signature: good"}, 200, "ignored"},
+		"with a charset":           {webhookPath, event, append(good, "Content-Type: application/json; charset=utf-8"), 200, "pending"},
+		"without a content type":   {webhookPath, event, append(good, "Content-Type: "), 200, "pending"},
+		"unknown product":          {"/chatbot-webhook/globex", event, good, 404, "Unknown product."},
+		"unsigned":                 {webhookPath, event, []string{"X-Desk: plain"}, 401, "The signature of the webhook is missing or wrong."},
+		"wrongly signed":           {webhookPath, event, []string{"X-Desk: plain", "X-Signature: bad"}, 401, "The signature of the webhook is missing or wrong."},
+		"of another desk":          {webhookPath, event, []string{"X-Desk: third", "X-Signature: good"}, 400, "The body is no webhook of a help desk that the product has."},
+		"of no desk":               {webhookPath, event, nil, 400, "The body is no webhook of a help desk that the product has."},
+		"malformed":                {webhookPath, `{"Type":`, good, 400, "The webhook is malformed: the body is not an event."},
+		"without a conversation":   {webhookPath, `{"Type":2,"DeliveryID":"d"}`, good, 400, "The webhook must name a conversation by an id of at most 256 bytes."},
+		"with a long conversation": {webhookPath, `{"Type":2,"DeliveryID":"d","ConversationID":"` + strings.Repeat("c", 257) + `"}`, good, 400, "The webhook must name a conversation by an id of at most 256 bytes."},
+		"too large":                {webhookPath, strings.Repeat(" ", 1<<20) + event, good, 413, "The request body is larger than the limit of 1048576 bytes."},
+		"a form":                   {webhookPath, event, append(good, "Content-Type: application/x-www-form-urlencoded"), 415, "The Content-Type must be application/json."},
+		"plain text":               {webhookPath, event, append(good, "Content-Type: text/plain"), 415, "The Content-Type must be application/json."},
+		"compressed":               {webhookPath, event, append(good, "Content-Encoding: gzip"), 415, "The body must not be compressed."},
+		"no chat there":            {"/plain/chat/acme", event, good, 404, "The product has no such help desk with a chat."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, says := newDoors(t, nil).post(tt.path, tt.body, tt.headers...)
+			assert.Equal(t, tt.code, code)
+			assert.Equal(t, tt.says, says)
+		})
+	}
+}
+
+func TestServeWebhook_linksTheSessionOfTheAddress(t *testing.T) {
+	for name, contact := range map[string]helpdesk.Contact{
+		"by the address":                      {Email: "ada@acme.example"},
+		"in other case":                       {Email: "ADA@Acme.Example"},
+		"by the user id":                      {UserID: "ada"},
+		"by the user id of an address unseen": {Email: "unseen@acme.example", UserID: "nomail"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoors(t, nil)
+			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+			d.visitAs(t, "s2", "nomail", "", time.Now(), "pricing")
+			code, says := d.event(t, webhookPath, "plain", opened("d1", "c1", contact))
+			assert.Equal(t, 200, code)
+			assert.Equal(t, "linked", says)
+			want := "s1"
+			if contact.UserID == "nomail" {
+				want = "s2"
+			}
+			assert.Equal(t, "plain/c1", d.linkedTo(t, want))
+			_, says = d.event(t, webhookPath, "plain", opened("d2", "c1", contact))
+			assert.Equal(t, "already_linked", says, "the same again")
+			_, says = d.event(t, webhookPath, "plain", opened("d3", "c2", contact))
+			assert.Equal(t, "already_linked", says, "the first link is sticky")
+			assert.Equal(t, "plain/c1", d.linkedTo(t, want))
+		})
+	}
+}
+
+// A user id is no proof against an address: the session of another person who has
+// the same id is not linked.
+func TestServeWebhook_doesNotLinkTheSessionOfAnotherAddress(t *testing.T) {
+	d := newDoors(t, nil)
+	d.visitAs(t, "s1", "7", "bob@acme.example", time.Now(), "pricing")
+	_, says := d.event(t, webhookPath, "plain", opened("d", "c", helpdesk.Contact{Email: "ada@acme.example", UserID: "7"}))
+	assert.Equal(t, "pending", says)
+	assert.Empty(t, d.linkedTo(t, "s1"))
+}
+
+func TestServeWebhook_neverLinksByAnEmptyValue(t *testing.T) {
+	d := newDoors(t, nil)
+	d.visitAs(t, "s1", "", "", time.Now(), "pricing")
+	_, says := d.event(t, webhookPath, "plain", opened("d", "c", helpdesk.Contact{}))
+	assert.Equal(t, "ignored", says)
+	assert.Empty(t, d.linkedTo(t, "s1"))
+}
+
+func TestServeWebhook_takesADeliveryOnce(t *testing.T) {
+	d := newDoors(t, nil)
+	contact := helpdesk.Contact{Email: "ada@acme.example"}
+	_, says := d.event(t, webhookPath, "plain", opened("d1", "c1", contact))
+	require.Equal(t, "pending", says)
+	d.visitAs(t, "s1", "ada", contact.Email, time.Now(), "pricing")
+	_, says = d.event(t, webhookPath, "plain", opened("d1", "c1", contact))
+	assert.Equal(t, "pending", says, "a repeated delivery is answered as it was, and does nothing")
+	assert.Empty(t, d.linkedTo(t, "s1"))
+	_, says = d.event(t, webhookPath, "plain", opened("d2", "c1", contact))
+	assert.Equal(t, "linked", says)
+	_, says = d.event(t, webhookPath, "plain", opened("d2", "c1", contact))
+	assert.Equal(t, "linked", says)
+}
+
+func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
+	d := newDoors(t, nil)
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	d.docs.err = errors.New("storage is away")
+	e := opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"})
+	body, err := json.Marshal(e)
+	require.NoError(t, err)
+	w := d.request(http.MethodPost, webhookPath, string(body), "X-Desk: plain", "X-Signature: good")
+	assert.Equal(t, 503, w.Code)
+	assert.NotEmpty(t, w.Header().Get("Retry-After"))
+	assert.NotContains(t, w.Body.String(), "away")
+	d.docs.err = nil
+	_, says := d.event(t, webhookPath, "plain", e)
+	assert.Equal(t, "linked", says)
+	d.products = productsFunc(func(string) (Product, bool, error) { return Product{}, false, errors.New("storage is away") })
+	code, _ := d.event(t, webhookPath, "plain", e)
+	assert.Equal(t, 503, code)
+}
+
+func TestServeWebhook_ofAProductWithoutDesks(t *testing.T) {
+	d := newDoors(t, nil)
+	d.products = always(Product{})
+	code, says := d.event(t, webhookPath, "plain", helpdesk.Event{})
+	assert.Equal(t, 404, code)
+	assert.Equal(t, "The product has no help desk.", says)
+}
+
+// inbox returns the documents of the inbox whose names begin like that.
+func (d *doors) inbox(t testing.TB, prefix string) []document.Document {
+	t.Helper()
+	docs, err := d.docs.List(t.Context(), "acme", prefix, "", 100)
+	require.NoError(t, err)
+	return docs
+}
+
+func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		found helpdesk.Contact
+		err   error
+		want  string
+	}{
+		"an address":                {helpdesk.Contact{Email: "Ada@acme.example"}, nil, "plain/c1"},
+		"a user id":                 {helpdesk.Contact{UserID: "ada"}, nil, "plain/c1"},
+		"nobody known":              {helpdesk.Contact{Email: "new@acme.example"}, nil, ""},
+		"nothing":                   {helpdesk.Contact{}, nil, ""},
+		"a contact that has gone":   {helpdesk.Contact{}, &helpdesk.APIError{Status: 404}, ""},
+		"an address of nobody seen": {helpdesk.Contact{Email: "x@acme.example", UserID: "y"}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoors(t, nil)
+			d.plain.contacts = map[string]helpdesk.Contact{"k1": tt.found}
+			d.plain.script("contact", tt.err, false)
+			d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+			e := opened("d1", "c1", helpdesk.Contact{})
+			e.ContactID = "k1"
+			_, says := d.event(t, webhookPath, "plain", e)
+			assert.Equal(t, "pending", says)
+			assert.Empty(t, d.plain.asked, "not before the answer")
+
+			docs := d.inbox(t, "inbox/")
+			require.Len(t, docs, 1)
+			assert.True(t, isJob(docs[0].Name))
+			require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
+			assert.Equal(t, tt.want, d.linkedTo(t, "s1"))
+			assert.Empty(t, d.inbox(t, contactPrefix), "done")
+		})
+	}
+}
+
+func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
+	d := newDoors(t, nil)
+	d.plain.contacts = map[string]helpdesk.Contact{"k1": {Email: "ada@acme.example"}}
+	d.plain.script("contact", &helpdesk.APIError{Status: 503}, false)
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	e := opened("d1", "c1", helpdesk.Contact{})
+	e.ContactID = "k1"
+	d.event(t, webhookPath, "plain", e)
+	docs := d.inbox(t, contactPrefix)
+	require.Len(t, docs, 1)
+	require.Error(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
+	assert.Len(t, d.inbox(t, contactPrefix), 1)
+	d.plain.script("contact", nil, false)
+	require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
+	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
+	require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs), "what is gone is done")
+}
+
+// A look-up of a desk that is no longer configured is dropped.
+func TestJobs_dropWhatNoDeskIsConfiguredFor(t *testing.T) {
+	d := newDoors(t, nil)
+	e := opened("d1", "c1", helpdesk.Contact{})
+	e.ContactID = "k1"
+	d.event(t, webhookPath, "plain", e)
+	docs := d.inbox(t, contactPrefix)
+	require.Len(t, docs, 1)
+	d.products = always(Product{})
+	require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
+	assert.Empty(t, d.inbox(t, contactPrefix))
+}
+
+func TestServeWebhook_takesConcurrentDuplicatesOnce(t *testing.T) {
+	d := newDoors(t, nil)
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	var running sync.WaitGroup
+	for range 16 {
+		running.Go(func() {
+			code, says := d.event(t, webhookPath, "plain", opened("d1", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
+			assert.Equal(t, 200, code)
+			assert.Contains(t, []string{"linked", "already_linked"}, says)
+		})
+	}
+	running.Wait()
+	known, _, err := d.Conversation(t.Context(), "acme", "plain", "c1")
+	require.NoError(t, err)
+	assert.Len(t, known.Sessions, 1)
+}
+
+// A body that breaks off is not taken.
+func TestServeWebhook_ofABodyThatBreaksOff(t *testing.T) {
+	d := newDoors(t, nil)
+	r := httptest.NewRequest(http.MethodPost, webhookPath, io.MultiReader(strings.NewReader(`{"Type":2`), errReader{}))
+	r.Header.Set("X-Desk", "plain")
+	w := httptest.NewRecorder()
+	d.mux.ServeHTTP(w, r)
+	assert.Equal(t, 400, w.Code)
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
