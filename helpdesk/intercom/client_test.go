@@ -1,0 +1,623 @@
+package intercom_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+)
+
+// workspace is a fake Intercom with a client of it and a conversation.
+type workspace struct {
+	*helpdesktest.Intercom
+	client       *intercom.Client
+	conversation string
+}
+
+func newWorkspace(t testing.TB, opts helpdesktest.IntercomOptions) workspace {
+	t.Helper()
+	opts.InMemory = true
+	fake := helpdesktest.NewIntercom(&opts)
+	return workspace{fake, connect(t, fake, fake.Config()), fake.NewConversation(helpdesktest.IntercomContact{Email: "jane@acme.example", ExternalID: "user-7"}, "Hello")}
+}
+
+func connect(t testing.TB, fake *helpdesktest.Intercom, config intercom.Config) *intercom.Client {
+	t.Helper()
+	client, err := intercom.New(config, &helpdesk.Options{HTTP: fake.Client()})
+	require.NoError(t, err)
+	return client
+}
+
+// sent returns the requests so far as "METHOD path version".
+func (w workspace) sent() (lines []string) {
+	for _, r := range w.Requests() {
+		lines = append(lines, r.Method+" "+strings.ReplaceAll(r.Path, w.conversation, "ID")+" "+r.Header.Get("Intercom-Version"))
+	}
+	return lines
+}
+
+// lastBody returns the body of the last request.
+func (w workspace) lastBody(t *testing.T) (body map[string]any) {
+	t.Helper()
+	all := w.Requests()
+	require.NoError(t, json.Unmarshal(all[len(all)-1].Body, &body))
+	return body
+}
+
+// failed returns an error as the desk's.
+func failed(t *testing.T, err error) *helpdesk.APIError {
+	t.Helper()
+	var e *helpdesk.APIError
+	require.ErrorAs(t, err, &e)
+	return e
+}
+
+const text = "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\n[1] User clicked <b>\"Save\" & 'go'</b> &amp; {{x}}\n[2] <script>alert(1)</script>"
+
+func TestNote_isWrittenAsTheSpecificationSays(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	id, err := w.client.Note(t.Context(), w.conversation, "a < b\nc")
+	require.NoError(t, err)
+	assert.Equal(t, w.Parts(w.conversation)[0].ID, id)
+	assert.Equal(t, []string{"POST /conversations/ID/parts 2.11"}, w.sent())
+	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "note", "body": "a &lt; b<br>c"}, w.lastBody(t))
+	header := w.Requests()[0].Header
+	assert.Equal(t, "application/json", header.Get("Accept"))
+	assert.Equal(t, "application/json", header.Get("Content-Type"))
+	assert.Equal(t, "Bearer "+w.Config().AccessToken, header.Get("Authorization"))
+}
+
+func TestNote_showsItsLinesAsTheyStand(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		w := newWorkspace(t, helpdesktest.IntercomOptions{PlainText: plain})
+		_, err := w.client.Note(t.Context(), w.conversation, text)
+		require.NoError(t, err)
+		assert.Equal(t, []string{text}, w.Notes(w.conversation))
+	}
+}
+
+func TestNote_goesToTheEndpointForRepliesOnceThatHasWorked(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{NotesByReply: true})
+	w.Fail(helpdesktest.Fault{Path: "/reply", Status: 503, Times: 1})
+	_, err := w.client.Note(t.Context(), w.conversation, "refused")
+	assert.Equal(t, 503, failed(t, err).Status)
+	for range 2 {
+		id, err := w.client.Note(t.Context(), w.conversation, "taken")
+		require.NoError(t, err)
+		parts := w.Parts(w.conversation)
+		assert.Equal(t, parts[len(parts)-1].ID, id)
+	}
+	const parts, reply = "POST /conversations/ID/parts 2.11", "POST /conversations/ID/reply 2.11"
+	assert.Equal(t, []string{parts, reply, parts, reply, reply}, w.sent())
+	assert.Equal(t, []string{"taken", "taken"}, w.Notes(w.conversation))
+	assert.Equal(t, "note", w.lastBody(t)["message_type"])
+}
+
+func TestNote_triesTheOtherEndpointOnlyWhenRefused(t *testing.T) {
+	for status, requests := range map[int]int{400: 2, 422: 2, 404: 2, 401: 1, 403: 1, 409: 1, 413: 1, 429: 1, 500: 1, 503: 1} {
+		w := newWorkspace(t, helpdesktest.IntercomOptions{})
+		w.Fail(helpdesktest.Fault{Path: "/parts", Status: status})
+		_, err := w.client.Note(t.Context(), w.conversation, "x")
+		assert.Len(t, w.sent(), requests, status)
+		assert.Equal(t, requests == 2, err == nil, status)
+	}
+}
+
+func TestWriting_endsWithADeletedConversation(t *testing.T) {
+	for name, write := range writes {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t, helpdesktest.IntercomOptions{})
+			w.Delete(w.conversation)
+			err := write(t.Context(), w.client, w.conversation)
+			assert.True(t, helpdesk.IsGone(err), "%v", err)
+			e := failed(t, err)
+			assert.False(t, e.Temporary() || e.AccountWide())
+			assert.Equal(t, "not_found", e.Code)
+			assert.NotEmpty(t, e.RequestID)
+			sent := w.sent()
+			assert.Equal(t, "GET /conversations/ID 2.11", sent[len(sent)-1], "it is looked for")
+		})
+	}
+}
+
+// writes are the requests that write into a conversation.
+var writes = map[string]func(context.Context, *intercom.Client, string) error{
+	"note": func(ctx context.Context, c *intercom.Client, id string) error {
+		_, err := c.Note(ctx, id, "x")
+		return err
+	},
+	"reply": func(ctx context.Context, c *intercom.Client, id string) error {
+		_, err := c.Reply(ctx, id, "x")
+		return err
+	},
+	"offer": func(ctx context.Context, c *intercom.Client, id string) error {
+		_, err := c.Offer(ctx, id, helpdesk.Offer{Body: "x"})
+		return err
+	},
+}
+
+func TestWriting_asAnUnknownAdminIsAWrongConfiguration(t *testing.T) {
+	for name, write := range writes {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t, helpdesktest.IntercomOptions{})
+			config := w.Config()
+			config.AdminID = "77"
+			err := write(t.Context(), connect(t, w.Intercom, config), w.conversation)
+			assert.False(t, helpdesk.IsGone(err))
+			e := failed(t, err)
+			assert.True(t, e.AccountWide())
+			assert.Equal(t, "admin_not_found", e.Code)
+		})
+	}
+}
+
+func TestWriting_doesNotTakeAnother404ForADeletedConversation(t *testing.T) {
+	for name, write := range writes {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t, helpdesktest.IntercomOptions{})
+			w.Fail(helpdesktest.Fault{Method: "POST", Status: 404})
+			err := write(t.Context(), w.client, w.conversation)
+			assert.False(t, helpdesk.IsGone(err), "it can be read")
+
+			w.Fail(helpdesktest.Fault{Method: "GET", Lose: true})
+			err = write(t.Context(), w.client, w.conversation)
+			assert.True(t, failed(t, err).Temporary(), "it cannot be read now")
+			assert.False(t, helpdesk.IsGone(err) || helpdesk.IsAmbiguous(err))
+		})
+	}
+}
+
+func TestWriting_doesNotTakeThe404OfAProxyForADeletedConversation(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte("<html>no such host</html>"))
+	}))
+	defer proxy.Close()
+	client := newClient(t, intercom.Config{BaseURL: proxy.URL, AccessToken: "t", AdminID: "1"})
+	for name, write := range writes {
+		err := write(t.Context(), client, "1")
+		assert.False(t, helpdesk.IsGone(err), name)
+		assert.Equal(t, 404, failed(t, err).Status, name)
+	}
+}
+
+func TestWriting_makesNoRequestForAnIdThatIsNone(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	for _, id := range []string{"", ".", "..", "../me", "1/parts", "1?x", "1#", "1 2", "é", "last", "redact", "search", strings.Repeat("1", 129)} {
+		for name, write := range writes {
+			assert.True(t, helpdesk.IsGone(write(t.Context(), w.client, id)), "%s %q", name, id)
+		}
+		assert.True(t, helpdesk.IsGone(w.client.Redact(t.Context(), id, "1")), id)
+		assert.True(t, helpdesk.IsGone(w.client.Remove(t.Context(), id)), id)
+		_, _, err := w.client.FindNote(t.Context(), id, "x", "", time.Time{})
+		assert.True(t, helpdesk.IsGone(err), id)
+	}
+	_, err := w.client.Contact(t.Context(), "../me")
+	assert.Error(t, err)
+	assert.Empty(t, w.sent())
+}
+
+func TestWriting_whoseAnswerIsLostCanBeLookedUp(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	since := time.Now()
+	w.Fail(helpdesktest.Fault{Method: "POST", Lose: true})
+	for name, write := range writes {
+		assert.True(t, helpdesk.IsAmbiguous(write(t.Context(), w.client, w.conversation)), name)
+	}
+	noteID, found, err := w.client.FindNote(t.Context(), w.conversation, "x", "", since)
+	require.NoError(t, err)
+	assert.True(t, found && noteID != "")
+	found, err = w.client.FindReply(t.Context(), w.conversation, "x", since)
+	require.NoError(t, err)
+	assert.True(t, found)
+	offerID, found, err := w.client.FindOffer(t.Context(), w.conversation, helpdesk.Offer{Body: "x"}, since)
+	require.NoError(t, err)
+	assert.True(t, found && offerID != "" && offerID != noteID)
+}
+
+func TestWriting_thatWasRefusedIsNotAmbiguous(t *testing.T) {
+	for _, fault := range []helpdesktest.Fault{{Refuse: true}, {Status: 503}, {Status: 409}, {Status: 429}, {Status: 401}} {
+		for name, write := range writes {
+			w := newWorkspace(t, helpdesktest.IntercomOptions{})
+			w.Fail(fault)
+			err := write(t.Context(), w.client, w.conversation)
+			require.Error(t, err, name)
+			assert.False(t, helpdesk.IsAmbiguous(err), "%s %+v", name, fault)
+			assert.Empty(t, w.Parts(w.conversation))
+		}
+	}
+}
+
+func TestFindNote_looksBehindTheLastKnownNote(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	first, err := w.client.Note(t.Context(), w.conversation, text)
+	require.NoError(t, err)
+	find := func(text, after string, since time.Time) string {
+		id, found, err := w.client.FindNote(t.Context(), w.conversation, text, after, since)
+		require.NoError(t, err)
+		assert.Equal(t, found, id != "")
+		return id
+	}
+	assert.Equal(t, first, find(text, "", time.Now().Add(-time.Minute)))
+	assert.Equal(t, first, find(text, "5", time.Now().Add(time.Hour)), "the id counts, not the time")
+	assert.Empty(t, find(text, first, time.Now().Add(-time.Minute)))
+	assert.Empty(t, find(text, "", time.Now().Add(2*time.Second)))
+	assert.Empty(t, find("[1] something else", "", time.Time{}))
+
+	w.Answer(w.conversation, text)
+	_, err = w.client.Reply(t.Context(), w.conversation, text)
+	require.NoError(t, err)
+	assert.Empty(t, find(text, first, time.Time{}), "neither is a note")
+	second, err := w.client.Note(t.Context(), w.conversation, text)
+	require.NoError(t, err)
+	assert.Equal(t, second, find(text, first, time.Time{}))
+	require.NoError(t, w.client.Redact(t.Context(), w.conversation, second))
+	assert.Empty(t, find(text, first, time.Time{}))
+}
+
+// canned answers every request with one body.
+func canned(t *testing.T, body string) *intercom.Client {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+	t.Cleanup(s.Close)
+	return newClient(t, intercom.Config{BaseURL: s.URL, AccessToken: "t", AdminID: "42"})
+}
+
+// partsOf returns a conversation with these parts.
+func partsOf(parts ...string) string {
+	return `{"type":"conversation","id":"1","conversation_parts":{"conversation_parts":[` + strings.Join(parts, ",") + `]}}`
+}
+
+// partJSON returns a part of an author, such as "admin 42", with numbers for ids.
+func partJSON(id int, partType, author, body string, createdAt int) string {
+	authorType, authorID, _ := strings.Cut(author, " ")
+	return fmt.Sprintf(`{"id":%d,"part_type":%q,"body":%q,"created_at":%d,"author":{"type":%q,"id":%s}}`, id, partType, body, createdAt, authorType, authorID)
+}
+
+func TestNote_isTheNewestOfOurAdminInWhateverOrder(t *testing.T) {
+	for name, test := range map[string]struct{ answer, id string }{
+		"the one with the text":      {partsOf(partJSON(9, "note", "admin 42", "<p>x</p>", 5), partJSON(10, "note", "admin 42", "<p>x</p>", 5), partJSON(3, "note", "admin 42", "x", 4), partJSON(11, "note", "admin 42", "y", 6)), "10"},
+		"changed beyond recognition": {partsOf(partJSON(9, "note", "admin 42", "?", 7), partJSON(10, "note", "admin 42", "!", 5), partJSON(12, "note", "admin 41", "!", 9), partJSON(13, "comment", "admin 42", "!", 9)), "9"},
+		"by another name":            {partsOf(partJSON(9, "note", "bot 1", "?", 7), partJSON(10, "comment", "admin 42", "x", 8)), "9"},
+		"by another type":            {partsOf(partJSON(8, "comment", "user 1", "?", 7), partJSON(7, "open", "admin 42", "?", 7)), "7"},
+		"without parts":              {partsOf(), ""},
+		"without anything":           {`{}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id, err := canned(t, test.answer).Note(t.Context(), "1", "x")
+			require.NoError(t, err)
+			assert.Equal(t, test.id, id)
+		})
+	}
+}
+
+func TestNote_withAnAnswerThatCannotBeReadIsAmbiguous(t *testing.T) {
+	for _, answer := range []string{"", "{", "[]", `{"conversation_parts":{"conversation_parts":[{"id":{}}]}}`} {
+		_, err := canned(t, answer).Note(t.Context(), "1", "x")
+		assert.True(t, helpdesk.IsAmbiguous(err), answer)
+	}
+}
+
+func TestFindNote_comparesTimesBeforeIds(t *testing.T) {
+	client := canned(t, partsOf(partJSON(9, "note", "admin 42", "x", 7), partJSON(100, "note", "admin 42", "y", 6), partJSON(200, "note", "admin 41", "x", 9)))
+	id, found, err := client.FindNote(t.Context(), "1", "x", "100", time.Time{})
+	require.NoError(t, err)
+	assert.True(t, found)
+	assert.Equal(t, "9", id)
+	_, found, err = client.FindNote(t.Context(), "1", "x", "99", time.Time{})
+	require.NoError(t, err)
+	assert.False(t, found, "the part is no longer among the latest, and its id is larger than that of 9")
+	_, found, err = client.FindNote(t.Context(), "1", "x", "8", time.Time{})
+	require.NoError(t, err)
+	assert.True(t, found)
+}
+
+func TestReply_isWrittenAsAComment(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	id, err := w.client.Reply(t.Context(), w.conversation, text)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"POST /conversations/ID/reply 2.11"}, w.sent())
+	assert.Equal(t, "comment", w.lastBody(t)["message_type"])
+	part := w.Parts(w.conversation)[0]
+	assert.Equal(t, text, part.Text)
+	assert.Equal(t, part.ID, id)
+	found, err := w.client.FindReply(t.Context(), w.conversation, text, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	assert.False(t, found, "it is older")
+}
+
+func TestFindReply_findsNoNote(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	_, err := w.client.Note(t.Context(), w.conversation, "x")
+	require.NoError(t, err)
+	w.Answer(w.conversation, "x")
+	found, err := w.client.FindReply(t.Context(), w.conversation, "x", time.Time{})
+	require.NoError(t, err)
+	assert.False(t, found)
+}
+
+func TestIsRequesters_isFalseForWhatOthersWrote(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	_, err := w.client.Reply(t.Context(), w.conversation, "The service's")
+	require.NoError(t, err)
+	_, err = w.client.Note(t.Context(), w.conversation, "In a note")
+	require.NoError(t, err)
+	w.Answer(w.conversation, "The agent's & more")
+	w.Answer(w.conversation, "Thanks")
+	w.Say(w.conversation, "Thanks")
+	for message, want := range map[string]bool{
+		"Hello": true, "Thanks": true, "not shown yet": true, "In a note": true,
+		"The service's": false, "The agent's & more": false,
+	} {
+		is, err := w.client.IsRequesters(t.Context(), w.conversation, message)
+		require.NoError(t, err)
+		assert.Equal(t, want, is, message)
+	}
+}
+
+func TestRedact_takesTheTextAway(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	id, err := w.client.Note(t.Context(), w.conversation, "x")
+	require.NoError(t, err)
+	require.NoError(t, w.client.Redact(t.Context(), w.conversation, id))
+	assert.Equal(t, "POST /conversations/redact 2.11", w.sent()[1])
+	assert.Equal(t, map[string]any{"type": "conversation_part", "conversation_id": w.conversation, "conversation_part_id": id}, w.lastBody(t))
+	assert.Empty(t, w.Notes(w.conversation))
+	require.NoError(t, w.client.Redact(t.Context(), w.conversation, id), "again")
+	require.NoError(t, w.client.Redact(t.Context(), w.conversation, "1"), "one that is gone")
+	w.Fail(helpdesktest.Fault{Status: 500})
+	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
+}
+
+func TestOffer_isAQuickReply(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	id, err := w.client.Offer(t.Context(), w.conversation, helpdesk.Offer{Body: "Need a hand & help?", Labels: []string{"Yes, <show> me", "No"}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"POST /conversations/ID/reply Unstable"}, w.sent())
+	part := w.Parts(w.conversation)[0]
+	assert.Equal(t, part.ID, id)
+	assert.Equal(t, "quick_reply", part.Type)
+	assert.Equal(t, "Need a hand & help?", part.Text)
+	assert.Equal(t, []string{"Yes, <show> me", "No"}, part.Labels)
+
+	body := w.lastBody(t)
+	options := body["reply_options"].([]any)
+	seen := map[any]bool{}
+	for _, option := range options {
+		id := option.(map[string]any)["uuid"]
+		require.NoError(t, uuid.Validate(id.(string)))
+		assert.False(t, seen[id])
+		seen[id] = true
+	}
+	delete(body, "reply_options")
+	assert.Equal(t, map[string]any{"type": "admin", "admin_id": "1001", "message_type": "quick_reply", "body": "Need a hand &amp; help?"}, body)
+}
+
+func TestOffer_hasNoneToThreeLabels(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	for n := range 4 {
+		_, err := w.client.Offer(t.Context(), w.conversation, helpdesk.Offer{Body: "x", Labels: []string{"a", "b", "c"}[:n]})
+		require.NoError(t, err)
+		assert.Len(t, w.lastBody(t)["reply_options"], n)
+	}
+	before := len(w.sent())
+	_, err := w.client.Offer(t.Context(), w.conversation, helpdesk.Offer{Body: "x", Labels: []string{"a", "b", "c", "d"}})
+	require.Error(t, err)
+	assert.Len(t, w.sent(), before)
+}
+
+func TestFindOffer_findsThisOneOnly(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	find := func(body string, since time.Time) string {
+		id, found, err := w.client.FindOffer(t.Context(), w.conversation, helpdesk.Offer{Body: body}, since)
+		require.NoError(t, err)
+		assert.Equal(t, found, id != "")
+		return id
+	}
+	_, err := w.client.Note(t.Context(), w.conversation, "Need a hand?")
+	require.NoError(t, err)
+	assert.Empty(t, find("Need a hand?", time.Time{}), "a note")
+	offer, err := w.client.Offer(t.Context(), w.conversation, helpdesk.Offer{Body: "Need a hand?"})
+	require.NoError(t, err)
+	assert.Equal(t, offer, find("Need a hand?", time.Time{}))
+	assert.Empty(t, find("Another?", time.Time{}))
+	assert.Empty(t, find("Need a hand?", time.Now().Add(time.Hour)))
+
+	id, found, err := canned(t, partsOf(partJSON(7, "quick_reply", "admin 42", "", 100))).FindOffer(t.Context(), "1", helpdesk.Offer{Body: "x"}, time.Unix(100, 5))
+	require.NoError(t, err)
+	assert.True(t, found, "Intercom kept no body, and times have a resolution of a second")
+	assert.Equal(t, "7", id)
+}
+
+func TestRemove_deletesAndKeepsTheMetrics(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	require.NoError(t, w.client.Remove(t.Context(), w.conversation))
+	assert.False(t, w.Exists(w.conversation))
+	require.NoError(t, w.client.Remove(t.Context(), w.conversation), "it is gone")
+	require.NoError(t, w.client.RemoveWith(t.Context(), w.conversation, &intercom.RemoveOptions{DiscardMetrics: true}))
+	const path = "DELETE /conversations/ID?retain_metrics="
+	assert.Equal(t, []string{path + "true 2.15", path + "true 2.15", path + "false 2.15"}, w.sent())
+	assert.Empty(t, w.Requests()[0].Body)
+	w.Fail(helpdesktest.Fault{Status: 500})
+	require.Error(t, w.client.Remove(t.Context(), w.conversation))
+}
+
+func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
+	offer := partJSON(50, "quick_reply", "admin 42", "Need a hand?", 100)
+	for name, test := range map[string]struct {
+		part    string
+		engaged bool
+	}{
+		"the contact's message":          {partJSON(51, "comment", "user 7", "Yes", 100), true},
+		"a lead's message":               {partJSON(51, "comment", "lead 7", "Yes", 101), true},
+		"the contact's message before":   {partJSON(49, "comment", "user 7", "Yes", 100), false},
+		"a message of an earlier second": {partJSON(51, "comment", "user 7", "Yes", 99), false},
+		"a teammate's message":           {partJSON(51, "comment", "admin 41", "Hi", 101), true},
+		"a teammate takes it":            {partJSON(51, "assignment", "admin 41", "", 101), true},
+		"a teammate's note":              {partJSON(51, "note", "admin 41", "mine", 101), true},
+		"our note":                       {partJSON(51, "note", "admin 42", "[1] …", 101), false},
+		"our next offer":                 {partJSON(51, "quick_reply", "admin 42", "Still there?", 101), false},
+		"what the offer did":             {partJSON(51, "open", "admin 42", "", 101), false},
+		"our comment":                    {partJSON(51, "comment", "admin 42", "Hi", 101), true},
+		"a bot's message":                {partJSON(51, "comment", "bot 5", "We will be back", 101), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engaged, err := canned(t, partsOf(test.part, offer)).Engaged(t.Context(), "1", "50")
+			require.NoError(t, err)
+			assert.Equal(t, test.engaged, engaged)
+		})
+	}
+}
+
+func TestContact_saysWhoThatIs(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{NoEmail: true})
+	event := readWebhook(t, w, w.Created("https://x.example", w.conversation))
+	assert.Empty(t, event.Contact.Email)
+	contact, err := w.client.Contact(t.Context(), event.ContactID)
+	require.NoError(t, err)
+	assert.Equal(t, helpdesk.Contact{Email: "jane@acme.example", UserID: "user-7"}, contact)
+	_, err = w.client.Contact(t.Context(), "none")
+	assert.Equal(t, 404, failed(t, err).Status)
+}
+
+func TestPause_keepsWithinTheRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, helpdesktest.IntercomOptions{RateLimit: 50})
+		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(13 * time.Second)))
+		for range 120 {
+			time.Sleep(w.client.Pause(w.conversation))
+			_, err := w.client.Note(t.Context(), w.conversation, "x")
+			require.NoError(t, err)
+		}
+		assert.Less(t, time.Since(w.Requests()[0].At), 20*time.Second)
+	})
+}
+
+func TestLimit_saysWhenItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, helpdesktest.IntercomOptions{RateLimit: 1})
+		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(13 * time.Second)))
+		for range 2 {
+			_, _ = w.client.Note(t.Context(), w.conversation, "x")
+		}
+		_, err := w.client.Note(t.Context(), w.conversation, "x")
+		e := failed(t, err)
+		assert.Equal(t, "rate_limit_exceeded", e.Code)
+		assert.Equal(t, 7*time.Second, e.RetryAfter())
+		assert.True(t, e.AccountWide() && e.Temporary())
+		assert.Equal(t, 7*time.Second, w.client.Pause(w.conversation))
+
+		w.Fail(helpdesktest.Fault{Status: 429, RetryAfter: 4 * time.Second})
+		_, err = w.client.Note(t.Context(), w.conversation, "x")
+		assert.Equal(t, 4*time.Second, failed(t, err).RetryAfter())
+	})
+}
+
+func TestAdmin_isThatOfTheTokenUnlessConfigured(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	config := w.Config()
+	config.AdminID = ""
+	client := connect(t, w.Intercom, config)
+	w.Fail(helpdesktest.Fault{Path: "/me", Times: 1, Lose: true})
+	_, err := client.Note(t.Context(), w.conversation, "x")
+	assert.True(t, failed(t, err).Temporary())
+	assert.False(t, helpdesk.IsAmbiguous(err), "nothing was written")
+	var wg sync.WaitGroup
+	for range 4 {
+		_, err := client.Note(t.Context(), w.conversation, "x")
+		require.NoError(t, err)
+		wg.Go(func() { _, _, _ = client.FindNote(t.Context(), w.conversation, "x", "", time.Time{}) })
+	}
+	wg.Wait()
+	assert.Equal(t, 2, strings.Count(strings.Join(w.sent(), "\n"), "GET /me"))
+	assert.Equal(t, "1001", w.Parts(w.conversation)[0].AuthorID)
+}
+
+func TestToken_thatIsMissingOrWrongIsSaidSo(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	config := w.Config()
+	config.AccessToken = ""
+	_, err := connect(t, w.Intercom, config).Note(t.Context(), w.conversation, "x")
+	assert.True(t, failed(t, err).AccountWide())
+	assert.ErrorContains(t, err, "access_token is not configured")
+	assert.Empty(t, w.sent())
+
+	config.AccessToken = "s3cr3t"
+	_, err = connect(t, w.Intercom, config).Note(t.Context(), w.conversation, "x")
+	assert.True(t, failed(t, err).AccountWide())
+	assert.NotContains(t, err.Error(), "s3cr3t")
+}
+
+func TestFits_countsWhatIsSent(t *testing.T) {
+	client := newClient(t, intercom.Config{})
+	assert.True(t, client.Fits(strings.Repeat("x", intercom.MaxNoteSize)))
+	assert.False(t, client.Fits(strings.Repeat("x", intercom.MaxNoteSize+1)))
+	assert.False(t, client.Fits(strings.Repeat("\n", intercom.MaxNoteSize/4+1)))
+	assert.True(t, client.Fits(strings.Repeat("<", intercom.MaxNoteSize/4)))
+}
+
+func TestCheck_saysInWordsWhatIsMissing(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*intercom.Config)
+		fault  *helpdesktest.Fault
+		wrong  []string
+	}{
+		"nothing":                         {func(*intercom.Config) {}, nil, nil},
+		"no admin configured":             {func(c *intercom.Config) { c.AdminID = "" }, nil, nil},
+		"the client secret":               {func(c *intercom.Config) { c.ClientSecret = "" }, nil, []string{"client_secret is missing"}},
+		"the token":                       {func(c *intercom.Config) { c.AccessToken = "" }, nil, []string{"access_token is not configured"}},
+		"the right token":                 {func(c *intercom.Config) { c.AccessToken = "x" }, nil, []string{"the access token does not work"}},
+		"the admin":                       {func(c *intercom.Config) { c.AdminID = "5" }, nil, []string{"admin_id is not that of a teammate"}},
+		"the scope to read conversations": {func(*intercom.Config) {}, &helpdesktest.Fault{Path: "/conversations", Status: 403}, []string{"cannot read conversations"}},
+		"the scope to read contacts":      {func(*intercom.Config) {}, &helpdesktest.Fault{Path: "/contacts", Status: 403}, []string{"cannot read contacts"}},
+		"Intercom":                        {func(*intercom.Config) {}, &helpdesktest.Fault{Refuse: true}, []string{"the access token does not work"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t, helpdesktest.IntercomOptions{})
+			if test.fault != nil {
+				w.Fail(*test.fault)
+			}
+			config := w.Config()
+			test.change(&config)
+			var wrong []string
+			for _, finding := range connect(t, w.Intercom, config).Check(t.Context()) {
+				assert.NotContains(t, finding.Text, w.Config().AccessToken)
+				if !finding.OK {
+					wrong = append(wrong, finding.Text)
+				}
+			}
+			require.Len(t, wrong, len(test.wrong), "%q", wrong)
+			for i := range wrong {
+				assert.Contains(t, wrong[i], test.wrong[i])
+			}
+			for _, r := range w.Requests() {
+				assert.Equal(t, http.MethodGet, r.Method)
+			}
+		})
+	}
+}
+
+// readWebhook returns what a webhook of the workspace reports.
+func readWebhook(t *testing.T, w workspace, r *http.Request) helpdesk.Event {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	event, err := w.client.Webhook(r.Header, body, time.Now())
+	require.NoError(t, err)
+	return event
+}
