@@ -207,18 +207,19 @@ func (e *ConfigError) Error() string {
 }
 
 // DecodeConfig decodes a desk's configuration into the struct that v points to.
-// Its error joins all mistakes, each a *ConfigError: fields that are unknown, and
-// values that are null or of the wrong type.
+// Its error joins all mistakes, each a *ConfigError: fields that are unknown, values
+// that are null or of the wrong type, and empty ones of fields with the tag
+// secret:"true", which most often come from a variable that was not set.
 func DecodeConfig(config json.RawMessage, v any) error {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(config, &given) != nil {
 		return &ConfigError{Problem: "must be an object"}
 	}
 	into := reflect.ValueOf(v).Elem()
-	known := map[string]reflect.Value{}
+	known := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(into.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		known[name] = into.FieldByIndex(field.Index)
+		known[name] = field
 	}
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -228,8 +229,10 @@ func DecodeConfig(config json.RawMessage, v any) error {
 			wrong = append(wrong, &ConfigError{name, "is not a known field"})
 		case string(given[name]) == "null":
 			wrong = append(wrong, &ConfigError{name, "must not be null"})
+		case field.Tag.Get("secret") == "true" && (string(given[name]) == `""` || string(given[name]) == "[]"):
+			wrong = append(wrong, &ConfigError{name, "must not be empty"})
 		default:
-			if problem := decodeField(given[name], field); problem != "" {
+			if problem := decodeField(given[name], into.FieldByIndex(field.Index)); problem != "" {
 				wrong = append(wrong, &ConfigError{name, problem})
 			}
 		}

@@ -17,6 +17,9 @@ type config struct {
 	Secrets []string `json:"secrets"`
 	hidden  string
 	Skipped string `json:"-"`
+
+	Key  string   `json:"key" secret:"true"`
+	Keys []string `json:"keys" secret:"true"`
 }
 
 func TestDecodeConfig_readsEveryField(t *testing.T) {
@@ -40,6 +43,7 @@ func TestDecodeConfig_reportsEveryMistakeByFieldWithoutItsValue(t *testing.T) {
 		"several": {`{"token":false,"account":"s3cr3t","secrets":null,"x":1}`, []helpdesk.ConfigError{
 			{Field: "account", Problem: "must not be a JSON string"}, {Field: "secrets", Problem: "must not be null"},
 			{Field: "token", Problem: "must not be a JSON bool"}, {Field: "x", Problem: "is not a known field"}}},
+		"empty":           {`{"token":"","secrets":[],"key":"","keys":[]}`, []helpdesk.ConfigError{{Field: "key", Problem: "must not be empty"}, {Field: "keys", Problem: "must not be empty"}}},
 		"a number":        {`{"token":3133731337}`, []helpdesk.ConfigError{{Field: "token", Problem: "must not be a JSON number"}}},
 		"a large number":  {`{"account":1e99}`, []helpdesk.ConfigError{{Field: "account", Problem: "must not be a JSON number"}}},
 		"inside an array": {`{"secrets":[["s3cr3t"]]}`, []helpdesk.ConfigError{{Field: "secrets", Problem: "must not be a JSON array"}}},

@@ -34,13 +34,16 @@ func greeter(client *intercom.Client) http.HandlerFunc {
 func ExampleIntercom() {
 	desk := helpdesktest.NewIntercom(nil)
 	defer desk.Close()
-	client, err := intercom.New(desk.Config(), nil)
+	client, err := intercom.New(intercom.Config{
+		BaseURL: desk.URL(), AccessToken: helpdesktest.IntercomAccessToken, ClientSecret: helpdesktest.IntercomClientSecret,
+	}, nil)
 	if err != nil {
 		panic(err)
 	}
 	server := httptest.NewServer(greeter(client))
 	defer server.Close()
 	deliver := func(webhook *http.Request) {
+		webhook.Body, _ = webhook.GetBody() // to deliver it more than once
 		response, err := http.DefaultClient.Do(webhook)
 		if err != nil {
 			panic(err)
@@ -49,15 +52,14 @@ func ExampleIntercom() {
 		fmt.Println("answered", response.StatusCode)
 	}
 
-	conversation := desk.NewConversation(helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Help!")
+	conversation, webhook := desk.Created(server.URL, helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Help!")
 	desk.Fail(helpdesktest.Fault{Status: http.StatusServiceUnavailable, Times: 1})
-	deliver(desk.Created(server.URL, conversation))
-	deliver(desk.Created(server.URL, conversation)) // as Intercom does when an answer says no
+	deliver(webhook)
+	deliver(webhook) // as Intercom does when an answer says no
 	fmt.Println(desk.Notes(conversation))
 
-	forged := desk.Created(server.URL, conversation)
-	forged.Header.Set(intercom.SignatureHeaderSHA1, "sha1=00")
-	deliver(forged)
+	webhook.Header.Set(intercom.HeaderSignatureSHA1, "sha1=00")
+	deliver(webhook)
 	// Output:
 	// answered 502
 	// answered 200

@@ -23,7 +23,7 @@ func ask(t *testing.T, fake *helpdesktest.Intercom, method, path, version, body 
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, fake.URL()+path, strings.NewReader(body))
 	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+fake.Config().AccessToken)
+	r.Header.Set("Authorization", "Bearer "+helpdesktest.IntercomAccessToken)
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Intercom-Version", version)
@@ -85,7 +85,7 @@ func TestIntercom_refusesWhatIntercomWouldRefuse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
-			id := fake.NewConversation(helpdesktest.IntercomContact{}, "Hello")
+			id, _ := fake.Created("", helpdesktest.IntercomContact{}, "Hello")
 			status, _, answer := ask(t, fake, test.method, strings.Replace(test.path, "ID", id, 1), test.version, strings.Replace(test.body, "ID", id, 1), test.change)
 			assert.Equal(t, test.status, status, answer)
 			if test.code == "" {
@@ -108,7 +108,7 @@ func TestIntercom_refusesWhatIntercomWouldRefuse(t *testing.T) {
 
 func TestIntercom_limitsInWindowsOfTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true, RateLimit: 2})
+		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true, RequestsPer10s: 2})
 		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(14 * time.Second)))
 		for i, want := range []string{"200 1", "200 0", "429 0", "429 0", "200 1"} {
 			if i == 4 {
@@ -124,15 +124,15 @@ func TestIntercom_limitsInWindowsOfTenSeconds(t *testing.T) {
 
 func TestIntercom_changesTheMarkupButNotTheLines(t *testing.T) {
 	for sent, want := range map[string]struct{ body, text string }{
-		"a<br>b":            {"<p>a<br>b</p>", "a\nb"},
-		"a<br><br>b<BR />c": {"<p>a</p>\n<p>b<br>c</p>", "a\n\nb\nc"},
-		"a\nb   c":          {"<p>a b c</p>", "a b c"}, // bare newlines are lost
-		"<p>a</p>":          {"<p>a</p>", "a"},
-		"<script>alert(1)</script>a<div onclick='x'>b</div>": {"<p>ab</p>", "ab"},
-		"1 &lt;b&gt; &amp;amp;":                              {"<p>1 &lt;b&gt; &amp;amp;</p>", "1 <b> &amp;"},
+		"a<br>b":             {"<p>a<br>b</p>", "a\nb"},
+		"a<br> <br>b<BR />c": {"<p>a</p>\n<p>b<br>c</p>", "a\n\nb\nc"},
+		"a\nb   c":           {"<p>a b c</p>", "a b c"}, // bare newlines are lost
+		"<p>a</p>":           {"<p>a</p>", "a"},
+		"<script>alert(1)</script>a<i onclick='x'>b</i><form>": {"<p>a<i>b</i></p>", "ab"},
+		"1 &lt;b&gt; &amp;amp;":                                {"<p>1 &lt;b&gt; &amp;amp;</p>", "1 <b> &amp;"},
 	} {
 		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
-		id := fake.NewConversation(helpdesktest.IntercomContact{}, "Hello")
+		id, _ := fake.Created("", helpdesktest.IntercomContact{}, "Hello")
 		body, err := json.Marshal(map[string]string{"type": "admin", "admin_id": "1001", "message_type": "note", "body": sent})
 		require.NoError(t, err)
 		status, _, _ := ask(t, fake, "POST", "/conversations/"+id+"/parts", "2.11", string(body), nil)
@@ -144,20 +144,20 @@ func TestIntercom_changesTheMarkupButNotTheLines(t *testing.T) {
 }
 
 func TestIntercom_signsWebhooks(t *testing.T) {
+	const target = "https://hooks.example/chatbot-webhook/acme"
 	for _, sha256 := range []bool{false, true} {
 		fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true, SHA256: sha256})
-		id := fake.NewConversation(helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Hello")
+		id, created := fake.Created(target, helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Hello")
 		fake.CloseConversation(id)
-		fake.Say(id, "Still there?")
 		seen := map[string]bool{}
 		for topic, r := range map[string]*http.Request{
-			"ping": fake.Ping("https://x.example/hook"), "conversation.user.created": fake.Created("https://x.example/hook", id), "conversation.user.replied": fake.Replied("https://x.example/hook", id),
+			"ping": fake.Ping(target), "conversation.user.created": created, "conversation.user.replied": fake.Replied(target, id, "Still there?"),
 		} {
 			body, err := io.ReadAll(r.Body)
 			require.NoError(t, err)
-			require.NoError(t, intercom.Verify(r.Header, body, fake.Config().ClientSecret))
+			require.NoError(t, intercom.Verify(helpdesktest.IntercomClientSecret, r.Header, body))
 			assert.Equal(t, sha256, r.Header.Get("X-Hub-Signature") == "")
-			assert.Equal(t, "https://x.example/hook", r.URL.String())
+			assert.Equal(t, target, r.URL.String())
 			var n struct{ ID, Topic string }
 			require.NoError(t, json.Unmarshal(body, &n))
 			assert.Equal(t, topic, n.Topic)
@@ -170,9 +170,9 @@ func TestIntercom_signsWebhooks(t *testing.T) {
 
 func TestIntercom_showsTheLatest500Parts(t *testing.T) {
 	fake := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
-	id := fake.NewConversation(helpdesktest.IntercomContact{}, "Hello")
+	id, _ := fake.Created("", helpdesktest.IntercomContact{}, "Hello")
 	for i := range 510 {
-		fake.Say(id, fmt.Sprint("message ", i))
+		fake.Replied("", id, fmt.Sprint("message ", i))
 	}
 	_, _, answer := ask(t, fake, "GET", "/conversations/"+id, "2.11", "", nil)
 	assert.Equal(t, 500, strings.Count(answer, `"conversation_part"`))

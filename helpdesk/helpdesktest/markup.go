@@ -15,6 +15,7 @@ var (
 	scripts      = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)\s*>`)
 	anyTag       = regexp.MustCompile(`(?s)<(/?)([a-zA-Z][a-zA-Z0-9]*)\b[^>]*>`)
 	lineEnds     = regexp.MustCompile(`(?i)<br\s*/?>|</(p|div|li|h[1-6]|blockquote|pre|tr)>`)
+	emptyLines   = regexp.MustCompile(`<br>\s*(<br>\s*)+`)
 	placeholders = regexp.MustCompile(`(?s)\{\{.*?\}\}|\{%.*?%\}`)
 	redactions   = regexp.MustCompile(`(?s)<redact>(.*?)</redact>`)
 )
@@ -23,11 +24,9 @@ var (
 var allowedTags = map[string]bool{"a": true, "b": true, "blockquote": true, "br": true, "code": true, "div": true, "em": true, "h1": true, "h2": true,
 	"h3": true, "hr": true, "i": true, "li": true, "ol": true, "p": true, "pre": true, "span": true, "strong": true, "u": true, "ul": true}
 
-// sanitized returns HTML without what is not allowed in a comment, in the element
-// that a desk puts around it.
-func sanitized(s string) string {
-	s = scripts.ReplaceAllString(s, "")
-	s = anyTag.ReplaceAllStringFunc(s, func(tag string) string {
+// cleaned returns HTML without what a desk does not keep.
+func cleaned(s string) string {
+	return anyTag.ReplaceAllStringFunc(scripts.ReplaceAllString(s, ""), func(tag string) string {
 		parts := anyTag.FindStringSubmatch(tag)
 		name := strings.ToLower(parts[2])
 		if !allowedTags[name] {
@@ -35,7 +34,11 @@ func sanitized(s string) string {
 		}
 		return "<" + parts[1] + name + ">"
 	})
-	return `<div class="zd-comment" dir="auto">` + s + `</div>`
+}
+
+// sanitized returns HTML as Zendesk keeps it, in the element that it puts around it.
+func sanitized(s string) string {
+	return `<div class="zd-comment" dir="auto">` + cleaned(s) + `</div>`
 }
 
 // expanded returns a text in which every placeholder has got a value. Entities are
@@ -47,14 +50,28 @@ func expanded(s string) string {
 	return placeholders.ReplaceAllString(s, "EXPANDED")
 }
 
-// asHTML returns what a desk makes of a plain text.
-func asHTML(text string) string {
-	return sanitized(strings.ReplaceAll(html.EscapeString(text), "\n", "<br>"))
+// asHTML returns what Zendesk makes of a plain text.
+func asHTML(text string) string { return sanitized(escaped(text)) }
+
+// escaped returns plain text as HTML.
+func escaped(text string) string {
+	return strings.ReplaceAll(html.EscapeString(text), "\n", "<br>")
+}
+
+// inParagraphs returns HTML as Intercom keeps it: in paragraphs, with white space
+// folded, so that line feeds are lost.
+func inParagraphs(s string) string {
+	s = strings.Join(strings.Fields(cleaned(s)), " ")
+	s = emptyLines.ReplaceAllString(s, "</p>\n<p>")
+	if strings.HasPrefix(s, "<p>") {
+		return s
+	}
+	return "<p>" + s + "</p>"
 }
 
 // plainText returns what a reader sees of HTML.
 func plainText(s string) string {
-	s = strings.TrimSuffix(s, "</div>")
+	s = strings.TrimSuffix(strings.TrimSuffix(s, "</div>"), "</p>")
 	s = lineEnds.ReplaceAllString(s, "\n")
 	s = html.UnescapeString(anyTag.ReplaceAllString(s, ""))
 	return strings.ReplaceAll(s, "\u200b", "") // has no width

@@ -139,7 +139,7 @@ func (z *Zendesk) Config() json.RawMessage {
 	return config
 }
 
-// Comment is a comment of a ticket, or a part of a conversation.
+// Comment is a comment of a ticket.
 type Comment struct {
 	ID     string
 	Author string // an e-mail address

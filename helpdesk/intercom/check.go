@@ -3,7 +3,6 @@ package intercom
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -14,58 +13,67 @@ import (
 // without writing.
 func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	var findings []helpdesk.Finding
-	find := func(ok bool, format string, args ...any) {
-		findings = append(findings, helpdesk.Finding{OK: ok, Text: fmt.Sprintf(format, args...)})
-	}
 	if c.config.ClientSecret == "" {
-		find(false, "client_secret is missing: all webhooks are refused, and conversations are not linked by them; it is under Basic information of the app in Intercom's Developer Hub")
+		findings = append(findings, helpdesk.Finding{Text: "Without client_secret every webhook is refused. It is under Basic information of the app in Intercom's Developer Hub."})
 	}
 	me, err := c.me(ctx)
 	if err != nil {
-		find(false, "the access token does not work: %s", words(err))
-		return findings
+		return append(findings, helpdesk.Finding{Text: unusable(err)})
 	}
-	find(true, "the access token works: it is that of %s in the workspace %s", me.Name, me.App.Name)
-	findings = append(findings, c.checkAdmin(ctx, me))
+	findings = append(findings,
+		helpdesk.Finding{OK: true, Text: "The access token works; it is that of " + me.Name + " in the workspace " + me.App.Name + "."},
+		c.checkAdmin(ctx, me))
 	for _, may := range []struct{ what, path string }{
 		{"read conversations", "/conversations?per_page=1"},
 		{"read contacts", "/contacts?per_page=1"},
 	} {
 		if err := c.get(ctx, may.what, may.path, nil); err != nil {
-			find(false, "the app cannot %s: %s", may.what, words(err))
+			findings = append(findings, helpdesk.Finding{Text: "The app cannot " + may.what + ": " + unusable(err)})
 		} else {
-			find(true, "the app can %s", may.what)
+			findings = append(findings, helpdesk.Finding{OK: true, Text: "The app can " + may.what + "."})
 		}
 	}
 	return findings
 }
 
-// checkAdmin says whether the admin who writes exists, and may.
+// checkAdmin says whether the admin who writes exists, and may. It is the owner of
+// the token unless another one is configured.
 func (c *Client) checkAdmin(ctx context.Context, writer admin) helpdesk.Finding {
 	if adminID := c.config.AdminID; adminID != "" {
 		writer = admin{}
 		if err := c.get(ctx, "read admin", "/admins/"+url.PathEscape(adminID), &writer); err != nil {
-			return helpdesk.Finding{Text: "admin_id is not that of a teammate who can be read: " + words(err)}
+			return helpdesk.Finding{Text: "The teammate with this admin_id cannot be read: " + unusable(err)}
 		}
 	}
 	if seat := writer.HasInboxSeat; seat != nil && !*seat {
-		return helpdesk.Finding{Text: writer.Name + ", in whose name notes are written, has no Inbox seat"}
+		return helpdesk.Finding{Text: "Notes are written in the name of " + writer.Name + ", who has no Inbox seat."}
 	}
-	return helpdesk.Finding{OK: true, Text: "notes are written in the name of " + writer.Name}
+	return helpdesk.Finding{OK: true, Text: "Notes are written in the name of " + writer.Name + "."}
 }
 
-// words says why a request failed, to someone who can change the configuration.
-func words(err error) string {
-	var e *helpdesk.APIError
-	if !errors.As(err, &e) {
-		return err.Error()
+// unusable says in a sentence why a request failed.
+func unusable(err error) string {
+	var failed *helpdesk.APIError
+	errors.As(err, &failed)
+	switch {
+	case failed == nil:
+		return "The request failed."
+	case errors.Is(err, errNoToken):
+		return "There is no access_token."
+	case errors.Is(err, errNoOwner):
+		return "The access token belongs to no teammate; configure admin_id."
+	case failed.Status == 0:
+		return "Intercom cannot be reached at base_url."
+	case failed.Status == http.StatusUnauthorized:
+		return "Intercom refuses the access token; it may have been replaced, or base_url may be that of another region."
+	case failed.Status == http.StatusForbidden:
+		return "Intercom accepts the access token and forbids this: the app lacks the permission, or the workspace the plan."
+	case failed.Misconfigured:
+		return "There is no such teammate."
+	case failed.Status == http.StatusNotFound:
+		return "There is no Intercom at base_url."
+	case failed.Status == http.StatusTooManyRequests:
+		return "The app's rate limit is used up; try again in ten seconds."
 	}
-	why := e.Error()
-	switch e.Status {
-	case http.StatusUnauthorized:
-		why += " (is it that of the app, and base_url that of the workspace's region?)"
-	case http.StatusForbidden:
-		why += " (does the app have the permission?)"
-	}
-	return why
+	return "Intercom answers " + http.StatusText(failed.Status) + "."
 }

@@ -50,21 +50,25 @@ const (
 	versionRemove = "2.15"
 )
 
-// New returns a client. Its error joins all mistakes of the configuration, each a
-// [*helpdesk.ConfigError]. The options may be nil.
+// New returns the client of a workspace. It connects to nothing. Its error joins all
+// mistakes, each a [*helpdesk.ConfigError].
+//
+// With opts.Retries, what was written and not answered is looked for before it is
+// written again.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
-	config, err := config.checked()
-	if err != nil {
-		return nil, err
-	}
 	if opts == nil {
 		opts = &helpdesk.Options{}
 	}
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	baseURL, _ := helpdesk.CheckBaseURL(config.baseURL())
 	c := &Client{config: config, admin: config.AdminID, logger: cmp.Or(opts.Logger, slog.Default())}
 	c.api = &helpdesk.API{
-		Desk:      name,
-		BaseURL:   config.BaseURL,
+		Desk:      Name,
+		BaseURL:   baseURL,
 		HTTP:      opts.HTTP,
+		Retries:   opts.Retries,
 		Authorize: c.authorize,
 		Observe:   func(status int, header http.Header) { c.budget.observe(time.Now(), status, header) },
 		Explain:   explain,
@@ -74,11 +78,17 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 
 func (c *Client) authorize(_ context.Context, header http.Header) error {
 	if c.config.AccessToken == "" {
-		return &helpdesk.APIError{Desk: name, Op: "authorize", Status: http.StatusUnauthorized, Err: errors.New("access_token is not configured")}
+		return &helpdesk.APIError{Desk: Name, Op: "authorize", Status: http.StatusUnauthorized, Err: errNoToken}
 	}
 	header.Set("Authorization", "Bearer "+c.config.AccessToken)
 	return nil
 }
+
+// The reasons why nothing can be written.
+var (
+	errNoToken = errors.New("access_token is not configured")
+	errNoOwner = errors.New("the access token belongs to no admin, and admin_id is not configured")
+)
 
 // explain completes an error from Intercom's body.
 func explain(e *helpdesk.APIError, header http.Header, body []byte) {
@@ -145,7 +155,7 @@ func (c *Client) me(ctx context.Context) (admin, error) {
 	var me admin
 	err := c.get(ctx, "identify the admin", "/me", &me)
 	if err == nil && me.ID == "" {
-		err = &helpdesk.APIError{Desk: name, Op: "identify the admin", Status: http.StatusUnauthorized, Err: errors.New("the access token belongs to no admin; configure admin_id")}
+		err = &helpdesk.APIError{Desk: Name, Op: "identify the admin", Status: http.StatusUnauthorized, Err: errNoOwner}
 	}
 	return me, err
 }
@@ -165,7 +175,7 @@ func harmless(err error) error {
 // the latest of all.)
 func conversationPath(op, id string) (string, error) {
 	if !isID(id) || id == "last" || id == "search" || id == "redact" {
-		return "", &helpdesk.APIError{Desk: name, Op: op, Gone: true, Err: errors.New("not the id of a conversation")}
+		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true, Err: errors.New("not the id of a conversation")}
 	}
 	return "/conversations/" + id, nil
 }
@@ -184,7 +194,7 @@ func (c *Client) Pause(string) time.Duration { return c.budget.pause(time.Now())
 // Contact returns who a contact is.
 func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contact, error) {
 	if !isID(contactID) {
-		return helpdesk.Contact{}, &helpdesk.APIError{Desk: name, Op: "read contact", Status: http.StatusNotFound, Err: errors.New("not the id of a contact")}
+		return helpdesk.Contact{}, &helpdesk.APIError{Desk: Name, Op: "read contact", Status: http.StatusNotFound, Err: errors.New("not the id of a contact")}
 	}
 	var contact struct {
 		Email      string

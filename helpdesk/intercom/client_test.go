@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,18 +28,25 @@ type workspace struct {
 	*helpdesktest.Intercom
 	client       *intercom.Client
 	conversation string
+	created      *http.Request
+}
+
+// config is the configuration for a fake.
+func config(fake *helpdesktest.Intercom) intercom.Config {
+	return intercom.Config{BaseURL: fake.URL(), AccessToken: helpdesktest.IntercomAccessToken, AdminID: helpdesktest.IntercomAdminID, ClientSecret: helpdesktest.IntercomClientSecret}
 }
 
 func newWorkspace(t testing.TB, opts helpdesktest.IntercomOptions) workspace {
 	t.Helper()
 	opts.InMemory = true
 	fake := helpdesktest.NewIntercom(&opts)
-	return workspace{fake, connect(t, fake, fake.Config()), fake.NewConversation(helpdesktest.IntercomContact{Email: "jane@acme.example", ExternalID: "user-7"}, "Hello")}
+	id, webhook := fake.Created("https://hooks.example", helpdesktest.IntercomContact{Email: "jane@acme.example", ExternalID: "user-7"}, "Hello")
+	return workspace{fake, connect(t, fake, config(fake)), id, webhook}
 }
 
 func connect(t testing.TB, fake *helpdesktest.Intercom, config intercom.Config) *intercom.Client {
 	t.Helper()
-	client, err := intercom.New(config, &helpdesk.Options{HTTP: fake.Client()})
+	client, err := intercom.New(config, &helpdesk.Options{HTTP: fake.Client(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return client
 }
@@ -79,7 +87,7 @@ func TestNote_isWrittenAsTheSpecificationSays(t *testing.T) {
 	header := w.Requests()[0].Header
 	assert.Equal(t, "application/json", header.Get("Accept"))
 	assert.Equal(t, "application/json", header.Get("Content-Type"))
-	assert.Equal(t, "Bearer "+w.Config().AccessToken, header.Get("Authorization"))
+	assert.Equal(t, "Bearer "+helpdesktest.IntercomAccessToken, header.Get("Authorization"))
 }
 
 func TestNote_showsItsLinesAsTheyStand(t *testing.T) {
@@ -122,7 +130,7 @@ func TestWriting_endsWithADeletedConversation(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t, helpdesktest.IntercomOptions{})
-			w.Delete(w.conversation)
+			w.DeleteConversation(w.conversation)
 			err := write(t.Context(), w.client, w.conversation)
 			assert.True(t, helpdesk.IsGone(err), "%v", err)
 			e := failed(t, err)
@@ -155,7 +163,7 @@ func TestWriting_asAnUnknownAdminIsAWrongConfiguration(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t, helpdesktest.IntercomOptions{})
-			config := w.Config()
+			config := config(w.Intercom)
 			config.AdminID = "77"
 			err := write(t.Context(), connect(t, w.Intercom, config), w.conversation)
 			assert.False(t, helpdesk.IsGone(err))
@@ -259,7 +267,7 @@ func TestFindNote_looksBehindTheLastKnownNote(t *testing.T) {
 	assert.Empty(t, find(text, "", time.Now().Add(2*time.Second)))
 	assert.Empty(t, find("[1] something else", "", time.Time{}))
 
-	w.Answer(w.conversation, text)
+	w.AgentReply(w.conversation, text)
 	_, err = w.client.Reply(t.Context(), w.conversation, text)
 	require.NoError(t, err)
 	assert.Empty(t, find(text, first, time.Time{}), "neither is a note")
@@ -345,7 +353,7 @@ func TestFindReply_findsNoNote(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	_, err := w.client.Note(t.Context(), w.conversation, "x")
 	require.NoError(t, err)
-	w.Answer(w.conversation, "x")
+	w.AgentReply(w.conversation, "x")
 	found, err := w.client.FindReply(t.Context(), w.conversation, "x", time.Time{})
 	require.NoError(t, err)
 	assert.False(t, found)
@@ -357,9 +365,9 @@ func TestIsRequesters_isFalseForWhatOthersWrote(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.client.Note(t.Context(), w.conversation, "In a note")
 	require.NoError(t, err)
-	w.Answer(w.conversation, "The agent's & more")
-	w.Answer(w.conversation, "Thanks")
-	w.Say(w.conversation, "Thanks")
+	w.AgentReply(w.conversation, "The agent's & more")
+	w.AgentReply(w.conversation, "Thanks")
+	w.Replied("", w.conversation, "Thanks")
 	for message, want := range map[string]bool{
 		"Hello": true, "Thanks": true, "not shown yet": true, "In a note": true,
 		"The service's": false, "The agent's & more": false,
@@ -486,7 +494,7 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 
 func TestContact_saysWhoThatIs(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{NoEmail: true})
-	event := readWebhook(t, w, w.Created("https://x.example", w.conversation))
+	event := readWebhook(t, w, w.created)
 	assert.Empty(t, event.Contact.Email)
 	contact, err := w.client.Contact(t.Context(), event.ContactID)
 	require.NoError(t, err)
@@ -497,7 +505,7 @@ func TestContact_saysWhoThatIs(t *testing.T) {
 
 func TestPause_keepsWithinTheRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkspace(t, helpdesktest.IntercomOptions{RateLimit: 50})
+		w := newWorkspace(t, helpdesktest.IntercomOptions{RequestsPer10s: 50})
 		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(13 * time.Second)))
 		for range 120 {
 			time.Sleep(w.client.Pause(w.conversation))
@@ -510,7 +518,7 @@ func TestPause_keepsWithinTheRateLimit(t *testing.T) {
 
 func TestLimit_saysWhenItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkspace(t, helpdesktest.IntercomOptions{RateLimit: 1})
+		w := newWorkspace(t, helpdesktest.IntercomOptions{RequestsPer10s: 1})
 		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(13 * time.Second)))
 		for range 2 {
 			_, _ = w.client.Note(t.Context(), w.conversation, "x")
@@ -530,7 +538,7 @@ func TestLimit_saysWhenItEnds(t *testing.T) {
 
 func TestAdmin_isThatOfTheTokenUnlessConfigured(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	config := w.Config()
+	config := config(w.Intercom)
 	config.AdminID = ""
 	client := connect(t, w.Intercom, config)
 	w.Fail(helpdesktest.Fault{Path: "/me", Times: 1, Lose: true})
@@ -550,7 +558,7 @@ func TestAdmin_isThatOfTheTokenUnlessConfigured(t *testing.T) {
 
 func TestToken_thatIsMissingOrWrongIsSaidSo(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
-	config := w.Config()
+	config := config(w.Intercom)
 	config.AccessToken = ""
 	_, err := connect(t, w.Intercom, config).Note(t.Context(), w.conversation, "x")
 	assert.True(t, failed(t, err).AccountWide())
@@ -579,24 +587,24 @@ func TestCheck_saysInWordsWhatIsMissing(t *testing.T) {
 	}{
 		"nothing":                         {func(*intercom.Config) {}, nil, nil},
 		"no admin configured":             {func(c *intercom.Config) { c.AdminID = "" }, nil, nil},
-		"the client secret":               {func(c *intercom.Config) { c.ClientSecret = "" }, nil, []string{"client_secret is missing"}},
-		"the token":                       {func(c *intercom.Config) { c.AccessToken = "" }, nil, []string{"access_token is not configured"}},
-		"the right token":                 {func(c *intercom.Config) { c.AccessToken = "x" }, nil, []string{"the access token does not work"}},
-		"the admin":                       {func(c *intercom.Config) { c.AdminID = "5" }, nil, []string{"admin_id is not that of a teammate"}},
+		"the client secret":               {func(c *intercom.Config) { c.ClientSecret = "" }, nil, []string{"Without client_secret"}},
+		"the token":                       {func(c *intercom.Config) { c.AccessToken = "" }, nil, []string{"no access_token"}},
+		"the right token":                 {func(c *intercom.Config) { c.AccessToken = "x" }, nil, []string{"refuses the access token"}},
+		"the admin":                       {func(c *intercom.Config) { c.AdminID = "5" }, nil, []string{"admin_id cannot be read: There is no such teammate."}},
 		"the scope to read conversations": {func(*intercom.Config) {}, &helpdesktest.Fault{Path: "/conversations", Status: 403}, []string{"cannot read conversations"}},
 		"the scope to read contacts":      {func(*intercom.Config) {}, &helpdesktest.Fault{Path: "/contacts", Status: 403}, []string{"cannot read contacts"}},
-		"Intercom":                        {func(*intercom.Config) {}, &helpdesktest.Fault{Refuse: true}, []string{"the access token does not work"}},
+		"Intercom":                        {func(*intercom.Config) {}, &helpdesktest.Fault{Refuse: true}, []string{"cannot be reached"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t, helpdesktest.IntercomOptions{})
 			if test.fault != nil {
 				w.Fail(*test.fault)
 			}
-			config := w.Config()
+			config := config(w.Intercom)
 			test.change(&config)
 			var wrong []string
 			for _, finding := range connect(t, w.Intercom, config).Check(t.Context()) {
-				assert.NotContains(t, finding.Text, w.Config().AccessToken)
+				assert.NotContains(t, finding.Text, helpdesktest.IntercomAccessToken)
 				if !finding.OK {
 					wrong = append(wrong, finding.Text)
 				}
@@ -620,4 +628,65 @@ func readWebhook(t *testing.T, w workspace, r *http.Request) helpdesk.Event {
 	event, err := w.client.Webhook(r.Header, body, time.Now())
 	require.NoError(t, err)
 	return event
+}
+
+func TestRetries_lookBeforeTheyWriteAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, write := range writes {
+			w := newWorkspace(t, helpdesktest.IntercomOptions{})
+			client, err := intercom.New(config(w.Intercom), &helpdesk.Options{HTTP: w.Client(), Retries: 3})
+			require.NoError(t, err)
+			w.Fail(helpdesktest.Fault{Method: "POST", Status: 503, Times: 1})
+			w.Fail(helpdesktest.Fault{Method: "POST", Lose: true, Times: 1})
+			require.NoError(t, write(t.Context(), client, w.conversation), name)
+			assert.Len(t, w.Parts(w.conversation), 1, name)
+
+			w.Fail(helpdesktest.Fault{Method: "POST", Status: 500, Times: 1})
+			time.Sleep(time.Minute)
+			require.NoError(t, write(t.Context(), client, w.conversation), name)
+			assert.Len(t, w.Parts(w.conversation), 2, "%s: it was not written, so it is written again", name)
+		}
+	})
+}
+
+func TestRetries_thatCannotLookDoNotWriteAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, helpdesktest.IntercomOptions{})
+		client, err := intercom.New(config(w.Intercom), &helpdesk.Options{HTTP: w.Client(), Retries: 3})
+		require.NoError(t, err)
+		w.Fail(helpdesktest.Fault{Lose: true})
+		_, err = client.Note(t.Context(), w.conversation, "x")
+		assert.True(t, helpdesk.IsAmbiguous(err))
+		assert.Len(t, w.Parts(w.conversation), 1)
+	})
+}
+
+func TestFindNote_goesByIntercomsClock(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
+		now := time.Now().Truncate(time.Second)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			theirs := now.Add(skew)
+			w.Header().Set("Date", theirs.UTC().Format(http.TimeFormat))
+			_, _ = w.Write([]byte(partsOf(partJSON(1, "note", "admin 42", "x", int(theirs.Unix())-10), partJSON(2, "note", "admin 42", "x", int(theirs.Unix())))))
+		}))
+		client := newClient(t, intercom.Config{BaseURL: s.URL, AccessToken: "t", AdminID: "42"})
+		id, found, err := client.FindNote(t.Context(), "1", "x", "", now)
+		require.NoError(t, err)
+		assert.True(t, found)
+		assert.Equal(t, "2", id)
+		_, found, err = client.FindNote(t.Context(), "1", "x", "", now.Add(10*time.Second))
+		require.NoError(t, err)
+		assert.False(t, found)
+		s.Close()
+	}
+}
+
+func TestCheck_saysThatTheAdminHasNoSeat(t *testing.T) {
+	findings := canned(t, `{"id":"42","name":"Ann","has_inbox_seat":false}`).Check(t.Context())
+	assert.Contains(t, findings, helpdesk.Finding{Text: "Notes are written in the name of Ann, who has no Inbox seat."})
+}
+
+func TestCheck_saysThatTheTokenBelongsToNobody(t *testing.T) {
+	findings := canned(t, `{}`).Check(t.Context())
+	assert.Contains(t, findings, helpdesk.Finding{Text: "The access token belongs to no teammate; configure admin_id."})
 }

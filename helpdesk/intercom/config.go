@@ -27,40 +27,38 @@ type Config struct {
 // DefaultBaseURL is the API's address for workspaces in the US.
 const DefaultBaseURL = "https://api.intercom.io"
 
-const name = "intercom" // of the desk
+// Name is the desk's name in integration_config, metrics and logs.
+const Name = "intercom"
 
-// Kind makes Intercom desks from their configuration, see [Config].
-var Kind = helpdesk.Kind{
-	Name: name,
-	Open: func(config json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
-		var c Config
-		if err := helpdesk.DecodeConfig(config, &c); err != nil {
-			return nil, err
-		}
-		client, err := New(c, opts)
-		if err != nil {
-			return nil, err
-		}
-		return client, nil
-	},
+// Kind makes products' desks from their integration_config.
+var Kind = helpdesk.Kind{Name: Name, Open: open}
+
+func open(config json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
+	var c Config
+	err := helpdesk.DecodeConfig(config, &c)
+	client, newErr := New(c, opts)
+	if err = errors.Join(err, newErr); err != nil {
+		return nil, err
+	}
+	return client, nil
 }
 
-// checked returns the configuration with its defaults, or all mistakes joined,
-// each a *helpdesk.ConfigError.
-func (c Config) checked() (Config, error) {
+// Validate returns everything that is wrong with the configuration, each mistake a
+// [*helpdesk.ConfigError].
+func (c Config) Validate() error {
 	var mistakes []error
 	wrong := func(field, problem string) {
-		if problem != "" {
-			mistakes = append(mistakes, &helpdesk.ConfigError{Field: field, Problem: problem})
-		}
+		mistakes = append(mistakes, &helpdesk.ConfigError{Field: field, Problem: problem})
 	}
-	baseURL, problem := helpdesk.CheckBaseURL(cmp.Or(c.BaseURL, DefaultBaseURL))
-	c.BaseURL = baseURL
-	wrong("base_url", strings.Replace(problem, "https://api.example.com", DefaultBaseURL, 1))
-	for _, f := range []struct{ field, value string }{{"access_token", c.AccessToken}, {"admin_id", c.AdminID}, {"client_secret", c.ClientSecret}} {
+	if _, problem := helpdesk.CheckBaseURL(c.baseURL()); problem != "" {
+		wrong("base_url", strings.Replace(problem, "https://api.example.com", DefaultBaseURL, 1))
+	}
+	for _, f := range []struct{ name, value string }{{"access_token", c.AccessToken}, {"admin_id", c.AdminID}, {"client_secret", c.ClientSecret}} {
 		if strings.TrimSpace(f.value) != f.value {
-			wrong(f.field, "must not start or end with white space")
+			wrong(f.name, "must not start or end with white space")
 		}
 	}
-	return c, errors.Join(mistakes...)
+	return errors.Join(mistakes...)
 }
+
+func (c Config) baseURL() string { return cmp.Or(c.BaseURL, DefaultBaseURL) }

@@ -46,14 +46,13 @@ func TestKind_reportsEveryMistakeByItsField(t *testing.T) {
 // fieldsOf returns the fields of joined mistakes.
 func fieldsOf(t *testing.T, err error) (fields []string) {
 	t.Helper()
-	mistakes := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		mistakes = joined.Unwrap()
+		for _, err := range joined.Unwrap() {
+			fields = append(fields, fieldsOf(t, err)...)
+		}
+		return fields
 	}
-	for _, mistake := range mistakes {
-		var c *helpdesk.ConfigError
-		require.True(t, errors.As(mistake, &c), "%v", mistake)
-		fields = append(fields, c.Field)
-	}
-	return fields
+	var mistake *helpdesk.ConfigError
+	require.True(t, errors.As(err, &mistake), "%v", err)
+	return []string{mistake.Field}
 }

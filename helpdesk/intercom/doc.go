@@ -2,7 +2,7 @@
 // conversations, a reader of Intercom's webhooks, and the help desk "intercom" of
 // liveactivity. It can be used without the rest of it:
 //
-//	client, err := intercom.New(intercom.Config{AccessToken: token, AdminID: "1234567"}, nil)
+//	client, err := intercom.New(intercom.Config{AccessToken: token, AdminID: "1234567"}, &helpdesk.Options{Retries: 5})
 //	…
 //	noteID, err := client.Note(ctx, conversationID, "Looked at the pricing page twice.\nOn the free plan.")
 //
@@ -18,10 +18,11 @@
 // for notes; a client that has seen this once stays with it.
 //
 // A failed request is a [*helpdesk.APIError], with Intercom's code, message and
-// request id. A request that was not answered may still have written; then
-// [Client.FindNote], [Client.FindReply] and [Client.FindOffer] look for what was
-// written, since Intercom has no idempotency keys. [Client.Pause] says how long to
-// wait because of the rate limit.
+// request id. A request that was not answered may still have written, and Intercom
+// has no idempotency keys: with Retries the client looks for what it wrote before it
+// writes again. Without, the error says so, and [Client.FindNote], [Client.FindReply]
+// and [Client.FindOffer] look. [Client.Pause] says how long to wait because of the rate
+// limit.
 //
 // # What it reads
 //

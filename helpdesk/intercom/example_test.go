@@ -15,9 +15,9 @@ import (
 func Example() {
 	desk := helpdesktest.NewIntercom(nil) // in place of Intercom
 	defer desk.Close()
-	conversationID := desk.NewConversation(helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Hello")
+	conversationID, _ := desk.Created("", helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Hello")
 
-	client, err := intercom.New(desk.Config(), nil)
+	client, err := intercom.New(intercom.Config{BaseURL: desk.URL(), AccessToken: helpdesktest.IntercomAccessToken}, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -42,8 +42,8 @@ func Example() {
 func ExampleClient_FindNote() {
 	desk := helpdesktest.NewIntercom(nil)
 	defer desk.Close()
-	conversationID := desk.NewConversation(helpdesktest.IntercomContact{}, "Hello")
-	client, err := intercom.New(desk.Config(), nil)
+	conversationID, _ := desk.Created("", helpdesktest.IntercomContact{}, "Hello")
+	client, err := intercom.New(intercom.Config{BaseURL: desk.URL(), AccessToken: helpdesktest.IntercomAccessToken}, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -61,9 +61,11 @@ func ExampleClient_FindNote() {
 func ExampleVerify() {
 	body := []byte(`{"type":"notification_event","topic":"ping"}`)
 	header := http.Header{}
-	header.Set(intercom.SignatureHeader, intercom.Sign(body, "client-secret"))
-	fmt.Println(intercom.Verify(header, body, "client-secret"))
-	fmt.Println(intercom.Verify(header, append(body, ' '), "client-secret"))
+	if err := intercom.Sign(header, "client-secret", body); err != nil { // as Intercom does
+		panic(err)
+	}
+	fmt.Println(intercom.Verify("client-secret", header, body))
+	fmt.Println(intercom.Verify("client-secret", header, append(body, ' ')))
 	// Output:
 	// <nil>
 	// helpdesk: the webhook's signature is missing or wrong

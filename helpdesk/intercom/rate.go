@@ -12,8 +12,9 @@ import (
 type budget struct {
 	mu               sync.Mutex
 	limit, remaining int
-	window           int64     // when the window ends, by Intercom's clock
-	ends             time.Time // by ours
+	window           int64         // when the window ends, by Intercom's clock
+	ends             time.Time     // by ours
+	skew             time.Duration // what to add to a time by our clock for one by Intercom's
 }
 
 // maxWindow bounds how long a header can make us wait.
@@ -26,6 +27,11 @@ const reserve = 50
 // observe takes in an answer that arrived at the time now. Answers may arrive in
 // another order than they were made in.
 func (b *budget) observe(now time.Time, status int, header http.Header) {
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		b.mu.Lock()
+		b.skew = date.Sub(now)
+		b.mu.Unlock()
+	}
 	window, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
 	remaining, err2 := strconv.Atoi(header.Get("X-RateLimit-Remaining"))
 	if err != nil || err2 != nil {
@@ -55,6 +61,14 @@ func (b *budget) pause(now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, b.ends.Sub(now))
+}
+
+// theirs returns the time by Intercom's clock, as far as it is known from its last
+// answer. It is up to two seconds early.
+func (b *budget) theirs(t time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return t.Add(b.skew).Truncate(time.Second)
 }
 
 // untilReset returns how long the window lasts from the time now on at which an

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"net/http"
@@ -17,45 +18,46 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// The headers with a webhook's signature. Intercom sends the one with SHA-1 today.
+// The headers with a webhook's signature. Intercom sends the one by SHA-1 today.
 const (
-	SignatureHeader     = "X-Hub-Signature-256" // sha256=<hex>
-	SignatureHeaderSHA1 = "X-Hub-Signature"     // sha1=<hex>
+	HeaderSignature     = "X-Hub-Signature-256" // sha256=<hex>
+	HeaderSignatureSHA1 = "X-Hub-Signature"     // sha1=<hex>
 )
 
-// Sign returns the value of [SignatureHeader] for a webhook's body.
-func Sign(body []byte, clientSecret string) string {
-	return "sha256=" + hex.EncodeToString(mac(sha256.New, body, clientSecret))
-}
-
-// SignSHA1 returns the value of [SignatureHeaderSHA1] for a webhook's body.
-func SignSHA1(body []byte, clientSecret string) string {
-	return "sha1=" + hex.EncodeToString(mac(sha1.New, body, clientSecret))
-}
-
-func mac(algorithm func() hash.Hash, body []byte, secret string) []byte {
-	m := hmac.New(algorithm, []byte(secret))
-	m.Write(body)
-	return m.Sum(nil)
-}
-
-// Verify checks the signature of a webhook by the app's client secret. Where there
-// is one by SHA-256, that by SHA-1 does not count. An empty secret verifies
+// Verify checks that a webhook is signed with the app's client secret. Where there
+// is a signature by SHA-256, that by SHA-1 does not count. An empty secret signs
 // nothing. The error wraps [helpdesk.ErrSignature].
-func Verify(header http.Header, body []byte, clientSecret string) error {
-	if clientSecret == "" {
+func Verify(secret string, header http.Header, body []byte) error {
+	if secret == "" {
 		return fmt.Errorf("%w: client_secret is not configured", helpdesk.ErrSignature)
 	}
-	name, prefix, algorithm := SignatureHeader, "sha256=", sha256.New
+	name, prefix, algorithm := HeaderSignature, "sha256=", sha256.New
 	if len(header.Values(name)) == 0 {
-		name, prefix, algorithm = SignatureHeaderSHA1, "sha1=", sha1.New
+		name, prefix, algorithm = HeaderSignatureSHA1, "sha1=", sha1.New
 	}
 	value, ok := strings.CutPrefix(header.Get(name), prefix)
 	signature, err := hex.DecodeString(value)
-	if !ok || err != nil || !hmac.Equal(signature, mac(algorithm, body, clientSecret)) {
+	if !ok || err != nil || !hmac.Equal(signature, mac(algorithm, secret, body)) {
 		return helpdesk.ErrSignature
 	}
 	return nil
+}
+
+// Sign sets both headers that a webhook of this body can be signed with. An empty
+// secret is an error.
+func Sign(header http.Header, secret string, body []byte) error {
+	if secret == "" {
+		return errors.New("intercom: cannot sign with an empty secret")
+	}
+	header.Set(HeaderSignature, "sha256="+hex.EncodeToString(mac(sha256.New, secret, body)))
+	header.Set(HeaderSignatureSHA1, "sha1="+hex.EncodeToString(mac(sha1.New, secret, body)))
+	return nil
+}
+
+func mac(algorithm func() hash.Hash, secret string, body []byte) []byte {
+	m := hmac.New(algorithm, []byte(secret))
+	_, _ = m.Write(body)
+	return m.Sum(nil)
 }
 
 // notification is the body of a webhook.
@@ -73,11 +75,11 @@ const notificationType = "notification_event"
 // signature headers or the form of its notifications.
 func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk.Event, error) {
 	var n notification
-	signed := len(header.Values(SignatureHeader))+len(header.Values(SignatureHeaderSHA1)) > 0
+	signed := len(header.Values(HeaderSignature))+len(header.Values(HeaderSignatureSHA1)) > 0
 	if !signed && (json.Unmarshal(body, &n) != nil || n.Type != notificationType) {
 		return helpdesk.Event{}, helpdesk.ErrUnrecognized
 	}
-	if err := Verify(header, body, c.config.ClientSecret); err != nil {
+	if err := Verify(c.config.ClientSecret, header, body); err != nil {
 		return helpdesk.Event{}, err
 	}
 	switch err := json.Unmarshal(body, &n); {

@@ -1,6 +1,9 @@
 package intercom_test
 
 import (
+	"crypto/hmac"
+	sha1hash "crypto/sha1"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -23,8 +26,18 @@ func newClient(t testing.TB, config intercom.Config) *intercom.Client {
 	return client
 }
 
+// signed returns the header that Intercom signs a body with today.
 func signed(body string) http.Header {
-	return http.Header{"X-Hub-Signature": {intercom.SignSHA1([]byte(body), secret)}}
+	return http.Header{"X-Hub-Signature": {signature("X-Hub-Signature", secret, body)}}
+}
+
+// signature returns the value of a header that signs a body.
+func signature(name, secret, body string) string {
+	header := http.Header{}
+	if err := intercom.Sign(header, secret, []byte(body)); err != nil {
+		panic(err)
+	}
+	return header.Get(name)
 }
 
 // read returns what a signed webhook reports.
@@ -136,18 +149,21 @@ func TestWebhook_isAnothersWithoutSignatureAndForm(t *testing.T) {
 }
 
 func TestWebhook_isRefusedUnlessSigned(t *testing.T) {
-	sha256, sha1 := intercom.Sign([]byte(created), secret), intercom.SignSHA1([]byte(created), secret)
+	const new, old = "X-Hub-Signature-256", "X-Hub-Signature"
+	sha256, sha1 := signature(new, secret, created), signature(old, secret, created)
+	unkeyed := hmac.New(sha1hash.New, nil)
+	_, _ = unkeyed.Write([]byte(created))
 	for name, header := range map[string]http.Header{
 		"not at all":               {},
-		"with another secret":      {"X-Hub-Signature": {intercom.SignSHA1([]byte(created), "other")}},
-		"another body":             {"X-Hub-Signature-256": {intercom.Sign([]byte(replied), secret)}},
-		"with an empty secret":     {"X-Hub-Signature": {intercom.SignSHA1([]byte(created), "")}},
+		"with another secret":      {"X-Hub-Signature": {signature(old, "other", created)}},
+		"another body":             {"X-Hub-Signature-256": {signature(new, secret, replied)}},
+		"with an empty secret":     {"X-Hub-Signature": {"sha1=" + hex.EncodeToString(unkeyed.Sum(nil))}},
 		"with a part":              {"X-Hub-Signature": {sha1[:20]}},
 		"without the algorithm":    {"X-Hub-Signature": {sha1[len("sha1="):]}},
 		"SHA-256 in the old place": {"X-Hub-Signature": {sha256}},
 		"SHA-1 in the new place":   {"X-Hub-Signature-256": {sha1}},
 		"an empty header":          {"X-Hub-Signature": {""}},
-		"SHA-256 wrong, SHA-1 not": {"X-Hub-Signature-256": {intercom.Sign([]byte(created), "other")}, "X-Hub-Signature": {sha1}},
+		"SHA-256 wrong, SHA-1 not": {"X-Hub-Signature-256": {signature(new, "other", created)}, "X-Hub-Signature": {sha1}},
 		"SHA-256 empty, SHA-1 not": {"X-Hub-Signature-256": {""}, "X-Hub-Signature": {sha1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,9 +176,9 @@ func TestWebhook_isRefusedUnlessSigned(t *testing.T) {
 	}
 }
 
-func TestWebhook_withoutAClientSecretRefusesEvenWhatIsSignedWithNone(t *testing.T) {
+func TestWebhook_withoutAClientSecretIsRefused(t *testing.T) {
 	client := newClient(t, intercom.Config{})
-	for _, header := range []http.Header{{}, {"X-Hub-Signature": {intercom.SignSHA1([]byte(created), "")}}, {"X-Hub-Signature-256": {intercom.Sign([]byte(created), "")}}} {
+	for _, header := range []http.Header{{}, signed(created), {"X-Hub-Signature": {"sha1="}}, {"X-Hub-Signature-256": {"sha256="}}} {
 		_, err := client.Webhook(header, []byte(created), time.Now())
 		require.ErrorIs(t, err, helpdesk.ErrSignature)
 		assert.ErrorContains(t, err, "client_secret")
@@ -170,21 +186,24 @@ func TestWebhook_withoutAClientSecretRefusesEvenWhatIsSignedWithNone(t *testing.
 }
 
 func TestVerify_takesEitherAlgorithm(t *testing.T) {
-	body := []byte(created)
+	const new, old = "X-Hub-Signature-256", "X-Hub-Signature"
 	for name, header := range map[string]http.Header{
-		"SHA-1":   {"X-Hub-Signature": {intercom.SignSHA1(body, secret)}},
-		"SHA-256": {"X-Hub-Signature-256": {intercom.Sign(body, secret)}},
-		"both, of which the older does not count": {"X-Hub-Signature-256": {intercom.Sign(body, secret)}, "X-Hub-Signature": {"sha1=00"}},
+		"SHA-1":   {old: {signature(old, secret, created)}},
+		"SHA-256": {new: {signature(new, secret, created)}},
+		"both, of which the older does not count": {new: {signature(new, secret, created)}, old: {"sha1=00"}},
 	} {
-		assert.NoError(t, intercom.Verify(header, body, secret), name)
+		assert.NoError(t, intercom.Verify(secret, header, []byte(created)), name)
 	}
 }
 
 // The vectors are those of RFC 2202 and RFC 4231.
 func TestSign_isHMAC(t *testing.T) {
-	body := []byte("what do ya want for nothing?")
-	assert.Equal(t, "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79", intercom.SignSHA1(body, "Jefe"))
-	assert.Equal(t, "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", intercom.Sign(body, "Jefe"))
+	body := "what do ya want for nothing?"
+	assert.Equal(t, "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79", signature("X-Hub-Signature", "Jefe", body))
+	assert.Equal(t, "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", signature("X-Hub-Signature-256", "Jefe", body))
+	header := http.Header{}
+	require.Error(t, intercom.Sign(header, "", []byte(body)))
+	assert.Empty(t, header)
 }
 
 func FuzzWebhook(f *testing.F) {

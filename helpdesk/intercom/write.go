@@ -40,6 +40,32 @@ func (c *Client) message(ctx context.Context, messageType, text string) (message
 
 // Note implements [helpdesk.Desk].
 func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID string, err error) {
+	write := func() (string, error) { return c.writeNote(ctx, conversationID, text) }
+	return c.lookingBack(write, func(since time.Time) (string, bool, error) {
+		return c.FindNote(ctx, conversationID, text, "", since)
+	})
+}
+
+// lookingBack writes. With retries, what may have been written though the answer
+// was lost is looked for before it is written again.
+func (c *Client) lookingBack(write func() (string, error), find func(since time.Time) (string, bool, error)) (id string, err error) {
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		id, err := write()
+		if tries >= c.api.Retries || !helpdesk.IsAmbiguous(err) {
+			return id, err
+		}
+		id, found, lookErr := find(began)
+		if found {
+			return id, nil
+		}
+		if lookErr != nil {
+			return "", err // it is still not known
+		}
+	}
+}
+
+func (c *Client) writeNote(ctx context.Context, conversationID, text string) (noteID string, err error) {
 	const op = "write note"
 	path, err := conversationPath(op, conversationID)
 	if err != nil {
@@ -49,24 +75,28 @@ func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID 
 	if err != nil {
 		return "", err
 	}
-	var answer conversation
-	byReply := c.notesByReply.Load()
-	if !byReply {
-		err = c.post(ctx, version, op, path+"/parts", m, &answer)
-		byReply = refusesNotes(err)
-	}
-	if byReply {
-		err = c.post(ctx, version, op, path+"/reply", m, &answer)
-		if err == nil && c.notesByReply.CompareAndSwap(false, true) {
-			c.logger.Info("Intercom takes notes as replies only: from now on they are written so")
-		}
-	}
+	answer, err := c.postNote(ctx, op, path, m)
 	if err != nil {
 		return "", c.confirm(ctx, conversationID, err)
 	}
 	isNote := func(p part) bool { return p.Type == partNote && p.by(m.AdminID) }
 	return answer.written(func(p part) bool { return isNote(p) && shows(p.Body, text) }, isNote,
 		func(p part) bool { return p.Type == partNote }), nil
+}
+
+// postNote posts a note to the endpoint for parts, or for replies where that one
+// takes none.
+func (c *Client) postNote(ctx context.Context, op, path string, m message) (answer conversation, err error) {
+	if !c.notesByReply.Load() {
+		if err = c.post(ctx, version, op, path+"/parts", m, &answer); !refusesNotes(err) {
+			return answer, err
+		}
+	}
+	err = c.post(ctx, version, op, path+"/reply", m, &answer)
+	if err == nil && c.notesByReply.CompareAndSwap(false, true) {
+		c.logger.Info("Intercom takes notes as replies only: from now on they are written so")
+	}
+	return answer, err
 }
 
 // Fits implements [helpdesk.Desk].
@@ -85,9 +115,12 @@ func (c *Client) Reply(ctx context.Context, conversationID, text string) (commen
 	if err != nil {
 		return "", err
 	}
-	answer, err := c.reply(ctx, version, "reply", conversationID, m)
 	isReply := func(p part) bool { return p.by(m.AdminID) && p.Type != partNote }
-	return answer.written(func(p part) bool { return isReply(p) && shows(p.Body, text) }, isReply), err
+	write := func() (string, error) {
+		answer, err := c.reply(ctx, version, "reply", conversationID, m)
+		return answer.written(func(p part) bool { return isReply(p) && shows(p.Body, text) }, isReply), err
+	}
+	return c.lookingBack(write, func(since time.Time) (string, bool, error) { return c.findReply(ctx, conversationID, text, since) })
 }
 
 // Offer implements [helpdesk.Offerer].
@@ -103,10 +136,13 @@ func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Of
 	for _, label := range o.Labels {
 		body.Options = append(body.Options, replyOption{Text: label, UUID: uuid.NewString()})
 	}
-	answer, err := c.reply(ctx, versionOffer, "offer", conversationID, body)
-	return answer.written(
-		func(p part) bool { return p.by(m.AdminID) && p.Type == partOffer },
-		func(p part) bool { return p.by(m.AdminID) && p.Type != partNote && shows(p.Body, o.Body) }), err
+	write := func() (string, error) {
+		answer, err := c.reply(ctx, versionOffer, "offer", conversationID, body)
+		return answer.written(
+			func(p part) bool { return p.by(m.AdminID) && p.Type == partOffer },
+			func(p part) bool { return p.by(m.AdminID) && p.Type != partNote && shows(p.Body, o.Body) }), err
+	}
+	return c.lookingBack(write, func(since time.Time) (string, bool, error) { return c.FindOffer(ctx, conversationID, o, since) })
 }
 
 // reply writes what the contact sees.
@@ -224,10 +260,14 @@ func (c *Client) FindNote(ctx context.Context, conversationID, text, after strin
 
 // FindReply implements [helpdesk.Replier]. It looks through the latest 500 parts.
 func (c *Client) FindReply(ctx context.Context, conversationID, text string, since time.Time) (found bool, err error) {
-	_, found, err = c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
+	_, found, err = c.findReply(ctx, conversationID, text, since)
+	return found, err
+}
+
+func (c *Client) findReply(ctx context.Context, conversationID, text string, since time.Time) (commentID string, found bool, err error) {
+	return c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
 		return p.Type != partNote && p.Type != partOffer && shows(p.Body, text)
 	})
-	return found, err
 }
 
 // FindOffer implements [helpdesk.Offerer]. It looks through the latest 500 parts.
@@ -249,7 +289,7 @@ func (c *Client) find(ctx context.Context, op, conversationID, after string, sin
 	if err != nil {
 		return "", false, err
 	}
-	for _, p := range read.after(after, since) {
+	for _, p := range read.after(after, c.budget.theirs(since)) {
 		if p.by(adminID) && is(p) {
 			return string(p.ID), true, nil
 		}

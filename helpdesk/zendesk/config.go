@@ -101,32 +101,13 @@ func open(config json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error)
 		return nil, err
 	}
 	client, err := New(c, opts)
-	if err = errors.Join(emptySecrets(config), err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if c.Redact {
 		return redactor{client}, nil
 	}
 	return client, nil
-}
-
-// emptySecrets returns the mistake of secrets that are given and empty, which is
-// most often an environment variable that was not set.
-func emptySecrets(config json.RawMessage) error {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(config, &fields) != nil {
-		return nil
-	}
-	var m mistakes
-	for _, field := range []string{"api_token", "oauth_token", "oauth_client_secret"} {
-		if string(fields[field]) == `""` {
-			m.add(field, "must not be empty")
-		}
-	}
-	if s := string(fields["signing_secret"]); s == "[]" {
-		m.add("signing_secret", "must not be empty")
-	}
-	return errors.Join(m...)
 }
 
 // mistakes are those of a configuration.
