@@ -36,9 +36,9 @@ func NewAction(typ string, target Target, rawURL string) Action {
 func words(typ string, target Target, page string) (title, description string) {
 	if typ == TypePageview {
 		if page == "" {
-			return "Page Load", "User landed on a page"
+			return titleOfNoPage, "User landed on a page"
 		}
-		return "Page Load: " + capitalise(page), "User landed on the " + page + " page"
+		return titlePrefix(typ) + capitalise(page), "User landed on the " + page + " page"
 	}
 	title, did := phrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
 	if page == "" {
@@ -47,32 +47,51 @@ func words(typ string, target Target, page string) (title, description string) {
 	return title, "User " + did + " on the " + page + " page"
 }
 
+// titleOfNoPage is the title of a page view without an address.
+const titleOfNoPage = "Page Load"
+
+// titlePrefix is what comes in a title before what the action was done to.
+func titlePrefix(typ string) string {
+	switch typ {
+	case TypePageview:
+		return "Page Load: "
+	case TypeClick:
+		return "Click "
+	case TypeSubmit:
+		return "Submit "
+	case TypeChange:
+		return "Change "
+	}
+	return capitalise(typ) + " "
+}
+
 // phrase returns the title and the middle of the sentence.
 func phrase(typ, label, element string) (title, did string) {
+	prefix := titlePrefix(typ)
 	switch typ {
 	case TypeClick:
 		if label != "" {
-			return "Click " + label, "clicked " + label
+			return prefix + label, "clicked " + label
 		}
-		return "Click " + element, "clicked " + withArticle(element)
+		return prefix + element, "clicked " + withArticle(element)
 	case TypeSubmit:
 		if label != "" {
 			label = withoutNoun(label, "form")
-			return "Submit " + label + " form", "submitted the " + label + " form"
+			return prefix + label + " form", "submitted the " + label + " form"
 		}
-		return "Submit form", "submitted a form"
+		return prefix + "form", "submitted a form"
 	case TypeChange:
 		if label != "" {
 			label = withoutNoun(label, "field")
-			return "Change " + label + " field", "changed the " + label + " field"
+			return prefix + label + " field", "changed the " + label + " field"
 		}
-		return "Change " + element, "changed " + withArticle(element)
+		return prefix + element, "changed " + withArticle(element)
 	}
 	what := label
 	if what == "" {
 		what = withArticle(element)
 	}
-	return capitalise(typ) + " " + cmp.Or(label, element), "did a " + typ + " on " + what
+	return prefix + cmp.Or(label, element), "did a " + typ + " on " + what
 }
 
 // withoutNoun takes the noun off the end of a label that is about to be

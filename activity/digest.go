@@ -1,10 +1,12 @@
 package activity
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -16,13 +18,15 @@ import (
 // viewed, then what was clicked, submitted and changed, then everything else.
 // The same actions, however divided into calls of Add, give the same text.
 //
+// The words are those of the titles, in which whoever made the actions names
+// what they were done to; descriptions are sentences, and not taken apart.
+//
 // The zero value is ready for use. A Digest is not safe for concurrent use, and
 // must not be copied after the first Add. It keeps at most 50 phrases of each
 // of the five kinds, of at most 120 characters; what went before is only
-// counted ("Visited 12 earlier pages, pricing and checkout").
-type Digest struct {
-	pages, clicks, submits, changes, others phrases
-}
+// counted ("Visited 12 earlier pages, pricing and checkout"). One that was
+// decoded from its JSON goes on where the encoded one stood.
+type Digest struct{ kinds [5]phrases }
 
 // Bounds of a [Digest].
 const (
@@ -30,42 +34,61 @@ const (
 	maxPhrase  = 120 // characters
 )
 
+// kinds of phrases, in the order of the sentence.
+var kinds = [...]struct{ typ, verb, noun string }{
+	{TypePageview, "visited", "page"},
+	{TypeClick, "clicked", "element"},
+	{TypeSubmit, "submitted", "form"},
+	{TypeChange, "changed", "field"},
+	{"", "did", "thing"}, // any other type
+}
+
+// phrases are the newest phrases of a kind, each once.
+type phrases struct {
+	Said    []string `json:"said,omitempty"`
+	Dropped int      `json:"dropped,omitempty"` // how many went before
+}
+
 // Add adds actions, in the order in which they were done. It does not keep the
 // slice.
 func (d *Digest) Add(actions ...Action) {
 	for _, a := range actions {
-		page := fold(PageName(a.CanonicalURL))
-		if a.Type == TypePageview && page != "" {
-			d.pages.add(saying{verb: "visited", object: page})
-			continue
+		kind := 0
+		for kind < len(kinds)-1 && kinds[kind].typ != a.Type {
+			kind++
 		}
-		if said := say(a, page); said.verb != "" {
-			d.kind(a.Type).add(said)
-		}
+		d.kinds[kind].add(objectOf(a))
 	}
 }
 
-func (d *Digest) kind(typ string) *phrases {
-	switch typ {
-	case TypeClick:
-		return &d.clicks
-	case TypeSubmit:
-		return &d.submits
-	case TypeChange:
-		return &d.changes
+func (p *phrases) add(phrase string) {
+	phrase = cut(phrase, maxPhrase)
+	if slices.Contains(p.Said, phrase) {
+		return
 	}
-	return &d.others
+	p.Said = append(p.Said, strings.Clone(phrase))
+	p.bound()
+}
+
+func (p *phrases) bound() {
+	if excess := len(p.Said) - maxPhrases; excess > 0 {
+		p.Said = slices.Delete(p.Said, 0, excess)
+		p.Dropped += excess
+	}
 }
 
 // String returns the sentence; "" while nothing was added.
 func (d *Digest) String() string {
-	clauses := slices.Concat(
-		d.pages.clauses("visited", "page"),
-		d.clicks.clauses("clicked", "element"),
-		d.submits.clauses("submitted", "form"),
-		d.changes.clauses("changed", "field"),
-		d.others.clauses("did", "thing"),
-	)
+	var clauses []string
+	for i, p := range d.kinds {
+		objects := p.Said
+		if p.Dropped > 0 {
+			objects = slices.Concat([]string{strconv.Itoa(p.Dropped) + " earlier " + plural(kinds[i].noun, p.Dropped)}, objects)
+		}
+		if len(objects) > 0 {
+			clauses = append(clauses, kinds[i].verb+" "+enumerate(objects))
+		}
+	}
 	if len(clauses) == 0 {
 		return ""
 	}
@@ -76,52 +99,20 @@ func (d *Digest) String() string {
 	return text
 }
 
-// saying is what was done, in words: "clicked", "Export CSV".
-type saying struct{ verb, object string }
+// MarshalJSON implements [json.Marshaler].
+func (d *Digest) MarshalJSON() ([]byte, error) { return json.Marshal(d.kinds) }
 
-// phrases are the newest sayings of a kind, each once.
-type phrases struct {
-	said    []saying
-	dropped int // how many went before
-}
-
-func (p *phrases) add(s saying) {
-	s.verb, s.object = cut(s.verb, maxPhrase), cut(s.object, maxPhrase)
-	if slices.Contains(p.said, s) {
-		return
+// UnmarshalJSON implements [json.Unmarshaler].
+func (d *Digest) UnmarshalJSON(data []byte) error {
+	var decoded Digest
+	if err := json.Unmarshal(data, &decoded.kinds); err != nil {
+		return fmt.Errorf("activity: decode digest: %w", err)
 	}
-	if len(p.said) == maxPhrases {
-		p.said = slices.Delete(p.said, 0, 1)
-		p.dropped++
+	for i := range decoded.kinds {
+		decoded.kinds[i].bound()
 	}
-	p.said = append(p.said, saying{strings.Clone(s.verb), strings.Clone(s.object)})
-}
-
-// clauses returns one clause for each verb. What was dropped is counted with the
-// kind's own verb, first of all.
-func (p *phrases) clauses(verb, noun string) []string {
-	objects := map[string][]string{}
-	var verbs []string
-	add := func(verb, object string) {
-		if _, ok := objects[verb]; !ok {
-			verbs = append(verbs, verb)
-			objects[verb] = nil
-		}
-		if object != "" {
-			objects[verb] = append(objects[verb], object)
-		}
-	}
-	if p.dropped > 0 {
-		add(verb, strconv.Itoa(p.dropped)+" earlier "+plural(noun, p.dropped))
-	}
-	for _, s := range p.said {
-		add(s.verb, s.object)
-	}
-	clauses := make([]string, len(verbs))
-	for i, verb := range verbs {
-		clauses[i] = strings.TrimSuffix(verb+" "+enumerate(objects[verb]), " ")
-	}
-	return clauses
+	*d = decoded
+	return nil
 }
 
 // enumerate returns "a", "a and b", "a, b and c".
@@ -140,86 +131,33 @@ func plural(noun string, n int) string {
 	return noun + "s"
 }
 
-// say puts in words what the action on the page was: from its description or,
-// where it has none, from its title, or else from its type.
-func say(a Action, page string) saying {
-	if text := fold(a.Description); text != "" {
-		return parseSentence(strings.TrimSuffix(text, " on the "+page+" page"))
-	}
-	if title := fold(a.Title); title != "" {
-		return sayTitle(a.Type, title)
-	}
-	switch typ := fold(a.Type); {
-	case typ == "":
-		return saying{"did", "something"}
-	case knownVerbs[typ] != "":
-		return saying{knownVerbs[typ], "something"}
-	default:
-		return saying{"did", withArticle(typ)}
-	}
-}
-
-// knownVerbs are the verbs by action type.
-var knownVerbs = map[string]string{
-	TypePageview: "visited", TypeClick: "clicked", TypeSubmit: "submitted", TypeChange: "changed",
-}
-
-// sayTitle turns a title ("Click Export CSV", "Submit signup form") into words.
-// One that does not begin with what its type says names what it was done to.
-func sayTitle(typ, title string) saying {
-	verb := knownVerbs[typ]
-	switch typ {
+// objectOf returns what an action was done to, as it follows the verb of its
+// kind.
+func objectOf(a Action) string {
+	typ, title := fold(a.Type), fold(a.Title)
+	object, named := strings.CutPrefix(title, titlePrefix(typ))
+	switch a.Type {
 	case TypePageview:
-		page, ok := strings.CutPrefix(title, "Page Load: ")
-		if title == "Page Load" {
-			page = "a page"
-		} else if ok {
-			page = uncapitalise(page)
+		if page := fold(PageName(a.CanonicalURL)); page != "" {
+			return page
 		}
-		return saying{verb, page}
-	case TypeClick, TypeSubmit, TypeChange:
-		object, ours := strings.CutPrefix(title, capitalise(typ)+" ")
-		if ours && (strings.HasSuffix(object, " form") || strings.HasSuffix(object, " field")) && typ != TypeClick {
-			object = "the " + object
+		return cmp.Or(strings.TrimPrefix(object, titleOfNoPage), "a page")
+	case TypeClick:
+		return cmp.Or(object, "something")
+	case TypeSubmit, TypeChange:
+		switch {
+		case named && (strings.HasSuffix(object, " form") || strings.HasSuffix(object, " field")):
+			return "the " + object
+		case named:
+			return withArticle(object)
 		}
-		return saying{verb, object}
+		return cmp.Or(object, "something")
 	}
-	return parseSentence(title)
-}
-
-// parseSentence divides a sentence into verb and object. "User" in front of it
-// and a full stop at its end are left out.
-func parseSentence(text string) saying {
-	for _, subject := range []string{"User ", "The user ", "user ", "the user "} {
-		if rest, ok := strings.CutPrefix(text, subject); ok {
-			text = rest
-			break
-		}
+	switch {
+	case title != "":
+		return "“" + title + "”"
+	case typ != "":
+		return withArticle(typ)
 	}
-	if !strings.HasSuffix(text, "..") {
-		text = strings.TrimSuffix(text, ".")
-	}
-	text = uncapitalise(strings.TrimSpace(text))
-	verb, object, _ := strings.Cut(text, " ")
-	for {
-		word, rest, _ := strings.Cut(object, " ")
-		if !slices.Contains(particles, word) {
-			return saying{verb, object}
-		}
-		verb, object = verb+" "+word, rest
-	}
-}
-
-// particles are words that belong to the verb before them: "signed up for".
-var particles = strings.Fields("about at away back by down for from in into of off on out over through to up with within")
-
-// uncapitalise makes the first letter of a sentence small, unless the first
-// word is an abbreviation.
-func uncapitalise(s string) string {
-	first, size := utf8.DecodeRuneInString(s)
-	second, _ := utf8.DecodeRuneInString(s[size:])
-	if !unicode.IsUpper(first) || !unicode.IsLower(second) {
-		return s
-	}
-	return string(unicode.ToLower(first)) + s[size:]
+	return "something"
 }

@@ -1,6 +1,7 @@
 package activity_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -20,8 +21,8 @@ func did(typ, label, path string) activity.Action {
 }
 
 // foreign is an action of another producer.
-func foreign(typ, description string) activity.Action {
-	return activity.Action{Type: typ, Title: "not used", Description: description, CanonicalURL: app + "/billing"}
+func foreign(typ, title string) activity.Action {
+	return activity.Action{Type: typ, Title: title, Description: "User did what is not used on the billing page", CanonicalURL: app + "/billing"}
 }
 
 func digest(actions ...activity.Action) string {
@@ -50,30 +51,23 @@ func TestDigest(t *testing.T) {
 		{"one page's name in another's", []activity.Action{did(activity.TypeClick, "Save on the a page", "/b")}, "Clicked Save on the a page."},
 		{"order of kinds", []activity.Action{
 			did("scroll", "Reports", "/a"), did(activity.TypeChange, "plan", "/a"), did(activity.TypeSubmit, "", "/a"), did(activity.TypeClick, "", "/a"), visit("/a"),
-		}, "Visited a; clicked an element; submitted a form; changed the plan field; did a scroll on Reports."},
-		{"a page without an address", []activity.Action{activity.NewAction(activity.TypePageview, activity.Target{}, "")}, "Landed on a page."},
+		}, "Visited a; clicked element; submitted a form; changed the plan field; did “Scroll Reports”."},
+		{"a page without an address", []activity.Action{activity.NewAction(activity.TypePageview, activity.Target{}, "")}, "Visited a page."},
 		{"a question", []activity.Action{click("What's new?")}, "Clicked What's new?"},
 		{"an end in dots", []activity.Action{click("More...")}, "Clicked More..."},
 		{"a label cut", []activity.Action{click(strings.Repeat("long ", 30))}, "Clicked " + activity.CleanLabel(strings.Repeat("long ", 30))},
 
-		{"foreign", []activity.Action{foreign("click", "User opened billing settings")}, "Opened billing settings."},
-		{"foreign on a page", []activity.Action{foreign("opened", "User opened invoices on the billing page")}, "Opened invoices."},
-		{"foreign on another page", []activity.Action{foreign("opened", "User opened invoices on the other page")}, "Opened invoices on the other page."},
-		{"foreign, one verb", []activity.Action{foreign("x", "User opened invoices"), foreign("y", "User paid"), foreign("x", "The user opened receipts.")}, "Opened invoices and receipts; paid."},
-		{"foreign, among ours", []activity.Action{click("Next"), foreign("click", "Clicked on Save"), click("Back")}, "Clicked Next and Back; clicked on Save."},
-		{"foreign, particles", []activity.Action{foreign("x", "User logged in."), foreign("x", "User signed up for news"), foreign("x", "User signed up for offers"), foreign("x", "User logged out.")}, "Logged in; signed up for news and offers; logged out."},
-		{"foreign, no user in front", []activity.Action{foreign("x", "Exported the CSV file"), foreign("x", "CSV was opened")}, "Exported the CSV file; CSV was opened."},
-		{"foreign, other language", []activity.Action{foreign("x", "Übersicht geöffnet")}, "Übersicht geöffnet."},
-		{"foreign, a verb with and without object", []activity.Action{foreign("x", "User scrolled"), foreign("x", "User scrolled the list")}, "Scrolled the list."},
-		{"foreign, untidy", []activity.Action{foreign("x", " User\topened\n\x1b invoices\u202e . ")}, "Opened invoices."},
-		{"foreign, only the user", []activity.Action{foreign("x", "User ")}, "User."},
-		{"foreign, only a full stop", []activity.Action{foreign("x", "."), foreign("x", "User .")}, ""},
-
-		{"our titles", []activity.Action{
-			{Type: "pageview", Title: "Page Load: Dashboard"}, {Type: "click", Title: "Click Export CSV"}, {Type: "submit", Title: "Submit signup form"}, {Type: "change", Title: "Change plan field"},
-		}, "Clicked Export CSV; submitted the signup form; changed the plan field; visited dashboard."},
-		{"our title of no page", []activity.Action{{Type: "pageview", Title: "Page Load"}}, "Visited a page."},
-		{"foreign titles", []activity.Action{{Type: "click", Title: "Approve vendor"}, {Type: "submit", Title: "Order"}, {Type: "opened", Title: "Opened the CSV file"}}, "Clicked Approve vendor; submitted Order; opened the CSV file."},
+		{"remote", []activity.Action{
+			{Type: "pageview", Title: "Page Load: Dashboard", CanonicalURL: app + "/billing"}, {Type: "click", Title: "Click Export CSV"},
+			{Type: "submit", Title: "Submit signup form"}, {Type: "change", Title: "Change plan field"},
+		}, "Visited billing; clicked Export CSV; submitted the signup form; changed the plan field."},
+		{"elements without a label", []activity.Action{
+			{Type: "click", Title: "Click button"}, {Type: "submit", Title: "Submit form"}, {Type: "change", Title: "Change input"},
+		}, "Clicked button; submitted a form; changed an input."},
+		{"titles of pages", []activity.Action{{Type: "pageview", Title: "Page Load: Vendors"}, {Type: "pageview", Title: "Page Load"}, {Type: "pageview", Title: "Start"}, {Type: "pageview"}}, "Visited Vendors, a page and Start."},
+		{"foreign titles", []activity.Action{foreign("click", "Approve vendor"), foreign("submit", "Order"), foreign("opened", "Opened the CSV file"), foreign("", "Übersicht")},
+			"Clicked Approve vendor; submitted Order; did “Opened the CSV file” and “Übersicht”."},
+		{"an untidy title", []activity.Action{foreign("x", " Opened\tthe\n\x1b file\u202e . ")}, "Did “Opened the file .”."},
 		{"a title of invisible characters", []activity.Action{{Type: "click", Title: "\u200b", Description: " "}}, "Clicked something."},
 		{"types", []activity.Action{{Type: "click"}, {Type: "export"}, {}}, "Clicked something; did an export and something."},
 	}
@@ -107,9 +101,7 @@ func TestDigest_countsWhatWasLongAgo(t *testing.T) {
 		"clicks":  {func(n int) activity.Action { return did(activity.TypeClick, fmt.Sprint("b", n), "/") }, "Clicked 1 earlier element, ", "Clicked 12 earlier elements, ", "b%d"},
 		"submits": {func(n int) activity.Action { return did(activity.TypeSubmit, fmt.Sprint("f", n), "/") }, "Submitted 1 earlier form, ", "Submitted 12 earlier forms, ", "the f%d form"},
 		"changes": {func(n int) activity.Action { return did(activity.TypeChange, fmt.Sprint("c", n), "/") }, "Changed 1 earlier field, ", "Changed 12 earlier fields, ", "the c%d field"},
-		"others":  {func(n int) activity.Action { return foreign("x", fmt.Sprint("User did o", n)) }, "Did 1 earlier thing, ", "Did 12 earlier things, ", "o%d"},
-		"another verb": {func(n int) activity.Action { return foreign("click", fmt.Sprint("User pressed k", n)) },
-			"Clicked 1 earlier element; pressed ", "Clicked 12 earlier elements; pressed ", "k%d"},
+		"others":  {func(n int) activity.Action { return foreign("x", fmt.Sprint("o", n)) }, "Did 1 earlier thing, ", "Did 12 earlier things, ", "“o%d”"},
 	}
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -155,12 +147,34 @@ func TestDigest_isTheSameInWhateverDivision(t *testing.T) {
 	}
 }
 
+// A digest that was stored goes on as if it had not been, and stays bounded
+// whatever is decoded.
+func TestDigest_goesOnFromItsJSON(t *testing.T) {
+	visit := func(n int) activity.Action { return did(activity.TypePageview, "", fmt.Sprintf("/p-%d", n)) }
+	var want, got activity.Digest
+	for n := range 120 {
+		want.Add(visit(n), did(activity.TypeClick, "Save", "/"))
+		got.Add(visit(n), did(activity.TypeClick, "Save", "/"))
+		data, err := json.Marshal(&got)
+		require.NoError(t, err)
+		got = activity.Digest{}
+		require.NoError(t, json.Unmarshal(data, &got))
+		require.Equal(t, want.String(), got.String())
+	}
+	require.Error(t, json.Unmarshal([]byte(`{"kinds":1}`), &got))
+	require.Equal(t, want.String(), got.String(), "an error changes nothing")
+
+	phrases := strings.TrimSuffix(strings.Repeat(`"x",`, 60), ",")
+	require.NoError(t, json.Unmarshal([]byte(`[{"said":[`+phrases+`]}]`), &got))
+	require.Contains(t, got.String(), "Visited 10 earlier pages, x")
+}
+
 func TestDigest_isBounded(t *testing.T) {
 	var d activity.Digest
 	for n := range 1000 {
 		for _, typ := range []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "x"} {
 			d.Add(activity.Action{Type: typ, CanonicalURL: fmt.Sprintf("/%d-%s", n, strings.Repeat("ü", 500)),
-				Description: fmt.Sprintf("User %d%s %d %s", n, strings.Repeat("verbed", 50), n, strings.Repeat("object ", 1000))})
+				Title: fmt.Sprintf("%d%s %s", n, strings.Repeat("object", 50), strings.Repeat("object ", 1000))})
 		}
 	}
 	assert.Less(t, utf8.RuneCountInString(d.String()), 5*50*(120+120+4))

@@ -260,11 +260,7 @@ func (h *history) add(b activity.Batch, kept int) {
 
 // toldOf keeps only the fields used by a summary, to save memory.
 func toldOf(a activity.Action) activity.Action {
-	told := activity.Action{Type: a.Type, Description: a.Description, TimestampStart: a.TimestampStart, CanonicalURL: a.CanonicalURL}
-	if told.Description == "" {
-		told.Title = a.Title
-	}
-	return told
+	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart, CanonicalURL: a.CanonicalURL}
 }
 
 // summedUp drops what an accepted summary covers. Later actions stay.

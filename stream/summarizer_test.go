@@ -374,7 +374,7 @@ func TestSummarizer_boundsWhatItKeeps(t *testing.T) {
 	s.add(t, clicked("s", "old one", "old two"))
 	for n := range 52 {
 		b := clickedTimes("s", 10)
-		b.Actions[9].Description = fmt.Sprint("User did number ", n)
+		b.Actions[9].Title = fmt.Sprint("Click number ", n)
 		s.add(t, b)
 	}
 	require.Zero(t, s.model.fails)
@@ -382,7 +382,7 @@ func TestSummarizer_boundsWhatItKeeps(t *testing.T) {
 	prompt := s.model.lastPrompt()
 	require.Equal(t, 500, strings.Count(prompt, " UTC: "))
 	require.Contains(t, prompt, "\nThe summary so far: summary 1\n")
-	require.Contains(t, prompt, "\nDone since, in short: Clicked old one, old two and x; did number 0 and number 1.\n")
+	require.Contains(t, prompt, "\nDone since, in short: Clicked old one, old two, x, number 0 and number 1.\n")
 	require.Equal(t, 523, s.desk.last.Replaces)
 
 	s.add(t, clicked("s", "p", "q", "r"))
