@@ -23,8 +23,8 @@ type API struct {
 	Desk    string // names the desk in errors
 	BaseURL string // without a slash at the end; see CheckBaseURL
 
-	// HTTP makes the requests; a client of its own by default, which follows no
-	// redirects, as they would lose the body or leak credentials.
+	// HTTP makes the requests; a client of its own by default. Redirects are not
+	// followed, as they would lose the body or leak credentials.
 	HTTP *http.Client
 	// Timeout bounds each request; DefaultTimeout.
 	Timeout time.Duration
@@ -187,10 +187,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 const maxWait = time.Hour
 
 // ownClient makes the requests of an API without a client.
-var ownClient = &http.Client{
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Transport:     newTransport(),
-}
+var ownClient = &http.Client{Transport: newTransport()}
 
 func newTransport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
@@ -198,7 +195,11 @@ func newTransport() http.RoundTripper {
 	return t
 }
 
-func (a *API) client() *http.Client { return cmp.Or(a.HTTP, ownClient) }
+func (a *API) client() *http.Client {
+	client := *cmp.Or(a.HTTP, ownClient)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
+}
 
 // withoutURL drops the URL from a client's error: it is in the operation's name,
 // and a URL can hold what is nobody's business.

@@ -61,7 +61,7 @@ func (c *Client) do(ctx context.Context, ticketID string, r helpdesk.Request, an
 	api.Observe = func(status int, header http.Header) { c.pace.observe(ticketID, status, header, time.Now()) }
 	api.Explain = func(e *helpdesk.APIError, header http.Header, body []byte) {
 		explain(e, header, body)
-		if !strings.HasPrefix(r.Path, tickets) && e.Gone {
+		if e.Gone && !strings.HasPrefix(r.Path, tickets) && !strings.HasPrefix(r.Path, redactions) {
 			e.Gone, e.Misconfigured = false, true
 		}
 	}
@@ -177,7 +177,10 @@ func (c *Client) ticket(ctx context.Context, ticketID string) (ticket, error) {
 	return answer.Ticket, err
 }
 
-const tickets = "/api/v2/tickets/"
+const (
+	tickets    = "/api/v2/tickets/"
+	redactions = "/api/v2/comment_redactions/"
+)
 
 func ticketPath(ticketID string) string { return tickets + url.PathEscape(ticketID) }
 
@@ -350,24 +353,33 @@ func (c *Client) RedactComment(ctx context.Context, ticketID, commentID string) 
 	if err != nil || !isID(commentID) {
 		return nil // there is no such comment
 	}
+	body := ""
 	for comment, err := range c.Comments(ctx, ticketID) {
-		if helpdesk.IsGone(err) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return unlessGone(err)
 		}
-		if strconv.FormatInt(comment.ID, 10) != commentID {
-			continue
+		if strconv.FormatInt(comment.ID, 10) == commentID {
+			body = comment.HTML
+			break
 		}
-		err = c.do(ctx, "", helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: "/api/v2/comment_redactions/" + commentID, Repeatable: true,
-			Body: map[string]any{"ticket_id": number, "html_body": redacted(comment.HTML)}}, nil)
-		if helpdesk.IsGone(err) {
-			return nil
-		}
-		return err
 	}
-	return nil
+	if body == "" {
+		return nil
+	}
+	err = c.do(ctx, "", helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID, Repeatable: true,
+		Body: map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
+	var failed *helpdesk.APIError
+	if errors.As(err, &failed) {
+		failed.OneConversation = failed.Status == http.StatusForbidden // notes may still be written
+	}
+	return unlessGone(err)
+}
+
+func unlessGone(err error) error {
+	if helpdesk.IsGone(err) {
+		return nil
+	}
+	return err
 }
 
 // Pause implements [helpdesk.Pacer].

@@ -181,20 +181,20 @@ func ParseTrigger(body []byte) (helpdesk.Event, error) {
 // parse reads the fields up to the user's message, and the message.
 func parse(body []byte) (trigger, error) {
 	var t trigger
-	seen := map[*string]bool{}
+	var seen [3]bool
 	s := jsonscan.New(body)
 	for s.BeginObject(); ; {
 		key, more := s.Key()
 		if !more {
 			break
 		}
-		field, limit := &t.ticketID, maxID
+		field, limit, i := &t.ticketID, maxID, 0
 		switch string(key) {
 		case fieldTicket:
 		case fieldEmail:
-			field, limit = &t.email, maxEmail
+			field, limit, i = &t.email, maxEmail, 1
 		case fieldType:
-			field, limit = &t.kind, maxType
+			field, limit, i = &t.kind, maxType, 2
 		case fieldMessage:
 			message, ok := messageOf(body[s.Offset():])
 			if !ok || s.Err() != nil {
@@ -207,10 +207,10 @@ func parse(body []byte) (trigger, error) {
 			continue
 		}
 		value := s.Text(limit + 1)
-		if seen[field] || len(value) > limit {
+		if seen[i] || len(value) > limit {
 			return trigger{}, &helpdesk.PayloadError{Problem: "a field is there twice or too long"}
 		}
-		seen[field], *field = true, value
+		seen[i], *field = true, value
 	}
 	if s.End(); s.Err() != nil {
 		return trigger{}, errMalformed

@@ -1,0 +1,300 @@
+package helpdesk_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// scripted answers requests one after the other, the last answer for ever.
+type scripted struct {
+	answers  []func(r *http.Request) (*http.Response, error)
+	requests []*http.Request
+	bodies   []string
+	times    []time.Time
+}
+
+func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	s.requests, s.bodies, s.times = append(s.requests, r), append(s.bodies, string(body)), append(s.times, time.Now())
+	answer := s.answers[min(len(s.requests), len(s.answers))-1]
+	return answer(r)
+}
+
+// waits returns the time between the requests.
+func (s *scripted) waits() (all []time.Duration) {
+	for i := 1; i < len(s.times); i++ {
+		all = append(all, s.times[i].Sub(s.times[i-1]))
+	}
+	return all
+}
+
+func answer(status int, body string, header ...string) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) {
+		w := httptest.NewRecorder()
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+		return w.Result(), nil
+	}
+}
+
+func failure(err error) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+func silence(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func newAPI(answers ...func(*http.Request) (*http.Response, error)) (*helpdesk.API, *scripted) {
+	s := &scripted{answers: answers}
+	return &helpdesk.API{Desk: "desk", BaseURL: "https://desk.test/api", HTTP: &http.Client{Transport: s}}, s
+}
+
+var write = helpdesk.Request{Op: "write note", Method: http.MethodPost, Path: "/notes?x=1", Body: map[string]string{"text": "<b>"}}
+
+func TestAPI_sendsJSONAndDecodesTheAnswer(t *testing.T) {
+	api, desk := newAPI(answer(201, `{"id": 7}`))
+	api.Authorize = func(_ context.Context, header http.Header) error {
+		header.Set("Authorization", "Bearer t")
+		return nil
+	}
+	withHeader := write
+	withHeader.Header = http.Header{"Desk-Version": {"2"}}
+	var got struct{ ID int }
+	require.NoError(t, api.Do(t.Context(), withHeader, &got))
+	assert.Equal(t, 7, got.ID)
+	r := desk.requests[0]
+	assert.Equal(t, "POST https://desk.test/api/notes?x=1", r.Method+" "+r.URL.String())
+	assert.Equal(t, `{"text":"<b>"}`, desk.bodies[0])
+	for name, want := range map[string]string{"Content-Type": "application/json", "Accept": "application/json", "Desk-Version": "2", "Authorization": "Bearer t"} {
+		assert.Equal(t, want, r.Header.Get(name), name)
+	}
+}
+
+func TestAPI_sendsNoContentTypeWithoutABody(t *testing.T) {
+	api, desk := newAPI(answer(200, `not JSON, and not asked for`))
+	require.NoError(t, api.Do(t.Context(), helpdesk.Request{Op: "read", Method: http.MethodGet, Path: "/"}, nil))
+	assert.Empty(t, desk.requests[0].Header.Get("Content-Type"))
+	assert.Empty(t, desk.bodies[0])
+}
+
+func TestAPI_retriesWithBackOffAndNotBeforeTheTimeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, desk := newAPI(answer(503, ""), answer(429, "", "Retry-After", "40"), answer(503, "", "Retry-After", time.Now().Add(70*time.Second).UTC().Format(http.TimeFormat)), answer(200, ""))
+		api.Retries = 5
+		require.NoError(t, api.Do(t.Context(), write, nil))
+		waits := desk.waits()
+		require.Len(t, waits, 3)
+		assert.InDelta(t, 1, waits[0].Seconds(), 0.21)
+		assert.Equal(t, 40*time.Second, waits[1])
+		assert.InDelta(t, 70-41, waits[2].Seconds(), 1.3)
+	})
+}
+
+func TestAPI_backsOffExponentiallyUpTo30Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, desk := newAPI(answer(503, ""))
+		api.Retries = 8
+		require.Error(t, api.Do(t.Context(), write, nil))
+		require.Len(t, desk.requests, 9)
+		for i, want := range []float64{1, 2, 4, 8, 16, 30, 30, 30} {
+			assert.InDelta(t, want, desk.waits()[i].Seconds(), want*0.2, i)
+		}
+	})
+}
+
+func TestAPI_withoutRetriesMakesOneRequest(t *testing.T) {
+	api, desk := newAPI(answer(503, "", "Retry-After", "7"))
+	err := api.Do(t.Context(), write, nil)
+	var failed *helpdesk.APIError
+	require.ErrorAs(t, err, &failed)
+	assert.Len(t, desk.requests, 1)
+	assert.Equal(t, 503, failed.Status)
+	assert.Equal(t, 7*time.Second, failed.RetryAfter())
+	assert.True(t, failed.Temporary())
+	assert.Equal(t, "desk: write note: 503 Service Unavailable", err.Error())
+}
+
+func TestAPI_doesNotRetryWhatWillNeverWork(t *testing.T) {
+	for _, status := range []int{302, 400, 401, 403, 404, 413, 422} {
+		api, desk := newAPI(answer(status, ""))
+		api.Retries = 3
+		require.Error(t, api.Do(t.Context(), write, nil))
+		assert.Len(t, desk.requests, 1, status)
+	}
+}
+
+func TestAPI_boundsTheTimeThatADeskCanAskFor(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"7": 7 * time.Second, "0.5": 500 * time.Millisecond, "999999999": time.Hour, "-1": 0, "NaN": 0, "soon": 0, "1e400": 0,
+		"Fri, 01 Jan 2100 00:00:00 GMT": time.Hour, "Fri, 01 Jan 1999 00:00:00 GMT": 0,
+	} {
+		api, _ := newAPI(answer(429, "", "Retry-After", value))
+		var failed *helpdesk.APIError
+		require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
+		assert.Equal(t, want, failed.Wait, value)
+	}
+}
+
+func TestAPI_saysWhetherAFailedRequestMayHaveHadItsEffect(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	for name, test := range map[string]struct {
+		answer    func(*http.Request) (*http.Response, error)
+		ambiguous bool
+	}{
+		"connection refused":  {failure(dial), false},
+		"no such host":        {failure(&net.DNSError{Name: "desk.test"}), false},
+		"connection reset":    {failure(&net.OpError{Op: "read", Err: errors.New("reset")}), true},
+		"connection ended":    {failure(io.ErrUnexpectedEOF), true},
+		"no answer in time":   {silence, true},
+		"internal error":      {answer(500, ""), true},
+		"bad gateway":         {answer(502, ""), true},
+		"gateway timeout":     {answer(504, ""), true},
+		"unavailable":         {answer(503, ""), false},
+		"limited":             {answer(429, ""), false},
+		"collision":           {answer(409, ""), false},
+		"refused":             {answer(422, ""), false},
+		"success not decoded": {answer(200, "{"), true},
+		"success too long":    {answer(200, `"`+strings.Repeat("x", 8<<20)+`"`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, repeatable := range []bool{false, true} {
+					api, desk := newAPI(test.answer)
+					api.Retries = 1
+					r := write
+					r.Repeatable = repeatable
+					var v any
+					err := api.Do(t.Context(), r, &v)
+					require.Error(t, err)
+					assert.Equal(t, test.ambiguous, helpdesk.IsAmbiguous(err))
+					assert.NotContains(t, err.Error(), "desk.test/", "an error does not hold the URL")
+					if test.ambiguous && !repeatable {
+						assert.Len(t, desk.requests, 1, "what may have had an effect is not repeated")
+					}
+					var failed *helpdesk.APIError
+					if require.ErrorAs(t, err, &failed); repeatable && failed.Temporary() {
+						assert.Len(t, desk.requests, 2)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAPI_getsNewCredentialsOnce(t *testing.T) {
+	api, desk := newAPI(answer(401, ""))
+	token := 0
+	api.Authorize = func(_ context.Context, header http.Header) error {
+		header.Set("Authorization", string(rune('a'+token)))
+		return nil
+	}
+	api.Refused = func(context.Context) bool { token++; return true }
+	var failed *helpdesk.APIError
+	require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
+	assert.Equal(t, 401, failed.Status)
+	require.Len(t, desk.requests, 2)
+	assert.Equal(t, "a", desk.requests[0].Header.Get("Authorization"))
+	assert.Equal(t, "b", desk.requests[1].Header.Get("Authorization"))
+	assert.Equal(t, desk.bodies[0], desk.bodies[1])
+
+	api, desk = newAPI(answer(401, ""))
+	api.Refused = func(context.Context) bool { return false }
+	require.Error(t, api.Do(t.Context(), write, nil))
+	assert.Len(t, desk.requests, 1)
+}
+
+func TestAPI_sendsNothingWithoutCredentials(t *testing.T) {
+	api, desk := newAPI(answer(200, ""))
+	none := errors.New("none")
+	api.Authorize = func(context.Context, http.Header) error { return none }
+	require.ErrorIs(t, api.Do(t.Context(), write, nil), none)
+	assert.Empty(t, desk.requests)
+}
+
+func TestAPI_observesAndExplainsAnswers(t *testing.T) {
+	api, _ := newAPI(answer(418, "short and stout", "Left", "3"))
+	var observed, explained string
+	api.Observe = func(_ int, header http.Header) { observed = header.Get("Left") }
+	api.Explain = func(e *helpdesk.APIError, _ http.Header, body []byte) { e.Code, explained = "teapot", string(body) }
+	require.EqualError(t, api.Do(t.Context(), write, nil), "desk: write note: 418 I'm a teapot: teapot")
+	assert.Equal(t, "3", observed)
+	assert.Equal(t, "short and stout", explained)
+}
+
+func TestAPI_followsNoRedirect(t *testing.T) {
+	var hits atomic.Int32
+	desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	defer desk.Close()
+	for name, client := range map[string]*http.Client{"its own client": nil, "a given client": desk.Client()} {
+		hits.Store(0)
+		api := helpdesk.API{Desk: "desk", BaseURL: desk.URL, HTTP: client}
+		var failed *helpdesk.APIError
+		require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed, name)
+		assert.Equal(t, 307, failed.Status, name)
+		assert.EqualValues(t, 1, hits.Load(), name)
+	}
+}
+
+func TestAPI_endsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, desk := newAPI(answer(503, "", "Retry-After", "600"))
+		api.Retries = 3
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		require.Error(t, api.Do(ctx, write, nil))
+		assert.Equal(t, time.Minute, time.Since(began))
+		assert.Len(t, desk.requests, 1)
+	})
+}
+
+func TestAPI_waitsNoLongerThanItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct{ timeout, want time.Duration }{{0, 10 * time.Second}, {time.Second, time.Second}} {
+			api, _ := newAPI(silence)
+			api.Timeout = test.timeout
+			began := time.Now()
+			require.ErrorIs(t, api.Do(t.Context(), write, nil), context.DeadlineExceeded)
+			assert.Equal(t, test.want, time.Since(began))
+		}
+	})
+}
+
+func TestCheckBaseURL(t *testing.T) {
+	for _, good := range []string{"https://acme.zendesk.com", "https://acme.zendesk.com/", "https://acme.example:8443/path", "http://localhost:80", "http://127.0.0.1:1", "http://[::1]:1"} {
+		got, problem := helpdesk.CheckBaseURL(good)
+		assert.Empty(t, problem, good)
+		assert.Equal(t, strings.TrimSuffix(good, "/"), got)
+	}
+	for _, bad := range []string{"", "acme.zendesk.com", "https://", "ftp://acme.example", "https://u:p@acme.example", "https://acme.example?x", "https://acme.example?", "https://acme.example#x",
+		"http://acme.zendesk.com", "http://10.0.0.1", "http://localhost.evil.example", "https://a b"} {
+		got, problem := helpdesk.CheckBaseURL(bad)
+		assert.NotEmpty(t, problem, bad)
+		assert.Empty(t, got, bad)
+	}
+}

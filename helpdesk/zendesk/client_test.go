@@ -1,0 +1,573 @@
+package zendesk_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+)
+
+const target = "https://hooks.example/zendesk/chat/acme"
+
+// account is a fake account in memory, a client of it and a ticket.
+type account struct {
+	*helpdesktest.Zendesk
+	client *zendesk.Client
+	ticket string
+}
+
+func newAccount(t testing.TB, opts helpdesktest.ZendeskOptions, retries int) account {
+	t.Helper()
+	opts.InMemory = true
+	fake := helpdesktest.NewZendesk(&opts)
+	a := account{Zendesk: fake, client: clientOf(t, fake, zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: helpdesktest.ZendeskAPIToken}, retries)}
+	a.ticket, _ = fake.NewTicket(target, "jane@acme.example", "Help!")
+	return a
+}
+
+func clientOf(t testing.TB, fake *helpdesktest.Zendesk, config zendesk.Config, retries int) *zendesk.Client {
+	t.Helper()
+	config.BaseURL = fake.URL()
+	client, err := zendesk.New(config, &helpdesk.Options{HTTP: fake.Client(), Retries: retries})
+	require.NoError(t, err)
+	return client
+}
+
+func apiError(t testing.TB, err error) *helpdesk.APIError {
+	t.Helper()
+	var failed *helpdesk.APIError
+	require.ErrorAs(t, err, &failed)
+	return failed
+}
+
+const note = "session_id: s1\ntimestamp: 2026-11-22 02:15:04 UTC\n\n[1] User landed on the pricing page\n\n[2] User clicked Buy"
+
+func TestClient_Note_isAnInternalCommentWithItsLines(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	id, err := a.client.Note(t.Context(), a.ticket, note)
+	require.NoError(t, err)
+	r := a.Requests()[0]
+	assert.Equal(t, "PUT /api/v2/tickets/"+a.ticket+".json", r.Method+" "+r.Path)
+	assert.Equal(t, "application/json", r.Header.Get("Content-Type"))
+	assert.Equal(t, "Basic Ym90QGFjbWUuZXhhbXBsZS90b2tlbjp6ZW5kZXNrLWFwaS10b2tlbg==", r.Header.Get("Authorization"), "base64 of EMAIL/token:TOKEN")
+	assert.JSONEq(t, `{"ticket": {"comment": {"public": false, "html_body":
+		"session_id: s1<br>timestamp: 2026-11-22 02:15:04 UTC<br><br>[1] User landed on the pricing page<br><br>[2] User clicked Buy"}}}`, string(r.Body))
+	written := a.Comments(a.ticket)[1]
+	assert.Equal(t, id, written.ID)
+	assert.Equal(t, note, written.Text)
+	assert.False(t, written.Public)
+}
+
+func TestClient_Reply_isAPublicComment(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	id, err := a.client.Reply(t.Context(), a.ticket, "Under Billing.")
+	require.NoError(t, err)
+	written := a.Comments(a.ticket)[1]
+	assert.Equal(t, id, written.ID)
+	assert.True(t, written.Public)
+	assert.Contains(t, string(a.Requests()[0].Body), `"public":true`)
+}
+
+var hostile = []string{
+	`<script>alert(1)</script><img src=x onerror=y> & "quoted" 'so'`,
+	"{{ticket.requester.email}} {{{a}}} {%raw%} {%} {{ {{ }} %} }%} {\n{a}\n}",
+	"&#123;&#123;ticket.id}} &lt;b&gt;",
+	"</div><br><redact>\u202e",
+	strings.Repeat("<{{\"&", 3000),
+}
+
+func TestClient_Note_meansNothingBeyondItsText(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	for i, text := range hostile {
+		began := time.Now()
+		id, err := a.client.Note(t.Context(), a.ticket, text)
+		require.NoError(t, err)
+		written := a.Comments(a.ticket)[i+1]
+		assert.True(t, text == written.Text, "%.200q instead of %.200q", written.Text, text)
+		assert.NotContains(t, string(a.Requests()[len(a.Requests())-1].Body), "{{ticket")
+		found, ok, err := a.client.FindNote(t.Context(), a.ticket, text, "", began)
+		require.NoError(t, err)
+		assert.True(t, ok, "and it is found again: %.50s", text)
+		assert.Equal(t, id, found)
+	}
+}
+
+func TestClient_Fits_countsWhatIsSent(t *testing.T) {
+	client := newClient(t, zendesk.Config{})
+	assert.True(t, client.Fits(""))
+	assert.True(t, client.Fits(strings.Repeat("a", 64_000)))
+	assert.False(t, client.Fits(strings.Repeat("a", 64_001)))
+	assert.True(t, client.Fits(strings.Repeat("<", 16_000)))
+	assert.False(t, client.Fits(strings.Repeat("<", 16_001)))
+	assert.False(t, client.Fits(strings.Repeat("\n", 16_001)))
+	assert.False(t, client.Fits(strings.Repeat("é", 32_001)), "bytes, not characters")
+}
+
+func TestClient_getsATokenForItsOAuthClientOnce(t *testing.T) {
+	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerTicket: -1, UpdatesPerMinute: -1, RequestsPerMinute: -1})
+	ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
+	client := clientOf(t, fake, zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
+	writeAtOnce := func() {
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				_, err := client.Note(t.Context(), ticket, "note")
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+	}
+	writeAtOnce()
+	assert.Equal(t, 1, fake.Minted())
+	r := fake.Requests()[0]
+	assert.Equal(t, "POST /oauth/tokens", r.Method+" "+r.Path)
+	assert.Empty(t, r.Header.Get("Authorization"))
+	assert.JSONEq(t, `{"grant_type":"client_credentials","client_id":"zendesk-client","client_secret":"zendesk-client-secret","scope":"read write"}`, string(r.Body))
+
+	fake.ExpireTokens()
+	writeAtOnce()
+	assert.Equal(t, 2, fake.Minted(), "those that were refused at the same time share one")
+	assert.Len(t, fake.Notes(ticket), 100)
+}
+
+func TestClient_replacesAnOAuthTokenThatIsRefused(t *testing.T) {
+	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
+	ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
+	for _, test := range []struct {
+		config zendesk.Config
+		status int
+		minted int
+	}{
+		{zendesk.Config{OAuthToken: helpdesktest.ZendeskOAuthToken}, 0, 0},
+		{zendesk.Config{OAuthToken: helpdesktest.ZendeskOAuthToken, Email: "x@y", APIToken: "wrong"}, 0, 0},
+		{zendesk.Config{OAuthToken: "expired"}, 401, 0},
+		{zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0, 1},
+		{zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: "wrong"}, 401, 1},
+		{zendesk.Config{Email: helpdesktest.ZendeskEmail, APIToken: "wrong"}, 401, 1},
+	} {
+		_, err := clientOf(t, fake, test.config, 0).Note(t.Context(), ticket, "note")
+		if test.status == 0 {
+			require.NoError(t, err)
+		} else {
+			failed := apiError(t, err)
+			assert.Equal(t, test.status, failed.Status)
+			assert.True(t, failed.AccountWide())
+			assert.False(t, failed.Ambiguous)
+		}
+		assert.Equal(t, test.minted, fake.Minted())
+	}
+}
+
+func TestClient_withoutCredentialsSaysSo(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	_, err := clientOf(t, a.Zendesk, zendesk.Config{}, 0).Note(t.Context(), a.ticket, "note")
+	failed := apiError(t, err)
+	assert.True(t, failed.AccountWide())
+	assert.False(t, failed.Temporary() && failed.Ambiguous)
+	assert.Contains(t, err.Error(), "no credentials")
+	assert.Empty(t, a.Requests())
+}
+
+// A token that could not be had did not write a note.
+func TestClient_Note_isNotAmbiguousWithoutAToken(t *testing.T) {
+	for name, fault := range map[string]helpdesktest.Fault{"lost": {Lose: true}, "slow": {Delay: time.Minute}, "broken": {Status: 500}, "refused": {Status: 404}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
+				fault.Path = "/oauth/tokens"
+				fake.Fail(fault)
+				client := clientOf(t, fake, zendesk.Config{OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
+				_, err := client.Note(t.Context(), "1", "note")
+				failed := apiError(t, err)
+				assert.False(t, failed.Ambiguous)
+				assert.False(t, failed.Gone)
+				assert.True(t, failed.AccountWide())
+				assert.Equal(t, name != "refused", failed.Temporary())
+			})
+		})
+	}
+}
+
+func TestClient_Note_saysWhatIsWrong(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(a account)
+		want    helpdesk.APIError
+		wide    bool
+	}{
+		"deleted":     {func(a account) { a.DeleteTicket(a.ticket) }, helpdesk.APIError{Status: 404, Code: "RecordNotFound", Gone: true}, false},
+		"closed":      {func(a account) { a.SetStatus(a.ticket, "closed") }, helpdesk.APIError{Status: 422, Code: "RecordInvalid", Gone: true}, false},
+		"collision":   {func(a account) { a.Fail(helpdesktest.Fault{Status: 409}) }, helpdesk.APIError{Status: 409, Code: "UpdateConflict"}, false},
+		"unavailable": {func(a account) { a.Fail(helpdesktest.Fault{Status: 503, RetryAfter: 9 * time.Second}) }, helpdesk.APIError{Status: 503, Wait: 9 * time.Second}, true},
+		"broken":      {func(a account) { a.Fail(helpdesktest.Fault{Status: 500}) }, helpdesk.APIError{Status: 500, Code: "InternalServerError", Ambiguous: true}, true},
+		"limited":     {func(a account) { a.Fail(helpdesktest.Fault{Status: 429, RetryAfter: 30 * time.Second}) }, helpdesk.APIError{Status: 429, Code: "APIRateLimitExceeded", Wait: 30 * time.Second}, true},
+		"forbidden":   {func(a account) { a.Fail(helpdesktest.Fault{Status: 403}) }, helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
+		"one forbidden ticket": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403, Path: "/tickets/" + a.ticket}) },
+			helpdesk.APIError{Status: 403, Code: "Forbidden", OneConversation: true}, false},
+		"no right to write": {func(a account) { a.Fail(helpdesktest.Fault{Status: 403, Method: "PUT"}) }, helpdesk.APIError{Status: 403, Code: "Forbidden"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+			test.prepare(a)
+			_, err := a.client.Note(t.Context(), a.ticket, "note")
+			failed := *apiError(t, err)
+			assert.Equal(t, test.wide, failed.AccountWide())
+			test.want.Desk, test.want.Op, test.want.Message, test.want.RequestID = "zendesk", "write note", failed.Message, failed.RequestID
+			assert.Equal(t, test.want, failed)
+		})
+	}
+}
+
+// vendor answers as written, for bodies that the fake does not have.
+func vendor(t *testing.T, answers map[string]string) *zendesk.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, body, _ := strings.Cut(answers[r.Method+" "+r.URL.Path], " ")
+		if len(status) == 3 {
+			w.WriteHeader(int(status[0]-'0')*100 + int(status[1]-'0')*10 + int(status[2]-'0'))
+		}
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	return newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
+}
+
+func TestClient_Note_endsOnlyForTicketsThatAreGone(t *testing.T) {
+	const put, get = "PUT /api/v2/tickets/7.json", "GET /api/v2/tickets/7.json"
+	const invalid = `422 {"error":"RecordInvalid","description":"Fehler","details":{"status":[{"description":"Status: geschlossen"}]}}`
+	for name, test := range map[string]struct {
+		answers                   map[string]string
+		gone, misconfigured, temp bool
+	}{
+		"closed, in another language": {map[string]string{put: invalid, get: `200 {"ticket":{"status":"closed"}}`}, true, false, false},
+		"deleted":                     {map[string]string{put: invalid, get: `200 {"ticket":{"status":"deleted"}}`}, true, false, false},
+		"gone meanwhile":              {map[string]string{put: invalid, get: `404 {"error":"RecordNotFound","description":"Not found"}`}, true, false, false},
+		"open, but not valid":         {map[string]string{put: invalid, get: `200 {"ticket":{"status":"open"}}`}, false, false, false},
+		"closed, but unreadable now":  {map[string]string{put: invalid, get: `500 `}, false, false, true},
+		"no such account":             {map[string]string{put: `404 <html>No help desk at x.zendesk.com</html>`}, false, true, false},
+		"a wrong path":                {map[string]string{put: `404 {"error":"InvalidEndpoint","description":"Not found"}`}, false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := vendor(t, test.answers).Note(t.Context(), "7", "note")
+			failed := apiError(t, err)
+			assert.Equal(t, test.gone, failed.Gone)
+			assert.Equal(t, test.misconfigured, failed.Misconfigured)
+			assert.Equal(t, test.temp, failed.Temporary())
+			assert.False(t, failed.Ambiguous)
+		})
+	}
+}
+
+func TestClient_Note_ofWhatIsNoTicketMakesNoRequest(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	for _, id := range []string{"", "0", "-1", "1.json", "../users/1", "1?x", "abc", "99999999999999999999"} {
+		_, err := a.client.Note(t.Context(), id, "note")
+		assert.True(t, helpdesk.IsGone(err), id)
+	}
+	assert.Empty(t, a.Requests())
+}
+
+func TestClient_Note_withoutACommentInTheAuditIsWritten(t *testing.T) {
+	id, err := vendor(t, map[string]string{"PUT /api/v2/tickets/7.json": `200 {"ticket":{},"audit":{"events":[{"id":1,"type":"Change"}]}}`}).Note(t.Context(), "7", "note")
+	require.NoError(t, err)
+	assert.Empty(t, id)
+}
+
+func TestClient_withRetries_writesOnceWhateverHappens(t *testing.T) {
+	for name, fault := range map[string]helpdesktest.Fault{
+		"lost":      {Method: "PUT", Lose: true, Times: 2},
+		"slow":      {Method: "PUT", Delay: time.Minute, Times: 2},
+		"away":      {Status: 503, Times: 3},
+		"broken":    {Method: "PUT", Status: 500, Times: 2},
+		"collision": {Status: 409, Times: 2},
+		"limited":   {Status: 429, RetryAfter: 50 * time.Second, Times: 2},
+		"refused":   {Refuse: true, Times: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAccount(t, helpdesktest.ZendeskOptions{}, 5)
+				a.Fail(fault)
+				id, err := a.client.Note(t.Context(), a.ticket, note)
+				require.NoError(t, err)
+				assert.Equal(t, []string{note}, a.Notes(a.ticket))
+				assert.Equal(t, a.Comments(a.ticket)[1].ID, id)
+			})
+		})
+	}
+}
+
+func TestClient_withoutRetries_leavesThemToTheCaller(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	a.Fail(helpdesktest.Fault{Method: "PUT", Lose: true})
+	_, err := a.client.Note(t.Context(), a.ticket, note)
+	assert.True(t, helpdesk.IsAmbiguous(err))
+	assert.Len(t, a.Requests(), 1)
+}
+
+func TestClient_FindNote_looksOnlyAtItsOwnNotesAfterTheLastKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerTicket: -1, UpdatesPerMinute: -1}, 0)
+		find := func(text, after string, since time.Time) string {
+			id, found, err := a.client.FindNote(t.Context(), a.ticket, text, after, since)
+			require.NoError(t, err)
+			assert.Equal(t, id != "", found)
+			return id
+		}
+		write := func(text string) string {
+			id, err := a.client.Note(t.Context(), a.ticket, text)
+			require.NoError(t, err)
+			return id
+		}
+		began := time.Now()
+		a.AgentReply(target, a.ticket, "one")
+		_, err := a.client.Reply(t.Context(), a.ticket, "one")
+		require.NoError(t, err)
+		assert.Empty(t, find("one", "", began), "neither an agent's comment nor our reply is our note")
+		first := write("one")
+		assert.Equal(t, first, find("one", "", began))
+		assert.Empty(t, find("one", first, began), "it is not after itself")
+		second := write("two")
+		assert.Empty(t, find("one", first, began))
+		assert.Equal(t, second, find("two", first, began))
+		again := write("one")
+		assert.Equal(t, again, find("one", first, began), "texts repeat")
+		time.Sleep(time.Minute)
+		assert.Empty(t, find("one", "", time.Now()), "too old")
+		for range 250 {
+			write("filler")
+		}
+		assert.Equal(t, second, find("two", first, began), "on the third page")
+	})
+}
+
+func TestClient_FindNote_asksWhoItIsOnce(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	for range 3 {
+		_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
+		require.NoError(t, err)
+	}
+	asked := 0
+	for _, r := range a.Requests() {
+		if strings.HasPrefix(r.Path, "/api/v2/users/me") {
+			asked++
+		}
+	}
+	assert.Equal(t, 1, asked)
+}
+
+func TestClient_FindNote_failsWhereItCannotLook(t *testing.T) {
+	for _, path := range []string{"users/me", "comments"} {
+		a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+		a.Fail(helpdesktest.Fault{Path: path, Status: 503})
+		_, _, err := a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
+		assert.True(t, apiError(t, err).Temporary())
+	}
+	client := vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":null,"name":"Anonymous user","role":"end-user"}}`})
+	_, _, err := client.FindNote(t.Context(), "7", "x", "", time.Now())
+	assert.True(t, apiError(t, err).Misconfigured)
+	client = vendor(t, map[string]string{"GET /api/v2/users/me.json": `404 {"error":"RecordNotFound"}`})
+	_, _, err = client.FindNote(t.Context(), "7", "x", "", time.Now())
+	assert.False(t, helpdesk.IsGone(err), "that says nothing about the ticket")
+}
+
+func TestClient_FindNote_readsListsThatAreNotSorted(t *testing.T) {
+	client := vendor(t, map[string]string{
+		"GET /api/v2/users/me.json": `200 {"user":{"id":5}}`,
+		"GET /api/v2/tickets/7/comments.json": `200 {"comments":[
+			{"id":1,"author_id":5,"public":false,"html_body":"old","created_at":"2026-11-22T02:00:00Z"},
+			{"id":2,"author_id":5,"public":false,"body":"new","created_at":"2026-11-22T03:00:00Z"}]}`,
+	})
+	id, found, err := client.FindNote(t.Context(), "7", "new", "1", time.Time{})
+	require.NoError(t, err)
+	assert.True(t, found)
+	assert.Equal(t, "2", id)
+	_, found, err = client.FindNote(t.Context(), "7", "old", "", time.Date(2026, 11, 22, 2, 30, 0, 0, time.UTC))
+	require.NoError(t, err)
+	assert.False(t, found)
+}
+
+func TestClient_FindReply(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	began := time.Now()
+	_, err := a.client.Note(t.Context(), a.ticket, "Under Billing.")
+	require.NoError(t, err)
+	found, err := a.client.FindReply(t.Context(), a.ticket, "Under Billing.", began)
+	require.NoError(t, err)
+	assert.False(t, found)
+	_, err = a.client.Reply(t.Context(), a.ticket, "Under Billing.")
+	require.NoError(t, err)
+	found, err = a.client.FindReply(t.Context(), a.ticket, "Under  Billing.\n", began)
+	require.NoError(t, err)
+	assert.True(t, found)
+}
+
+func TestClient_IsRequesters_isNotWhatAgentsAndTheServiceWrote(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	is := func(message string) bool {
+		is, err := a.client.IsRequesters(t.Context(), a.ticket, message)
+		require.NoError(t, err)
+		return is
+	}
+	a.UserReply(target, a.ticket, "Where is <it> & \"that\"?\nThanks")
+	assert.True(t, is("Where is <it> & \"that\"?\nThanks"))
+	assert.True(t, is(`Where is &lt;it&gt; &amp; &quot;that&quot;? Thanks`), "as a placeholder may show it")
+	a.AgentReply(target, a.ticket, "Under Billing.")
+	assert.False(t, is("Under Billing."))
+	_, err := a.client.Reply(t.Context(), a.ticket, "In the **settings**.")
+	require.NoError(t, err)
+	assert.False(t, is("In the **settings**."))
+	_, err = a.client.Note(t.Context(), a.ticket, "Thanks!")
+	require.NoError(t, err)
+	a.UserReply(target, a.ticket, "Thanks!")
+	assert.True(t, is("Thanks!"), "a note that says the same is not public")
+	a.AgentReply(target, a.ticket, "Thanks!")
+	assert.False(t, is("Thanks!"), "the newest counts")
+
+	a.DeleteTicket(a.ticket)
+	_, err = a.client.IsRequesters(t.Context(), a.ticket, "x")
+	assert.True(t, helpdesk.IsGone(err))
+}
+
+func TestClient_IsRequesters_trustsTheTriggerForMessagingTickets(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{Messaging: true}, 0)
+	a.UserReply(target, a.ticket, "Where?")
+	is, err := a.client.IsRequesters(t.Context(), a.ticket, "Where?")
+	require.NoError(t, err)
+	assert.True(t, is)
+}
+
+func TestKind_redactsOnlyWhereItIsConfigured(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{MayRedact: true}, 0)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(a.Config(), &config))
+	open := func() helpdesk.Desk {
+		data, err := json.Marshal(config)
+		require.NoError(t, err)
+		desk, err := zendesk.Kind.Open(data, &helpdesk.Options{HTTP: a.Client()})
+		require.NoError(t, err)
+		return desk
+	}
+	assert.False(t, is[helpdesk.Redactor](open()))
+
+	config["redact"] = true
+	desk := open()
+	for _, capability := range []bool{is[helpdesk.Finder](desk), is[helpdesk.Pacer](desk), is[helpdesk.Replier](desk), is[helpdesk.Checker](desk)} {
+		assert.True(t, capability)
+	}
+	first, err := desk.Note(t.Context(), a.ticket, "one <b>\n\ntwo")
+	require.NoError(t, err)
+	_, err = desk.Note(t.Context(), a.ticket, "three")
+	require.NoError(t, err)
+	redactor := desk.(helpdesk.Redactor)
+	require.NoError(t, redactor.Redact(t.Context(), a.ticket, first))
+	assert.Equal(t, []string{"▇▇▇▇▇▇▇\n\n▇▇▇", "three"}, a.Notes(a.ticket))
+	for _, gone := range [][2]string{{a.ticket, "1"}, {"1", first}, {"x", first}, {a.ticket, "x"}} {
+		require.NoError(t, redactor.Redact(t.Context(), gone[0], gone[1]), "a note that is gone is no error")
+	}
+}
+
+func is[T any](desk helpdesk.Desk) bool {
+	_, ok := desk.(T)
+	return ok
+}
+
+func TestClient_RedactComment_needsTheRight(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	id, err := a.client.Note(t.Context(), a.ticket, "one")
+	require.NoError(t, err)
+	failed := apiError(t, a.client.RedactComment(t.Context(), a.ticket, id))
+	assert.Equal(t, 403, failed.Status)
+	assert.False(t, failed.AccountWide(), "notes can still be written")
+	assert.Equal(t, []string{"one"}, a.Notes(a.ticket))
+}
+
+func TestClient_Pause_spreadsTheUpdatesOfATicket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+		other, _ := a.NewTicket(target, "joe@acme.example", "Help!")
+		ends := time.Now().Add(20 * time.Minute)
+		written := 0
+		for ; time.Now().Before(ends); written++ {
+			time.Sleep(a.client.Pause(a.ticket))
+			_, err := a.client.Note(t.Context(), a.ticket, "note")
+			require.NoError(t, err, "no limit is hit")
+			assert.Zero(t, a.client.Pause(other))
+			if written == 25 {
+				assert.Greater(t, a.client.Pause(a.ticket), 30*time.Second)
+				assert.Less(t, a.client.Pause(a.ticket), 150*time.Second, "it does not stop for long")
+			}
+			time.Sleep(time.Second)
+		}
+		assert.InDelta(t, 60, written, 5, "and none of the 30 in ten minutes is wasted")
+	})
+}
+
+func TestClient_Pause_leavesALittleOfTheAccountsLimitToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: 40, UpdatesPerTicket: -1}, 0)
+		written := 0
+		for ; a.client.Pause("1") == 0; written++ {
+			_, err := a.client.Note(t.Context(), a.ticket, "note")
+			require.NoError(t, err)
+		}
+		assert.Equal(t, 38, written)
+		assert.Equal(t, time.Minute, a.client.Pause(a.ticket))
+		time.Sleep(time.Minute)
+		assert.Zero(t, a.client.Pause(a.ticket))
+	})
+}
+
+func TestClient_Pause_knowsALimitThatWasHit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerMinute: 3, UpdatesPerTicket: 5}, 0)
+		other, _ := a.NewTicket(target, "joe@acme.example", "Help!")
+		note := func() *helpdesk.APIError {
+			_, err := a.client.Note(t.Context(), a.ticket, "note")
+			if err == nil {
+				return nil
+			}
+			return apiError(t, err)
+		}
+		for range 3 {
+			require.Nil(t, note())
+		}
+		time.Sleep(10 * time.Second)
+		failed := note()
+		assert.Equal(t, 50*time.Second, failed.Wait)
+		assert.True(t, failed.AccountWide())
+		assert.Equal(t, 50*time.Second, a.client.Pause(other), "no header says so but Retry-After")
+
+		time.Sleep(50 * time.Second)
+		require.Nil(t, note())
+		failed = note()
+		assert.Equal(t, 9*time.Minute, failed.Wait)
+		assert.True(t, failed.OneConversation)
+		assert.False(t, failed.AccountWide())
+		assert.Equal(t, 9*time.Minute, a.client.Pause(a.ticket))
+		assert.Zero(t, a.client.Pause(other))
+	})
+}
+
+func TestClient_endsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(t, helpdesktest.ZendeskOptions{}, 5)
+		a.Fail(helpdesktest.Fault{Delay: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := a.client.Note(ctx, a.ticket, "note")
+		require.Error(t, err)
+		assert.Equal(t, 3*time.Second, time.Since(began))
+	})
+}

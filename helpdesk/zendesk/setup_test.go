@@ -1,0 +1,310 @@
+package zendesk_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+)
+
+func TestURLs_areThoseOfTheService(t *testing.T) {
+	for host, base := range map[string]string{
+		"https://hooks.acme.example": "https://hooks.acme.example", "hooks.acme.example": "https://hooks.acme.example", "https://acme.example/live/": "https://acme.example/live",
+		"http://localhost:8080": "http://localhost:8080", "[::1]:8080": "https://[::1]:8080", "10.0.0.1": "https://10.0.0.1",
+	} {
+		got, err := zendesk.ContextURL(host, "acme")
+		require.NoError(t, err)
+		assert.Equal(t, base+"/chatbot-webhook/acme", got)
+		got, err = zendesk.ChatURL(host, "a b?")
+		require.NoError(t, err)
+		assert.Equal(t, base+"/zendesk/chat/a%20b%3F", got)
+	}
+}
+
+func TestURLs_refuseWhatIsNoHostOrProduct(t *testing.T) {
+	for _, host := range []string{"", " ", "https://", "ftp://acme.example", "https://u@acme.example", "https://acme.example?x=1", "https://acme.example/#x", "acme example", "acme.example:port",
+		"acme.example:", "acme.example:0", "acme.example:99999", ".example", "a..b", "https://ac\nme", "acme_example,b", "//x", "://"} {
+		for _, build := range []func(string, string) (string, error){zendesk.ContextURL, zendesk.ChatURL} {
+			got, err := build(host, "acme")
+			assert.Empty(t, got)
+			var mistake *zendesk.OptionError
+			if assert.ErrorAs(t, err, &mistake, "%q", host) {
+				assert.Equal(t, "host", mistake.Option)
+			}
+		}
+	}
+	for _, product := range []string{"", "/", "a/b", "/a", "a/", ".", ".."} {
+		_, err := zendesk.ContextURL("https://acme.example", product)
+		var mistake *zendesk.OptionError
+		if assert.ErrorAs(t, err, &mistake, "%q", product) {
+			assert.Equal(t, "productID", mistake.Option)
+		}
+	}
+	_, err := zendesk.ChatURL("", "")
+	assert.Len(t, strings.Split(err.Error(), "\n"), 2, "all at once")
+}
+
+const host = "https://hooks.acme.example"
+
+// changes returns the requests that change something.
+func changes(a account) (all []string) {
+	for _, r := range a.Requests() {
+		if r.Method != http.MethodGet {
+			all = append(all, r.Method+" "+r.Path+" "+string(r.Body))
+		}
+	}
+	return all
+}
+
+func TestClient_Provision_createsWebhooksAndTriggers(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	done, err := a.client.Provision(t.Context(), host, "acme", false)
+	require.NoError(t, err)
+	assert.True(t, done.Changed())
+	made := changes(a)
+	require.Len(t, made, 4)
+	for i, want := range []struct{ path, body string }{
+		{"/webhooks", `{"webhook":{"name":"liveactivity context: acme","endpoint":"https://hooks.acme.example/chatbot-webhook/acme",
+			"http_method":"POST","request_format":"json","status":"active","subscriptions":["conditional_ticket_events"]}}`},
+		{"/triggers", `{"trigger":{"title":"liveactivity context: acme","active":true,"conditions":{"all":[{"field":"update_type","operator":"is","value":"Create"}]},
+			"actions":[{"field":"notification_webhook","value":["` + done.Steps[0].ID + `",` + quoted(zendesk.NewTicketBody) + `]}]}}`},
+		{"/webhooks", `{"webhook":{"name":"liveactivity chat: acme","endpoint":"https://hooks.acme.example/zendesk/chat/acme",
+			"http_method":"POST","request_format":"json","status":"active","subscriptions":["conditional_ticket_events"]}}`},
+		{"/triggers", `{"trigger":{"title":"liveactivity chat: acme","active":true,"conditions":{"all":[{"field":"update_type","operator":"is","value":"Change"},
+			{"field":"comment_is_public","operator":"is","value":"true"},{"field":"role","operator":"is","value":"end_user"}]},
+			"actions":[{"field":"notification_webhook","value":["` + done.Steps[2].ID + `",` + quoted(zendesk.UserReplyBody) + `]}]}}`},
+	} {
+		path, body, _ := strings.Cut(strings.TrimPrefix(made[i], "POST /api/v2"), " ")
+		assert.Equal(t, want.path, path)
+		assert.JSONEq(t, want.body, body)
+	}
+	require.Len(t, done.SigningSecrets, 2)
+	assert.NotEqual(t, done.SigningSecrets[0], done.SigningSecrets[1])
+
+	ticket, webhook := a.NewTicket(host+"/chatbot-webhook/acme", "jane@acme.example", "Help!")
+	body := make([]byte, webhook.ContentLength)
+	_, _ = webhook.Body.Read(body)
+	event, err := newClient(t, zendesk.Config{SigningSecret: done.SigningSecrets}).Webhook(webhook.Header, body, time.Now())
+	require.NoError(t, err, "the secrets are those that webhooks are signed with")
+	assert.Equal(t, ticket, event.ConversationID)
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+func TestClient_Provision_changesNothingTwice(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{RequestsPerMinute: -1}, 0)
+	first, err := a.client.Provision(t.Context(), host, "acme", false)
+	require.NoError(t, err)
+	again, err := a.client.Provision(t.Context(), host, "acme", false)
+	require.NoError(t, err)
+	assert.Len(t, changes(a), 4)
+	assert.False(t, again.Changed())
+	assert.Equal(t, first.SigningSecrets, again.SigningSecrets)
+	for i, step := range again.Steps {
+		assert.Equal(t, zendesk.Step{Object: first.Steps[i].Object, Name: first.Steps[i].Name, ID: first.Steps[i].ID}, step)
+	}
+	for i := range 120 { // more than a page, of others
+		_, err := a.client.CreateWebhook(t.Context(), "other", host+strings.Repeat("/x", i+1))
+		require.NoError(t, err)
+	}
+	other, err := a.client.Provision(t.Context(), host, "other", false)
+	require.NoError(t, err)
+	assert.True(t, other.Changed())
+	again, err = a.client.Provision(t.Context(), host, "other", false)
+	require.NoError(t, err)
+	assert.False(t, again.Changed(), "found on the second page")
+}
+
+func TestClient_Provision_saysWhatItWouldDo(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	would, err := a.client.Provision(t.Context(), host, "acme", true)
+	require.NoError(t, err)
+	assert.True(t, would.Changed())
+	assert.Len(t, would.Steps, 4)
+	assert.Empty(t, would.SigningSecrets)
+	assert.Empty(t, changes(a))
+
+	_, err = a.client.CreateWebhook(t.Context(), "mine", host+"/chatbot-webhook/acme")
+	require.NoError(t, err)
+	would, err = a.client.Provision(t.Context(), host, "acme", true)
+	require.NoError(t, err)
+	assert.Equal(t, []bool{false, true, true, true}, []bool{would.Steps[0].Created, would.Steps[1].Created, would.Steps[2].Created, would.Steps[3].Created})
+	assert.Len(t, would.SigningSecrets, 1)
+	assert.Len(t, changes(a), 1)
+}
+
+func TestClient_Provision_goesOnAfterAnInterruption(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	for _, fault := range []helpdesktest.Fault{
+		{Method: "POST", Path: "/webhooks", Lose: true, Times: 1}, {Method: "POST", Path: "/triggers", Status: 503, Times: 1}, {Method: "POST", Path: "/triggers", Lose: true, Times: 1},
+		{Path: "signing_secret", Status: 500, Times: 1},
+	} {
+		a.Fail(fault)
+		_, err := a.client.Provision(t.Context(), host, "acme", false)
+		require.Error(t, err)
+	}
+	done, err := a.client.Provision(t.Context(), host, "acme", false)
+	require.NoError(t, err)
+	assert.Len(t, done.SigningSecrets, 2)
+	webhooks, err := a.client.Webhooks(t.Context())
+	require.NoError(t, err)
+	triggers, err := a.client.Triggers(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, webhooks, 2)
+	assert.Len(t, triggers, 2)
+}
+
+func TestClient_Provision_pointsOutWhatWasChangedByHand(t *testing.T) {
+	const hook, trigger = `{"id":"W","name":"w","endpoint":"https://hooks.acme.example/chatbot-webhook/acme","http_method":"POST","request_format":"json","status":"active","subscriptions":["conditional_ticket_events"]}`,
+		`{"id":7,"title":"t","active":true,"conditions":{"all":[{"field":"update_type","operator":"is","value":"Create"}],"any":[]},"actions":[{"field":"notification_webhook","value":["W","BODY"]}]}`
+	for name, test := range map[string]struct {
+		hook, trigger [2]string // what is replaced
+		problems      [2]string
+	}{
+		"as it must be":      {},
+		"inactive webhook":   {hook: [2]string{`"active"`, `"inactive"`}, problems: [2]string{"not active", ""}},
+		"other subscription": {hook: [2]string{"conditional_ticket_events", "zen:event-type:user.created"}, problems: [2]string{"conditional_ticket_events", ""}},
+		"webhook sends XML":  {hook: [2]string{`"json"`, `"xml"`}, problems: [2]string{"JSON", ""}},
+		"inactive trigger":   {trigger: [2]string{`"active":true`, `"active":false`}, problems: [2]string{"", "not active"}},
+		"other condition":    {trigger: [2]string{"Create", "Change"}, problems: [2]string{"", "update_type is Create"}},
+		"one more condition": {trigger: [2]string{`"any":[]`, `"any":[{"field":"status","operator":"is","value":"new"}]`}, problems: [2]string{"", "conditions"}},
+		"other body":         {trigger: [2]string{`"BODY"`, quoted(strings.Replace(zendesk.NewTicketBody, "ticket.id", "ticket.title", 1))}, problems: [2]string{"", "action"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			webhook := strings.Replace(hook, test.hook[0], test.hook[1], 1)
+			found := strings.Replace(strings.Replace(trigger, test.trigger[0], test.trigger[1], 1), `"BODY"`, quoted(zendesk.NewTicketBody), 1)
+			client := vendor(t, map[string]string{
+				"GET /api/v2/webhooks": `200 {"webhooks":[` + webhook + `]}`, "GET /api/v2/triggers": `200 {"triggers":[` + found + `]}`,
+				"GET /api/v2/webhooks/W/signing_secret": `200 {"signing_secret":{"secret":"s"}}`,
+			})
+			would, err := client.Provision(t.Context(), host, "acme", true)
+			require.NoError(t, err)
+			for i, want := range test.problems {
+				assert.Contains(t, would.Steps[i].Problem, want)
+				assert.Equal(t, want == "", would.Steps[i].Problem == "")
+				assert.False(t, would.Steps[i].Created)
+			}
+		})
+	}
+}
+
+func TestClient_Provision_needsAnAdministrator(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0)
+	_, err := a.client.Provision(t.Context(), host, "acme", false)
+	assert.Equal(t, 403, apiError(t, err).Status)
+	_, err = a.client.Provision(t.Context(), "", "", false)
+	var mistake *zendesk.OptionError
+	require.ErrorAs(t, err, &mistake)
+}
+
+func TestClient_Check_saysInWordsWhatWorks(t *testing.T) {
+	me := func(user string) map[string]string {
+		return map[string]string{"GET /api/v2/users/me.json": "200 " + `{"user":` + user + `}`, "GET /api/v2/webhooks": "403 {}"}
+	}
+	for name, test := range map[string]struct {
+		client *zendesk.Client
+		ok     bool
+		words  string
+	}{
+		"administrator":    {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "an administrator's"},
+		"may set up":       {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, true, "may set up webhooks"},
+		"agent":            {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true, "an agent's"},
+		"may not set up":   {newAccount(t, helpdesktest.ZendeskOptions{Agent: true}, 0).client, true, "may not set up webhooks"},
+		"unsigned":         {newAccount(t, helpdesktest.ZendeskOptions{}, 0).client, false, "signing_secret"},
+		"private only":     {vendor(t, me(`{"id":1,"role":"agent","only_private_comments":true}`)), false, "private comments only"},
+		"suspended":        {vendor(t, me(`{"id":1,"role":"agent","suspended":true}`)), false, "suspended"},
+		"end user":         {vendor(t, me(`{"id":1,"role":"end-user"}`)), false, "end user"},
+		"anonymous":        {vendor(t, me(`{"id":null}`)), false, "no user"},
+		"wrong token":      {vendor(t, map[string]string{"GET /api/v2/users/me.json": "401 {}"}), false, "refuses the credentials"},
+		"scope missing":    {vendor(t, map[string]string{"GET /api/v2/users/me.json": "403 {}"}), false, "forbids"},
+		"no account":       {vendor(t, map[string]string{"GET /api/v2/users/me.json": "404 x"}), false, "no Zendesk account"},
+		"limited":          {vendor(t, map[string]string{"GET /api/v2/users/me.json": "429 x"}), false, "rate limit"},
+		"away":             {vendor(t, map[string]string{"GET /api/v2/users/me.json": "503 x"}), false, "Service Unavailable"},
+		"not reachable":    {newClient(t, zendesk.Config{BaseURL: "http://127.0.0.1:1", OAuthToken: "t"}), false, "cannot be reached"},
+		"no credentials":   {newClient(t, zendesk.Config{}), false, "no credentials"},
+		"no token":         {clientOf(t, newAccount(t, helpdesktest.ZendeskOptions{}, 0).Zendesk, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0), false, "refuses the credentials"},
+		"token, 400":       {badMint(t), false, "oauth_client_secret"},
+		"webhooks are off": {vendor(t, map[string]string{"GET /api/v2/users/me.json": `200 {"user":{"id":1,"role":"admin"}}`, "GET /api/v2/webhooks": "500 "}), false, "could not be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := test.client.Check(t.Context())
+			for _, finding := range all {
+				if strings.Contains(finding.Text, test.words) {
+					assert.Equal(t, test.ok, finding.OK)
+					return
+				}
+			}
+			assert.Fail(t, "not said", "%v", all)
+		})
+	}
+}
+
+func badMint(t *testing.T) *zendesk.Client {
+	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
+	fake.Fail(helpdesktest.Fault{Path: "/oauth/tokens", Status: 400})
+	return clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0)
+}
+
+func TestClient_Check_changesNothing(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	require.NotEmpty(t, a.client.Check(t.Context()))
+	assert.Empty(t, changes(a))
+}
+
+func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {
+	for config, want := range map[string][]string{
+		`{"base_url":"https://acme.zendesk.com"}`:                                                                                                               nil,
+		`{"base_url":"https://acme.zendesk.com/","email":"a@b","api_token":"t"}`:                                                                                nil,
+		`{"base_url":"https://acme.zendesk.com","oauth_token":"t","signing_secret":["a","b"]}`:                                                                  nil,
+		`{"base_url":"https://acme.zendesk.com","oauth_client_id":"i","oauth_client_secret":"s","signing_secret":"a","signature_tolerance_s":60,"redact":true}`: nil,
+		`{}`: {"base_url"},
+		`{"base_url":"http://acme.zendesk.com","email":"a@b","oauth_client_id":"i","signature_tolerance_s":-1}`:         {"base_url", "api_token", "oauth_client_secret", "signature_tolerance_s"},
+		`{"base_url":"https://a.example","api_token":" t","oauth_client_secret":"s","signature_tolerance_s":86401}`:     {"email", "oauth_client_id", "api_token", "signature_tolerance_s"},
+		`{"base_url":"https://a.example","email":"a b@c","api_token":"t"}`:                                              {"email"},
+		`{"base_url":"https://a.example","email":"a:b@c","api_token":"t"}`:                                              {"email"},
+		`{"base_url":"https://a.example","oauth_token":"t\n","signing_secret":["ok"," s",""]}`:                          {"oauth_token", "signing_secret[1]", "signing_secret[2]"},
+		`{"base_url":"https://a.example","oauth_token":"","api_token":"","oauth_client_secret":"","signing_secret":[]}`: {"api_token", "oauth_token", "oauth_client_secret", "signing_secret"},
+		`{"base_url":"https://a.example","signing_secret":""}`:                                                          {"signing_secret"},
+		`{"base_url":"https://a.example","signing_secret":"  "}`:                                                        {"signing_secret"},
+		`{"base_url":7,"signing_secret":[7],"subdomain":"acme"}`:                                                        {"base_url", "signing_secret", "subdomain"},
+		`[]`: {""},
+	} {
+		desk, err := zendesk.Kind.Open(json.RawMessage(config), nil)
+		var got []string
+		for _, mistake := range flat(err) {
+			var one *helpdesk.ConfigError
+			require.ErrorAs(t, mistake, &one)
+			got = append(got, one.Field)
+			assert.NotEmpty(t, one.Problem)
+		}
+		assert.ElementsMatch(t, want, got, config)
+		assert.Equal(t, err == nil, desk != nil)
+	}
+}
+
+// flat returns the errors that were joined.
+func flat(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, flat(one)...)
+	}
+	return all
+}
