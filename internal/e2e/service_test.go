@@ -80,10 +80,10 @@ func (s *service) explain() {
 	}
 }
 
-// noting takes a note of every request without a key: those are the browser's.
+// noting takes a note of every request without the key: those are PostHog's SDKs'.
 func (s *service) noting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" {
+		if r.Header.Get("Authorization") == "Bearer "+s.key {
 			next.ServeHTTP(w, r)
 			return
 		}

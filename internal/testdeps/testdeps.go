@@ -1,5 +1,5 @@
 // Package testdeps finds what the tests need besides Go: Chromium, Redis,
-// Python 3 and posthog-js. scripts/test-deps.sh installs them. A test whose need
+// Python 3, Node.js and PostHog's SDKs. scripts/test-deps.sh installs them. A test whose need
 // is missing fails with a message; it is never skipped.
 package testdeps
 
@@ -14,6 +14,7 @@ import (
 const (
 	PostHogJSCurrent = "1.434.18"
 	PostHogJSOld     = "1.297.2" // sends single events and arrays, with offsets for times
+	PostHogJSOldest  = "1.121.0" // autocaptures only if the answer of /decide/ says so
 )
 
 // Chromium returns the path of Chromium, or else of Google Chrome.
@@ -38,6 +39,26 @@ func RedisCLI(t testing.TB) string {
 func Python(t testing.TB) string {
 	t.Helper()
 	return command(t, "python3")
+}
+
+// Node returns the path of Node.js.
+func Node(t testing.TB) string {
+	t.Helper()
+	own := filepath.Join(root(t), ".deps", "node", "bin", "node")
+	if _, err := os.Stat(own); err == nil {
+		return own
+	}
+	return command(t, "node")
+}
+
+// SDKs returns the folder of the npm packages of PostHog's other SDKs.
+func SDKs(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(root(t), ".deps", "sdks", "node_modules")
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "posthog-node")
+	}
+	return path
 }
 
 // PostHogJS returns the path of a version's array.js, which is all a page needs.

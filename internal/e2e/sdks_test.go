@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"context"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/testdeps"
+)
+
+// runScript runs a script of testdata/sdks in Node.js, which must have nothing
+// to say.
+func (s *service) runScript(script string, environment ...string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
+	require.NoError(s.t, err)
+	cmd := exec.CommandContext(ctx, testdeps.Node(s.t), path, s.url, s.token)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+testdeps.SDKs(s.t))
+	cmd.Env = append(cmd.Env, environment...)
+	said, err := cmd.CombinedOutput()
+	assert.NoError(s.t, err)
+	assert.Empty(s.t, string(said))
+}
+
+// checkRequests checks that events came to that path in so many requests, and
+// that all requests were answered 200.
+func (s *service) checkRequests(path string, want int) {
+	s.t.Helper()
+	captures := 0
+	for _, c := range s.calls() {
+		if c.method != http.MethodOptions {
+			assert.Equal(s.t, http.StatusOK, c.status, "%s %s", c.method, c.path)
+		}
+		if c.method == http.MethodPost && c.path == path {
+			captures++
+		}
+	}
+	assert.Equal(s.t, want, captures, path)
+}
+
+// checkActions checks what user_42 did, and that the stream gave it under their
+// e-mail address.
+func (s *service) checkActions(stream *reader, want ...activity.Action) {
+	s.t.Helper()
+	s.await(userID, len(want))
+	got, raw := s.lookup(s.t, userID)
+	assert.Equal(s.t, numbered(want...), timeless(got.Actions))
+	assert.NotContains(s.t, raw, typed.Address)
+	var streamed []string
+	require.Eventually(s.t, func() bool {
+		streamed = nil
+		batches, _ := stream.read()
+		for _, b := range batches {
+			for _, a := range b.Actions {
+				if a.UserID != userID {
+					continue // before the login
+				}
+				streamed = append(streamed, a.Email+" "+a.Title)
+			}
+		}
+		return len(streamed) >= len(want)
+	}, patience, pause)
+	var titles []string
+	for _, a := range want {
+		titles = append(titles, email+" "+a.Title)
+	}
+	assert.Equal(s.t, titles, streamed)
+}
+
+// kettles is what the scripts report of a visit to the shop at that origin.
+func kettles(origin string) []activity.Action {
+	on := func(path, typ, title, description string) activity.Action {
+		return activity.Action{Type: typ, Title: title, Description: description, RawURL: origin + path, CanonicalURL: origin + path}
+	}
+	return []activity.Action{
+		on("/kettles", activity.TypePageview, "Page Load: Kettles", "User landed on the kettles page"),
+		on("/kettles", activity.TypeClick, "Click Add to cart", "User clicked Add to cart on the kettles page"),
+		on("/checkout", activity.TypePageview, "Page Load: Checkout", "User landed on the checkout page"),
+	}
+}
+
+func TestPostHogNode_reportsAVisit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		environment []string
+		path        string
+	}{
+		"as it comes": {nil, "/batch/"},
+		"capture v1":  {[]string{"POSTHOG_CAPTURE_MODE=v1"}, "/i/v1/analytics/events"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startService(t)
+			stream := s.startReader()
+			s.runScript("node.cjs", tt.environment...)
+			s.checkActions(stream, kettles("https://shop.example")...)
+			s.checkRequests(tt.path, 1)
+		})
+	}
+}
+
+func TestPostHogReactNative_reportsAVisit(t *testing.T) {
+	s := startService(t)
+	stream := s.startReader()
+	s.runScript("phone.cjs")
+	on := func(typ, title, description string) activity.Action {
+		return activity.Action{Type: typ, Title: title, Description: description, RawURL: "app://screen/order-details", CanonicalURL: "app://screen/order-details"}
+	}
+	s.checkActions(stream,
+		on(activity.TypePageview, "Page Load: Order details", "User landed on the order details page"),
+		on(activity.TypeClick, "Click Reorder", "User clicked Reorder on the order details page"),
+		on(activity.TypeClick, "Click field", "User clicked a field on the order details page"),
+	)
+	s.checkRequests("/e/", 1)
+}
+
+// posthog-js-lite sends forms in a way that hides the answer from pages of
+// another origin. It takes that for a failure and sends them again, whatever the
+// server answers: they are recorded once.
+func TestPostHogJSLite_reportsAVisit(t *testing.T) {
+	browser := startBrowser(t)
+	for name, tt := range map[string]struct {
+		path      string // of the events
+		proxied   bool   // by the page's own origin
+		options   map[string]any
+		requests  int
+		complains bool
+	}{
+		"form, of its own origin": {path: "/ingest/e/", proxied: true, requests: 1},
+		"JSON, of another origin": {path: "/batch/", options: map[string]any{"captureMode": "json"}, requests: 1},
+		"form, of another origin": {path: "/e/", options: map[string]any{"fetchRetryCount": 2, "fetchRetryDelay": 10}, requests: 3, complains: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startService(t)
+			stream := s.startReader()
+			config := map[string]any{"host": s.url, "persistence": "memory"}
+			if tt.proxied {
+				config["host"] = "/ingest"
+			}
+			maps.Copy(config, tt.options)
+			origin := s.startLiteShop(config)
+			tab := openTab(t, browser)
+			tab.do("come to the shop", chromedp.Navigate(origin+"/kettles"), chromedp.Poll[chromedp.Void](`document.title === 'reported'`))
+			s.checkActions(stream, kettles(origin)...)
+			s.checkRequests(tt.path, tt.requests)
+			assert.Equal(t, tt.complains, len(tab.complaints()) > 0, tab.complaints())
+		})
+	}
+}
+
+// startLiteShop starts a shop with posthog-js-lite in it, which passes on what is
+// below /ingest, and returns its origin.
+func (s *service) startLiteShop(config map[string]any) string {
+	page := template.Must(template.ParseFiles("testdata/sdks/lite.html"))
+	target, err := url.Parse(s.url)
+	require.NoError(s.t, err)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /kettles", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Config": config}))
+	})
+	mux.HandleFunc("GET /posthog-js-lite.js", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, filepath.Join(testdeps.SDKs(s.t), "posthog-js-lite", "lib", "index.esm.js"))
+	})
+	mux.Handle("/ingest/", httputil.NewSingleHostReverseProxy(target))
+	shop := httptest.NewServer(mux)
+	s.t.Cleanup(shop.Close)
+	return shop.URL
+}
+
+// posthog-js up to 1.121 captures clicks only if /decide/ has it do so.
+func TestPostHogJS_oldestReportsAVisit(t *testing.T) {
+	s := startService(t)
+	stream := s.startReader()
+	shop := startShop(t, testdeps.PostHogJSOldest, s.token, map[string]any{"api_host": s.url})
+	tab := openTab(t, startBrowser(t))
+	home, thanks := shop.url+"/", shop.url+"/orders/1001/thanks"
+
+	tab.do("come to the shop", chromedp.Navigate(home), chromedp.Poll[chromedp.Void](autocaptures))
+	tab.do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
+	s.awaitEvent("$identify")
+	tab.do("click inside a button", chromedp.Click(chromedp.ID("add-text")))
+	s.await(userID, 1)
+	tab.do("go on", chromedp.Navigate(thanks), chromedp.WaitVisible(chromedp.ID("rate")))
+	s.checkActions(stream,
+		activity.Action{Type: activity.TypeClick, Title: "Click Add to cart", Description: "User clicked Add to cart on the home page",
+			RawURL: home, CanonicalURL: home},
+		activity.Action{Type: activity.TypePageview, Title: "Page Load: Thanks", Description: "User landed on the thanks page",
+			RawURL: thanks, CanonicalURL: strings.Replace(thanks, "1001", ":id", 1)},
+	)
+	seen := map[string]bool{}
+	for _, c := range s.calls() {
+		assert.Contains(t, []int{http.StatusOK, http.StatusNoContent}, c.status, "%s %s", c.method, c.path)
+		assert.NotContains(t, c.query, "retry_count")
+		for _, id := range c.uuids() {
+			assert.False(t, seen[id], "event %s came twice", id)
+			seen[id] = true
+		}
+	}
+	assert.Empty(t, tab.complaints())
+}
