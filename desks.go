@@ -99,6 +99,18 @@ func problem(kind helpdesk.Kind, seen map[string]bool) string {
 	return ""
 }
 
+// OpenDesks returns the help desks of a product, for programs that ask them
+// something themselves. The kinds are those of [Options.Desks], nil for the same
+// default. The error joins everything that is wrong with their configuration.
+func (product Product) OpenDesks(desks []helpdesk.Kind) ([]connector.Desk, error) {
+	opened, wrong := newKinds(desks).open(product.IntegrationConfig.Desks, "integration_config", nil)
+	var errs []error
+	for _, problem := range wrong {
+		errs = append(errs, errors.New(problem))
+	}
+	return opened, errors.Join(errs...)
+}
+
 // connected returns a product as the connector knows it.
 func (product Product) connected(desks []connector.Desk) connector.Product {
 	notes := connector.DefaultNotes()

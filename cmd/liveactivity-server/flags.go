@@ -6,6 +6,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/llm"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
@@ -25,6 +26,10 @@ type flags struct {
 	PublicURL         string  `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL the outside world reaches the server at, for the URLs it prints and registers."`
 	Heartbeat         string  `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"How long a stream may be silent before a heartbeat, in seconds or as a duration; at least 100ms."`
 	MetricsAddr       *string `env:"LIVEACTIVITY_METRICS_ADDR" placeholder:"HOST:PORT" help:"Listen address of /metrics alone, which is then no longer served at --addr."`
+	LLMModel          string  `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that replies to users in help desks and writes summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it there are no replies, and summaries are put together from the actions."`
+
+	OpenAIKey     string `name:"openai-api-key" hidden:"" env:"OPENAI_API_KEY"`
+	OpenAIBaseURL string `name:"openai-base-url" hidden:"" env:"OPENAI_BASE_URL"`
 	command.Common
 }
 
@@ -68,6 +73,10 @@ func (f flags) settings(wrong *command.Mistakes) settings {
 	}
 	s.Heartbeat, err = command.Duration(f.Heartbeat)
 	wrong.Check("--heartbeat", err)
+	if f.LLMModel != "" {
+		s.Model, err = llm.New(f.LLMModel, f.OpenAIKey, f.OpenAIBaseURL)
+		wrong.Check("--llm-model", err)
+	}
 	s.check(wrong)
 	return s
 }

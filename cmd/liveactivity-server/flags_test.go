@@ -32,6 +32,7 @@ var flags = proctest.Flags{
 	{"public-url", "LIVEACTIVITY_PUBLIC_URL", "", "live.example.com"},
 	{"heartbeat", "LIVEACTIVITY_HEARTBEAT", "15s", "99ms"},
 	{"metrics-addr", "LIVEACTIVITY_METRICS_ADDR", "", "localhost"},
+	{"llm-model", "LIVEACTIVITY_LLM_MODEL", "", "any"}, // without OPENAI_API_KEY
 	{"log-format", "LIVEACTIVITY_LOG_FORMAT", "text", "xml"},
 	{"log-level", "LIVEACTIVITY_LOG_LEVEL", "info", "loud"},
 }

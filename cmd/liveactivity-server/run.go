@@ -16,10 +16,23 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// run is the command: it returns when ctx ends and everything is finished.
+// run is the command: without the name of another one it serves.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	switch {
+	case len(args) > 0 && args[0] == "check":
+		return check(ctx, args[1:], stdout, stderr)
+	case len(args) > 1 && args[0] == "zendesk" && args[1] == "provision":
+		return provision(ctx, args[2:], stdout, stderr)
+	}
+	return server(ctx, args, stdout, stderr)
+}
+
+// server is the command that serves: it returns when ctx ends and everything is
+// finished.
+func server(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
-	const description = "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks what each user just did."
+	const description = "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks what each user just did. " +
+		"Two other commands end by themselves: liveactivity-server check, and liveactivity-server zendesk provision; --help shows their flags, too."
 	wrong, err := command.Parse(&f, "liveactivity-server", description, args, stdout, stderr)
 	if err != nil {
 		return err

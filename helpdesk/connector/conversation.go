@@ -19,8 +19,7 @@ const (
 	conversationPrefix = "conversation/"   // then the partition and the conversation's key
 	linkedPrefix       = "inbox/linked/"   // then the key: its owner must look at the conversation's document
 	waitingPrefix      = "inbox/waiting/"  // then the key: a waiting link
-	contactPrefix      = "inbox/contact/"  // then the key: a contact to look up
-	messagePrefix      = "inbox/message/"  // then the key and an id: a message to reply to
+	taskPrefix         = "inbox/task/"     // then the key, and the task's name among the conversation's
 	leasePrefix        = "connector/notes" // then the partition
 )
 

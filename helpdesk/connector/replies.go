@@ -21,6 +21,7 @@ const (
 	// come into another conversation.
 	replyTTL     = 10 * time.Minute
 	modelTime    = time.Minute // how long the model may take
+	replyMargin  = time.Minute // by which a desk's clock may be behind
 	maxStored    = 64 << 10    // bytes of a message that are kept; desks take no longer comments
 	maxMessage   = 8000        // characters of the message that the model is given
 	maxReply     = 4000        // characters of what it answers
@@ -83,42 +84,42 @@ func (c *Connector) takeMessage(ctx context.Context, in incoming) (status, []doc
 // are in the order of their arrival.
 func messageName(in incoming, at time.Time) string {
 	digest := deliveryName(in)
-	return fmt.Sprintf("%s%s/%016x-%s", messagePrefix, keyOf(in.desk.Name, in.event.ConversationID), at.UnixMicro(), digest[len(digest)-8:])
+	return taskName(keyOf(in.desk.Name, in.event.ConversationID), fmt.Sprintf("message-%016x-%s", at.UnixMicro(), digest[len(digest)-8:]))
 }
 
 // reply answers a stored message in public, and removes it then. It writes
 // nothing where the message is not the requester's, or where only a browser said
 // whose conversation it is: then the reply could show one user what another did.
 // An error may be retried; it returns no error that would be the same again.
-func (c *Connector) reply(ctx context.Context, productID string, desk Desk, conversationID string, doc document.Document) error {
-	result, err := c.tryReply(ctx, productID, desk, conversationID, &doc)
+func (t *tasks) reply(ctx context.Context, desk Desk, conversationID string, doc document.Document) error {
+	result, err := t.tryReply(ctx, desk, conversationID, &doc)
 	switch {
 	case err != nil && !isFinal(err):
-		c.metrics.replies.WithLabelValues(productID, desk.Name, "retried").Inc()
+		t.metrics.replies.WithLabelValues(t.productID, desk.Name, "retried").Inc()
 		return err
 	case err != nil:
 		result = "refused"
-		c.logger.Warn("a reply was refused", "product_id", productID, "desk", desk.Name, "conversation_id", conversationID, "err", err)
+		t.logger.Warn("a reply was refused", "product_id", t.productID, "desk", desk.Name, "conversation_id", conversationID, "err", err)
 	}
-	if err := c.done(ctx, productID, doc); err != nil {
+	if err := t.done(ctx, t.productID, doc); err != nil {
 		return err
 	}
-	c.metrics.replies.WithLabelValues(productID, desk.Name, result).Inc()
+	t.metrics.replies.WithLabelValues(t.productID, desk.Name, result).Inc()
 	return nil
 }
 
 // tryReply is reply without its end. It returns what became of the message, and
 // the document as it is then.
-func (c *Connector) tryReply(ctx context.Context, productID string, desk Desk, conversationID string, doc *document.Document) (result string, err error) {
+func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, doc *document.Document) (result string, err error) {
 	var m message
 	chatter, chats := desk.Desk.(helpdesk.Chatter)
-	if json.Unmarshal(doc.Value, &m) != nil || !chats || c.opts.Model == nil || !chatter.Verifies() {
+	if json.Unmarshal(doc.Value, &m) != nil || !chats || t.opts.Model == nil || !chatter.Verifies() {
 		return "dropped", nil
 	}
-	if c.now().Sub(m.At) > replyTTL {
+	if t.now().Sub(m.At) > replyTTL {
 		return "expired", nil
 	}
-	known, isLinked, err := c.Conversation(ctx, productID, desk.Name, conversationID)
+	known, isLinked, err := t.Conversation(ctx, t.productID, desk.Name, conversationID)
 	if err != nil {
 		return "", err
 	}
@@ -130,15 +131,18 @@ func (c *Connector) tryReply(ctx context.Context, productID string, desk Desk, c
 		if mine, err := chatter.IsRequesters(ctx, conversationID, m.Text); err != nil || !mine {
 			return "echo", err
 		}
-		if m.Reply, err = c.compose(ctx, productID, sessions, m.Text); err != nil {
+		if m.Reply, err = t.compose(ctx, t.productID, sessions, m.Text); err != nil {
 			return "", err
 		}
-		m.Begun = c.now()
-		if err := c.storeReply(ctx, productID, doc, m); err != nil {
+		m.Begun = t.now()
+		if err := t.storeReply(ctx, t.productID, doc, m); err != nil {
 			return "", err
 		}
-	} else if found, err := chatter.FindReply(ctx, conversationID, m.Reply, m.Begun.Add(-clockSlack)); err != nil || found {
+	} else if found, err := chatter.FindReply(ctx, conversationID, m.Reply, m.Begun.Add(-replyMargin)); err != nil || found {
 		return "written", err
+	}
+	if !t.mayBegin() {
+		return "", errLeaseEnds
 	}
 	_, err = chatter.Reply(ctx, conversationID, m.Reply)
 	return "written", err

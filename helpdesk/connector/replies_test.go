@@ -35,14 +35,14 @@ func userReply(id, conversation, text string) helpdesk.Event {
 }
 
 // messages returns the stored messages.
-func (d *doors) messages(t testing.TB) []document.Document { return d.inbox(t, messagePrefix) }
+func (d *doors) messages(t testing.TB) []document.Document { return d.inbox(t, taskPrefix) }
 
 // attempt works once on the only stored message.
 func (d *doors) attempt(t testing.TB) error {
 	t.Helper()
 	docs := d.messages(t)
 	require.Len(t, docs, 1)
-	return d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs)
+	return d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs)
 }
 
 func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
@@ -213,7 +213,7 @@ func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 		model := &fakeModel{err: errors.New("the model is away")}
 		d := newDoors(t, model.answer)
 		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-		stop := d.runJobs(t)
+		stop := d.runTasks(t)
 		time.Sleep(replyTTL - 15*time.Second)
 		assert.Len(t, d.messages(t), 1)
 		model.err, model.text = nil, "late"
@@ -225,10 +225,10 @@ func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 	})
 }
 
-// runJobs works on what is in the inbox, until the function returned is called.
-func (d *doors) runJobs(t testing.TB) (stop func()) {
+// runTasks works on what is in the inbox, until the function returned is called.
+func (d *doors) runTasks(t testing.TB) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	j := d.newJobs("acme")
+	j := d.newTasks("acme", func() bool { return true })
 	for _, doc := range d.inbox(t, "inbox/") {
 		j.take(doc)
 		j.take(doc) // as the next look at the inbox does
@@ -241,7 +241,7 @@ func (d *doors) runJobs(t testing.TB) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func TestJobs_replyInTheOrderOfTheMessages(t *testing.T) {
+func TestTasks_replyInTheOrderOfTheMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		d := newDoors(t, func(_ context.Context, prompt string) (string, error) {
@@ -253,7 +253,7 @@ func TestJobs_replyInTheOrderOfTheMessages(t *testing.T) {
 			d.event(t, chatPath, "chat", userReply(text, "c1", text))
 			time.Sleep(time.Millisecond)
 		}
-		stop := d.runJobs(t)
+		stop := d.runTasks(t)
 		time.Sleep(time.Second)
 		stop()
 		assert.Equal(t, []string{"one", "two", "three", "four", "five"}, asked)

@@ -287,7 +287,7 @@ type lookUp struct {
 // of the conversation does it.
 func (c *Connector) lookUpLater(ctx context.Context, in incoming) error {
 	key := keyOf(in.desk.Name, in.event.ConversationID)
-	docs, err := c.docs.Get(ctx, in.productID, contactPrefix+key)
+	docs, err := c.docs.Get(ctx, in.productID, taskName(key, contactTask))
 	if err != nil {
 		return fmt.Errorf("connector: read look-up: %w", err)
 	}

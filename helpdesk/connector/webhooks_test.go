@@ -346,6 +346,11 @@ func (d *doors) inbox(t testing.TB, prefix string) []document.Document {
 	return docs
 }
 
+func keyOfTask(doc document.Document) string {
+	key, _ := splitTask(doc.Name)
+	return key
+}
+
 func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		found helpdesk.Contact
@@ -372,10 +377,9 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 
 			docs := d.inbox(t, "inbox/")
 			require.Len(t, docs, 1)
-			assert.True(t, isJob(docs[0].Name))
-			require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
+			require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
 			assert.Equal(t, tt.want, d.linkedTo(t, "s1"))
-			assert.Empty(t, d.inbox(t, contactPrefix), "done")
+			assert.Empty(t, d.inbox(t, taskPrefix), "done")
 		})
 	}
 }
@@ -388,27 +392,27 @@ func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
 	e := opened("d1", "c1", helpdesk.Contact{})
 	e.ContactID = "k1"
 	d.event(t, webhookPath, "plain", e)
-	docs := d.inbox(t, contactPrefix)
+	docs := d.inbox(t, taskPrefix)
 	require.Len(t, docs, 1)
-	require.Error(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
-	assert.Len(t, d.inbox(t, contactPrefix), 1)
+	require.Error(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
+	assert.Len(t, d.inbox(t, taskPrefix), 1)
 	d.plain.script("contact", nil, false)
-	require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
+	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
 	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
-	require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs), "what is gone is done")
+	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs), "what is gone is done")
 }
 
 // A look-up of a desk that is no longer configured is dropped.
-func TestJobs_dropWhatNoDeskIsConfiguredFor(t *testing.T) {
+func TestTasks_dropWhatNoDeskIsConfiguredFor(t *testing.T) {
 	d := newDoors(t, nil)
 	e := opened("d1", "c1", helpdesk.Contact{})
 	e.ContactID = "k1"
 	d.event(t, webhookPath, "plain", e)
-	docs := d.inbox(t, contactPrefix)
+	docs := d.inbox(t, taskPrefix)
 	require.Len(t, docs, 1)
 	d.products = always(Product{})
-	require.NoError(t, d.newJobs("acme").work(t.Context(), jobKey(docs[0].Name), docs))
-	assert.Empty(t, d.inbox(t, contactPrefix))
+	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
+	assert.Empty(t, d.inbox(t, taskPrefix))
 }
 
 func TestServeWebhook_takesConcurrentDuplicatesOnce(t *testing.T) {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/command"
+)
+
+// checkFlags are the flags of check.
+type checkFlags struct {
+	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
+	Product string `placeholder:"ID" help:"The product to check; all of the file by default."`
+	command.Common
+}
+
+// check is the command that asks the help desks of a product file whether the
+// service can work with them. It fails where something is missing.
+func check(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f checkFlags
+	const description = "Asks each help desk of a product file, with requests that change nothing, whether the credentials work and what the service may do. The exit status is 1 where something is missing."
+	wrong, err := command.Parse(&f, "liveactivity-server check", description, args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	products, err := productsOf(f.Config, f.Product, wrong)
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for _, product := range products {
+		missing += checkProduct(ctx, product, stdout)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	switch missing {
+	case 0:
+		return nil
+	case 1:
+		return errors.New("one thing is missing, see above")
+	}
+	return fmt.Errorf("%d things are missing, see above", missing)
+}
+
+// checkProduct checks a product and returns how much is missing.
+func checkProduct(ctx context.Context, product liveactivity.Product, stdout io.Writer) (missing int) {
+	fmt.Fprintf(stdout, "product %s\n", product.ProductID)
+	desks, err := product.OpenDesks(nil)
+	if err != nil { // LoadFile has checked it
+		fmt.Fprintf(stdout, "  missing  %v\n", err)
+		return 1
+	}
+	if len(desks) == 0 {
+		fmt.Fprintln(stdout, "  ok       It has no help desk.")
+	}
+	for _, desk := range desks {
+		fmt.Fprintf(stdout, "  %s\n", desk.Name)
+		for _, finding := range checkDesk(ctx, desk) {
+			word := "ok     "
+			if !finding.OK {
+				word = "missing"
+				missing++
+			}
+			fmt.Fprintf(stdout, "    %s  %s\n", word, finding.Text)
+		}
+	}
+	return missing
+}
+
+// checkDesk asks a desk whether the service can work with it.
+func checkDesk(ctx context.Context, desk connector.Desk) []helpdesk.Finding {
+	checker, ok := desk.Desk.(helpdesk.Checker)
+	if !ok {
+		return []helpdesk.Finding{{OK: true, Text: "This kind of desk cannot be checked."}}
+	}
+	return checker.Check(ctx)
+}
+
+// provisionFlags are the flags of zendesk provision.
+type provisionFlags struct {
+	Config    string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
+	Product   string `placeholder:"ID" help:"The product whose Zendesk account is to be set up. Required."`
+	PublicURL string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL that Zendesk reaches the server at. Required."`
+	DryRun    bool   `help:"Only say what would be done."`
+	command.Common
+}
+
+// provisioner is a desk whose account can be set up.
+type provisioner interface {
+	Provision(ctx context.Context, host, productID string, dryRun bool) (zendesk.Provisioned, error)
+}
+
+// provision is the command that sets up a product's Zendesk account.
+func provision(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f provisionFlags
+	const description = "Sets up a product's Zendesk account: creates the webhooks and triggers that are missing, and prints the signing secrets as lines for the product file. It changes nothing that exists, so it can be run again. The credentials must be an administrator's."
+	wrong, err := command.Parse(&f, "liveactivity-server zendesk provision", description, args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	if f.Product == "" {
+		wrong.Check("--product", errors.New("is missing; it is the id of a product of the file"))
+	}
+	if f.PublicURL == "" {
+		wrong.Check("--public-url", errors.New("is missing; it is the URL that Zendesk reaches the server at"))
+	} else if _, err := zendesk.ContextURL(f.PublicURL, "acme"); err != nil {
+		wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
+	}
+	products, err := productsOf(f.Config, f.Product, wrong)
+	if err != nil {
+		return err
+	}
+	desks, err := products[0].OpenDesks(nil)
+	if err != nil {
+		return err
+	}
+	for _, desk := range desks {
+		if account, ok := desk.Desk.(provisioner); ok {
+			done, err := account.Provision(ctx, f.PublicURL, f.Product, f.DryRun)
+			printProvisioned(stdout, done, f.DryRun, err == nil)
+			return err
+		}
+	}
+	return fmt.Errorf("--product: the product %s has no zendesk in its integration_config", f.Product)
+}
+
+// productsOf returns the product with that id, or all products, of a file.
+func productsOf(path, productID string, wrong *command.Mistakes) ([]liveactivity.Product, error) {
+	if path == "" {
+		wrong.Check("--config", errors.New("is missing; it is the product file"))
+		return nil, wrong.Err()
+	}
+	file, _, err := liveactivity.LoadFile(path, os.LookupEnv, nil)
+	wrong.Add(err)
+	if productID == "" || err != nil {
+		return file.Products, wrong.Err()
+	}
+	for _, product := range file.Products {
+		if product.ProductID == productID {
+			return []liveactivity.Product{product}, wrong.Err()
+		}
+	}
+	wrong.Check("--product", errors.New("names no product of the file"))
+	return nil, wrong.Err()
+}
+
+// printProvisioned prints what was done, and what is left to do.
+func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bool) {
+	for _, step := range done.Steps {
+		state := "is there"
+		switch {
+		case step.Created && dryRun:
+			state = "would be created"
+		case step.Created:
+			state = "created"
+		}
+		if step.ID != "" {
+			state += ", id " + step.ID
+		}
+		fmt.Fprintf(w, "%s %q: %s\n", step.Object, step.Name, state)
+		if step.Problem != "" {
+			fmt.Fprintf(w, "  it is left as it is, but %s\n", step.Problem)
+		}
+	}
+	if len(done.SigningSecrets) > 0 {
+		fmt.Fprint(w, "\nPut this into the product's zendesk in the product file, and restart the server:\n\n")
+		fmt.Fprintf(w, "  \"signing_secret\": %s\n", asJSON(done.SigningSecrets))
+	}
+	if complete && !dryRun {
+		fmt.Fprint(w, `
+Zendesk's trigger "Notify assignee of comment update" mails every private comment
+to the assignee of a ticket, and so every note. To stop that add the condition
+"Comment is public" to it, in Admin Center under Objects and rules > Triggers.
+`)
+	}
+}
+
+func asJSON(v []string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // of strings, into memory
+	return strings.TrimSpace(b.String())
+}

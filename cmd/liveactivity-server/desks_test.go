@@ -1,0 +1,155 @@
+package main_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/proctest"
+)
+
+const ends = 20 * time.Second // for a command that asks a fake desk
+
+// withZendesk returns a product file of acme with this Zendesk, and of globex
+// without any desk.
+func withZendesk(t *testing.T, config string) string {
+	t.Helper()
+	return productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"zendesk": `+config+`}},
+		{"product_id": "globex", "webhook_secret": "x"}]}`)
+}
+
+func zendeskConfig(desk *helpdesktest.Zendesk, signingSecret string) string {
+	return `{"base_url": "` + desk.URL() + `", "email": "` + helpdesktest.ZendeskEmail + `", "api_token": "` + helpdesktest.ZendeskAPIToken + `"` + signingSecret + `}`
+}
+
+func TestCheck_saysWhatWorks(t *testing.T) {
+	t.Parallel()
+	desk := helpdesktest.NewZendesk(nil)
+	t.Cleanup(desk.Close)
+	p := launch(t, nil, "check", "--config="+withZendesk(t, zendeskConfig(desk, `, "signing_secret": "x"`)))
+	assert.Zero(t, p.Wait(ends))
+	assert.Equal(t, "product acme\n  zendesk\n    ok       The credentials work; they are an administrator's.\n"+
+		"    ok       The user may set up webhooks and triggers.\nproduct globex\n  ok       It has no help desk.\n", p.Stdout.String())
+	assert.Empty(t, p.Stderr.String())
+	for _, r := range desk.Requests() {
+		assert.Equal(t, "GET", r.Method, "nothing is changed")
+	}
+}
+
+func TestCheck_failsWhereSomethingIsMissing(t *testing.T) {
+	t.Parallel()
+	desk := helpdesktest.NewZendesk(nil)
+	t.Cleanup(desk.Close)
+	for name, tt := range map[string]struct {
+		config, says, ends string
+		args               []string
+	}{
+		"a signing secret":  {zendeskConfig(desk, ""), "    missing  Without signing_secret every webhook is accepted", "one thing is missing, see above", nil},
+		"right credentials": {strings.Replace(zendeskConfig(desk, ""), helpdesktest.ZendeskAPIToken, apiToken, 1), "    missing  Zendesk refuses the credentials.", "missing, see above", nil},
+		"an account":        {`{"base_url": "http://127.0.0.1:1", "oauth_token": "` + apiToken + `"}`, "    missing  Zendesk cannot be reached at base_url.", "missing, see above", []string{"--product=acme"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := launch(t, nil, append([]string{"check", "--config=" + withZendesk(t, tt.config)}, tt.args...)...)
+			assert.Equal(t, 1, p.Wait(ends))
+			assert.Contains(t, p.Stdout.String(), tt.says)
+			assert.Contains(t, p.Stderr.String(), tt.ends)
+			assert.NotContains(t, p.Stdout.String()+p.Stderr.String(), "s3cr3t")
+			assert.Equal(t, tt.args == nil, strings.Contains(p.Stdout.String(), "globex"), "only the product that was named")
+		})
+	}
+}
+
+func TestDeskCommands_refuseWrongFlags(t *testing.T) {
+	t.Parallel()
+	path := withZendesk(t, `{"base_url": "https://acme.zendesk.com", "oauth_token": "x"}`)
+	broken := withZendesk(t, `{"base_url": "acme.zendesk.com", "api_token": "`+apiToken+`"}`)
+	for name, tt := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"check without a file":      {[]string{"check"}, []string{"--config: is missing"}},
+		"check of nothing":          {[]string{"check", "--config=/none"}, []string{"/none"}},
+		"check of a broken file":    {[]string{"check", "--config=" + broken}, []string{".zendesk.base_url: ", ".zendesk.email: "}},
+		"check of another product":  {[]string{"check", "--config=" + path, "--product=acne"}, []string{"--product: names no product of the file"}},
+		"an argument too many":      {[]string{"check", "acme"}, []string{"acme"}},
+		"provision without flags":   {[]string{"zendesk", "provision"}, []string{"--config: ", "--product: ", "--public-url: "}},
+		"provision of another":      {[]string{"zendesk", "provision", "--config=" + path, "--product=acne", "--public-url=https://a.b"}, []string{"--product: names no product of the file"}},
+		"provision of no Zendesk":   {[]string{"zendesk", "provision", "--config=" + path, "--product=globex", "--public-url=https://a.b"}, []string{"--product: the product globex has no zendesk"}},
+		"provision at no URL":       {[]string{"zendesk", "provision", "--config=" + path, "--product=acme", "--public-url=https://"}, []string{"--public-url: must be a URL"}},
+		"a command that is not one": {[]string{"zendesk", "delete"}, []string{"zendesk"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			words := proctest.Refused(t, launch(t, nil, tt.args...))
+			for _, want := range tt.says {
+				assert.Contains(t, words, want)
+			}
+			assert.NotContains(t, words, "s3cr3t")
+		})
+	}
+}
+
+// provisioned runs zendesk provision for acme, and returns what it printed.
+func provisioned(t *testing.T, path string, flags ...string) string {
+	t.Helper()
+	p := launch(t, nil, append([]string{"zendesk", "provision", "--config=" + path, "--product=acme", "--public-url=https://live.example.com"}, flags...)...)
+	require.Zero(t, p.Wait(ends), p.Stderr.String())
+	return p.Stdout.String()
+}
+
+// written counts the requests of a desk that change something.
+func written(desk *helpdesktest.Zendesk) (n int) {
+	for _, r := range desk.Requests() {
+		if r.Method != "GET" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestProvision_setsUpAnAccountOnce(t *testing.T) {
+	t.Parallel()
+	desk := helpdesktest.NewZendesk(nil)
+	t.Cleanup(desk.Close)
+	path := withZendesk(t, zendeskConfig(desk, ""))
+
+	dry := provisioned(t, path, "--dry-run")
+	assert.Equal(t, 4, strings.Count(dry, ": would be created\n"))
+	assert.NotContains(t, dry, "signing_secret")
+	assert.Zero(t, written(desk))
+
+	first := provisioned(t, path)
+	assert.Equal(t, 4, strings.Count(first, ": created, id "))
+	assert.Contains(t, first, `webhook "liveactivity context: acme": created`)
+	assert.Contains(t, first, "Notify assignee of comment update")
+	assert.Equal(t, 4, written(desk))
+
+	again := provisioned(t, path)
+	assert.Equal(t, 4, strings.Count(again, ": is there, id "))
+	assert.Equal(t, 4, written(desk), "nothing is changed")
+	secrets := func(printed string) (list []string) {
+		_, line, ok := strings.Cut(printed, `"signing_secret": `)
+		require.True(t, ok)
+		line, _, _ = strings.Cut(line, "\n")
+		require.NoError(t, json.Unmarshal([]byte(line), &list))
+		return list
+	}
+	assert.Len(t, secrets(first), 2)
+	assert.Equal(t, secrets(first), secrets(again))
+}
+
+func TestProvision_saysWhatItDidBeforeItFailed(t *testing.T) {
+	t.Parallel()
+	desk := helpdesktest.NewZendesk(nil)
+	t.Cleanup(desk.Close)
+	desk.Fail(helpdesktest.Fault{Method: "POST", Path: "/api/v2/triggers", Status: 503})
+	p := launch(t, nil, "zendesk", "provision", "--config="+withZendesk(t, zendeskConfig(desk, "")), "--product=acme", "--public-url=https://live.example.com")
+	assert.Equal(t, 1, p.Wait(ends))
+	assert.Contains(t, p.Stdout.String(), `webhook "liveactivity context: acme": created`)
+	assert.Contains(t, p.Stderr.String(), "create trigger: 503")
+	assert.NotContains(t, p.Stderr.String(), helpdesktest.ZendeskAPIToken)
+}
