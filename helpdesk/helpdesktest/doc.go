@@ -10,6 +10,9 @@
 //	response, err := http.DefaultClient.Do(webhook) // signed
 //	notes := desk.Comments(ticket)
 //
+// [NewIntercom] is used alike: [Intercom.Created] begins a conversation and makes its
+// webhook.
+//
 // What to test, and how, with [Server.Fail]:
 //
 //   - an outage: a [Fault] with Status 503, and [Server.Heal] after it
