@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
+
+	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
 // Digest sums up what a user did in one sentence, without a language model:
@@ -97,6 +100,18 @@ func (d *Digest) String() string {
 		text += "."
 	}
 	return text
+}
+
+// Size returns about what the digest takes in memory, in bytes.
+func (d *Digest) Size() int64 {
+	size := int64(unsafe.Sizeof(*d))
+	for _, p := range d.kinds {
+		size += fair.Size(cap(p.Said) * int(unsafe.Sizeof("")))
+		for _, phrase := range p.Said {
+			size += fair.Size(len(phrase))
+		}
+	}
+	return size
 }
 
 // MarshalJSON implements [json.Marshaler].

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
 const app = "https://app.example.com"
@@ -178,6 +179,23 @@ func TestDigest_isBounded(t *testing.T) {
 		}
 	}
 	assert.Less(t, utf8.RuneCountInString(d.String()), 5*50*(120+120+4))
+}
+
+func TestDigest_takesWhatItsSizeSays(t *testing.T) {
+	digests := make([]activity.Digest, 500)
+	grown := heaptest.After(func() {
+		for i := range digests {
+			for n := range 60 {
+				digests[i].Add(did(activity.TypePageview, "", fmt.Sprintf("/p-%d-%d", i, n)), did(activity.TypeClick, strings.Repeat("x", n), "/"))
+			}
+		}
+	})
+	var size int64
+	for i := range digests {
+		size += digests[i].Size()
+	}
+	size -= int64(len(digests)) * new(activity.Digest).Size() // they were there before
+	assert.InEpsilon(t, grown, size, 0.1)
 }
 
 func FuzzDigest(f *testing.F) {

@@ -67,7 +67,7 @@ const (
 	DefaultMaxBackoff    = 30 * time.Second
 	DefaultThreshold     = 20
 	DefaultModelTimeout  = 30 * time.Second
-	DefaultMaxSessions   = 100_000
+	DefaultMaxBytes      = 256 << 20 // of a Writer's links, and of a Summarizer's histories
 
 	// DefaultPrompt is what a model is asked to do where
 	// [SummarizerOptions].Prompt does not say it. In any case follow a warning that

@@ -1033,15 +1033,15 @@ func TestNewConsumer_reportsEveryMistakeInItsOptions(t *testing.T) {
 }
 
 func TestNewWriter_reportsEveryMistake(t *testing.T) {
-	_, err := stream.NewWriter(nil, &stream.WriterOptions{Debounce: -1, MaxPending: -1, MaxSessions: -1, MinBackoff: -1, MaxBackoff: -1})
+	_, err := stream.NewWriter(nil, &stream.WriterOptions{Debounce: -1, MaxPending: -1, MaxBytes: -1, MinBackoff: -1, MaxBackoff: -1})
 	require.EqualError(t, err, "stream: write must not be nil\nstream: Debounce must not be negative\nstream: MaxPending must not be negative\n"+
-		"stream: MaxSessions must not be negative\nstream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")
+		"stream: MaxBytes must not be negative\nstream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")
 }
 
 func TestNewSummarizer_reportsEveryMistake(t *testing.T) {
-	_, err := stream.NewSummarizer(nil, &stream.SummarizerOptions{Threshold: -1, ModelTimeout: -1, MaxSessions: -1})
+	_, err := stream.NewSummarizer(nil, &stream.SummarizerOptions{Threshold: -1, ModelTimeout: -1, MaxBytes: -1})
 	require.EqualError(t, err, "stream: overwrite must not be nil\nstream: Threshold must not be negative\n"+
-		"stream: ModelTimeout must not be negative\nstream: MaxSessions must not be negative")
+		"stream: ModelTimeout must not be negative\nstream: MaxBytes must not be negative")
 }
 
 // What a handler will never take does not hold up its session.

@@ -2,15 +2,15 @@ package stream
 
 import (
 	"slices"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
 // links holds the conversations that sessions are linked to, and what waits
 // for a link. Its writer guards it.
-type links struct{ sessions *simplelru.LRU[string, *link] }
+type links struct{ sessions *fair.Cache[string, *link] }
 
 // link is the link of one session.
 type link struct {
@@ -20,18 +20,32 @@ type link struct {
 	actions        int              // number of actions in waiting
 }
 
-func newLinks(size int) links {
-	sessions, _ := simplelru.NewLRU[string, *link](size, nil) // fails only for sizes below one
-	return links{sessions}
+func newLinks(maxBytes int64) links {
+	return links{fair.New[string, *link](&fair.Options{TotalBytes: maxBytes}, nil)}
 }
 
+// of returns the link of a session, which begins here if it is new. Who changes
+// it calls put.
 func (k links) of(sessionID string) *link {
-	l, ok := k.sessions.Get(sessionID)
+	l, ok := k.sessions.Get(anyProduct, sessionID)
 	if !ok {
 		l = &link{}
-		k.sessions.Add(sessionID, l)
 	}
 	return l
+}
+
+// anyProduct is the product of every link: a session id is linked without one.
+const anyProduct = ""
+
+// put keeps a link, as the one used last, and evicts others beyond the bound.
+func (k links) put(sessionID string, l *link) {
+	const resume = 256 // what a function and what it refers to take
+	size := fair.Size(unsafe.Sizeof(*l)) + fair.Size(len(sessionID)) + fair.Size(len(l.conversationID)) + int64(l.actions)*actionSize
+	if l.resume != nil {
+		size += resume
+	}
+	k.sessions.Put(anyProduct, sessionID, l, fair.Item{Bytes: size})
+	k.sessions.Trim(anyProduct)
 }
 
 // set links a session and returns what waited for the link. The first link
@@ -42,6 +56,7 @@ func (k links) set(sessionID, conversationID string) (freed []activity.Batch, re
 		freed, resume = l.waiting, l.resume
 		*l = link{conversationID: conversationID}
 	}
+	k.put(sessionID, l)
 	if l.conversationID != conversationID {
 		err = &LinkError{SessionID: sessionID, ConversationID: l.conversationID}
 	}
@@ -54,8 +69,9 @@ func (k links) follow(b activity.Batch) (conversationID string, freed []activity
 	if b.ConversationID != "" {
 		freed, _, _ = k.set(b.SessionID, b.ConversationID) // an error means that the session is linked already
 	}
-	if l, ok := k.sessions.Get(b.SessionID); ok {
+	if l, ok := k.sessions.Get(anyProduct, b.SessionID); ok {
 		conversationID = l.conversationID
+		k.put(b.SessionID, l)
 	}
 	return conversationID, freed
 }
@@ -78,4 +94,5 @@ func (k links) wait(b activity.Batch) {
 			l.waiting = slices.Delete(l.waiting, 0, 1)
 		}
 	}
+	k.put(b.SessionID, l)
 }

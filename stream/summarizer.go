@@ -11,10 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 )
@@ -29,7 +29,7 @@ type SummarizerOptions struct {
 
 	ModelTimeout time.Duration // how long the model may take; DefaultModelTimeout
 	Prompt       string        // what the model is to do, before the data; DefaultPrompt
-	MaxSessions  int           // sessions remembered, the least recently used go first; DefaultMaxSessions
+	MaxBytes     int64         // memory of the sessions; those without a batch for longest are evicted; DefaultMaxBytes
 	Logger       *slog.Logger  // slog.Default()
 }
 
@@ -59,8 +59,7 @@ type Summarizer struct {
 	stats        summarizerStats
 
 	mu       sync.Mutex
-	sessions *simplelru.LRU[historyKey, *history]
-	busy     map[historyKey]*history // being summarized, so not evicted
+	sessions *fair.Cache[string, *history] // by product and session id; pinned while being summarized
 }
 
 // NewSummarizer returns a summarizer that passes its summaries to overwrite;
@@ -73,15 +72,15 @@ func NewSummarizer(overwrite func(ctx context.Context, s Summary) error, opts *S
 	}
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(overwrite != nil, "overwrite", "must not be nil")
-	s := &Summarizer{overwrite: overwrite, model: o.Model, logger: o.Logger, busy: map[historyKey]*history{},
+	s := &Summarizer{overwrite: overwrite, model: o.Model, logger: o.Logger,
 		threshold:    options.Default(&wrong, "Threshold", o.Threshold, DefaultThreshold),
 		modelTimeout: options.Default(&wrong, "ModelTimeout", o.ModelTimeout, DefaultModelTimeout),
 		prompt:       cmp.Or(o.Prompt, DefaultPrompt)}
-	maxSessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
+	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	s.sessions, _ = simplelru.NewLRU[historyKey, *history](maxSessions, nil) // fails for sizes below one only
+	s.sessions = fair.New[string, *history](&fair.Options{TotalBytes: maxBytes}, nil)
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
@@ -108,21 +107,25 @@ func (s *Summarizer) note(b activity.Batch) *history {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := historyKey{b.ProductID, b.SessionID}
-	h, busy := s.busy[key]
-	if !busy {
-		var known bool
-		if h, known = s.sessions.Get(key); !known {
-			h = &history{key: key}
-			s.sessions.Add(key, h)
-		}
+	h, known := s.sessions.Get(b.ProductID, b.SessionID)
+	if !known {
+		h = &history{key: historyKey{b.ProductID, b.SessionID}}
 	}
 	h.add(b, s.kept())
-	if busy || h.count < s.threshold {
+	due := !h.busy && h.count >= s.threshold
+	h.busy = h.busy || due
+	s.keep(h)
+	if !due {
 		return nil
 	}
-	s.busy[key] = h
 	return h
+}
+
+// keep keeps a history as the one used last, and evicts others beyond the
+// bound.
+func (s *Summarizer) keep(h *history) {
+	s.sessions.Put(h.key.product, h.key.session, h, fair.Item{Bytes: h.size(), Pinned: h.busy})
+	s.sessions.Trim(h.key.product)
 }
 
 // maxHistory bounds the actions of a session kept for the model.
@@ -152,8 +155,8 @@ func (s *Summarizer) next(h *history, ok bool) bool {
 	if ok && h.count >= s.threshold {
 		return true
 	}
-	delete(s.busy, h.key)
-	s.sessions.Add(h.key, h)
+	h.busy = false
+	s.keep(h)
 	return false
 }
 
@@ -237,6 +240,7 @@ type historyKey struct{ product, session string }
 // history is what is known of a session and in no summary yet.
 type history struct {
 	key     historyKey
+	busy    bool              // being summarized
 	email   string            // the latest known
 	seen    int               // actions so far
 	count   int               // actions since the last summary
@@ -256,6 +260,16 @@ func (h *history) add(b activity.Batch, kept int) {
 	excess := max(0, len(h.actions)-kept)
 	h.digest.Add(h.actions[:excess]...)
 	h.actions = slices.Delete(h.actions, 0, excess)
+}
+
+// size returns about what the history takes in memory.
+func (h *history) size() int64 {
+	size := fair.Size(unsafe.Sizeof(*h)) + fair.Size(len(h.key.product)) + fair.Size(len(h.key.session)) +
+		fair.Size(len(h.email)) + fair.Size(len(h.summary)) + fair.Size(cap(h.actions)*int(unsafe.Sizeof(activity.Action{}))) + h.digest.Size()
+	for _, a := range h.actions {
+		size += fair.Size(len(a.Title)) + fair.Size(len(a.Description)) + fair.Size(len(a.CanonicalURL))
+	}
+	return size
 }
 
 // toldOf keeps only the fields used by a summary, to save memory.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 )
@@ -421,9 +424,14 @@ func TestSummarizer_losesNothingToASlowModel(t *testing.T) {
 }
 
 func TestSummarizer_forgetsTheLeastRecentlyUsed(t *testing.T) {
-	s := newSumming(stream.SummarizerOptions{MaxSessions: 2})
-	s.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"), clicked("s3", "a"))
-	s.add(t, clicked("s2", "b"), clicked("s2", "c"))
+	large := func(session, label string) activity.Batch {
+		b := clicked(session, label)
+		b.Actions[0].Description = strings.Repeat("x", 100<<10)
+		return b
+	}
+	s := newSumming(stream.SummarizerOptions{MaxBytes: 300 << 10})
+	s.add(t, large("s1", "a"), large("s2", "a"), clicked("s1", "b"), large("s3", "a"))
+	s.add(t, large("s2", "b"), clicked("s2", "c"))
 	require.Empty(t, s.take(), "s2 was forgotten")
 	s.add(t, clicked("s1", "c"))
 	require.Empty(t, s.take(), "s1 was forgotten for s2")
@@ -431,11 +439,32 @@ func TestSummarizer_forgetsTheLeastRecentlyUsed(t *testing.T) {
 	require.Equal(t, []string{"model", `overwrite s2 3 "summary 1"`}, withoutTimes(s.take()))
 }
 
+// What is remembered of however many sessions takes what was granted.
+func TestSummarizer_isBoundedInBytes(t *testing.T) {
+	const granted = 8 << 20
+	for name, model := range map[string]func(context.Context, string) (string, error){
+		"digests": nil,
+		"actions": func(context.Context, string) (string, error) { return "", errors.New("away") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := musttest.New(stream.NewSummarizer(func(context.Context, stream.Summary) error { return nil }, &stream.SummarizerOptions{
+				Threshold: 10, Model: model, MaxBytes: granted, Logger: slog.New(slog.DiscardHandler)}))
+			grown := heaptest.After(func() {
+				for i := range 20_000 {
+					require.NoError(t, s.Add(t.Context(), clicked(fmt.Sprint("session ", i), fmt.Sprint("a", i), "b", "c")))
+				}
+			})
+			require.InDelta(t, granted, grown, granted/4)
+			runtime.KeepAlive(s)
+		})
+	}
+}
+
 // A session that is being summed up is not forgotten, lest it be summed up
 // twice at the same time.
 func TestSummarizer_remembersWhatItIsAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSumming(stream.SummarizerOptions{MaxSessions: 1})
+		s := newSumming(stream.SummarizerOptions{MaxBytes: 1})
 		s.model.takes = time.Second
 		done := make(chan struct{})
 		go func() {

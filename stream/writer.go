@@ -43,9 +43,9 @@ type WriterOptions struct {
 	// in flight. At the bound batches are written without waiting for a pause,
 	// and Add blocks.
 	MaxPending int
-	// MaxSessions bounds the sessions remembered that have a link or wait for
-	// one; the least recently used are evicted first; DefaultMaxSessions.
-	MaxSessions int
+	// MaxBytes bounds the memory of the sessions that have a link or wait for
+	// one; the least recently used are evicted first; DefaultMaxBytes.
+	MaxBytes int64
 	// Logger logs failed writes; nil for slog.Default().
 	Logger *slog.Logger
 }
@@ -136,13 +136,13 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	w := &Writer{write: write, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0), summarizer: o.Summarizer,
 		awaitLink: o.AwaitLink, logger: o.Logger, guards: map[string]*guard{}}
 	maxPending := options.Default(&wrong, "MaxPending", o.MaxPending, DefaultMaxPending/2)
-	maxSessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
+	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
 	parkAfter := options.Default(&wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)
 	minBackoff, maxBackoff := checkBackoff(&wrong, o.MinBackoff, o.MaxBackoff)
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	w.links = newLinks(maxSessions)
+	w.links = newLinks(maxBytes)
 	w.scheduler = schedule.New(w.work, w.finished, &schedule.Options[piece]{
 		Debounce: w.debounce, Take: w.merge, MaxItems: maxPending, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
 		GiveUpAfter: parkAfter, CanGiveUp: canGiveUp, Failed: w.failed,
@@ -218,6 +218,7 @@ func (w *Writer) hold(d *Delivery) {
 	w.mu.Lock()
 	l := w.links.of(sessionID)
 	l.resume = resume
+	w.links.put(sessionID, l)
 	isLinked := l.conversationID != ""
 	w.mu.Unlock()
 	if isLinked { // in the meantime
@@ -248,10 +249,10 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 }
 
 // sizeOf returns the approximate memory of a batch.
-func sizeOf(b activity.Batch) int {
-	const action = 1 << 10
-	return len(b.Actions) * action
-}
+func sizeOf(b activity.Batch) int { return len(b.Actions) * actionSize }
+
+// actionSize is about what an action takes in memory.
+const actionSize = 1 << 10
 
 // follow returns the conversation of a batch, if it is known, and what has
 // waited in memory for a link that the batch itself makes.

@@ -735,14 +735,16 @@ func numbered(each, total int) (batches []activity.Batch) {
 
 func TestWriter_forgetsTheLinksUsedLeastRecently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxSessions: 2})
+		w := startWriting(t, &stream.WriterOptions{AwaitLink: true, MaxBytes: 5800}) // for three of the four batches
 		w.add(t, clicked("s1", "a"), clicked("s2", "a"), clicked("s1", "b"), clicked("s3", "a"))
 		for _, session := range []string{"s1", "s3"} {
 			require.NoError(t, w.SessionLinked(t.Context(), session, "c"))
 		}
-		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c"), "forgets s1")
+		require.NoError(t, w.SessionLinked(t.Context(), "s2", "c"), "what waited is forgotten")
 		require.ElementsMatch(t, []string{"0s write s1: a b", "0s write s3: a"}, w.after(0))
-		require.NoError(t, w.SessionLinked(t.Context(), "s1", "another"))
+		require.Error(t, w.SessionLinked(t.Context(), "s1", "another"))
+		w.add(t, clickedTimes("s4", 10))
+		require.NoError(t, w.SessionLinked(t.Context(), "s1", "another"), "the link is forgotten, too")
 		w.stopped(t)
 	})
 }

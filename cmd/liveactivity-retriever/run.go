@@ -143,7 +143,7 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	if err != nil {
 		return p, err
 	}
-	s.summarizer.MaxSessions, s.summarizer.Logger = s.store.MaxSessions, log
+	s.summarizer.Logger = log
 	summarizer, err := stream.NewSummarizer(store.Overwrite, &s.summarizer)
 	if err != nil {
 		return p, err
