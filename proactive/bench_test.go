@@ -1,0 +1,143 @@
+package proactive_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// roaming returns the actions of a session that fills its window: 50 a cycle on
+// 10 pages, most of them clicks, none of which is part of a pattern.
+func roaming() []activity.Action {
+	actions := make([]activity.Action, proactive.WindowSize)
+	for i := range actions {
+		url := fmt.Sprintf("https://app.example.com/projects/:id/page-%c", 'a'+i/5)
+		typ, target := activity.TypeClick, activity.Target{Label: fmt.Sprint("Item ", i)}
+		if i%5 == 0 {
+			typ, target = activity.TypePageview, activity.Target{}
+		}
+		actions[i] = activity.NewAction(typ, target, url)
+		actions[i].TimestampStart = activity.Seconds(noon.Add(time.Duration(i) * time.Second))
+	}
+	return actions
+}
+
+// everything returns every trigger of the package, in a sensible order.
+func everything() []proactive.Trigger {
+	return []proactive.Trigger{proactive.DeadEnd{}, proactive.RageClicks(), proactive.RepeatedSubmits(), proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{}}
+}
+
+// The ping-pong trigger alone, over the URLs of a full window.
+func BenchmarkPingPong(b *testing.B) {
+	for name, url := range map[string]func(i int) string{
+		"distinct": func(i int) string { return fmt.Sprint("https://app.example.com/page-", i) },
+		"one_page": func(int) string { return "https://app.example.com/page" },
+		"in_pairs": func(i int) string { return fmt.Sprint("https://app.example.com/page-", i/2%3) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var c proactive.TriggerContext
+			for i := range proactive.WindowSize {
+				c.CanonicalURLs = append(c.CanonicalURLs, url(i))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := (proactive.PingPong{}).Evaluate(c); ok {
+					b.Fatal("it fires")
+				}
+			}
+		})
+	}
+}
+
+// A decision: the action put into a full window, the context made of it, the
+// triggers asked.
+func BenchmarkCore_Act(b *testing.B) {
+	for name, triggers := range map[string][]proactive.Trigger{"ping_pong": {proactive.PingPong{}}, "all_triggers": everything()} {
+		b.Run(name, func(b *testing.B) {
+			act := acting(b, triggers...)
+			b.ReportAllocs()
+			for b.Loop() {
+				act()
+			}
+		})
+	}
+}
+
+// acting returns a function that lets a session with a full window do something, on
+// and on. It keeps going round the same pages, one action each 2 s.
+func acting(t testing.TB, triggers ...proactive.Trigger) func() {
+	core := newCore(t, triggers...)
+	actions := roaming()
+	var window proactive.Window
+	i, now := 0, noon
+	act := func() {
+		a := actions[i%len(actions)]
+		now = now.Add(2 * time.Second)
+		a.TimestampStart = activity.Seconds(now)
+		if d := core.Act(&window, proactive.Machine{}, visitor, a, now); d.Reason != proactive.NoMatch {
+			t.Fatal(d)
+		}
+		i++
+	}
+	for range 2 * proactive.WindowSize {
+		act()
+	}
+	require.Equal(t, proactive.WindowSize, window.Len())
+	return act
+}
+
+func BenchmarkStep(b *testing.B) {
+	rules := proactive.Rules{}
+	b.ReportAllocs()
+	for b.Loop() {
+		m, _, _ := rules.Step(proactive.Machine{}, noon, matched("a", noon))
+		m, _, _ = rules.Step(m, noon, proactive.Shown{OfferID: "p1"})
+		_, _, _ = rules.Step(m, noon, proactive.Message{Text: "no"})
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	m := busy(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		data, err := m.MarshalJSON()
+		if err != nil || m.UnmarshalJSON(data) != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestCore_allocatesNothingUnlessATriggerMatches(t *testing.T) {
+	act := acting(t, everything()...)
+	assert.Zero(t, testing.AllocsPerRun(500, act))
+}
+
+func TestWindow_takes512BytesASession(t *testing.T) {
+	const sessions = 10_000
+	core := newCore(t, everything()...)
+	actions := roaming()
+	windows := make([]*proactive.Window, sessions)
+	grown := heaptest.After(func() {
+		for s := range windows {
+			windows[s] = new(proactive.Window)
+			for _, a := range actions {
+				core.Act(windows[s], proactive.Machine{}, visitor, a, a.Start())
+			}
+		}
+	})
+	runtime.KeepAlive(core)
+	for _, w := range windows {
+		require.Equal(t, proactive.WindowSize, w.Len())
+	}
+	perSession := grown / sessions
+	t.Logf("%d bytes a session with %d actions", perSession, proactive.WindowSize)
+	assert.Less(t, perSession, int64(512))
+}

@@ -1,0 +1,189 @@
+package proactive_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/proactivetest"
+)
+
+// parse returns a configuration as it is in a product file.
+func parse(t testing.TB, config string) *proactive.Config {
+	t.Helper()
+	var c proactive.Config
+	require.NoError(t, helpdesk.DecodeConfig(json.RawMessage(config), &c))
+	return &c
+}
+
+// configured returns the core of a configuration.
+func configured(t testing.TB, config string, custom ...proactive.Trigger) *proactive.Core {
+	t.Helper()
+	c := parse(t, config)
+	registry, err := c.Registry(custom...)
+	require.NoError(t, err)
+	core, err := proactive.NewCore(registry, c)
+	require.NoError(t, err)
+	return core
+}
+
+func TestConfig_reportsEveryMistake(t *testing.T) {
+	err := parse(t, `{
+		"enabled": true, "body": "<b>Hi</b>", "reply_option_labels": ["Yes", " yES ", "", "a\tb"],
+		"interaction_timeout_s": 0, "cooldown_s": -1, "assistance_idle_s": 86401, "idle_teardown": "never",
+		"triggers": [{"id": "telepathy"}, {"page": "pricing"}, {"id": "dead_end", "body": "a\u202eb", "reply_option_labels": ["<"]}, {"id": "dead_end"}]
+	}`).Validate(proactive.Predicate("mine", nil), nil)
+	var fields, problems []string
+	for _, mistake := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var c *helpdesk.ConfigError
+		require.ErrorAs(t, mistake, &c)
+		fields, problems = append(fields, c.Field), append(problems, c.Error())
+	}
+	assert.Equal(t, []string{
+		"interaction_timeout_s: must be from 1 to 86400",
+		"cooldown_s: must be from 0 to 86400",
+		"assistance_idle_s: must be from 1 to 86400",
+		`idle_teardown: must be "keep", or left out`,
+		"body: must be text: < and > are not shown",
+		"reply_option_labels: must be at most 3",
+		"reply_option_labels[1]: is a duplicate",
+		"reply_option_labels[2]: must not be empty",
+		"reply_option_labels[3]: must not have control characters",
+		`triggers[0].id: "telepathy" is not a trigger; use one of back_on_pricing, canonical_url_ping_pong, dead_end, mine, rage_clicks, repeated_submits, user_page_dwell`,
+		"triggers[1].id: is missing",
+		"triggers[1].page: must be a path such as /pricing or a URL, of at most 2048 bytes",
+		"triggers[2].body: must not have control characters",
+		"triggers[2].reply_option_labels[0]: must be text: < and > are not shown",
+		`triggers[3].id: "dead_end" is a duplicate`,
+	}, problems)
+	assert.Len(t, slices.Compact(fields), len(fields))
+}
+
+func TestConfig_boundsEveryField(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("é", n) }
+	for config, field := range map[string]string{
+		`{}`: "", `{"cooldown_s": 0, "interaction_timeout_s": 1, "assistance_idle_s": 1}`: "",
+		`{"cooldown_s": 86400, "interaction_timeout_s": 86400, "assistance_idle_s": 86400, "idle_teardown": "keep"}`: "",
+		`{"body": "Two\nlines"}`:                        "",
+		`{"body": "` + long(1000) + `"}`:                "",
+		`{"body": "` + long(1001) + `"}`:                "body",
+		`{"body": "\u0000"}`:                            "body",
+		`{"reply_option_labels": []}`:                   "",
+		`{"reply_option_labels": ["a\nb"]}`:             "reply_option_labels[0]",
+		`{"reply_option_labels": ["\u2066"]}`:           "reply_option_labels[0]",
+		`{"reply_option_labels": ["` + long(80) + `"]}`: "",
+		`{"reply_option_labels": ["` + long(81) + `"]}`: "reply_option_labels[0]",
+		`{"triggers": []}`:                              "triggers",
+		`{"triggers": [` + strings.Repeat(`{"id":"dead_end"},`, 20) + `{"id":"dead_end"}]}`: "triggers",
+		`{"triggers": [{"id": "back_on_pricing", "page": "https://a.example/plans"}]}`:      "",
+		`{"triggers": [{"id": "back_on_pricing", "page": "/` + long(1024) + `"}]}`:          "triggers[0].page",
+	} {
+		err := parse(t, config).Validate()
+		var mistake *helpdesk.ConfigError
+		if field == "" {
+			require.NoError(t, err, config)
+			continue
+		}
+		require.ErrorAs(t, err, &mistake, config)
+		assert.Equal(t, field, mistake.Field, config)
+	}
+}
+
+func TestConfig_registryRefusesWhatIsWrong(t *testing.T) {
+	_, err := parse(t, `{"triggers": [{"id": "x"}]}`).Registry()
+	require.Error(t, err)
+	_, err = parse(t, `{"triggers": [{"id": "dead_end"}]}`).Registry(nil)
+	require.Error(t, err)
+	_, err = parse(t, `{}`).Registry(proactive.PingPong{})
+	require.Error(t, err)
+	registry, err := proactive.NewRegistry()
+	require.NoError(t, err)
+	_, err = proactive.NewCore(registry, &proactive.Config{Body: "\x00"})
+	var mistake *helpdesk.ConfigError
+	require.ErrorAs(t, err, &mistake)
+}
+
+func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
+	custom := proactive.Predicate("mine", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") })
+	proactivetest.RunCore(t, `t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong`, configured(t, `{}`, custom))
+	proactivetest.RunCore(t, `t+0s /help → offer mine`, configured(t, `{}`, custom))
+	proactivetest.RunCore(t, `t+0s /help → no offer; t+1s /b; t+2s /help → offer canonical_url_ping_pong
+		t+3s finishes → refused
+		t+4s click "a"; t+4s click "a"; t+4s click "a"; t+70s submit "a"; t+70s submit "a"; t+70s submit "a"; t+200s → no offer`, configured(t, `{}`))
+}
+
+func TestConfig_listsTriggersInOrder(t *testing.T) {
+	core := configured(t, `{"body": "Help?", "reply_option_labels": ["Yes"], "triggers": [
+		{"id": "mine", "page": "/docs", "reply_option_labels": []},
+		{"id": "rage_clicks", "body": "Stuck?", "reply_option_labels": ["Oh yes"]},
+		{"id": "user_page_dwell", "page": "/pricing"},
+		{"id": "back_on_pricing", "page": "/plans"}]}`,
+		proactive.Predicate("mine", func(proactive.TriggerContext) bool { return true }))
+	proactivetest.RunCore(t, `t+0s /docs → offer mine`, core)
+	proactivetest.RunCore(t, `t+0s /a; t+1s click "x"; t+1s click "x"; t+1s click "x" → offer rage_clicks "Oh yes"; t+5s says "OH YES" → guide "Oh yes"`, core)
+	proactivetest.RunCore(t, `t+0s /a; t+60s /pricing; t+120s → offer user_page_dwell "Yes"`, core)
+	proactivetest.RunCore(t, `t+0s /plans; t+1s /b; t+2s /plans → offer back_on_pricing`, core)
+	proactivetest.RunCore(t, `t+0s /a; t+1s /b; t+2s /a → no offer no_match; t+70s → no offer`, core)
+}
+
+func TestConfig_setsTimes(t *testing.T) {
+	core := configured(t, `{"interaction_timeout_s": 60, "cooldown_s": 0, "assistance_idle_s": 20, "idle_teardown": "keep"}`)
+	proactivetest.RunCore(t, `
+		t+0s  /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong
+		t+61s → state proactive
+		t+62s → state thinking
+		t+63s /b; t+64s /a → no offer no_match; t+65s /b → offer canonical_url_ping_pong
+		t+66s says "?" → state reactive
+		t+86s /a; t+87s /b → state thinking; t+88s /a → offer canonical_url_ping_pong`, core)
+}
+
+// What a trigger or a model says is shown as far as it can be.
+func TestCore_cleansWhatTriggersSay(t *testing.T) {
+	hostile := proactive.Saying(proactive.Result{
+		Body:               "<img src=x onerror=alert(1)>\x1b[2J\u202e Hello\n" + strings.Repeat("a", 5000),
+		ReplyOptionLabels:  []string{"", " \t", "<script>alert(1)</script>", "A\x00 B\n", "a b", strings.Repeat("word ", 100), "no room"},
+		InteractionTimeout: 1000 * time.Hour, Cooldown: 1000 * time.Hour,
+	}, proactive.Predicate("hostile", func(proactive.TriggerContext) bool { return true }))
+	var window proactive.Window
+	core := configured(t, `{}`, hostile)
+	result := core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
+	assert.True(t, strings.HasPrefix(result.Body, "img src=x onerror=alert(1) [2J Hello\naaa"), result.Body)
+	assert.Equal(t, 1000, utf8.RuneCountInString(result.Body))
+	assert.Equal(t, []string{"script alert(1) /script", "A B"}, result.ReplyOptionLabels[:2])
+	assert.Len(t, result.ReplyOptionLabels, 3)
+	assert.LessOrEqual(t, utf8.RuneCountInString(result.ReplyOptionLabels[2]), 80)
+	assert.Equal(t, 24*time.Hour, result.InteractionTimeout)
+	assert.Equal(t, 24*time.Hour, result.Cooldown)
+
+	silent := proactive.Saying(proactive.Result{Body: "\x00 <>", Cooldown: -1}, hostile)
+	result = configured(t, `{"body": "Hi"}`, silent).Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
+	assert.Equal(t, "Hi", result.Body)
+	assert.Zero(t, result.Cooldown)
+}
+
+func FuzzCleanLabels(f *testing.F) {
+	f.Add("a", "<b>", "\xff\u0000")
+	f.Add("ſ", "S", "s")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		labels := proactive.CleanLabels([]string{a, b, c, a})
+		for i, label := range labels {
+			ok := label != "" && utf8.ValidString(label) && utf8.RuneCountInString(label) <= 80 && !strings.ContainsAny(label, "<>\n") &&
+				!strings.ContainsFunc(label, unicode.IsControl) && label == strings.TrimSpace(label) &&
+				!slices.ContainsFunc(labels[:i], func(l string) bool { return strings.EqualFold(l, label) })
+			assert.True(t, ok, "%q", labels)
+		}
+		assert.LessOrEqual(t, len(labels), helpdesk.MaxLabels)
+		assert.Equal(t, labels, proactive.CleanLabels(labels))
+		body := proactive.CleanBody(a)
+		assert.True(t, utf8.ValidString(body) && utf8.RuneCountInString(body) <= 1000 && !strings.ContainsAny(body, "<>\r\x00"), "%q", body)
+	})
+}

@@ -1,0 +1,305 @@
+package proactive_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/proactivetest"
+)
+
+var visitor = proactive.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"}
+
+func newCore(t testing.TB, triggers ...proactive.Trigger) *proactive.Core {
+	t.Helper()
+	registry, err := proactive.NewRegistry(triggers...)
+	require.NoError(t, err)
+	core, err := proactive.NewCore(registry, nil)
+	require.NoError(t, err)
+	return core
+}
+
+// view is a page view, of that path, the index-th action of its session.
+func view(at time.Time, index int, path string) activity.Action {
+	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+path)
+	a.TimestampStart, a.Index = activity.Seconds(at), index
+	return a
+}
+
+// witness is a trigger that remembers what it was last shown.
+type witness struct{ proactive.TriggerContext }
+
+func (*witness) ID() string { return "witness" }
+
+func (w *witness) Evaluate(c proactive.TriggerContext) (proactive.Result, bool) {
+	w.TriggerContext = c
+	w.CanonicalURLs, w.Actions = slices.Clone(c.CanonicalURLs), slices.Clone(c.Actions)
+	return proactive.Result{}, false
+}
+
+// paths returns the pages that the trigger was shown.
+func (w *witness) paths() string {
+	paths := make([]string, len(w.CanonicalURLs))
+	for i, url := range w.CanonicalURLs {
+		paths[i] = strings.TrimPrefix(url, "https://app.example.com")
+	}
+	return strings.Join(paths, " ")
+}
+
+func TestCore_showsTriggersTheWindow(t *testing.T) {
+	w := &witness{}
+	core := newCore(t, w)
+	var window proactive.Window
+	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Buy"}, "https://app.example.com/a")
+	click.TimestampStart, click.Index = activity.Seconds(noon), 41
+	d := core.Act(&window, proactive.Machine{}, visitor, click, noon.Add(time.Second))
+	assert.Equal(t, proactive.Decision{Reason: proactive.NoMatch}, d)
+	assert.Equal(t, proactive.TriggerContext{
+		CanonicalURLs: []string{"https://app.example.com/a"},
+		Actions:       []proactive.Action{{At: noon, Type: "click", Title: "Click Buy", CanonicalURL: "https://app.example.com/a"}},
+		Now:           noon.Add(time.Second), ProductID: "acme", SessionID: "s1", ConversationID: "c1", ActionCount: 42,
+	}, w.TriggerContext)
+}
+
+func TestCore_keepsTheNewestFiftyOfTwoMinutes(t *testing.T) {
+	w := &witness{}
+	core := newCore(t, w)
+	var window proactive.Window
+	for i := range 60 {
+		core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Duration(i)*time.Second), i, fmt.Sprint("/p-", i, "x")), noon.Add(time.Duration(i)*time.Second))
+		assert.Len(t, w.CanonicalURLs, min(i+1, 50))
+	}
+	assert.True(t, strings.HasPrefix(w.paths(), "/p-10x /p-11x "))
+	assert.True(t, strings.HasSuffix(w.paths(), " /p-58x /p-59x"))
+	core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(130*time.Second), 60, "/last"), noon.Add(130*time.Second))
+	assert.True(t, strings.HasPrefix(w.paths(), "/p-11x "), "oldest first out")
+	core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(176*time.Second), 60, "/last"), noon.Add(176*time.Second))
+	assert.Equal(t, "/p-56x /p-57x /p-58x /p-59x /last /last", w.paths(), "exactly two minutes")
+	core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Hour), 60, "/later"), noon.Add(time.Hour))
+	assert.Equal(t, "/later", w.paths())
+	assert.Equal(t, 1, window.Len())
+}
+
+func TestCore_placesLateActionsByTheirTime(t *testing.T) {
+	w := &witness{}
+	core := newCore(t, w)
+	var window proactive.Window
+	at := func(s int, path string) {
+		core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Duration(s)*time.Second), 0, path), noon.Add(100*time.Second))
+	}
+	for i, path := range []string{"/d", "/b", "/c", "/a", "/e"} {
+		at([]int{40, 20, 30, 10, 50}[i], path)
+	}
+	at(30, "/c2")
+	at(-21, "/older-than-the-window")
+	assert.Equal(t, "/a /b /c /c2 /d /e", w.paths())
+	for i := range 44 {
+		at(60+i, "/x")
+	}
+	assert.True(t, strings.HasPrefix(w.paths(), "/a /b /c "))
+	at(25, "/b2")
+	assert.True(t, strings.HasPrefix(w.paths(), "/b /b2 /c "), "the oldest makes room")
+	at(5, "/too-old")
+	assert.True(t, strings.HasPrefix(w.paths(), "/b /b2 /c "), "a full window has no room for what is older")
+	assert.Equal(t, 50, window.Len())
+}
+
+func TestCore_offersAtMostTenSecondsAfterTheAction(t *testing.T) {
+	core := newCore(t, proactive.PingPong{})
+	for latency, reason := range map[time.Duration]proactive.Reason{
+		0: proactive.Offered, 10 * time.Second: proactive.Offered, 10*time.Second + time.Microsecond: proactive.Stale, time.Minute: proactive.Stale,
+	} {
+		var window proactive.Window
+		core.Add(&window, view(noon, 0, "/a"), noon)
+		core.Add(&window, view(noon.Add(time.Second), 1, "/b"), noon)
+		acted := noon.Add(2 * time.Second)
+		d := core.Act(&window, proactive.Machine{}, visitor, view(acted, 2, "/a"), acted.Add(latency))
+		assert.Equal(t, reason, d.Reason, latency)
+		assert.Equal(t, acted.Add(proactive.SendWithin), d.Match.SendBy)
+		assert.Equal(t, proactive.Result{TriggerID: proactive.PingPongID, Body: "Need a hand?", ReplyOptionLabels: []string{},
+			InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}, d.Match.Result)
+	}
+}
+
+func TestCore_saysWhyThereIsNoOffer(t *testing.T) {
+	core := newCore(t, proactive.Predicate("a", func(proactive.TriggerContext) bool { return true }))
+	reserved := in(t, proactive.Conservative).Machine
+	claimed, _, err := core.Step(proactive.Machine{}, noon, matched("b", noon))
+	require.NoError(t, err)
+	cooling := in(t, proactive.Thinking)
+	cooling.do(matched("a", noon), proactive.Lost{})
+	for _, c := range []struct {
+		machine proactive.Machine
+		reason  proactive.Reason
+	}{
+		{proactive.Machine{}, proactive.Offered}, {in(t, proactive.Proactive).Machine, proactive.Busy}, {in(t, proactive.Guidance).Machine, proactive.Busy},
+		{in(t, proactive.Reactive).Machine, proactive.Busy}, {reserved, proactive.HoldingBack}, {claimed, proactive.Sending}, {cooling.Machine, proactive.CoolingDown},
+	} {
+		var window proactive.Window
+		d := core.Act(&window, c.machine, visitor, view(noon, 0, "/a"), noon)
+		assert.Equal(t, c.reason, d.Reason, c.machine.State())
+		assert.Equal(t, "a", d.Match.Result.TriggerID)
+		_, _, err := core.Step(c.machine, noon, d.Match)
+		assert.Equal(t, c.reason == proactive.Offered, err == nil, "a step says the same")
+	}
+}
+
+func TestCore_asksAgainInTimeOrNot(t *testing.T) {
+	core := newCore(t, proactive.Dwell{})
+	var window proactive.Window
+	d := core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
+	due := noon.Add(time.Minute)
+	assert.Equal(t, due, d.Again)
+	assert.Equal(t, proactive.NoMatch, core.Ask(&window, proactive.Machine{}, visitor, due, due.Add(-time.Second)).Reason)
+	asked := core.Ask(&window, proactive.Machine{}, visitor, due, due.Add(10*time.Second))
+	assert.Equal(t, proactive.Offered, asked.Reason)
+	assert.Equal(t, due.Add(10*time.Second), asked.Match.SendBy)
+	assert.Zero(t, asked.Again)
+	assert.Equal(t, proactive.Stale, core.Ask(&window, proactive.Machine{}, visitor, due, due.Add(11*time.Second)).Reason, "the server was away")
+}
+
+func TestCore_aClockThatIsSetBackFreezesNoWindow(t *testing.T) {
+	w := &witness{}
+	core := newCore(t, w)
+	var window proactive.Window
+	act := func(at time.Time, path string, now time.Time) {
+		core.Act(&window, proactive.Machine{}, visitor, view(at, 0, path), now)
+	}
+	act(noon, "/a", noon)
+	back := noon.Add(-time.Hour)
+	act(noon.Add(time.Second), "/b", back) // where the recorder keeps the order of the session
+	assert.Equal(t, "/a /b", w.paths())
+	act(back.Add(time.Second), "/c", back.Add(time.Second)) // and where not
+	assert.Equal(t, "/c", w.paths())
+	act(back.Add(2*time.Second), "/d", back.Add(2*time.Second))
+	assert.Equal(t, "/c /d", w.paths())
+	assert.Equal(t, back.Add(2*time.Second), w.Now)
+}
+
+func TestCore_aPatternUsedByAClockThatWasAheadIsForgotten(t *testing.T) {
+	core := newCore(t, proactive.PingPong{})
+	back := noon.Add(-time.Hour)
+	play := func(m proactive.Machine, from time.Time) proactive.Decision {
+		var window proactive.Window
+		core.Add(&window, view(from, 0, "/a"), from)
+		core.Add(&window, view(from.Add(time.Second), 1, "/b"), from.Add(time.Second))
+		return core.Act(&window, m, visitor, view(from.Add(2*time.Second), 2, "/a"), from.Add(2*time.Second))
+	}
+	m, _, err := core.Step(proactive.Machine{}, noon.Add(2*time.Second), play(proactive.Machine{}, noon).Match)
+	require.NoError(t, err)
+	m, _, err = core.Step(m, back, proactive.Lost{})
+	require.NoError(t, err)
+	assert.Equal(t, proactive.Offered, play(m, back.Add(time.Minute)).Reason)
+}
+
+// The core's sessions share what was done for as long as a window can show it, and
+// no longer.
+func TestCore_forgetsWhatNoWindowShows(t *testing.T) {
+	w := &witness{}
+	core := newCore(t, w)
+	windows := make([]proactive.Window, 40)
+	for i := range 40 * 60 { // each session acts every 4 s
+		now := noon.Add(time.Duration(i) * 100 * time.Millisecond)
+		core.Act(&windows[i%40], proactive.Machine{}, visitor, view(now, i, fmt.Sprint("/page-x", i)), now)
+		for k, url := range w.CanonicalURLs {
+			n := len(w.CanonicalURLs) - 1 - k
+			if expected := fmt.Sprint("https://app.example.com/page-x", i-40*n); url != expected {
+				t.Fatalf("%s instead of %s", url, expected)
+			}
+		}
+	}
+	a, now := view(noon, 0, "/"), noon.Add(time.Hour)
+	grown := heaptest.After(func() {
+		for i := range 100_000 { // distinct, 6,000 in two minutes
+			now = now.Add(20 * time.Millisecond)
+			a.TimestampStart, a.CanonicalURL = activity.Seconds(now), fmt.Sprint("https://app.example.com/", i)
+			core.Add(&windows[0], a, now)
+		}
+	})
+	runtime.KeepAlive(core)
+	assert.Less(t, grown, int64(6<<20))
+}
+
+func TestCore_boundsWhatIsDistinct(t *testing.T) {
+	w := &witness{}
+	core := newCore(t, w)
+	var window proactive.Window
+	a, long := view(noon, 0, "/"), strings.Repeat("x", 2000)
+	grown := heaptest.After(func() {
+		for i := range 20_000 { // 40 MB at once
+			a.CanonicalURL = fmt.Sprint("https://app.example.com/", long, i)
+			core.Add(&window, a, noon)
+		}
+	})
+	assert.Less(t, grown, int64(12<<20))
+	core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
+	assert.Len(t, w.CanonicalURLs, 50)
+}
+
+func TestCore_isSafeForConcurrentUse(t *testing.T) {
+	core := newCore(t, proactive.PingPong{}, proactive.Dwell{}, proactive.RageClicks())
+	var wg sync.WaitGroup
+	for session := range 8 {
+		wg.Go(func() {
+			var window proactive.Window
+			offers := 0
+			for i := range 100 {
+				now := noon.Add(time.Duration(i) * time.Second)
+				d := core.Act(&window, proactive.Machine{}, visitor, view(now, i, fmt.Sprintf("/%d-%dx", session, i%2)), now)
+				if d.Reason == proactive.Offered {
+					offers++
+				}
+			}
+			assert.Equal(t, 98, offers)
+		})
+	}
+	wg.Wait()
+}
+
+func TestReplay_decidesWhatTheEngineWould(t *testing.T) {
+	core := newCore(t, proactive.PingPong{}, proactive.Dwell{})
+	var decided []string
+	replay := proactive.NewReplay(core, visitor, &proactive.ReplayOptions{Decided: func(now time.Time, d proactive.Decision) {
+		decided = append(decided, fmt.Sprint(now.Sub(noon), " ", d.Match.Result.TriggerID, " ", d.Reason))
+	}})
+	act := func(i, s int) {
+		replay.Act(view(noon.Add(time.Duration(s)*time.Second), i, []string{"/a", "/b"}[i%2]), noon.Add(time.Duration(s)*time.Second))
+	}
+	act(0, 0)
+	act(1, 1)
+	act(2, 2)
+	require.NoError(t, replay.Step(proactive.Message{Text: "Hi"}, noon.Add(2*time.Second)))
+	require.NoError(t, replay.Step(proactive.Finished{}, noon.Add(2*time.Second)))
+	act(3, 3)
+	act(4, 3)
+	act(5, 4)
+	act(6, 100)
+	replay.Pass(noon.Add(time.Hour))
+	assert.Equal(t, []string{"2s canonical_url_ping_pong offered", "4s canonical_url_ping_pong cooldown", "1m4s user_page_dwell offered", "2m40s user_page_dwell offered"}, decided)
+	assert.Equal(t, proactive.Machine{}, replay.Machine(), "the conversation was deleted")
+}
+
+func TestReplay_retriesWhatTheDeskDoesNotDo(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s  /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong
+		t+3s  desk fails
+		t+30s restart → state proactive
+		t+31s desk works
+		t+32s → state thinking, removed
+		t+33s /b; t+34s /a → no offer; t+35s /b → offer canonical_url_ping_pong`, proactive.PingPong{})
+	proactivetest.Run(t, `
+		t+0s desk fails
+		t+1s /a; t+2s /b; t+3s /a → no offer, state thinking
+		t+4s desk works
+		t+5s /b → offer canonical_url_ping_pong   # nothing was shown, so nothing cools down`, proactive.PingPong{})
+}

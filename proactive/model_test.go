@@ -1,0 +1,258 @@
+package proactive_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// model is what must be true of a machine, in the fewest words: it knows what has
+// really happened and how much time has really passed, whatever the clock says.
+type model struct {
+	state      proactive.State
+	began      time.Duration // of the state, or the last message or step in it
+	dismissals int
+	claimed    string
+	offered    string                   // whose labels can be chosen
+	offeredAt  time.Duration            // when it was shown
+	unnamed    bool                     // and its id is unknown
+	fired      map[string]time.Duration // by trigger
+	before     *time.Duration           // when the trigger of the claim fired before
+}
+
+const (
+	modelTimeout  = 10 * time.Second
+	modelCooldown = 30 * time.Second
+	modelIdle     = 300 * time.Second
+)
+
+// displays says whether an offer may be shown.
+func (m *model) displays(now time.Duration) bool {
+	reserve := []time.Duration{600, 600, 900, 1 << 33}[min(m.dismissals, 3)] * time.Second
+	return m.dismissals < 3 && (m.state == proactive.Thinking || m.state == proactive.Conservative && now-m.began >= reserve)
+}
+
+func (m *model) move(to proactive.State, now time.Duration) { m.state, m.began = to, now }
+
+// expect returns the state after an event and whether it is possible.
+func (m *model) expect(e proactive.Event, keep bool, now time.Duration) bool {
+	was := *m
+	assisting := m.state == proactive.Reactive || m.state == proactive.Guidance
+	if assisting && now-m.began >= modelIdle || keep && m.state == proactive.Proactive && now-m.began >= modelTimeout {
+		m.move(proactive.Thinking, now)
+		assisting = false
+	}
+	ok := m.happen(e, assisting, now)
+	if !ok {
+		*m = was
+	}
+	return ok
+}
+
+func (m *model) happen(e proactive.Event, assisting bool, now time.Duration) bool {
+	switch e := e.(type) {
+	case proactive.Matched:
+		return m.match(e.Result.TriggerID, now)
+	case proactive.Shown:
+		named := m.unnamed && m.claimed == ""
+		shown := m.shown(now)
+		m.unnamed = false
+		return shown || named
+	case proactive.Lost:
+		claimed := m.claimed
+		m.claimed = ""
+		return claimed != ""
+	case proactive.Refused:
+		if m.claimed == "" {
+			return false
+		}
+		if m.before == nil {
+			delete(m.fired, m.claimed)
+		} else {
+			m.fired[m.claimed] = *m.before
+		}
+		m.claimed = ""
+	case proactive.Message:
+		m.message(e.Text == "chip", now)
+	case proactive.Dismissed:
+		if assisting && m.state == proactive.Reactive || m.state == proactive.Conservative {
+			return false
+		}
+		m.dismissals++
+		m.move(proactive.Conservative, now)
+	case proactive.Progressed:
+		m.began = now
+		return assisting
+	case proactive.Finished:
+		m.move(proactive.Thinking, now)
+		return assisting
+	case proactive.Abandoned:
+		possible := m.state == proactive.Guidance
+		m.move(proactive.Conservative, now)
+		return possible
+	case proactive.Engaged:
+		possible := m.state == proactive.Proactive
+		m.move(proactive.Reactive, now)
+		return possible
+	case proactive.Removed:
+		*m = model{state: proactive.Thinking, fired: map[string]time.Duration{}}
+	}
+	return true
+}
+
+func (m *model) match(trigger string, now time.Duration) bool {
+	last, fired := m.fired[trigger]
+	if m.claimed != "" || !m.displays(now) || fired && now-last < modelCooldown {
+		return false
+	}
+	if m.before = nil; fired {
+		m.before = &last
+	}
+	m.claimed, m.fired[trigger] = trigger, now
+	return true
+}
+
+func (m *model) shown(now time.Duration) bool {
+	if m.claimed == "" {
+		return false
+	}
+	m.claimed, m.offered, m.offeredAt, m.unnamed = "", m.claimed, now, true
+	if m.displays(now) {
+		m.move(proactive.Proactive, now)
+	}
+	return true
+}
+
+func (m *model) message(chip bool, now time.Duration) {
+	if chip && m.claimed != "" {
+		m.shown(now)
+	}
+	open := m.state != proactive.Conservative && (m.state != proactive.Thinking || now-m.offeredAt < modelIdle)
+	if chip && m.offered != "" && open {
+		m.move(proactive.Guidance, now)
+	} else {
+		m.move(proactive.Reactive, now)
+	}
+}
+
+// Random events in random order, at random times: the machine does what the model
+// does, by moves of the table, and a restart after each step changes nothing.
+func TestStep_doesWhatTheModelDoes(t *testing.T) {
+	events := []proactive.Event{
+		proactive.Matched{}, proactive.Shown{OfferID: "p1"}, proactive.Refused{}, proactive.Lost{}, proactive.Message{Text: "chip"},
+		proactive.Message{Text: "Hello"}, proactive.Engaged{}, proactive.Dismissed{}, proactive.Progressed{}, proactive.Finished{},
+		proactive.Abandoned{}, proactive.Removed{}, proactive.Tick{},
+	}
+	pauses := []time.Duration{0, time.Microsecond, time.Second, modelTimeout, modelCooldown, modelIdle, 600 * time.Second, 900 * time.Second}
+	rapid.Check(t, func(t *rapid.T) {
+		rules := proactive.Rules{KeepIdle: rapid.Bool().Draw(t, "keep")}
+		expected := &model{state: proactive.Thinking, fired: map[string]time.Duration{}}
+		var machine proactive.Machine
+		for now := time.Duration(0); ; now += rapid.SampledFrom(pauses).Draw(t, "pause") {
+			e := rapid.SampledFrom(events).Draw(t, "event")
+			if _, ok := e.(proactive.Matched); ok {
+				match := matched(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "trigger"), noon.Add(now))
+				match.Result.ReplyOptionLabels = []string{"Chip"}
+				e = match
+			}
+			was := machine
+			next, effects, err := rules.Step(machine, noon.Add(now), e)
+			if possible := expected.expect(e, rules.KeepIdle, now); possible != (err == nil) {
+				t.Fatalf("%T in %s: %v, and possible is %v", e, was.State(), err, possible)
+			}
+			check(t, was, next, effects, err, expected)
+			machine = restart(t, next)
+			if rapid.IntRange(0, 30).Draw(t, "more") == 0 {
+				return
+			}
+		}
+	})
+}
+
+// check holds a step against the table of moves and the model.
+func check(t *rapid.T, was, next proactive.Machine, effects []proactive.Effect, err error, expected *model) {
+	var refusal *proactive.MoveError
+	if err != nil && !errors.As(err, &refusal) {
+		t.Fatalf("%v is not typed", err)
+	}
+	state, sends := was.State(), 0
+	for _, effect := range effects {
+		switch effect := effect.(type) {
+		case proactive.Moved:
+			if effect.From != state || !effect.From.CanMoveTo(effect.To) {
+				t.Fatalf("in %s: %v", state, effect)
+			}
+			state = effect.To
+		case proactive.Send:
+			sends++
+		}
+	}
+	claimed := next.InFlight() && !was.InFlight()
+	if state != next.State() || state != expected.state || next.Dismissals() != expected.dismissals || next.InFlight() != (expected.claimed != "") || claimed != (sends == 1) {
+		t.Fatalf("%+v\nafter %v,\n%+v\nexpected %+v", was, effects, next, expected)
+	}
+	if err != nil && (len(effects) > 0 || snapshot(t, was) != snapshot(t, next)) {
+		t.Fatalf("a refusal changes %+v to %+v, %v", was, next, effects)
+	}
+}
+
+func snapshot(t *rapid.T, m proactive.Machine) string {
+	data, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// restart stores and restores a machine.
+func restart(t *rapid.T, m proactive.Machine) (restored proactive.Machine) {
+	data := snapshot(t, m)
+	if err := json.Unmarshal([]byte(data), &restored); err != nil {
+		t.Fatal(err)
+	}
+	if again := snapshot(t, restored); again != data {
+		t.Fatalf("%s\nis restored as\n%s", data, again)
+	}
+	return restored
+}
+
+// A clock that is set back at random: no two offers of a trigger within a cool-down
+// of the time that really passed, and nothing waits for a time that is far ahead.
+func TestStep_survivesAClockThatIsSetBack(t *testing.T) {
+	jumps := []time.Duration{-1000 * time.Hour, -time.Hour, -31 * time.Second, -time.Second, 0, 0, 0}
+	rapid.Check(t, func(t *rapid.T) {
+		rules := proactive.Rules{KeepIdle: true}
+		var machine proactive.Machine
+		var offers []time.Duration
+		clock, passed := noon, time.Duration(0)
+		step := func(e proactive.Event) (err error) {
+			machine, _, err = rules.Step(machine, clock, e)
+			return err
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			pause := time.Duration(rapid.IntRange(0, 40).Draw(t, "pause")) * time.Second
+			passed += pause
+			clock = clock.Add(pause + rapid.SampledFrom(jumps).Draw(t, "jump"))
+			if due, ok := rules.Due(machine, clock); ok && !due.After(clock) {
+				_ = step(proactive.Tick{})
+			}
+			if due, ok := rules.Due(machine, clock); ok && due.Sub(clock) > modelIdle {
+				t.Fatalf("waits for %v", due.Sub(clock))
+			}
+			if step(matched("a", clock)) == nil {
+				offers = append(offers, passed)
+				_ = step(proactive.Shown{})
+			}
+		}
+		for i := 1; i < len(offers); i++ {
+			if offers[i]-offers[i-1] < modelCooldown {
+				t.Fatalf("offers after %v", offers)
+			}
+		}
+	})
+}

@@ -1,0 +1,265 @@
+package proactivetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// Start is the time t+0s of every script.
+var Start = time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
+
+// Site is where the pages are that a script gives as paths.
+const Site = "https://app.example.com"
+
+// Run plays a script with these triggers, the first before the others, and a
+// product that is configured by defaults. What is wrong with the script or not as
+// it expects fails the test.
+func Run(t testing.TB, script string, triggers ...proactive.Trigger) {
+	t.Helper()
+	registry, err := proactive.NewRegistry(triggers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := proactive.NewCore(registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	RunCore(t, script, core)
+}
+
+// RunCore is Run for a core, which has a configuration of its own.
+func RunCore(t testing.TB, script string, core *proactive.Core) {
+	t.Helper()
+	if err := Check(script, core); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Check plays a script and returns what is wrong with it, or, joined, everything
+// that is not as it expects; each with the line, the column and the step.
+func Check(script string, core *proactive.Core) error {
+	steps, err := parse(script)
+	if err != nil {
+		return err
+	}
+	p := &player{core: core, works: true, page: Site + "/"}
+	p.replay = p.newReplay()
+	var errs []error
+	for _, s := range steps {
+		p.play(s)
+		for _, failure := range p.failures(s) {
+			errs = append(errs, fmt.Errorf("%v: %s\n\t%s", failure.position, failure.problem, s.source))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// player plays a script.
+type player struct {
+	core   *proactive.Core
+	replay *proactive.Replay
+	page   string
+	works  bool // the desk
+	count  int  // of actions
+
+	seen // during the step that is played
+}
+
+// seen is what a step has led to.
+type seen struct {
+	decisions []proactive.Decision
+	effects   []proactive.Effect
+	offers    []proactive.Send // that were shown
+	refused   error
+}
+
+func (p *player) newReplay() *proactive.Replay {
+	return proactive.NewReplay(p.core, proactive.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"}, &proactive.ReplayOptions{
+		Decided: func(_ time.Time, d proactive.Decision) { p.decisions = append(p.decisions, d) },
+		Desk:    p.desk,
+	})
+}
+
+// desk answers as the script wants it to.
+func (p *player) desk(now time.Time, e proactive.Effect) proactive.Event {
+	p.effects = append(p.effects, e)
+	send, isOffer := e.(proactive.Send)
+	switch {
+	case isOffer && !p.works:
+		return proactive.Refused{}
+	case !p.works:
+		return nil
+	case isOffer:
+		p.offers = append(p.offers, send)
+	}
+	return proactive.WorkingDesk(now, e)
+}
+
+// play plays a step.
+func (p *player) play(s step) {
+	p.seen = seen{}
+	now := Start.Add(s.at)
+	switch s.do.verb {
+	case verbPage:
+		if p.page = s.do.object; strings.HasPrefix(p.page, "/") {
+			p.page = Site + p.page
+		}
+		p.act(activity.NewAction(activity.TypePageview, activity.Target{}, p.page), now)
+	case verbSays:
+		p.refused = p.replay.Step(proactive.Message{Text: s.do.object}, now)
+	case verbDesk:
+		p.replay.Pass(now)
+		p.works = s.do.object == "works"
+	case verbRestart:
+		p.replay.Pass(now)
+		p.refused = p.restart()
+	case verbWait:
+		p.replay.Pass(now)
+	default:
+		if typ, ok := acts[s.do.verb]; ok {
+			p.act(activity.NewAction(typ, activity.Target{Label: s.do.object}, p.page), now)
+		} else {
+			p.refused = p.replay.Step(events[s.do.verb], now)
+		}
+	}
+}
+
+// act lets the user do something.
+func (p *player) act(a activity.Action, now time.Time) {
+	a.TimestampStart, a.Index = activity.Seconds(now), p.count
+	a.TimestampEnd = a.TimestampStart
+	p.count++
+	d := p.replay.Act(a, now)
+	if d.Reason == proactive.NoMatch {
+		p.decisions = append(p.decisions, d)
+	}
+}
+
+// restart stores the machine and restores it.
+func (p *player) restart() error {
+	snapshot, err := json.Marshal(p.replay.Machine())
+	if err != nil {
+		return err
+	}
+	var restored proactive.Machine
+	if err := json.Unmarshal(snapshot, &restored); err != nil {
+		return err
+	}
+	p.replay.Restore(restored)
+	return nil
+}
+
+// failure is what is not as expected, and where that was expected.
+type failure struct {
+	position position
+	problem  string
+}
+
+// failures returns what is not as the step expects.
+func (p *player) failures(s step) (all []failure) {
+	expected := map[string]bool{}
+	for _, e := range s.expect {
+		expected[e.kind], expected["offer "+e.object] = true, true
+		if problem := p.check(e); problem != "" {
+			all = append(all, failure{e.position, problem})
+		}
+	}
+	for _, offer := range p.offers {
+		if !expected["offer "+offer.TriggerID] && !expected["no offer"] {
+			all = append(all, failure{s.position, "nothing expects the offer " + offer.TriggerID})
+		}
+	}
+	if p.refused != nil && !expected["refused"] {
+		all = append(all, failure{s.position, p.refused.Error()})
+	}
+	return all
+}
+
+// check returns what is wrong with an expectation, empty for nothing.
+func (p *player) check(e expectation) string {
+	switch e.kind {
+	case "offer":
+		return p.checkOffer(e)
+	case "no offer":
+		return p.checkNoOffer(proactive.Reason(e.object))
+	case "state":
+		if state := p.replay.Machine().State(); string(state) != e.object {
+			return fmt.Sprintf("the state is %s, and not %s", state, e.object)
+		}
+	case "refused":
+		if p.refused == nil {
+			return "it is possible"
+		}
+	case "reply":
+		return expect[proactive.Reply](p.effects, "no message is answered", nil)
+	case "removed":
+		return expect[proactive.Clear](p.effects, "the conversation is not deleted", nil)
+	case "guide":
+		return expect(p.effects, fmt.Sprintf("no guidance for %q begins", e.object),
+			func(g proactive.Guide) bool { return g.Label == e.object })
+	}
+	return ""
+}
+
+// expect returns the problem unless there is an effect of the type that is as it
+// should be.
+func expect[T proactive.Effect](effects []proactive.Effect, problem string, is func(T) bool) string {
+	for _, effect := range effects {
+		if e, ok := effect.(T); ok && (is == nil || is(e)) {
+			return ""
+		}
+	}
+	return problem
+}
+
+func (p *player) checkOffer(e expectation) string {
+	for _, offer := range p.offers {
+		if offer.TriggerID != e.object {
+			continue
+		}
+		if e.label != "" && !slices.Contains(offer.Offer.Labels, e.label) {
+			return fmt.Sprintf("the labels of the offer are %q", offer.Offer.Labels)
+		}
+		return ""
+	}
+	return fmt.Sprintf("there is no offer %s: %s", e.object, p.whyNot())
+}
+
+func (p *player) checkNoOffer(reason proactive.Reason) string {
+	if len(p.offers) > 0 {
+		return "there is an offer " + p.offers[0].TriggerID
+	}
+	for _, d := range p.decisions {
+		if d.Reason == reason {
+			return ""
+		}
+	}
+	if reason == "" {
+		return ""
+	}
+	return fmt.Sprintf("the reason is not %s: %s", reason, p.whyNot())
+}
+
+// whyNot says why there is no offer.
+func (p *player) whyNot() string {
+	var said []string
+	for _, d := range p.decisions {
+		if d.Reason == proactive.NoMatch {
+			said = append(said, "no trigger matches")
+			continue
+		}
+		said = append(said, fmt.Sprintf("%s matches (%s)", d.Match.Result.TriggerID, d.Reason))
+	}
+	if said == nil {
+		return "no trigger was asked"
+	}
+	return strings.Join(said, ", ")
+}

@@ -1,0 +1,283 @@
+package proactivetest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// step is a step of a script.
+type step struct {
+	position position
+	source   string
+	at       time.Duration
+	do       action
+	expect   []expectation
+}
+
+// position is a place in a script, from 1; columns count characters.
+type position struct{ line, column int }
+
+func (p position) String() string { return fmt.Sprintf("line %d, column %d", p.line, p.column) }
+
+// action is what happens: a verb and what it is about.
+type action struct {
+	verb   string
+	object string
+}
+
+// The verbs beside those of activity and the events.
+const (
+	verbWait    = "wait"
+	verbPage    = "page"
+	verbSays    = "says"
+	verbDesk    = "desk"
+	verbRestart = "restart"
+)
+
+// acts are the verbs with an object in quotes that make an action.
+var acts = map[string]string{"click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange}
+
+// events are the verbs that make an event.
+var events = map[string]proactive.Event{
+	"dismisses":  proactive.Dismissed{},
+	"progresses": proactive.Progressed{},
+	"finishes":   proactive.Finished{},
+	"abandons":   proactive.Abandoned{},
+	"joins":      proactive.Engaged{},
+}
+
+// expectation is what a step must lead to.
+type expectation struct {
+	position position
+	kind     string // offer, no offer, state, reply, guide, removed or refused
+	object   string
+	label    string // of an offer
+}
+
+var states = map[string]proactive.State{
+	"thinking":     proactive.Thinking,
+	"proactive":    proactive.Proactive,
+	"reactive":     proactive.Reactive,
+	"guidance":     proactive.Guidance,
+	"conservative": proactive.Conservative,
+}
+
+var reasons = map[string]proactive.Reason{}
+
+func init() {
+	for _, s := range states {
+		states[string(s)] = s
+	}
+	for _, r := range []proactive.Reason{proactive.NoMatch, proactive.Stale, proactive.Sending, proactive.Busy, proactive.HoldingBack, proactive.CoolingDown} {
+		reasons[string(r)] = r
+	}
+}
+
+// maxTime bounds how long a script can take: a desk that fails is asked every few
+// seconds.
+const maxTime = 1000 * time.Hour
+
+// parse reads a script.
+func parse(script string) (steps []step, err error) {
+	last := time.Duration(0)
+	for n, line := range strings.Split(script, "\n") {
+		tokens, err := split(line, n+1)
+		if err != nil {
+			return nil, err
+		}
+		for len(tokens) > 0 {
+			end := 0
+			for end < len(tokens) && tokens[end].text != ";" {
+				end++
+			}
+			if end > 0 {
+				s, err := parseStep(tokens[:end])
+				if err != nil {
+					return nil, err
+				}
+				if s.at < last {
+					return nil, s.position.errorf("the time is before that of the step before, %v", last)
+				}
+				last = s.at
+				steps = append(steps, s)
+			}
+			tokens = tokens[min(end+1, len(tokens)):]
+		}
+	}
+	return steps, nil
+}
+
+func (p position) errorf(format string, args ...any) error {
+	return fmt.Errorf("%v: %s", p, fmt.Sprintf(format, args...))
+}
+
+// token is a word, a text in quotes, or one of ; , and →.
+type token struct {
+	position
+	text   string
+	quoted bool
+}
+
+// split splits a line into tokens, up to a comment.
+func split(line string, number int) (tokens []token, err error) {
+	for rest := line; ; {
+		rest = strings.TrimLeftFunc(rest, unicode.IsSpace)
+		at := position{number, 1 + utf8.RuneCountInString(line[:len(line)-len(rest)])}
+		if rest == "" || rest[0] == '#' {
+			return tokens, nil
+		}
+		t := token{position: at}
+		length := 0
+		switch {
+		case rest[0] == '"':
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return nil, at.errorf("a text in quotes has no end")
+			}
+			length, t.quoted = len(quoted), true
+			t.text, _ = strconv.Unquote(quoted) // it is one
+		case rest[0] == ';' || rest[0] == ',':
+			length, t.text = 1, rest[:1]
+		case strings.HasPrefix(rest, "→") || strings.HasPrefix(rest, "->"):
+			length, t.text = len("→"), "→"
+			if rest[0] == '-' {
+				length = len("->")
+			}
+		default:
+			length = wordLength(rest)
+			t.text = rest[:length]
+		}
+		tokens, rest = append(tokens, t), rest[length:]
+	}
+}
+
+// wordLength returns the length of the word that a text begins with. A # inside a
+// word is a part of it, as in a URL.
+func wordLength(s string) int {
+	for i, r := range s {
+		if unicode.IsSpace(r) || strings.ContainsRune(`;,"→`, r) || strings.HasPrefix(s[i:], "->") {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// parseStep reads the tokens of a step.
+func parseStep(tokens []token) (s step, err error) {
+	first := tokens[0]
+	s.position, s.source = first.position, join(tokens)
+	offset, ok := strings.CutPrefix(first.text, "t+")
+	if !ok || first.quoted {
+		return s, first.errorf("a step begins with its time, such as t+4s, and not with %q", first.text)
+	}
+	if s.at, err = time.ParseDuration(offset); err != nil || s.at < 0 || s.at > maxTime {
+		return s, first.errorf("%q is not a time such as t+4s or t+1m30s, at most t+1000h", first.text)
+	}
+	arrow := 1
+	for arrow < len(tokens) && (tokens[arrow].quoted || tokens[arrow].text != "→") {
+		arrow++
+	}
+	if s.do, err = parseAction(tokens[1:arrow]); err != nil || arrow == len(tokens) {
+		return s, err
+	}
+	s.expect, err = parseExpectations(tokens[arrow], tokens[arrow+1:])
+	return s, err
+}
+
+func join(tokens []token) string {
+	var words []string
+	for _, t := range tokens {
+		if t.quoted {
+			t.text = strconv.Quote(t.text)
+		}
+		words = append(words, t.text)
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), " ,", ",")
+}
+
+// parseAction reads what happens.
+func parseAction(tokens []token) (action, error) {
+	if len(tokens) == 0 {
+		return action{verb: verbWait}, nil
+	}
+	verb := tokens[0]
+	object := len(tokens) == 2
+	_, isAct := acts[verb.text]
+	_, isEvent := events[verb.text]
+	switch {
+	case verb.quoted:
+	case len(tokens) == 1 && (strings.HasPrefix(verb.text, "/") || strings.Contains(verb.text, "://")):
+		return action{verbPage, verb.text}, nil
+	case object && (isAct || verb.text == verbSays) && tokens[1].quoted:
+		return action{verb.text, tokens[1].text}, nil
+	case object && verb.text == verbDesk && (tokens[1].text == "fails" || tokens[1].text == "works"):
+		return action{verbDesk, tokens[1].text}, nil
+	case len(tokens) == 1 && (isEvent || verb.text == verbRestart || verb.text == verbWait):
+		return action{verb: verb.text}, nil
+	}
+	return action{}, verb.errorf("%s is not something that happens; see the package documentation", join(tokens))
+}
+
+// parseExpectations reads what follows an arrow.
+func parseExpectations(arrow token, tokens []token) (all []expectation, err error) {
+	for {
+		end := 0
+		for end < len(tokens) && (tokens[end].quoted || tokens[end].text != ",") {
+			end++
+		}
+		if end == 0 {
+			return nil, arrow.errorf("something must be expected after → and each comma")
+		}
+		e, err := parseExpectation(tokens[:end])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+		if end == len(tokens) {
+			return all, nil
+		}
+		tokens = tokens[end+1:]
+	}
+}
+
+func parseExpectation(tokens []token) (expectation, error) {
+	e := expectation{position: tokens[0].position}
+	words := make([]string, len(tokens))
+	for i, t := range tokens {
+		if words[i] = t.text; t.quoted {
+			words[i] = `"`
+		}
+	}
+	last := tokens[len(tokens)-1].text
+	switch form := words[0]; {
+	case form == "offer" && len(words) == 2 && words[1] != `"`:
+		e.kind, e.object = "offer", last
+		return e, nil
+	case form == "offer" && len(words) == 3 && words[1] != `"` && words[2] == `"`:
+		e.kind, e.object, e.label = "offer", words[1], last
+		return e, nil
+	case form == "no" && len(words) == 2 && words[1] == "offer":
+		e.kind = "no offer"
+		return e, nil
+	case form == "no" && len(words) == 3 && words[1] == "offer" && reasons[last] != "":
+		e.kind, e.object = "no offer", last
+		return e, nil
+	case form == "state" && len(words) == 2 && states[last] != "":
+		e.kind, e.object = "state", string(states[last])
+		return e, nil
+	case form == "guide" && len(words) == 2 && words[1] == `"`:
+		e.kind, e.object = "guide", last
+		return e, nil
+	case len(words) == 1 && (form == "reply" || form == "removed" || form == "refused"):
+		e.kind = form
+		return e, nil
+	}
+	return e, e.position.errorf("%s cannot be expected; see the package documentation", join(tokens))
+}

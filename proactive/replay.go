@@ -1,0 +1,162 @@
+package proactive
+
+import (
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// Replay plays the actions of one session against a desk that is not there, in
+// time that is not real: what a core would have decided, and when. Its methods
+// are called with times that do not decrease.
+//
+// It is what the engine does, without what the engine waits for, and so serves
+// to tune triggers on what a log retains:
+//
+//	for _, action := range batch.Actions {
+//		replay.Act(action.Action, action.Start())
+//	}
+type Replay struct {
+	core    *Core
+	session Session
+	opts    ReplayOptions
+
+	window  Window
+	machine Machine
+	asked   time.Time // when the core wants to be asked; zero for never
+	now     time.Time
+	retry   time.Time // no tick before it, for the desk did not answer
+}
+
+// ReplayOptions are optional.
+type ReplayOptions struct {
+	// Decided is called with each decision for which a trigger matched.
+	Decided func(now time.Time, d Decision)
+	// Desk answers an effect with an event, nil for no answer. By default all
+	// that is asked of the desk succeeds.
+	Desk func(now time.Time, e Effect) Event
+}
+
+// retryAfter is when a replay repeats what was not answered.
+const retryAfter = 10 * time.Second
+
+// NewReplay returns the replay of a session. The core must not be nil.
+func NewReplay(core *Core, s Session, opts *ReplayOptions) *Replay {
+	r := &Replay{core: core, session: s}
+	if opts != nil {
+		r.opts = *opts
+	}
+	if r.opts.Desk == nil {
+		r.opts.Desk = WorkingDesk
+	}
+	return r
+}
+
+// WorkingDesk answers as a desk where everything succeeds and no user reacts.
+func WorkingDesk(_ time.Time, e Effect) Event {
+	switch e.(type) {
+	case Send, Find:
+		return Shown{}
+	case Remove:
+		return Removed{}
+	}
+	return nil
+}
+
+// Machine returns the machine as it is.
+func (r *Replay) Machine() Machine { return r.machine }
+
+// Restore replaces the machine, as a restart does.
+func (r *Replay) Restore(m Machine) { r.machine = m }
+
+// Act lets time pass, and then the session do something.
+func (r *Replay) Act(a activity.Action, now time.Time) Decision {
+	r.Pass(now)
+	d := r.core.Act(&r.window, r.machine, r.session, a, now)
+	r.decided(d, now)
+	return d
+}
+
+// Step lets time pass, and then something happen.
+func (r *Replay) Step(e Event, now time.Time) error {
+	r.Pass(now)
+	r.retry = time.Time{}
+	return r.step(e, now)
+}
+
+// Pass lets time pass: everything that is due until then happens when it is due.
+func (r *Replay) Pass(to time.Time) {
+	if r.now.IsZero() {
+		r.now = to
+	}
+	for {
+		due, tick := r.core.Due(r.machine, r.now)
+		due = later(due, later(r.now, r.retry))
+		ask := !r.asked.IsZero() && (!tick || !r.asked.After(due))
+		if ask {
+			due = later(r.asked, r.now)
+		}
+		if !ask && !tick || due.After(to) {
+			break
+		}
+		r.now = due
+		if ask {
+			r.ask(due)
+		} else {
+			r.tick(due)
+		}
+	}
+	r.now = later(r.now, to)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (r *Replay) ask(now time.Time) {
+	due := r.asked
+	r.asked = time.Time{}
+	r.decided(r.core.Ask(&r.window, r.machine, r.session, due, now), now)
+}
+
+func (r *Replay) tick(now time.Time) {
+	_ = r.step(Tick{}, now) // which is always possible
+	if due, again := r.core.Due(r.machine, now); again && !due.After(now) {
+		r.retry = now.Add(retryAfter)
+	}
+}
+
+// decided makes the offer of a decision.
+func (r *Replay) decided(d Decision, now time.Time) {
+	r.asked = d.Again
+	if d.Reason == NoMatch {
+		return
+	}
+	if r.opts.Decided != nil {
+		r.opts.Decided(now, d)
+	}
+	if d.Reason == Offered {
+		_ = r.step(d.Match, now) // the gate was just passed
+	}
+}
+
+// step takes an event and what the desk answers to its effects.
+func (r *Replay) step(e Event, now time.Time) error {
+	next, effects, err := r.core.Step(r.machine, now, e)
+	if err != nil {
+		return err
+	}
+	r.machine = next
+	for _, effect := range effects {
+		if _, gone := effect.(Clear); gone {
+			r.window, r.asked = Window{}, time.Time{}
+		}
+		if answer := r.opts.Desk(now, effect); answer != nil {
+			_ = r.step(answer, now) // an answer that is too late changes nothing
+		}
+	}
+	return nil
+}

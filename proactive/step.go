@@ -1,0 +1,330 @@
+package proactive
+
+import (
+	"maps"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// Event is what can happen to a [Machine]: one of the types below.
+type Event interface{ name() string }
+
+// The events.
+type (
+	// Matched claims an offer before it is sent, so that it is made at most
+	// once. It comes from a [Decision].
+	Matched struct {
+		Result Result
+		SendBy time.Time // when the moment has passed
+		used   instant   // the newest action of the pattern
+	}
+	// Shown says that the offer which was claimed is in the conversation: it
+	// was sent, or found after it was not clear whether it was.
+	Shown struct{ OfferID string }
+	// Refused says that the offer is definitely not in the conversation: it
+	// was not sent, or the desk refused it. The claim is given back.
+	Refused struct{}
+	// Lost says that it is not clear whether the offer was sent, and that it
+	// was not found. It counts as sent and is not sent again.
+	Lost struct{}
+	// Message is a message of the user.
+	Message struct{ Text string }
+	// Engaged says that the user or a teammate wrote into the conversation
+	// after the offer.
+	Engaged struct{}
+	// Dismissed says that the user does not want the offer.
+	Dismissed struct{}
+	// Progressed says that a step of the guidance was taken, or that a
+	// question was answered.
+	Progressed struct{}
+	// Finished says that the guidance is complete, or the question settled.
+	Finished struct{}
+	// Abandoned says that the user has left the guidance before its end.
+	Abandoned struct{}
+	// Removed says that the conversation has been deleted.
+	Removed struct{}
+	// Tick says that time has passed; see [Rules.Due].
+	Tick struct{}
+)
+
+func (Matched) name() string    { return "matched" }
+func (Shown) name() string      { return "shown" }
+func (Refused) name() string    { return "refused" }
+func (Lost) name() string       { return "lost" }
+func (Message) name() string    { return "message" }
+func (Engaged) name() string    { return "engaged" }
+func (Dismissed) name() string  { return "dismissed" }
+func (Progressed) name() string { return "progressed" }
+func (Finished) name() string   { return "finished" }
+func (Abandoned) name() string  { return "abandoned" }
+func (Removed) name() string    { return "removed" }
+func (Tick) name() string       { return "tick" }
+
+// Effect is what a step asks for: one of the types below. It is to be carried out
+// after the machine has been stored, so that no two servers do it.
+type Effect interface{ effect() }
+
+// The effects.
+type (
+	// Moved asks for nothing; it is for logs and metrics.
+	Moved struct{ From, To State }
+	// Send asks to show an offer, unless that cannot be done in time. Answer
+	// with Shown, with Refused, or, where the error is ambiguous, not at all: a
+	// tick asks to find the offer.
+	Send struct {
+		TriggerID string
+		Offer     helpdesk.Offer
+		Metadata  map[string]string
+		SendBy    time.Time
+	}
+	// Find asks to look for an offer of which it is not known whether it was
+	// sent. Answer with Shown or Lost, or retry after an error.
+	Find struct {
+		Offer helpdesk.Offer
+		Since time.Time
+	}
+	// Remove asks to delete the conversation, unless somebody wrote into it
+	// after the offer. Answer with Removed or Engaged, or retry after an error.
+	Remove struct{ OfferID string }
+	// Clear asks to forget the conversation, which is gone: the machine and
+	// which sessions belong to it.
+	Clear struct{}
+	// Reply asks to answer a message of the user.
+	Reply struct{ Text string }
+	// Guide asks to guide the user, who chose a label of an offer.
+	Guide struct {
+		TriggerID, Label string
+		Metadata         map[string]string
+	}
+)
+
+func (Moved) effect()  {}
+func (Send) effect()   {}
+func (Find) effect()   {}
+func (Remove) effect() {}
+func (Clear) effect()  {}
+func (Reply) effect()  {}
+func (Guide) effect()  {}
+
+// Step returns what an event at the time now makes of a machine, and what is to
+// be done, in order. First the time that has passed takes effect, so that it does not
+// matter when ticks come. The error is a *[MoveError] for an event that cannot happen in the
+// state; then the machine is returned as it was, without effects. Step changes nothing
+// that it is given and depends on nothing else.
+func (r Rules) Step(m Machine, now time.Time, e Event) (Machine, []Effect, error) {
+	s := step{Machine: m.clamp(instantOf(now)), rules: r, now: instantOf(now)}
+	s.pass()
+	if ok, reason := s.take(e); !ok {
+		return m, nil, &MoveError{State: s.State(), Event: e.name(), Reason: reason}
+	}
+	return s.Machine, s.effects, nil
+}
+
+// step is a machine that is being changed.
+type step struct {
+	Machine
+	rules   Rules
+	now     instant
+	effects []Effect
+}
+
+// do adds an effect.
+func (s *step) do(e Effect) { s.effects = append(s.effects, e) }
+
+// enter moves to a state and reports whether there is such a move. Entering the
+// state that it is in renews its time.
+func (s *step) enter(to State) bool {
+	from := s.State()
+	if from != to {
+		if !from.CanMoveTo(to) {
+			return false
+		}
+		s.do(Moved{from, to})
+	}
+	s.state, s.since = to, s.now
+	return true
+}
+
+// pass lets the time that has passed take effect.
+func (s *step) pass() {
+	switch s.State() {
+	case Reactive, Guidance:
+		if s.now >= s.since.add(s.rules.idle()) {
+			s.enter(Thinking)
+		}
+	case Proactive:
+		if s.rules.KeepIdle && s.expired() {
+			s.enter(Thinking)
+		}
+	}
+}
+
+// expired reports whether the user has had enough time to react to the offer.
+func (s *step) expired() bool { return s.now >= s.since.add(s.offer.Timeout) }
+
+// take takes an event and reports whether it can happen; reason says why not, for
+// an offer.
+func (s *step) take(e Event) (ok bool, reason Reason) {
+	switch e := e.(type) {
+	case Matched:
+		reason = s.match(e)
+		return reason == Offered, reason
+	case Shown:
+		return s.shown(e.OfferID), ""
+	case Refused:
+		return s.refused(), ""
+	case Lost:
+		ok, s.claim = s.claim != nil, nil
+		return ok, ""
+	case Message:
+		s.message(e.Text)
+		return true, ""
+	case Removed:
+		s.removed()
+		return true, ""
+	case Tick:
+		s.tick()
+		return true, ""
+	}
+	return s.assist(e), ""
+}
+
+// assist takes the events of assistance that is going on.
+func (s *step) assist(e Event) bool {
+	state := s.State()
+	assisting := state == Reactive || state == Guidance
+	switch e.(type) {
+	case Engaged:
+		return state == Proactive && s.enter(Reactive)
+	case Progressed:
+		return assisting && s.enter(state)
+	case Finished:
+		return assisting && s.enter(Thinking)
+	case Abandoned:
+		return state == Guidance && s.enter(Conservative)
+	case Dismissed:
+		s.dismissals++
+		return state != Conservative && s.enter(Conservative)
+	}
+	return false
+}
+
+// match claims an offer.
+func (s *step) match(e Matched) Reason {
+	if reason := s.gate(s.now, e); reason != Offered {
+		return reason
+	}
+	r := e.Result
+	claim := &offer{Trigger: r.TriggerID, Body: r.Body, Labels: r.ReplyOptionLabels, Metadata: maps.Clone(r.Metadata),
+		Timeout: r.InteractionTimeout, At: s.now, SendBy: instantOf(e.SendBy)}
+	if last, ok := s.fired[r.TriggerID]; ok {
+		claim.Previous = &last
+	}
+	s.claim = claim
+	s.fire(r.TriggerID, &firing{At: s.now, Used: e.used})
+	s.do(Send{r.TriggerID, claim.quickReply(), maps.Clone(r.Metadata), e.SendBy})
+	return Offered
+}
+
+// fire sets when a trigger last fired, nil for never.
+func (s *step) fire(trigger string, f *firing) {
+	s.fired = maps.Clone(s.fired)
+	if f == nil {
+		delete(s.fired, trigger)
+		return
+	}
+	if s.fired == nil {
+		s.fired = map[string]firing{}
+	}
+	s.fired[trigger] = *f
+}
+
+// shown makes the claim the offer that is shown. Where the user meanwhile did
+// something else the state stays what it is.
+func (s *step) shown(id string) bool {
+	if s.claim == nil {
+		return s.identify(id)
+	}
+	shown := *s.claim
+	shown.At, shown.ID, shown.Previous = s.now, id, nil
+	s.claim, s.offer = nil, &shown
+	if s.showsOffers(s.now) {
+		if s.State() == Conservative {
+			s.enter(Thinking)
+		}
+		s.enter(Proactive)
+	}
+	return true
+}
+
+// identify sets the id of an offer that the user took before its id was known.
+func (s *step) identify(id string) bool {
+	if s.offer == nil || s.offer.ID != "" || id == "" {
+		return false
+	}
+	known := *s.offer
+	known.ID = id
+	s.offer = &known
+	return true
+}
+
+// refused gives the claim back: the trigger did not fire.
+func (s *step) refused() bool {
+	if s.claim == nil {
+		return false
+	}
+	s.fire(s.claim.Trigger, s.claim.Previous)
+	s.claim = nil
+	return true
+}
+
+// message takes a message of the user: the label of an offer that can still be
+// chosen, or anything else. A label proves that the offer was shown.
+func (s *step) message(text string) {
+	if _, ok := s.claim.label(text); ok {
+		s.shown("")
+	}
+	label, chosen := s.offer.label(text)
+	if !chosen || !s.open() {
+		s.enter(Reactive)
+		s.do(Reply{text})
+		return
+	}
+	if !s.enter(Guidance) {
+		s.enter(Reactive)
+		s.enter(Guidance)
+	}
+	s.do(Guide{s.offer.Trigger, label, maps.Clone(s.offer.Metadata)})
+}
+
+// open reports whether labels of the last offer can be chosen: it stays in sight
+// for a while after it has expired, unless the user has dismissed it.
+func (s *step) open() bool {
+	switch s.State() {
+	case Thinking:
+		return s.now < s.offer.At.add(s.rules.idle())
+	case Conservative:
+		return false
+	}
+	return true
+}
+
+// removed forgets everything but how it came to that.
+func (s *step) removed() {
+	if s.State() != Thinking {
+		s.do(Moved{s.State(), Thinking})
+	}
+	s.Machine = Machine{}
+	s.do(Clear{})
+}
+
+// tick asks for what is overdue.
+func (s *step) tick() {
+	if s.claim != nil && s.now >= s.claim.At.add(FindAfter) {
+		s.do(Find{s.claim.quickReply(), s.claim.At.time()})
+	}
+	if s.State() == Proactive && s.expired() {
+		s.do(Remove{s.offer.ID})
+	}
+}

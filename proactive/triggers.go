@@ -1,0 +1,272 @@
+package proactive
+
+import (
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// The ids of the triggers that come with the package.
+const (
+	PingPongID         = "canonical_url_ping_pong"
+	DwellID            = "user_page_dwell"
+	RageClicksID       = "rage_clicks"
+	RepeatedSubmitsID  = "repeated_submits"
+	BackOnPricingID    = "back_on_pricing"
+	DeadEndID          = "dead_end"
+	defaultPricingPage = "/pricing"
+)
+
+// PingPong matches when the user goes from a page to another and back: A → B → A.
+// It needs nothing but the CanonicalURLs.
+type PingPong struct {
+	// MinCycles is how often the user must have come back in a row; 1. Two are
+	// A → B → A → B → A.
+	MinCycles int
+}
+
+// ID implements [Trigger].
+func (PingPong) ID() string { return PingPongID }
+
+// Evaluate implements [Trigger].
+func (p PingPong) Evaluate(c TriggerContext) (Result, bool) {
+	return Result{}, alternates(c.CanonicalURLs, 2*max(1, p.MinCycles)+1)
+}
+
+// DeadEnd matches when the user has been on the same two pages in turn, four
+// times on each. Put it before a [PingPong], which matches long before.
+type DeadEnd struct{}
+
+// ID implements [Trigger].
+func (DeadEnd) ID() string { return DeadEndID }
+
+// Evaluate implements [Trigger].
+func (DeadEnd) Evaluate(c TriggerContext) (Result, bool) {
+	return Result{}, alternates(c.CanonicalURLs, 2*4)
+}
+
+// alternates reports whether the newest n pages are two in turn. Empty and
+// immediately repeated URLs count for nothing.
+func alternates(urls []string, n int) bool {
+	var last, other string // the newest page, and the one before it
+	pages, previous := 0, ""
+	for i := len(urls) - 1; i >= 0; i-- {
+		url := urls[i]
+		if url == "" || url == previous {
+			continue
+		}
+		switch {
+		case pages == 0:
+			last = url
+		case pages == 1:
+			other = url
+		case pages%2 == 0 && url != last, pages%2 == 1 && url != other:
+			return false
+		}
+		previous = url
+		if pages++; pages == n {
+			return true
+		}
+	}
+	return false
+}
+
+// Dwell matches when the user has stayed on one page and done little. It is
+// [Timed].
+type Dwell struct {
+	After      time.Duration // 60 s; less than WindowSpan
+	MaxActions int           // on the page, with the page view; 5
+}
+
+// ID implements [Trigger].
+func (Dwell) ID() string { return DwellID }
+
+// Evaluate implements [Trigger].
+func (d Dwell) Evaluate(c TriggerContext) (Result, bool) {
+	due, ok := d.due(c)
+	return Result{}, ok && !c.Now.Before(due)
+}
+
+// Again implements [Timed].
+func (d Dwell) Again(c TriggerContext) (time.Time, bool) { return d.due(c) }
+
+// due returns when the user will have stayed long enough, false after too many
+// actions.
+func (d Dwell) due(c TriggerContext) (time.Time, bool) {
+	after, most := d.After, d.MaxActions
+	if after <= 0 {
+		after = time.Minute
+	}
+	if most <= 0 {
+		most = 5
+	}
+	page, first := c.Page(), len(c.Actions)
+	if page == "" {
+		return time.Time{}, false
+	}
+	for first > 0 && (c.Actions[first-1].CanonicalURL == page || c.Actions[first-1].CanonicalURL == "") {
+		first--
+	}
+	stay := c.Actions[first:]
+	if len(stay) == 0 || len(stay) > most {
+		return time.Time{}, false
+	}
+	return stay[0].At.Add(after), true
+}
+
+// RageClicks returns a trigger that matches the third click on the same label
+// within two seconds.
+func RageClicks() Trigger { return repeated{RageClicksID, activity.TypeClick, 3, 2 * time.Second} }
+
+// RepeatedSubmits returns a trigger that matches the third submit of the same
+// form within a minute.
+func RepeatedSubmits() Trigger {
+	return repeated{RepeatedSubmitsID, activity.TypeSubmit, 3, time.Minute}
+}
+
+// repeated matches when the newest action was done several times within a while,
+// whatever else was done meanwhile.
+type repeated struct {
+	id     string
+	typ    string
+	times  int
+	within time.Duration
+}
+
+func (r repeated) ID() string { return r.id }
+
+func (r repeated) Evaluate(c TriggerContext) (Result, bool) {
+	if len(c.Actions) == 0 {
+		return Result{}, false
+	}
+	newest := &c.Actions[len(c.Actions)-1]
+	if newest.Type != r.typ {
+		return Result{}, false
+	}
+	count := 0
+	for i := len(c.Actions) - 1; i >= 0; i-- {
+		a := &c.Actions[i]
+		if newest.At.Sub(a.At) > r.within {
+			break
+		}
+		if a.same(*newest) {
+			count++
+		}
+	}
+	return Result{}, count >= r.times
+}
+
+// BackOnPricing returns a trigger that matches when the user comes back to the
+// pricing pages from elsewhere: those under /pricing, or under another prefix if
+// it is not empty; see [Under].
+func BackOnPricing(prefix string) Trigger {
+	if prefix == "" {
+		prefix = defaultPricingPage
+	}
+	return Predicate(BackOnPricingID, func(c TriggerContext) bool {
+		if !Under(c.Page(), prefix) {
+			return false
+		}
+		left := false
+		for i := len(c.CanonicalURLs) - 1; i >= 0; i-- {
+			there := Under(c.CanonicalURLs[i], prefix)
+			if there && left {
+				return true
+			}
+			left = left || !there && c.CanonicalURLs[i] != ""
+		}
+		return false
+	})
+}
+
+// Predicate returns a trigger that matches whenever the function returns true.
+func Predicate(id string, holds func(TriggerContext) bool) Trigger { return predicate{id, holds} }
+
+type predicate struct {
+	id    string
+	holds func(TriggerContext) bool
+}
+
+func (p predicate) ID() string { return p.id }
+
+func (p predicate) Evaluate(c TriggerContext) (Result, bool) { return Result{}, p.holds(c) }
+
+// Within returns the trigger limited to pages under a prefix, see [Under]: where
+// the user is now counts. An empty prefix is no limit.
+func Within(prefix string, t Trigger) Trigger {
+	if prefix == "" {
+		return t
+	}
+	return keepTimed(t, mapped{t, func(c TriggerContext, r Result, ok bool) (Result, bool) {
+		return r, ok && Under(c.Page(), prefix)
+	}})
+}
+
+// Saying returns the trigger with a text of its own. What is zero in the
+// result, and its metadata, stay those of the trigger.
+func Saying(result Result, t Trigger) Trigger {
+	return keepTimed(t, mapped{t, func(_ TriggerContext, r Result, ok bool) (Result, bool) {
+		if result.Body != "" {
+			r.Body = result.Body
+		}
+		if result.ReplyOptionLabels != nil {
+			r.ReplyOptionLabels = result.ReplyOptionLabels
+		}
+		if result.InteractionTimeout != 0 {
+			r.InteractionTimeout = result.InteractionTimeout
+		}
+		if result.Cooldown != 0 {
+			r.Cooldown = result.Cooldown
+		}
+		return r, ok
+	}})
+}
+
+// mapped is a trigger with another outcome.
+type mapped struct {
+	Trigger
+	outcome func(TriggerContext, Result, bool) (Result, bool)
+}
+
+func (m mapped) Evaluate(c TriggerContext) (Result, bool) {
+	r, ok := m.Trigger.Evaluate(c)
+	return m.outcome(c, r, ok)
+}
+
+// keepTimed returns what was made of a trigger, Timed if that is.
+func keepTimed(of, made Trigger) Trigger {
+	if timed, ok := of.(Timed); ok {
+		return timedTrigger{made, timed}
+	}
+	return made
+}
+
+type timedTrigger struct {
+	Trigger
+	timed Timed
+}
+
+func (t timedTrigger) Again(c TriggerContext) (time.Time, bool) { return t.timed.Again(c) }
+
+// Under reports whether a canonical URL is a prefix or a page below it. A prefix
+// that begins with a slash is of the path, on every host: "/pricing" holds
+// "https://acme.example/pricing" and ".../pricing/plans", but not
+// ".../pricing-faq". Any other is of the whole URL.
+func Under(canonicalURL, prefix string) bool {
+	if canonicalURL == "" || prefix == "" {
+		return false
+	}
+	if strings.HasPrefix(prefix, "/") {
+		if _, rest, ok := strings.Cut(canonicalURL, "://"); ok {
+			at := strings.IndexAny(rest, "/#")
+			if at < 0 {
+				return prefix == "/"
+			}
+			canonicalURL = rest[at:]
+		}
+	}
+	prefix = strings.TrimRight(prefix, "/")
+	rest, ok := strings.CutPrefix(canonicalURL, prefix)
+	return ok && (rest == "" || rest[0] == '/' || rest[0] == '#')
+}

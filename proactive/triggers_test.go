@@ -1,0 +1,216 @@
+package proactive_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/proactivetest"
+)
+
+func TestPingPong_isOfPagesInTurn(t *testing.T) {
+	for urls, cycles := range map[string]int{ // most cycles for which it matches
+		"":                      0,
+		"A":                     0,
+		"A B":                   0,
+		"A B A":                 1,
+		"A B C A":               0,
+		"A B C":                 0,
+		"A B A C":               0, // the newest page completes nothing
+		"A A A":                 0,
+		"A A B B A A":           1,
+		"A - B - - A -":         1,
+		"- - -":                 0,
+		"C A B A":               1,
+		"A B A B":               1,
+		"A B A B A":             2,
+		"A B C B A":             0,
+		"B B A B A B":           2,
+		"A - A - B A B B A B A": 3,
+	} {
+		var chronological []string
+		for _, url := range strings.Fields(urls) {
+			chronological = append(chronological, strings.Trim(url, "-"))
+		}
+		for n := range 5 {
+			_, matches := proactive.PingPong{MinCycles: n}.Evaluate(proactive.TriggerContext{CanonicalURLs: chronological})
+			assert.Equal(t, max(1, n) <= cycles, matches, "%q, %d cycles", urls, n)
+		}
+	}
+}
+
+func TestPingPong_offersWhenTheUserIsBack(t *testing.T) {
+	proactivetest.Run(t, `t+0s /pricing; t+4s /docs; t+7s /pricing → offer canonical_url_ping_pong`, proactive.PingPong{})
+}
+
+func TestPingPong_isUsedUpOnceOffered(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s  /pricing
+		t+4s  /docs
+		t+7s  /pricing → offer canonical_url_ping_pong, state proactive
+		t+8s  finishes → refused
+		t+9s  says "thanks" → reply
+		t+10s finishes → state thinking
+		t+40s click "Buy" → no offer no_match      # the pattern is used up
+		t+41s /docs       → no offer no_match      # so are its pages
+		t+42s /pricing    → no offer no_match
+		t+43s /docs       → offer canonical_url_ping_pong`, proactive.PingPong{})
+}
+
+func TestPingPong_sleepsWhileItsCooldownLasts(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s  /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong
+		t+3s  says "hi" → reply
+		t+4s  finishes
+		t+5s  /b; t+6s /a; t+7s /b → no offer cooldown
+		t+31s /a → no offer cooldown
+		t+32s /b → offer canonical_url_ping_pong`, proactive.PingPong{})
+}
+
+func TestPingPong_forgetsPagesOfTwoMinutesAgo(t *testing.T) {
+	proactivetest.Run(t, `t+0s /a; t+60s /b; t+120s /a → offer canonical_url_ping_pong`, proactive.PingPong{})
+	proactivetest.Run(t, `t+0s /a; t+60s /b; t+120.001s /a → no offer no_match`, proactive.PingPong{})
+}
+
+func TestDwell_offersWhenNothingHappens(t *testing.T) {
+	proactivetest.Run(t, `t+0s /pricing; t+59.999s → no offer; t+60s → offer user_page_dwell`, proactive.Dwell{})
+	proactivetest.Run(t, `
+		t+0s  /a
+		t+50s /pricing
+		t+100s click "Monthly"; t+101s click "Yearly"; t+102s click "Monthly"; t+103s click "Yearly"
+		t+115s → offer user_page_dwell    # after 60 s on the page, whatever was clicked
+		t+180s → no offer`, proactive.Dwell{})
+}
+
+func TestDwell_isNotForTheBusy(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s /pricing
+		t+1s click "1"; t+2s click "2"; t+3s click "3"; t+4s click "4"; t+5s click "5"
+		t+2m → no offer`, proactive.Dwell{})
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+3s → offer user_page_dwell`, proactive.Dwell{After: 2 * time.Second, MaxActions: 1})
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s click "x"; t+2m → no offer`, proactive.Dwell{After: 2 * time.Second, MaxActions: 1})
+}
+
+func TestDwell_startsAnewOnceOffered(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s /a; t+60s → offer user_page_dwell
+		t+61s dismisses
+		t+70s click "x" → no offer
+		t+130s → no offer holding_back`, proactive.Dwell{})
+}
+
+func TestDwell_isAskedWithoutTheOthers(t *testing.T) {
+	always := proactive.Predicate("always", func(c proactive.TriggerContext) bool { return c.ActionCount == 1 && c.Now.After(proactivetest.Start) })
+	proactivetest.Run(t, `t+0s /a; t+60s → offer user_page_dwell`, always, proactive.Dwell{})
+	proactivetest.Run(t, `t+0s /a; t+60s → no offer`, proactive.Within("/b", proactive.Dwell{}), always)
+}
+
+func TestRageClicks_areThreeWithinTwoSeconds(t *testing.T) {
+	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+2s click "Buy"; t+3s click "Buy" → offer rage_clicks`, proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+2s click "Buy"; t+3.1s click "Buy" → no offer no_match`, proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+1.5s click "Sell"; t+2s click "Buy" → no offer no_match
+		t+2.1s change "plan" → no offer no_match
+		t+2.2s click "Buy" → offer rage_clicks`, proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s click "Buy"; t+1.2s /b; t+1.3s click "Buy"; t+2s click "Buy" → no offer no_match`, proactive.RageClicks())
+	proactivetest.Run(t, `t+0s /a; t+1s submit "Buy"; t+1.2s submit "Buy"; t+2s submit "Buy" → no offer no_match`, proactive.RageClicks())
+}
+
+func TestRepeatedSubmits_areThreeOfAFormWithinAMinute(t *testing.T) {
+	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+30s submit "card"; t+61s submit "card" → offer repeated_submits`, proactive.RepeatedSubmits())
+	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+30s submit "card"; t+62s submit "card" → no offer no_match`, proactive.RepeatedSubmits())
+	proactivetest.Run(t, `t+0s /a; t+1s submit "card"; t+2s submit "address"; t+3s submit "card"; t+4s click "card" → no offer no_match`, proactive.RepeatedSubmits())
+}
+
+func TestBackOnPricing_needsAVisitElsewhere(t *testing.T) {
+	pricing := proactive.BackOnPricing("")
+	proactivetest.Run(t, `t+0s /pricing; t+1s /a; t+2s /b; t+3s /pricing/teams → offer back_on_pricing`, pricing)
+	proactivetest.Run(t, `t+0s /pricing; t+1s /pricing/teams; t+2s /pricing → no offer no_match`, pricing)
+	proactivetest.Run(t, `t+0s /a; t+1s /pricing; t+2s /pricing-faq → no offer no_match; t+3s /a → no offer no_match`, pricing)
+	proactivetest.Run(t, `t+0s /plans; t+1s /a; t+2s /plans → offer back_on_pricing`, proactive.BackOnPricing("/plans"))
+}
+
+func TestDeadEnd_isTwoPagesFourTimes(t *testing.T) {
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /b; t+4s /a; t+5s /b; t+6s /a → no offer no_match; t+7s /b → offer dead_end`, proactive.DeadEnd{})
+	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /c; t+4s /a; t+5s /b; t+6s /a; t+7s /b → no offer no_match`, proactive.DeadEnd{})
+}
+
+func TestRegistry_takesTheFirstThatMatches(t *testing.T) {
+	script := `t+0s /pricing; t+1s /a; t+2s /pricing → offer `
+	proactivetest.Run(t, script+"back_on_pricing", proactive.DeadEnd{}, proactive.BackOnPricing(""), proactive.PingPong{})
+	proactivetest.Run(t, script+"canonical_url_ping_pong", proactive.PingPong{}, proactive.BackOnPricing(""))
+}
+
+func TestRegistry_evaluatesAContext(t *testing.T) {
+	registry, err := proactive.NewRegistry(proactive.BackOnPricing(""), proactive.Saying(proactive.Result{Body: "Lost?"}, proactive.PingPong{}))
+	require.NoError(t, err)
+	result, ok := registry.Evaluate(proactive.TriggerContext{CanonicalURLs: []string{"https://a/x", "https://a/y", "https://a/x"}})
+	assert.True(t, ok)
+	assert.Equal(t, proactive.Result{TriggerID: proactive.PingPongID, Body: "Lost?"}, result)
+	_, ok = registry.Evaluate(proactive.TriggerContext{})
+	assert.False(t, ok)
+}
+
+func TestNewRegistry_reportsEveryMistake(t *testing.T) {
+	no := func(proactive.TriggerContext) bool { return false }
+	_, err := proactive.NewRegistry(nil, proactive.PingPong{}, proactive.Predicate("", no), proactive.PingPong{})
+	require.EqualError(t, err, `proactive: trigger must not be nil
+proactive: trigger id must not be empty
+proactive: trigger canonical_url_ping_pong is there twice`)
+	var mistake *proactive.OptionError
+	require.ErrorAs(t, err, &mistake)
+	_, err = proactive.NewCore(nil, &proactive.Config{IdleTeardown: "never"})
+	require.EqualError(t, err, "proactive: registry must not be nil\nidle_teardown: must be \"keep\", or left out")
+}
+
+func TestWithin_isOfThePageWhereTheUserIs(t *testing.T) {
+	docs := proactive.Within("/docs", proactive.PingPong{})
+	assert.Equal(t, proactive.PingPongID, docs.ID())
+	proactivetest.Run(t, `t+0s /docs; t+1s /a; t+2s /docs → offer canonical_url_ping_pong`, docs)
+	proactivetest.Run(t, `t+0s /a; t+1s /docs; t+2s /a → no offer no_match`, docs)
+	_, timed := docs.(proactive.Timed)
+	assert.False(t, timed)
+	_, timed = proactive.Within("/docs", proactive.Dwell{}).(proactive.Timed)
+	assert.True(t, timed)
+	proactivetest.Run(t, `t+0s /docs/install; t+60s → offer user_page_dwell`, proactive.Within("/docs", proactive.Dwell{}))
+}
+
+func TestSaying_keepsWhatItDoesNotSay(t *testing.T) {
+	of := proactive.Saying(proactive.Result{Body: "a", ReplyOptionLabels: []string{"b"}, InteractionTimeout: time.Minute, Cooldown: time.Hour},
+		proactive.Predicate("p", func(proactive.TriggerContext) bool { return true }))
+	same, ok := proactive.Saying(proactive.Result{}, of).Evaluate(proactive.TriggerContext{})
+	assert.True(t, ok)
+	assert.Equal(t, proactive.Result{Body: "a", ReplyOptionLabels: []string{"b"}, InteractionTimeout: time.Minute, Cooldown: time.Hour}, same)
+	other, _ := proactive.Saying(proactive.Result{Body: "c", ReplyOptionLabels: []string{}, InteractionTimeout: 1, Cooldown: 2}, of).Evaluate(proactive.TriggerContext{})
+	assert.Equal(t, proactive.Result{Body: "c", ReplyOptionLabels: []string{}, InteractionTimeout: 1, Cooldown: 2}, other)
+}
+
+func TestUnder(t *testing.T) {
+	for _, c := range []struct {
+		url, prefix string
+		under       bool
+	}{
+		{"https://a.example/pricing", "/pricing", true},
+		{"https://a.example/pricing/teams", "/pricing", true},
+		{"https://a.example/pricing/teams", "/pricing/", true},
+		{"https://a.example/pricing-faq", "/pricing", false},
+		{"https://a.example/a/pricing", "/pricing", false},
+		{"https://a.example/pricing", "https://a.example", true},
+		{"https://a.example/pricing", "https://a.example/pricing", true},
+		{"https://b.example/pricing", "https://a.example", false},
+		{"https://a.example.org/", "https://a.example", false},
+		{"https://a.example", "/", true},
+		{"https://a.example", "/x", false},
+		{"https://a.example/x", "/", true},
+		{"https://a.example/#/orders/:id", "/#/orders", true},
+		{"https://a.example/app#/orders", "/app", true},
+		{"app://screen/cart", "/cart", true},
+		{"", "/", false},
+		{"https://a.example/x", "", false},
+	} {
+		assert.Equal(t, c.under, proactive.Under(c.url, c.prefix), "%s under %s", c.url, c.prefix)
+	}
+}
