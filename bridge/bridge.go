@@ -8,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
@@ -24,6 +25,10 @@ type Options struct {
 	MaxSessions int // sessions kept, those not heard of for longest go first; DefaultMaxSessions
 	MaxEvents   int // actions kept of a session, the rolling window; DefaultMaxEvents
 
+	// MaxBytes bounds what all sessions take; two fifths of the memory that the
+	// process may use.
+	MaxBytes int64
+
 	// TTL is how long an action is kept. A session that was not heard of for
 	// that long is forgotten, and its vendor with it; activity.DefaultTTL.
 	TTL time.Duration
@@ -32,7 +37,10 @@ type Options struct {
 
 	// AllowedOrigins are those whose pages may use the bridge, besides the
 	// bridge's own, such as "https://portal.acme.example"; "*." before the host
-	// stands for any subdomain.
+	// stands for any subdomain. A bridge that is reached at a loopback address
+	// answers for their hosts and for those of this machine, and for no others:
+	// behind a proxy that passes on the name by which the world knows the
+	// bridge, its own origin belongs here, too.
 	AllowedOrigins []string
 }
 
@@ -57,6 +65,7 @@ func New(opts *Options) (*Bridge, error) {
 	wrong := options.Mistakes{Package: "bridge"}
 	maxSessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
 	maxEvents := options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)
+	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, memlimit.Kept())
 	ttl := options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
 	b := &Bridge{maxBody: options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody), origins: make([]string, len(o.AllowedOrigins))}
 	for i, text := range o.AllowedOrigins {
@@ -66,7 +75,7 @@ func New(opts *Options) (*Bridge, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	b.windows = newWindows(maxSessions, maxEvents, ttl)
+	b.windows = newWindows(maxSessions, maxBytes, maxEvents, ttl)
 	return b, nil
 }
 

@@ -216,6 +216,27 @@ func TestSessions_areBoundedByDefault(t *testing.T) {
 	assert.Equal(t, 10_000, b.Sessions())
 }
 
+func TestSessions_areBoundedInBytes(t *testing.T) {
+	const limit = 1 << 20
+	long := strings.Repeat("word ", 100)
+	grown := heaptest.After(func() {
+		b := newBridge(&bridge.Options{MaxBytes: limit})
+		for i := range 1500 {
+			accepted(t, post(b, fmt.Sprintf(`{"session_id":"s%d","title":"t","description":%q,"url":"https://a.example/%[2]s","vendor":{"id":%[2]q,"status":"blocked","missing_documents":[%[2]q]}}`, i, long)))
+		}
+		assert.Less(t, b.Sessions(), 1000)
+		assert.Len(t, ask(t, b, "s1499").Actions, 1, "the one heard of last")
+		assert.Empty(t, ask(t, b, "s0").Actions)
+		kept = b
+	})
+	assert.Less(t, grown, int64(limit+limit/4))
+	assert.Greater(t, grown, int64(limit/2), "what is promised is used")
+	kept = nil
+}
+
+// kept keeps a bridge alive while the heap is measured.
+var kept *bridge.Bridge
+
 const vendor = `"vendor":{"id":"7","name":"Acme","status":"blocked"}`
 
 func TestSessions_areForgottenAfterTheTTL(t *testing.T) {
@@ -453,12 +474,12 @@ func newBridge(opts *bridge.Options) *bridge.Bridge {
 }
 
 func TestNew_reportsEverythingThatIsWrong(t *testing.T) {
-	_, err := bridge.New(&bridge.Options{MaxSessions: -1, MaxEvents: -1, TTL: -1, MaxBody: -1,
+	_, err := bridge.New(&bridge.Options{MaxSessions: -1, MaxEvents: -1, MaxBytes: -1, TTL: -1, MaxBody: -1,
 		AllowedOrigins: []string{"https://portal.example", "portal.example", "https://portal.example/path"}})
 	var mistake *bridge.OptionError
 	require.ErrorAs(t, err, &mistake)
 	assert.Equal(t, "MaxSessions", mistake.Option)
-	assert.EqualError(t, err, "bridge: MaxSessions must not be negative\nbridge: MaxEvents must not be negative\n"+
+	assert.EqualError(t, err, "bridge: MaxSessions must not be negative\nbridge: MaxEvents must not be negative\nbridge: MaxBytes must not be negative\n"+
 		"bridge: TTL must not be negative\nbridge: MaxBody must not be negative\n"+
 		"bridge: AllowedOrigins must be like https://portal.acme.example\nbridge: AllowedOrigins must be like https://portal.acme.example")
 }

@@ -10,6 +10,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
+// The decisions here are made once for reading, reporting and answering at all,
+// and internal/origin makes them for the whole module. A library for CORS, such
+// as jub0bs/cors, would write the headers only, and bring a language of its own
+// for the same list of origins.
+
 // ServePreflight answers the question that browsers ask before they let a page
 // of another origin use the bridge. It must be mounted under OPTIONS on the
 // paths of ServeActions and ServeContext.
@@ -39,6 +44,34 @@ func (b *Bridge) isAllowed(r *http.Request, from string) bool {
 	return from == ownOrigin(r) || origin.Allows(b.origins, from)
 }
 
+// checkHost refuses requests from this machine for a host that is another
+// machine's: the page of a site whose name was pointed here after it had loaded
+// would be one of the bridge's own.
+func (b *Bridge) checkHost(r *http.Request) error {
+	address, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if address == nil || !isLoopback(address.String()) || isLoopback(r.Host) ||
+		origin.Allows(b.origins, "https://"+r.Host) || origin.Allows(b.origins, "http://"+r.Host) {
+		return nil
+	}
+	return httpx.Errorf(http.StatusMisdirectedRequest, "The bridge does not answer for this host: its origin is not among the allowed ones.")
+}
+
+// isLoopback reports whether a host, with or without a port, is this machine
+// whatever name servers say.
+func isLoopback(host string) bool {
+	name := strings.ToLower(hostname(host))
+	ip := net.ParseIP(name)
+	return ip.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// hostname returns a host without its port and brackets.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
 // checkOrigin refuses what a browser sends for a page of another origin without
 // asking first: a body that is not application/json.
 func (b *Bridge) checkOrigin(r *http.Request) error {
@@ -54,11 +87,7 @@ func (b *Bridge) checkOrigin(r *http.Request) error {
 // "" where that is a name: a name resolves to whatever its owner chooses. The
 // browser lets the bridge's own page read answers in any case.
 func ownOrigin(r *http.Request) string {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
+	if host := hostname(r.Host); host != "localhost" && net.ParseIP(host) == nil {
 		return ""
 	}
 	if r.TLS != nil {

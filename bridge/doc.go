@@ -39,4 +39,8 @@
 // write that session. Use ids that cannot be guessed. CORS headers go to the
 // bridge's own origin and to those of [Options] only, which keeps pages of
 // other origins from reading, not from reporting. Everything is in memory.
+//
+// A site cannot get round that by pointing its own name here (DNS rebinding): at
+// a loopback address, reports and questions for a host that is neither this
+// machine nor that of an allowed origin are answered 421.
 package bridge

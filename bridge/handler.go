@@ -26,6 +26,9 @@ func (b *Bridge) ServeActions(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
+	if err := b.checkHost(r); err != nil {
+		return err
+	}
 	if err := b.checkOrigin(r); err != nil {
 		return err
 	}
@@ -69,6 +72,9 @@ func (b *Bridge) ServeContext(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Bridge) context(w http.ResponseWriter, r *http.Request) error {
+	if err := b.checkHost(r); err != nil {
+		return err
+	}
 	c := b.Context(r.PathValue("session_id"))
 	contentType, body := "text/plain; charset=utf-8", []byte(c.Summary)
 	if !prefersText(r.Header.Values("Accept")) {

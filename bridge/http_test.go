@@ -148,6 +148,39 @@ func TestCORS_doesNotTrustTheHost(t *testing.T) {
 	}
 }
 
+// A site may point its own name at this machine once its page has loaded, which
+// then is of the same origin as the bridge.
+func TestBridge_answersForItsOwnHostsOnly(t *testing.T) {
+	b := newBridge(&bridge.Options{AllowedOrigins: []string{"https://portal.example", "https://*.acme.example"}})
+	server := httptest.NewServer(b.Handler())
+	defer server.Close()
+	for host, want := range map[string]int{
+		"": http.StatusOK, "127.0.0.1": http.StatusOK, "127.1.2.3:80": http.StatusOK, "localhost:8070": http.StatusOK, "LOCALHOST": http.StatusOK,
+		"shop.localhost:8070": http.StatusOK, "[::1]:8070": http.StatusOK, "[::1]": http.StatusOK,
+		"portal.example": http.StatusOK, "bridge.acme.example": http.StatusOK,
+		"evil.example": http.StatusMisdirectedRequest, "evil.example:8070": http.StatusMisdirectedRequest, "10.1.2.3": http.StatusMisdirectedRequest,
+		"localhost.evil.example": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
+		"evillocalhost": http.StatusMisdirectedRequest, "portal.example.evil.example": http.StatusMisdirectedRequest,
+	} {
+		for _, call := range []struct{ method, path, body string }{
+			{http.MethodGet, "/context/s", ""},
+			{http.MethodPost, "/demo/actions", `{"session_id":"s","title":"t"}`},
+		} {
+			r, err := http.NewRequest(call.method, server.URL+call.path, strings.NewReader(call.body))
+			require.NoError(t, err)
+			r.Host = host
+			response, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			if want == http.StatusOK && call.method == http.MethodPost {
+				assert.Equal(t, http.StatusAccepted, response.StatusCode, host)
+				continue
+			}
+			assert.Equal(t, want, response.StatusCode, host)
+		}
+	}
+}
+
 // Browsers send such bodies for any page without asking first.
 func TestServeActions_takesNoFormOfAnotherOrigin(t *testing.T) {
 	b := newBridge(&bridge.Options{AllowedOrigins: []string{"https://portal.example"}})

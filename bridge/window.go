@@ -5,37 +5,39 @@ import (
 	"sort"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// windows are the newest actions of every session. The cache is in order of
-// when sessions were heard of last: asking for one does not keep it.
+// windows are the newest actions of every session. They are evicted in the order
+// in which sessions were last reported on: asking for one does not keep it.
 type windows struct {
 	maxEvents int
 	ttl       time.Duration
 
 	mu       sync.Mutex
-	sessions *simplelru.LRU[string, *window]
+	sessions *fair.Cache[string, *window]
 }
 
-// window is what is held of a session. It has an action at least: a window
-// whose last action has expired is gone.
+// owner is the one product that all sessions are of.
+const owner = ""
+
+// window is what is held of a session. One in the cache has an action at least.
 type window struct {
 	actions []activity.Action // in order of their start
 	vendor  *Vendor           // never changed, only replaced
 }
 
-func newWindows(maxSessions, maxEvents int, ttl time.Duration) *windows {
-	// NewLRU fails only for a size below one.
-	sessions, _ := simplelru.NewLRU[string, *window](maxSessions, nil)
-	return &windows{maxEvents: maxEvents, ttl: ttl, sessions: sessions}
+func newWindows(maxSessions int, maxBytes int64, maxEvents int, ttl time.Duration) *windows {
+	return &windows{maxEvents: maxEvents, ttl: ttl,
+		sessions: fair.New[string, *window](&fair.Options{MaxBytes: maxBytes, MaxItems: maxSessions}, nil)}
 }
 
 // report files an action that happens now, and the vendor if there is one. It
-// returns how many actions the window holds then.
+// returns how many actions the window holds then. The session is kept as a
+// string of its own.
 func (w *windows) report(session string, a activity.Action, vendor *Vendor) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,61 +45,70 @@ func (w *windows) report(session string, a activity.Action, vendor *Vendor) int 
 	now := time.Now()
 	a.TimestampStart = activity.Seconds(now)
 	a.TimestampEnd = a.TimestampStart
-	s := w.open(session, w.oldest(now))
+	s := w.open(session, now)
 	s.add(a, w.maxEvents)
 	if vendor != nil {
 		s.vendor = vendor
 	}
+	w.keep(session, s, now)
 	return len(s.actions)
 }
 
-// merge files actions that happened at the times they say.
+// merge files actions that happened at the times they say. The session is kept
+// as a string of its own.
 func (w *windows) merge(session string, actions []activity.Action) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	oldest := w.oldest(time.Now())
+	now := time.Now()
+	s, oldest := w.open(session, now), w.oldest(now)
 	for _, a := range actions {
-		if a.TimestampStart < oldest {
-			continue
-		}
-		if s := w.open(session, oldest); !s.has(a) {
+		if a.TimestampStart >= oldest && !s.has(a) {
 			s.add(a, w.maxEvents)
 		}
 	}
+	if len(s.actions) > 0 {
+		w.keep(session, s, now)
+	}
 }
 
-// open returns the session's window without what is expired, a new one if need
-// be, to which an action must be added. It frees sessions that are expired.
-func (w *windows) open(session string, oldest float64) *window {
-	s, ok := w.sessions.Get(session)
-	if ok {
-		s.expire(oldest)
-	}
-	if !ok || len(s.actions) == 0 {
-		s = &window{}
-		w.sessions.Add(session, s)
-	}
-	for {
-		// The one just opened is the newest, and empty if it is new.
-		_, last, _ := w.sessions.GetOldest()
-		if last == s || !last.isExpired(oldest) {
+// open returns the session's window without what has expired, a new one if it
+// has none.
+func (w *windows) open(session string, now time.Time) *window {
+	if s, ok := w.sessions.Get(owner, session); ok {
+		if s.expire(w.oldest(now)); len(s.actions) > 0 {
 			return s
 		}
-		w.sessions.RemoveOldest()
 	}
+	return &window{}
+}
+
+// keep keeps the session as the one reported on last, and frees those that have
+// expired or are beyond the bounds.
+func (w *windows) keep(session string, s *window, now time.Time) {
+	w.sessions.Put(owner, session, s, fair.Item{Bytes: fair.Size(len(session)) + s.size(), Due: w.due(s)})
+	for {
+		_, expired, _, ok := w.sessions.Due(now.UnixMicro())
+		if !ok {
+			break
+		}
+		w.sessions.Remove(owner, expired)
+	}
+	w.sessions.Trim(owner)
+}
+
+// due returns when the window's last action has expired, in microseconds since
+// the epoch and above zero.
+func (w *windows) due(s *window) int64 {
+	last := s.actions[len(s.actions)-1].Start()
+	return max(1, last.Add(w.ttl).UnixMicro()+1)
 }
 
 // get returns a copy of what is held of the session, never nil.
 func (w *windows) get(session string) ([]activity.Action, *Vendor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	oldest := w.oldest(time.Now())
-	s, ok := w.sessions.Peek(session)
-	if !ok || s.isExpired(oldest) {
-		return []activity.Action{}, nil
-	}
-	s.expire(oldest)
-	return slices.Clone(s.actions), s.vendor
+	s := w.open(session, time.Now())
+	return append([]activity.Action{}, s.actions...), s.vendor
 }
 
 func (w *windows) len() int {
@@ -133,6 +144,20 @@ func (s *window) expire(oldest float64) {
 	s.actions = slices.Delete(s.actions, 0, n)
 }
 
-func (s *window) isExpired(oldest float64) bool {
-	return s.actions[len(s.actions)-1].TimestampStart < oldest
+// size returns what the window costs, in bytes.
+func (s *window) size() int64 {
+	size := fair.Size(unsafe.Sizeof(*s)) + fair.Size(cap(s.actions)*int(unsafe.Sizeof(activity.Action{})))
+	for _, a := range s.actions {
+		for _, text := range []string{a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL} {
+			size += fair.Size(len(text))
+		}
+	}
+	if v := s.vendor; v != nil {
+		size += fair.Size(unsafe.Sizeof(*v)) + fair.Size(len(v.ID)) + fair.Size(len(v.Name)) +
+			fair.Size(cap(v.MissingDocuments)*int(unsafe.Sizeof("")))
+		for _, name := range v.MissingDocuments {
+			size += fair.Size(len(name))
+		}
+	}
+	return size
 }

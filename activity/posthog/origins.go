@@ -3,19 +3,21 @@ package posthog
 import (
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
-// maxRefused is how many refused origins are remembered, so that each is logged
-// once. An origin that is forgotten may be logged again.
-const maxRefused = 1024
+// maxRefused bounds the bytes of the refused origins that are remembered, so that
+// each is logged once. One that is forgotten may be logged again.
+const maxRefused = 1 << 20
 
 // maxOrigin is how much of an origin is logged.
 const maxOrigin = 256
@@ -25,14 +27,13 @@ type guard struct {
 	products Products
 	log      *slog.Logger
 	refusals *prometheus.CounterVec
-	logged   *lru.Cache[refusal, struct{}]
+
+	mu     sync.Mutex
+	logged *fair.Cache[string, struct{}]
 }
 
-type refusal struct{ productID, origin string }
-
 func newGuard(wrong *options.Mistakes, products Products, log *slog.Logger, reg prometheus.Registerer) *guard {
-	logged, _ := lru.New[refusal, struct{}](maxRefused) // fails for no size above zero
-	return &guard{products: products, log: log, logged: logged,
+	return &guard{products: products, log: log, logged: fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil),
 		refusals: metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_refused_origins_total",
 			Help: "SDK requests refused because the product's list of origins lacks theirs.",
@@ -57,11 +58,23 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request, productID string) 
 		w.Header().Del(name)
 	}
 	g.refusals.WithLabelValues(productID).Inc()
-	from = from[:min(len(from), maxOrigin)]
-	if seen, _ := g.logged.ContainsOrAdd(refusal{productID, from}, struct{}{}); !seen {
+	from = strings.Clone(from[:min(len(from), maxOrigin)])
+	if g.isNew(productID, from) {
 		g.log.Warn("refused a page that the product's allowed_origins lack", "product_id", productID, "origin", from)
 	}
 	return httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
+}
+
+// isNew reports whether the origin is refused for the first time.
+func (g *guard) isNew(productID, from string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.logged.Get(productID, from); ok {
+		return false
+	}
+	g.logged.Put(productID, from, struct{}{}, fair.Item{Bytes: fair.Size(len(from))})
+	g.logged.Trim(productID)
+	return true
 }
 
 // corsHeaders are those that let a page read an answer.

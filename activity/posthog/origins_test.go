@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
 // bankClick is a click on a page of the bank.
@@ -118,6 +120,19 @@ func TestOrigins_refusalsAreCountedAndLoggedOncePerOrigin(t *testing.T) {
 	}
 	assert.EqualValues(t, 9, refused)
 	assert.Empty(t, s.counted(t), "nothing was taken in")
+}
+
+// Anyone can send any number of origins.
+func TestOrigins_refusalsAreRememberedInBoundedMemory(t *testing.T) {
+	s := newService(posthog.Options{Logger: slog.New(slog.DiscardHandler)})
+	click, long := bankClick(t), strings.Repeat("x", 200)
+	grown := heaptest.After(func() {
+		for i := range 4_000 {
+			requireRefusal(t, s.post(captureDoor, click, "Origin", fmt.Sprintf("https://%d.%s", i, long)))
+		}
+	})
+	assert.Less(t, grown, int64(3<<19))
+	runtime.KeepAlive(s)
 }
 
 // A page of an origin that is not the product's must not learn which tokens there are.
