@@ -154,8 +154,10 @@ func (r *registry) change(ctx context.Context, productID string, decide func(doc
 // loadAfter takes over one's own registration. That another cannot be read is
 // not its concern.
 func (r *registry) loadAfter(ctx context.Context) error {
-	r.loading <- struct{}{}
-	defer func() { <-r.loading }()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	defer r.end()
 	_, err := r.load(ctx)
 	return err
 }
@@ -170,14 +172,34 @@ func (r *registry) isFixed(productID string) bool {
 // Load takes over what is registered. When it returns errUnreadable it has done
 // so, but for the registrations that the error names.
 func (r *registry) Load(ctx context.Context) error {
-	r.loading <- struct{}{}
-	defer func() { <-r.loading }()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	defer r.end()
 	unreadable, err := r.load(ctx)
 	if err != nil {
 		return err
 	}
 	return errors.Join(unreadable...)
 }
+
+// turnTimeout is how long to wait for others who look at the log.
+const turnTimeout = 500 * time.Millisecond
+
+// begin begins to look at the log. It fails when others take too long: then
+// storage hangs, and each of them would wait as long again.
+func (r *registry) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	select {
+	case r.loading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("liveactivity: wait for others who read registrations: %w", ctx.Err())
+	}
+}
+
+func (r *registry) end() { <-r.loading }
 
 // load is Load with r.loading held.
 func (r *registry) load(ctx context.Context) (unreadable []error, _ error) {
@@ -283,13 +305,17 @@ func (r *registry) nextLook() *look {
 
 // lookNow begins the next look. Until an earlier one is over, callers can join it.
 func (r *registry) lookNow() {
-	r.loading <- struct{}{}
-	defer func() { <-r.loading }()
+	busy := r.begin(context.Background())
 	r.mu.Lock()
 	l := r.next
 	r.next, r.looked = nil, time.Now()
 	r.mu.Unlock()
 	defer close(l.done)
+	if busy != nil {
+		l.err = busy
+		return
+	}
+	defer r.end()
 	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()
 	bounds, err := r.log.Bounds(ctx, ownProduct)

@@ -126,13 +126,18 @@ func (s shape) check() error {
 
 // answer is the budget of all results in one response.
 type answer struct {
-	left     atomic.Int64 // bytes on the wire
-	deadline time.Time    // of the lookups
+	left        atomic.Int64 // bytes on the wire
+	deadline    time.Time    // of the lookups
+	unavailable atomic.Bool  // a lookup failed
 }
 
 type answerKey struct{}
 
-func answerOf(ctx context.Context) *answer { return ctx.Value(answerKey{}).(*answer) }
+// answerOf returns the budget of a request, nil for one that calls nothing.
+func answerOf(ctx context.Context) *answer {
+	a, _ := ctx.Value(answerKey{}).(*answer)
+	return a
+}
 
 // take takes size bytes from the budget, or reports false if they do not fit.
 func (a *answer) take(size int) bool {

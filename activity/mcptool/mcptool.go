@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"regexp"
@@ -90,8 +91,8 @@ type Options struct {
 type OptionError = options.Error
 
 // NewHandler returns the MCP server's HTTP handler; opts may be nil. A request
-// without a valid key is answered 401; for a tool call, the body is also a
-// tool error. NewHandler reports all invalid arguments at once.
+// without a valid key is answered 401, and one whose lookup fails 503; for a
+// tool call, the body is also a tool error. NewHandler reports all invalid arguments at once.
 func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (http.Handler, error) {
 	wrong := options.Mistakes{Package: "mcptool"}
 	wrong.Require(lookup != nil, "lookup", "must not be nil")
@@ -121,7 +122,7 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 		}
 		defer release()
 		acceptBoth(r.Header)
-		jw := &plainWords{ResponseWriter: w}
+		jw := &plainWords{ResponseWriter: w, answer: answerOf(r.Context())}
 		inner.ServeHTTP(jw, r)
 		return jw.err
 	}), nil
@@ -225,7 +226,8 @@ func (t *tool) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 	data, err := t.lookup.AppendJSON(ctx, nil, productID, args.UserID, limit)
 	if err != nil {
 		t.log.Error("live activity lookup failed", "product_id", productID, "err", err)
-		return toolError("Live activity cannot be looked up just now; please try again."), nil
+		answer.unavailable.Store(true)
+		return toolError(unavailable), nil
 	}
 	if !answer.take(wireSize(data)) {
 		return toolError(tooMuch), nil
@@ -235,6 +237,9 @@ func (t *tool) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 		StructuredContent: json.RawMessage(data),
 	}, nil
 }
+
+// unavailable is the tool error of a call while storage is away.
+const unavailable = "Live activity cannot be looked up just now; please try again."
 
 // parseArguments returns the arguments, or a sentence that says what is wrong.
 func parseArguments(raw json.RawMessage) (args arguments, problem string) {
@@ -266,13 +271,20 @@ func cmpOr(raw json.RawMessage, fallback string) []byte {
 // and the service's format. Other responses pass through.
 type plainWords struct {
 	http.ResponseWriter
-	err error // the response to send instead
+	answer *answer // nil for none
+	begun  bool
+	err    error // the response to send instead
 }
 
 func (w *plainWords) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *plainWords) WriteHeader(status int) {
 	h := w.Header()
+	w.begun = true
+	if w.isUnavailable() {
+		maps.Copy(h, httpx.Unavailable(nil).Header)
+		status = http.StatusServiceUnavailable
+	}
 	if status < 400 || !strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
 		h.Del("Content-Length") // Write may change it
 		w.ResponseWriter.WriteHeader(status)
@@ -287,10 +299,27 @@ func (w *plainWords) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return len(p), nil
 	}
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.isUnavailable() {
+		p = withDetail(p)
+	}
 	if _, err := w.ResponseWriter.Write(inPlainWords(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+func (w *plainWords) isUnavailable() bool { return w.answer != nil && w.answer.unavailable.Load() }
+
+// withDetail makes a JSON-RPC response an error of the service as well. Those of
+// a batch have no place for it.
+func withDetail(p []byte) []byte {
+	if response, ok := bytes.CutPrefix(p, []byte("{")); ok {
+		return append([]byte(`{"detail":"`+unavailable+`",`), response...)
+	}
+	return []byte(`{"detail":"` + unavailable + `"}`)
 }
 
 var sentences = map[int]string{

@@ -195,6 +195,9 @@ func TestTool_hidesStorageErrorsFromClients(t *testing.T) {
 	for name, opts := range map[string]*mcptool.Options{"with a log": {Logger: logger}, "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := serve(serving(t, brokenStore{}, opts), post(call(`{"product_id":"acme","user_id":"ada@example.com"}`)))
+			assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+			assert.NotEmpty(t, w.Header().Get("Retry-After"))
+			assert.Contains(t, w.Body.String(), `"detail":"Live activity cannot be looked up just now; please try again."`)
 			assert.Equal(t, "Live activity cannot be looked up just now; please try again.", decode(t, w).message(t))
 			assert.NotContains(t, w.Body.String(), "10.0.0.1")
 		})

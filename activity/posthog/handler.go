@@ -173,8 +173,9 @@ type counts struct {
 
 // request is a body taken apart, before anything in it is judged.
 type request struct {
-	env    envelope
-	events []pending
+	env     envelope
+	events  []pending
+	arrived time.Time
 }
 
 // pending is an event without its times: they take sent_at, which stands behind
@@ -190,8 +191,11 @@ type pending struct {
 // request reads the body of a product's request.
 func (b *body) request(ctx context.Context, productID string, s survey) (req *request, err error) {
 	err = b.scan(ctx, productID, s, func(json *jsonscan.Scanner) error {
-		req, err = readRequest(json, s.events)
-		return err
+		if req, err = readRequest(json, s.events); err != nil {
+			return err
+		}
+		req.arrived = b.arrived
+		return nil
 	})
 	return req, err
 }
@@ -267,13 +271,12 @@ func (h *Handler) checkTokens(productID, token string, req *request) error {
 
 // record hands the request's good events to the sink and counts the rest.
 func (h *Handler) record(r *http.Request, productID string, req *request) (counts, error) {
-	now := time.Now()
 	events := make([]activity.Event, 0, len(req.events))
 	ignored := map[string]int{}
 	explain := h.opts.Logger.Enabled(r.Context(), slog.LevelDebug)
 	for i := range req.events {
 		p := &req.events[i]
-		if p.reason == "" && !p.time.apply(&p.Event, req.env.SentAt, now) {
+		if p.reason == "" && !p.time.apply(&p.Event, req.env.SentAt, req.arrived) {
 			p.reason = reasonMalformed
 		}
 		if p.reason != "" {

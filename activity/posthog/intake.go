@@ -35,8 +35,9 @@ const (
 	windowSize = 64 << 10
 	// maxSurveys is how many larger ones are surveyed at once.
 	maxSurveys = 16
-	// maxWait is how long a request waits for others to finish.
-	maxWait = 4 * time.Second
+	// maxWait is how long a request waits for others to finish, from when it has
+	// arrived: the rest of 5 seconds is for who looks up tokens and records.
+	maxWait = 3 * time.Second
 )
 
 func newIntake(maxBody, maxDecoded int64) *intake {
@@ -55,6 +56,7 @@ func newIntake(maxBody, maxDecoded int64) *intake {
 type body struct {
 	in       *intake
 	arrival  *admission.Arrival
+	arrived  time.Time
 	bytes    []byte
 	encoding string
 	json     []byte // unpacked, if it is little
@@ -87,6 +89,7 @@ func (in *intake) receive(w http.ResponseWriter, r *http.Request) (*body, error)
 		return nil, err
 	}
 	b.arrival.Arrived()
+	b.arrived = time.Now()
 	return b, nil
 }
 
@@ -150,7 +153,7 @@ func (b *body) survey(ctx context.Context) (survey, error) {
 	if err != nil {
 		return survey{}, unpackProblem(err)
 	}
-	release, err := b.in.wait(ctx, b.in.surveys, "", 1, int64(cap(b.bytes)+2*windowSize))
+	release, err := b.wait(ctx, b.in.surveys, "", 1, int64(cap(b.bytes)+2*windowSize))
 	if err != nil {
 		return survey{}, err
 	}
@@ -175,7 +178,7 @@ func unpackProblem(err error) error {
 // read with a scanner of its JSON, which is unpacked while it is read. From then
 // on nothing is held of the body.
 func (b *body) scan(ctx context.Context, productID string, s survey, read func(*jsonscan.Scanner) error) error {
-	release, err := b.in.wait(ctx, b.in.decoded, productID, s.size, int64(cap(b.bytes)))
+	release, err := b.wait(ctx, b.in.decoded, productID, s.size, int64(cap(b.bytes)))
 	if err != nil {
 		return err
 	}
@@ -198,8 +201,8 @@ func (b *body) scan(ctx context.Context, productID string, s survey, read func(*
 }
 
 // wait takes n of a pool, in time for an answer; hold is what is held meanwhile.
-func (in *intake) wait(ctx context.Context, pool *admission.Pool, key string, n, hold int64) (release func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
+func (b *body) wait(ctx context.Context, pool *admission.Pool, key string, n, hold int64) (release func(), err error) {
+	ctx, cancel := context.WithDeadline(ctx, b.arrived.Add(maxWait))
 	defer cancel()
 	if release, err = pool.Acquire(ctx, key, n, hold); err != nil {
 		return nil, httpx.Unavailable(err)

@@ -156,9 +156,9 @@ type timing struct {
 // apply gives the event its times and reports whether they are any. sentAt is
 // the request's. An offset counts from the time of sending or else of arrival,
 // and an event without either happened when it arrived.
-func (w timing) apply(e *activity.Event, sentAt text, now time.Time) (ok bool) {
+func (w timing) apply(e *activity.Event, sentAt text, arrived time.Time) (ok bool) {
 	sent, known := parseTime(first(string(w.sentAt), string(sentAt)))
-	e.Received = now
+	e.Received = arrived
 	switch {
 	case w.timestamp != "":
 		e.Sent, e.ServerTime = sent, w.clockIsRight
@@ -167,9 +167,9 @@ func (w timing) apply(e *activity.Event, sentAt text, now time.Time) (ok bool) {
 	case w.offset != nil && known:
 		e.Sent, e.Time = sent, before(sent, *w.offset)
 	case w.offset != nil:
-		e.ServerTime, e.Time = true, before(now, *w.offset)
+		e.ServerTime, e.Time = true, before(arrived, *w.offset)
 	default:
-		e.ServerTime, e.Time = true, now
+		e.ServerTime, e.Time = true, arrived
 	}
 	return true
 }

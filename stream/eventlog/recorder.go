@@ -71,21 +71,40 @@ func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) (*Recorde
 }
 
 // stepTimeout bounds a step of a request, waiting included, so that a request
-// is answered within 5 seconds of a storage outage.
-const stepTimeout = 4 * time.Second
+// is answered within 5 seconds of a storage outage. What the request has waited
+// before its first step counts, but for leastTime.
+const (
+	stepTimeout = 4 * time.Second
+	leastTime   = stepTimeout / 8
+)
 
 // Record implements [activity.Sink]. It fails if one of its steps takes longer
-// than 4 seconds.
+// than 4 seconds; for the first, the time since the events were received counts.
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	groups, duplicates := group(r.byEngine(events))
 	result := activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}
+	timeout := firstTimeout(events)
 	for _, s := range steps(groups) {
-		if err := r.record(ctx, productID, s, &result); err != nil {
+		if err := r.record(ctx, productID, s, timeout, &result); err != nil {
 			return activity.Result{}, err
 		}
 		s.forget()
+		timeout = stepTimeout
 	}
 	return result, nil
+}
+
+// firstTimeout bounds the first step of a request. One that was received before
+// any waiting for room, such as a file that is read again, is not late.
+func firstTimeout(events []activity.Event) time.Duration {
+	if len(events) == 0 {
+		return stepTimeout
+	}
+	waited := time.Since(events[0].Received)
+	if waited < 0 || waited > stepTimeout {
+		return stepTimeout
+	}
+	return max(stepTimeout-waited, leastTime)
 }
 
 // byEngine returns the events with the times that are by this process's clock
@@ -112,8 +131,8 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 }
 
 // record records a step and counts what it omits.
-func (r *Recorder) record(ctx context.Context, productID string, s step, result *activity.Result) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+func (r *Recorder) record(ctx context.Context, productID string, s step, timeout time.Duration, result *activity.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done, err := r.turns.take(ctx, s.turns(productID))
 	if err != nil {

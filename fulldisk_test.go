@@ -1,0 +1,41 @@
+//go:build linux || darwin
+
+package liveactivity_test
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+)
+
+// The test runs in a process of its own, whose files may not grow for a while: it
+// looks like a full disk.
+func TestDataDir_mayBeFull(t *testing.T) {
+	const child = "LIVEACTIVITY_TEST_FULL_DISK"
+	if os.Getenv(child) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+		cmd.Env = append(os.Environ(), child+"=1")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		return
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	dir := t.TempDir()
+	s := start(t, withDataDir(t, dir))
+	var unlimited syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &unlimited))
+	fullStorage(t, s, func() {
+		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
+		require.NoError(t, err)
+		limit := unlimited
+		limit.Cur = uint64(info.Size())
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	}, func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &unlimited)) })
+}

@@ -1,0 +1,186 @@
+package liveactivity_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// inTime is how long an answer may take while storage hangs.
+const inTime = 5 * time.Second
+
+// doors are requests that each need storage, in the order they are made.
+func doors() []door {
+	event := pageview("u2", "s1", "https://app.example.com/b")
+	batch := `{"api_key":"` + acmeToken + `","batch":[` + event + `]}`
+	return []door{
+		{"webhook", 64, http.MethodPost, "/webhook/acme", event, []string{"X-PostHog-Secret: " + acmeSecret}},
+		{"webhook of an unknown product", 64, http.MethodPost, "/webhook/initech", event, []string{"X-PostHog-Secret: x"}},
+		{"/e/", 64, http.MethodPost, "/e/", batch, nil},
+		{"/capture", 1, http.MethodPost, "/capture", batch, nil},
+		{"/batch/", 1, http.MethodPost, "/batch/", batch, nil},
+		{"/track", 1, http.MethodPost, "/track", batch, nil},
+		{"/engage", 1, http.MethodPost, "/engage", batch, nil},
+		{"/i/v0/e/", 1, http.MethodPost, "/i/v0/e/", batch, nil},
+		{"an unknown token", 64, http.MethodPost, "/e/", strings.ReplaceAll(batch, acmeToken, "phc_unknown"), nil},
+		{"capture v1", 64, http.MethodPost, "/i/v1/analytics/events", `{"batch":[` + event + `]}`, []string{bearer(acmeToken)}},
+		{"lookup", 64, http.MethodGet, "/users/acme/ada/live-activity", "", []string{bearer(acmeKey)}},
+		{"lookup with an unknown key", 1, http.MethodGet, "/users/acme/ada/live-activity", "", []string{bearer("unknown")}},
+		{"stream", 8, http.MethodGet, "/stream/acme", "", []string{bearer(acmeKey)}},
+		{"MCP", 8, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_live_user_activity","arguments":{"user_id":"ada"}}}`,
+			[]string{bearer(acmeKey), "Content-Type: application/json"}},
+		{"register", 8, http.MethodPost, "/admin/products", `{"product_id":"hooli"}`, []string{withAdminKey}},
+		{"registrations", 8, http.MethodGet, "/admin/products", "", []string{withAdminKey}},
+		{"unregister", 8, http.MethodDelete, "/admin/products/initech", "", []string{withAdminKey}},
+		{"readiness", 8, http.MethodGet, "/readyz", "", nil},
+	}
+}
+
+type door struct {
+	name         string
+	atOnce       int
+	method, path string
+	body         string
+	headers      []string
+}
+
+// While Redis neither answers nor hangs up, every request gets an answer in time,
+// however many wait. Afterwards everything goes on by itself.
+func TestRedis_mayHang(t *testing.T) {
+	redis := redistest.Start(t)
+	s := start(t, withRedis(t, redis.URL()))
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	redis.Pause()
+	var asking sync.WaitGroup
+	for _, d := range doors() {
+		for range d.atOnce {
+			asking.Go(func() {
+				began := time.Now()
+				r := s.do(d.method, d.path, d.body, d.headers...)
+				took := time.Since(began)
+				assert.Equal(t, http.StatusServiceUnavailable, r.status, "%s: %s", d.name, r.body)
+				assert.NotEmpty(t, r.header.Get("Retry-After"), d.name)
+				assert.Less(t, took, inTime, d.name)
+			})
+		}
+	}
+	asking.Wait()
+	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
+
+	redis.Resume()
+	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	s.webhook(pageview("u3", "s1", "https://app.example.com/c"))
+}
+
+// hungLog never ends an append before its context does.
+type hungLog struct{ eventlog.Log }
+
+func (hungLog) Append(ctx context.Context, _ string, _ []eventlog.Entry, _ ...document.Change) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Requests so large that most wait for room to be decoded have not the same time
+// once more when it is their turn.
+func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
+	event := pageview("u1", "s1", "https://app.example.com/a")
+	var body bytes.Buffer
+	zip := gzip.NewWriter(&body)
+	_, err := io.WriteString(zip, `{"api_key":"`+acmeToken+`","batch":[`+event+strings.Repeat(" ", 7<<20)+`]}`)
+	require.NoError(t, err)
+	require.NoError(t, zip.Close())
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, io.Discard, func(o *liveactivity.Options) {
+			o.Log = hungLog{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
+		})
+		longest := time.Duration(0)
+		var mu sync.Mutex
+		var asking sync.WaitGroup
+		for range 64 {
+			asking.Go(func() {
+				began := time.Now()
+				w := httptest.NewRecorder()
+				s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/e/", bytes.NewReader(body.Bytes())))
+				assert.Equal(t, http.StatusServiceUnavailable, w.Code, w.Body)
+				assert.NotEmpty(t, w.Header().Get("Retry-After"))
+				mu.Lock()
+				defer mu.Unlock()
+				longest = max(longest, time.Since(began))
+			})
+		}
+		asking.Wait()
+		assert.Less(t, longest, inTime)
+		assert.Greater(t, longest, inTime/2, "they wait for storage to come back")
+	})
+}
+
+// fullStorage requires that a service that has no room says so until room comes,
+// and has then all that it acknowledged.
+func fullStorage(t *testing.T, s *service, fill, free func()) {
+	posted := 0
+	event := func() string {
+		posted++
+		return pageview(fmt.Sprint("u", posted), "s1", fmt.Sprintf("https://app.example.com/%d?%s", posted, strings.Repeat("x", 1000)))
+	}
+	post := func() reply { return s.do(http.MethodPost, "/webhook/acme", event(), "X-PostHog-Secret: "+acmeSecret) }
+	require.Equal(t, http.StatusOK, post().status)
+	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
+	fill()
+	for refused := 0; refused < 10; { // some may still fit after the first that does not
+		if refused++; post().status == http.StatusOK {
+			refused = 0
+		}
+		require.Less(t, posted, 10_000)
+	}
+	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status != http.StatusOK }, 5*time.Second, 10*time.Millisecond)
+	for name, r := range map[string]func() reply{
+		"ingest": post,
+		"SDK": func() reply {
+			return s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event()+`]}`)
+		},
+		"register": func() reply {
+			return s.do(http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"proactive":{"body":"`+strings.Repeat("x", 100<<10)+`"}}}`, withAdminKey)
+		},
+		"readiness": func() reply { return s.do(http.MethodGet, "/readyz", "") },
+	} {
+		answer := r()
+		assert.Equal(t, http.StatusServiceUnavailable, answer.status, "%s: %s", name, answer.body)
+		assert.NotEmpty(t, answer.header.Get("Retry-After"), name)
+	}
+	before := s.lookup("ada")["actions"]
+	assert.NotEmpty(t, before, "what is there can be read")
+
+	free()
+	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	posted = 20_000
+	require.Equal(t, http.StatusOK, post().status)
+	after := s.lookup("ada")["actions"].([]any)
+	assert.Contains(t, after[len(after)-1].(map[string]any)["raw_url"], "/20001?")
+}
+
+func TestRedis_mayBeFull(t *testing.T) {
+	redis := redistest.Start(t)
+	s := start(t, withRedis(t, redis.URL()))
+	set := func(maxMemory string) {
+		require.NoError(t, redis.Client().ConfigSet(t.Context(), "maxmemory", maxMemory).Err())
+	}
+	fullStorage(t, s, func() { set("1mb") }, func() { set("0") })
+}
