@@ -96,7 +96,11 @@ func TestClient_Note_meansNothingBeyondItsText(t *testing.T) {
 		require.NoError(t, err)
 		written := a.Comments(a.ticket)[i+1]
 		assert.True(t, text == written.Text, "%.200q instead of %.200q", written.Text, text)
-		assert.NotContains(t, string(a.Requests()[len(a.Requests())-1].Body), "{{ticket")
+		var sent struct {
+			Ticket struct{ Comment map[string]any }
+		}
+		require.NoError(t, json.Unmarshal(a.Requests()[len(a.Requests())-1].Body, &sent))
+		assert.NotRegexp(t, `\{\{|\}\}|\{%|%\}`, sent.Ticket.Comment["html_body"])
 		found, ok, err := a.client.FindNote(t.Context(), a.ticket, text, "", began)
 		require.NoError(t, err)
 		assert.True(t, ok, "and it is found again: %.50s", text)
@@ -140,6 +144,33 @@ func TestClient_getsATokenForItsOAuthClientOnce(t *testing.T) {
 	writeAtOnce()
 	assert.Equal(t, 2, fake.Minted(), "those that were refused at the same time share one")
 	assert.Len(t, fake.Notes(ticket), 100)
+}
+
+func TestClient_keepsATokenThatIsNewerThanTheOneRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
+		ticket, _ := fake.NewTicket(target, "jane@acme.example", "Help!")
+		client := clientOf(t, fake, zendesk.Config{OAuthToken: "expired", OAuthClientID: helpdesktest.ZendeskClientID, OAuthClientSecret: helpdesktest.ZendeskClientSecret}, 0)
+		fake.Fail(helpdesktest.Fault{Delay: 5 * time.Second, Times: 1})
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			_, err := client.Note(t.Context(), ticket, "slow")
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		_, err := client.Note(t.Context(), ticket, "fast")
+		require.NoError(t, err)
+		slow.Wait()
+		assert.Equal(t, []string{"fast", "slow"}, fake.Notes(ticket))
+		assert.Equal(t, 1, fake.Minted())
+	})
+}
+
+func TestClient_asksOnceForATokenThatItDoesNotGet(t *testing.T) {
+	fake := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
+	_, err := clientOf(t, fake, zendesk.Config{OAuthClientID: "x", OAuthClientSecret: "y"}, 0).Note(t.Context(), "1", "note")
+	assert.Equal(t, 401, apiError(t, err).Status)
+	assert.Len(t, fake.Requests(), 1)
 }
 
 func TestClient_replacesAnOAuthTokenThatIsRefused(t *testing.T) {
@@ -364,6 +395,13 @@ func TestClient_FindNote_asksWhoItIsOnce(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, asked)
+
+	a = newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	_, err := a.client.Note(t.Context(), a.ticket, "x")
+	require.NoError(t, err)
+	_, _, err = a.client.FindNote(t.Context(), a.ticket, "x", "", time.Now())
+	require.NoError(t, err)
+	assert.Len(t, a.Requests(), 2, "the answer to a note says it, too")
 }
 
 func TestClient_FindNote_failsWhereItCannotLook(t *testing.T) {
@@ -429,8 +467,9 @@ func TestClient_IsRequesters_isNotWhatAgentsAndTheServiceWrote(t *testing.T) {
 	assert.False(t, is("In the **settings**."))
 	_, err = a.client.Note(t.Context(), a.ticket, "Thanks!")
 	require.NoError(t, err)
-	a.UserReply(target, a.ticket, "Thanks!")
 	assert.True(t, is("Thanks!"), "a note that says the same is not public")
+	a.UserReply(target, a.ticket, "Thanks!")
+	assert.True(t, is("Thanks!"))
 	a.AgentReply(target, a.ticket, "Thanks!")
 	assert.False(t, is("Thanks!"), "the newest counts")
 
@@ -482,6 +521,27 @@ func is[T any](desk helpdesk.Desk) bool {
 	return ok
 }
 
+func TestClient_RedactComment_marksAllTextAndLinks(t *testing.T) {
+	var sent string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			body := make([]byte, r.ContentLength)
+			_, _ = r.Body.Read(body)
+			sent = r.URL.Path + " " + string(body)
+			w.WriteHeader(http.StatusNotFound) // gone meanwhile
+			_, _ = w.Write([]byte(`{"error":"RecordNotFound"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"comments":[{"id":8,"html_body":"<div>mail <a href=\"mailto:a@b\">a@b</a><br> <br>x</div>"}]}`))
+	}))
+	defer server.Close()
+	client := newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
+	require.NoError(t, client.RedactComment(t.Context(), "7", "8"))
+	path, body, _ := strings.Cut(sent, " ")
+	assert.Equal(t, "/api/v2/comment_redactions/8", path)
+	assert.JSONEq(t, `{"ticket_id":7,"html_body":"<div><redact>mail </redact><a redact href=\"mailto:a@b\"><redact>a@b</redact></a><br> <br><redact>x</redact></div>"}`, body)
+}
+
 func TestClient_RedactComment_needsTheRight(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	id, err := a.client.Note(t.Context(), a.ticket, "one")
@@ -490,6 +550,50 @@ func TestClient_RedactComment_needsTheRight(t *testing.T) {
 	assert.Equal(t, 403, failed.Status)
 	assert.False(t, failed.AccountWide(), "notes can still be written")
 	assert.Equal(t, []string{"one"}, a.Notes(a.ticket))
+}
+
+// Nothing says how a 429 names its limit, so each sign is enough.
+func TestClient_tellsTheLimitOfATicketFromTheAccounts(t *testing.T) {
+	const spent, left = "total=30; remaining=0; resets=300", "total=30; remaining=5; resets=300"
+	for name, test := range map[string]struct {
+		header map[string]string
+		body   string
+		ticket bool
+		wait   time.Duration
+	}{
+		"nothing is said":         {nil, "", false, 0},
+		"the ticket's header":     {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent, "X-Rate-Limit-Remaining": "500"}, "", true, 300 * time.Second},
+		"the words":               {nil, "You have exceeded the rate limit for updating a single ticket.", true, 0},
+		"a long time":             {map[string]string{"Retry-After": "61"}, "", true, 61 * time.Second},
+		"a short time":            {map[string]string{"Retry-After": "60", "Zendesk-RateLimit-Per-Ticket-Updates": left}, "", false, 60 * time.Second},
+		"the account's headers":   {map[string]string{"X-Rate-Limit": "700", "X-Rate-Limit-Remaining": "0", "RateLimit-Reset": "41"}, "", false, 41 * time.Second},
+		"the endpoint's header":   {map[string]string{"Zendesk-RateLimit-Tickets-Update": "total=100; remaining=0; resets=17", "X-Rate-Limit-Remaining": "500", "RateLimit-Reset": "41"}, "", false, 17 * time.Second},
+		"both are spent":          {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": spent, "X-Rate-Limit-Remaining": "0", "RateLimit-Reset": "41"}, "", false, 41 * time.Second},
+		"headers without meaning": {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "remaining=-1; resets=x", "X-Rate-Limit-Remaining": "many"}, "", false, 0},
+		"more than it can ask":    {map[string]string{"Zendesk-RateLimit-Per-Ticket-Updates": "total=1; remaining=0; resets=999999999"}, "", true, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				for name, value := range test.header {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = w.Write([]byte(test.body))
+			}))
+			defer server.Close()
+			client := newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
+			_, err := client.Note(t.Context(), "7", "note")
+			failed := apiError(t, err)
+			assert.Equal(t, test.ticket, failed.OneConversation)
+			assert.Equal(t, test.wait, failed.Wait)
+			assert.Greater(t, client.Pause("7"), test.wait-5*time.Second)
+			if test.ticket {
+				assert.Zero(t, client.Pause("8"))
+			} else {
+				assert.InDelta(t, test.wait.Seconds(), client.Pause("8").Seconds(), 5)
+			}
+		})
+	}
 }
 
 func TestClient_Pause_spreadsTheUpdatesOfATicket(t *testing.T) {

@@ -58,12 +58,8 @@ func (p *pace) observe(ticketID string, status int, header http.Header, now time
 	if until := now.Add(account); account > 0 && until.After(p.account) {
 		p.account = until
 	}
-	switch {
-	case ticketID == "":
-	case ticket > 0:
+	if ticketID != "" && ticket > 0 {
 		p.tickets.Add(ticketID, now.Add(ticket))
-	case limits.ticket.known:
-		p.tickets.Remove(ticketID)
 	}
 }
 

@@ -194,6 +194,7 @@ func TestParseTrigger_refusesWhatIsMalformed(t *testing.T) {
 		"ticket with an exponent":    newTicket(`"ticket_id": 1e3`),
 		"ticket too long":            newTicket(`"ticket_id": "` + strings.Repeat("1", 200) + `"`),
 		"ticket with a long tail":    newTicket(`"ticket_id": "1` + strings.Repeat(" ", 200) + `"`),
+		"e-mail too long":            newTicket(`"ticket_id": "1", "requester_email": "` + strings.Repeat("a", 400) + `@acme.example"`),
 		"type twice":                 newTicket(`"ticket_id": "1", "trigger_type": "user_reply"`),
 		"e-mail smuggles a ticket":   newTicket(`"ticket_id": "1", "requester_email": "x", "ticket_id": "999", "y": "@z"`),
 		"reply without message":      `{"ticket_id": "1", "trigger_type": "user_reply"}`,
