@@ -140,7 +140,7 @@ func start(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	require.NoError(t, err)
 	go func() {
 		defer close(s.done)
-		s.err = errors.Join(serve.Serve(ctx, listener, s.service, opts.Logger), release(opts))
+		s.err = errors.Join(serve.Serve(ctx, listener, serve.Service{Handler: s.service.Handler(), Stopping: s.service.Stopping, Run: []func(context.Context) error{s.service.Run}}, opts.Logger), release(opts))
 	}()
 	running.Add(1)
 	t.Cleanup(s.checkStop)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -73,10 +72,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	b.Register(mux)
 	serve.Mount(mux, ready)
 	serve.MountMetrics(mux, reg)
-	return serve.Run(ctx, f.Addr, observer.Wrap(httpx.RouteName, mux), log, func(addr net.Addr) {
-		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
-		fmt.Fprintf(stdout, "open %s/ in a browser to see the vendor portal and its chat widget\n", serve.URL(addr))
-	}, beside...)
+	listener, err := serve.Listen(f.Addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
+	fmt.Fprintf(stdout, "open %s/ in a browser to see the vendor portal and its chat widget\n", serve.URL(listener.Addr()))
+	return serve.Serve(ctx, listener, serve.Service{Handler: observer.Wrap(httpx.RouteName, mux), Run: beside}, log)
 }
 
 // options parses the flags and adds everything that is wrong with them.

@@ -121,12 +121,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := wrong.Err(); err != nil {
 		return err
 	}
-	return serve.Run(ctx, f.Addr, parts.handler, log, func(addr net.Addr) {
-		warnIfOpen(log, s.apiKey, addr)
-		fmt.Fprintf(stdout, "listening on http://%s\n", addr)
-		fmt.Fprintf(stdout, "records of a session: %s/events?session_id={session_id}\n", serve.URL(addr))
-		fmt.Fprintf(stdout, "Dify's API endpoint:  %s\n", serve.URL(addr))
-	}, parts.writer.Run, parts.consumer.Run)
+	listener, err := serve.Listen(f.Addr)
+	if err != nil {
+		return err
+	}
+	addr := listener.Addr()
+	warnIfOpen(log, s.apiKey, addr)
+	fmt.Fprintf(stdout, "listening on http://%s\n", addr)
+	fmt.Fprintf(stdout, "records of a session: %s/events?session_id={session_id}\n", serve.URL(addr))
+	fmt.Fprintf(stdout, "Dify's API endpoint:  %s\n", serve.URL(addr))
+	beside := []func(context.Context) error{parts.writer.Run, parts.consumer.Run}
+	return serve.Serve(ctx, listener, serve.Service{Handler: parts.handler, Run: beside}, log)
 }
 
 // parts are what the command is made of.

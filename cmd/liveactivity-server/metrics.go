@@ -18,9 +18,9 @@ type metricsServer struct {
 }
 
 func listenForMetrics(addr string, reg *prometheus.Registry, log *slog.Logger) (*metricsServer, error) {
-	listener, err := net.Listen("tcp", addr)
+	listener, err := serve.Listen(addr)
 	if err != nil {
-		return nil, fmt.Errorf("--metrics-addr: cannot listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("--metrics-addr: %w", err)
 	}
 	mux := httpx.NewMux(nil)
 	serve.MountMetrics(mux, reg)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 
 	"golang.org/x/sync/errgroup"
@@ -81,9 +80,9 @@ func (s *settings) loadProducts(path *string) (warnings []string, err error) {
 
 // serve listens and serves until ctx ends and everything is finished.
 func (s *settings) serve(ctx context.Context, stdout io.Writer, isDemo bool) error {
-	listener, err := net.Listen("tcp", s.Addr)
+	listener, err := serve.Listen(s.Addr)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", s.Addr, err)
+		return err
 	}
 	defer listener.Close()
 	if s.PublicURL == "" {
@@ -109,14 +108,15 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer, isDemo bool) err
 	if isDemo {
 		printDemo(stdout, service.URLs(), s.Products[0], s.Keys[0])
 	}
+	served := serve.Service{Handler: service.Handler(), Stopping: service.Stopping, Run: []func(context.Context) error{service.Run}}
 	if metrics == nil {
-		return serve.Serve(ctx, listener, service, s.Logger)
+		return serve.Serve(ctx, listener, served, s.Logger)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(metrics.serve)
 	group.Go(func() error {
 		defer metrics.close() // to the last, they show how the stop goes
-		return serve.Serve(ctx, listener, service, s.Logger)
+		return serve.Serve(ctx, listener, served, s.Logger)
 	})
 	return group.Wait()
 }

@@ -53,7 +53,9 @@ func startSharedService(t *testing.T) *sharedService {
 	s := &sharedService{t: t, url: "http://" + listener.Addr().String(), secret: product.WebhookSecret, key: key.Key, others: others, listener: &cutListener{Listener: listener}}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- serve.Serve(ctx, s.listener, live, log) }()
+	go func() {
+		served <- serve.Serve(ctx, s.listener, serve.Service{Handler: live.Handler(), Stopping: live.Stopping, Run: []func(context.Context) error{live.Run}}, log)
+	}()
 	t.Cleanup(func() {
 		stop()
 		assert.NoError(t, <-served)

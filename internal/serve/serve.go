@@ -77,44 +77,60 @@ func (s *Server) Close() error { return s.http.Close() }
 // ShutdownTime is how long a stop may take; what needs longer is cut off.
 const ShutdownTime = 8 * time.Second
 
-// Run listens on the address and serves until ctx ends; then it finishes the
-// requests in flight. The other functions run beside it, with a context that
-// ends with ctx and as soon as one of them fails; Run returns when all have
-// ended, with the error of the first that failed. Those that end because their
-// context did have not. The function started, if not nil, is called when the
-// server is about to take requests.
-func Run(ctx context.Context, addr string, handler http.Handler, log *slog.Logger, started func(net.Addr), beside ...func(context.Context) error) error {
+// requestTime is how much of ShutdownTime requests in flight may take: streams
+// are to have some of it.
+const requestTime time.Duration = ShutdownTime * 2 / 3
+
+// Service is a handler and what runs beside it.
+type Service struct {
+	Handler http.Handler
+	// Stopping is called when the stop begins, before the requests in flight
+	// are waited for; nil for nothing.
+	Stopping func()
+	// Run outlive the requests. Each returns some time after its context has
+	// ended, or else with why it cannot go on.
+	Run []func(ctx context.Context) error
+}
+
+// Listen listens on a TCP address.
+func Listen(addr string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
-	server := New(handler, log)
+	return listener, nil
+}
+
+// Serve serves a service on the listener, which it closes, until ctx ends or
+// something fails. Then it finishes the requests in flight, ends the context of
+// what runs beside, and returns when that has returned.
+func Serve(ctx context.Context, listener net.Listener, service Service, log *slog.Logger) error {
+	server := New(service.Handler, log)
 	group, ctx := errgroup.WithContext(ctx)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() error { return server.Serve(listener) })
+	for _, run := range service.Run {
+		group.Go(func() error {
+			if err := run(running); running.Err() == nil || !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		})
+	}
 	group.Go(func() error {
 		<-ctx.Done()
-		log.Info("stopping")
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), ShutdownTime)
+		defer stop()
+		if service.Stopping != nil {
+			service.Stopping()
+		}
+		limit, cancel := context.WithTimeout(running, requestTime)
 		defer cancel()
 		if err := server.Shutdown(limit); err != nil {
 			log.Warn("requests were cut off", "err", err)
 		}
 		return nil
 	})
-	for _, run := range beside {
-		group.Go(func() error {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				return err
-			}
-			return nil
-		})
-	}
-	if started != nil {
-		started(listener.Addr())
-	}
-	err = group.Wait()
-	log.Info("stopped")
-	return err
+	return group.Wait()
 }
 
 // URL returns the URL of a bound address, on this machine if it is every address.
