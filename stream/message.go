@@ -8,6 +8,7 @@ import (
 	"github.com/segmentio/encoding/json" // several times as fast as the standard library here
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
 
 // newMessage returns the entry with an id.
@@ -154,24 +155,6 @@ func decode(data []byte, v any) error {
 const maxDepth = 1000
 
 func isDeep(data []byte) bool {
-	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= maxDepth {
-		return false
-	}
-	depth, quoted := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
+	brackets := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("["))
+	return brackets > maxDepth && jsonscan.ShapeOf(data).Depth > maxDepth
 }

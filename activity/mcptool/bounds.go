@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsonscan"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 )
 
@@ -37,7 +38,7 @@ func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := shapeOf(body).check(); err != nil {
+	if err := check(body); err != nil {
 		return nil, err
 	}
 	a := &answer{deadline: time.Now().Add(maxTime)}
@@ -76,49 +77,15 @@ func admit(r *http.Request, answers *admission.Pool, productID string) (release 
 	return release, nil
 }
 
-// shape measures the work of decoding a JSON text.
-type shape struct {
-	depth, values int
-	messages      int // in a batch; zero if the text is not an array
-}
-
-// shapeOf returns the shape of a text, which may be invalid JSON.
-func shapeOf(body []byte) (s shape) {
-	body = bytes.TrimLeft(body, " \t\r\n")
-	if len(body) > 0 && body[0] == '[' {
-		s.messages = 1
-	}
-	depth, quoted := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-			s.depth = max(s.depth, depth)
-			s.values++
-		case c == '}' || c == ']':
-			depth--
-		case c == ',':
-			s.values++
-			if depth == 1 && s.messages > 0 {
-				s.messages++
-			}
-		}
-	}
-	return s
-}
-
-func (s shape) check() error {
+// check refuses a body that is too much work to decode.
+func check(body []byte) error {
+	s := jsonscan.ShapeOf(body)
 	switch {
-	case s.messages > maxCalls:
+	case s.Elements > maxCalls:
 		return httpx.BadRequest("A batch must contain at most %d calls.", maxCalls)
-	case s.depth > maxDepth:
+	case s.Depth > maxDepth:
 		return httpx.BadRequest("The request is nested deeper than %d objects and arrays.", maxDepth)
-	case s.values > maxValues:
+	case s.Values > maxValues:
 		return httpx.BadRequest("The request contains more than %d JSON values.", maxValues)
 	}
 	return nil
@@ -131,6 +98,8 @@ type answer struct {
 	unavailable atomic.Bool  // a lookup failed
 }
 
+// answerKey is the key of an answer in a context: of its HTTP request, the SDK
+// passes a call only the context and the header.
 type answerKey struct{}
 
 // answerOf returns the budget of a request, nil for one that calls nothing.

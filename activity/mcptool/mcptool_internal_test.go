@@ -154,25 +154,6 @@ func TestJSONErrors_passesEverythingElseThrough(t *testing.T) {
 	}
 }
 
-func TestShapeOf(t *testing.T) {
-	tests := map[string]struct {
-		body string
-		want shape
-	}{
-		"nothing":             {``, shape{}},
-		"an object":           {`{"a":1,"b":[2,{"c":3}]}`, shape{depth: 3, values: 5}},
-		"a batch of one":      {`[{"a":1,"b":2}]`, shape{depth: 2, values: 3, messages: 1}},
-		"a batch of three":    {" \r\n\t[{},{},{}]", shape{depth: 2, values: 6, messages: 3}},
-		"in strings":          {`{"a":"[[[,,,{{{","b\"[":"\\"}`, shape{depth: 1, values: 2}},
-		"an endless nesting":  {strings.Repeat("[", 1000), shape{depth: 1000, values: 1000, messages: 1}},
-		"a string cut short":  {`["\`, shape{depth: 1, values: 1, messages: 1}},
-		"closed but not open": {`]]]]{}`, shape{values: 1}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, shapeOf([]byte(tt.body))) })
-	}
-}
-
 // The wire size is never larger than what was taken from the budget.
 func TestWireSize_isAnUpperBound(t *testing.T) {
 	for _, text := range []string{"", "plain", `"quoted" \ back`, "<a href='x'>&amp;</a>", "\u2028\u2029", "größe €", strings.Repeat("<&>\"", 1000)} {
