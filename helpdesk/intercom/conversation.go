@@ -1,10 +1,12 @@
 package intercom
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -130,8 +132,12 @@ func (i *id) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
 	}
-	if b[0] == '"' {
+	switch {
+	case b[0] == '"' && bytes.IndexByte(b, '\\') >= 0:
 		return json.Unmarshal(b, (*string)(i))
+	case b[0] == '"':
+		*i = id(strings.ToValidUTF8(string(b[1:len(b)-1]), "\ufffd"))
+		return nil
 	}
 	if strings.Trim(string(b), "0123456789") != "" {
 		return errors.New("an id is neither a string nor an integer")
@@ -150,8 +156,7 @@ type unix int64
 
 // UnmarshalJSON implements [json.Unmarshaler]. What is not a number is unknown.
 func (u *unix) UnmarshalJSON(b []byte) error {
-	var seconds float64
-	if json.Unmarshal(b, &seconds) == nil && seconds >= 0 && seconds < 1<<40 {
+	if seconds, err := strconv.ParseFloat(string(b), 64); err == nil && seconds >= 0 && seconds < 1<<40 {
 		*u = unix(seconds)
 	}
 	return nil
