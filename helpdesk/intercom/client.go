@@ -150,7 +150,7 @@ type admin struct {
 	App          struct{ Name string }
 }
 
-// me returns the teammate whom the access token belongs to.
+// me returns the owner of the access token.
 func (c *Client) me(ctx context.Context) (admin, error) {
 	var me admin
 	err := c.get(ctx, "identify the admin", "/me", &me)

@@ -170,6 +170,7 @@ func TestWriting_asAnUnknownAdminIsAWrongConfiguration(t *testing.T) {
 			e := failed(t, err)
 			assert.True(t, e.AccountWide())
 			assert.Equal(t, "admin_not_found", e.Code)
+			assert.NotContains(t, strings.Join(w.sent(), ","), "GET", "there is nothing to confirm")
 		})
 	}
 }
@@ -180,6 +181,7 @@ func TestWriting_doesNotTakeAnother404ForADeletedConversation(t *testing.T) {
 			w := newWorkspace(t, helpdesktest.IntercomOptions{})
 			w.Fail(helpdesktest.Fault{Method: "POST", Status: 404})
 			err := write(t.Context(), w.client, w.conversation)
+			assert.Equal(t, 404, failed(t, err).Status)
 			assert.False(t, helpdesk.IsGone(err), "it can be read")
 
 			w.Fail(helpdesktest.Fault{Method: "GET", Lose: true})
@@ -281,7 +283,10 @@ func TestFindNote_looksBehindTheLastKnownNote(t *testing.T) {
 // canned answers every request with one body.
 func canned(t *testing.T, body string) *intercom.Client {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Date"] = nil // so that times are compared as they stand
+		_, _ = w.Write([]byte(body))
+	}))
 	t.Cleanup(s.Close)
 	return newClient(t, intercom.Config{BaseURL: s.URL, AccessToken: "t", AdminID: "42"})
 }
@@ -392,6 +397,19 @@ func TestRedact_takesTheTextAway(t *testing.T) {
 	require.Error(t, w.client.Redact(t.Context(), w.conversation, id))
 }
 
+func TestRedact_ofANoteWithoutTextIsDone(t *testing.T) {
+	code := "conversation_part_not_redactable"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"type":"error.list","errors":[{"code":%q}]}`, code)
+	}))
+	defer s.Close()
+	client := newClient(t, intercom.Config{BaseURL: s.URL, AccessToken: "t", AdminID: "42"})
+	require.NoError(t, client.Redact(t.Context(), "1", "2"))
+	code = "parameter_invalid"
+	require.Error(t, client.Redact(t.Context(), "1", "2"))
+}
+
 func TestOffer_isAQuickReply(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{})
 	id, err := w.client.Offer(t.Context(), w.conversation, helpdesk.Offer{Body: "Need a hand & help?", Labels: []string{"Yes, <show> me", "No"}})
@@ -473,6 +491,7 @@ func TestEngaged_isWhatPeopleDidAfterTheOffer(t *testing.T) {
 	}{
 		"the contact's message":          {partJSON(51, "comment", "user 7", "Yes", 100), true},
 		"a lead's message":               {partJSON(51, "comment", "lead 7", "Yes", 101), true},
+		"a contact with the admin's id":  {partJSON(51, "open", "user 42", "Yes", 101), true},
 		"the contact's message before":   {partJSON(49, "comment", "user 7", "Yes", 100), false},
 		"a message of an earlier second": {partJSON(51, "comment", "user 7", "Yes", 99), false},
 		"a teammate's message":           {partJSON(51, "comment", "admin 41", "Hi", 101), true},
@@ -686,7 +705,7 @@ func TestCheck_saysThatTheAdminHasNoSeat(t *testing.T) {
 	assert.Contains(t, findings, helpdesk.Finding{Text: "Notes are written in the name of Ann, who has no Inbox seat."})
 }
 
-func TestCheck_saysThatTheTokenBelongsToNobody(t *testing.T) {
+func TestCheck_saysThatTheTokenHasNoOwner(t *testing.T) {
 	findings := canned(t, `{}`).Check(t.Context())
 	assert.Contains(t, findings, helpdesk.Finding{Text: "The access token belongs to no teammate; configure admin_id."})
 }

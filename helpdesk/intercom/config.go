@@ -16,7 +16,7 @@ type Config struct {
 	BaseURL string `json:"base_url"`
 	// AccessToken is the app's. Without it nothing can be written.
 	AccessToken string `json:"access_token" secret:"true"`
-	// AdminID is the id of the teammate who writes, by default the one whom
+	// AdminID is the id of the teammate who writes, by default the one that
 	// the access token belongs to.
 	AdminID string `json:"admin_id"`
 	// ClientSecret is the app's. Webhooks are signed with it; without it all of
