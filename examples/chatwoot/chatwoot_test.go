@@ -6,15 +6,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/examples/chatwoot"
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
@@ -51,8 +54,8 @@ func open(t *testing.T, config string) helpdesk.Desk {
 	return desk
 }
 
-// webhook returns what a desk makes of a webhook that was signed at this time.
-func webhook(desk helpdesk.Desk, secret, body string, at time.Time) (helpdesk.Event, error) {
+// sign returns the headers of a webhook that was signed at this time.
+func sign(secret, body string, at time.Time) http.Header {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "%s.%s", stamp, body)
@@ -60,7 +63,12 @@ func webhook(desk helpdesk.Desk, secret, body string, at time.Time) (helpdesk.Ev
 	header.Set("X-Chatwoot-Timestamp", stamp)
 	header.Set("X-Chatwoot-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	header.Set("X-Chatwoot-Delivery", "d1")
-	return desk.Webhook(header, []byte(body), time.Now())
+	return header
+}
+
+// webhook returns what a desk makes of a webhook that was signed at this time.
+func webhook(desk helpdesk.Desk, secret, body string, at time.Time) (helpdesk.Event, error) {
+	return desk.Webhook(sign(secret, body, at), []byte(body), time.Now())
 }
 
 const (
@@ -141,4 +149,26 @@ func TestKind_reportsMistakes(t *testing.T) {
 	assert.ErrorContains(t, err, "account: is not a known field")
 	assert.ErrorContains(t, err, "base_url: must be")
 	assert.ErrorContains(t, err, "must have account_id and api_access_token")
+}
+
+func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
+	product, key := liveactivity.NewProduct("acme")
+	product.IntegrationConfig.Desks = map[string]json.RawMessage{
+		"chatwoot": json.RawMessage(`{"base_url":"https://chatwoot.example","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`),
+	}
+	service, err := liveactivity.New(&liveactivity.Options{
+		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Desks: []helpdesk.Kind{chatwoot.Kind}, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	post := func(path, body string, header http.Header) string {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header = header
+		w := httptest.NewRecorder()
+		service.Handler().ServeHTTP(w, r)
+		assert.Equal(t, http.StatusOK, w.Code, w.Body)
+		return w.Body.String()
+	}
+	post("/webhook/acme", `{"event":{"event":"$pageview","distinct_id":"user-7","properties":{"$session_id":"s1","$current_url":"https://acme.example/pricing"}},"person":{"properties":{"email":"jane@acme.example"}}}`,
+		http.Header{"X-Posthog-Secret": {product.WebhookSecret}})
+	assert.JSONEq(t, `{"status":"linked"}`, post("/chatbot-webhook/acme", created, sign("secret", created, time.Now())))
 }
