@@ -204,6 +204,7 @@ func TestWriting_doesNotTakeThe404OfAProxyForADeletedConversation(t *testing.T) 
 		assert.False(t, helpdesk.IsGone(err), name)
 		assert.Equal(t, 404, failed(t, err).Status, name)
 	}
+	require.Error(t, client.Redact(t.Context(), "1", "2"))
 }
 
 func TestWriting_makesNoRequestForAnIdThatIsNone(t *testing.T) {

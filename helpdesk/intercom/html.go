@@ -11,8 +11,18 @@ import (
 const MaxNoteSize = 16 << 10
 
 // toHTML renders plain text. It leaves quotes as they are, which are plain
-// characters outside of a tag.
-var toHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r\n", "<br>", "\n", "<br>", "\r", "<br>").Replace
+// characters outside of a tag, and drops control characters other than the ends of
+// lines.
+func toHTML(text string) string {
+	return escapes.Replace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, text))
+}
+
+var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
 
 // bodyText returns what a body shows as plain text. Bodies are HTML in the older
 // versions of the API, always in block elements, and plain text in later ones.

@@ -8,6 +8,7 @@ import (
 )
 
 func TestToHTML_showsTextAsItStands(t *testing.T) {
+	assert.Equal(t, "a\tb", toHTML("a\x00\t\x1b\u0080b"))
 	assert.Equal(t, `a &lt;b&gt;&amp;amp; "it's"<br><br>c<br>d<br>e`, toHTML("a <b>&amp; \"it's\"\n\nc\r\nd\re"))
 }
 

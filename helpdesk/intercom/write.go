@@ -171,7 +171,7 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 		Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
 	}}, nil)
 	var e *helpdesk.APIError
-	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Code == "conversation_part_not_redactable") {
+	if errors.As(err, &e) && (e.Status == http.StatusNotFound && !errors.Is(e, errForeign) || e.Code == "conversation_part_not_redactable") {
 		return nil // it is gone, or has no text
 	}
 	return err
