@@ -202,7 +202,7 @@ func (a *API) client() *http.Client {
 }
 
 // withoutURL drops the URL from a client's error: it is in the operation's name,
-// and a URL can hold what is nobody's business.
+// and a URL can hold what is private.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

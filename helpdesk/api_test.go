@@ -176,7 +176,7 @@ func TestAPI_saysWhetherAFailedRequestMayHaveHadItsEffect(t *testing.T) {
 		"collision":           {answer(409, ""), false},
 		"refused":             {answer(422, ""), false},
 		"success not decoded": {answer(200, "{"), true},
-		"success too long":    {answer(200, `"`+strings.Repeat("x", 8<<20)+`"`), true},
+		"success too long":    {answer(200, "7"+strings.Repeat(" ", 8<<20)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -90,7 +90,7 @@ type Chatter interface {
 	Replier
 
 	// Verifies reports whether Webhook checks signatures. A desk that is
-	// configured not to may be sent messages by anybody; they are not answered.
+	// configured not to may be sent messages by anyone; they are not answered.
 	Verifies() bool
 }
 

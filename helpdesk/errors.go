@@ -57,8 +57,8 @@ func (e *APIError) Unwrap() error { return e.Err }
 // RetryAfter returns Wait: how long not to retry.
 func (e *APIError) RetryAfter() time.Duration { return e.Wait }
 
-// Temporary reports whether the same request may succeed later without anybody
-// changing anything: no answer, 408, 409, 425, 429 and 5xx.
+// Temporary reports whether the same request may succeed later though nothing is
+// changed: no answer, 408, 409, 425, 429 and 5xx.
 func (e *APIError) Temporary() bool {
 	switch e.Status {
 	case 0, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:

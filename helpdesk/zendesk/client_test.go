@@ -424,8 +424,12 @@ func TestClient_FindNote_readsListsThatAreNotSorted(t *testing.T) {
 		"GET /api/v2/users/me.json": `200 {"user":{"id":5}}`,
 		"GET /api/v2/tickets/7/comments.json": `200 {"comments":[
 			{"id":1,"author_id":5,"public":false,"html_body":"old","created_at":"2026-11-22T02:00:00Z"},
-			{"id":2,"author_id":5,"public":false,"body":"new","created_at":"2026-11-22T03:00:00Z"}]}`,
+			{"id":2,"author_id":5,"public":false,"body":"new","created_at":"2026-11-22T03:00:00Z"},
+			{"id":3,"author_id":6,"public":false,"body":"an agent's","created_at":"2026-11-22T03:00:01Z"}]}`,
 	})
+	_, found, err := client.FindNote(t.Context(), "7", "an agent's", "1", time.Time{})
+	require.NoError(t, err)
+	assert.False(t, found)
 	id, found, err := client.FindNote(t.Context(), "7", "new", "1", time.Time{})
 	require.NoError(t, err)
 	assert.True(t, found)
