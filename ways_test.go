@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,7 @@ func TestLookup_answersByLimit(t *testing.T) {
 	for i := range 7 {
 		s.webhook(pageview(fmt.Sprint("u", i), "s1", fmt.Sprintf("https://app.example.com/page-%c", 'a'+i)))
 	}
-	for limit, want := range map[string]int{"": 5, "?limit=": 5, "?limit=0": 5, "?limit=-3": 5, "?limit=2": 2, "?limit=5": 5, "?limit=6": 5,
+	for limit, want := range map[string]int{"": 5, "?limit=0": 5, "?limit=-3": 5, "?limit=2": 2, "?limit=5": 5, "?limit=6": 5,
 		"?limit=99999999999999999999": 5, "?limit=-99999999999999999999": 5} {
 		r := s.do(http.MethodGet, "/users/acme/ada/live-activity"+limit, "", bearer(acmeMCP))
 		require.Equal(t, http.StatusOK, r.status, limit)
@@ -133,7 +134,7 @@ func TestLookup_answersByLimit(t *testing.T) {
 		}
 		assert.Equal(t, "https://app.example.com/page-g", actions[want-1].(map[string]any)["raw_url"], "the newest last")
 	}
-	for _, limit := range []string{"x", "1.5", "1e3", "0x10", "%20", "1,2", "ten"} {
+	for _, limit := range []string{"", "x", "1.5", "1e3", "0x10", "%20", "1,2", "ten"} {
 		r := s.do(http.MethodGet, "/users/acme/ada/live-activity?limit="+limit, "", bearer(acmeMCP))
 		assert.Equal(t, http.StatusBadRequest, r.status, limit)
 		assert.Contains(t, r.body, "limit")
@@ -263,5 +264,20 @@ func TestStream_isKeptAlive(t *testing.T) {
 	r := s.stream("/stream/acme", bearer(acmeKey))
 	for range 3 {
 		assert.Equal(t, frame{event: "heartbeat", data: "{}"}, r.next())
+	}
+}
+
+// A user id may hold any character, percent-encoded.
+func TestLookup_findsEveryUserID(t *testing.T) {
+	s := start(t)
+	for i, id := range []string{"/", "//", "/a", "a/", ".", "..", "../b", "%2F", "%", "?", "#", ";x=1", "a b", "ä", "\u0001", "+", "\\"} {
+		quoted, err := json.Marshal(id)
+		require.NoError(t, err)
+		s.webhook(fmt.Sprintf(`{"event":"$pageview","uuid":"u%d","distinct_id":%s,"properties":{"$session_id":"s%d","$current_url":"https://app.example.com/a"}}`, i, quoted, i))
+		escaped := strings.ReplaceAll(url.PathEscape(id), ".", "%2e")
+		r := s.do(http.MethodGet, "/users/acme/"+escaped+"/live-activity", "", bearer(acmeKey))
+		require.Equal(t, http.StatusOK, r.status, "%s: %s", id, r.body)
+		assert.Equal(t, id, r.json(t)["user_id"])
+		assert.Len(t, r.json(t)["actions"], 1, id)
 	}
 }

@@ -129,11 +129,10 @@ func limitParam(r *http.Request) (int, error) {
 	if err != nil {
 		return 0, httpx.BadRequest("The query string is malformed; limit must be an integer.")
 	}
-	value := query.Get("limit")
-	if value == "" {
+	if !query.Has("limit") {
 		return 0, nil
 	}
-	limit, err := strconv.ParseInt(value, 10, 64)
+	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
 	if err != nil && !httpx.IsOutOfRange(err) {
 		return 0, httpx.BadRequest("The query parameter limit must be an integer.")
 	}

@@ -145,7 +145,7 @@ func TestLookup_defaultLimitIsThatOfTheSpecification(t *testing.T) {
 
 func TestLookup_refusesALimitThatIsNoInteger(t *testing.T) {
 	h := newLookup(musttest.New(activity.NewMemory(nil)), 0)
-	for _, limit := range []string{"abc", "1.5", "5.0", "1e3", "0x10", "1_000", "%201", "+1", "1%20", "--1", "-", "%00", "%EF%BC%95", "null", "NaN",
+	for _, limit := range []string{"", "&limit=3", "abc", "1.5", "5.0", "1e3", "0x10", "1_000", "%201", "+1", "1%20", "--1", "-", "%00", "%EF%BC%95", "null", "NaN",
 		"%zz", "5;", "5%"} {
 		t.Run(limit, func(t *testing.T) {
 			w := request(h, "/users/acme/ada/live-activity?limit="+limit)

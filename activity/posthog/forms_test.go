@@ -92,6 +92,7 @@ var encodings = []encoding{
 	{"plain as text", func(b []byte) []byte { return b }, []string{"Content-Type", "text/plain"}},
 	{"plain with a misleading type", func(b []byte) []byte { return b }, []string{"Content-Type", "application/x-www-form-urlencoded"}},
 	{"identity", func(b []byte) []byte { return b }, []string{"Content-Encoding", "identity"}},
+	{"not what the header says", func(b []byte) []byte { return b }, []string{"Content-Encoding", "gzip"}},
 	{"gzip by its magic", gzipped, []string{"Content-Type", "text/plain"}},
 	{"gzip by its header", gzipped, []string{"Content-Encoding", "gzip"}},
 	{"gzip by its header in capitals", gzipped, []string{"Content-Encoding", " GZIP "}},

@@ -163,7 +163,7 @@ func (b *body) survey(ctx context.Context) (survey, error) {
 
 // isPlain reports whether a body is JSON as it stands.
 func isPlain(body []byte, encoding string) bool {
-	return isJSON(body) && checkEncoding(body, encoding) == nil
+	return isJSON(body) && checkEncoding(encoding) == nil
 }
 
 // unpackProblem is the answer to what is wrong around the JSON.

@@ -115,12 +115,10 @@ func isField(tag string) bool {
 // isPrivate reports whether the text around the target may be what a user
 // typed or chose.
 func isPrivate(elements []element) bool {
-	for i, e := range elements {
+	for _, e := range elements {
 		switch e.Tag {
 		case "input", "textarea", "select", "option":
-			if i == 0 || e.Tag != "input" {
-				return true
-			}
+			return true
 		}
 		for role := range strings.FieldsSeq(strings.ToLower(e.Role)) {
 			if typedRoles[role] {

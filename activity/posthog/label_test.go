@@ -143,6 +143,8 @@ func TestLabel_neverContainsWhatWasTyped(t *testing.T) {
 		{"option", object{"tag_name": "option"}, []object{{"tag_name": "select"}}},
 		{"input in a link", object{"tag_name": "input"}, []object{{"tag_name": "a"}}},
 		{"input in a label", object{"tag_name": "input"}, []object{{"tag_name": "label"}}},
+		{"inside of an input", object{"tag_name": "span"}, []object{{"tag_name": "input"}}},
+		{"link inside of an input", object{"tag_name": "a"}, []object{{"tag_name": "div"}, {"tag_name": "INPUT", "attr__type": "text"}}},
 		{"input in capitals", object{"tag_name": "INPUT"}, nil},
 		{"text area in capitals", object{"tag_name": "TextArea"}, nil},
 		{"editable", object{"tag_name": "div", "attr__contenteditable": "true"}, nil},

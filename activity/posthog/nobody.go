@@ -1,6 +1,10 @@
 package posthog
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/google/uuid"
+)
 
 // cookieless is the distinct id of every visitor of a page that sets no cookies.
 const cookieless = "$posthog_cookieless"
@@ -23,13 +27,14 @@ func ids(ids ...string) map[string]bool {
 }
 
 // userID returns whose a distinct id is: the id itself, or "" when it is blank or
-// that of no particular user. Quotation marks around it are ignored.
+// that of no particular user. Quotation marks and white space around it are
+// ignored.
 func userID(distinctID string) string {
-	id := distinctID
+	id := strings.TrimSpace(distinctID)
 	if n := len(id); n > 2 && (id[0] == '"' || id[0] == '\'') && id[0] == id[n-1] {
-		id = id[1 : n-1]
+		id = strings.TrimSpace(id[1 : n-1])
 	}
-	if strings.TrimSpace(id) == "" || id == cookieless || nobody[id] || nobodyInAnyCase[strings.ToLower(id)] {
+	if id == "" || id == cookieless || id == uuid.Nil.String() || nobody[id] || nobodyInAnyCase[strings.ToLower(id)] {
 		return ""
 	}
 	return distinctID

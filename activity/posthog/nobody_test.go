@@ -14,7 +14,9 @@ func TestNobody_hasNoUserID(t *testing.T) {
 	s := newService(posthog.Options{})
 	for _, id := range []any{"$posthog_cookieless", "anonymous", "Guest", "DISTINCTID", "distinct_id", "id", "Not_Authenticated",
 		"email", "undefined", "uNdEfInEd", "true", "False", true, false, "[object Object]", "NaN", "None", "none", "null", "0", 0,
-		"", " ", "\t\n", "\u00a0", `" "`, `"anonymous"`, "'guest'", `"null"`, "'0'", `"$posthog_cookieless"`} {
+		"", " ", "\t\n", "\u00a0", `" "`, `"anonymous"`, "'guest'", `"null"`, "'0'", `"$posthog_cookieless"`,
+		" anonymous ", "\tundefined\n", `" anonymous "`, ` "null" `, " $posthog_cookieless", "00000000-0000-0000-0000-000000000000",
+		`"00000000-0000-0000-0000-000000000000"`} {
 		for _, changes := range []object{
 			{"properties.distinct_id": id},
 			{"properties.distinct_id": nil, "distinct_id": id},
@@ -40,7 +42,8 @@ func TestNobody_withoutASessionIsIgnored(t *testing.T) {
 
 func TestNobody_isNoOneElse(t *testing.T) {
 	s := newService(posthog.Options{})
-	for _, id := range []string{"Null", "nan", "NONE", "00", "1", " a", "ada", "anonymous2", "guest_7", "my id", `"ada"`, `"`, "''", "$posthog"} {
+	for _, id := range []string{"Null", "nan", "NONE", "00", "1", " a", "ada", "anonymous2", "guest_7", "my id", `"ada"`, `"`, "''", "$posthog",
+		"00000000-0000-0000-0000-000000000001", " ada "} {
 		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": id}))), 1, 0)
 		assert.Equal(t, id, s.requireOneEvent(t).UserID)
 	}

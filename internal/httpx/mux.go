@@ -2,8 +2,11 @@ package httpx
 
 import (
 	"cmp"
+	"crypto/rand"
 	"net/http"
+	"net/url"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -40,12 +43,41 @@ func NewMux(fallback func(w http.ResponseWriter, r *http.Request) bool) *Mux {
 }
 
 // Handle registers h for the pattern, as [http.ServeMux.Handle] does.
-func (m *Mux) Handle(pattern string, h http.Handler) { m.mux.Handle(pattern, h) }
+func (m *Mux) Handle(pattern string, h http.Handler) {
+	wildcards := wildcard.FindAllStringSubmatch(pattern, -1)
+	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range wildcards {
+			if r.PathValue(name[1]) == slash {
+				r.SetPathValue(name[1], "/")
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+var wildcard = regexp.MustCompile(`\{(\w+)\}`)
+
+// slash stands for a segment of a path that is "%2F" while [http.ServeMux] looks
+// at it: that takes such a segment for a slash at the end of the path.
+var slash = rand.Text()
+
+var slashSegment = regexp.MustCompile(`(?i)/%2F(/|$)`)
 
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.RequestURI == "*" || !isClean(r.URL.EscapedPath()) {
+	p := r.URL.EscapedPath()
+	if r.RequestURI == "*" || !isClean(p) {
 		m.unmatched(w, r)
 		return
+	}
+	if slashSegment.MatchString(p) {
+		replaced := *r.URL
+		for slashSegment.MatchString(p) { // two in a row share a slash
+			p = slashSegment.ReplaceAllString(p, "/"+slash+"$1")
+		}
+		replaced.RawPath = p
+		replaced.Path, _ = url.PathUnescape(p) // what was escaped correctly still is
+		defer func(u *url.URL) { r.URL = u }(r.URL)
+		r.URL = &replaced
 	}
 	m.mux.ServeHTTP(w, r)
 }

@@ -34,6 +34,7 @@ func newMux() *httpx.Mux {
 	m.Handle("GET /a/{x}", echo("get a", "x"))
 	m.Handle("POST /a/{x}", echo("post a", "x"))
 	m.Handle("POST /b", echo("post b"))
+	m.Handle("GET /c/{x}/{y}/end", echo("get c", "x", "y"))
 	m.Handle("/any", echo("any"))
 	m.Handle("/any/{$}", echo("any/"))
 	return m
@@ -47,6 +48,11 @@ func TestMux_serves(t *testing.T) {
 		"any method":                 {"DELETE", "/any", "any", "/any"},
 		"a trailing slash":           {"PUT", "/any/", "any/", "/any/{$}"},
 		"an escaped slash":           {"GET", "/a/x%2Fy", "get a x/y", "GET /a/{x}"},
+		"only an escaped slash":      {"GET", "/a/%2F", "get a /", "GET /a/{x}"},
+		"in lower case":              {"GET", "/a/%2f", "get a /", "GET /a/{x}"},
+		"only escaped slashes":       {"GET", "/a/%2F%2f", "get a //", "GET /a/{x}"},
+		"slashes side by side":       {"GET", "/c/%2F/%2F/end", "get c / /", "GET /c/{x}/{y}/end"},
+		"an escaped percent sign":    {"GET", "/a/%252F", "get a %2F", "GET /a/{x}"},
 		"escaped dots":               {"GET", "/a/%2E%2E", "get a ..", "GET /a/{x}"},
 		"escaped characters":         {"GET", "/a/%C3%A4%20%3F%23%25", "get a ä ?#%", "GET /a/{x}"},
 		"dots within a segment":      {"GET", "/a/b..c", "get a b..c", "GET /a/{x}"},
@@ -58,6 +64,7 @@ func TestMux_serves(t *testing.T) {
 			w, r := httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.target, nil)
 			newMux().ServeHTTP(w, r)
 			assert.Equal(t, http.StatusOK, w.Code)
+			assert.Equal(t, tt.target, r.URL.EscapedPath(), "the request is left as it was")
 			assert.Equal(t, tt.want, w.Body.String())
 			assert.Equal(t, tt.route, httpx.Route(r))
 		})
