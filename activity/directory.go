@@ -169,15 +169,31 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 // SessionOf returns the session in which an e-mail address was last seen. Upper
 // and lower case are the same, and no session has an empty address.
 func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {
-	if email == "" {
-		return "", false, nil
-	}
-	b := d.book(productID)
-	if err := b.load(ctx, ofEmail(email)); err != nil {
+	sessionIDs, err := d.SessionsOf(ctx, productID, email)
+	if err != nil {
 		return "", false, err
 	}
-	h := b.pages[ofEmail(email)].holder
-	return h.SessionID, h != (holder{}), nil
+	return sessionIDs[0], sessionIDs[0] != "", nil
+}
+
+// SessionsOf returns for each of the addresses, in this order, what SessionOf
+// does; "" for none. It reads them all at once.
+func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...string) ([]string, error) {
+	b := d.book(productID)
+	keys := make([]pageKey, len(emails))
+	for i, email := range emails {
+		keys[i] = ofEmail(email)
+	}
+	if err := b.load(ctx, keys...); err != nil {
+		return nil, err
+	}
+	sessionIDs := make([]string, len(emails))
+	for i, email := range emails {
+		if email != "" {
+			sessionIDs[i] = b.pages[keys[i]].holder.SessionID
+		}
+	}
+	return sessionIDs, nil
 }
 
 // Update changes a session, which starts out empty, and returns the result.

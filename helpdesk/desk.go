@@ -47,7 +47,8 @@ type Finder interface {
 // Pacer is a desk that knows its rate limits from the answers it got.
 type Pacer interface {
 	// Pause returns how long to wait before the next note into the
-	// conversation, zero if there is no need to wait.
+	// conversation, zero if there is no need to wait. An empty id asks for the
+	// account: for a conversation that was not written to lately.
 	Pause(conversationID string) time.Duration
 }
 

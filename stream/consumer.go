@@ -15,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/summary"
 )
 
 // Handlers are the functions that a [Consumer] calls with the entries of a
@@ -66,20 +67,13 @@ const (
 	DefaultMinBackoff    = time.Second
 	DefaultMaxBackoff    = 30 * time.Second
 	DefaultThreshold     = 20
-	DefaultModelTimeout  = 30 * time.Second
+	DefaultModelTimeout  = summary.Timeout
 	DefaultMaxBytes      = 256 << 20 // of a Writer's links, and of a Summarizer's histories
 
 	// DefaultPrompt is what a model is asked to do where
 	// [SummarizerOptions].Prompt does not say it. In any case follow a warning that
 	// the data are not instructions, and the data.
-	DefaultPrompt = `You keep the summary of what one user is doing in an app. A support agent or an assistant reads it before talking to the user.
-
-Write one summary that takes the place of the summary so far and covers the new actions as well.
-- At most 120 words of plain text: no headings, no lists, no markup.
-- In chronological order. Say last where the user is now and what the user did there.
-- Keep what the summary so far tells and still matters; nothing else will remember it.
-- Say only what the data tells. Do not guess at reasons, and do not address the user.
-- Answer with the summary and nothing else.`
+	DefaultPrompt = summary.DefaultInstructions
 )
 
 // ConsumerOptions configures a [Consumer]; a zero field means its default.

@@ -3,11 +3,9 @@ package stream
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/options"
-	"github.com/liveactivity/liveactivity/internal/prompt"
+	"github.com/liveactivity/liveactivity/internal/summary"
 )
 
 // SummarizerOptions of a [Summarizer]. A zero field means its default.
@@ -128,15 +126,12 @@ func (s *Summarizer) keep(h *history) {
 	s.sessions.Trim(h.key.product)
 }
 
-// maxHistory bounds the actions of a session kept for the model.
-const maxHistory = 500
-
 // kept returns how many actions of a session to keep. The digest needs none.
 func (s *Summarizer) kept() int {
 	if s.model == nil {
 		return 0
 	}
-	return maxHistory
+	return summary.MaxActions
 }
 
 // work makes summaries of a session until none is due or one fails. guard, if
@@ -207,29 +202,14 @@ func (s *Summarizer) hand(ctx context.Context, sum Summary, guard chan struct{})
 	return s.overwrite(ctx, sum)
 }
 
-// errEmptyAnswer reports a model that returned nothing.
-var errEmptyAnswer = errors.New("stream: the model's answer is empty")
-
-// maxSummary bounds the characters used of a model's answer.
-const maxSummary = 4000
-
 // text returns the summary of a draft.
 func (s *Summarizer) text(ctx context.Context, d draft) (string, error) {
 	if s.model == nil {
-		return d.digest, nil
+		return d.Digest, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.modelTimeout)
-	defer cancel()
-	answer, err := s.model(ctx, d.prompt(s.prompt))
+	answer, err := summary.Ask(ctx, s.model, s.modelTimeout, d.Prompt(s.prompt))
 	if err != nil {
-		return "", fmt.Errorf("stream: ask the model: %w", err)
-	}
-	answer = strings.TrimSpace(answer)
-	if answer == "" {
-		return "", errEmptyAnswer
-	}
-	if runes := []rune(answer); len(runes) > maxSummary {
-		answer = strings.TrimSpace(string(runes[:maxSummary]))
+		return "", fmt.Errorf("stream: %w", err)
 	}
 	return answer, nil
 }
@@ -255,7 +235,7 @@ func (h *history) add(b activity.Batch, kept int) {
 	h.seen += len(b.Actions)
 	h.count += len(b.Actions)
 	for _, a := range b.Actions {
-		h.actions = append(h.actions, toldOf(a.Action))
+		h.actions = append(h.actions, summary.Reduced(a.Action))
 	}
 	excess := max(0, len(h.actions)-kept)
 	h.digest.Add(h.actions[:excess]...)
@@ -270,11 +250,6 @@ func (h *history) size() int64 {
 		size += fair.Size(len(a.Title)) + fair.Size(len(a.Description)) + fair.Size(len(a.CanonicalURL))
 	}
 	return size
-}
-
-// toldOf keeps only the fields used by a summary, to save memory.
-func toldOf(a activity.Action) activity.Action {
-	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart, CanonicalURL: a.CanonicalURL}
 }
 
 // summedUp drops what an accepted summary covers. Later actions stay.
@@ -292,9 +267,7 @@ func (h *history) summedUp(d draft, text string) {
 
 // draft is the input of a summary.
 type draft struct {
-	before  string // the previous summary
-	digest  string // digest of the actions after it
-	actions []activity.Action
+	summary.Draft
 	email   string
 	count   int
 	seen    int
@@ -304,30 +277,11 @@ type draft struct {
 func (s *Summarizer) draft(h *history) draft {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return draft{before: h.summary, digest: h.digest.String(), actions: slices.Clone(h.actions),
+	return draft{Draft: summary.Draft{Before: h.summary, Digest: h.digest.String(), Actions: slices.Clone(h.actions)},
 		email: h.email, count: h.count, seen: h.seen, lasting: s.model == nil}
 }
 
 func (d draft) summary(key historyKey, text string) Summary {
 	return Summary{Type: SummaryType, ProductID: key.product, SessionID: key.session, Email: d.email,
 		Text: text, Replaces: d.count, ForwardedAt: activity.Seconds(time.Now())}
-}
-
-// prompt returns the model's prompt. Each piece of data is confined to one
-// line.
-func (d draft) prompt(instructions string) string {
-	var p strings.Builder
-	p.WriteString(prompt.New(instructions))
-	if d.before != "" {
-		p.WriteString("\nThe summary so far: " + strings.Join(strings.Fields(d.before), " ") + "\n")
-	}
-	if d.digest != "" {
-		p.WriteString("\nDone since, in short: " + d.digest + "\n")
-	}
-	var b activity.Batch
-	for _, a := range d.actions {
-		b.Actions = append(b.Actions, activity.BatchAction{Action: a})
-	}
-	p.WriteString("\nThe new actions, oldest first:\n" + b.Text() + "\n")
-	return p.String()
 }

@@ -57,6 +57,16 @@ type Desk struct {
 	helpdesk.Desk
 }
 
+// desk returns the desk of that name.
+func (p Product) desk(name string) (helpdesk.Desk, bool) {
+	for _, d := range p.Desks {
+		if d.Name == name {
+			return d.Desk, true
+		}
+	}
+	return nil, false
+}
+
 // Notes says when notes are written and what is in them. A field means what it
 // says, also when it is zero; see [DefaultNotes].
 type Notes struct {
@@ -110,8 +120,11 @@ type Connector struct {
 	logger   *slog.Logger
 	metrics  connectorMetrics
 
-	mu    sync.Mutex
-	wakes map[string]chan struct{} // by product: full when one of its sessions was linked here
+	mu     sync.Mutex
+	wakes  map[string]chan struct{}    // by product: full when one of its sessions was linked here
+	gates  map[string]*gate            // by product and desk
+	owned  map[partitionKey]*partition // those whose lease this process holds
+	models chan struct{}               // full while the model is asked for as many summaries as it may
 }
 
 // New returns a connector over a log; opts may be nil. It starts nothing: links
@@ -136,7 +149,8 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	}
 	return &Connector{log: log, docs: log.Documents(), dir: dir,
 		products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()),
-		metrics: registered, wakes: map[string]chan struct{}{}}, nil
+		metrics: registered, wakes: map[string]chan struct{}{}, gates: map[string]*gate{},
+		owned: map[partitionKey]*partition{}, models: make(chan struct{}, maxModels)}, nil
 }
 
 // OptionError is a mistake in the arguments of [New].

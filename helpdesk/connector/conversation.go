@@ -70,9 +70,24 @@ type session struct {
 	Since     float64 `json:"since"`                // epoch seconds: actions that started earlier are not written
 	Cursor    cursor  `json:"cursor,omitzero"`      // what was written, or need not be
 
-	Notes   []note `json:"notes,omitempty"` // raw notes that no summary has replaced
-	Count   int    `json:"count,omitempty"` // actions written since the last summary
-	Summary *sumup `json:"summary,omitempty"`
+	Written int     `json:"written,omitempty"` // actions that are in notes
+	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced
+	Summary *summed `json:"summary,omitempty"` // the last one
+
+	// What the next summary is made from: the newest actions, for a model, and a
+	// digest of those before. Without a model the digest goes on from summary to
+	// summary.
+	Recent []recent         `json:"recent,omitempty"`
+	Digest *activity.Digest `json:"digest,omitempty"`
+}
+
+// unsummed returns how many of the session's actions are in notes and in no
+// summary.
+func (s *session) unsummed() int {
+	if s.Summary == nil {
+		return s.Written
+	}
+	return s.Written - s.Summary.Upto
 }
 
 // cursor is a place in the log, as one session sees it: after all entries up to
@@ -81,31 +96,125 @@ type cursor struct {
 	After   eventlog.ID `json:"after"`
 	Inside  eventlog.ID `json:"inside,omitzero"`
 	Actions int         `json:"actions,omitempty"`
+	// Next is the index, in the session, of the next action; zero while unknown.
+	// A higher one shows that actions were trimmed.
+	Next int `json:"next,omitempty"`
 }
 
-// note is a note that was written.
+// note is a note of actions that was written.
 type note struct {
-	ID string      `json:"id"`
-	To eventlog.ID `json:"to"` // the newest entry that it has an action of
+	ID   string `json:"id"`
+	Upto int    `json:"upto"` // how many of the session's actions are in this note and those before
 }
 
-// sumup is the last summary of a session.
-type sumup struct {
-	To     cursor           `json:"to"` // what it covers
-	Text   string           `json:"text"`
-	Digest *activity.Digest `json:"digest,omitempty"` // what Text was made from, without a model
+// summed is a summary of a session.
+type summed struct {
+	Upto int    `json:"upto"` // how many of the session's actions it covers
+	Text string `json:"text"`
+}
+
+// recent is an action with what a model is given of it.
+type recent struct {
+	At    float64 `json:"at"`
+	Type  string  `json:"type"`
+	Title string  `json:"title,omitempty"`
+	Text  string  `json:"text"`
+	URL   string  `json:"url,omitempty"`
 }
 
 // writing is a note that is being written: of a range of a session's actions, or
-// a summary.
+// of a summary.
 type writing struct {
 	Session string        `json:"session"`
-	From    cursor        `json:"from"`
-	To      cursor        `json:"to"`
-	Count   int           `json:"count"` // actions
+	From    cursor        `json:"from,omitzero"`
+	First   eventlog.ID   `json:"first,omitzero"` // the first entry with one of the actions
+	To      cursor        `json:"to,omitzero"`
+	Count   int           `json:"count,omitempty"` // actions
 	Bin     time.Duration `json:"bin,omitempty"`
 	Begun   time.Time     `json:"begun"`
-	Summary *sumup        `json:"summary,omitempty"` // nil for a note of actions
+	Summary *summed       `json:"summary,omitempty"` // nil for a note of actions
+}
+
+// Bounds of what is stored of a conversation.
+const (
+	maxNotes  = 100 // of a session, to be redacted
+	maxRedact = 200
+	maxRecent = 50
+)
+
+// written records that what was being written is there, under this id; it is ""
+// for a note that need not be written. The actions are those of the note, and
+// recalled those that its session keeps for a model.
+func (c *conversation) written(noteID string, actions []activity.Action, recalled int) {
+	w := c.Writing
+	if w == nil { // an earlier call of a write that was thought to have failed
+		return
+	}
+	c.Writing = nil
+	if noteID != "" {
+		c.LastNote = noteID
+	}
+	s := c.session(w.Session)
+	switch {
+	case s == nil:
+	case w.Summary != nil:
+		s.sumUp(w.Summary)
+		if noteID != "" {
+			c.replace(s)
+		}
+	default:
+		s.Cursor = w.To
+		s.Written += w.Count
+		s.recall(actions, recalled)
+		if noteID != "" {
+			s.Notes = append(s.Notes, note{noteID, s.Written})
+			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
+		}
+	}
+}
+
+// recall keeps actions for the next summary: so many of the newest, and a digest of
+// those before.
+func (s *session) recall(actions []activity.Action, kept int) {
+	for _, a := range actions {
+		s.Recent = append(s.Recent, recent{a.TimestampStart, a.Type, a.Title, a.Sentence(), a.CanonicalURL})
+	}
+	excess := max(0, len(s.Recent)-kept)
+	if excess > 0 && s.Digest == nil {
+		s.Digest = &activity.Digest{}
+	}
+	for _, r := range s.Recent[:excess] {
+		s.Digest.Add(r.action())
+	}
+	s.Recent = s.Recent[excess:]
+}
+
+func (r recent) action() activity.Action {
+	return activity.Action{Type: r.Type, Title: r.Title, Description: r.Text, TimestampStart: r.At, CanonicalURL: r.URL}
+}
+
+// sumUp takes a summary over, and drops what a model needs no more.
+func (s *session) sumUp(done *summed) {
+	s.Summary = done
+	later := max(0, s.Written-done.Upto)
+	if len(s.Recent) == 0 || later > len(s.Recent) {
+		return // the digest goes on
+	}
+	s.Recent, s.Digest = s.Recent[len(s.Recent)-later:], nil
+}
+
+// replace moves the notes that the session's summary covers to those to redact.
+func (c *conversation) replace(s *session) {
+	covered := 0
+	for _, n := range s.Notes {
+		if n.Upto > s.Summary.Upto {
+			break
+		}
+		c.Redact = append(c.Redact, n.ID)
+		covered++
+	}
+	s.Notes = s.Notes[covered:]
+	c.Redact = c.Redact[max(0, len(c.Redact)-maxRedact):]
 }
 
 // session returns the session with that id, or nil.

@@ -74,7 +74,7 @@ func (f *following) step(ctx context.Context) (pace, error) {
 	case errors.As(err, &gap):
 		return pace{}, f.skip(gap)
 	case err != nil:
-		return f.failed(err)
+		return retryRead(f.productID, err)
 	case n == 0:
 		return pace{wait: idleEvery, orChange: true}, f.deliver("heartbeat", "", nil)
 	}
@@ -86,7 +86,7 @@ func (f *following) step(ctx context.Context) (pace, error) {
 func (f *following) begin(ctx context.Context) (pace, error) {
 	bounds, err := boundsFor(ctx, f.log, f.productID, f.from)
 	if err != nil {
-		return f.failed(err)
+		return retryRead(f.productID, err)
 	}
 	var isGap bool
 	f.cursor, isGap = f.from.cursor(bounds)
@@ -120,11 +120,37 @@ func (f *following) skip(gap *GapError) error {
 	return f.deliver("gap", "", gapData(requested.String(), gap.Oldest))
 }
 
-// failed returns the pace of the next attempt after the log could not be read.
-func (f *following) failed(err error) (pace, error) {
+// retryRead returns the pace of the next attempt after the log could not be read.
+func retryRead(productID string, err error) (pace, error) {
 	if errors.Is(err, ErrClosed) {
 		return pace{}, err
 	}
-	slog.Default().Warn("log cannot be read; retrying", "product_id", f.productID, "err", err)
+	slog.Default().Warn("log cannot be read; retrying", "product_id", productID, "err", err)
 	return pace{wait: storageRetry}, nil
+}
+
+// Entries calls see with the entries after the cursor, a page at a time and in
+// order, then with new ones, until ctx ends, the log is closed and read, or see
+// returns an error; it returns that error. Entries that are no longer retained are
+// passed over. The slice is reused after the call, and what the entries share must
+// not be modified. If the log cannot be read, Entries retries every second.
+func (s *Source) Entries(ctx context.Context, after ID, see func(page []Entry) error) error {
+	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
+		page := pagePool.Get().(*[pageEntries]Entry)
+		defer pagePool.Put(page)
+		n, err := s.log.Read(ctx, s.productID, after, page[:])
+		defer clear(page[:n]) // the pool must not keep trimmed entries alive
+		var gap *GapError
+		switch {
+		case errors.As(err, &gap):
+			after = gap.Floor
+			return pace{}, nil
+		case err != nil:
+			return retryRead(s.productID, err)
+		case n == 0:
+			return pace{wait: idleEvery, orChange: true}, nil
+		}
+		after = page[n-1].ID
+		return pace{}, see(page[:n])
+	})
 }

@@ -1,0 +1,166 @@
+package connector
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// desk is a help desk in memory.
+type desk struct {
+	size int // characters that fit into a note; 0 for any number
+
+	// refuse is asked before a request has its effect, and lose before its answer
+	// is sent. Both may be nil.
+	refuse, lose func(op, conversationID string) *helpdesk.APIError
+	// takes is how long a request takes; it has its effect after half of that,
+	// also when the client has gone.
+	takes func() time.Duration
+	pause func(conversationID string) time.Duration
+
+	mu    sync.Mutex
+	last  int
+	notes map[string][]*written // by conversation, in order
+	asked map[string]int        // requests, by operation
+	busy  map[string]int        // by conversation: notes in flight
+	most  int                   // in flight at once
+	now   int
+}
+
+// written is a note.
+type written struct {
+	id, text string
+	at       time.Time
+	redacted bool
+}
+
+func newDesk() *desk {
+	return &desk{notes: map[string][]*written{}, asked: map[string]int{}, busy: map[string]int{}}
+}
+
+func (d *desk) Fits(text string) bool { return d.size == 0 || len(text) <= d.size }
+
+func (d *desk) Webhook(http.Header, []byte, time.Time) (helpdesk.Event, error) {
+	return helpdesk.Event{}, helpdesk.ErrUnrecognized
+}
+
+func (d *desk) Pause(conversationID string) time.Duration {
+	if d.pause == nil {
+		return 0
+	}
+	return d.pause(conversationID)
+}
+
+// request has an effect, or fails, as a desk behind a network does.
+func (d *desk) request(ctx context.Context, op, conversationID string, effect func()) error {
+	d.mu.Lock()
+	d.asked[op]++
+	d.now++
+	d.most = max(d.most, d.now)
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		d.now--
+		d.mu.Unlock()
+	}()
+	if d.refuse != nil {
+		if err := d.refuse(op, conversationID); err != nil {
+			err.Desk, err.Op = "desk", op
+			return err
+		}
+	}
+	half := time.Duration(0)
+	if d.takes != nil {
+		half = d.takes() / 2
+	}
+	applied := make(chan struct{})
+	go func() { // the desk's own, which goes on when the client has gone
+		time.Sleep(half)
+		d.mu.Lock()
+		effect()
+		d.mu.Unlock()
+		close(applied)
+	}()
+	lost := &helpdesk.APIError{Desk: "desk", Op: op, Ambiguous: true, Err: context.Cause(ctx)}
+	select {
+	case <-applied:
+	case <-ctx.Done():
+		return lost
+	}
+	select {
+	case <-time.After(half):
+	case <-ctx.Done():
+		return lost
+	}
+	if d.lose != nil {
+		if err := d.lose(op, conversationID); err != nil {
+			err.Desk, err.Op, err.Ambiguous = "desk", op, true
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *desk) Note(ctx context.Context, conversationID, text string) (id string, err error) {
+	err = d.request(ctx, "note", conversationID, func() {
+		d.last++
+		id = fmt.Sprint(d.last)
+		d.notes[conversationID] = append(d.notes[conversationID], &written{id: id, text: text, at: time.Now()})
+	})
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+func (d *desk) FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (id string, found bool, err error) {
+	err = d.request(ctx, "find", conversationID, func() {
+		notes := d.notes[conversationID]
+		if after != "" {
+			notes = notes[1+slices.IndexFunc(notes, func(n *written) bool { return n.id == after }):]
+		}
+		for _, n := range notes {
+			if n.text == text && (after != "" || !n.at.Before(since)) {
+				id, found = n.id, true
+			}
+		}
+	})
+	if err != nil {
+		return "", false, err
+	}
+	return id, found, nil
+}
+
+func (d *desk) Redact(ctx context.Context, conversationID, noteID string) error {
+	return d.request(ctx, "redact", conversationID, func() {
+		for _, n := range d.notes[conversationID] {
+			if n.id == noteID {
+				n.redacted = true
+			}
+		}
+	})
+}
+
+// texts returns the bodies of a conversation's notes, without their headers.
+func (d *desk) texts(conversationID string) (texts []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.notes[conversationID] {
+		_, body, _ := strings.Cut(n.text, "\n\n")
+		texts = append(texts, body)
+	}
+	return texts
+}
+
+// count returns how often an operation was asked for.
+func (d *desk) count(op string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked[op]
+}

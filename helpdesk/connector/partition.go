@@ -1,0 +1,268 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// partition is a part of a product's conversations while this process holds its
+// lease.
+type partition struct {
+	*Connector
+	productID string
+	number    int
+	lease     *document.Lease
+	logger    *slog.Logger
+
+	spawn     func(work func(ctx context.Context) error) // starts a goroutine that ends with work
+	mu        sync.Mutex
+	lanes     map[string]*lane // by the conversation's key
+	bySession map[string]*lane
+	queues    map[string]*queue // by desk
+	drafts    map[*lane]*draft  // summaries to be posted
+	start     eventlog.ID       // where the log is followed from: everything before is written
+	following bool              // the log is followed: conversations that come now are looked up in it
+	config    Product           // the last known
+}
+
+const (
+	storageRetry = time.Second
+	listPage     = 256 // documents
+	measureEvery = 5 * time.Second
+	sweepRounds  = 12 // measurements between two sweeps
+)
+
+// work keeps the partition's conversations supplied until ctx ends, which it does
+// when the lease is lost, or the log is closed.
+func (p *partition) work(ctx context.Context, source *eventlog.Source) error {
+	group, ctx := errgroup.WithContext(ctx)
+	p.spawn = func(work func(context.Context) error) { group.Go(func() error { return work(ctx) }) }
+	p.lanes, p.bySession, p.queues, p.drafts = map[string]*lane{}, map[string]*lane{}, map[string]*queue{}, map[*lane]*draft{}
+	defer p.forgetMetrics()
+	group.Go(func() error {
+		if err := p.load(ctx); err != nil {
+			return err
+		}
+		p.owns(p, true)
+		defer p.owns(p, false)
+		return source.Entries(ctx, p.start, p.see)
+	})
+	group.Go(func() error { return p.tidy(ctx) })
+	return group.Wait()
+}
+
+// load reads the partition's conversations.
+func (p *partition) load(ctx context.Context) error {
+	bounds, err := p.log.Bounds(ctx, p.productID)
+	for ; err != nil; bounds, err = p.log.Bounds(ctx, p.productID) {
+		if err := p.storageFailed(ctx, err); err != nil {
+			return err
+		}
+	}
+	p.start = bounds.Newest
+	prefix := partitionPrefix(p.number)
+	for after := ""; ; {
+		docs, err := p.docs.List(ctx, p.productID, prefix, after, listPage)
+		if err != nil {
+			if err := p.storageFailed(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(docs) == 0 {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.following = true
+			return nil
+		}
+		for _, doc := range docs {
+			p.takeOver(strings.TrimPrefix(doc.Name, prefix), doc)
+			after = doc.Name
+		}
+	}
+}
+
+// storageFailed waits before storage is asked again. It returns an error when that
+// is no use: ctx has ended, or the log is closed.
+func (p *partition) storageFailed(ctx context.Context, err error) error {
+	if errors.Is(err, eventlog.ErrClosed) {
+		return err
+	}
+	if ctx.Err() == nil {
+		p.logger.Warn("notes wait for storage", "err", err)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(storageRetry):
+		return nil
+	}
+}
+
+// product returns the product's configuration, the last known one while storage
+// cannot say.
+func (p *partition) product() Product {
+	config, ok, err := p.products.Product(p.productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ok && err == nil {
+		p.config = config
+	}
+	return p.config
+}
+
+// takeOver puts a stored conversation, or the sessions that were linked to it since,
+// into memory. What was appended before is read from the log as the conversation's
+// cursors say.
+func (p *partition) takeOver(key string, doc document.Document) {
+	if !doc.Exists() {
+		return
+	}
+	conv, err := decodeConversation(doc)
+	if err != nil {
+		p.logger.Error("a conversation cannot be read and gets no notes", "conversation_id", key, "err", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	l, known := p.lanes[key]
+	if !known {
+		desk, _ := splitKey(key)
+		l = &lane{key: key, queue: p.queue(desk), index: idle, used: now.Unix()}
+		p.lanes[key] = l
+		if conv.Writing != nil || len(conv.Redact) > 0 {
+			l.queue.put(l, now.Add(settleTime))
+			l.failures = 1 // so that it is not due earlier
+		}
+	}
+	for i := range conv.Sessions {
+		s := &conv.Sessions[i]
+		if l.has(s.ID) {
+			continue
+		}
+		l.sessions = append(l.sessions, laneSession{id: s.ID, after: s.Cursor.After})
+		p.bySession[s.ID] = l
+		if p.following {
+			l.queue.arrived(l, s.Cursor.After, now, now, 0) // what was appended before may be passed already
+		} else if s.Cursor.After.Compare(p.start) < 0 {
+			p.start = s.Cursor.After
+		}
+	}
+}
+
+// queue returns the queue of a desk. The mutex is held.
+func (p *partition) queue(desk string) *queue {
+	q, ok := p.queues[desk]
+	if !ok {
+		q = &queue{desk: desk, mu: &p.mu, wake: make(chan struct{}, 1)}
+		p.queues[desk] = q
+		p.spawn(func(ctx context.Context) error { return p.serve(ctx, q) })
+	}
+	return q
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// see wakes up the conversations of entries.
+func (p *partition) see(page []eventlog.Entry) error {
+	debounce := p.product().Notes.Debounce
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range page {
+		e := &page[i]
+		l, ok := p.bySession[e.SessionID]
+		if !ok {
+			continue
+		}
+		for _, s := range l.sessions {
+			if s.id == e.SessionID && e.ID.Compare(s.after) > 0 {
+				l.queue.arrived(l, before(e.ID), earlier(e.ID.Time(), now), now, debounce)
+			}
+		}
+	}
+	return nil
+}
+
+// tidy forgets conversations that nothing has happened in for as long as their
+// documents are kept, and shows what is overdue, until ctx ends.
+func (p *partition) tidy(ctx context.Context) error {
+	ticker := time.NewTicker(measureEvery)
+	defer ticker.Stop()
+	for rounds := 1; ; rounds++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		p.measure()
+		if rounds%sweepRounds == 0 {
+			p.sweep(time.Now().Add(-p.conversationTTL()))
+		}
+	}
+}
+
+// sweep forgets the conversations that nothing has happened in since the time.
+func (p *partition) sweep(since time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lanes {
+		if l.index == idle && l.used < since.Unix() {
+			p.forget(l)
+		}
+	}
+}
+
+// forget removes a lane that is not in a queue. The mutex is held.
+func (p *partition) forget(l *lane) {
+	delete(p.lanes, l.key)
+	delete(p.drafts, l)
+	for _, s := range l.sessions {
+		if p.bySession[s.id] == l {
+			delete(p.bySession, s.id)
+		}
+	}
+}
+
+// measure shows how many notes are overdue.
+func (p *partition) measure() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for desk, q := range p.queues {
+		n, first := q.overdue(time.Now())
+		since := 0.0
+		if n > 0 {
+			since = activity.Seconds(first)
+		}
+		number := strconv.Itoa(p.number)
+		p.metrics.parked.WithLabelValues(p.productID, desk, number).Set(float64(n))
+		p.metrics.since.WithLabelValues(p.productID, desk, number).Set(since)
+	}
+}
+
+// forgetMetrics ends the metrics of what another process has now.
+func (p *partition) forgetMetrics() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for desk := range p.queues {
+		p.metrics.parked.DeleteLabelValues(p.productID, desk, strconv.Itoa(p.number))
+		p.metrics.since.DeleteLabelValues(p.productID, desk, strconv.Itoa(p.number))
+	}
+}

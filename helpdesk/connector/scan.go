@@ -1,0 +1,208 @@
+package connector
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/summary"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// want is what a session's conversation wants of the log: its actions between two
+// places. A scan fills it.
+type want struct {
+	session string
+	since   float64     // actions that started earlier are left out
+	at      cursor      // moves with what was found
+	to      cursor      // nothing after it; zero for no end
+	from    eventlog.ID // where to read from: nothing wanted is before
+	room    int         // bytes of text that it takes, without an end
+
+	found   []found
+	trimmed int         // actions that the log no longer holds
+	gap     bool        // entries after the cursor were trimmed, of any session
+	more    bool        // the scan ended early: there is more from reached on
+	reached eventlog.ID // nothing wanted that was not found is before
+}
+
+// found is an action, and the place after it.
+type found struct {
+	activity.Action
+	after cursor
+	entry eventlog.ID
+	kept  bool // not left out
+}
+
+// Bounds of a scan.
+const (
+	// maxScan is how much of the log is read in one go for what is far behind,
+	// so that it delays nothing else for long.
+	maxScan = 16 << 20
+	// maxText is about how much text is taken for one session: a note of the
+	// largest size that desks take.
+	maxText   = 96 << 10
+	scanPage  = 256
+	lineExtra = 8 // bytes of a line beside its sentence
+)
+
+// scan reads what is wanted from the log, in one pass for all that are near each
+// other. It stops at the end of the log.
+func (c *Connector) scan(ctx context.Context, productID string, wants []*want) error {
+	wants = slices.Clone(wants)
+	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
+	page := make([]eventlog.Entry, scanPage)
+	for len(wants) > 0 {
+		p := pass{wants: wants, open: map[string]*want{}}
+		if err := c.read(ctx, productID, &p, page); err != nil {
+			return fmt.Errorf("connector: read the log: %w", err)
+		}
+		wants = p.wants
+	}
+	return nil
+}
+
+// pass is one pass over a part of the log.
+type pass struct {
+	wants []*want          // not come to, in the order of where they begin
+	open  map[string]*want // by session: those that want more
+	whole int              // of these, those with an end, which are read to it
+}
+
+// admit opens the wants that begin before the entry with that id.
+func (p *pass) admit(id eventlog.ID) {
+	for len(p.wants) > 0 && p.wants[0].from.Compare(id) < 0 {
+		p.open[p.wants[0].session] = p.wants[0]
+		if p.wants[0].to != (cursor{}) {
+			p.whole++
+		}
+		p.wants = p.wants[1:]
+	}
+}
+
+// close closes the wants that end before the entry after the id.
+func (p *pass) close(id eventlog.ID) {
+	if p.whole == 0 {
+		return
+	}
+	for session, w := range p.open {
+		if w.to != (cursor{}) && id.Compare(w.to.After) >= 0 && id.Compare(w.to.Inside) >= 0 {
+			delete(p.open, session)
+			p.whole--
+		}
+	}
+}
+
+// read reads from where the first want begins until none is open, at most
+// maxScan. At the end of the log nothing is left to come to.
+func (c *Connector) read(ctx context.Context, productID string, p *pass, page []eventlog.Entry) error {
+	at := p.wants[0].from
+	for read, begun := 0, false; (read < maxScan || p.whole > 0) && (!begun || len(p.open) > 0); begun = true {
+		n, err := c.log.Read(ctx, productID, at, page)
+		var gap *eventlog.GapError
+		switch {
+		case errors.As(err, &gap):
+			p.admit(gap.Floor)
+			for _, w := range p.open {
+				w.gap = w.gap || w.at.After.Compare(gap.Floor) < 0
+			}
+			at = gap.Floor
+			continue
+		case err != nil && !errors.Is(err, eventlog.ErrClosed):
+			return err
+		case n == 0:
+			p.wants = nil
+			return nil
+		}
+		for i := range page[:n] {
+			e := &page[i]
+			read += len(e.Data)
+			p.admit(e.ID)
+			if w := p.open[e.SessionID]; w != nil && !w.take(e) {
+				delete(p.open, e.SessionID)
+			}
+		}
+		at = page[n-1].ID
+		p.close(at)
+		clear(page[:n])
+	}
+	for _, w := range p.open {
+		w.more, w.reached = true, at
+	}
+	return nil
+}
+
+// take adds the wanted actions of one of the session's entries. It reports false
+// when it wants no more.
+func (w *want) take(e *eventlog.Entry) bool {
+	if e.ID.Compare(w.at.After) <= 0 {
+		return true
+	}
+	if w.to != (cursor{}) && e.ID.Compare(w.to.After) > 0 && e.ID != w.to.Inside {
+		return true // until the pass closes it
+	}
+	if w.to == (cursor{}) && w.room == 0 {
+		w.more, w.reached = true, before(e.ID)
+		return false
+	}
+	var b activity.Batch
+	if err := json.Unmarshal(e.Data, &b); err != nil || b.Type != activity.BatchType {
+		return true // nothing for notes
+	}
+	w.takeActions(e.ID, b.Actions)
+	return true
+}
+
+func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
+	skip, end := 0, len(actions)
+	if w.at.Inside == id {
+		skip = min(w.at.Actions, end)
+	}
+	if w.to.Inside == id {
+		end = min(w.to.Actions, end)
+	}
+	if skip >= end {
+		return
+	}
+	if next := w.at.Next; next > 0 && actions[skip].Index > next {
+		w.trimmed += actions[skip].Index - next
+	}
+	for i := skip; i < end; i++ {
+		f := found{Action: summary.Reduced(actions[i].Action), entry: id, kept: actions[i].TimestampStart >= w.since,
+			after: cursor{After: w.at.After, Inside: id, Actions: i + 1, Next: actions[i].Index + 1}}
+		if i == len(actions)-1 {
+			f.after = cursor{After: id, Next: f.after.Next}
+		}
+		w.found = append(w.found, f)
+		if f.kept {
+			w.room = max(0, w.room-len(f.Sentence())-lineExtra)
+		}
+	}
+	w.at = w.found[len(w.found)-1].after
+}
+
+// before returns the ID just before one.
+func before(id eventlog.ID) eventlog.ID {
+	switch {
+	case id.Seq > 0:
+		return eventlog.ID{Milli: id.Milli, Seq: id.Seq - 1}
+	case id.Milli > 0:
+		return eventlog.ID{Milli: id.Milli - 1, Seq: math.MaxUint64}
+	}
+	return eventlog.ID{}
+}
+
+// inOrder returns the wants that found something, in the order in which that was
+// appended.
+func inOrder(wants []*want) []*want {
+	wants = slices.DeleteFunc(slices.Clone(wants), func(w *want) bool { return len(w.found) == 0 })
+	slices.SortStableFunc(wants, func(a, b *want) int {
+		return cmp.Or(a.found[0].entry.Compare(b.found[0].entry), cmp.Compare(a.session, b.session))
+	})
+	return wants
+}

@@ -1,0 +1,82 @@
+// Package summary asks a language model to sum up what a user did.
+package summary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/prompt"
+)
+
+// Bounds of a summary.
+const (
+	Timeout    = 30 * time.Second // how long a model may take by default
+	MaxActions = 500              // that a model is given; a digest says what went before
+	MaxLength  = 4000             // characters used of a model's answer
+)
+
+// DefaultInstructions are what a model is asked to do.
+const DefaultInstructions = `You keep the summary of what one user is doing in an app. A support agent or an assistant reads it before talking to the user.
+
+Write one summary that takes the place of the summary so far and covers the new actions as well.
+- At most 120 words of plain text: no headings, no lists, no markup.
+- In chronological order. Say last where the user is now and what the user did there.
+- Keep what the summary so far tells and still matters; nothing else will remember it.
+- Say only what the data tells. Do not guess at reasons, and do not address the user.
+- Answer with the summary and nothing else.`
+
+// Draft is what a model makes a summary of. An empty field is left out.
+type Draft struct {
+	Before  string            // the previous summary
+	Digest  string            // of the earlier actions after it
+	Actions []activity.Action // after these, in order
+}
+
+// Reduced returns the action with only the fields that a summary uses.
+func Reduced(a activity.Action) activity.Action {
+	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart, CanonicalURL: a.CanonicalURL}
+}
+
+// Prompt returns what to ask the model. Each piece of data is confined to one
+// line.
+func (d Draft) Prompt(instructions string) string {
+	var p strings.Builder
+	p.WriteString(prompt.New(instructions))
+	if d.Before != "" {
+		p.WriteString("\nThe summary so far: " + strings.Join(strings.Fields(d.Before), " ") + "\n")
+	}
+	if d.Digest != "" {
+		p.WriteString("\nDone since, in short: " + d.Digest + "\n")
+	}
+	var b activity.Batch
+	for _, a := range d.Actions {
+		b.Actions = append(b.Actions, activity.BatchAction{Action: a})
+	}
+	p.WriteString("\nThe new actions, oldest first:\n" + b.Text() + "\n")
+	return p.String()
+}
+
+// errEmptyAnswer reports a model that returned nothing.
+var errEmptyAnswer = errors.New("the model's answer is empty")
+
+// Ask returns the model's answer, at most MaxLength characters of it.
+func Ask(ctx context.Context, model func(ctx context.Context, prompt string) (string, error), timeout time.Duration, prompt string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := model(ctx, prompt)
+	if err != nil {
+		return "", fmt.Errorf("ask the model: %w", err)
+	}
+	answer = strings.TrimSpace(answer)
+	if answer == "" {
+		return "", errEmptyAnswer
+	}
+	if runes := []rune(answer); len(runes) > MaxLength {
+		answer = strings.TrimSpace(string(runes[:MaxLength]))
+	}
+	return answer, nil
+}
