@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -143,6 +144,9 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	s.connector, err = connector.New(s.engine.Log, s.products, &connector.Options{
 		TTL: o.Retention.TTL, Model: o.Model, Store: s.engine.store, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
+	if s.connector != nil {
+		s.views = append(slices.Clone(s.views), s.connector.Follow)
+	}
 	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Logger: s.log})
 	wrong.Add(err)
 	p.observer, err = observe.New(s.log, reg)

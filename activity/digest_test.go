@@ -248,3 +248,20 @@ func BenchmarkDigest_String(b *testing.B) {
 		_ = d.String()
 	}
 }
+
+func TestDigest_goesOnAfterItWasStored(t *testing.T) {
+	var whole, stored activity.Digest
+	for i := range 200 {
+		a := activity.Action{Type: []string{"pageview", "click", "submit", "change", "other"}[i%5], Title: fmt.Sprint("Click ", i%70, " <b>"), CanonicalURL: fmt.Sprint("https://x.example/p", i%60)}
+		whole.Add(a)
+		stored.Add(a)
+		data, err := json.Marshal(&stored)
+		require.NoError(t, err)
+		stored = activity.Digest{}
+		require.NoError(t, json.Unmarshal(data, &stored))
+		require.Equal(t, whole.String(), stored.String())
+	}
+	require.Error(t, json.Unmarshal([]byte(`{"pages":7}`), &stored))
+	require.NoError(t, json.Unmarshal([]byte(`{}`), &stored))
+	assert.Empty(t, stored.String())
+}

@@ -436,6 +436,18 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 
 // Ids are kept apart whatever they look like: those that are too long for a
 // name, and those that look like what such an id goes by.
+func TestDirectory_findsTheSessionsOfManyEmailsAtOnce(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
+	d.learn(t, seen(0, "s2", "bob", "bob@x.example"))
+	got, err := d.SessionsOf(t.Context(), "acme", "BOB@x.example", "", "eve@x.example", "ada@x.example", "bob@x.example")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"s2", "", "", "s1", "s2"}, got)
+	got, err = d.SessionsOf(t.Context(), "acme")
+	require.NoError(t, err)
+	assert.Empty(t, got)
+}
+
 func TestDirectory_takesAnyID(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	digest := func(id string) string {

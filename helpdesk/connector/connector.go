@@ -57,16 +57,6 @@ type Desk struct {
 	helpdesk.Desk
 }
 
-// desk returns the desk of that name.
-func (p Product) desk(name string) (helpdesk.Desk, bool) {
-	for _, d := range p.Desks {
-		if d.Name == name {
-			return d.Desk, true
-		}
-	}
-	return nil, false
-}
-
 // Notes says when notes are written and what is in them. A field means what it
 // says, also when it is zero; see [DefaultNotes].
 type Notes struct {
@@ -118,6 +108,7 @@ type Connector struct {
 	products Products
 	opts     Options
 	logger   *slog.Logger
+	inbox    time.Duration // how often new links are looked for
 	metrics  connectorMetrics
 
 	mu     sync.Mutex
@@ -149,7 +140,7 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	}
 	return &Connector{log: log, docs: log.Documents(), dir: dir,
 		products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()),
-		metrics: registered, wakes: map[string]chan struct{}{}, gates: map[string]*gate{},
+		inbox: inboxEvery, metrics: registered, wakes: map[string]chan struct{}{}, gates: map[string]*gate{},
 		owned: map[partitionKey]*partition{}, models: make(chan struct{}, maxModels)}, nil
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	conversationPrefix = "conversation/"   // then the partition and the conversation's key
 	linkedPrefix       = "inbox/linked/"   // then the key: its owner must look at the conversation's document
-	waitingPrefix      = "inbox/waiting/"  // then the key: a waiting link
+	waitingPrefix      = "inbox/waiting/"  // then a digest: a waiting link
 	taskPrefix         = "inbox/task/"     // then the key, and the task's name among the conversation's
 	leasePrefix        = "connector/notes" // then the partition
 )

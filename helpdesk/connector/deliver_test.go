@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -24,7 +25,7 @@ type following struct {
 func withDesk(t *testing.T, notes Notes, opts *Options, test func(t *testing.T, f *following)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		s := newService(t, eventlog.NewMemoryLog(eventlog.Retention{}), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes}, opts)
+		s := newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes}, opts)
 		f := &following{s, d, nil}
 		f.follow(t)
 		time.Sleep(time.Minute)
@@ -38,7 +39,7 @@ func (f *following) follow(t testing.TB) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	c := f.Connector
-	go func() { done <- c.Follow(ctx, "acme", eventlog.NewSource(c.log, "acme")) }()
+	go func() { done <- c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(c.log, "acme"))) }()
 	f.stop = func() {
 		cancel()
 		err := <-done
@@ -77,9 +78,9 @@ func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
 		f.visit(t, "s", "b")
 		time.Sleep(3 * time.Second)
 		f.visit(t, "s", "c")
-		time.Sleep(4*time.Second - 1)
+		time.Sleep(4*time.Second - time.Nanosecond)
 		require.Len(t, f.desk.texts("7"), 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		assert.Equal(t, "[1] User visited b\n[2] User visited c", f.desk.texts("7")[1])
 		for range 20 {

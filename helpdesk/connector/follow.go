@@ -18,6 +18,7 @@ const (
 	inboxEvery   = 500 * time.Millisecond // how often new links are looked for
 	waitingEvery = 2                      // times that, how often waiting links are
 	desksEvery   = 5 * time.Second        // how often a product without desks is asked for some
+	closedEvery  = time.Second            // how often at most it is looked whether a log is closed
 )
 
 // Follow keeps the conversations of a product supplied with notes until ctx ends,
@@ -25,20 +26,48 @@ const (
 // on the partitions whose leases it gets. What is not written when it ends is
 // written by the next one.
 func (c *Connector) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
-	if err := c.awaitDesks(ctx, productID); err != nil {
-		return err
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	for number := range partitions {
-		group.Go(func() error {
-			return document.WithLease(ctx, c.docs, productID, leasePrefix+strconv.Itoa(number), c.opts.LeaseTTL, func(ctx context.Context, lease *document.Lease) error {
-				p := &partition{Connector: c, productID: productID, number: number, lease: lease, logger: c.logger.With("product_id", productID)}
-				return p.work(ctx, source)
+	group.Go(func() error { return c.awaitClose(ctx, productID) })
+	group.Go(func() error {
+		if err := c.awaitDesks(ctx, productID); err != nil {
+			return err
+		}
+		for number := range partitions {
+			group.Go(func() error {
+				return document.WithLease(ctx, c.docs, productID, leasePrefix+strconv.Itoa(number), c.opts.LeaseTTL, func(ctx context.Context, lease *document.Lease) error {
+					p := &partition{Connector: c, productID: productID, number: number, lease: lease, logger: c.logger.With("product_id", productID)}
+					return p.work(ctx, source)
+				})
 			})
-		})
-	}
-	group.Go(func() error { return c.watchInbox(ctx, productID) })
+		}
+		return c.watchInbox(ctx, productID)
+	})
 	return group.Wait()
+}
+
+// awaitClose returns an error when the log is closed, or ctx ends. Partitions that
+// other processes own do not notice it.
+func (c *Connector) awaitClose(ctx context.Context, productID string) error {
+	var page [1]eventlog.Entry
+	for {
+		looked := time.Now()
+		changed := c.log.Changed(productID)
+		if bounds, err := c.log.Bounds(ctx, productID); err == nil {
+			if _, err := c.log.Read(ctx, productID, bounds.Newest, page[:]); errors.Is(err, eventlog.ErrClosed) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(closedEvery - time.Since(looked)):
+		}
+	}
 }
 
 // awaitDesks returns when the product has a desk.
@@ -87,14 +116,14 @@ func (c *Connector) owner(productID, key string) *partition {
 type inbox struct {
 	*Connector
 	productID string
-	users     map[string]eventlog.ID // by key of the conversation: how far the log was searched for the user that its link waits for
+	searched  map[string]eventlog.ID // by name of a waiting link: how far the log was searched for its user
 }
 
 // watchInbox looks at the inbox until ctx ends: now and then, and when a session was
 // linked in this process.
 func (c *Connector) watchInbox(ctx context.Context, productID string) error {
 	in := &inbox{c, productID, map[string]eventlog.ID{}}
-	ticker := time.NewTicker(inboxEvery)
+	ticker := time.NewTicker(c.inbox)
 	defer ticker.Stop()
 	here := c.linkedHere(productID)
 	for round := 0; ; {
@@ -115,51 +144,50 @@ func (c *Connector) watchInbox(ctx context.Context, productID string) error {
 	}
 }
 
-// each calls see with the documents below a prefix whose conversations this process
-// works on, and the conversations' keys, a page at a time.
-func (in *inbox) each(ctx context.Context, prefix string, see func(docs []document.Document, keys []string) error) error {
+// each calls see with the documents below a prefix, a page at a time.
+func (in *inbox) each(ctx context.Context, prefix string, see func(docs []document.Document) error) error {
 	for after := ""; ; {
 		docs, err := in.docs.List(ctx, in.productID, prefix, after, listPage)
 		if err != nil || len(docs) == 0 {
 			return err
 		}
-		after = docs[len(docs)-1].Name
-		var mine []document.Document
-		var keys []string
-		for _, doc := range docs {
-			key := strings.TrimPrefix(doc.Name, prefix)
-			if in.owner(in.productID, key) != nil {
-				mine, keys = append(mine, doc), append(keys, key)
-			}
-		}
-		if len(mine) == 0 {
-			continue
-		}
-		if err := see(mine, keys); err != nil {
+		if err := see(docs); err != nil {
 			return err
 		}
+		after = docs[len(docs)-1].Name
 	}
 }
 
-// adopt takes over conversations that got a session.
+// adopt takes over conversations of this process that got a session, and tasks of
+// its conversations.
 func (in *inbox) adopt(ctx context.Context) error {
-	return in.each(ctx, linkedPrefix, func(notices []document.Document, keys []string) error {
-		names := make([]string, len(keys))
-		for i, key := range keys {
-			names[i] = documentName(key)
-		}
-		docs, err := in.docs.Get(ctx, in.productID, names...)
-		if err != nil {
-			return err
-		}
-		for i, key := range keys {
-			if p := in.owner(in.productID, key); p != nil {
-				p.takeOver(key, docs[i])
-				err = errors.Join(err, in.remove(ctx, notices[i]))
+	err := in.each(ctx, linkedPrefix, func(notices []document.Document) error {
+		for _, notice := range notices {
+			key := strings.TrimPrefix(notice.Name, linkedPrefix)
+			p := in.owner(in.productID, key)
+			if p == nil {
+				continue
+			}
+			docs, err := in.docs.Get(ctx, in.productID, documentName(key))
+			if err != nil {
+				return err
+			}
+			p.takeOver(key, docs[0])
+			if err := in.remove(ctx, notice); err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	})
+	return errors.Join(err, in.each(ctx, taskPrefix, func(docs []document.Document) error {
+		for _, doc := range docs {
+			key, _ := splitTask(doc.Name)
+			if p := in.owner(in.productID, key); p != nil {
+				p.tasks.take(doc)
+			}
+		}
+		return nil
+	}))
 }
 
 // remove removes a document of the inbox, unless it has changed.
@@ -172,76 +200,74 @@ func (in *inbox) remove(ctx context.Context, doc document.Document) error {
 	return err
 }
 
-// resolve links the waiting links whose sessions have appeared.
+// resolve links the waiting links whose sessions have appeared. Every process does
+// it: the first one wins.
 func (in *inbox) resolve(ctx context.Context) error {
-	users := map[string]waiting{} // by key: those that no e-mail address is known of
-	err := in.each(ctx, waitingPrefix, func(docs []document.Document, keys []string) error {
-		links := make([]waiting, len(docs))
-		var emails []string
+	var ofUsers []*waitingDocument // those that no e-mail address is known of
+	err := in.each(ctx, waitingPrefix, func(docs []document.Document) error {
+		links := make([]waitingDocument, len(docs))
+		emails := make([]string, len(docs))
 		for i, doc := range docs {
-			if err := json.Unmarshal(doc.Value, &links[i]); err != nil {
+			links[i].doc = doc
+			if err := json.Unmarshal(doc.Value, &links[i].waiting); err != nil {
 				continue // it expires
 			}
-			if links[i].Email == "" {
-				users[keys[i]] = links[i]
+			if emails[i] = links[i].Email; emails[i] == "" {
+				ofUsers = append(ofUsers, &links[i])
 			}
-			emails = append(emails, links[i].Email)
 		}
 		sessionIDs, err := in.dir.SessionsOf(ctx, in.productID, emails...)
-		if err != nil {
-			return err
-		}
 		for i, sessionID := range sessionIDs {
 			if sessionID != "" {
-				err = errors.Join(err, in.resolved(ctx, keys[i], sessionID, links[i]))
+				err = errors.Join(err, in.resolved(ctx, &links[i], sessionID))
 			}
 		}
 		return err
 	})
-	return errors.Join(err, in.findUsers(ctx, users))
+	return errors.Join(err, in.findUsers(ctx, ofUsers))
+}
+
+// waitingDocument is a waiting link and its document.
+type waitingDocument struct {
+	waiting
+	doc document.Document
 }
 
 // resolved links a session that a link has waited for.
-func (in *inbox) resolved(ctx context.Context, key, sessionID string, w waiting) error {
-	desk, conversationID := splitKey(key)
+func (in *inbox) resolved(ctx context.Context, w *waitingDocument, sessionID string) error {
+	desk, conversationID := splitKey(w.Conversation)
 	_, err := in.link(ctx, in.productID, desk, conversationID, sessionID, byWebhook, w.At)
 	var other *LinkedError
 	switch {
 	case errors.Is(err, ErrUnknownSession):
 		return nil // it has expired meanwhile
 	case errors.As(err, &other), errors.Is(err, ErrTooManySessions), err == nil:
-	default:
-		return err
+		return in.remove(ctx, w.doc)
 	}
-	docs, err := in.docs.Get(ctx, in.productID, waitingPrefix+key)
-	if err != nil || !docs[0].Exists() {
-		return err
-	}
-	return in.remove(ctx, docs[0])
+	return err
 }
 
 // findUsers searches the log for sessions of the users that links wait for: from
 // the earliest action on that the link would show, and each entry once.
-func (in *inbox) findUsers(ctx context.Context, links map[string]waiting) error {
-	for key := range in.users {
-		if _, ok := links[key]; !ok {
-			delete(in.users, key)
-		}
-	}
+func (in *inbox) findUsers(ctx context.Context, links []*waitingDocument) error {
 	if len(links) == 0 {
+		clear(in.searched)
 		return nil
 	}
 	product, _, err := in.products.Product(in.productID)
 	if err != nil {
 		return err
 	}
-	at := eventlog.ID{}
-	for key, w := range links {
-		if _, ok := in.users[key]; !ok {
-			in.users[key] = eventlog.IDAt(w.At.Add(-product.Notes.PreLinkWindow - clockSlack))
+	before, at := in.searched, eventlog.ID{}
+	in.searched = make(map[string]eventlog.ID, len(links))
+	for _, w := range links {
+		from, ok := before[w.doc.Name]
+		if !ok {
+			from = eventlog.IDAt(w.At.Add(-product.Notes.PreLinkWindow - clockSlack))
 		}
-		if at == (eventlog.ID{}) || in.users[key].Compare(at) < 0 {
-			at = in.users[key]
+		in.searched[w.doc.Name] = from
+		if at == (eventlog.ID{}) || from.Compare(at) < 0 {
+			at = from
 		}
 	}
 	page := make([]eventlog.Entry, scanPage)
@@ -255,18 +281,19 @@ func (in *inbox) findUsers(ctx context.Context, links map[string]waiting) error 
 		if err != nil || n == 0 {
 			return err
 		}
-		at = page[n-1].ID
 		if err := in.findIn(ctx, page[:n], links); err != nil {
 			return err
 		}
-		for key := range links {
-			in.users[key] = later(in.users[key], at)
+		at = page[n-1].ID
+		for name, searched := range in.searched {
+			in.searched[name] = later(searched, at)
 		}
 	}
 }
 
-// findIn links those of the waiting links whose users entries are of.
-func (in *inbox) findIn(ctx context.Context, page []eventlog.Entry, links map[string]waiting) error {
+// findIn links the users that entries are of to the conversations that wait for
+// them.
+func (in *inbox) findIn(ctx context.Context, page []eventlog.Entry, links []*waitingDocument) error {
 	for _, e := range page {
 		var of struct {
 			SessionID string `json:"session_id"`
@@ -275,14 +302,13 @@ func (in *inbox) findIn(ctx context.Context, page []eventlog.Entry, links map[st
 		if json.Unmarshal(e.Data, &of) != nil || of.UserID == "" || of.SessionID == "" {
 			continue
 		}
-		for key, w := range links {
-			if w.UserID != of.UserID || e.ID.Compare(in.users[key]) <= 0 {
+		for _, w := range links {
+			if w.UserID != of.UserID || e.ID.Compare(in.searched[w.doc.Name]) <= 0 {
 				continue
 			}
-			if err := in.resolved(ctx, key, of.SessionID, w); err != nil {
+			if err := in.resolved(ctx, w, of.SessionID); err != nil {
 				return err
 			}
-			delete(links, key)
 		}
 	}
 	return nil

@@ -341,7 +341,7 @@ func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", 
 // request makes a request to the desk, unless that has to wait. Nothing is begun
 // that the lease might not outlast.
 func (j *job) request(ctx context.Context, do func(ctx context.Context) error) error {
-	if time.Until(j.lease.Until()) < j.opts.LeaseTTL/3 {
+	if !j.mayBegin() {
 		return &pausedError{j.opts.LeaseTTL / 6}
 	}
 	if pacer, ok := j.desk.(helpdesk.Pacer); ok {

@@ -2,9 +2,12 @@ package connector
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -161,9 +164,17 @@ func (c *Connector) unlink(ctx context.Context, productID, key, sessionID string
 
 // waiting is a link whose session has not appeared.
 type waiting struct {
-	Email  string    `json:"email,omitempty"`
-	UserID string    `json:"user_id,omitempty"` // used without an e-mail address only
-	At     time.Time `json:"at"`
+	Conversation string    `json:"conversation"` // its key
+	Email        string    `json:"email,omitempty"`
+	UserID       string    `json:"user_id,omitempty"` // used without an e-mail address only
+	At           time.Time `json:"at"`
+}
+
+// documentName returns the name of the link's document: a conversation has one for
+// each contact that it waits for.
+func (w waiting) documentName() string {
+	sum := sha256.Sum256([]byte(w.Conversation + "\x00" + strings.ToLower(w.Email) + "\x00" + w.UserID))
+	return waitingPrefix + hex.EncodeToString(sum[:16])
 }
 
 // linkContact links the session of a contact, as a webhook names it, to a
@@ -184,38 +195,24 @@ func (c *Connector) linkContact(ctx context.Context, productID, desk, conversati
 	} else if contact.UserID == "" {
 		return "", ErrUnknownSession
 	}
-	return c.await(ctx, productID, keyOf(desk, conversationID), waiting{Email: contact.Email, UserID: contact.UserID, At: c.moment(at)})
+	return c.await(ctx, productID, waiting{keyOf(desk, conversationID), contact.Email, contact.UserID, c.moment(at)})
 }
 
-// await stores a waiting link. A conversation has one at most: that of its last
-// contact, at the moment when that was named first.
-func (c *Connector) await(ctx context.Context, productID, key string, w waiting) (status, error) {
-	for {
-		docs, err := c.docs.Get(ctx, productID, waitingPrefix+key)
-		if err != nil {
-			return "", fmt.Errorf("connector: read waiting link: %w", err)
-		}
-		var before waiting
-		if docs[0].Exists() && json.Unmarshal(docs[0].Value, &before) == nil {
-			if before.Email == w.Email && before.UserID == w.UserID {
-				return pending, nil
-			}
-			w.At = before.At
-		}
-		value, err := json.Marshal(w)
-		if err != nil {
-			return "", fmt.Errorf("connector: encode waiting link: %w", err)
-		}
-		_, err = c.docs.Write(ctx, productID, document.Put(docs[0], value, MaxWait))
-		var conflict *document.ConflictError
-		if errors.As(err, &conflict) && ctx.Err() == nil {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("connector: store waiting link: %w", err)
-		}
-		desk, _ := splitKey(key)
-		c.metrics.links.WithLabelValues(productID, desk, string(pending)).Inc()
-		return pending, nil
+// await stores a waiting link. A repeated one changes nothing.
+func (c *Connector) await(ctx context.Context, productID string, w waiting) (status, error) {
+	value, err := json.Marshal(w)
+	if err != nil {
+		return "", fmt.Errorf("connector: encode waiting link: %w", err)
 	}
+	_, err = c.docs.Write(ctx, productID, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
+	var conflict *document.ConflictError
+	if errors.As(err, &conflict) {
+		return pending, nil // it waits already
+	}
+	if err != nil {
+		return "", fmt.Errorf("connector: store waiting link: %w", err)
+	}
+	desk, _ := splitKey(w.Conversation)
+	c.metrics.links.WithLabelValues(productID, desk, string(pending)).Inc()
+	return pending, nil
 }

@@ -23,6 +23,7 @@ type partition struct {
 	productID string
 	number    int
 	lease     *document.Lease
+	tasks     *tasks // beside notes
 	logger    *slog.Logger
 
 	spawn     func(work func(ctx context.Context) error) // starts a goroutine that ends with work
@@ -39,8 +40,8 @@ type partition struct {
 const (
 	storageRetry = time.Second
 	listPage     = 256 // documents
-	measureEvery = 5 * time.Second
-	sweepRounds  = 12 // measurements between two sweeps
+	measureEvery = 15 * time.Second
+	sweepRounds  = 20 // measurements between two sweeps
 )
 
 // work keeps the partition's conversations supplied until ctx ends, which it does
@@ -49,6 +50,7 @@ func (p *partition) work(ctx context.Context, source *eventlog.Source) error {
 	group, ctx := errgroup.WithContext(ctx)
 	p.spawn = func(work func(context.Context) error) { group.Go(func() error { return work(ctx) }) }
 	p.lanes, p.bySession, p.queues, p.drafts = map[string]*lane{}, map[string]*lane{}, map[string]*queue{}, map[*lane]*draft{}
+	p.tasks = p.newTasks(p.productID, p.mayBegin)
 	defer p.forgetMetrics()
 	group.Go(func() error {
 		if err := p.load(ctx); err != nil {
@@ -58,9 +60,13 @@ func (p *partition) work(ctx context.Context, source *eventlog.Source) error {
 		defer p.owns(p, false)
 		return source.Entries(ctx, p.start, p.see)
 	})
+	group.Go(func() error { return p.tasks.Run(ctx) })
 	group.Go(func() error { return p.tidy(ctx) })
 	return group.Wait()
 }
+
+// mayBegin reports whether the lease lasts for long enough to make a request.
+func (p *partition) mayBegin() bool { return time.Until(p.lease.Until()) > p.opts.LeaseTTL/3 }
 
 // load reads the partition's conversations.
 func (p *partition) load(ctx context.Context) error {

@@ -24,9 +24,9 @@ func (p *partition) serve(ctx context.Context, q *queue) error {
 			return err
 		}
 		product := p.product()
-		desk, ok := product.desk(q.desk)
+		desk, ok := product.find(q.desk)
 		if ok {
-			if err := p.serveDue(ctx, q, gate, desk, product.Notes); err != nil {
+			if err := p.serveDue(ctx, q, gate, desk.Desk, product.Notes); err != nil {
 				return err
 			}
 			continue

@@ -147,3 +147,39 @@ func TestSource_waitsForStorage(t *testing.T) {
 		require.Equal(t, []string{"open", "1", "heartbeat"}, f.delivered())
 	})
 }
+
+func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour}))
+		appendN(t, log, eventlog.Entry{SessionID: "trimmed", Data: []byte("1")})
+		time.Sleep(2 * time.Hour)
+		var many []eventlog.Entry
+		for range 500 {
+			many = append(many, eventlog.Entry{SessionID: "a", Data: []byte("2")})
+		}
+		appendN(t, log, many...)
+		var seen []eventlog.Entry
+		read := func(after eventlog.ID, enough error) error {
+			seen = nil
+			return musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), after, func(page []eventlog.Entry) error {
+				seen = append(seen, page...)
+				if len(seen) >= 501 {
+					return enough
+				}
+				return nil
+			})
+		}
+		enough := errors.New("enough")
+		done := make(chan error, 1)
+		go func() { done <- read(eventlog.ID{}, enough) }()
+		synctest.Wait()
+		require.Len(t, seen, 500)
+		appendN(t, log, eventlog.Entry{SessionID: "b", Data: []byte("3")})
+		require.ErrorIs(t, <-done, enough)
+		require.Equal(t, "b", seen[500].SessionID)
+
+		require.NoError(t, log.Close())
+		require.ErrorIs(t, read(seen[498].ID, enough), eventlog.ErrClosed)
+		require.Len(t, seen, 2)
+	})
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package connector
+
+func init() { days = 20 }
