@@ -122,6 +122,26 @@ func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
 	assert.Equal(t, 1, count(t, m, "ada"))
 }
 
+// Sessions without a user share the bytes of their product with its users: what was
+// written first goes first, of either kind, and no other product loses anything.
+func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {
+	m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxBytes: 64 << 10}))
+	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("globex", "s", "eve", activitytest.Click(time.Now(), "Save", "https://globex.example/"))))
+	addClick(t, m, "ada", "of ada", time.Now())
+	for i := range 1000 {
+		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
+		if i%20 == 0 {
+			addClick(t, m, "bob", "of bob", time.Now())
+		}
+	}
+	assert.Equal(t, 2, m.Users())
+	assert.Zero(t, count(t, m, "ada"), "she was written before all others")
+	assert.Equal(t, 50, count(t, m, "bob"), "he is written again and again")
+	recent, err := m.Recent(t.Context(), "globex", "eve", 50)
+	require.NoError(t, err)
+	assert.Len(t, recent, 1, "another product's")
+}
+
 // What ends an action is held with the user's own actions, too.
 func TestMemory_endsActionsOfManySessions(t *testing.T) {
 	m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxBytes: 1}))

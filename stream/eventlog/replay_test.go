@@ -282,11 +282,15 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 400 << 10}))
 	recordMany(t, log, 500)
-	stop := make(chan struct{})
+	first := boundsOf(t, log)
+	const perRound = 50 // so that the log never loses all it held when a round began
+	allowed := make(chan struct{}, perRound)
 	var appending sync.WaitGroup
 	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
 	appending.Go(func() {
-		for n := 0; !fired(stop); n++ {
+		n := 0
+		for range allowed {
+			n++
 			name := fmt.Sprint("new ", n)
 			_, err := recorder.Record(t.Context(), product, []activity.Event{does(name, name, name, 1)})
 			assert.NoError(t, err)
@@ -294,11 +298,13 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	})
 	for range 20 {
 		before := boundsOf(t, log)
+		for range perRound {
+			allowed <- struct{}{}
+		}
 		store := musttest.New(activity.NewMemory(nil))
 		newest := replay(t, log, store)
-		if boundsOf(t, log).Floor.Compare(before.Newest) < 0 { // else all of it may have gone meanwhile
-			require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
-		}
+		require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
+		require.Less(t, boundsOf(t, log).Floor.Compare(before.Newest), 0, "else there was nothing to find")
 		for _, e := range heldNow(t, log) {
 			if e.ID.Compare(newest) <= 0 {
 				user := strings.Replace(e.SessionID, "s", "user ", 1)
@@ -306,8 +312,9 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 			}
 		}
 	}
-	close(stop)
+	close(allowed)
 	appending.Wait()
+	require.Positive(t, boundsOf(t, log).Floor.Compare(first.Newest), "everything there was at first has gone")
 }
 
 // heldNow returns what the log holds at a moment, however fast that changes.
