@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that what the tests need besides Go is there, and installs what is
-# missing: redis-server and redis-cli, Chromium, Python 3 and Node.js, and, in
-# .deps/, posthog-js and PostHog's other JavaScript SDKs.
+# missing: redis-server and redis-cli, Chromium, Python 3, Node.js and nginx,
+# and, in .deps/, posthog-js and packages for Node.js: PostHog's other SDKs, and
+# what a proxy is made of.
 # Says in one line per item what it found or did. Safe to run again; with
 # everything in place it takes a fraction of a second.
 set -euo pipefail
@@ -9,8 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 posthog_versions=(1.434.18 1.297.2 1.121.0)
-# What runs in Node.js or, in a phone's place, with the helpers of Babel.
-sdks=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.11.6 @babel/runtime@7.28.4)
+npm_packages=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.11.6 @babel/runtime@7.28.4 http-proxy@1.18.1 compression@1.8.2)
 node_version=22.23.3 # where the system has none, or one that is too old for posthog-node
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)
 
@@ -138,22 +138,46 @@ provide_node() {
   say node "fetched $own"
 }
 
-# fetch_sdks installs the other SDKs, without their optional companions.
-fetch_sdks() {
-  local target=.deps/sdks
-  if [ "$(cat $target/installed 2>/dev/null)" = "${sdks[*]}" ]; then
-    say "PostHog SDKs" "found $target"
+# fetch_packages installs the packages for Node.js, without their optional companions.
+fetch_packages() {
+  local target=.deps/npm
+  if [ "$(cat $target/installed 2>/dev/null)" = "${npm_packages[*]}" ]; then
+    say "npm packages" "found $target"
     return
   fi
   command -v npm >/dev/null || provide npm npm npm
   rm -rf "$target"
-  npm install --prefix "$tmp/sdks" --loglevel=error --ignore-scripts --legacy-peer-deps --no-audit --no-fund "${sdks[@]}" >"$log" 2>&1 || {
+  npm install --prefix "$tmp/npm" --loglevel=error --ignore-scripts --legacy-peer-deps --no-audit --no-fund "${npm_packages[@]}" >"$log" 2>&1 || {
     cat "$log" >&2
-    die "npm could not fetch ${sdks[*]}: check the network and the npm registry, then run this script again"
+    die "npm could not fetch ${npm_packages[*]}: check the network and the npm registry, then run this script again"
   }
-  printf '%s\n' "${sdks[*]}" >"$tmp/sdks/installed"
-  mv "$tmp/sdks" "$target"
-  say "PostHog SDKs" "fetched $target"
+  printf '%s\n' "${npm_packages[*]}" >"$tmp/npm/installed"
+  mv "$tmp/npm" "$target"
+  say "npm packages" "fetched $target"
+}
+
+# provide_nginx makes sure that nginx is there. Debian's package would start a
+# server at once, so it is only unpacked.
+provide_nginx() {
+  local own=.deps/nginx path
+  for path in "$own/usr/sbin/nginx" "$(command -v nginx || true)"; do
+    if [ -x "$path" ]; then
+      say nginx "found $path"
+      return
+    fi
+  done
+  command -v apt-get >/dev/null || die "nginx is missing and this system has no apt-get: install it by hand, then run this script again"
+  (cd "$tmp" && { apt-get download nginx || { as_root apt-get update && apt-get download nginx; }; }) >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "apt-get could not fetch nginx: install it by hand, then run this script again"
+  }
+  dpkg -x "$tmp"/nginx_*.deb "$tmp/nginx"
+  "$tmp/nginx/usr/sbin/nginx" -v >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "the nginx of this system's package does not run by itself: install it by hand, then run this script again"
+  }
+  mv "$tmp/nginx" "$own"
+  say nginx "fetched $own"
 }
 
 mkdir -p .deps
@@ -170,4 +194,5 @@ for version in "${posthog_versions[@]}"; do
   fetch_posthog "$version"
 done
 provide_node
-fetch_sdks
+fetch_packages
+provide_nginx

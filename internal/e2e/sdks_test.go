@@ -31,7 +31,7 @@ func (s *service) runScript(script string, environment ...string) {
 	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
 	require.NoError(s.t, err)
 	cmd := exec.CommandContext(ctx, testdeps.Node(s.t), path, s.url, s.token)
-	cmd.Env = append(os.Environ(), "NODE_PATH="+testdeps.SDKs(s.t))
+	cmd.Env = append(os.Environ(), "NODE_PATH="+testdeps.NodeModules(s.t))
 	cmd.Env = append(cmd.Env, environment...)
 	said, err := cmd.CombinedOutput()
 	assert.NoError(s.t, err)
@@ -176,7 +176,7 @@ func (s *service) startLiteShop(config map[string]any) string {
 		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Config": config}))
 	})
 	mux.HandleFunc("GET /posthog-js-lite.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, filepath.Join(testdeps.SDKs(s.t), "posthog-js-lite", "lib", "index.esm.js"))
+		http.ServeFile(w, r, filepath.Join(testdeps.NodeModules(s.t), "posthog-js-lite", "lib", "index.esm.js"))
 	})
 	mux.Handle("/ingest/", httputil.NewSingleHostReverseProxy(target))
 	shop := httptest.NewServer(mux)

@@ -1,5 +1,5 @@
 // Package testdeps finds what the tests need besides Go: Chromium, Redis,
-// Python 3, Node.js and PostHog's SDKs. scripts/test-deps.sh installs them. A test whose need
+// Python 3, Node.js, nginx and PostHog's SDKs. scripts/test-deps.sh installs them. A test whose need
 // is missing fails with a message; it is never skipped.
 package testdeps
 
@@ -44,19 +44,32 @@ func Python(t testing.TB) string {
 // Node returns the path of Node.js.
 func Node(t testing.TB) string {
 	t.Helper()
-	own := filepath.Join(root(t), ".deps", "node", "bin", "node")
-	if _, err := os.Stat(own); err == nil {
-		return own
-	}
-	return command(t, "node")
+	return own(t, "node", "node/bin/node")
 }
 
-// SDKs returns the folder of the npm packages of PostHog's other SDKs.
-func SDKs(t testing.TB) string {
+// Nginx returns the path of nginx.
+func Nginx(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(root(t), ".deps", "sdks", "node_modules")
-	if _, err := os.Stat(path); err != nil {
-		missing(t, "posthog-node")
+	return own(t, "nginx", "nginx/usr/sbin/nginx")
+}
+
+// own returns the path of a command that may be in .deps instead of the system.
+func own(t testing.TB, name, path string) string {
+	t.Helper()
+	path = filepath.Join(root(t), ".deps", path)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	return command(t, name)
+}
+
+// NodeModules returns the folder of the packages for Node.js: PostHog's other
+// SDKs, http-proxy and compression.
+func NodeModules(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(root(t), ".deps", "npm", "node_modules")
+	if _, err := os.Stat(filepath.Join(path, "compression")); err != nil {
+		missing(t, "the npm package compression")
 	}
 	return path
 }

@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/testdeps"
+)
+
+// proxies start a proxy that listens at a socket and passes everything on.
+var proxies = map[string]func(t *testing.T, socket, target string) *exec.Cmd{
+	"nginx": func(t *testing.T, socket, target string) *exec.Cmd { return nginx(t, socket, target, "") },
+	"nginx that compresses": func(t *testing.T, socket, target string) *exec.Cmd {
+		return nginx(t, socket, target, "gzip on; gzip_types *; gzip_proxied any; gzip_min_length 1; proxy_http_version 1.1;")
+	},
+	"Node.js that compresses": func(t *testing.T, socket, target string) *exec.Cmd {
+		script, err := filepath.Abs("testdata/proxy.cjs")
+		require.NoError(t, err)
+		cmd := exec.Command(testdeps.Node(t), script, socket, target)
+		cmd.Env = append(os.Environ(), "NODE_PATH="+testdeps.NodeModules(t))
+		return cmd
+	},
+}
+
+// nginx has no setting but those given, and where it keeps its files.
+func nginx(t *testing.T, socket, target, settings string) *exec.Cmd {
+	dir := filepath.Dir(socket)
+	config := filepath.Join(dir, "nginx.conf")
+	paths := ""
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		paths += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
+	}
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `daemon off; master_process off; pid %s/nginx.pid;
+events {}
+http {
+	access_log off;
+	%s
+	server {
+		listen unix:%s;
+		location / { %s proxy_pass %s; }
+	}
+}`, dir, paths, socket, settings, target), 0o600))
+	return exec.Command(testdeps.Nginx(t), "-p", dir, "-c", config, "-e", "stderr")
+}
+
+// startProxy starts a proxy and returns a client whose requests go through it.
+func startProxy(t *testing.T, start func(t *testing.T, socket, target string) *exec.Cmd, target string) *http.Client {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "proxy") // t.TempDir is too long for a socket
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	socket := filepath.Join(dir, "socket")
+	cmd := start(t, socket, target)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		assert.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // with the signal
+	})
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}, patience, pause)
+	return &http.Client{Transport: transport}
+}
+
+// events are the events of a stream, as they arrive.
+type events struct {
+	t          *testing.T
+	id         string // of the last one
+	compressed bool
+	lines      chan string
+}
+
+// follow opens the stream after the event of that id, "" for none.
+func (s *service) follow(t *testing.T, client *http.Client, after string) (e *events, cut func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/stream/"+productID, nil)
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	r.Header.Set("Accept-Encoding", "gzip") // the answer stays as it comes
+	if after != "" {
+		r.Header.Set("Last-Event-ID", after)
+	}
+	held := time.AfterFunc(patience, cancel) // a proxy may hold even the headers back
+	response, err := client.Do(r)
+	held.Stop()
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	e = &events{t: t, id: after, compressed: response.Header.Get("Content-Encoding") == "gzip", lines: make(chan string)}
+	go func() {
+		defer close(e.lines)
+		var body io.Reader = response.Body
+		if e.compressed {
+			unpacked, err := gzip.NewReader(body)
+			if err != nil {
+				return // the stream was cut
+			}
+			body = unpacked
+		}
+		for lines := bufio.NewScanner(body); lines.Scan(); {
+			select {
+			case e.lines <- lines.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return e, func() {
+		cancel()
+		response.Body.Close()
+	}
+}
+
+// next returns the next event's data, heartbeats aside, which must arrive within
+// a second.
+func (e *events) next() string {
+	e.t.Helper()
+	late := time.After(time.Second)
+	for {
+		select {
+		case line, ok := <-e.lines:
+			require.True(e.t, ok, "the stream goes on")
+			if id, ok := strings.CutPrefix(line, "id: "); ok {
+				e.id = id
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok && data != "{}" {
+				return data
+			}
+		case <-late:
+			require.Fail(e.t, "an event is late")
+		}
+	}
+}
+
+// Proxies need no setting: the stream comes through event by event, also where
+// they compress, and goes on where it was cut.
+func TestStream_passesThroughProxies(t *testing.T) {
+	for name, start := range proxies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startService(t)
+			client := startProxy(t, start, s.url)
+			report := func(n int) {
+				body := fmt.Sprintf(`{"api_key":%q,"event":"$pageview","uuid":"%d","distinct_id":"ada","properties":{"$session_id":"s","$current_url":"https://shop.example/page-%[2]d"}}`, s.token, n)
+				response, err := client.Post(s.url+"/e/", "application/json", strings.NewReader(body))
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				require.Equal(t, http.StatusOK, response.StatusCode)
+			}
+			page := func(n int) string { return fmt.Sprintf(`"canonical_url":"https://shop.example/page-%d"`, n) }
+
+			stream, cut := s.follow(t, client, "")
+			assert.Equal(t, name == "nginx that compresses", stream.compressed, "only nginx does not look at no-transform")
+			for n := range 5 {
+				report(n)
+				assert.Contains(t, stream.next(), page(n))
+			}
+			cut()
+			report(5)
+			report(6)
+			stream, cut = s.follow(t, client, stream.id)
+			defer cut()
+			for n := 5; n <= 7; n++ {
+				if n == 7 {
+					report(n)
+				}
+				assert.Contains(t, stream.next(), page(n))
+			}
+		})
+	}
+}
