@@ -266,3 +266,41 @@ func TestClock_neverInvertsWhateverComes(t *testing.T) {
 		}
 	}
 }
+
+// A stamp between two points never gets the time of the later one, nor one before
+// the earlier: rounding must not make two events one.
+func TestBetween_staysBetweenItsPoints(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b        point
+		stamp, want int64
+	}{
+		"in the middle":            {point{0, 100}, point{10, 200}, 5, 150},
+		"at the earlier point":     {point{0, 100}, point{10, 200}, 0, 100},
+		"at the later point":       {point{0, 100}, point{10, 200}, 10, 199},
+		"times too close for it":   {point{0, 100}, point{10, 101}, 9, 100},
+		"times that are the same":  {point{0, 100}, point{10, 100}, 5, 100},
+		"beyond what floats count": {point{0, 1<<60 + 1}, point{1 << 59, 1<<60 + 2}, 1<<59 - 1, 1<<60 + 1},
+	} {
+		if got := between(c.a, c.b, c.stamp); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// The point that is given up for another is the one without which times change
+// least.
+func TestStraightest_isWhereTimesBendLeast(t *testing.T) {
+	for name, c := range map[string]struct {
+		points []point
+		want   int
+	}{
+		"the first":        {[]point{{0, 0}, {10, 10}, {20, 20}, {30, 90}, {40, 100}}, 1},
+		"the last":         {[]point{{0, 0}, {10, 1}, {20, 25}, {30, 35}, {40, 45}}, 3},
+		"to either side":   {[]point{{0, 0}, {10, 5}, {20, 20}, {30, 100}, {40, 110}}, 1},
+		"the first of two": {[]point{{0, 0}, {10, 10}, {20, 20}, {30, 30}, {40, 90}}, 1},
+	} {
+		if got := (&clock{Points: c.points}).straightest(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
