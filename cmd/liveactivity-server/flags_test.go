@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -40,6 +41,22 @@ var flags = proctest.Flags{
 func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 	t.Parallel()
 	command.CheckHelp(t, []string{"LIVEACTIVITY_ADMIN_KEY=" + adminKey}, flags)
+}
+
+// The README's table has a row for each flag and for nothing else.
+func TestREADME_listsEveryFlag(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	rows := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| ([^|]*)\\|").FindAllStringSubmatch(string(readme), -1)
+	require.Len(t, rows, len(flags))
+	for i, f := range flags {
+		assert.Equal(t, []string{f.Name, f.Env}, rows[i][1:3])
+		if f.Default == "" {
+			assert.Empty(t, strings.TrimSpace(rows[i][3]), f.Name)
+			continue
+		}
+		assert.Contains(t, rows[i][3], "`"+f.Default+"`", f.Name)
+	}
 }
 
 func TestVersion(t *testing.T) {
