@@ -163,6 +163,18 @@ func TestLoadFile_reportsWhatADeskReports(t *testing.T) {
 	}
 }
 
+// What is wrong with the form of a field explains what the desk makes of it.
+func TestLoadFile_reportsTheFormOfADesksFieldsFirst(t *testing.T) {
+	desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
+		return nil, errors.Join(&helpdesk.ConfigError{Problem: "is odd"}, &helpdesk.ConfigError{Field: "c", Problem: "is odd"})
+	}}
+	path := productFile(t, integration(`"desk": {"a": [], "b": {"x": ["", " `+secret+`"]}}`))
+	_, _, err := LoadFile(path, environment(), []helpdesk.Kind{desk})
+	const at = "products[0].integration_config.desk"
+	assert.Equal(t, []string{at + ".a", at + ".b.x[0]", at + ".b.x[1]", at + ".c"}, fieldsOf(t, err, path))
+	assert.NotContains(t, err.Error(), secret)
+}
+
 func TestLoadFile_listsTheDesksThereAre(t *testing.T) {
 	path := productFile(t, integration(`"freshdesk": {}`))
 	_, _, err := LoadFile(path, environment(), nil)

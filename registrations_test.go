@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -535,4 +537,39 @@ func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
 		require.NoError(t, r.Load(t.Context()))
 		assertOpen(t, r, *won.Load(), "acme")
 	}
+}
+
+// A program that does not know a registered product's desk serves the product
+// without it.
+func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
+	log := newMemoryLog()
+	kind := func(name string) helpdesk.Kind {
+		return helpdesk.Kind{Name: name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) { return nil, nil }}
+	}
+	product := Product{ProductID: "acme", IntegrationConfig: IntegrationConfig{
+		Desks: map[string]json.RawMessage{"old": json.RawMessage(`{"a": "s3cr3t"}`), "new": json.RawMessage(`{}`)}}}
+	both, err := newRegistry(File{}, kinds{kind("new"), kind("old")}, nil, log, log.Drop)
+	require.NoError(t, err)
+	c, err := both.Register(t.Context(), product, false)
+	require.NoError(t, err)
+	names := func(r *registry) (names []string) {
+		p, ok, err := r.Product("acme")
+		require.NoError(t, err)
+		require.True(t, ok)
+		for _, desk := range p.Desks {
+			names = append(names, desk.Name)
+		}
+		return names
+	}
+	assert.Equal(t, []string{"new", "old"}, names(both), "in the order of preference")
+
+	one, err := newRegistry(File{}, kinds{kind("old")}, nil, log, log.Drop)
+	require.NoError(t, err)
+	err = one.Load(t.Context())
+	require.ErrorIs(t, err, errUnreadable)
+	assert.ErrorContains(t, err, "acme: integration_config.new: is not a known field")
+	assert.NotContains(t, err.Error(), "s3cr3t")
+	assertOpen(t, one, c, "acme")
+	assert.Equal(t, []string{"old"}, names(one))
+	assert.NoError(t, one.Load(t.Context()), "it is reported once")
 }

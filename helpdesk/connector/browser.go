@@ -86,7 +86,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 		return httpx.Unavailable(err)
 	case !known:
 		return httpx.NotFound("Unknown product.")
-	case from == "" || !origin.Allows(product.AllowedOrigins, from):
+	case !origin.Allows(product.AllowedOrigins, from):
 		return httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
 	default:
 		w.Header().Del("Vary")

@@ -218,6 +218,8 @@ func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 		assert.Len(t, d.messages(t), 1)
 		model.err, model.text = nil, "late"
 		d.chat.script("reply", &helpdesk.APIError{Status: 503}, false)
+		time.Sleep(time.Minute)
+		d.chat.script("reply", nil, false)
 		time.Sleep(time.Hour)
 		stop()
 		assert.Empty(t, d.messages(t))
@@ -282,6 +284,7 @@ func TestServeChat_takesALongMessage(t *testing.T) {
 	d := newDoors(t, model.answer)
 	_, says := d.event(t, chatPath, "chat", userReply("d1", "c1", strings.Repeat("é", 100<<10)))
 	assert.Equal(t, "accepted", says)
+	assert.Less(t, len(d.messages(t)[0].Value), maxStored+1000)
 	require.NoError(t, d.attempt(t))
 	assert.Len(t, d.chat.written(), 1)
 	assert.Less(t, len(model.prompts[0]), 20_000)

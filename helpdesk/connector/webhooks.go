@@ -259,7 +259,7 @@ func (c *Connector) linkOrWait(ctx context.Context, productID, desk, conversatio
 
 // sessionOf returns the session in which a contact was last seen, empty for
 // none: that of the e-mail address, or else that of the app's own user id, unless
-// the session is known to be of another address.
+// that is known by another address.
 func (c *Connector) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
 	sessionID, found, err := c.dir.SessionOf(ctx, productID, contact.Email)
 	if found || err != nil || contact.UserID == "" || c.opts.Store == nil {
@@ -270,7 +270,7 @@ func (c *Connector) sessionOf(ctx context.Context, productID string, contact hel
 		return "", err
 	}
 	session, known, err := c.dir.Session(ctx, productID, recent[0].Session)
-	if err != nil || !known || contact.Email != "" && session.Email != "" && !strings.EqualFold(session.Email, contact.Email) {
+	if err != nil || !known || contact.Email != "" && session.Email != "" {
 		return "", err
 	}
 	return recent[0].Session, nil

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -286,6 +288,68 @@ func TestServeWebhook_doesNotLinkTheSessionOfAnotherAddress(t *testing.T) {
 	_, says := d.event(t, webhookPath, "plain", opened("d", "c", helpdesk.Contact{Email: "ada@acme.example", UserID: "7"}))
 	assert.Equal(t, "pending", says)
 	assert.Empty(t, d.linkedTo(t, "s1"))
+}
+
+func TestServeWebhook_waitsForTheAddressThatItWasGiven(t *testing.T) {
+	d := newDoors(t, nil)
+	e := opened("d", "c", helpdesk.Contact{Email: "ada@acme.example"})
+	e.ContactID = "k1"
+	_, says := d.event(t, webhookPath, "plain", e)
+	assert.Equal(t, "pending", says)
+	assert.Empty(t, d.inbox(t, taskPrefix), "there is nothing to look up")
+	assert.Len(t, d.inbox(t, waitingPrefix), 1)
+}
+
+func TestServeWebhook_ignoresASessionTooMany(t *testing.T) {
+	d := newDoors(t, nil)
+	for i := range MaxSessions + 1 {
+		session := fmt.Sprint("s", i)
+		d.visitAs(t, session, session, session+"@acme.example", time.Now(), "pricing")
+		_, says := d.event(t, webhookPath, "plain", opened(session, "c1", helpdesk.Contact{Email: session + "@acme.example"}))
+		want := "linked"
+		if i == MaxSessions {
+			want = "ignored"
+		}
+		require.Equal(t, want, says, i)
+	}
+}
+
+// While the lease may end, nothing is begun.
+func TestTasks_beginNothingThatTheLeaseMightNotOutlast(t *testing.T) {
+	model := &fakeModel{text: "Hello"}
+	d := newDoors(t, model.answer)
+	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+	docs := d.inbox(t, taskPrefix)
+	begun := 0
+	assert.ErrorIs(t, d.newTasks("acme", func() bool { return false }).work(t.Context(), keyOfTask(docs[0]), docs), errLeaseEnds)
+	assert.Empty(t, d.chat.asked)
+	assert.ErrorIs(t, d.newTasks("acme", func() bool { begun++; return begun == 1 }).work(t.Context(), keyOfTask(docs[0]), docs), errLeaseEnds)
+	assert.Len(t, model.prompts, 1)
+	assert.Empty(t, d.chat.written())
+	require.NoError(t, d.attempt(t))
+	assert.Equal(t, []string{"Hello"}, d.chat.written())
+}
+
+func TestTasks_lookAContactUpAgainThatIsNamedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoors(t, nil)
+		tasks := d.newTasks("acme", func() bool { return true })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- tasks.Run(ctx) }()
+		for i := range 2 {
+			e := opened(fmt.Sprint(i), "c1", helpdesk.Contact{})
+			e.ContactID = "k1"
+			d.event(t, webhookPath, "plain", e)
+			for _, doc := range d.inbox(t, taskPrefix) {
+				tasks.take(doc)
+			}
+			time.Sleep(time.Second)
+		}
+		cancel()
+		<-done
+		assert.Equal(t, []string{"contact", "contact"}, d.plain.asked)
+	})
 }
 
 func TestServeWebhook_neverLinksByAnEmptyValue(t *testing.T) {

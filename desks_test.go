@@ -1,0 +1,357 @@
+package liveactivity_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+)
+
+// desks are fake help desks of product acme.
+type desks struct {
+	zendesk  *helpdesktest.Zendesk
+	intercom *helpdesktest.Intercom
+}
+
+func newDesks() desks { return desks{helpdesktest.NewZendesk(nil), helpdesktest.NewIntercom(nil)} }
+
+// start runs a service whose product acme has the desks. They end before it does,
+// with the connections to them.
+func (d desks) start(t *testing.T, change ...func(*liveactivity.Options)) *service {
+	t.Helper()
+	s := start(t, append([]func(*liveactivity.Options){d.configure}, change...)...)
+	t.Cleanup(d.zendesk.Close)
+	t.Cleanup(d.intercom.Close)
+	return s
+}
+
+// configure gives acme the desks.
+func (d desks) configure(o *liveactivity.Options) {
+	o.Products[0].AllowedOrigins = []string{"https://app.acme.example"}
+	o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": d.zendesk.Config(), "intercom": d.intercom.Config()}
+}
+
+// withModel lets this function answer prompts.
+func withModel(answer func(prompt string) string) func(*liveactivity.Options) {
+	return func(o *liveactivity.Options) {
+		o.Model = func(_ context.Context, prompt string) (string, error) { return answer(prompt), nil }
+	}
+}
+
+// send sends a request and returns the answer, which must be of the form of
+// answers.
+func (s *service) send(r *http.Request) reply {
+	s.t.Helper()
+	response, err := s.client.Do(r)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	got := reply{response.StatusCode, response.Header, string(body)}
+	if got.status >= 400 && r.Method != http.MethodHead {
+		got.detail(s.t)
+	}
+	return got
+}
+
+// says returns the status that an answer holds.
+func (r reply) says(t *testing.T) string {
+	t.Helper()
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	status, _ := r.json(t)["status"].(string)
+	return status
+}
+
+// edited returns the request with its body changed, and its headers as they were.
+func edited(r *http.Request, change func(body []byte) []byte) *http.Request {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	body = change(body)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return r
+}
+
+// headed returns the request with a header set, or removed for an empty value.
+func headed(r *http.Request, name, value string) *http.Request {
+	if r.Header.Set(name, value); value == "" {
+		r.Header.Del(name)
+	}
+	return r
+}
+
+// signedAt returns a trigger's request that was signed at that time.
+func signedAt(t *testing.T, target, body string, at time.Time) *http.Request {
+	r, err := http.NewRequest(http.MethodPost, target, strings.NewReader(body))
+	require.NoError(t, err)
+	require.NoError(t, zendesk.Sign(r.Header, helpdesktest.ZendeskSigningSecret, []byte(body), at))
+	return r
+}
+
+const newTicket = `{"ticket_id": "1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`
+
+// What comes to the doors is answered by what it is, whoever sends it.
+func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
+	d := newDesks()
+	s := d.start(t)
+	const hook, chat = "/chatbot-webhook/acme", "/zendesk/chat/acme"
+	ticket := func(path, body string) *http.Request { return d.zendesk.Webhook(s.url+path, []byte(body)) }
+	notification := func(body string) *http.Request { return d.intercom.Webhook(s.url+hook, []byte(body)) }
+	created := func() *http.Request {
+		_, r := d.intercom.Created(s.url+hook, helpdesktest.IntercomContact{Email: "y@acme.example"}, "Hi")
+		return r
+	}
+	opened := func() *http.Request {
+		_, r := d.zendesk.NewTicket(s.url+hook, "y@acme.example", "Hi")
+		return r
+	}
+	truncated := func(body []byte) []byte { return body[:len(body)/2] }
+	for name, tt := range map[string]struct {
+		request *http.Request
+		status  int
+		says    string
+	}{
+		"a ticket":                             {opened(), 200, "pending"},
+		"a conversation":                       {created(), 200, "pending"},
+		"Intercom's ping":                      {d.intercom.Ping(s.url + hook), 200, "ignored"},
+		"a ticket's id as a number":            {ticket(hook, `{"ticket_id": 17, "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 200, "pending"},
+		"fields in another order":              {ticket(hook, `{"trigger_type": "new_ticket", "x": [1], "requester_email": "x@acme.example", "ticket_id": "18"}`), 200, "pending"},
+		"no e-mail address":                    {ticket(hook, `{"ticket_id": "19", "trigger_type": "new_ticket"}`), 200, "ignored"},
+		"an empty e-mail address":              {ticket(hook, `{"ticket_id": "20", "requester_email": "", "trigger_type": "new_ticket"}`), 200, "ignored"},
+		"another type of trigger":              {ticket(hook, `{"ticket_id": "21", "requester_email": "x@acme.example", "trigger_type": "old_ticket"}`), 200, "ignored"},
+		"a user's reply at the wrong door":     {ticket(hook, `{"ticket_id": "22", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`), 200, "ignored"},
+		"a new ticket at the wrong door":       {ticket(chat, newTicket), 200, "ignored"},
+		"a reply, without a model":             {ticket(chat, `{"ticket_id": "23", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`), 200, "ignored"},
+		"another topic":                        {notification(`{"type": "notification_event", "id": "n1", "topic": "contact.created", "data": {"item": {}}}`), 200, "ignored"},
+		"a conversation's id as a number":      {notification(`{"type": "notification_event", "id": "n2", "topic": "conversation.user.created", "data": {"item": {"id": 77, "source": {"author": {"type": "user", "email": "x@acme.example"}}}}}`), 200, "pending"},
+		"a small tolerance for clocks":         {signedAt(t, s.url+hook, newTicket, time.Now().Add(10*time.Minute)), 200, "pending"},
+		"unsigned":                             {headed(opened(), zendesk.HeaderSignature, ""), 401, ""},
+		"unsigned, without any header":         {headed(headed(headed(signedAt(t, s.url+hook, newTicket, time.Now()), zendesk.HeaderSignature, ""), zendesk.HeaderTimestamp, ""), "X-Zendesk-Webhook-Id", ""), 401, ""},
+		"an unsigned conversation":             {headed(created(), "X-Hub-Signature", ""), 401, ""},
+		"wrongly signed":                       {headed(opened(), zendesk.HeaderSignature, "x"), 401, ""},
+		"a wrongly signed conversation":        {headed(created(), "X-Hub-Signature", "sha1=00"), 401, ""},
+		"stale":                                {signedAt(t, s.url+hook, newTicket, time.Now().Add(-16*time.Minute)), 401, ""},
+		"from the future":                      {signedAt(t, s.url+hook, newTicket, time.Now().Add(16*time.Minute)), 401, ""},
+		"changed on its way":                   {edited(opened(), func(b []byte) []byte { return bytes.Replace(b, []byte("y@"), []byte("z@"), 1) }), 401, ""},
+		"truncated":                            {edited(opened(), truncated), 401, ""},
+		"a truncated conversation":             {edited(created(), truncated), 401, ""},
+		"signed and truncated":                 {ticket(hook, newTicket[:30]), 400, ""},
+		"signed and malformed":                 {notification(`{"type": "notification_event", "topic": "conversation.user.created", "data": {"item": []}}`), 400, ""},
+		"without a ticket":                     {ticket(hook, `{"requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
+		"without a type":                       {ticket(hook, `{"ticket_id": "24", "requester_email": "x@acme.example"}`), 400, ""},
+		"a ticket that is a path":              {ticket(hook, `{"ticket_id": "../1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`), 400, ""},
+		"a conversation that is a path":        {notification(`{"type": "notification_event", "topic": "conversation.user.created", "data": {"item": {"id": "../1"}}}`), 400, ""},
+		"a body that is no webhook":            {headed(edited(opened(), func([]byte) []byte { return []byte(`{}`) }), zendesk.HeaderSignature, ""), 401, ""},
+		"too large":                            {ticket(hook, newTicket+strings.Repeat(" ", 1<<20)), 413, ""},
+		"a form":                               {headed(opened(), "Content-Type", "application/x-www-form-urlencoded"), 415, ""},
+		"unknown product":                      {d.zendesk.Webhook(s.url+"/chatbot-webhook/acne", []byte(newTicket)), 404, ""},
+		"unknown product of a chat":            {d.zendesk.Webhook(s.url+"/zendesk/chat/acne", []byte(newTicket)), 404, ""},
+		"a product without desks":              {d.zendesk.Webhook(s.url+"/chatbot-webhook/globex", []byte(newTicket)), 404, ""},
+		"an unknown desk":                      {d.zendesk.Webhook(s.url+"/freshdesk/chat/acme", []byte(newTicket)), 404, ""},
+		"a desk whose messages are for people": {d.zendesk.Webhook(s.url+"/intercom/chat/acme", []byte(newTicket)), 404, ""},
+		"the other desk's chat":                {d.intercom.Webhook(s.url+chat, []byte(`{"type": "notification_event", "topic": "ping"}`)), 400, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.in(t)
+			got := s.send(tt.request)
+			assert.Equal(t, tt.status, got.status, got.body)
+			if tt.status == http.StatusOK {
+				assert.Equal(t, tt.says, got.says(t))
+			}
+		})
+	}
+}
+
+func TestDesks_answerWhoAsksWhetherTheyAreThere(t *testing.T) {
+	s := newDesks().start(t)
+	assert.Equal(t, http.StatusOK, s.do(http.MethodHead, "/chatbot-webhook/acme", "").status)
+	assert.Equal(t, http.StatusMethodNotAllowed, s.do(http.MethodGet, "/chatbot-webhook/acme", "").status)
+	preflight := s.do(http.MethodOptions, "/sessions/link", "", "Origin: https://app.acme.example", "Access-Control-Request-Method: POST")
+	assert.Equal(t, http.StatusNoContent, preflight.status)
+	assert.Equal(t, "https://app.acme.example", preflight.header.Get("Access-Control-Allow-Origin"))
+}
+
+// A desk that is registered while the service runs works as one of the file does,
+// and a mistake in it is named by its field.
+func TestAdmin_registersDesks(t *testing.T) {
+	d := newDesks()
+	s := d.start(t)
+	s.register(`{"product_id":"initech","integration_config":{"zendesk":` + string(d.zendesk.Config()) + `}}`)
+	_, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/initech", "x@acme.example", "Hi")
+	assert.Equal(t, "pending", s.send(hook).says(t))
+	for config, want := range map[string]string{
+		`{"zendesk":{"base_url":"acme.zendesk.com","oauth_token":"tok-s3cr3t"}}`:  "integration_config.zendesk.base_url: ",
+		`{"intercom":{"access_token":"tok-s3cr3t","nonsense":1}}`:                 "integration_config.intercom.nonsense: is not a known field",
+		`{"freshdesk":{"token":"tok-s3cr3t"}}`:                                    "integration_config.freshdesk: is not a known field; there are intercom, notes, proactive, zendesk",
+		`{"zendesk":{"base_url":"https://a.b","api_token":"","email":"a@b.com"}}`: "integration_config.zendesk.api_token: must not be empty",
+	} {
+		r := s.do(http.MethodPost, "/admin/products", `{"product_id":"hooli","integration_config":`+config+`}`, withAdminKey)
+		assert.Equal(t, http.StatusBadRequest, r.status)
+		assert.Contains(t, r.detail(t), want)
+	}
+	assertSilent(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body)
+}
+
+func TestDesks_saysAtTheStartWhatIsOff(t *testing.T) {
+	unsigned := func(o *liveactivity.Options) {
+		o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": json.RawMessage(`{"base_url": "https://acme.zendesk.com", "oauth_token": "x"}`)}
+	}
+	signed := func(o *liveactivity.Options) {
+		o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{
+			"zendesk": json.RawMessage(`{"base_url": "https://acme.zendesk.com", "oauth_token": "x", "signing_secret": "x"}`), "intercom": json.RawMessage(`{"client_secret": "x"}`)}
+	}
+	for name, tt := range map[string]struct {
+		change []func(*liveactivity.Options)
+		want   string
+	}{
+		"no signing secret": {[]func(*liveactivity.Options){unsigned, withModel(strings.ToUpper)}, "without signing_secret every webhook of the desk is accepted, and public replies are off"},
+		"no model":          {[]func(*liveactivity.Options){signed}, "without a language model messages of users are ignored"},
+		"nothing":           {[]func(*liveactivity.Options){signed, withModel(strings.ToUpper)}, ""},
+		"no desk":           {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, tt.change...)
+			if tt.want != "" {
+				assert.Eventually(t, func() bool { return strings.Contains(s.log.String(), tt.want) }, 5*time.Second, time.Millisecond)
+			}
+			s.stop()
+			if tt.want == "" {
+				assert.NotContains(t, s.log.String(), "without ")
+			}
+		})
+	}
+}
+
+// Desks drop a webhook, or send it again, when the answer takes long.
+func TestDesks_answerSoonThoughTheDeskDoesNot(t *testing.T) {
+	d := desks{helpdesktest.NewZendesk(nil), helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{NoEmail: true})}
+	d.zendesk.Fail(helpdesktest.Fault{Delay: 5 * time.Second})
+	d.intercom.Fail(helpdesktest.Fault{Delay: 5 * time.Second})
+	s := d.start(t, withModel(strings.ToUpper))
+	for range 5 {
+		_, conversation := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "x@acme.example"}, "Hi")
+		ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", "x@acme.example", "Hi")
+		for _, r := range []*http.Request{conversation, hook, d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, "Which plan?")} {
+			began := time.Now()
+			assert.NotEqual(t, "ignored", s.send(r).says(t))
+			assert.Less(t, time.Since(began), 500*time.Millisecond)
+		}
+	}
+}
+
+// engines are the ways to keep everything, each with what makes one more server on
+// the same storage, and whether there can be two.
+func engines(t *testing.T) map[string]struct {
+	change func(*liveactivity.Options)
+	many   bool
+} {
+	return map[string]struct {
+		change func(*liveactivity.Options)
+		many   bool
+	}{
+		"memory":               {func(*liveactivity.Options) {}, false},
+		"file":                 {withDataDir(t, t.TempDir()), false},
+		"two servers on Redis": {nil, true},
+	}
+}
+
+// The whole way: what a user does becomes a note in the conversation that the user
+// opens, before the conversation and while it is open, at one server or two.
+func TestDesks_showAgentsWhatUsersDo(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			d := newDesks()
+			var first, second *service
+			if engine.many {
+				redis := redistest.Start(t).URL()
+				first = d.start(t, withRedis(t, redis))
+				second = d.start(t, withRedis(t, redis))
+			} else {
+				first = d.start(t, engine.change)
+				second = first
+			}
+			first.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
+			ticket, hook := d.zendesk.NewTicket(second.url+"/chatbot-webhook/acme", strings.ToUpper(mail), "Help!")
+			assert.Equal(t, "linked", second.send(hook).says(t))
+			assert.Eventually(t, func() bool { return len(d.zendesk.Notes(ticket)) == 1 }, 20*time.Second, 5*time.Millisecond)
+			second.webhook(pageview("u2", "s1", "https://app.example.com/signup"))
+			assert.Eventually(t, func() bool { return len(d.zendesk.Notes(ticket)) == 2 }, 20*time.Second, 5*time.Millisecond)
+
+			conversation, hook := d.intercom.Created(first.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
+			assert.Equal(t, "pending", first.send(hook).says(t))
+			second.webhook(`{"event":"$pageview","uuid":"u3","distinct_id":"bob","properties":{"$session_id":"s2","$current_url":"https://app.example.com/docs"}}`)
+			assert.Eventually(t, func() bool { return len(d.intercom.Notes(conversation)) == 1 }, 20*time.Second, 5*time.Millisecond)
+
+			notes := d.zendesk.Notes(ticket)
+			require.Len(t, notes, 2)
+			assert.Contains(t, notes[0], "session_id: s1\ntimestamp: ")
+			assert.Contains(t, notes[0], "\n\n[1] User landed on the pricing page")
+			assert.Contains(t, notes[1], "\n\n[1] User landed on the signup page")
+			assert.Contains(t, d.intercom.Notes(conversation)[0], "[1] User landed on the docs page")
+		})
+	}
+}
+
+// A user's message is answered in public, once, from what the user did; what the
+// answer's own echo and an agent's reply say is not.
+func TestDesks_replyToUsers(t *testing.T) {
+	d := newDesks()
+	var asked atomic.Int64
+	var last atomic.Value
+	s := d.start(t, withModel(func(prompt string) string {
+		last.Store(prompt)
+		return fmt.Sprintf("Answer %d: <b>see</b> {{ticket.id}}\nand pricing", asked.Add(1))
+	}))
+	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
+	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
+	assert.Equal(t, "linked", s.send(hook).says(t))
+	replies := func() (texts []string) {
+		for _, c := range d.zendesk.Comments(ticket) {
+			if c.Public && c.Author == helpdesktest.ZendeskEmail {
+				texts = append(texts, c.Text)
+			}
+		}
+		return texts
+	}
+
+	message := d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, `Which plan?"}, "public": true, "ticket_id": "1`)
+	body, err := io.ReadAll(message.Body)
+	require.NoError(t, err)
+	repeat := func() *http.Request {
+		r := message.Clone(t.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return r
+	}
+	assert.Equal(t, "accepted", s.send(repeat()).says(t))
+	assert.Eventually(t, func() bool { return len(replies()) == 1 }, 20*time.Second, 5*time.Millisecond)
+	assert.Equal(t, "accepted", s.send(repeat()).says(t), "the same delivery")
+	assert.Contains(t, last.Load(), "- User landed on the pricing page\n")
+	assert.Contains(t, last.Load(), "The customer's message: Which plan?\"}, \"public\": true, \"ticket_id\": \"1\n")
+	assert.Equal(t, []string{"Answer 1: <b>see</b> {{ticket.id}}\nand pricing"}, replies())
+
+	echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail, "trigger_type": "user_reply", "user_message": replies()[0]})
+	require.NoError(t, err)
+	assert.Equal(t, "accepted", s.send(d.zendesk.Webhook(s.url+"/zendesk/chat/acme", echo)).says(t))
+	assert.Equal(t, "accepted", s.send(d.zendesk.AgentReply(s.url+"/zendesk/chat/acme", ticket, "I am on it.")).says(t))
+	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, strings.Repeat("Thanks ", 15_000))).says(t))
+	assert.Eventually(t, func() bool { return len(replies()) == 2 }, 20*time.Second, 5*time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
+	assert.Len(t, replies(), 2)
+	assert.EqualValues(t, 2, asked.Load(), "neither for the echo nor for the agent")
+	assert.Less(t, len(last.Load().(string)), 20_000)
+}
