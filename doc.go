@@ -57,9 +57,10 @@
 // # Slots
 //
 // A source other than PostHog hands its events to [Service.Record]. A view follows
-// the log of each product, in this process and without HTTP. The help desks and
-// the proactive engine that [IntegrationConfig] is for are not there yet; it is
-// read, checked and kept.
+// the log of each product, in this process and without HTTP. A help desk of one's
+// own is a helpdesk.Kind in Options.Desks. The proactive engine that
+// [IntegrationConfig] has settings for is not there yet; they are read, checked
+// and kept.
 //
 // # The parts
 //
@@ -70,6 +71,10 @@
 //	activity/document   small documents changed by compare-and-set, and leases
 //	stream              what a consumer imports: consumer, writer, summarizer
 //	stream/eventlog     the log, the loop that follows it, its server-sent-events handler, the recorder
+//	helpdesk            what a help desk is: notes, replies, webhooks
+//	helpdesk/connector  links sessions to conversations, and keeps notes and replies coming
+//	helpdesk/zendesk    Zendesk; a client that can be used alone
+//	helpdesk/intercom   Intercom, likewise
 //	retriever           what users did as records that chatbot platforms such as Dify retrieve
 //	bridge              what a person did as the introduction of a chat widget, with a page to try it in
 //	cmd                 the service, the retriever and the bridge as commands

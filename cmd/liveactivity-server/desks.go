@@ -180,7 +180,7 @@ func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bo
 		fmt.Fprint(w, `
 Zendesk's trigger "Notify assignee of comment update" mails every private comment
 to the assignee of a ticket, and so every note. To stop that add the condition
-"Comment is public" to it, in Admin Center under Objects and rules > Triggers.
+"Comment > Is > Public" to it, in Admin Center under Objects and rules > Triggers.
 `)
 	}
 }

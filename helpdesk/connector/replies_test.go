@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,24 @@ import (
 
 // fakeModel answers with a fixed text and keeps the prompts.
 type fakeModel struct {
+	mu      sync.Mutex
 	text    string
 	err     error
 	prompts []string
 }
 
 func (m *fakeModel) answer(_ context.Context, prompt string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.prompts = append(m.prompts, prompt)
 	return m.text, m.err
+}
+
+// say lets the model answer that.
+func (m *fakeModel) say(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.text, m.err = text, nil
 }
 
 const chatPath = "/chat/chat/acme"
@@ -216,7 +227,7 @@ func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 		stop := d.runTasks(t)
 		time.Sleep(replyTTL - 15*time.Second)
 		assert.Len(t, d.messages(t), 1)
-		model.err, model.text = nil, "late"
+		model.say("late")
 		d.chat.script("reply", &helpdesk.APIError{Status: 503}, false)
 		time.Sleep(time.Minute)
 		d.chat.script("reply", nil, false)

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+)
+
+// The script from the README links the session of posthog-js from a page of
+// another origin, also when the session is reported only afterwards; a page of a
+// foreign origin cannot.
+func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
+	var html string
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, html)
+	}))
+	t.Cleanup(page.Close)
+	foreign := httptest.NewServer(page.Config.Handler)
+	t.Cleanup(foreign.Close)
+
+	product, _ := liveactivity.NewProduct(productID)
+	product.AllowedOrigins = []string{page.URL}
+	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": json.RawMessage(`{"access_token": "x"}`)}
+	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	unknown := make(chan struct{}, 100)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		live.Handler().ServeHTTP(answer, r)
+		if answer.status == http.StatusNotFound {
+			unknown <- struct{}{}
+		}
+	}))
+	t.Cleanup(web.Close)
+	snippet, err := connector.Snippet(web.URL, productID, "")
+	require.NoError(t, err)
+	html = `<!DOCTYPE html><script>posthog = {get_session_id: function () { return "s1" }}</script>` + snippet +
+		`<script>said = {}; function say(name, link) { link.then(function (s) { said[name] = s }, function (e) { said[name] = 'failed' }); }</script>`
+
+	tab := openTab(t, startBrowser(t))
+	said := func(name, want string) {
+		t.Helper()
+		assert.Eventually(t, func() bool { return tab.eval(`said.`+name+` || ""`) == want }, patience, pause)
+		assert.Equal(t, want, tab.eval(`said.`+name+` || ""`))
+	}
+	tab.do("open the page", chromedp.Navigate(page.URL))
+	tab.eval(`say("first", liveactivity.link("c1")); ""`)
+	select {
+	case <-unknown: // the session; now it is reported
+	case <-time.After(patience):
+		require.Fail(t, "the page did not ask")
+	}
+	action := activity.Action{Type: activity.TypePageview, Description: "User looked"}
+	_, err = live.Record(context.Background(), productID, []activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action}})
+	require.NoError(t, err)
+	said("first", "linked")
+	tab.eval(`say("again", liveactivity.link("c1", "s1")); say("other", liveactivity.link(2)); ""`)
+	said("again", "already_linked")
+	said("other", "refused")
+
+	tab.do("open a page of another origin", chromedp.Navigate(foreign.URL))
+	tab.eval(`setTimeout = function (go) { Promise.resolve().then(go) }; say("foreign", liveactivity.link("c1")); ""`)
+	said("foreign", "failed")
+}
