@@ -28,7 +28,8 @@
 // [github.com/liveactivity/liveactivity/stream/eventlog/redislog] in a Redis
 // shared by many processes. Each passes the suite in
 // [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest]; your
-// own engine needs only to do the same.
+// own engine needs only to do the same. [Validate], [Tail], [Entry.Encode],
+// [ID.Next] and [Retention.WithDefaults] are for engines only.
 //
 // # Recording
 //

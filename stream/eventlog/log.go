@@ -39,7 +39,7 @@ type Log interface {
 	// Read fills dst with the entries after the cursor, oldest first, and
 	// returns their number; zero and nil mean that there is nothing yet. It
 	// stops before dst is full once the entries' data have reached PageBytes,
-	// so a call costs at most that and one entry; see [Filled]. If entries
+	// so a call costs at most that and one entry. If entries
 	// after the cursor have been trimmed it returns a *GapError; the zero ID
 	// is the cursor before the first entry. When the log is closed and
 	// everything has been read it returns ErrClosed. It never waits for
@@ -82,12 +82,9 @@ type Bounds struct {
 	Newest ID
 }
 
-// PageBytes is the size of data at which Read stops, in bytes.
-const PageBytes = 32 << 10
-
-// Filled reports whether Read, having returned the entries for a slice of the
+// filled reports whether Read, having returned the entries for a slice of the
 // given length, may have stopped before the end of the log.
-func Filled(entries []Entry, length int) bool {
+func filled(entries []Entry, length int) bool {
 	bytes := 0
 	for i := range entries {
 		bytes += len(entries[i].Data)
@@ -95,8 +92,14 @@ func Filled(entries []Entry, length int) bool {
 	return len(entries) == length || bytes >= PageBytes
 }
 
-// ErrInvalid reports entries that no log accepts.
-var ErrInvalid = errors.New("eventlog: invalid entry")
+// Errors of every log.
+var (
+	// ErrClosed is returned by a closed log, from Append at once and from Read
+	// at the end.
+	ErrClosed = errors.New("eventlog: log is closed")
+	// ErrInvalid reports entries that no log accepts.
+	ErrInvalid = errors.New("eventlog: invalid entry")
+)
 
 // Validate returns an error wrapping [ErrInvalid] for data of more than one
 // line, which would be more than one field of a server-sent event. Engines
@@ -109,10 +112,6 @@ func Validate(entries []Entry) error {
 	}
 	return nil
 }
-
-// ErrClosed is returned by a closed log, from Append at once and from Read at
-// the end.
-var ErrClosed = errors.New("eventlog: log is closed")
 
 // GapError reports that entries after a cursor are no longer retained.
 type GapError struct {
@@ -160,8 +159,11 @@ func (e *Entry) Encode(id ID) {
 	e.ID = id
 }
 
-// Defaults of a log's retention.
+// PageBytes is the size of data at which Read of a log stops, and the others are
+// defaults of its retention, in bytes.
 const (
+	PageBytes = 32 << 10
+
 	DefaultTTL                  = activity.DefaultTTL
 	DefaultMaxBytes             = 64 << 20  // of a product's log in memory
 	DefaultStateMaxBytes        = 512 << 20 // of a product's state in memory
@@ -184,8 +186,8 @@ type Retention struct {
 	// TotalBytes bounds what the process keeps in memory of all products'
 	// logs together; beyond it the product that holds most keeps fewer entries
 	// there, and in an engine in memory loses the oldest. Documents in memory
-	// get half as much. The default is a
-	// fifth of the memory that the process may use.
+	// get half as much. The default is a fifth of the memory that the process
+	// may use.
 	TotalBytes int64
 }
 

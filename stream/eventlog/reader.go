@@ -210,7 +210,7 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 	entries := page[:n]
 	defer clear(entries) // the pool must not keep trimmed entries alive
 	b.found = some
-	if Filled(entries, len(page)) {
+	if filled(entries, len(page)) {
 		b.found = more
 	}
 	for i := range entries {

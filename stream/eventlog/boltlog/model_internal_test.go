@@ -303,7 +303,11 @@ func (m *model) check(id string) {
 	read, err := m.log.Read(ctx, id, b.Floor, page)
 	require.NoError(m, err)
 	require.True(m, slices.EqualFunc(dst[:read], page[:read], func(a, b eventlog.Entry) bool { return a.ID == b.ID && bytes.Equal(a.Data, b.Data) }))
-	require.Equal(m, read < n, read < n && eventlog.Filled(page[:read], len(page)))
+	size := 0
+	for _, e := range page[:read] {
+		size += len(e.Data)
+	}
+	require.True(m, read == n || size >= eventlog.PageBytes, "it stops only where it may")
 	for i, want := range p.entries[len(p.entries)-n:] {
 		got := dst[i]
 		same := got.ID == want.ID && got.SessionID == want.SessionID && bytes.Equal(got.Data, want.Data) && slices.Equal(got.Keys, want.Keys)

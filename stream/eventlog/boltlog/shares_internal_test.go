@@ -3,10 +3,12 @@ package boltlog
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -68,4 +70,54 @@ func TestKeys_areBoundedTogether(t *testing.T) {
 	require.ErrorAs(t, err, new(*eventlog.GapError))
 	requireConsistent(t, l, acme)
 	requireTrueMemory(t, l, dir, opts)
+}
+
+// However many keys the newest entry has, it is kept.
+func TestKeys_ofTheNewestEntryAreKept(t *testing.T) {
+	const total = 64 << 10
+	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{TotalBytes: total}})
+	for n := range 3 {
+		e := eventlog.Entry{Data: fmt.Appendf(nil, `{"n":%d}`, n)}
+		for k := range 2 * total / keyCost {
+			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, "/", k)))
+		}
+		require.NoError(t, l.Append(t.Context(), "a", []eventlog.Entry{e}))
+		page := make([]eventlog.Entry, 10)
+		bounds, err := l.Bounds(t.Context(), "a")
+		require.NoError(t, err)
+		read, err := l.Read(t.Context(), "a", bounds.Floor, page)
+		require.NoError(t, err)
+		require.Equal(t, 1, read)
+		require.Equal(t, e.Data, page[0].Data)
+	}
+}
+
+// A call that writes more than there is room for evicts everything else, and
+// nothing of its own: its documents go with the next one.
+func TestState_evictsNothingOfTheSameCall(t *testing.T) {
+	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: 64 << 10}})
+	put := func(names ...string) {
+		var changes []document.Change
+		for _, name := range names {
+			changes = append(changes, document.Put(document.Document{Name: name}, make([]byte, 1<<10), time.Hour))
+		}
+		_, err := l.Documents().Write(t.Context(), "a", changes...)
+		require.NoError(t, err)
+	}
+	put("before")
+	var names []string
+	for n := range 64 {
+		names = append(names, fmt.Sprintf("n%02d", n))
+	}
+	put(names...)
+	docs, err := l.Documents().List(t.Context(), "a", "", "", 100)
+	require.NoError(t, err)
+	require.Len(t, docs, len(names))
+	require.Equal(t, "n00", docs[0].Name)
+	for n := range 40 {
+		put(fmt.Sprint("other", n))
+	}
+	docs, err = l.Documents().List(t.Context(), "a", "n", "", 100)
+	require.NoError(t, err)
+	require.Empty(t, docs)
 }

@@ -3,8 +3,11 @@ package eventlogtest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -63,6 +66,7 @@ var appendTests = []test{
 	}},
 	{name: "keeps products apart", run: testProductsApart},
 	{name: "does not retain the caller's memory", run: testCallerReusesMemory},
+	{name: "does not use the memory of a caller that has given up", run: testCallerGivesUp},
 	{name: "with a cancelled context neither hangs nor appends partially", run: testCancelledAppend},
 }
 
@@ -112,6 +116,38 @@ func testCallerReusesMemory(f fixture) {
 
 	require.Equal(f, first.Keys, f.refused(eventlog.Entry{Keys: first.Keys, Data: first.Data}).Keys)
 	f.append(eventlog.Entry{Keys: []activity.Key{activity.EventKey("another")}, Data: []byte(`{}`)})
+}
+
+// A caller whose context ends takes its memory back, while its entries may
+// still be about to be written.
+func testCallerGivesUp(f fixture) {
+	const writers, calls = 8, 40
+	start := f.bounds().Newest
+	var appending sync.WaitGroup
+	for w := range writers {
+		appending.Go(func() {
+			for n := range calls {
+				e := Sized(Entry(fmt.Sprint("writer", w), n), 2<<10)
+				ctx, cancel := context.WithTimeout(f.Context(), time.Duration(n%8)*200*time.Microsecond)
+				_ = f.log.Append(ctx, product, []eventlog.Entry{{SessionID: e.SessionID, Keys: e.Keys, Data: e.Data}}) // may succeed or fail
+				cancel()
+				copy(e.Data, bytes.Repeat([]byte{'x'}, len(e.Data)))
+				e.Keys[0] = activity.EventKey("another")
+			}
+		})
+	}
+	appending.Wait()
+	f.append(Entry("last", 0)) // comes after them
+	for _, e := range f.readAll(start, 100) {
+		var content struct {
+			SessionID string `json:"session_id"`
+			N         int    `json:"n"`
+		}
+		require.NoError(f, json.Unmarshal(e.Data, &content))
+		require.Equal(f, e.SessionID, content.SessionID)
+		require.Equal(f, Entry(e.SessionID, content.N).Keys, e.Keys)
+		require.Equal(f, Entry(e.SessionID, content.N).Keys, f.refused(Entry(e.SessionID, content.N)).Keys)
+	}
 }
 
 func testCancelledAppend(f fixture) {

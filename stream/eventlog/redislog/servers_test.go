@@ -289,3 +289,28 @@ func TestPrefixes_keepApart(t *testing.T) {
 	appendOne(t, b, entry("s", "bob"))
 	require.Contains(t, string(r.has(t, 1)[0].Data), "bob")
 }
+
+// A reader of the server that drops a product gets a gap at once, also for
+// entries of which this server has not heard.
+func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--user", "mute", "on", "nopass", "~*", "resetchannels", "+@all")
+	log := open(t, server.URL(), nil)
+	mute, err := redislog.Open("redis://mute:any@"+server.Addr, &redislog.Options{Prefix: t.Name()})
+	require.NoError(t, err)
+	defer mute.Release()
+	for n := range 30 {
+		id := fmt.Sprint("product", n)
+		entries := []eventlog.Entry{eventlogtest.Entry("s", 0)}
+		require.NoError(t, log.Append(t.Context(), id, entries))
+		page := make([]eventlog.Entry, 1)
+		read, err := log.Read(t.Context(), id, entries[0].ID, page)
+		require.NoError(t, err)
+		require.Zero(t, read)
+		require.NoError(t, mute.Append(t.Context(), id, []eventlog.Entry{eventlogtest.Entry("s", 1)}))
+		require.NoError(t, log.Drop(t.Context(), id))
+		_, err = log.Read(t.Context(), id, entries[0].ID, page)
+		var gap *eventlog.GapError
+		require.ErrorAs(t, err, &gap)
+	}
+}
