@@ -121,7 +121,7 @@ func TestCore_allocatesNothingUnlessATriggerMatches(t *testing.T) {
 }
 
 func TestWindow_takes512BytesASession(t *testing.T) {
-	const sessions = 10_000
+	const sessions = 2000
 	core := newCore(t, everything()...)
 	actions := roaming()
 	windows := make([]*proactive.Window, sessions)
@@ -129,7 +129,7 @@ func TestWindow_takes512BytesASession(t *testing.T) {
 		for s := range windows {
 			windows[s] = new(proactive.Window)
 			for _, a := range actions {
-				core.Act(windows[s], proactive.Machine{}, visitor, a, a.Start())
+				core.Add(windows[s], a, a.Start())
 			}
 		}
 	})

@@ -86,7 +86,6 @@ type question struct {
 }
 
 func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
-	m = m.clamp(q.now)
 	now := max(q.now, w.newest)
 	w.trim(now.add(-WindowSpan))
 	v := c.views.Get().(*view)

@@ -111,7 +111,13 @@ func TestCore_placesLateActionsByTheirTime(t *testing.T) {
 	assert.True(t, strings.HasPrefix(w.paths(), "/b /b2 /c "), "the oldest makes room")
 	at(5, "/too-old")
 	assert.True(t, strings.HasPrefix(w.paths(), "/b /b2 /c "), "a full window has no room for what is older")
+	at(-60, "/before-them-all")
+	assert.True(t, strings.HasPrefix(w.paths(), "/b /b2 /c "))
 	assert.Equal(t, 50, window.Len())
+
+	window = proactive.Window{}
+	core.Add(&window, view(noon.Add(-2*time.Hour), 0, "/a"), noon)
+	assert.Zero(t, window.Len())
 }
 
 func TestCore_offersAtMostTenSecondsAfterTheAction(t *testing.T) {
@@ -179,11 +185,38 @@ func TestCore_aClockThatIsSetBackFreezesNoWindow(t *testing.T) {
 	back := noon.Add(-time.Hour)
 	act(noon.Add(time.Second), "/b", back) // where the recorder keeps the order of the session
 	assert.Equal(t, "/a /b", w.paths())
+	assert.Equal(t, noon.Add(time.Second), w.Now, "no action is yet to come")
 	act(back.Add(time.Second), "/c", back.Add(time.Second)) // and where not
 	assert.Equal(t, "/c", w.paths())
 	act(back.Add(2*time.Second), "/d", back.Add(2*time.Second))
 	assert.Equal(t, "/c /d", w.paths())
 	assert.Equal(t, back.Add(2*time.Second), w.Now)
+}
+
+func TestCore_aMomentIsNeverLaterThanNow(t *testing.T) {
+	var window proactive.Window
+	core := newCore(t, proactive.Predicate("a", func(proactive.TriggerContext) bool { return true }))
+	d := core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Hour), 0, "/a"), noon)
+	assert.Equal(t, noon.Add(proactive.SendWithin), d.Match.SendBy)
+}
+
+// patient is a witness that is asked when nothing happens.
+type patient struct{ *witness }
+
+func (patient) Again(c proactive.TriggerContext) (time.Time, bool) {
+	return c.Now.Add(-time.Second), true // which is ignored
+}
+
+func TestCore_asksWithoutWhatHasLeftTheWindow(t *testing.T) {
+	w := patient{&witness{}}
+	core := newCore(t, w)
+	var window proactive.Window
+	core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
+	d := core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Minute), 1, "/b"), noon.Add(time.Minute))
+	assert.Zero(t, d.Again)
+	due := noon.Add(121 * time.Second)
+	core.Ask(&window, proactive.Machine{}, visitor, due, due)
+	assert.Equal(t, "/b", w.paths())
 }
 
 func TestCore_aPatternUsedByAClockThatWasAheadIsForgotten(t *testing.T) {
@@ -200,6 +233,44 @@ func TestCore_aPatternUsedByAClockThatWasAheadIsForgotten(t *testing.T) {
 	m, _, err = core.Step(m, back, proactive.Lost{})
 	require.NoError(t, err)
 	assert.Equal(t, proactive.Offered, play(m, back.Add(time.Minute)).Reason)
+}
+
+func TestCore_aPatternStaysUsedWhenClocksDiffer(t *testing.T) {
+	core := newCore(t, proactive.PingPong{})
+	var window proactive.Window
+	var m proactive.Machine
+	var reasons []proactive.Reason
+	for i, s := range []int{0, 1, 2, 40, 41, 42} {
+		now := noon.Add(time.Duration(s) * time.Second)
+		d := core.Act(&window, m, visitor, view(now, i, []string{"/a", "/b"}[i%2]), now)
+		reasons = append(reasons, d.Reason)
+		if i == 2 {
+			var err error
+			m, _, err = core.Step(m, now, d.Match)
+			require.NoError(t, err)
+			m, _, err = core.Step(m, now.Add(-time.Second), proactive.Lost{}) // on another server
+			require.NoError(t, err)
+		}
+	}
+	const none, offered = proactive.NoMatch, proactive.Offered
+	assert.Equal(t, []proactive.Reason{none, none, offered, none, none, offered}, reasons)
+}
+
+// slow is a Timed trigger with an id of its own.
+type slow struct {
+	proactive.Dwell
+	id string
+}
+
+func (s slow) ID() string { return s.id }
+
+func TestCore_asksAtTheEarliestTime(t *testing.T) {
+	a, b := slow{proactive.Dwell{After: 30 * time.Second}, "a"}, slow{proactive.Dwell{After: 20 * time.Second}, "b"}
+	for _, order := range [][]proactive.Trigger{{a, b}, {b, a}} {
+		var window proactive.Window
+		d := newCore(t, order...).Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
+		assert.Equal(t, noon.Add(20*time.Second), d.Again)
+	}
 }
 
 // The core's sessions share what was done for as long as a window can show it, and
@@ -227,7 +298,7 @@ func TestCore_forgetsWhatNoWindowShows(t *testing.T) {
 		}
 	})
 	runtime.KeepAlive(core)
-	assert.Less(t, grown, int64(6<<20))
+	assert.Less(t, grown, int64(3<<20))
 }
 
 func TestCore_boundsWhatIsDistinct(t *testing.T) {

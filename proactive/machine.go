@@ -228,13 +228,14 @@ func (r Rules) Due(m Machine, now time.Time) (at time.Time, ok bool) {
 	return due.time(), due != 0
 }
 
-// ahead reports whether a time that is kept is yet to come.
+// ahead reports whether something that is kept began at a time that is yet to
+// come. What else has a time began no later.
 func (m Machine) ahead(now instant) bool {
-	if m.since > now || m.claim != nil && m.claim.At > now || m.offer != nil && m.offer.At > now {
+	if m.since > now {
 		return true
 	}
 	for _, f := range m.fired {
-		if f.At > now || f.Used > now.add(WindowSpan) {
+		if f.At > now {
 			return true
 		}
 	}
@@ -271,10 +272,6 @@ func (o *offer) clamp(now instant) *offer {
 	}
 	clamped := *o
 	clamped.At = min(o.At, now)
-	if o.Previous != nil {
-		previous := o.Previous.clamp(now)
-		clamped.Previous = &previous
-	}
 	return &clamped
 }
 

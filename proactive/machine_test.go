@@ -140,6 +140,8 @@ func TestStep_claimsBeforeItSends(t *testing.T) {
 	effects := m.do(matched("a", m.now))
 	assert.Equal(t, []proactive.Effect{proactive.Send{TriggerID: "a", SendBy: noon.Add(10 * time.Second),
 		Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}}}}, effects)
+	effects[0].(proactive.Send).Offer.Labels[0] = "changed"
+	assert.NotContains(t, marshal(t, m.Machine), "changed")
 	assert.True(t, m.InFlight())
 	assert.Equal(t, proactive.Thinking, m.State(), "nothing is shown yet")
 	assert.Equal(t, proactive.Sending, m.refuses(matched("b", m.now)).Reason)
@@ -199,7 +201,10 @@ func TestStep_coolsDownEachTriggerByItself(t *testing.T) {
 	assert.EqualError(t, refusal, "proactive: matched is not possible in thinking: cooldown")
 	other := *m
 	other.offers("b")
-	m.after(time.Second).offers("a")
+	m.after(time.Second).do(matched("a", m.now))
+	assert.Contains(t, marshal(t, m.Machine), "previous")
+	m.do(proactive.Shown{OfferID: "p2"})
+	assert.NotContains(t, marshal(t, m.Machine), "previous")
 }
 
 func TestStep_comparesLabelsTrimmedAndFolded(t *testing.T) {
@@ -228,15 +233,20 @@ func TestStep_aLabelProvesThatTheOfferWasShown(t *testing.T) {
 		proactive.Moved{From: proactive.Proactive, To: proactive.Guidance},
 		proactive.Guide{TriggerID: "a", Label: "No"},
 	}, m.do(proactive.Message{Text: "no"}))
+	m.refuses(proactive.Shown{})
+	before := m.Machine
 	m.do(proactive.Shown{OfferID: "p1"}) // the answer of the desk comes second
 	assert.Equal(t, proactive.Guidance, m.State())
 	m.refuses(proactive.Shown{OfferID: "p1"})
+	assert.NotContains(t, marshal(t, before), "p1")
 }
 
 func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
 	m := in(t, proactive.Thinking)
 	m.do(matched("a", m.now), proactive.Message{Text: "Hello"})
 	assert.True(t, m.InFlight())
+	due, _ := m.rules.Due(m.Machine, m.now)
+	assert.Equal(t, noon.Add(proactive.FindAfter), due, "which is before the question is forgotten")
 	assert.Empty(t, m.do(proactive.Shown{OfferID: "p1"}))
 	assert.Equal(t, proactive.Reactive, m.State())
 	assert.Contains(t, m.do(proactive.Message{Text: "No"}), proactive.Guide{TriggerID: "a", Label: "No"})

@@ -95,6 +95,17 @@ func TestDwell_isNotForTheBusy(t *testing.T) {
 	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s click "x"; t+2m → no offer`, proactive.Dwell{After: 2 * time.Second, MaxActions: 1})
 }
 
+func TestTriggers_anUnknownPageIsNoOther(t *testing.T) {
+	action := func(s int, url string) proactive.Action {
+		return proactive.Action{At: noon.Add(time.Duration(s) * time.Second), Type: "click", CanonicalURL: url}
+	}
+	_, dwells := proactive.Dwell{}.Evaluate(proactive.TriggerContext{Now: noon.Add(time.Minute),
+		Actions: []proactive.Action{action(0, "https://a/x"), action(5, ""), action(10, "https://a/x")}})
+	assert.True(t, dwells)
+	_, back := proactive.BackOnPricing("").Evaluate(proactive.TriggerContext{CanonicalURLs: []string{"https://a/pricing", "", "https://a/pricing"}})
+	assert.False(t, back)
+}
+
 func TestDwell_startsAnewOnceOffered(t *testing.T) {
 	proactivetest.Run(t, `
 		t+0s /a; t+60s → offer user_page_dwell

@@ -118,10 +118,7 @@ type generation struct {
 func (t *deeds) number(d deed, now instant) uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case now < t.begun.add(-WindowSpan): // the clock was set back
-		t.begun = now
-	case now >= t.begun.add(WindowSpan), t.current.size >= maxDeeds:
+	if now >= t.begun.add(WindowSpan) || t.current.size >= maxDeeds {
 		t.earlier = t.current
 		t.current = generation{first: t.earlier.first + uint32(len(t.earlier.all))}
 		t.begun = now
