@@ -74,6 +74,7 @@ func TestConfig_boundsEveryField(t *testing.T) {
 		`{}`: "", `{"cooldown_s": 0, "interaction_timeout_s": 1, "assistance_idle_s": 1}`: "",
 		`{"cooldown_s": 86400, "interaction_timeout_s": 86400, "assistance_idle_s": 86400, "idle_teardown": "keep"}`: "",
 		`{"body": "Two\nlines"}`:                        "",
+		`{"body": "\ud83d\udc69\u200d\ud83d\udc67"}`:    "",
 		`{"body": "` + long(1000) + `"}`:                "",
 		`{"body": "` + long(1001) + `"}`:                "body",
 		`{"body": "\u0000"}`:                            "body",
@@ -116,6 +117,8 @@ func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
 	custom := proactive.Predicate("mine", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") })
 	proactivetest.RunCore(t, `t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong`, configured(t, `{}`, custom))
 	proactivetest.RunCore(t, `t+0s /help → offer mine`, configured(t, `{}`, custom))
+	third := proactive.Predicate("third", func(c proactive.TriggerContext) bool { return c.ActionCount == 3 })
+	proactivetest.RunCore(t, `t+0s /a; t+1s /b; t+2s /a → offer third`, configured(t, `{}`, third))
 	proactivetest.RunCore(t, `t+0s /help → no offer; t+1s /b; t+2s /help → offer canonical_url_ping_pong
 		t+3s finishes → refused
 		t+4s click "a"; t+4s click "a"; t+4s click "a"; t+70s submit "a"; t+70s submit "a"; t+70s submit "a"; t+200s → no offer`, configured(t, `{}`))

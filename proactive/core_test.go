@@ -217,6 +217,7 @@ func TestCore_asksWithoutWhatHasLeftTheWindow(t *testing.T) {
 	due := noon.Add(121 * time.Second)
 	core.Ask(&window, proactive.Machine{}, visitor, due, due)
 	assert.Equal(t, "/b", w.paths())
+	assert.Equal(t, 1, w.ActionCount, "as far as it is known")
 }
 
 func TestCore_aPatternUsedByAClockThatWasAheadIsForgotten(t *testing.T) {

@@ -28,6 +28,7 @@ func TestPingPong_isOfPagesInTurn(t *testing.T) {
 		"C A B A":               1,
 		"A B A B":               1,
 		"A B A B A":             2,
+		"A B A C A":             1,
 		"A B C B A":             0,
 		"B B A B A B":           2,
 		"A - A - B A B B A B A": 3,
