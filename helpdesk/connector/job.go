@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sort"
 	"time"
@@ -336,6 +337,9 @@ func (j *job) redact(ctx context.Context) error {
 // pausedError says that a request has to wait, for no failure.
 type pausedError struct{ wait time.Duration }
 
+// RetryAfter returns how long to wait at least.
+func (e *pausedError) RetryAfter() time.Duration { return e.wait }
+
 func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
 
 // request makes a request to the desk, unless that has to wait. Nothing is begun
@@ -357,31 +361,31 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	defer cancel()
 	err := do(limited)
 	if ctx.Err() == nil {
-		j.observe(err)
+		j.gate.observe(err, j.lane.queue.desk, j.logger)
 	}
 	return err
 }
 
 // observe learns from the outcome of a request how the account is.
-func (j *job) observe(err error) {
+func (g *gate) observe(err error, desk string, logger *slog.Logger) {
 	var failed *helpdesk.APIError
 	isAPI := errors.As(err, &failed)
 	if err == nil || isAPI && !failed.AccountWide() {
-		if away := j.gate.answered(); away > 0 {
-			j.logger.Info("the desk takes notes again", "desk", j.lane.queue.desk, "away", away.Round(time.Second))
+		if away := g.answered(); away > 0 {
+			logger.Info("the desk takes notes again", "desk", desk, "away", away.Round(time.Second))
 		}
 		return
 	}
 	if isAPI && failed.Status == 429 && failed.Wait > 0 {
-		j.gate.pause(failed.Wait)
+		g.pause(failed.Wait)
 		return
 	}
 	asked := time.Duration(0)
 	if isAPI {
 		asked = failed.Wait
 	}
-	if j.gate.failed(asked) {
-		j.logger.Warn("notes are late: "+because(err), "desk", j.lane.queue.desk, "err", err)
+	if g.failed(asked) {
+		logger.Warn("notes are late: "+because(err), "desk", desk, "err", err)
 	}
 }
 

@@ -21,7 +21,6 @@ const (
 	// come into another conversation.
 	replyTTL     = 10 * time.Minute
 	modelTime    = time.Minute // how long the model may take
-	replyMargin  = time.Minute // by which a desk's clock may be behind
 	maxStored    = 64 << 10    // bytes of a message that are kept; desks take no longer comments
 	maxMessage   = 8000        // characters of the message that the model is given
 	maxReply     = 4000        // characters of what it answers
@@ -127,8 +126,14 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 	if isLinked && len(sessions) == 0 {
 		return "untrusted", nil
 	}
+	ask := func(do func(ctx context.Context) error) error { return t.ask(ctx, desk, conversationID, do) }
 	if m.Reply == "" {
-		if mine, err := chatter.IsRequesters(ctx, conversationID, m.Text); err != nil || !mine {
+		var theirs bool
+		err := ask(func(ctx context.Context) (err error) {
+			theirs, err = chatter.IsRequesters(ctx, conversationID, m.Text)
+			return err
+		})
+		if err != nil || !theirs {
 			return "echo", err
 		}
 		if m.Reply, err = t.compose(ctx, t.productID, sessions, m.Text); err != nil {
@@ -138,14 +143,20 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 		if err := t.storeReply(ctx, t.productID, doc, m); err != nil {
 			return "", err
 		}
-	} else if found, err := chatter.FindReply(ctx, conversationID, m.Reply, m.Begun.Add(-replyMargin)); err != nil || found {
-		return "written", err
+	} else {
+		var found bool
+		err := ask(func(ctx context.Context) (err error) {
+			found, err = chatter.FindReply(ctx, conversationID, m.Reply, m.Begun.Add(-clockMargin))
+			return err
+		})
+		if err != nil || found {
+			return "written", err
+		}
 	}
-	if !t.mayBegin() {
-		return "", errLeaseEnds
-	}
-	_, err = chatter.Reply(ctx, conversationID, m.Reply)
-	return "written", err
+	return "written", ask(func(ctx context.Context) error {
+		_, err := chatter.Reply(ctx, conversationID, m.Reply)
+		return err
+	})
 }
 
 // storeReply stores what is about to be written.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
@@ -24,6 +25,7 @@ type tasks struct {
 
 	mu    sync.Mutex
 	known map[string]bool // names of the tasks that are being worked on
+	late  map[string]bool // keys of those whose failure was logged
 }
 
 // contactTask is the name of the look-up of a conversation's contact; any other
@@ -41,16 +43,25 @@ func splitTask(name string) (key, task string) {
 }
 
 func (c *Connector) newTasks(productID string, mayBegin func() bool) *tasks {
-	t := &tasks{Connector: c, productID: productID, mayBegin: mayBegin, known: map[string]bool{}}
+	t := &tasks{Connector: c, productID: productID, mayBegin: mayBegin, known: map[string]bool{}, late: map[string]bool{}}
 	t.scheduler = schedule.New(t.work, t.finished, &schedule.Options[document.Document]{
 		MaxBackoff: lastTaskRetry,
-		Failed: func(key string, err error, pause time.Duration) {
-			desk, conversationID := splitKey(key)
-			c.logger.Warn("a contact was not looked up or a message not replied to; retrying",
-				"product_id", productID, "desk", desk, "conversation_id", conversationID, "pause", pause, "err", err)
-		},
+		Failed:     func(key string, err error, _ time.Duration) { t.failed(key, err) },
 	})
 	return t
+}
+
+// failed logs that a task is retried, the first time.
+func (t *tasks) failed(key string, err error) {
+	t.mu.Lock()
+	known := t.late[key]
+	t.late[key] = true
+	t.mu.Unlock()
+	if !known {
+		desk, conversationID := splitKey(key)
+		t.logger.Warn("a contact is looked up or a message replied to late; retrying",
+			"product_id", t.productID, "desk", desk, "conversation_id", conversationID, "err", err)
+	}
 }
 
 // lastTaskRetry is the longest back-off of a task: somebody waits for it.
@@ -71,9 +82,10 @@ func (t *tasks) take(doc document.Document) {
 	}
 }
 
-func (t *tasks) finished(_ string, docs []document.Document, _ error) {
+func (t *tasks) finished(key string, docs []document.Document, _ error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.late, key)
 	for _, doc := range docs {
 		delete(t.known, doc.Name)
 	}
@@ -85,9 +97,6 @@ var errLeaseEnds = errors.New("connector: the lease was not renewed in time")
 // work does a task. It reads the document again, for an earlier attempt may have
 // changed it, and it may have expired.
 func (t *tasks) work(ctx context.Context, key string, items []document.Document) error {
-	if !t.mayBegin() {
-		return errLeaseEnds
-	}
 	docs, err := t.docs.Get(ctx, t.productID, items[0].Name)
 	if err != nil || !docs[0].Exists() {
 		return err
@@ -102,7 +111,32 @@ func (t *tasks) work(ctx context.Context, key string, items []document.Document)
 		return t.done(ctx, t.productID, docs[0])
 	}
 	if _, task := splitTask(docs[0].Name); task == contactTask {
-		return t.lookUpContact(ctx, t.productID, desk, conversationID, docs[0])
+		return t.lookUpContact(ctx, desk, conversationID, docs[0])
 	}
 	return t.reply(ctx, desk, conversationID, docs[0])
+}
+
+// ask makes a request to a desk if the state of the account and the lease allow it.
+// While the account is away, tasks and notes share one probe.
+func (t *tasks) ask(ctx context.Context, desk Desk, conversationID string, do func(ctx context.Context) error) error {
+	if pacer, ok := desk.Desk.(helpdesk.Pacer); ok {
+		if wait := max(pacer.Pause(""), pacer.Pause(conversationID)); wait > 0 {
+			return &pausedError{wait}
+		}
+	}
+	gate := t.gate(t.productID, desk.Name)
+	if err := gate.enter(ctx, false); err != nil {
+		return err
+	}
+	defer gate.leave()
+	if !t.mayBegin() {
+		return errLeaseEnds
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	err := do(limited)
+	if ctx.Err() == nil {
+		gate.observe(err, desk.Name, t.logger.With("product_id", t.productID))
+	}
+	return err
 }

@@ -305,22 +305,26 @@ func (c *Connector) lookUpLater(ctx context.Context, in incoming) error {
 
 // lookUpContact looks up the contact of a conversation and links its session. An
 // error may be retried.
-func (c *Connector) lookUpContact(ctx context.Context, productID string, desk Desk, conversationID string, doc document.Document) error {
+func (t *tasks) lookUpContact(ctx context.Context, desk Desk, conversationID string, doc document.Document) error {
 	var l lookUp
 	reader, reads := desk.Desk.(helpdesk.ContactReader)
 	if json.Unmarshal(doc.Value, &l) == nil && reads {
-		contact, err := reader.Contact(ctx, l.ContactID)
+		var contact helpdesk.Contact
+		err := t.ask(ctx, desk, conversationID, func(ctx context.Context) (err error) {
+			contact, err = reader.Contact(ctx, l.ContactID)
+			return err
+		})
 		if err != nil && !isFinal(err) {
 			return err
 		}
 		if contact.UserID == "" {
 			contact.UserID = l.UserID
 		}
-		if _, err := c.linkEventually(ctx, productID, desk.Name, conversationID, contact, l.At); err != nil {
+		if _, err := t.linkEventually(ctx, t.productID, desk.Name, conversationID, contact, l.At); err != nil {
 			return err
 		}
 	}
-	return c.done(ctx, productID, doc)
+	return t.done(ctx, t.productID, doc)
 }
 
 // linkEventually links the session that a contact has, or waits for one.

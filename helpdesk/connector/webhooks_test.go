@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -410,6 +411,48 @@ func (d *doors) inbox(t testing.TB, prefix string) []document.Document {
 	return docs
 }
 
+// forgetFailures lets desks be asked again without back-off.
+func (d *doors) forgetFailures() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.gates)
+}
+
+// While the account is away one task or note tries, and the others wait for it.
+func TestTasks_shareOneProbeWithNotes(t *testing.T) {
+	d := newDoors(t, nil)
+	d.plain.script("contact", &helpdesk.APIError{Status: 503}, false)
+	for _, conversation := range []string{"c1", "c2", "c3"} {
+		e := opened(conversation, conversation, helpdesk.Contact{})
+		e.ContactID = "k1"
+		d.event(t, webhookPath, "plain", e)
+	}
+	tasks := d.newTasks("acme", func() bool { return true })
+	for _, doc := range d.inbox(t, taskPrefix) {
+		require.Error(t, tasks.work(t.Context(), keyOfTask(doc), []document.Document{doc}))
+	}
+	assert.Len(t, d.plain.asked, 1)
+	assert.True(t, d.gate("acme", "plain").isAway(), "notes know it, too")
+}
+
+// A desk that knows its limits is not asked beyond them.
+func TestTasks_waitForTheLimitsOfADesk(t *testing.T) {
+	d := newDoors(t, nil)
+	asked := 0
+	err := d.newTasks("acme", func() bool { return true }).ask(t.Context(), Desk{"paced", pacedDesk{d.chat}}, "c1", func(context.Context) error { asked++; return nil })
+	assert.Equal(t, time.Minute, schedule.RetryAfter(err))
+	assert.Zero(t, asked)
+}
+
+type pacedDesk struct{ *scriptDesk }
+
+func (pacedDesk) Pause(conversationID string) time.Duration {
+	if conversationID == "c1" {
+		return time.Minute
+	}
+	return 0
+}
+
 func keyOfTask(doc document.Document) string {
 	key, _ := splitTask(doc.Name)
 	return key
@@ -461,6 +504,7 @@ func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
 	require.Error(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
 	assert.Len(t, d.inbox(t, taskPrefix), 1)
 	d.plain.script("contact", nil, false)
+	d.forgetFailures()
 	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
 	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
 	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs), "what is gone is done")
