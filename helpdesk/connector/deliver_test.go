@@ -2,13 +2,23 @@ package connector
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -131,5 +141,417 @@ func TestFollow_looksBeforeItWritesAgain(t *testing.T) {
 		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b", "[1] User visited c"}, f.desk.texts("7"))
 		assert.Equal(t, 2, f.desk.count("find"))
 		assert.Equal(t, 3, f.desk.count("note"))
+	})
+}
+
+func TestFollow_splitsWhatDoesNotFitBetweenLines(t *testing.T) {
+	withDesk(t, Notes{PreLinkWindow: time.Hour}, nil, func(t *testing.T, f *following) {
+		f.desk.size = len("session_id: s\ntimestamp: 2000-01-01 00:01:00 UTC\n\n[1] User visited a\n[2] User visited b") // bytes
+		f.visit(t, "s", "a", "b", "c", strings.Repeat("d", 100), "e")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c",
+			"[1] User visited " + strings.Repeat("d", 100), "[1] User visited e"}, f.desk.texts("7"))
+	})
+}
+
+func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.visit(t, "s1", "a")
+		f.linkAs(t, "7", "s1", byWebhook)
+		synctest.Wait()
+		f.visit(t, "s2", "b")
+		f.visit(t, "s2", "c")
+		f.visit(t, "s1", "d")
+		synctest.Wait()
+		f.linkAs(t, "7", "s2", byWebhook)
+		synctest.Wait()
+		f.visit(t, "s2", "e")
+		synctest.Wait()
+		var texts []string
+		for _, n := range f.desk.notes["7"] {
+			texts = append(texts, strings.ReplaceAll(n.text, "timestamp: 2000-01-01 00:01:00 UTC\n\n", ""))
+		}
+		assert.Equal(t, []string{"session_id: s1\n[1] User visited a", "session_id: s1\n[1] User visited d",
+			"session_id: s2\n[1] User visited b\n[2] User visited c", "session_id: s2\n[1] User visited e"}, texts)
+	})
+}
+
+func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
+	notes := DefaultNotes()
+	notes.SummaryThreshold = 3
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		for _, page := range []string{"b", "c", "d"} {
+			f.visit(t, "s", page)
+			synctest.Wait()
+		}
+		texts := f.desk.texts("7")
+		require.Len(t, texts, 5)
+		assert.Equal(t, "[1] User visited c", texts[2], "the note that reaches the threshold is written")
+		assert.NotContains(t, texts[3], "[1]")
+		assert.Equal(t, "[1] User visited d", texts[4])
+		for i, n := range f.desk.notes["7"] {
+			assert.Equal(t, i < 3, n.redacted, n.text)
+		}
+		conv, _, err := f.Conversation(t.Context(), "acme", "zendesk", "7")
+		require.NoError(t, err)
+		assert.Equal(t, texts[3], conv.Sessions[0].Summary)
+		f.visit(t, "s", "e", "f")
+		synctest.Wait()
+		texts = f.desk.texts("7")
+		require.Len(t, texts, 7)
+		conv, _, err = f.Conversation(t.Context(), "acme", "zendesk", "7")
+		require.NoError(t, err)
+		assert.Equal(t, texts[6], conv.Sessions[0].Summary)
+		assert.Greater(t, len(texts[6]), 0)
+		assert.False(t, f.desk.notes["7"][3].redacted, "a summary stays")
+		assert.True(t, f.desk.notes["7"][4].redacted)
+	})
+}
+
+func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
+	notes := DefaultNotes()
+	notes.SummaryThreshold = 2
+	var prompts []string
+	failures := 1
+	model := func(_ context.Context, prompt string) (string, error) {
+		prompts = append(prompts, prompt)
+		time.Sleep(20 * time.Second)
+		if failures--; failures >= 0 {
+			return "", errors.New("away")
+		}
+		return fmt.Sprint("Summary ", len(prompts)), nil
+	}
+	withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
+		f.visit(t, "s", "a", "b")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b"}, f.desk.texts("7"))
+		time.Sleep(30 * time.Second) // fails
+		f.visit(t, "s", "c")
+		time.Sleep(10 * time.Second)
+		f.visit(t, "s", "d") // not covered
+		synctest.Wait()
+		assert.Len(t, f.desk.texts("7"), 3)
+		time.Sleep(15 * time.Second)
+		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c", "[1] User visited d", "Summary 2"}, f.desk.texts("7"))
+		for i, n := range f.desk.notes["7"] {
+			assert.Equal(t, i < 2, n.redacted, n.text)
+		}
+		f.visit(t, "s", "e")
+		time.Sleep(time.Minute)
+		require.Len(t, prompts, 3)
+		assert.Contains(t, prompts[1], "visited a")
+		assert.Contains(t, prompts[1], "visited c")
+		assert.NotContains(t, prompts[1], "visited d")
+		assert.Contains(t, prompts[2], "The summary so far: Summary 2\n")
+		assert.Contains(t, prompts[2], "visited d")
+		assert.Contains(t, prompts[2], "visited e")
+		assert.NotContains(t, prompts[2], "visited c")
+	})
+}
+
+func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		f.desk.refuse = func(_, id string) *helpdesk.APIError {
+			if id == "7" {
+				return &helpdesk.APIError{Status: 422, Gone: true}
+			}
+			return nil
+		}
+		f.visit(t, "s", "b")
+		synctest.Wait()
+		assert.Equal(t, "linked", f.linkAs(t, "8", "s", byWebhook))
+		synctest.Wait()
+		f.visit(t, "s", "c")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"[1] User visited a\n[2] User visited b", "[1] User visited c"}, f.desk.texts("8"))
+		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
+		assert.Empty(t, f.sessions(t, "7"))
+		assert.InDelta(t, 1, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "gone")), 0)
+	})
+}
+
+func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.refuse = func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 400} }
+		f.visit(t, "s", "a", "b")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		f.desk.refuse = nil
+		f.visit(t, "s", "c")
+		synctest.Wait()
+		assert.Equal(t, []string{"[1] User visited c"}, f.desk.texts("7"))
+		assert.Equal(t, 2, f.desk.count("note"))
+		assert.InDelta(t, 2, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "refused")), 0)
+	})
+}
+
+// valueOf returns the value of a counter or gauge.
+func valueOf(t testing.TB, m prometheus.Metric) float64 {
+	t.Helper()
+	var written dto.Metric
+	require.NoError(t, m.Write(&written))
+	return written.GetCounter().GetValue() + written.GetGauge().GetValue()
+}
+
+// many links sessions to conversations of their own, and lets one page be written.
+func (f *following) many(t *testing.T, n int) {
+	for i := range n {
+		f.visit(t, fmt.Sprint("s", i), "first")
+		f.linkAs(t, fmt.Sprint(i), fmt.Sprint("s", i), byWebhook)
+	}
+	synctest.Wait()
+	require.Equal(t, n, f.desk.count("note"))
+}
+
+func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.many(t, 100)
+		f.desk.refuse = func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} }
+		f.desk.most = 0
+		for i := range 100 {
+			f.visit(t, fmt.Sprint("s", i), "x")
+			f.visit(t, fmt.Sprint("s", i), "y")
+		}
+		time.Sleep(time.Minute)
+		before := f.desk.count("note")
+		f.desk.most = 0
+		time.Sleep(time.Hour)
+		assert.InDelta(t, 360, f.desk.count("note")-before, 5, "one in ten seconds")
+		assert.Equal(t, 1, f.desk.most)
+		assert.InDelta(t, 100, f.parkedNow(t), 0)
+		f.desk.refuse = nil
+		time.Sleep(lastRetry + lastRetry/5)
+		for i := range 100 {
+			assert.Equal(t, []string{"[1] User visited first", "[1] User visited x\n[2] User visited y"}, f.desk.texts(fmt.Sprint(i)))
+		}
+		time.Sleep(measureEvery)
+		assert.Zero(t, f.parkedNow(t))
+		assert.Positive(t, valueOf(t, f.metrics.retries.WithLabelValues("acme", "zendesk", "503")))
+	})
+}
+
+// parkedNow returns how many conversations the metrics say to be overdue.
+func (f *following) parkedNow(t testing.TB) (n float64) {
+	for number := range partitions {
+		n += valueOf(t, f.metrics.parked.WithLabelValues("acme", "zendesk", strconv.Itoa(number)))
+	}
+	return n
+}
+
+func TestFollow_waitsAsLongAsTheDeskAsks(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.many(t, 10)
+		until := time.Now().Add(90 * time.Second)
+		f.desk.refuse = func(string, string) *helpdesk.APIError {
+			if wait := time.Until(until); wait > 0 {
+				return &helpdesk.APIError{Status: 429, Wait: wait}
+			}
+			return nil
+		}
+		f.visit(t, "s1", "a")
+		synctest.Wait()
+		for i := range 10 {
+			f.visit(t, fmt.Sprint("s", i), "b")
+		}
+		time.Sleep(time.Until(until) - time.Nanosecond)
+		assert.Equal(t, 11, f.desk.count("note"), "nothing while the account is limited")
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, "[1] User visited a\n\n[2] User visited b", strings.Replace(f.desk.texts("1")[1], "\n[2]", "\n\n[2]", 1), "merged")
+		assert.Equal(t, 21, f.desk.count("note"))
+	})
+}
+
+func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.many(t, 3)
+		f.desk.refuse = func(_, id string) *helpdesk.APIError {
+			if id == "1" {
+				return &helpdesk.APIError{Status: 429, Wait: 5 * time.Minute, OneConversation: true}
+			}
+			return nil
+		}
+		paused := 0
+		f.desk.pause = func(id string) time.Duration {
+			if id == "2" && paused == 0 {
+				paused++
+				return time.Minute
+			}
+			return 0
+		}
+		for i := range 3 {
+			f.visit(t, fmt.Sprint("s", i), "a")
+		}
+		synctest.Wait()
+		assert.Len(t, f.desk.texts("0"), 2)
+		time.Sleep(4 * time.Minute)
+		assert.Equal(t, 6, f.desk.count("note"), "3 first, one each, and one that was refused")
+		assert.Len(t, f.desk.texts("2"), 2)
+		f.desk.refuse = nil
+		time.Sleep(2 * time.Minute)
+		assert.Len(t, f.desk.texts("1"), 2)
+	})
+}
+
+func TestFollow_pausesTheAccountAsItsPacerSays(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.many(t, 20)
+		until := time.Now().Add(time.Minute)
+		f.desk.pause = func(id string) time.Duration { return max(0, time.Until(until)) }
+		for i := range 20 {
+			f.visit(t, fmt.Sprint("s", i), "a")
+		}
+		time.Sleep(time.Minute - time.Nanosecond)
+		assert.Equal(t, 20, f.desk.count("note"))
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, 40, f.desk.count("note"))
+	})
+}
+
+func TestFollow_countsWhatWasTrimmed(t *testing.T) {
+	for _, after := range []string{"nothing more comes", "more comes"} {
+		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+			f.visit(t, "s", "a")
+			f.linkAs(t, "7", "s", byWebhook)
+			synctest.Wait()
+			f.desk.refuse = func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 500} }
+			f.visit(t, "s", "b", "c")
+			f.visit(t, "s", "d")
+			time.Sleep(3 * time.Hour)
+			f.visit(t, "other", "keeps nothing alive")
+			require.NoError(t, f.record(t.Context(), "s", "", "", time.Now()))
+			if after == "more comes" {
+				f.visit(t, "s", "e")
+			}
+			time.Sleep(90 * time.Minute)
+			f.desk.refuse = nil
+			time.Sleep(time.Minute)
+			want := []string{"[1] User visited a"}
+			if after == "more comes" {
+				want = append(want, "[1] User visited e")
+				assert.InDelta(t, 3, valueOf(t, f.metrics.lost.WithLabelValues("acme", "zendesk", "trimmed")), 0)
+			}
+			assert.Equal(t, want, f.desk.texts("7"))
+		})
+	}
+}
+
+func TestFollow_resolvesWaitingLinks(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		wait := func(conversationID string, c helpdesk.Contact) {
+			result, err := f.linkContact(t.Context(), "acme", "zendesk", conversationID, c, time.Now())
+			require.NoError(t, err)
+			require.Equal(t, pending, result)
+		}
+		f.visit(t, "anonymous", "before")
+		f.visitAs(t, "known", "ada", "", time.Now(), "a")
+		wait("7", helpdesk.Contact{Email: "bob@x.example"})
+		wait("8", helpdesk.Contact{UserID: "ada"})
+		wait("9", helpdesk.Contact{UserID: "eve"})
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("8"), "found in the log")
+		require.NoError(t, f.identify("anonymous", "bob", "Bob@x.example"))
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, []string{"[1] User visited before"}, f.desk.texts("7"), "since the window before the webhook")
+		f.visitAs(t, "late", "eve", "", time.Now(), "b")
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, []string{"[1] User visited b"}, f.desk.texts("9"))
+		docs, err := f.docs.List(t.Context(), "acme", "inbox/", "", 10)
+		require.NoError(t, err)
+		assert.Empty(t, docs)
+	})
+}
+
+// identify records who a session belongs to.
+func (s *service) identify(sessionID, userID, email string) error {
+	_, err := s.recorder.Record(context.Background(), "acme", []activity.Event{{ID: sessionID + userID, Time: time.Now(), ServerTime: true, SessionID: sessionID, UserID: userID, Email: email, Identified: true}})
+	return err
+}
+
+// A server that dies is succeeded within seconds, and what it was writing is found.
+func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.stop()
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		first := &mortal{Log: f.log}
+		c, err := New(first, f.products, nil)
+		require.NoError(t, err)
+		ctx, kill := context.WithCancel(t.Context())
+		go func() { _ = c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(first, "acme"))) }()
+		f.desk.takes = func() time.Duration { return 2 * time.Second }
+		time.Sleep(time.Second / 2)
+		f.follow(t)
+		first.dead.Store(true) // while its request is on its way
+		kill()
+		f.visit(t, "s", "b")
+		time.Sleep(document.DefaultLeaseTTL*4/3 + settleTime + 8*time.Second)
+		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b"}, f.desk.texts("7"))
+		assert.Equal(t, 2, f.desk.count("note"))
+	})
+}
+
+// A server whose lease is over, though it has not noticed, begins no write.
+func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		lease, err := document.Acquire(t.Context(), s.docs, "acme", "test", s.opts.LeaseTTL)
+		require.NoError(t, err)
+		d := newDesk()
+		j := &job{partition: &partition{Connector: s.Connector, lease: lease, logger: s.logger}, lane: &lane{key: "zendesk/7", queue: &queue{desk: "zendesk"}}, gate: &gate{}, desk: d}
+		note := func() error {
+			return j.request(t.Context(), func(ctx context.Context) error {
+				_, err := d.Note(ctx, "7", "text")
+				return err
+			})
+		}
+		require.NoError(t, note())
+		time.Sleep(s.opts.LeaseTTL*2/3 + time.Nanosecond)
+		var paused *pausedError
+		require.ErrorAs(t, note(), &paused)
+		require.NoError(t, lease.Renew(t.Context()))
+		require.NoError(t, note())
+		assert.Equal(t, 2, d.count("note"))
+	})
+}
+
+func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, p := range []Product{{}, {Desks: []Desk{{"zendesk", newDesk()}}}} {
+			s := newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), p, nil)
+			done := make(chan error, 1)
+			go func() { done <- s.Follow(t.Context(), "acme", musttest.New(eventlog.NewSource(s.log, "acme"))) }()
+			time.Sleep(time.Minute)
+			require.NoError(t, s.log.Close())
+			synctest.Wait()
+			require.ErrorIs(t, <-done, eventlog.ErrClosed)
+		}
+	})
+}
+
+func TestFollow_waitsForADeskThatIsNotConfigured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		var configured atomic.Pointer[Product]
+		configured.Store(&Product{Desks: []Desk{{"other", newDesk()}}, Notes: DefaultNotes()})
+		s := newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{}, nil)
+		s.products = productsFunc(func(string) (Product, bool, error) { return *configured.Load(), true, nil })
+		f := &following{service: s, desk: d}
+		f.follow(t)
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(time.Minute)
+		configured.Store(&Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()})
+		time.Sleep(deskRetry)
+		synctest.Wait()
+		assert.Equal(t, []string{"[1] User visited a"}, d.texts("7"))
+		f.stop()
 	})
 }

@@ -32,6 +32,7 @@ type job struct {
 	// resumes says that something was being written when the job began; it may be
 	// there already.
 	resumes bool
+	trimmed int // actions before those of the next note that the log no longer holds
 }
 
 const (
@@ -171,7 +172,7 @@ func (j *job) goOn(ctx context.Context) error {
 			actions = append(actions, want.found...)
 		}
 		kept := keptOf(actions)
-		j.lost("trimmed", max(0, w.Count-len(kept)))
+		j.trimmed = w.Count - len(kept)
 		if len(kept) == 0 {
 			return j.written(ctx, "", nil)
 		}
@@ -197,7 +198,7 @@ func (j *job) goOn(ctx context.Context) error {
 // writeActions writes the actions that were found for a session, in as few notes as
 // they fit into.
 func (j *job) writeActions(ctx context.Context, w *want) error {
-	j.lost("trimmed", w.trimmed)
+	j.trimmed = w.trimmed
 	for rest := w.found; len(rest) > 0; {
 		n, text := j.fill(w.session, rest)
 		actions := rest[:n]
@@ -282,6 +283,8 @@ func (j *job) written(ctx context.Context, id string, actions []found) error {
 	if err := j.update(ctx, func(c *conversation) { c.written(id, keptOf(actions), j.recalled()) }); err != nil {
 		return err
 	}
+	j.lost("trimmed", j.trimmed)
+	j.trimmed = 0
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lane.refused = false
