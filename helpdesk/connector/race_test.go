@@ -2,4 +2,4 @@
 
 package connector
 
-func init() { days = 20 }
+func init() { days, caughtUp = 20, 500 }

@@ -21,7 +21,10 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 // mortal is a log as one process sees it: once that is dead, nothing it does has an
@@ -76,7 +79,8 @@ type day struct {
 	product  Product
 	opts     Options
 	desk     *desk
-	length   time.Duration
+	unit     time.Duration // what a minute of the day lasts
+	inbox    time.Duration
 
 	servers []func() // kill, of those that run
 	running sync.WaitGroup
@@ -109,11 +113,11 @@ type weather struct {
 func fine() *weather { return &weather{} }
 
 // newWeather returns weather of any kind.
-func newWeather(rng *rand.Rand) *weather {
+func newWeather(rng *rand.Rand, unit time.Duration) *weather {
 	status := func(e helpdesk.APIError) *weather { return &weather{away: &e} }
 	switch rng.IntN(16) {
 	case 0:
-		return status(helpdesk.APIError{Status: 429, Wait: time.Duration(1+rng.IntN(120)) * time.Second})
+		return status(helpdesk.APIError{Status: 429, Wait: time.Duration(1+rng.IntN(120)) * unit / 60})
 	case 1:
 		return status(helpdesk.APIError{Status: 429})
 	case 2:
@@ -123,9 +127,9 @@ func newWeather(rng *rand.Rand) *weather {
 	case 4:
 		return status(helpdesk.APIError{Status: 401 + 2*rng.IntN(2)})
 	case 5:
-		return &weather{lost: 0.5, slow: 8 * time.Second}
+		return &weather{lost: 0.5, slow: unit * 8 / 60}
 	case 6:
-		return &weather{conflict: 0.5, limited: 0.3, slow: time.Second}
+		return &weather{conflict: 0.5, limited: 0.3, slow: unit / 60}
 	case 7:
 		return &weather{broken: 0.5, lost: 0.1, conflict: 0.1}
 	}
@@ -133,10 +137,11 @@ func newWeather(rng *rand.Rand) *weather {
 }
 
 // newDay prepares a day over a log.
-func newDay(t *testing.T, log eventlog.Log, seed uint64) *day {
-	d := &day{t: t, rng: rand.New(rand.NewPCG(seed, 11)), desk: newDesk(), length: 24 * time.Hour}
+func newDay(t *testing.T, log eventlog.Log, window time.Duration, seed uint64) *day {
+	d := &day{t: t, rng: rand.New(rand.NewPCG(seed, 11)), desk: newDesk(), unit: time.Minute, inbox: 20 * time.Second}
 	d.weather.Store(fine())
 	notes := DefaultNotes()
+	notes.PreLinkWindow = window
 	notes.Debounce = []time.Duration{0, time.Second, 5 * time.Second}[d.rng.IntN(3)]
 	notes.SummaryThreshold = []int{0, 5, 20}[d.rng.IntN(3)]
 	d.desk.size = []int{0, 150, 1000}[d.rng.IntN(3)]
@@ -164,7 +169,7 @@ func (d *day) behave(rng *rand.Rand) {
 		case chance(w.conflict):
 			return &helpdesk.APIError{Status: 409}
 		case chance(w.limited):
-			return &helpdesk.APIError{Status: 429, Wait: 30 * time.Second, OneConversation: true}
+			return &helpdesk.APIError{Status: 429, Wait: d.unit / 2, OneConversation: true}
 		case chance(w.broken / 2):
 			return &helpdesk.APIError{Status: 502, Ambiguous: true}
 		}
@@ -192,7 +197,7 @@ func (d *day) startServer() {
 	log := &mortal{Log: d.log}
 	c, err := New(log, always(d.product), &d.opts)
 	require.NoError(d.t, err)
-	c.inbox = 20 * time.Second
+	c.inbox = d.inbox
 	ctx, cancel := context.WithCancel(context.Background())
 	d.running.Go(func() { _ = c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(log, "acme"))) })
 	d.servers = append(d.servers, func() {
@@ -220,31 +225,31 @@ func (d *day) plan(visitors, visitsEach int) (events []event) {
 		return begin.Add(from + time.Duration(d.rng.Int64N(int64(to-from))))
 	}
 	add := func(at time.Time, do func()) { events = append(events, event{at, do}) }
-	calm := d.length - 3*time.Hour
+	calm := 21 * 60 * d.unit
 	for i := range visitors {
 		v := &visitor{id: fmt.Sprintf("s%d", i), email: fmt.Sprintf("u%d@x.example", i), conversation: fmt.Sprint(d.rng.IntN(1 + visitors*2/3))}
 		d.sessions = append(d.sessions, v)
-		first := within(0, calm-time.Hour)
+		first := within(0, calm-60*d.unit)
 		at := first
 		for n := range visitsEach {
 			add(at, func() { d.visits(v, fmt.Sprintf("%s-%d", v.id, n)) })
-			at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(time.Minute)))
+			at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(d.unit)))
 		}
-		link := first.Add(time.Duration(d.rng.Int64N(int64(30*time.Minute))) - 10*time.Minute)
+		link := first.Add(time.Duration(d.rng.Int64N(int64(30*d.unit))) - 10*d.unit)
 		add(link, func() { d.links(v) })
 		for range d.rng.IntN(3) {
-			add(link.Add(time.Duration(d.rng.Int64N(int64(time.Hour)))), func() { d.linksAgain(v) })
+			add(link.Add(time.Duration(d.rng.Int64N(int64(60*d.unit)))), func() { d.linksAgain(v) })
 		}
 	}
-	for at := begin; at.Before(begin.Add(calm)); at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(40*time.Minute))) {
-		w := newWeather(d.rng)
+	for at := begin; at.Before(begin.Add(calm)); at = at.Add(time.Duration(d.rng.ExpFloat64() * float64(40*d.unit))) {
+		w := newWeather(d.rng, d.unit)
 		add(at, func() { d.weather.Store(w) })
 	}
 	for range d.rng.IntN(20) {
 		add(within(0, calm), func() { d.kill(d.rng.IntN(len(d.servers))); d.startServer() })
 	}
 	add(begin.Add(calm), func() { d.weather.Store(fine()) })
-	add(begin.Add(d.length), func() {})
+	add(begin.Add(24*60*d.unit), func() {})
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
 	return events
 }
@@ -287,17 +292,20 @@ func (d *day) live(visitors, visitsEach int) {
 		time.Sleep(time.Until(e.at))
 		e.do()
 	}
+}
+
+// end ends the servers.
+func (d *day) end() {
 	for len(d.servers) > 0 {
 		d.kill(0)
 	}
 	d.running.Wait()
 }
 
-// check compares what the desk has with what should be there: each action of a
-// linked session that is not older than the pre-link window once, in its
-// conversation and in order.
-func (d *day) check() {
-	want := map[string][]string{} // by conversation and session
+// wanted returns what should be in notes, by conversation and session: each action of
+// a linked session that is not older than the pre-link window.
+func (d *day) wanted() map[string][]string {
+	want := map[string][]string{}
 	for _, v := range d.sessions {
 		key := v.conversation + " " + v.id
 		for _, visit := range v.visits {
@@ -306,19 +314,33 @@ func (d *day) check() {
 			}
 		}
 	}
+	return want
+}
+
+// got returns what is in notes.
+func (d *day) got() map[string][]string {
+	d.desk.mu.Lock()
+	defer d.desk.mu.Unlock()
 	got := map[string][]string{}
 	for conversation, notes := range d.desk.notes {
 		for _, n := range notes {
 			header, body, _ := strings.Cut(n.text, "\n\n")
 			first, _, _ := strings.Cut(header, "\n")
-			session := strings.TrimPrefix(first, "session_id: ")
+			key := conversation + " " + strings.TrimPrefix(first, "session_id: ")
 			for line := range strings.Lines(body) {
 				if _, page, ok := strings.Cut(line, "] User visited "); ok {
-					got[conversation+" "+session] = append(got[conversation+" "+session], strings.TrimSpace(page))
+					got[key] = append(got[key], strings.TrimSpace(page))
 				}
 			}
 		}
 	}
+	return got
+}
+
+// check compares what the desk has with what should be there: each action once, in
+// its conversation and in order.
+func (d *day) check() {
+	want, got := d.wanted(), d.got()
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		assert.Equal(d.t, want[key], got[key], "conversation and session %s", key)
 		delete(got, key)
@@ -341,9 +363,12 @@ func (d *day) checkRedactions() {
 	}
 }
 
-// days is how many are simulated. With the race detector each takes ten times as
-// long.
-var days = uint64(100)
+// How much is simulated. With the race detector it takes ten times as long, and
+// there is less of it.
+var (
+	days     = uint64(100)
+	caughtUp = 2000 // conversations
+)
 
 // Simulated days with all that can happen. One that fails says its seed, which
 // repeats it: -run TestWeather/seed=7$.
@@ -352,10 +377,47 @@ func TestWeather(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := newDay(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: 20 * time.Hour})), seed)
+				d := newDay(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: 20 * time.Hour})), 2*time.Minute, seed)
 				d.live(8, 12)
+				d.end()
 				d.check()
 			})
+		})
+	}
+}
+
+// A shorter day, in real time, on the engines that keep what they have.
+func TestWeather_onOtherEngines(t *testing.T) {
+	for engine, open := range map[string]func(t *testing.T) eventlog.Log{
+		"bbolt": func(t *testing.T) eventlog.Log {
+			log, err := boltlog.Open(t.TempDir(), nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = errors.Join(log.Close(), log.Release()) })
+			return log
+		},
+		"Redis": func(t *testing.T) eventlog.Log {
+			log, err := redislog.Open(redistest.Start(t).URL(), nil)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(context.Background())
+			ended := make(chan error)
+			go func() { ended <- log.Run(ctx) }()
+			t.Cleanup(func() { cancel(); <-ended; _ = errors.Join(log.Close(), log.Release()) })
+			return log
+		},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			d := newDay(t, open(t), time.Hour, seed) // a window as long as that, since the clocks of engines differ by milliseconds
+			d.unit, d.inbox, d.opts.LeaseTTL = 5*time.Millisecond, inboxEvery, time.Second
+			d.live(8, 12)
+			deadline := time.Now().Add(time.Minute)
+			for len(fmt.Sprint(d.got())) < len(fmt.Sprint(d.wanted())) && time.Now().Before(deadline) {
+				time.Sleep(100 * time.Millisecond)
+			}
+			d.end()
+			d.check()
 		})
 	}
 }
