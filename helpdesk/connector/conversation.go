@@ -241,9 +241,15 @@ func decodeConversation(doc document.Document) (conversation, error) {
 }
 
 // put returns the change that makes a document say what is known of a
-// conversation.
+// conversation. One that would be too long forgets what summaries are made from.
 func (c *Connector) put(doc document.Document, conv *conversation) (document.Change, error) {
 	value, err := json.Marshal(conv)
+	if len(value) > document.MaxValue/2 {
+		for i := range conv.Sessions {
+			conv.Sessions[i].Recent, conv.Sessions[i].Digest = nil, nil
+		}
+		value, err = json.Marshal(conv)
+	}
 	if err != nil {
 		return document.Change{}, fmt.Errorf("connector: encode conversation: %w", err)
 	}

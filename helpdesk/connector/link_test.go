@@ -2,6 +2,7 @@ package connector
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -225,4 +226,28 @@ func TestPartitionOf_usesAllPartitions(t *testing.T) {
 	for _, n := range count {
 		assert.Greater(t, n, 1000/partitions/2)
 	}
+}
+
+// However much its sessions have to be summed up, a conversation fits into its
+// document.
+func TestConversation_forgetsWhatMakesItTooLong(t *testing.T) {
+	s := newLinks(t)
+	conv := &conversation{}
+	for i := range MaxSessions {
+		one := session{ID: fmt.Sprint(i), Written: 7, Notes: []note{{"n", 7}}}
+		var actions []activity.Action
+		for n := range 2 * maxRecent {
+			actions = append(actions, activity.Action{Type: "click", Title: fmt.Sprint("Click ", n, strings.Repeat("x", 200)), Description: strings.Repeat("y", 490)})
+		}
+		one.recall(actions, maxRecent)
+		conv.Sessions = append(conv.Sessions, one)
+	}
+	change, err := s.put(document.Document{Name: "name"}, conv)
+	require.NoError(t, err)
+	_, err = s.docs.Write(t.Context(), "acme", change)
+	require.NoError(t, err)
+	kept, err := decodeConversation(document.Document{Value: change.Value, Version: 1})
+	require.NoError(t, err)
+	require.Len(t, kept.Sessions, MaxSessions)
+	assert.Equal(t, session{ID: "3", Written: 7, Notes: []note{{"n", 7}}}, kept.Sessions[3])
 }
