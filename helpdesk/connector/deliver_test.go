@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -215,15 +216,18 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 	notes := DefaultNotes()
 	notes.SummaryThreshold = 2
+	var mu sync.Mutex
 	var prompts []string
-	failures := 1
 	model := func(_ context.Context, prompt string) (string, error) {
+		mu.Lock()
 		prompts = append(prompts, prompt)
+		n := len(prompts)
+		mu.Unlock()
 		time.Sleep(20 * time.Second)
-		if failures--; failures >= 0 {
+		if n == 1 {
 			return "", errors.New("away")
 		}
-		return fmt.Sprint("Summary ", len(prompts)), nil
+		return fmt.Sprint("Summary ", n), nil
 	}
 	withDesk(t, notes, &Options{Model: model, Logger: slog.New(slog.DiscardHandler)}, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a", "b")
@@ -243,6 +247,8 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 		}
 		f.visit(t, "s", "e")
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		require.Len(t, prompts, 3)
 		assert.Contains(t, prompts[1], "visited a")
 		assert.Contains(t, prompts[1], "visited c")
@@ -327,6 +333,7 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 		assert.InDelta(t, 360, f.desk.count("note")-before, 5, "one in ten seconds")
 		assert.Equal(t, 1, f.desk.most)
 		assert.InDelta(t, 100, f.parkedNow(t), 0)
+		synctest.Wait()
 		f.desk.refuse = nil
 		time.Sleep(lastRetry + lastRetry/5)
 		for i := range 100 {
@@ -394,6 +401,7 @@ func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		assert.Equal(t, 6, f.desk.count("note"), "3 first, one each, and one that was refused")
 		assert.Len(t, f.desk.texts("2"), 2)
+		synctest.Wait()
 		f.desk.refuse = nil
 		time.Sleep(2 * time.Minute)
 		assert.Len(t, f.desk.texts("1"), 2)
@@ -431,6 +439,7 @@ func TestFollow_countsWhatWasTrimmed(t *testing.T) {
 				f.visit(t, "s", "e")
 			}
 			time.Sleep(90 * time.Minute)
+			synctest.Wait()
 			f.desk.refuse = nil
 			time.Sleep(time.Minute)
 			want := []string{"[1] User visited a"}

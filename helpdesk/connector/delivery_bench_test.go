@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -147,6 +148,7 @@ func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
 			time.Sleep(time.Until(begin.Add(time.Duration(round+1) * 20 * time.Minute)))
 		}
 		a := &account{limit: 100, remaining: 100}
+		synctest.Wait()
 		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
 		f.desk.pause, f.desk.refuse = a.pause, a.refuse
 		began := time.Now()
