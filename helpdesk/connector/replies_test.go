@@ -79,6 +79,20 @@ func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
 	assert.Empty(t, d.messages(t), "a repeated delivery does nothing")
 }
 
+// The session is the boundary: what the same user did in another one stays out.
+func TestReply_isMadeFromTheLinkedSessionOnly(t *testing.T) {
+	model := &fakeModel{text: "Hello"}
+	d := newDoors(t, model.answer)
+	d.visitAs(t, "other", "ada", "", time.Now(), "salaries")
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
+	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+	require.NoError(t, d.attempt(t))
+	require.Len(t, model.prompts, 1)
+	assert.Contains(t, model.prompts[0], "- User visited pricing\n")
+	assert.NotContains(t, model.prompts[0], "salaries")
+	assert.Zero(t, d.gate("acme", "chat").inside, "nothing is left in the gate")
+}
+
 func TestServeChat_ignoresWhatIsNotToBeAnswered(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event    helpdesk.Event
