@@ -138,8 +138,9 @@ func (a *account) pause(string) time.Duration {
 // After an outage of an hour, with the limit of Zendesk for updates of tickets.
 func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
 	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
 		f.many(t, caughtUp)
-		f.desk.refuse = func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} }
+		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
 		begin := time.Now()
 		for round := range 3 {
 			for i := range caughtUp {
@@ -149,8 +150,8 @@ func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
 		}
 		a := &account{limit: 100, remaining: 100}
 		synctest.Wait()
-		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
-		f.desk.pause, f.desk.refuse = a.pause, a.refuse
+		f.desk.pauses(a.pause)
+		f.desk.refuses(a.refuse)
 		began := time.Now()
 		for f.written() < 2*caughtUp {
 			time.Sleep(time.Second)

@@ -28,7 +28,6 @@ type desk struct {
 	last  int
 	notes map[string][]*written // by conversation, in order
 	asked map[string]int        // requests, by operation
-	busy  map[string]int        // by conversation: notes in flight
 	most  int                   // in flight at once
 	now   int
 }
@@ -41,7 +40,7 @@ type written struct {
 }
 
 func newDesk() *desk {
-	return &desk{notes: map[string][]*written{}, asked: map[string]int{}, busy: map[string]int{}}
+	return &desk{notes: map[string][]*written{}, asked: map[string]int{}}
 }
 
 func (d *desk) Fits(text string) bool { return d.size == 0 || len(text) <= d.size }
@@ -51,10 +50,36 @@ func (d *desk) Webhook(http.Header, []byte, time.Time) (helpdesk.Event, error) {
 }
 
 func (d *desk) Pause(conversationID string) time.Duration {
-	if d.pause == nil {
+	d.mu.Lock()
+	pause := d.pause
+	d.mu.Unlock()
+	if pause == nil {
 		return 0
 	}
-	return d.pause(conversationID)
+	return pause(conversationID)
+}
+
+// refuses sets refuse while the desk is in use.
+func (d *desk) refuses(refuse func(op, conversationID string) *helpdesk.APIError) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refuse = refuse
+}
+
+// pauses sets pause while the desk is in use.
+func (d *desk) pauses(pause func(conversationID string) time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pause = pause
+}
+
+// mostAtOnce returns how many requests were in flight at once since the call before.
+func (d *desk) mostAtOnce() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	most := d.most
+	d.most = 0
+	return most
 }
 
 // request has an effect, or fails, as a desk behind a network does.
@@ -63,21 +88,22 @@ func (d *desk) request(ctx context.Context, op, conversationID string, effect fu
 	d.asked[op]++
 	d.now++
 	d.most = max(d.most, d.now)
+	refuse, lose, takes := d.refuse, d.lose, d.takes
 	d.mu.Unlock()
 	defer func() {
 		d.mu.Lock()
 		d.now--
 		d.mu.Unlock()
 	}()
-	if d.refuse != nil {
-		if err := d.refuse(op, conversationID); err != nil {
+	if refuse != nil {
+		if err := refuse(op, conversationID); err != nil {
 			err.Desk, err.Op = "desk", op
 			return err
 		}
 	}
 	half := time.Duration(0)
-	if d.takes != nil {
-		half = d.takes() / 2
+	if takes != nil {
+		half = takes() / 2
 	}
 	applied := make(chan struct{})
 	go func() { // the desk's own, which goes on when the client has gone
@@ -98,8 +124,8 @@ func (d *desk) request(ctx context.Context, op, conversationID string, effect fu
 	case <-ctx.Done():
 		return lost
 	}
-	if d.lose != nil {
-		if err := d.lose(op, conversationID); err != nil {
+	if lose != nil {
+		if err := lose(op, conversationID); err != nil {
 			err.Desk, err.Op, err.Ambiguous = "desk", op, true
 			return err
 		}
