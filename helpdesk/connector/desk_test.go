@@ -133,8 +133,9 @@ func (d *desk) request(ctx context.Context, op, conversationID string, effect fu
 	return nil
 }
 
-func (d *desk) Note(ctx context.Context, conversationID, text string) (id string, err error) {
-	err = d.request(ctx, "note", conversationID, func() {
+func (d *desk) Note(ctx context.Context, conversationID, text string) (string, error) {
+	var id string
+	err := d.request(ctx, "note", conversationID, func() {
 		d.last++
 		id = fmt.Sprint(d.last)
 		d.notes[conversationID] = append(d.notes[conversationID], &written{id: id, text: text, at: time.Now()})
@@ -145,8 +146,10 @@ func (d *desk) Note(ctx context.Context, conversationID, text string) (id string
 	return id, nil
 }
 
-func (d *desk) FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (id string, found bool, err error) {
-	err = d.request(ctx, "find", conversationID, func() {
+func (d *desk) FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (string, bool, error) {
+	var id string
+	var found bool
+	err := d.request(ctx, "find", conversationID, func() {
 		notes := d.notes[conversationID]
 		if after != "" {
 			notes = notes[1+slices.IndexFunc(notes, func(n *written) bool { return n.id == after }):]

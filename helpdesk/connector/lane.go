@@ -118,8 +118,8 @@ func (q *queue) arrived(l *lane, after eventlog.ID, appended, now time.Time, deb
 	if latest := time.Unix(0, l.since).Add(max(leastMaxDelay, 3*debounce)); due.After(latest) {
 		due = latest
 	}
-	if debounce <= 0 && l.index >= 0 && l.due <= due.UnixNano() {
-		return // keeps its place
+	if l.index >= 0 && l.due <= now.UnixNano() {
+		return // it is due, and keeps its place
 	}
 	q.put(l, due)
 }
@@ -151,19 +151,10 @@ func (q *queue) pop(n int) (due []*lane) {
 	return due
 }
 
-// overdue returns how many lanes should have been worked on long ago, and since
-// when the first has something to write. The mutex is held.
-func (q *queue) overdue(now time.Time) (n int, first time.Time) {
-	for _, l := range q.lanes {
-		if l.since == 0 || l.failures == 0 && l.due > now.Add(-parkedAfter).UnixNano() {
-			continue
-		}
-		n++
-		if since := time.Unix(0, l.since); first.IsZero() || since.Before(first) {
-			first = since
-		}
-	}
-	return n, first
+// isOverdue reports whether what the lane has to write should have been written
+// long ago.
+func (l *lane) isOverdue(now time.Time) bool {
+	return l.since != 0 && (l.failures > 0 || l.due < now.Add(-parkedAfter).UnixNano())
 }
 
 // parkedAfter is by how much a note is late that counts as overdue.

@@ -40,6 +40,6 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) connectorMet
 		retries: counter("liveactivity_notes_retries_total", "Requests to desks that failed and are made again, by status of the answer; 0 for none.", "status"),
 		lost:    counter("liveactivity_notes_lost_total", "Actions that are in no note, by reason: trimmed from the log, refused by the desk, or of a conversation that has gone.", "reason"),
 		parked:  gauge("liveactivity_notes_parked", "Conversations whose notes are overdue, because their desk is away or limits them.", "partition"),
-		since:   gauge("liveactivity_notes_parked_since_seconds", "When the oldest of the overdue notes was due, in epoch seconds; 0 for none.", "partition"),
+		since:   gauge("liveactivity_notes_parked_since_seconds", "Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", "partition"),
 	}
 }

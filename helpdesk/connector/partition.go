@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -251,15 +250,20 @@ func (p *partition) forget(l *lane) {
 func (p *partition) measure() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for desk, q := range p.queues {
-		n, first := q.overdue(time.Now())
-		since := 0.0
-		if n > 0 {
-			since = activity.Seconds(first)
+	now := time.Now()
+	overdue, first := map[*queue]int{}, map[*queue]int64{}
+	for _, l := range p.lanes {
+		if !l.isOverdue(now) {
+			continue
 		}
-		number := strconv.Itoa(p.number)
-		p.metrics.parked.WithLabelValues(p.productID, desk, number).Set(float64(n))
-		p.metrics.since.WithLabelValues(p.productID, desk, number).Set(since)
+		if overdue[l.queue]++; first[l.queue] == 0 || l.since < first[l.queue] {
+			first[l.queue] = l.since
+		}
+	}
+	number := strconv.Itoa(p.number)
+	for desk, q := range p.queues {
+		p.metrics.parked.WithLabelValues(p.productID, desk, number).Set(float64(overdue[q]))
+		p.metrics.since.WithLabelValues(p.productID, desk, number).Set(float64(first[q]) / 1e9)
 	}
 }
 
