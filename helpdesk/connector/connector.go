@@ -90,6 +90,11 @@ type Options struct {
 	// Store is where the recent activity of users is looked up, for replies and
 	// for contacts without e-mail address; nil for nowhere.
 	Store activity.Store
+	// Message is called for each message of a contact at a desk without a chat
+	// endpoint, and returns changes that are written with what shows that the
+	// message was received, all or none. It may be called again for the same
+	// message, until they are. nil ignores messages.
+	Message func(ctx context.Context, m Message) ([]document.Change, error)
 	// LeaseTTL is how long a server that has died keeps its conversations;
 	// document.DefaultLeaseTTL.
 	LeaseTTL time.Duration

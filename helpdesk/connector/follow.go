@@ -18,7 +18,6 @@ const (
 	inboxEvery   = 500 * time.Millisecond // how often new links are looked for
 	waitingEvery = 2                      // times that, how often waiting links are
 	desksEvery   = 5 * time.Second        // how often a product without desks is asked for some
-	closedEvery  = time.Second            // how often at most it is looked whether a log is closed
 )
 
 // Follow keeps the conversations of a product supplied with notes until ctx ends,
@@ -27,7 +26,7 @@ const (
 // written by the next one.
 func (c *Connector) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.awaitClose(ctx, productID) })
+	group.Go(func() error { return source.AwaitClose(ctx) }) // what is idle does not notice it
 	group.Go(func() error {
 		if err := c.awaitDesks(ctx, productID); err != nil {
 			return err
@@ -43,31 +42,6 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 		return c.watchInbox(ctx, productID)
 	})
 	return group.Wait()
-}
-
-// awaitClose returns an error when the log is closed, or ctx ends. Partitions that
-// other processes own do not notice it.
-func (c *Connector) awaitClose(ctx context.Context, productID string) error {
-	var page [1]eventlog.Entry
-	for {
-		looked := time.Now()
-		changed := c.log.Changed(productID)
-		if bounds, err := c.log.Bounds(ctx, productID); err == nil {
-			if _, err := c.log.Read(ctx, productID, bounds.Newest, page[:]); errors.Is(err, eventlog.ErrClosed) {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(closedEvery - time.Since(looked)):
-		}
-	}
 }
 
 // awaitDesks returns when the product has a desk.

@@ -66,17 +66,16 @@ func (c *Connector) takeMessage(ctx context.Context, in incoming) (status, []doc
 	if c.opts.Model == nil || !chatter.Verifies() || strings.TrimSpace(in.event.Message) == "" {
 		return ignored, nil, nil
 	}
-	text := in.event.Message
+	change, err := c.storeMessage(in)
+	return accepted, []document.Change{change}, err
+}
+
+// stored returns what is kept of a message.
+func stored(text string) string {
 	if len(text) > maxStored {
 		text = strings.ToValidUTF8(text[:maxStored], "")
 	}
-	at := c.now()
-	value, err := json.Marshal(message{Text: text, At: at})
-	if err != nil {
-		return "", nil, fmt.Errorf("connector: encode message: %w", err)
-	}
-	job := document.Document{Name: messageName(in, at)}
-	return accepted, []document.Change{document.Put(job, value, replyTTL)}, nil
+	return text
 }
 
 // messageName returns the name of a message's document: those of a conversation
@@ -111,8 +110,9 @@ func (t *tasks) reply(ctx context.Context, desk Desk, conversationID string, doc
 // the document as it is then.
 func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, doc *document.Document) (result string, err error) {
 	var m message
+	replier, replies := desk.Desk.(helpdesk.Replier)
 	chatter, chats := desk.Desk.(helpdesk.Chatter)
-	if json.Unmarshal(doc.Value, &m) != nil || !chats || t.opts.Model == nil || !chatter.Verifies() {
+	if json.Unmarshal(doc.Value, &m) != nil || !replies || t.opts.Model == nil || chats && !chatter.Verifies() {
 		return "dropped", nil
 	}
 	if t.now().Sub(m.At) > replyTTL {
@@ -130,7 +130,7 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 	if m.Reply == "" {
 		var theirs bool
 		err := ask(func(ctx context.Context) (err error) {
-			theirs, err = chatter.IsRequesters(ctx, conversationID, m.Text)
+			theirs, err = replier.IsRequesters(ctx, conversationID, m.Text)
 			return err
 		})
 		if err != nil || !theirs {
@@ -146,7 +146,7 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 	} else {
 		var found bool
 		err := ask(func(ctx context.Context) (err error) {
-			found, err = chatter.FindReply(ctx, conversationID, m.Reply, m.Begun.Add(-clockMargin))
+			found, err = replier.FindReply(ctx, conversationID, m.Reply, m.Begun.Add(-clockMargin))
 			return err
 		})
 		if err != nil || found {
@@ -154,7 +154,7 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 		}
 	}
 	return "written", ask(func(ctx context.Context) error {
-		_, err := chatter.Reply(ctx, conversationID, m.Reply)
+		_, err := replier.Reply(ctx, conversationID, m.Reply)
 		return err
 	})
 }

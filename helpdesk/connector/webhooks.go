@@ -51,6 +51,9 @@ func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 			if _, chats := in.desk.Desk.(helpdesk.Chatter); chats && in.event.Type == helpdesk.EventMessage {
 				return ignored, nil, nil // its place is the chat endpoint
 			}
+			if in.event.Type == helpdesk.EventMessage {
+				return c.takeAssisted(ctx, in)
+			}
 			result, err := c.linkEvent(ctx, in)
 			return result, nil, err
 		})
@@ -187,10 +190,12 @@ func (c *Connector) once(ctx context.Context, in incoming, do func(context.Conte
 	}
 	_, err = c.docs.Write(ctx, in.productID, append(changes, document.Put(docs[0], []byte(result), deliveryTTL))...)
 	var conflict *document.ConflictError
-	if errors.As(err, &conflict) { // the same delivery was taken elsewhere at the same time
+	switch {
+	case errors.As(err, &conflict) && conflict.Name == name: // the same delivery was taken elsewhere at the same time
 		return result, nil
-	}
-	if err != nil {
+	case errors.As(err, &conflict) && ctx.Err() == nil:
+		return c.once(ctx, in, do)
+	case err != nil:
 		return "", fmt.Errorf("connector: store delivery: %w", err)
 	}
 	return result, nil

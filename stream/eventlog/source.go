@@ -154,3 +154,32 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(page []Entry) e
 		return pace{}, see(page[:n])
 	})
 }
+
+const (
+	closedEvery  = time.Second    // how often at most AwaitClose looks
+	untilChanged = 24 * time.Hour // a close is a change
+)
+
+// AwaitClose returns ErrClosed once the log is closed, or the error of ctx if that
+// ends first. It is for what works on a log and does not follow it all the time.
+func (s *Source) AwaitClose(ctx context.Context) error {
+	var page [1]Entry
+	var looked time.Time
+	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
+		if early := closedEvery - time.Since(looked); early > 0 {
+			return pace{wait: early}, nil
+		}
+		looked = time.Now()
+		bounds, err := s.log.Bounds(ctx, s.productID)
+		if err == nil {
+			_, err = s.log.Read(ctx, s.productID, bounds.Newest, page[:])
+		}
+		switch {
+		case errors.Is(err, ErrClosed):
+			return pace{}, err
+		case err != nil:
+			return pace{wait: closedEvery}, nil
+		}
+		return pace{wait: untilChanged, orChange: true}, nil
+	})
+}

@@ -183,3 +183,21 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 		require.Len(t, seen, 2)
 	})
 }
+
+func TestSource_AwaitClose_returnsWhenTheLogIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		source := musttest.New(eventlog.NewSource(log, "acme"))
+		ended := make(chan error, 2)
+		go func() { ended <- source.AwaitClose(t.Context()) }()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- source.AwaitClose(ctx) }()
+		appendN(t, log, eventlog.Entry{SessionID: "a", Data: []byte("1")})
+		time.Sleep(time.Hour)
+		require.Empty(t, ended)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.NoError(t, log.Close())
+		require.ErrorIs(t, <-ended, eventlog.ErrClosed)
+	})
+}
