@@ -1,0 +1,198 @@
+// Package assist makes the offers that package proactive decides on: it follows
+// the log of a product, asks the triggers about the sessions that are linked to a
+// conversation, and shows quick replies there. It is a view of the log like any
+// other, and does not wait for notes.
+//
+//	a, err := assist.New(log, connections, products, nil)
+//	if err != nil {
+//		return err
+//	}
+//	service, err := liveactivity.New(&liveactivity.Options{Log: log, Views: []liveactivity.View{a.Follow}})
+//
+// Of the servers that share a log one at a time follows a product: the one that
+// holds its lease. What is known of a conversation's assistance is a document, a
+// [proactive.Machine], which every step changes by compare-and-set, so an offer is
+// claimed before it is sent and is made at most once, also when a server dies, two
+// work on it, or a clock jumps. Offers, deletions and what is due survive a restart.
+package assist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Products returns what is configured for a product, and false for one that is
+// unknown. An error means that storage cannot say. It is called often, and safe
+// for concurrent use.
+type Products func(productID string) (Product, bool, error)
+
+// Product is what is configured for a product.
+type Product struct {
+	// Core decides; nil where proactive assistance is off. Another one replaces
+	// it at once.
+	Core *proactive.Core
+	// Labels are the configured labels of an offer.
+	Labels []string
+	// Desks are the product's. Offers are made by those that are a
+	// [helpdesk.Offerer].
+	Desks []connector.Desk
+}
+
+// desk returns the desk of that name, and false where there is none.
+func (p Product) desk(name string) (helpdesk.Desk, bool) {
+	for _, d := range p.Desks {
+		if d.Name == name {
+			return d.Desk, true
+		}
+	}
+	return nil, false
+}
+
+// canOffer reports whether any desk makes offers.
+func (p Product) canOffer() bool {
+	for _, d := range p.Desks {
+		if _, ok := d.Desk.(helpdesk.Offerer); ok {
+			return p.Core != nil
+		}
+	}
+	return false
+}
+
+// Guidance is what a user chose.
+type Guidance struct {
+	ProductID, Desk, ConversationID string
+	TriggerID, Label                string
+	Metadata                        map[string]string // of the trigger's result
+}
+
+// Options of an [Assistant]. A zero field means its default.
+type Options struct {
+	// TTL is how long a session is remembered after its last event;
+	// activity.DefaultTTL. It is that of the log's Recorder.
+	TTL time.Duration
+	// Model suggests labels: it answers a prompt, as a language model does, and
+	// must return soon after ctx has ended; nil for the configured labels.
+	Model func(ctx context.Context, prompt string) (string, error)
+	// Guide starts the expert help that a user chose. It is called at least
+	// once, before the webhook that brought the choice is answered, and must
+	// return within a second. By default the label is answered like any other
+	// message.
+	Guide func(ctx context.Context, g Guidance) error
+	// LeaseTTL is how long a server that has died keeps a product;
+	// document.DefaultLeaseTTL.
+	LeaseTTL time.Duration
+
+	Logger  *slog.Logger          // slog.Default()
+	Metrics prometheus.Registerer // where metrics are registered; nil disables them
+}
+
+// OptionError is a mistake in the arguments of [New].
+type OptionError = options.Error
+
+// Assistant offers help in the conversations of all products. Its methods are safe
+// for concurrent use.
+type Assistant struct {
+	log         eventlog.Log
+	docs        document.Store
+	dir         *activity.Directory
+	connections *connector.Connector
+	products    Products
+	opts        Options
+	logger      *slog.Logger
+	metrics     assistantMetrics
+}
+
+// New returns an assistant over a log and the connector of its conversations; opts
+// may be nil. It starts nothing. Pass its Message to the connector's options,
+// too.
+func New(log eventlog.Log, connections *connector.Connector, products Products, opts *Options) (*Assistant, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	m := options.Mistakes{Package: "assist"}
+	m.Require(log != nil, "log", "must not be nil")
+	m.Require(connections != nil, "connections", "must not be nil")
+	m.Require(products != nil, "products", "must not be nil")
+	o.TTL = options.Default(&m, "TTL", o.TTL, activity.DefaultTTL)
+	o.LeaseTTL = options.Default(&m, "LeaseTTL", o.LeaseTTL, document.DefaultLeaseTTL)
+	metrics := newMetrics(&m, o.Metrics)
+	if err := m.Err(); err != nil {
+		return nil, err
+	}
+	dir, err := activity.NewDirectory(log.Documents(), o.TTL)
+	if err != nil {
+		return nil, err
+	}
+	return &Assistant{log: log, docs: log.Documents(), dir: dir, connections: connections, products: products, opts: o,
+		logger: cmp.Or(o.Logger, slog.Default()), metrics: metrics}, nil
+}
+
+// now returns the time by the clock that the log's ids are by.
+func (a *Assistant) now() time.Time {
+	if log, ok := a.log.(interface{ Now() time.Time }); ok {
+		return log.Now()
+	}
+	return time.Now()
+}
+
+// conversation is a conversation of a product.
+type conversation struct{ productID, desk, id string }
+
+// assistPrefix is how the names of the documents begin that machines are kept in.
+const assistPrefix = "assist/"
+
+// machineTTL is how long a machine is kept after its last step: a dismissal is
+// remembered for longer than a conversation lasts.
+const machineTTL = 30 * 24 * time.Hour
+
+func (c conversation) document() string { return assistPrefix + c.desk + "/" + c.id }
+
+// read returns the machine of a conversation and its document. An error that wraps
+// proactive.ErrSnapshot or a *proactive.VersionError means that no offer must be
+// made there.
+func (a *Assistant) read(ctx context.Context, c conversation) (proactive.Machine, document.Document, error) {
+	var m proactive.Machine
+	docs, err := a.docs.Get(ctx, c.productID, c.document())
+	if err != nil {
+		return m, document.Document{}, fmt.Errorf("assist: read machine: %w", err)
+	}
+	if docs[0].Exists() {
+		err = m.UnmarshalJSON(docs[0].Value)
+	}
+	return m, docs[0], err
+}
+
+// change returns the change that stores what a step made of a machine.
+func change(doc document.Document, m proactive.Machine, effects []proactive.Effect) (document.Change, error) {
+	for _, effect := range effects {
+		if _, ok := effect.(proactive.Clear); ok && doc.Exists() {
+			return document.Delete(doc), nil
+		}
+	}
+	value, err := m.MarshalJSON()
+	if err != nil {
+		return document.Change{}, fmt.Errorf("assist: encode machine: %w", err)
+	}
+	return document.Put(doc, value, machineTTL), nil
+}
+
+// errStorage is any failure of storage in a step; it may be retried.
+func isConflict(err error) bool {
+	var conflict *document.ConflictError
+	return errors.As(err, &conflict)
+}

@@ -1,0 +1,442 @@
+package assist_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/assist"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+const (
+	acme = "acme"
+	jane = "jane@acme.example"
+)
+
+// world is a product with a fake Intercom, and one or more servers on its log.
+type world struct {
+	t        *testing.T
+	log      eventlog.Log
+	desk     *helpdesktest.Intercom
+	desks    []connector.Desk
+	core     *proactive.Core
+	labels   []string
+	recorder *eventlog.Recorder
+	servers  []*server
+	events   int
+}
+
+// server is a connector and an assistant.
+type server struct {
+	connector *connector.Connector
+	assistant *assist.Assistant
+	registry  *prometheus.Registry
+	stop      context.CancelFunc
+	done      chan struct{}
+}
+
+// newWorld returns a world in which the triggers of the configuration are on.
+func newWorld(t *testing.T, config *proactive.Config) *world {
+	t.Helper()
+	log, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	require.NoError(t, err)
+	desk := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
+	opened, err := intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: desk.Client()})
+	require.NoError(t, err)
+	registry, err := config.Registry()
+	require.NoError(t, err)
+	core, err := proactive.NewCore(registry, config)
+	require.NoError(t, err)
+	memory, err := activity.NewMemory(nil)
+	require.NoError(t, err)
+	recorder, err := eventlog.NewRecorder(log, memory, nil)
+	require.NoError(t, err)
+	return &world{t: t, log: log, desk: desk, desks: []connector.Desk{{Name: "intercom", Desk: opened}}, core: core,
+		labels: config.ReplyOptionLabels, recorder: recorder}
+}
+
+// Product implements connector.Products.
+func (w *world) Product(productID string) (connector.Product, bool, error) {
+	return connector.Product{Desks: w.desks, Notes: connector.DefaultNotes()}, productID == acme, nil
+}
+
+// start starts a further server.
+func (w *world) start(opts assist.Options) *server {
+	w.t.Helper()
+	s := &server{registry: prometheus.NewRegistry(), done: make(chan struct{})}
+	opts.Metrics = s.registry
+	var err error
+	s.connector, err = connector.New(w.log, w, &connector.Options{
+		Model: func(_ context.Context, prompt string) (string, error) { return "Here is how.", nil },
+		Message: func(ctx context.Context, m connector.Message) ([]document.Change, error) {
+			return s.assistant.Message(ctx, m)
+		}})
+	require.NoError(w.t, err)
+	s.assistant, err = assist.New(w.log, s.connector, func(productID string) (assist.Product, bool, error) {
+		return assist.Product{Core: w.core, Labels: w.labels, Desks: w.desks}, productID == acme, nil
+	}, &opts)
+	require.NoError(w.t, err)
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(w.t.Context())
+	source, err := eventlog.NewSource(w.log, acme)
+	require.NoError(w.t, err)
+	running := make(chan struct{}, 2)
+	for _, follow := range []func(context.Context, string, *eventlog.Source) error{s.connector.Follow, s.assistant.Follow} {
+		go func() {
+			defer func() { running <- struct{}{} }()
+			if err := follow(ctx, acme, source); err != nil {
+				assert.ErrorIs(w.t, err, context.Canceled)
+			}
+		}()
+	}
+	go func() {
+		<-running
+		<-running
+		close(s.done)
+	}()
+	w.servers = append(w.servers, s)
+	synctest.Wait()
+	return s
+}
+
+// end stops a server.
+func (s *server) end() {
+	s.stop()
+	<-s.done
+}
+
+func (w *world) close() {
+	for _, s := range w.servers {
+		s.end()
+	}
+}
+
+// visit records a page view of Jane's session now.
+func (w *world) visit(page string) { w.visitAs("s1", jane, page) }
+
+func (w *world) visitAs(sessionID, email, page string) {
+	w.t.Helper()
+	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
+	w.events++
+	_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: fmt.Sprint("e", w.events), Time: time.Now(), SessionID: sessionID,
+		UserID: "u-" + sessionID, Email: email, Action: &a}})
+	require.NoError(w.t, err)
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+}
+
+// pingPong goes from a page to another and back, to other pages each time.
+func (w *world) pingPong() {
+	from := fmt.Sprint("/pricing-", w.events)
+	for _, page := range []string{from, "/docs", from} {
+		w.visit(page)
+	}
+	time.Sleep(500 * time.Millisecond)
+	synctest.Wait()
+}
+
+// deliver sends a webhook to a server and returns the status that it answers.
+func (w *world) deliver(s *server, r *http.Request) string {
+	w.t.Helper()
+	r.SetPathValue("product_id", acme)
+	answer := httptest.NewRecorder()
+	s.connector.ServeWebhook(answer, r)
+	require.Equal(w.t, http.StatusOK, answer.Code, answer.Body)
+	var body struct{ Status string }
+	require.NoError(w.t, json.Unmarshal(answer.Body.Bytes(), &body))
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+	return body.Status
+}
+
+// chat has Jane begin a conversation, which links her session.
+func (w *world) chat(s *server) (conversationID string) {
+	w.t.Helper()
+	id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "Hello")
+	require.Equal(w.t, "linked", w.deliver(s, webhook))
+	return id
+}
+
+// offers returns the quick replies in a conversation.
+func (w *world) offers(conversationID string) []helpdesktest.IntercomPart {
+	return w.parts(conversationID, "quick_reply")
+}
+
+func (w *world) parts(conversationID, kind string) (found []helpdesktest.IntercomPart) {
+	for _, p := range w.desk.Parts(conversationID) {
+		if p.Type == kind {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// run runs a test in a bubble, with one server and a linked conversation.
+func run(t *testing.T, config proactive.Config, test func(w *world, s *server, conversationID string)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		if config.ReplyOptionLabels == nil {
+			config.ReplyOptionLabels = []string{"Yes, show me"}
+		}
+		w := newWorld(t, &config)
+		defer w.close()
+		s := w.start(assist.Options{})
+		w.visit("/home")
+		test(w, s, w.chat(s))
+	})
+}
+
+func TestAssistant_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
+	run(t, proactive.Config{Enabled: true, Body: "Need help?"}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		offers := w.offers(conversation)
+		require.Len(t, offers, 1)
+		assert.Equal(t, "Need help?", offers[0].Text)
+		assert.Equal(t, []string{"Yes, show me"}, offers[0].Labels)
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "made"))
+	})
+}
+
+func TestAssistant_deletesTheConversationWhenNobodyReacts(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		time.Sleep(9 * time.Second)
+		require.True(t, w.desk.Exists(conversation))
+		time.Sleep(2 * time.Second)
+		require.False(t, w.desk.Exists(conversation))
+		_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", conversation)
+		require.NoError(t, err)
+		assert.False(t, linked, "its session can be linked again")
+	})
+}
+
+func TestAssistant_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503})
+		time.Sleep(time.Minute)
+		_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", conversation)
+		require.NoError(t, err)
+		require.True(t, linked)
+		w.desk.Heal()
+		time.Sleep(time.Minute)
+		require.False(t, w.desk.Exists(conversation))
+		_, linked, err = s.connector.Conversation(t.Context(), acme, "intercom", conversation)
+		require.NoError(t, err)
+		assert.False(t, linked)
+	})
+}
+
+func TestAssistant_keepsAConversationThatIsConfiguredToStay(t *testing.T) {
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		time.Sleep(time.Minute)
+		require.True(t, w.desk.Exists(conversation))
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 2, "another offer after the cool-down")
+	})
+}
+
+func TestAssistant_deletesNothingInWhichATeammateWrote(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		w.desk.AgentReply(conversation, "I am here")
+		time.Sleep(time.Minute)
+		require.True(t, w.desk.Exists(conversation))
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 1, "no offer while people talk")
+	})
+}
+
+func TestAssistant_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
+	const target = "http://hooks.example/chatbot-webhook/acme"
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		w.deliver(s, w.desk.Replied(target, conversation, " yes, SHOW me "))
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.replies(conversation), 1, "without a hook the label is answered")
+		w.deliver(s, w.desk.Replied(target, conversation, "And what does it cost?"))
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.replies(conversation), 2)
+		time.Sleep(time.Minute)
+		assert.True(t, w.desk.Exists(conversation))
+	})
+}
+
+// replies returns what the service answered.
+func (w *world) replies(conversationID string) (found []helpdesktest.IntercomPart) {
+	for _, p := range w.parts(conversationID, "comment") {
+		if p.AuthorID == helpdesktest.IntercomAdminID {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func TestAssistant_callsTheHookForALabelOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}}
+		w := newWorld(t, config)
+		defer w.close()
+		var guided []assist.Guidance
+		s := w.start(assist.Options{Guide: func(_ context.Context, g assist.Guidance) error {
+			guided = append(guided, g)
+			return nil
+		}})
+		w.visit("/home")
+		conversation := w.chat(s)
+		w.pingPong()
+		webhook := w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "yes")
+		again := webhook.Clone(t.Context())
+		again.Body, _ = webhook.GetBody()
+		w.deliver(s, webhook)
+		w.deliver(s, again)
+		require.Equal(t, []assist.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation, TriggerID: "canonical_url_ping_pong", Label: "Yes"}}, guided)
+		assert.Empty(t, w.replies(conversation))
+	})
+}
+
+func TestAssistant_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Where is my invoice?"))
+		w.pingPong()
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, w.replies(conversation))
+		assert.Empty(t, w.offers(conversation))
+	})
+}
+
+func TestAssistant_offersNothingWhereOnlyABrowserSaidWhoseConversationItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{Enabled: true})
+		defer w.close()
+		s := w.start(assist.Options{})
+		w.visit("/home")
+		id, _ := w.desk.Created("http://hooks.example", helpdesktest.IntercomContact{Email: jane}, "Hello")
+		dir, err := activity.NewDirectory(w.log.Documents(), 0)
+		require.NoError(t, err)
+		_, err = dir.Update(t.Context(), acme, "s1", func(s *activity.Session) { s.Desk, s.ConversationID = "intercom", id })
+		require.NoError(t, err)
+		w.pingPong()
+		assert.Empty(t, w.offers(id))
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_suppressed_total", "untrusted"))
+	})
+}
+
+// count returns the value of a counter, of the series with a label of that value.
+func count(t *testing.T, s *server, name, value string) (n float64) {
+	t.Helper()
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == name && l.GetValue() == value {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+func TestAssistant_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		time.Sleep(35 * time.Second) // it is looked for and found
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1, "it is shown now")
+		time.Sleep(time.Minute)
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 2)
+	})
+}
+
+func TestAssistant_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 422, Times: 1})
+		w.pingPong()
+		require.Empty(t, w.offers(conversation))
+		w.visit("/docs")
+		w.visit("/pricing")
+		assert.Len(t, w.offers(conversation), 1, "no cool-down was begun")
+	})
+}
+
+func TestAssistant_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.desk.Fail(helpdesktest.Fault{Status: 503})
+		w.pingPong()
+		time.Sleep(11 * time.Second)
+		w.desk.Heal()
+		time.Sleep(time.Minute)
+		assert.Empty(t, w.offers(conversation))
+	})
+}
+
+func TestAssistant_twoServersMakeOneOffer(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.start(assist.Options{})
+		w.pingPong()
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 1)
+	})
+}
+
+func TestAssistant_aSuccessorGoesOnWhereAServerDied(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		s.stop()
+		second := w.start(assist.Options{})
+		time.Sleep(30 * time.Second)
+		require.False(t, w.desk.Exists(conversation), "the successor deletes what the first one offered")
+		_, linked, err := second.connector.Conversation(t.Context(), acme, "intercom", conversation)
+		require.NoError(t, err)
+		assert.False(t, linked)
+	})
+}
+
+func TestAssistant_offersNothingToAnotherUsersConversation(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
+			w.visitAs("s2", "joe@acme.example", page)
+		}
+		time.Sleep(time.Second)
+		assert.Empty(t, w.offers(conversation))
+	})
+}
+
+func TestNew_reportsEveryMistake(t *testing.T) {
+	_, err := assist.New(nil, nil, nil, &assist.Options{TTL: -1, LeaseTTL: -1})
+	require.Error(t, err)
+	for _, option := range []string{"log", "connections", "products", "TTL", "LeaseTTL"} {
+		assert.ErrorContains(t, err, option)
+	}
+	var mistake *assist.OptionError
+	assert.True(t, errors.As(err, &mistake))
+}

@@ -1,0 +1,134 @@
+package assist
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/prompt"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+const (
+	maxLabelsBody = 64 << 10 // bytes of a request
+	maxID         = 256      // bytes of a conversation's id
+	labelsTime    = 4 * time.Second
+	maxAnswer     = 4 << 10 // bytes of the model's answer that are looked at
+)
+
+// labelsRequest is the body of a request for labels.
+type labelsRequest struct {
+	SessionID      string `json:"session_id"`
+	ConversationID string `json:"conversation_id"`
+	ActionCount    *int   `json:"action_count"`
+}
+
+// labelsAnswer is the answer to it.
+type labelsAnswer struct {
+	Labels []string `json:"labels"`
+}
+
+// ServeLabels returns the handler that suggests at most three labels of an offer,
+// for what a session of the desk's did last: by the model, or as configured where
+// there is none or it fails. It must be mounted under
+// POST /NAME/proactive/{product_id}, behind authentication.
+//
+//	{"session_id": "…", "conversation_id": "…", "action_count": 12} → {"labels": ["Yes, show me"]}
+func (a *Assistant) ServeLabels(desk string) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		productID, err := httpx.PathValue(r, "product_id")
+		if err != nil {
+			return err
+		}
+		product, known, err := a.products(productID)
+		switch {
+		case err != nil:
+			return httpx.Unavailable(err)
+		case !known:
+			return httpx.NotFound("Unknown product.")
+		}
+		if d, _ := product.desk(desk); d == nil {
+			return httpx.NotFound("The product has no such help desk.")
+		} else if _, ok := d.(helpdesk.Offerer); !ok {
+			return httpx.NotFound("The help desk makes no offers.")
+		}
+		body, err := httpx.ReadBody(w, r, maxLabelsBody)
+		if err != nil {
+			return err
+		}
+		var request labelsRequest
+		if err := decodeLabels(body, &request); err != nil {
+			return err
+		}
+		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{a.labels(r.Context(), productID, product, request)})
+		return nil
+	})
+}
+
+// decodeLabels decodes and checks a request. Fields that it does not know are
+// passed over.
+func decodeLabels(body []byte, request *labelsRequest) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if err := d.Decode(request); err != nil || d.More() {
+		return httpx.BadRequest("The body must be a JSON object with the strings session_id and conversation_id and the number action_count.")
+	}
+	switch {
+	case strings.TrimSpace(request.SessionID) == "":
+		return httpx.BadRequest("session_id is missing.")
+	case strings.TrimSpace(request.ConversationID) == "" || len(request.ConversationID) > maxID:
+		return httpx.BadRequest("conversation_id must have 1 to %d bytes.", maxID)
+	case request.ActionCount == nil || *request.ActionCount < 0:
+		return httpx.BadRequest("action_count must be a number that is not negative.")
+	}
+	return nil
+}
+
+// labelInstructions are what the model is to do.
+const labelInstructions = `
+You suggest quick replies for a chat widget in a web app. Write up to three short labels (at most five words each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
+
+// labels returns labels for a session, never nil.
+func (a *Assistant) labels(ctx context.Context, productID string, product Product, request labelsRequest) []string {
+	configured := proactive.CleanLabels(product.Labels)
+	if a.opts.Model == nil {
+		return configured
+	}
+	ctx, cancel := context.WithTimeout(ctx, labelsTime)
+	defer cancel()
+	actions, err := a.connections.Actions(ctx, productID, request.SessionID)
+	if err != nil || len(actions) == 0 {
+		return configured
+	}
+	var p strings.Builder
+	p.WriteString(prompt.New(labelInstructions) + "\nWhat the user did last, oldest first:\n")
+	for _, action := range actions {
+		p.WriteString("- " + action + "\n")
+	}
+	answer, err := a.opts.Model(ctx, p.String())
+	if err != nil {
+		a.logger.Warn("no labels were suggested", "product_id", productID, "session_id", request.SessionID, "err", err)
+		return configured
+	}
+	suggested := proactive.CleanLabels(linesOf(answer[:min(len(answer), maxAnswer)]))
+	if len(suggested) == 0 {
+		return configured
+	}
+	return suggested
+}
+
+// listMark is what an item of a list begins with.
+var listMark = regexp.MustCompile(`^([-*•]|\d+[.)])\s*`)
+
+// linesOf returns the lines of a model's answer without what lists begin with.
+func linesOf(answer string) (lines []string) {
+	for line := range strings.Lines(answer) {
+		lines = append(lines, strings.Trim(listMark.ReplaceAllString(strings.TrimSpace(line), ""), `"'“”`))
+	}
+	return lines
+}

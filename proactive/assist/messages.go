@@ -1,0 +1,79 @@
+package assist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// Message takes what a contact wrote into a conversation: the label of an offer,
+// or anything else. It returns the changes that take it into account, to be
+// written with what shows that the message was received. It is a
+// [connector.Options] Message.
+//
+// A label starts the guidance. Anything else in a conversation in which an offer
+// was made is answered by the connector. In one without any the message only
+// keeps offers away for a while: people talk there.
+func (a *Assistant) Message(ctx context.Context, m connector.Message) ([]document.Change, error) {
+	product, known, err := a.products(m.ProductID)
+	if err != nil || !known || !product.canOffer() {
+		return nil, err
+	}
+	c := conversation{m.ProductID, m.Desk, m.ConversationID}
+	machine, doc, err := a.read(ctx, c)
+	var version *proactive.VersionError
+	if errors.Is(err, proactive.ErrSnapshot) || errors.As(err, &version) {
+		a.logger.Error("no offers are made in a conversation", "product_id", m.ProductID, "conversation_id", m.ConversationID, "err", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	next, effects, err := product.Core.Step(machine, a.now(), proactive.Message{Text: m.Text})
+	if err != nil {
+		return nil, fmt.Errorf("assist: take message: %w", err)
+	}
+	put, err := change(doc, next, effects)
+	if err != nil {
+		return nil, err
+	}
+	changes := []document.Change{put}
+	for _, effect := range effects {
+		more, err := a.react(ctx, c, m, doc.Exists(), effect)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, more...)
+	}
+	return changes, nil
+}
+
+// guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
+const guideTime = time.Second
+
+// react returns the changes that carry out an effect of a message.
+func (a *Assistant) react(ctx context.Context, c conversation, m connector.Message, assisted bool, effect proactive.Effect) ([]document.Change, error) {
+	switch effect := effect.(type) {
+	case proactive.Moved:
+		a.moved(c, effect)
+	case proactive.Guide:
+		a.metrics.offers.WithLabelValues(c.productID, effect.TriggerID, "accepted").Inc()
+		if a.opts.Guide == nil {
+			return a.connections.ReplyLater(m)
+		}
+		ctx, cancel := context.WithTimeout(ctx, guideTime)
+		defer cancel()
+		return nil, a.opts.Guide(ctx, Guidance{ProductID: c.productID, Desk: c.desk, ConversationID: c.id,
+			TriggerID: effect.TriggerID, Label: effect.Label, Metadata: effect.Metadata})
+	case proactive.Reply:
+		if assisted {
+			return a.connections.ReplyLater(m)
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,35 @@
+package assist
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// assistantMetrics are the metrics of an [Assistant].
+type assistantMetrics struct {
+	offers      *prometheus.CounterVec
+	suppressed  *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+}
+
+func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) assistantMetrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"product_id"}, labels...)))
+	}
+	return assistantMetrics{
+		offers: counter("liveactivity_offers_total",
+			"Proactive offers, by trigger and result: made, refused, ambiguous, lost, accepted, ignored.", "trigger_id", "result"),
+		suppressed: counter("liveactivity_offers_suppressed_total",
+			"Moments in which a trigger matched and no offer was made, by reason.", "trigger_id", "reason"),
+		transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.", "from", "to"),
+	}
+}
+
+// moved counts and logs a move.
+func (a *Assistant) moved(c conversation, m proactive.Moved) {
+	a.metrics.transitions.WithLabelValues(c.productID, string(m.From), string(m.To)).Inc()
+	a.logger.Info("assistance moved", "product_id", c.productID, "desk", c.desk, "conversation_id", c.id, "from", m.From, "to", m.To)
+}
