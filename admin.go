@@ -69,7 +69,7 @@ func (a *admin) register(w http.ResponseWriter, r *http.Request) error {
 	problems := decode(body, "the body", &reg)
 	product := Product{ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig}
 	if problems == nil {
-		problems = product.validate(a.products.desks)
+		problems = product.validate(a.products.extensions)
 	}
 	if problems != nil {
 		return httpx.BadRequest("The registration is not valid: %s.", problems[0])

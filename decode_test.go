@@ -65,7 +65,7 @@ func FuzzDecode(f *testing.F) {
 		if problems != nil {
 			return
 		}
-		file.validate(newKinds(nil))
+		file.validate(newExtensions(nil))
 		require.True(t, json.Valid(data), "taken, though it is not JSON: %q", data)
 		strict := json.NewDecoder(bytes.NewReader(data))
 		strict.DisallowUnknownFields()

@@ -14,6 +14,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/assist"
 )
 
 // deskNames are what can be a kind's name.
@@ -29,6 +31,20 @@ func newKinds(desks []helpdesk.Kind) kinds {
 		return kinds{intercom.Kind, zendesk.Kind}
 	}
 	return desks
+}
+
+// extensions are what a program adds to what can be configured.
+type extensions struct {
+	desks    kinds
+	triggers []proactive.Trigger
+}
+
+// newExtensions returns those of the options, which may be nil.
+func newExtensions(o *Options) extensions {
+	if o == nil {
+		return extensions{desks: newKinds(nil)}
+	}
+	return extensions{newKinds(o.Desks), o.Triggers}
 }
 
 // names returns what can stand in an integration_config.
@@ -62,11 +78,19 @@ func (k kinds) open(config map[string]json.RawMessage, at string, opts *helpdesk
 			desks = append(desks, connector.Desk{Name: kind.Name, Desk: desk})
 			continue
 		}
-		for _, mistake := range configErrors(err) {
-			p.add("%s: %s", strings.TrimSuffix(at+"."+kind.Name+"."+mistake.Field, "."), mistake.Problem)
-		}
+		p.config(at+"."+kind.Name, err)
 	}
 	return desks, p
+}
+
+// config adds the mistakes of a configuration at a path, nil for none.
+func (p *problems) config(at string, err error) {
+	if err == nil {
+		return
+	}
+	for _, mistake := range configErrors(err) {
+		p.add("%s: %s", strings.TrimSuffix(at+"."+mistake.Field, "."), mistake.Problem)
+	}
 }
 
 // configErrors returns the mistakes that a kind of desk reports. The text of an
@@ -128,6 +152,20 @@ func (product Product) connected(desks []connector.Desk) connector.Product {
 		}
 	}
 	return connector.Product{Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins}
+}
+
+// assisted returns a product as the proactive engine knows it. A configuration
+// that is not valid has no core.
+func (product Product) assisted(desks []connector.Desk, triggers []proactive.Trigger) assist.Product {
+	config := product.IntegrationConfig.Proactive
+	if config == nil {
+		return assist.Product{Desks: desks}
+	}
+	assisted := assist.Product{Labels: config.ReplyOptionLabels, Desks: desks}
+	if registry, err := config.Registry(triggers...); err == nil && config.Enabled {
+		assisted.Core, _ = proactive.NewCore(registry, config) // nil after an error, which Validate reports
+	}
+	return assisted
 }
 
 // deskWarnings returns what is valid in a product's desks and has consequences that

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/access"
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/origin"
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // File is a product file. Fields tagged secret must not be empty when given, nor
@@ -36,8 +36,8 @@ type Product struct {
 // how notes are written into their conversations, and when quick replies are
 // offered. In JSON the desks stand beside the other fields, by their names.
 type IntegrationConfig struct {
-	Notes     *Notes     `json:"notes,omitempty"`
-	Proactive *Proactive `json:"proactive,omitempty"`
+	Notes     *Notes            `json:"notes,omitempty"`
+	Proactive *proactive.Config `json:"proactive,omitempty"`
 	// Desks is the configuration of each help desk as its helpdesk.Kind takes
 	// it, by the name of that.
 	Desks map[string]json.RawMessage `json:"-"`
@@ -87,20 +87,6 @@ type Notes struct {
 	PreLinkWindowS   *int `json:"pre_link_window_s,omitempty"`
 }
 
-// Proactive is when and how quick replies are offered.
-type Proactive struct {
-	Enabled             bool     `json:"enabled"`
-	Body                string   `json:"body"`
-	ReplyOptionLabels   []string `json:"reply_option_labels"`
-	InteractionTimeoutS *int     `json:"interaction_timeout_s,omitempty"`
-	CooldownS           *int     `json:"cooldown_s,omitempty"`
-	AssistanceIdleS     *int     `json:"assistance_idle_s,omitempty"`
-	IdleTeardown        string   `json:"idle_teardown,omitempty"` // KeepOnIdle, or empty for the default
-}
-
-// KeepOnIdle as IdleTeardown never deletes a conversation without engagement.
-const KeepOnIdle = "keep"
-
 // Key opens a product to requests that carry it as bearer token.
 type Key struct {
 	Key        string         `json:"key" secret:"true"`
@@ -109,11 +95,11 @@ type Key struct {
 }
 
 // LoadFile reads a product file. ${NAME} inside a string is taken from
-// lookupEnv, which is [os.LookupEnv] in most programs. The desks are those of
-// [Options.Desks], nil for the same default. Warnings are about what is
-// probably a mistake. The error, if any, joins everything that is wrong. Both
-// name the file and the field.
-func LoadFile(path string, lookupEnv func(string) (string, bool), desks []helpdesk.Kind) (file File, warnings []string, err error) {
+// lookupEnv, which is [os.LookupEnv] in most programs. What can be configured is
+// what the Desks and Triggers of the options are, which may be nil. Warnings are
+// about what is probably a mistake. The error, if any, joins everything that is
+// wrong. Both name the file and the field.
+func LoadFile(path string, lookupEnv func(string) (string, bool), opts *Options) (file File, warnings []string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return File{}, nil, fmt.Errorf("product file: %w", err)
@@ -121,7 +107,7 @@ func LoadFile(path string, lookupEnv func(string) (string, bool), desks []helpde
 	d := decoder{whole: "the file", getenv: lookupEnv}
 	d.decode(data, &file)
 	var errs []error
-	for _, problem := range append(d.wrong, d.wrong.news(file.validate(newKinds(desks)))...) {
+	for _, problem := range append(d.wrong, d.wrong.news(file.validate(newExtensions(opts)))...) {
 		errs = append(errs, fmt.Errorf("%s: %s", path, problem))
 	}
 	for _, warning := range append(d.warnings, file.warnings()...) {
@@ -142,13 +128,13 @@ func (f File) warnings() []string {
 }
 
 // validate returns everything that is wrong with the file beyond its form.
-func (f File) validate(desks kinds) []string {
+func (f File) validate(with extensions) []string {
 	var p problems
 	known := map[string]bool{}
 	tokens := map[string]bool{}
 	for i, product := range f.Products {
 		at := fmt.Sprintf("products[%d]", i)
-		for _, problem := range product.validate(desks) {
+		for _, problem := range product.validate(with) {
 			p.add("%s.%s", at, problem)
 		}
 		for j, token := range product.CaptureTokens {
@@ -178,7 +164,7 @@ func (f File) validate(desks kinds) []string {
 }
 
 // validate returns everything that is wrong with the product by itself.
-func (product Product) validate(desks kinds) []string {
+func (product Product) validate(with extensions) []string {
 	var p problems
 	if !productIDs.MatchString(product.ProductID) {
 		p.add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
@@ -193,8 +179,8 @@ func (product Product) validate(desks kinds) []string {
 		}
 	}
 	const at = "integration_config"
-	p = append(p, product.IntegrationConfig.validate(at)...)
-	_, problems := desks.open(product.IntegrationConfig.Desks, at, nil)
+	p = append(p, product.IntegrationConfig.validate(at, with.triggers)...)
+	_, problems := with.desks.open(product.IntegrationConfig.Desks, at, nil)
 	return append(p, problems...)
 }
 
@@ -225,7 +211,7 @@ func (p *problems) secret(at, secret string) {
 
 // validate returns everything that is wrong with the configuration at a path but
 // for the desks.
-func (c IntegrationConfig) validate(at string) []string {
+func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []string {
 	var p problems
 	if n := c.Notes; n != nil {
 		p.within(at+".notes.debounce_ms", n.DebounceMS, 0, maxSeconds*1000)
@@ -234,32 +220,9 @@ func (c IntegrationConfig) validate(at string) []string {
 		p.within(at+".notes.pre_link_window_s", n.PreLinkWindowS, 0, maxSeconds)
 	}
 	if c.Proactive != nil {
-		p.proactive(at+".proactive", *c.Proactive)
+		p.config(at+"."+proactiveField, c.Proactive.Validate(triggers...))
 	}
 	return p
-}
-
-func (p *problems) proactive(at string, c Proactive) {
-	p.within(at+".interaction_timeout_s", c.InteractionTimeoutS, 0, maxSeconds)
-	p.within(at+".cooldown_s", c.CooldownS, 0, maxSeconds)
-	p.within(at+".assistance_idle_s", c.AssistanceIdleS, 1, maxSeconds)
-	if c.IdleTeardown != "" && c.IdleTeardown != KeepOnIdle {
-		p.add("%s.idle_teardown: must be %q, or left out", at, KeepOnIdle)
-	}
-	if len(c.ReplyOptionLabels) > helpdesk.MaxLabels {
-		p.add("%s.reply_option_labels: at most %d labels", at, helpdesk.MaxLabels)
-	}
-	seen := map[string]bool{}
-	for i, label := range c.ReplyOptionLabels {
-		folded := strings.ToLower(strings.TrimSpace(label)) // as replies are compared
-		switch {
-		case folded == "":
-			p.add("%s.reply_option_labels[%d]: must not be empty", at, i)
-		case seen[folded]:
-			p.add("%s.reply_option_labels[%d]: is a duplicate", at, i)
-		}
-		seen[folded] = true
-	}
 }
 
 // problems is everything that is wrong with a file, each starting with the

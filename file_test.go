@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // secret marks every secret of these tests: no error may hold it.
@@ -89,8 +90,8 @@ func TestLoadFile_readsEveryField(t *testing.T) {
 				},
 				Notes: &Notes{DebounceMS: number(3000), BinSeconds: number(3), SummaryThreshold: number(20),
 					PreLinkWindowS: number(120)},
-				Proactive: &Proactive{Enabled: true, Body: "Need a hand?", ReplyOptionLabels: []string{"Yes, show me"},
-					InteractionTimeoutS: number(10), CooldownS: number(30), AssistanceIdleS: number(300), IdleTeardown: KeepOnIdle},
+				Proactive: &proactive.Config{Enabled: true, Body: "Need a hand?", ReplyOptionLabels: []string{"Yes, show me"},
+					InteractionTimeoutS: number(10), CooldownS: number(30), AssistanceIdleS: number(300), IdleTeardown: proactive.KeepOnIdle},
 			},
 		}},
 		Keys: []Key{
@@ -109,7 +110,7 @@ func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
 		"a help desk on its own host":       integration(`"zendesk": {"base_url": "http://127.0.0.1:9000/zendesk", "oauth_token": "x"}`),
 		"Intercom at its default address":   integration(`"intercom": {"access_token": "x"}`),
 		"zeros that mean at once":           integration(`"notes": {"debounce_ms": 0, "pre_link_window_s": 0}`),
-		"proactive zeros":                   integration(`"proactive": {"interaction_timeout_s": 0, "cooldown_s": 0}`),
+		"proactive zeros":                   integration(`"proactive": {"interaction_timeout_s":1, "cooldown_s": 0}`),
 		"three labels":                      integration(`"proactive": {"reply_option_labels": ["a", "b", "c"]}`),
 		"keys of one scope":                 key(`"key": "k", "external_id": "acme", "scopes": ["stream"]`),
 		"white space around everything":     " \n\t{ } \n",
@@ -131,7 +132,7 @@ func TestLoadFile_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 		return nil, nil
 	}}
 	path := productFile(t, integration(`"desk": {"n": 1e3, "on": true, "a": ["x${A}", ["${A}"], {"b": "${QUOTE}"}], "c": {"d": {"e": "$A"}}}`))
-	_, warnings, err := LoadFile(path, environment("A", "1", "QUOTE", `"\n`), []helpdesk.Kind{desk})
+	_, warnings, err := LoadFile(path, environment("A", "1", "QUOTE", `"\n`), &Options{Desks: []helpdesk.Kind{desk}})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"n": 1e3, "on": true, "a": ["x1", ["1"], {"b": "\"\\n"}], "c": {"d": {"e": "$A"}}}`, string(given))
 	require.Len(t, warnings, 2)
@@ -156,7 +157,7 @@ func TestLoadFile_reportsWhatADeskReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) { return nil, tt.err }}
 			path := productFile(t, integration(`"desk": {}`))
-			_, _, err := LoadFile(path, environment(), []helpdesk.Kind{desk})
+			_, _, err := LoadFile(path, environment(), &Options{Desks: []helpdesk.Kind{desk}})
 			assert.Equal(t, tt.want, fieldsOf(t, err, path))
 			assert.NotContains(t, err.Error(), secret)
 		})
@@ -169,7 +170,7 @@ func TestLoadFile_reportsTheFormOfADesksFieldsFirst(t *testing.T) {
 		return nil, errors.Join(&helpdesk.ConfigError{Problem: "is odd"}, &helpdesk.ConfigError{Field: "c", Problem: "is odd"})
 	}}
 	path := productFile(t, integration(`"desk": {"a": [], "b": {"x": ["", " `+secret+`"]}}`))
-	_, _, err := LoadFile(path, environment(), []helpdesk.Kind{desk})
+	_, _, err := LoadFile(path, environment(), &Options{Desks: []helpdesk.Kind{desk}})
 	const at = "products[0].integration_config.desk"
 	assert.Equal(t, []string{at + ".a", at + ".b.x[0]", at + ".b.x[1]", at + ".c"}, fieldsOf(t, err, path))
 	assert.NotContains(t, err.Error(), secret)
@@ -179,7 +180,7 @@ func TestLoadFile_listsTheDesksThereAre(t *testing.T) {
 	path := productFile(t, integration(`"freshdesk": {}`))
 	_, _, err := LoadFile(path, environment(), nil)
 	require.ErrorContains(t, err, "products[0].integration_config.freshdesk: is not a known field; there are intercom, notes, proactive, zendesk")
-	_, _, err = LoadFile(path, environment(), []helpdesk.Kind{})
+	_, _, err = LoadFile(path, environment(), &Options{Desks: []helpdesk.Kind{}})
 	require.ErrorContains(t, err, "freshdesk: is not a known field; there are notes, proactive")
 }
 
@@ -467,6 +468,6 @@ func TestProduct_validatesItsID(t *testing.T) {
 		"": false, ".": false, "..": false, "-a": false, "_a": false, "a/b": false, "a b": false, "a\n": false, "ä": false, "a%2Fb": false,
 		strings.Repeat("a", 129): false,
 	} {
-		assert.Equal(t, want, Product{ProductID: id}.validate(nil) == nil, "%q", id)
+		assert.Equal(t, want, Product{ProductID: id}.validate(extensions{}) == nil, "%q", id)
 	}
 }

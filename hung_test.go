@@ -157,7 +157,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 			return s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event()+`]}`)
 		},
 		"register": func() reply {
-			return s.do(http.MethodPost, "/admin/products", `{"product_id":"initech","integration_config":{"proactive":{"body":"`+strings.Repeat("x", 100<<10)+`"}}}`, withAdminKey)
+			return s.do(http.MethodPost, "/admin/products", `{"product_id":"initech","allowed_origins":["https://app.example.com`+strings.Repeat(`","https://app.example.com`, 4<<10)+`"]}`, withAdminKey)
 		},
 		"readiness": func() reply { return s.do(http.MethodGet, "/readyz", "") },
 	} {

@@ -13,6 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -47,6 +49,12 @@ type Options struct {
 	// Desks are the kinds of help desk that products can have; nil for Zendesk
 	// and Intercom.
 	Desks []helpdesk.Kind
+	// Triggers are asked for moments to offer help in, beside those of package
+	// proactive; a product's configuration can name them.
+	Triggers []proactive.Trigger
+	// Guide starts the expert help that a user chose; see [assist.Options]. By
+	// default the choice is answered like any other message.
+	Guide func(ctx context.Context, g assist.Guidance) error
 	// Model answers a prompt as a language model does: it writes the public
 	// replies to what users write into a conversation, and the summaries of
 	// what they did. It must return soon after ctx has ended. Without it there
@@ -81,7 +89,7 @@ func (o *Options) Validate() error {
 		m.Require(what == "", fmt.Sprintf("Desks[%d]", i), what)
 		seen[kind.Name] = true
 	}
-	for _, problem := range (File{o.Products, o.Keys}).validate(newKinds(o.Desks)) {
+	for _, problem := range (File{o.Products, o.Keys}).validate(newExtensions(o)) {
 		field, what, _ := strings.Cut(problem, ": ")
 		m.Require(false, field, what)
 	}
@@ -94,6 +102,8 @@ func (o *Options) Validate() error {
 	m.Require(strings.TrimSpace(o.AdminKey) == o.AdminKey, "AdminKey", "must not start or end with white space")
 	m.Require(o.PublicURL == "" || isPublicURL(o.PublicURL), "PublicURL", "must be a URL such as https://live.example.com")
 	m.Require(o.Heartbeat == 0 || o.Heartbeat >= minHeartbeat, "Heartbeat", "must be at least "+minHeartbeat.String())
+	_, err := proactive.NewRegistry(o.Triggers...)
+	m.Add(err)
 	for _, view := range o.Views {
 		m.Require(view != nil, "Views", "must not be nil")
 	}

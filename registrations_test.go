@@ -308,7 +308,7 @@ func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds,
 func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slowLog{newMemoryLog()}
-		r, err := newRegistry(file(), newKinds(nil), nil, log, log.Drop)
+		r, err := newRegistry(file(), newExtensions(nil), nil, log, log.Drop)
 		require.NoError(t, err)
 		var guesses sync.WaitGroup
 		for n := range 500 {
@@ -471,7 +471,7 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
 	c := register(t, attached(t, log), "acme", false)
-	r, err := newRegistry(file(), newKinds(nil), nil, log, log.Drop)
+	r, err := newRegistry(file(), newExtensions(nil), nil, log, log.Drop)
 	require.NoError(t, err)
 	require.NoError(t, r.Load(t.Context()))
 	assertVoid(t, r, c, "acme")
@@ -548,7 +548,7 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	}
 	product := Product{ProductID: "acme", IntegrationConfig: IntegrationConfig{
 		Desks: map[string]json.RawMessage{"old": json.RawMessage(`{"a": "s3cr3t"}`), "new": json.RawMessage(`{}`)}}}
-	both, err := newRegistry(File{}, kinds{kind("new"), kind("old")}, nil, log, log.Drop)
+	both, err := newRegistry(File{}, extensions{desks: kinds{kind("new"), kind("old")}}, nil, log, log.Drop)
 	require.NoError(t, err)
 	c, err := both.Register(t.Context(), product, false)
 	require.NoError(t, err)
@@ -563,7 +563,7 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	}
 	assert.Equal(t, []string{"new", "old"}, names(both), "in the order of preference")
 
-	one, err := newRegistry(File{}, kinds{kind("old")}, nil, log, log.Drop)
+	one, err := newRegistry(File{}, extensions{desks: kinds{kind("old")}}, nil, log, log.Drop)
 	require.NoError(t, err)
 	err = one.Load(t.Context())
 	require.ErrorIs(t, err, errUnreadable)

@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -33,7 +34,7 @@ type registry struct {
 	next     *look             // has yet to begin; nil without waiters
 	looked   time.Time         // when the last look began
 
-	desks   kinds
+	extensions
 	opened  *helpdesk.Options // of every desk
 	log     eventlog.Log
 	drop    func(ctx context.Context, productID string) error
@@ -46,7 +47,8 @@ type registry struct {
 type product struct {
 	Product
 	connected connector.Product // with its desks open
-	version   document.Version  // of its registration; zero for a product that is not registered
+	assisted  assist.Product
+	version   document.Version // of its registration; zero for a product that is not registered
 }
 
 // credentials are what a registered product is reached with. Only the caller
@@ -90,8 +92,8 @@ var errUnreadable = errors.New("liveactivity: a registration cannot be read")
 // be valid, with desks of these kinds. It keeps registrations in the documents of log. What is registered
 // there already is served after Load. The function drop removes everything that
 // is kept of a product, at least by the log.
-func newRegistry(file File, desks kinds, opened *helpdesk.Options, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*registry, error) {
-	r := &registry{keys: access.NewKeyring(), desks: desks, opened: opened, products: map[string]product{}, tokens: map[string]string{},
+func newRegistry(file File, with extensions, opened *helpdesk.Options, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*registry, error) {
+	r := &registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]product{}, tokens: map[string]string{},
 		log: log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
@@ -113,7 +115,7 @@ func (r *registry) Keys() *access.Keyring { return r.keys }
 // not.
 func (r *registry) open(p Product) (product, []string) {
 	desks, wrong := r.desks.open(p.IntegrationConfig.Desks, "integration_config", r.opened)
-	return product{Product: p, connected: p.connected(desks)}, wrong
+	return product{Product: p, connected: p.connected(desks), assisted: p.assisted(desks, r.triggers)}, wrong
 }
 
 func (r *registry) put(p product) {
@@ -178,6 +180,16 @@ func (r *registry) Product(productID string) (connector.Product, bool, error) {
 		defer r.mu.RUnlock()
 		p, ok := r.products[productID]
 		return p.connected, ok
+	})
+}
+
+// assistance returns what the proactive engine knows of a product.
+func (r *registry) assistance(productID string) (assist.Product, bool, error) {
+	return orRefresh(r, func() (assist.Product, bool) {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		p, ok := r.products[productID]
+		return p.assisted, ok
 	})
 }
 

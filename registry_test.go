@@ -26,7 +26,7 @@ func file() File {
 
 // registryOn returns a registry on the log that has loaded nothing.
 func registryOn(log eventlog.Log) *registry {
-	r, err := newRegistry(File{}, newKinds(nil), nil, log, log.Drop)
+	r, err := newRegistry(File{}, newExtensions(nil), nil, log, log.Drop)
 	if err != nil {
 		panic(err)
 	}
@@ -84,7 +84,7 @@ func TestNew_knowsNothing(t *testing.T) {
 }
 
 func TestFromFile_opensWhatTheFileSays(t *testing.T) {
-	r, err := newRegistry(file(), newKinds(nil), nil, newMemoryLog(), nil)
+	r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"acme"}, r.IDs())
 	secret, ok, _ := r.WebhookSecret("acme")
@@ -109,7 +109,7 @@ func TestFromFile_opensWhatTheFileSays(t *testing.T) {
 func TestFromFile_refusesAKeyThatIsThereTwice(t *testing.T) {
 	f := file()
 	f.Keys = append(f.Keys, Key{Key: "both", ExternalID: "acme"})
-	_, err := newRegistry(f, newKinds(nil), nil, newMemoryLog(), nil)
+	_, err := newRegistry(f, newExtensions(nil), nil, newMemoryLog(), nil)
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "both")
 }
@@ -172,7 +172,7 @@ func TestRegister_withForceMayBeTheFirst(t *testing.T) {
 func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
-			r, err := newRegistry(file(), newKinds(nil), nil, newMemoryLog(), nil)
+			r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
 			require.NoError(t, err)
 			got, err := r.Register(t.Context(), Product{ProductID: "acme"}, force)
 			assert.ErrorIs(t, err, errFixed)
@@ -187,7 +187,7 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 }
 
 func TestRegistry_keepsProductsApart(t *testing.T) {
-	r, err := newRegistry(file(), newKinds(nil), nil, newMemoryLog(), nil)
+	r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	c := register(t, r, "globex", false)
 	assert.ErrorIs(t, r.Keys().Check(c.Key, "acme", access.MCP), access.ErrMismatch)
@@ -249,7 +249,7 @@ func TestRegister_isSafeForConcurrentUse(t *testing.T) {
 func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
 	f := file()
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
-	r, err := newRegistry(f, newKinds(nil), nil, newMemoryLog(), nil)
+	r, err := newRegistry(f, newExtensions(nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	_, err = r.Register(t.Context(), Product{ProductID: "globex", AllowedOrigins: []string{"https://globex.example"}}, false)
 	require.NoError(t, err)

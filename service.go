@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -25,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -41,6 +43,7 @@ type Service struct {
 	lookup    *activity.Lookup
 	recorder  *eventlog.Recorder
 	connector *connector.Connector
+	assistant *assist.Assistant
 	streams   *eventlog.Handler
 	handler   http.Handler
 
@@ -73,7 +76,7 @@ func New(opts *Options) (*Service, error) {
 	if !s.engine.isBehind() {
 		close(s.caughtUp)
 	}
-	if s.products, err = newRegistry(File{o.Products, o.Keys}, newKinds(o.Desks), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.engine.drop); err != nil {
+	if s.products, err = newRegistry(File{o.Products, o.Keys}, newExtensions(&o), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.engine.drop); err != nil {
 		return nil, err
 	}
 	if s.handler, err = s.routes(&o); err != nil {
@@ -118,6 +121,13 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 		mux.Handle("POST /admin/products", admin.require(admin.register))
 		mux.Handle("GET /admin/products", admin.require(admin.list))
 		mux.Handle("DELETE /admin/products/{product_id}", admin.require(admin.remove))
+		for _, kind := range newKinds(o.Desks) {
+			labels := s.assistant.ServeLabels(kind.Name)
+			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}", admin.require(func(w http.ResponseWriter, r *http.Request) error {
+				labels.ServeHTTP(w, r)
+				return nil
+			}))
+		}
 	}
 	return p.observer.Wrap(routeName, mux), nil
 }
@@ -142,10 +152,18 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Logger: s.log})
 	wrong.Add(err)
 	s.connector, err = connector.New(s.engine.Log, s.products, &connector.Options{
-		TTL: o.Retention.TTL, Model: o.Model, Store: s.engine.store, Logger: s.log, Metrics: reg})
+		TTL: o.Retention.TTL, Model: o.Model, Store: s.engine.store, Logger: s.log, Metrics: reg,
+		Message: func(ctx context.Context, m connector.Message) ([]document.Change, error) {
+			return s.assistant.Message(ctx, m)
+		}})
 	wrong.Add(err)
-	if s.connector != nil {
-		s.views = append(slices.Clone(s.views), s.connector.Follow)
+	if err == nil {
+		s.assistant, err = assist.New(s.engine.Log, s.connector, s.products.assistance, &assist.Options{
+			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Logger: s.log, Metrics: reg})
+		wrong.Add(err)
+	}
+	if err == nil {
+		s.views = append(slices.Clone(s.views), s.connector.Follow, s.assistant.Follow)
 	}
 	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Logger: s.log})
 	wrong.Add(err)

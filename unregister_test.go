@@ -38,7 +38,7 @@ func TestUnregister_endsCredentialsAndRemovesWhatWasKept(t *testing.T) {
 }
 
 func TestUnregister_refusesAProductThatIsNotRegistered(t *testing.T) {
-	r, err := newRegistry(file(), newKinds(nil), nil, newMemoryLog(), nil)
+	r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, r.Unregister(t.Context(), file().Products[0].ProductID), errFixed)
 	require.ErrorIs(t, r.Unregister(t.Context(), "none"), errUnknown)
