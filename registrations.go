@@ -285,7 +285,7 @@ type look struct {
 // when that is done. Callers share the next look, however many they are, and
 // looks begin at least refreshEvery apart, so that guessing credentials costs
 // storage next to nothing and one caller no more than another. An error means
-// that nobody knows what is registered.
+// that it is unknown what is registered.
 func (r *registry) refresh() error {
 	l := r.nextLook()
 	<-l.done

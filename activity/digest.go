@@ -21,7 +21,7 @@ import (
 // viewed, then what was clicked, submitted and changed, then everything else.
 // The same actions, however divided into calls of Add, give the same text.
 //
-// The words are those of the titles, in which whoever made the actions names
+// The words are those of the titles, in which the source of the actions names
 // what they were done to; descriptions are sentences, and not taken apart.
 //
 // The zero value is ready for use. A Digest is not safe for concurrent use, and

@@ -262,6 +262,6 @@ func TestDigest_goesOnAfterItWasStored(t *testing.T) {
 		require.Equal(t, whole.String(), stored.String())
 	}
 	require.Error(t, json.Unmarshal([]byte(`{"pages":7}`), &stored))
-	require.NoError(t, json.Unmarshal([]byte(`{}`), &stored))
+	require.NoError(t, json.Unmarshal([]byte(`[]`), &stored))
 	assert.Empty(t, stored.String())
 }

@@ -30,14 +30,14 @@ type Session struct {
 	Actions int
 
 	clock           clock
-	toldEmail       string // whichever user it belongs to
-	userBy, emailBy teller
+	statedEmail     string // whichever user it belongs to
+	userBy, emailBy provenance
 }
 
 // Learn takes over the identity an event carries, unless something newer is
 // known. An event that carries none changes nothing.
 func (s *Session) Learn(e Event) {
-	by := teller{At: e.Time}
+	by := provenance{At: e.Time}
 	if e.Identified {
 		by.Identified = e.UserID
 	}
@@ -45,7 +45,7 @@ func (s *Session) Learn(e Event) {
 		s.UserID, s.userBy = e.UserID, by
 	}
 	if e.Email != "" && e.supersedes(s.emailBy.At) {
-		s.toldEmail, s.emailBy = e.Email, by
+		s.statedEmail, s.emailBy = e.Email, by
 	}
 	s.setEmail()
 }
@@ -62,36 +62,36 @@ func (e Event) supersedes(at time.Time) bool {
 }
 
 func (s *Session) setEmail() {
-	s.Email = s.toldEmail
+	s.Email = s.statedEmail
 	if s.userBy.Identified != "" && s.emailBy.Identified != "" && s.userBy.Identified != s.emailBy.Identified {
 		s.Email = ""
 	}
 }
 
-// teller is the event that something is known from.
-type teller struct {
+// provenance is the event that something is known from.
+type provenance struct {
 	At         time.Time `json:"at,omitzero"`
 	Identified string    `json:"identified,omitempty"` // its user id, empty unless that is identified
 }
 
 // sessionDocument is a session as it is kept.
 type sessionDocument struct {
-	UserID         string `json:"user_id,omitempty"`
-	UserBy         teller `json:"user_by,omitzero"`
-	Email          string `json:"email,omitempty"`
-	EmailBy        teller `json:"email_by,omitzero"`
-	Desk           string `json:"desk,omitempty"`
-	ConversationID string `json:"conversation_id,omitempty"`
-	Actions        int    `json:"actions,omitempty"`
-	Clock          clock  `json:"clock,omitzero"`
+	UserID         string     `json:"user_id,omitempty"`
+	UserBy         provenance `json:"user_by,omitzero"`
+	Email          string     `json:"email,omitempty"`
+	EmailBy        provenance `json:"email_by,omitzero"`
+	Desk           string     `json:"desk,omitempty"`
+	ConversationID string     `json:"conversation_id,omitempty"`
+	Actions        int        `json:"actions,omitempty"`
+	Clock          clock      `json:"clock,omitzero"`
 }
 
 func (s Session) document() sessionDocument {
-	return sessionDocument{s.UserID, s.userBy, s.toldEmail, s.emailBy, s.Desk, s.ConversationID, s.Actions, s.clock}
+	return sessionDocument{s.UserID, s.userBy, s.statedEmail, s.emailBy, s.Desk, s.ConversationID, s.Actions, s.clock}
 }
 
 func (d sessionDocument) session() Session {
-	s := Session{UserID: d.UserID, userBy: d.UserBy, toldEmail: d.Email, emailBy: d.EmailBy, Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock}
+	s := Session{UserID: d.UserID, userBy: d.UserBy, statedEmail: d.Email, emailBy: d.EmailBy, Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock}
 	s.setEmail()
 	return s
 }
@@ -137,16 +137,16 @@ const (
 	emailPrefix   = "email/"
 )
 
-// pageKey is what a document is about: an id, by the prefix of its kind.
-type pageKey struct{ prefix, id string }
+// documentKey is what a document is about: an id, by the prefix of its kind.
+type documentKey struct{ prefix, id string }
 
-func ofSession(id string) pageKey  { return pageKey{sessionPrefix, id} }
-func ofUser(id string) pageKey     { return pageKey{userPrefix, id} }
-func ofEmail(email string) pageKey { return pageKey{emailPrefix, strings.ToLower(email)} }
+func ofSession(id string) documentKey  { return documentKey{sessionPrefix, id} }
+func ofUser(id string) documentKey     { return documentKey{userPrefix, id} }
+func ofEmail(email string) documentKey { return documentKey{emailPrefix, strings.ToLower(email)} }
 
 // documentName returns the name of the document. An id that makes a name too
 // long goes by its digest, and so does one that looks like that.
-func (k pageKey) documentName() string {
+func (k documentKey) documentName() string {
 	const digested = "sha256/"
 	if len(k.prefix)+len(k.id) <= document.MaxName && !strings.HasPrefix(k.id, digested) {
 		return k.prefix + k.id
@@ -161,7 +161,7 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 	if err := b.load(ctx, ofSession(sessionID)); err != nil {
 		return Session{}, false, err
 	}
-	p := b.pages[ofSession(sessionID)]
+	p := b.stored[ofSession(sessionID)]
 	s, err := b.resolved(ctx, p.session)
 	return s, p.doc.Exists() && !p.damaged, err
 }
@@ -180,7 +180,7 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 // does; "" for none. It reads them all at once.
 func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...string) ([]string, error) {
 	b := d.book(productID)
-	keys := make([]pageKey, len(emails))
+	keys := make([]documentKey, len(emails))
 	for i, email := range emails {
 		keys[i] = ofEmail(email)
 	}
@@ -190,7 +190,7 @@ func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...
 	sessionIDs := make([]string, len(emails))
 	for i, email := range emails {
 		if email != "" {
-			sessionIDs[i] = b.pages[keys[i]].holder.SessionID
+			sessionIDs[i] = b.stored[keys[i]].holder.SessionID
 		}
 	}
 	return sessionIDs, nil
@@ -236,7 +236,7 @@ func (d *Directory) UpdateWith(ctx context.Context, productID, sessionID string,
 // Open returns the part of the directory that these events are about.
 func (d *Directory) Open(ctx context.Context, productID string, events []Event) (*Book, error) {
 	b := d.book(productID)
-	var keys []pageKey
+	var keys []documentKey
 	for _, e := range events {
 		if e.SessionID != "" {
 			keys = append(keys, ofSession(e.SessionID))
@@ -262,12 +262,12 @@ func (d *Directory) book(productID string) *Book {
 type Book struct {
 	dir       *Directory
 	productID string
-	pages     map[pageKey]*page
-	changed   []*page
+	stored    map[documentKey]*storedDocument
+	changed   []*storedDocument
 }
 
-// page is one document of a book, and what it says or shall say.
-type page struct {
+// storedDocument is one document of a book, and what it says or shall say.
+type storedDocument struct {
 	doc     document.Document
 	read    bool
 	damaged bool // what the document says cannot be read
@@ -281,7 +281,7 @@ type page struct {
 
 // decode reads the document. One that cannot be decoded is treated as missing: it
 // will be written anew.
-func (p *page) decode() error {
+func (p *storedDocument) decode() error {
 	switch {
 	case !p.doc.Exists():
 		return nil
@@ -296,8 +296,8 @@ func (p *page) decode() error {
 	return err
 }
 
-// change returns what makes the document say what the page says, for ttl.
-func (p *page) change(ttl time.Duration) (document.Change, error) {
+// change returns what makes the document say what was learned, for ttl.
+func (p *storedDocument) change(ttl time.Duration) (document.Change, error) {
 	var said any = p.session.document()
 	switch {
 	case strings.HasPrefix(p.doc.Name, userPrefix):
@@ -310,16 +310,16 @@ func (p *page) change(ttl time.Duration) (document.Change, error) {
 }
 
 // load reads those of the documents that the book does not have.
-func (b *Book) load(ctx context.Context, keys ...pageKey) error {
-	if b.pages == nil {
-		b.pages = make(map[pageKey]*page, len(keys))
+func (b *Book) load(ctx context.Context, keys ...documentKey) error {
+	if b.stored == nil {
+		b.stored = make(map[documentKey]*storedDocument, len(keys))
 	}
 	var names []string
-	var missing []*page
+	var missing []*storedDocument
 	for _, key := range keys {
-		if b.pages[key] == nil {
-			p := &page{}
-			b.pages[key] = p
+		if b.stored[key] == nil {
+			p := &storedDocument{}
+			b.stored[key] = p
 			names, missing = append(names, key.documentName()), append(missing, p)
 		}
 	}
@@ -328,19 +328,19 @@ func (b *Book) load(ctx context.Context, keys ...pageKey) error {
 	}
 	docs, err := b.dir.docs.Get(ctx, b.productID, names...)
 	if err != nil {
-		maps.DeleteFunc(b.pages, func(_ pageKey, p *page) bool { return !p.read })
+		maps.DeleteFunc(b.stored, func(_ documentKey, p *storedDocument) bool { return !p.read })
 		return fmt.Errorf("activity: read directory: %w", err)
 	}
 	for i, p := range missing {
-		*p = page{doc: docs[i], read: true}
+		*p = storedDocument{doc: docs[i], read: true}
 		if p.decode() != nil {
-			*p = page{doc: docs[i], read: true, damaged: true}
+			*p = storedDocument{doc: docs[i], read: true, damaged: true}
 		}
 	}
 	return nil
 }
 
-func (b *Book) change(p *page) {
+func (b *Book) change(p *storedDocument) {
 	if !p.changed {
 		p.changed = true
 		b.changed = append(b.changed, p)
@@ -352,14 +352,14 @@ func (b *Book) session(id string) Session {
 	if id == "" {
 		return Session{}
 	}
-	return b.pages[ofSession(id)].session
+	return b.stored[ofSession(id)].session
 }
 
 func (b *Book) keep(sessionID string, s Session) {
 	if sessionID == "" {
 		return
 	}
-	p := b.pages[ofSession(sessionID)]
+	p := b.stored[ofSession(sessionID)]
 	p.session = s
 	b.change(p)
 }
@@ -412,7 +412,7 @@ func (b *Book) Count(sessionID string, actions int) {
 
 // meet remembers a user's e-mail address, unless a newer one is known.
 func (b *Book) meet(e Event) {
-	p := b.pages[ofUser(e.UserID)]
+	p := b.stored[ofUser(e.UserID)]
 	if !e.supersedes(p.contact.At) {
 		return
 	}
@@ -423,7 +423,7 @@ func (b *Book) meet(e Event) {
 // find remembers the session that an e-mail address was seen in, unless it was
 // seen elsewhere later.
 func (b *Book) find(e Event) {
-	p := b.pages[ofEmail(e.Email)]
+	p := b.stored[ofEmail(e.Email)]
 	if !e.supersedes(p.holder.At) {
 		return
 	}
@@ -440,7 +440,7 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	if err := b.load(ctx, ofUser(s.UserID)); err != nil {
 		return Session{}, err
 	}
-	s.Email = b.pages[ofUser(s.UserID)].contact.Email
+	s.Email = b.stored[ofUser(s.UserID)].contact.Email
 	return s, nil
 }
 

@@ -81,7 +81,7 @@ type timeline struct {
 	starts  []int64
 	users   []uint16 // of starts: hashes of the user ids
 	// forgotten is the newest start dropped from starts; what followed it is
-	// told by the user's own records and, where the next action was another
+	// known from the user's own records and, where the next action was another
 	// user's, by handovers: the starts of the actions before which the
 	// session changed hands.
 	forgotten int64

@@ -29,7 +29,7 @@ type Desk interface {
 
 	// Webhook verifies a request of the desk's, received at the time now, and
 	// returns what it reports. It returns ErrUnrecognized for a request that is
-	// not of this kind of desk, whoever signed it; ErrSignature for one that is
+	// not of this kind of desk, signed or not; ErrSignature for one that is
 	// and is not signed as the configuration requires; and a *PayloadError for
 	// one that is signed and malformed.
 	Webhook(header http.Header, body []byte, now time.Time) (Event, error)
@@ -115,7 +115,7 @@ type Offer struct {
 	Labels []string // at most MaxLabels; none for the body alone
 }
 
-// Remover is a desk where a conversation that nobody joined can be removed.
+// Remover is a desk where a conversation without engagement can be deleted.
 type Remover interface {
 	// Engaged reports whether the contact or a teammate wrote into the
 	// conversation after the part with the id after.
@@ -168,7 +168,7 @@ var ErrUnrecognized = errors.New("helpdesk: not a webhook of this desk")
 var ErrSignature = errors.New("helpdesk: the webhook's signature is missing or wrong")
 
 // PayloadError says what is wrong with a webhook's body, in a sentence for
-// whoever configured it. It never holds a part of the body.
+// the person who configured it. It never holds a part of the body.
 type PayloadError struct{ Problem string }
 
 func (e *PayloadError) Error() string { return "helpdesk: " + e.Problem }

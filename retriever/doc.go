@@ -25,7 +25,7 @@
 //	POST /retrieval            the external knowledge API of Dify
 //
 // The session is the privacy boundary: chunks of different sessions are never
-// in one answer. Whoever is unknown gets no records, which is not an error: a
+// in one answer. An unknown user gets no records, which is not an error: a
 // connector that is set up before the first visitor comes must work.
 //
 // All is in memory and bounded. A store that starts empty and is given what the

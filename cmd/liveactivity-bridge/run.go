@@ -30,7 +30,7 @@ type flags struct {
 	command.Common
 }
 
-const description = "Tells a chat widget what the person in front of it just did, and serves a small vendor portal to try it in. Keeps everything in memory."
+const description = "Shows a chat widget what its user just did, and serves a small vendor portal to try it in. Keeps everything in memory."
 
 // run is the command: it returns when ctx ends and everything is finished, or
 // when the stream is refused.

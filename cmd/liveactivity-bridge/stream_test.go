@@ -143,7 +143,7 @@ func TestStop_aSecondSignalEndsItAtOnce(t *testing.T) {
 	proctest.UnderWay(t, s.url, "/demo/actions", report)
 	s.Signal(syscall.SIGTERM)
 	proctest.HangsUp(t, s.url)
-	assert.Equal(t, -1, s.Insist(syscall.SIGTERM, 5*time.Second), "it is ended by the signal")
+	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM, 5*time.Second), "it is ended by the signal")
 }
 
 func TestStop_doesNotWaitForTheStream(t *testing.T) {

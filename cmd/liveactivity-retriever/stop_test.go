@@ -39,7 +39,7 @@ func TestStop_aSecondSignalEndsItAtOnce(t *testing.T) {
 	proctest.UnderWay(t, s.url, "/retrieval", retrieval)
 	s.Signal(syscall.SIGTERM)
 	proctest.HangsUp(t, s.url)
-	assert.Equal(t, -1, s.Insist(syscall.SIGTERM, 5*time.Second), "it is ended by the signal")
+	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM, 5*time.Second), "it is ended by the signal")
 }
 
 // Neither a stream that is silent, nor one that refuses, nor one that is not

@@ -12,7 +12,7 @@
 //
 // Notes of a conversation are written in the order of the log, one at a time and
 // at least once. They are written once where the desk is a [helpdesk.Finder],
-// also when an answer was lost or a server died: whoever goes on finds the
+// also when an answer was lost or a server died: the next owner finds the
 // stored range and looks whether its note is there.
 //
 // Of the servers that share a log, one at a time follows a product for each of a

@@ -30,7 +30,7 @@ func because(err error) string {
 	case e.Status == http.StatusTooManyRequests:
 		return "the desk limits the account"
 	case e.Status == http.StatusConflict:
-		return "somebody else is changing the conversation"
+		return "another change to the conversation is in progress"
 	}
 	return "the desk fails"
 }

@@ -49,7 +49,7 @@ type message struct {
 	At   time.Time `json:"at"`
 
 	// Reply is what the model answered, stored before it is written, and Begun
-	// is when that was: whoever goes on looks for it first.
+	// is when that was: the next attempt looks for it first.
 	Reply string    `json:"reply,omitempty"`
 	Begun time.Time `json:"begun,omitzero"`
 }

@@ -14,7 +14,7 @@ import (
 
 // tasks does what webhooks have left to do beside notes: it looks up contacts and
 // replies to messages, in order within a conversation. A task is a document of
-// the inbox, so none is lost; whoever owns the conversation does it.
+// the inbox, so none is lost; the owner of the conversation does it.
 type tasks struct {
 	*Connector
 	productID string

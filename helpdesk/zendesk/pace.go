@@ -73,7 +73,7 @@ type limit struct {
 	resets           time.Duration
 }
 
-// limits are the rate limits that an answer told of.
+// limits are the rate limits that an answer states.
 type limits struct {
 	account []limit // all requests, and this kind of request
 	ticket  limit   // writes into this ticket

@@ -195,7 +195,7 @@ func (v *visit) checkStream(t *testing.T) {
 		v.checkBatch(t, b)
 	}
 	slices.SortStableFunc(actions, func(a, b activity.BatchAction) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
-	assert.Equal(t, v.told(), summary(actions))
+	assert.Equal(t, v.expected(), summary(actions))
 }
 
 // checkBatch checks that a batch says whose it is. Before the login no one
@@ -220,8 +220,8 @@ func (v *visit) checkBatch(t *testing.T, b activity.Batch) {
 	}
 }
 
-// told returns what the stream must tell: who did what.
-func (v *visit) told() (lines []string) {
+// expected returns what the stream must contain: who did what.
+func (v *visit) expected() (lines []string) {
 	for _, a := range v.before() {
 		lines = append(lines, v.anonymous+": "+a.Title)
 	}

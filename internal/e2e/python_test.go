@@ -195,7 +195,7 @@ func (p *python) receives(since time.Time, want ...map[string]any) {
 	payloads := objects(p.t, &p.stdout)
 	require.Len(p.t, payloads, len(want))
 	for i, payload := range payloads {
-		if _, told := want[i]["forwarded_at"]; !told {
+		if _, stated := want[i]["forwarded_at"]; !stated {
 			at, _ := payload["forwarded_at"].(float64)
 			assert.GreaterOrEqual(p.t, at, activity.Seconds(since))
 			assert.LessOrEqual(p.t, at, activity.Seconds(time.Now()))

@@ -184,7 +184,7 @@ func (l *Ledger) Finish(e *Entry, done bool) bool {
 // Hold lets the key of an entry fall behind until Resume is called; the entry
 // is then redelivered. If too many keys are behind, the one held first is
 // released: its entries count as acknowledged. Hold returns that key.
-func (l *Ledger) Hold(e *Entry) (letGo string, ok bool) {
+func (l *Ledger) Hold(e *Entry) (released string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.finished || e.dropped {

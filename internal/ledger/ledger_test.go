@@ -52,8 +52,8 @@ func TestLedger_passesOverAKeyThatFailsAndBringsItBack(t *testing.T) {
 
 func TestLedger_holdsAKeyUntilItIsResumed(t *testing.T) {
 	l := ledger.New("", nil)
-	_, letGo := l.Hold(l.Receive("1-0", "a"))
-	assert.False(t, letGo)
+	_, released := l.Hold(l.Receive("1-0", "a"))
+	assert.False(t, released)
 	_, ok := l.NextPass()
 	assert.False(t, ok)
 	assert.Equal(t, ledger.Stats{Behind: 1, Held: 1}, l.Stats())
@@ -167,9 +167,9 @@ func TestLedger_boundsWhatIsBehind(t *testing.T) {
 
 	l = ledger.New("", &ledger.Options{MaxBehind: 2})
 	for i := range 3 {
-		key, letGo := l.Hold(l.Receive(fmt.Sprint(i+1), fmt.Sprint("key", i)))
-		assert.Equal(t, i == 2, letGo)
-		assert.Equal(t, map[bool]string{true: "key0"}[letGo], key)
+		key, released := l.Hold(l.Receive(fmt.Sprint(i+1), fmt.Sprint("key", i)))
+		assert.Equal(t, i == 2, released)
+		assert.Equal(t, map[bool]string{true: "key0"}[released], key)
 	}
 	assert.JSONEq(t, `{"id":"3","behind":{"key1":"1","key2":"2"}}`, l.String(), "the one held first is let go")
 	assert.NotNil(t, l.Receive("4", "key0"))

@@ -157,9 +157,9 @@ func (p *Process) Signal(sig os.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
-// Insist sends the process a signal again and again until it ends, and returns
+// SignalUntilExit sends the process a signal repeatedly until it exits, and returns
 // the exit code.
-func (p *Process) Insist(sig os.Signal, limit time.Duration) int {
+func (p *Process) SignalUntilExit(sig os.Signal, limit time.Duration) int {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {
 		_ = p.cmd.Process.Signal(sig) // it may have ended this moment

@@ -25,8 +25,8 @@ const DefaultInstructions = `You keep the summary of what one user is doing in a
 Write one summary that takes the place of the summary so far and covers the new actions as well.
 - At most 120 words of plain text: no headings, no lists, no markup.
 - In chronological order. Say last where the user is now and what the user did there.
-- Keep what the summary so far tells and still matters; nothing else will remember it.
-- Say only what the data tells. Do not guess at reasons, and do not address the user.
+- Keep what is in the summary so far and still matters; nothing else will remember it.
+- Say only what the data shows. Do not guess at reasons, and do not address the user.
 - Answer with the summary and nothing else.`
 
 // Draft is what a model makes a summary of. An empty field is left out.

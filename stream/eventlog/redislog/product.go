@@ -20,8 +20,8 @@ type product struct {
 	scriptKeys []string // of the scripts that change it
 	commits    *groupcommit.Group[*commit]
 
-	// When Redis could not be reached last, and why. It belongs to whoever
-	// commits.
+	// When Redis could not be reached last, and why. It belongs to the
+	// goroutine that commits.
 	failedAt time.Time
 	failure  error
 	untidy   int64 // what the last commit said about it, of the kinds of tidy.go
@@ -102,7 +102,7 @@ func (p *product) wake() {
 }
 
 // polled records the newest ID as of a time. One below what is known is none:
-// what Redis has lost is for a reader to tell it.
+// a reader finds out what Redis has lost.
 func (p *product) polled(newest eventlog.ID, at time.Time) {
 	p.hear(newest)
 	p.mu.Lock()

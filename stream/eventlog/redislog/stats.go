@@ -33,7 +33,7 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 			continue
 		}
 		s := eventlog.Stats{Entries: int(length), Dropped: number(states[i].Val()[1])}
-		if length > 0 { // else they have expired, which nobody has counted yet
+		if length > 0 { // else they have expired and are not counted yet
 			s.Bytes = number(states[i].Val()[0])
 		}
 		all[p.id] = s

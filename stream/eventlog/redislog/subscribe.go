@@ -51,7 +51,7 @@ func (l *Log) await(ctx context.Context) *redis.ClusterClient {
 	}
 }
 
-// subscribed wakes everybody: nobody knows what was published before.
+// subscribed wakes all readers: what was published before is unknown.
 func (l *Log) subscribed() {
 	if l.following.Swap(true) {
 		l.opts.Logger.Info("subscribed to Redis again")
@@ -68,7 +68,7 @@ func (l *Log) notice(payload string) {
 	text, dropped := strings.CutPrefix(text, "-")
 	id, err := eventlog.ParseID(text)
 	if err != nil {
-		return // it is nobody's of this package
+		return // it is not a message of this package
 	}
 	l.mu.Lock()
 	p := l.products[productID]
@@ -106,7 +106,7 @@ func (l *Log) poll(ctx context.Context) {
 // maxPolled is how many products one round trip asks about.
 const maxPolled = 256
 
-// watched returns the products that somebody has waited for.
+// watched returns the products that readers have waited for.
 func (l *Log) watched() []*product {
 	return slices.DeleteFunc(l.all(), func(p *product) bool {
 		p.mu.Lock()

@@ -1,4 +1,4 @@
--- Tells what a product's log holds.
+-- Returns the bounds of a product's log.
 --
 -- KEYS  1 meta, 2 log
 -- ARGV  1 retention in milliseconds

@@ -34,7 +34,7 @@ local clock = call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local millis = math.floor(micros / 1000)
 
--- Keys are told to expire once in each period of time and not in every call,
+-- The expiry of keys is set once in each period of time and not in every call,
 -- and therefore live two periods longer than they must.
 local period_length = math.max(1, math.floor(ttl / 16))
 local period = math.floor(millis / period_length)
@@ -90,8 +90,8 @@ if entries > 0 then
       ms, seq = known_ms, known_seq
     end
   else
-    -- A product that is new, or was lost, starts now: nobody can know what
-    -- came before.
+    -- A product that is new, or was lost, starts now: what came before is
+    -- unknown.
     previous_ms = millis
     if before(previous_ms, previous_seq, known_ms, known_seq) then
       previous_ms, previous_seq = known_ms, known_seq
@@ -243,8 +243,8 @@ local function trim(user, users, acts, excess)
   call_chunked('HDEL', acts, fields)
 end
 
--- How many actions of one instant are looked at: nobody does more, and nobody
--- shall keep Redis busy by claiming to.
+-- How many actions of one instant are looked at: no user does more, and no
+-- sender can keep Redis busy by claiming so.
 local most_tied = 64
 
 -- Ends all that came right before, at one instant.
