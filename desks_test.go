@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -304,6 +307,63 @@ func TestDesks_showAgentsWhatUsersDo(t *testing.T) {
 			assert.Contains(t, notes[1], "\n\n[1] User landed on the signup page")
 			assert.Contains(t, d.intercom.Notes(conversation)[0], "[1] User landed on the docs page")
 		})
+	}
+}
+
+// inPlaceOf returns a server that the desk is reached by. It answers the first
+// requests that would change something by itself.
+func inPlaceOf(t *testing.T, desk *helpdesktest.Server, answers ...http.HandlerFunc) *httptest.Server {
+	u, err := url.Parse(desk.URL())
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	proxy.Transport = &http.Transport{DisableKeepAlives: true}
+	var written atomic.Int64
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			if n := int(written.Add(1)); n <= len(answers) {
+				answers[n-1](w, r)
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+}
+
+// A redirect to a login, a page that says that it will be back soon, and an answer
+// that breaks off are no refusals: the note comes later, once.
+func TestDesks_loseNothingToWhatAnswersInTheirPlace(t *testing.T) {
+	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }
+	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>Back soon.") }
+	broken := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, `{"ticket":`)
+	}
+	d := newDesks()
+	proxies := map[string]*httptest.Server{
+		"zendesk":  inPlaceOf(t, d.zendesk.Server, redirect, page, broken),
+		"intercom": inPlaceOf(t, d.intercom.Server, redirect, page, broken),
+	}
+	s := d.start(t, func(o *liveactivity.Options) {
+		configs := o.Products[0].IntegrationConfig.Desks
+		configs["zendesk"] = bytes.ReplaceAll(configs["zendesk"], []byte(d.zendesk.URL()), []byte(proxies["zendesk"].URL))
+		configs["intercom"] = bytes.ReplaceAll(configs["intercom"], []byte(d.intercom.URL()), []byte(proxies["intercom"].URL))
+	})
+	t.Cleanup(proxies["zendesk"].Close)
+	t.Cleanup(proxies["intercom"].Close)
+	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
+	s.webhook(`{"event":"$pageview","uuid":"u2","distinct_id":"bob","properties":{"$session_id":"s2","$current_url":"https://app.example.com/docs"}}`)
+	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
+	assert.Equal(t, "linked", s.send(hook).says(t))
+	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
+	s.send(hook).says(t)
+	assert.Eventually(t, func() bool {
+		return len(d.zendesk.Notes(ticket)) > 0 && len(d.intercom.Notes(conversation)) > 0
+	}, 40*time.Second, 5*time.Millisecond)
+	if notes := d.zendesk.Notes(ticket); assert.Len(t, notes, 1) {
+		assert.Contains(t, notes[0], "[1] User landed on the pricing page")
+	}
+	if notes := d.intercom.Notes(conversation); assert.Len(t, notes, 1) {
+		assert.Contains(t, notes[0], "[1] User landed on the docs page")
 	}
 }
 

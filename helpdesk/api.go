@@ -147,24 +147,35 @@ func (a *API) once(ctx context.Context, r Request, body []byte, answer any) erro
 	return a.decode(r, response.StatusCode, data, readErr, answer)
 }
 
-// decode decodes a success. One that cannot be read may have had its effect.
+// decode decodes a success. One that cannot be read may have had its effect. What
+// is no JSON comes from something else, such as a proxy that asks to log in.
 func (a *API) decode(r Request, status int, data []byte, err error, answer any) error {
-	if err == nil && len(data) > maxAnswer {
-		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	}
-	if err == nil && answer != nil {
-		err = json.Unmarshal(data, answer)
-	}
-	if err == nil || answer == nil {
+	if answer == nil {
 		return nil
 	}
-	return &APIError{Desk: a.Desk, Op: r.Op, Status: status, Ambiguous: true, Err: err}
+	failed := &APIError{Desk: a.Desk, Op: r.Op, Ambiguous: true, Err: err}
+	if err != nil { // it broke off
+		return failed
+	}
+	failed.Status = status
+	if len(data) > maxAnswer {
+		failed.Err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		return failed
+	}
+	if failed.Err = json.Unmarshal(data, answer); failed.Err == nil {
+		return nil
+	}
+	var syntax *json.SyntaxError
+	failed.Misconfigured = errors.As(failed.Err, &syntax)
+	return failed
 }
 
-// failure returns the error of an answer that is not a success.
+// failure returns the error of an answer that is not a success. No API of a desk
+// redirects.
 func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	e := &APIError{Desk: a.Desk, Op: r.Op, Status: response.StatusCode,
-		Wait: retryAfter(response.Header, time.Now()), Ambiguous: response.StatusCode >= 500 && response.StatusCode != http.StatusServiceUnavailable}
+		Wait: retryAfter(response.Header, time.Now()), Ambiguous: response.StatusCode >= 500 && response.StatusCode != http.StatusServiceUnavailable,
+		Misconfigured: response.StatusCode < http.StatusBadRequest}
 	if a.Explain != nil {
 		a.Explain(e, response.Header, body)
 	}

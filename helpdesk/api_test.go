@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -241,6 +242,35 @@ func TestAPI_observesAndExplainsAnswers(t *testing.T) {
 	require.EqualError(t, api.Do(t.Context(), write, nil), "desk: write note: 418 I'm a teapot: teapot")
 	assert.Equal(t, "3", observed)
 	assert.Equal(t, "short and stout", explained)
+}
+
+func TestAPI_takesWhatIsNotTheDesksForAFailureOfTheAccount(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer             func(*http.Request) (*http.Response, error)
+		ambiguous, account bool
+	}{
+		"a redirect":             {answer(302, ""), false, true},
+		"a page":                 {answer(200, "<html>Please log in"), true, true},
+		"nothing":                {answer(200, ""), true, true},
+		"an answer broken off":   {brokenOff, true, true},
+		"another type of answer": {answer(200, `"created"`), true, false},
+		"a refusal":              {answer(400, ""), false, false},
+	} {
+		api, _ := newAPI(test.answer)
+		var decoded struct{ ID string }
+		var failed *helpdesk.APIError
+		require.ErrorAs(t, api.Do(t.Context(), write, &decoded), &failed, name)
+		assert.Equal(t, test.ambiguous, failed.Ambiguous, name)
+		assert.Equal(t, test.account, failed.AccountWide(), name)
+		assert.Equal(t, name == "an answer broken off", failed.Temporary(), name)
+	}
+}
+
+// brokenOff answers with a body that ends too soon.
+func brokenOff(r *http.Request) (*http.Response, error) {
+	response, err := answer(200, "")(r)
+	response.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"id":"`), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	return response, err
 }
 
 func TestAPI_followsNoRedirect(t *testing.T) {

@@ -30,8 +30,9 @@ type APIError struct {
 	// OneConversation says that the limit that was hit, or the right that is
 	// missing, is the conversation's own; others may go on.
 	OneConversation bool
-	// Misconfigured says that the desk's configuration is wrong, whichever
-	// conversation the request was about, though the status does not say so.
+	// Misconfigured says that the desk's configuration is wrong, or that what
+	// answered is not the desk, whichever conversation the request was about,
+	// though the status does not say so.
 	Misconfigured bool
 
 	Err error // the cause if there was no answer that could be read

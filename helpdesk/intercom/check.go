@@ -68,9 +68,9 @@ func unusable(err error) string {
 		return "Intercom refuses the access token; it may have been replaced, or base_url may be that of another region."
 	case failed.Status == http.StatusForbidden:
 		return "Intercom accepts the access token and forbids this: the app lacks the permission, or the workspace the plan."
-	case failed.Misconfigured:
+	case failed.Code == "admin_not_found":
 		return "There is no such teammate."
-	case failed.Status == http.StatusNotFound:
+	case failed.Status == http.StatusNotFound, failed.Status < http.StatusBadRequest:
 		return "There is no Intercom at base_url."
 	case failed.Status == http.StatusTooManyRequests:
 		return "The app's rate limit is used up; try again in ten seconds."

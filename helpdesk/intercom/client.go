@@ -103,7 +103,7 @@ func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	if len(list.Errors) > 0 {
 		e.Code, e.Message = list.Errors[0].Code, list.Errors[0].Message
 	}
-	e.Misconfigured = e.Code == "admin_not_found"
+	e.Misconfigured = e.Misconfigured || e.Code == "admin_not_found"
 	if e.Status == http.StatusTooManyRequests && e.Wait == 0 {
 		e.Wait = untilReset(time.Now(), header)
 	}

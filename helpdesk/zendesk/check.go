@@ -60,7 +60,7 @@ func unusable(err error) string {
 		return "Zendesk refuses the credentials."
 	case isStatus(err, http.StatusForbidden):
 		return "Zendesk accepts the credentials and forbids their use: token access may be off, or the token lacks the scopes read and write."
-	case isStatus(err, http.StatusNotFound):
+	case isStatus(err, http.StatusNotFound), 0 < failed.Status && failed.Status < http.StatusBadRequest:
 		return "There is no Zendesk account at base_url."
 	case errors.Is(err, errNoCredentials):
 		return "There are no credentials: give email and api_token, or oauth_token, or oauth_client_id and oauth_client_secret."
