@@ -108,6 +108,13 @@ func TestClient_Note_meansNothingBeyondItsText(t *testing.T) {
 	}
 }
 
+func TestClient_Note_dropsControlCharacters(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	_, err := a.client.Note(t.Context(), a.ticket, "a\x00b\x1b[1m\tc\n{\x00{ticket.id}\x00}")
+	require.NoError(t, err)
+	assert.Contains(t, string(a.Requests()[0].Body), `"html_body":"ab[1m\tc<br>{`+"\u200b{ticket.id}\u200b}\"", "and joins no braces")
+}
+
 func TestClient_Fits_countsWhatIsSent(t *testing.T) {
 	client := newClient(t, zendesk.Config{})
 	assert.True(t, client.Fits(""))

@@ -17,13 +17,16 @@ func (c *Client) Fits(text string) bool { return len(render(text)) <= maxBody }
 // and nothing says whether it does so before or after it resolves HTML entities.
 const joint = "\u200b"
 
-// render returns the HTML of a text: its lines stay lines and nothing in them is
-// markup or a placeholder.
+// render returns the HTML of a text: its lines stay lines, nothing in them is
+// markup or a placeholder, and other control characters are dropped.
 func render(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/8)
 	var before rune
 	for _, r := range strings.ReplaceAll(text, "\r\n", "\n") {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			continue
+		}
 		if before == '{' && (r == '{' || r == '%') || (before == '}' || before == '%') && r == '}' {
 			b.WriteString(joint)
 		}
