@@ -156,30 +156,50 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(page []Entry) e
 }
 
 const (
-	closedEvery  = time.Second    // how often at most AwaitClose looks
-	untilChanged = 24 * time.Hour // a close is a change
+	closedEvery  = 50 * time.Millisecond // how often at most AwaitClose looks
+	untilChanged = 24 * time.Hour        // a close is a change
 )
 
-// AwaitClose returns ErrClosed once the log is closed, or the error of ctx if that
-// ends first. It is for what works on a log and does not follow it all the time.
+// AwaitClose returns ErrClosed soon after the log is closed, or the error of ctx if
+// that ends first. It is for what works on a log and does not follow it all the
+// time.
 func (s *Source) AwaitClose(ctx context.Context) error {
-	var page [1]Entry
 	var looked time.Time
-	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
+	cursor, begun := ID{}, false
+	return follow(ctx, s.log, s.productID, func(ctx context.Context) (next pace, err error) {
 		if early := closedEvery - time.Since(looked); early > 0 {
 			return pace{wait: early}, nil
 		}
 		looked = time.Now()
-		bounds, err := s.log.Bounds(ctx, s.productID)
-		if err == nil {
-			_, err = s.log.Read(ctx, s.productID, bounds.Newest, page[:])
+		if !begun {
+			bounds, err := s.log.Bounds(ctx, s.productID)
+			if err != nil {
+				return retryRead(s.productID, err)
+			}
+			cursor, begun = bounds.Newest, true
 		}
-		switch {
-		case errors.Is(err, ErrClosed):
-			return pace{}, err
-		case err != nil:
-			return pace{wait: closedEvery}, nil
+		if cursor, err = s.end(ctx, cursor); err != nil && ctx.Err() == nil {
+			return retryRead(s.productID, err)
 		}
 		return pace{wait: untilChanged, orChange: true}, nil
 	})
+}
+
+// end returns the cursor at the end of the log, which is at or after the given one.
+func (s *Source) end(ctx context.Context, cursor ID) (ID, error) {
+	page := pagePool.Get().(*[pageEntries]Entry)
+	defer pagePool.Put(page)
+	for {
+		n, err := s.log.Read(ctx, s.productID, cursor, page[:])
+		var gap *GapError
+		if errors.As(err, &gap) {
+			cursor = gap.Floor
+			continue
+		}
+		if err != nil || n == 0 {
+			return cursor, err
+		}
+		cursor = page[n-1].ID
+		clear(page[:n]) // the pool must not keep trimmed entries alive
+	}
 }
