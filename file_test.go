@@ -114,6 +114,7 @@ func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
 		"three labels":                      integration(`"proactive": {"reply_option_labels": ["a", "b", "c"]}`),
 		"keys of one scope":                 key(`"key": "k", "external_id": "acme", "scopes": ["stream"]`),
 		"white space around everything":     " \n\t{ } \n",
+		"a byte order mark":                 "\ufeff{}",
 	}
 	for name, content := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -302,6 +303,7 @@ func TestLoadFile_namesFileAndField(t *testing.T) {
 		"no external_id":                                {key(`"key": "` + secret + `"`), []string{"keys[0].external_id"}},
 		"external_id in other letters":                  {key(`"key": "` + secret + `", "external_id": "ACME"`), []string{"keys[0].external_id"}},
 		"scope that does not exist":                     {key(`"key": "` + secret + `", "external_id": "acme", "scopes": ["mcp", "admin"]`), []string{"keys[0].scopes[1]"}},
+		"no scopes":                                     {key(`"key": "` + secret + `", "external_id": "acme", "scopes": []`), []string{"keys[0].scopes"}},
 		"scope that is empty":                           {key(`"key": "` + secret + `", "external_id": "acme", "scopes": [""]`), []string{"keys[0].scopes[0]"}},
 		"several mistakes of the contents":              {`{"products": [{"product_id": "a/b"}, {"product_id": "b", "allowed_origins": ["*"]}], "keys": [{"external_id": "c", "scopes": ["x", "y"]}]}`, []string{"products[0].product_id", "products[1].allowed_origins[0]", "keys[0].key", "keys[0].external_id", "keys[0].scopes[0]", "keys[0].scopes[1]"}},
 		"several mistakes of the form": {`{"x": 1, "products": [{"product_id": 1, "webhook_secret": "", "y": 2}], "keys": [{"key": "${NOT_SET}", "external_id": "${NOT_SET}"}]}`,
@@ -391,6 +393,7 @@ func TestLoadFile_saysWhereTheJSONBreaks(t *testing.T) {
 		"broken literal":      {"{\n\n  \"products\": nil\n}", "line 3"},
 		"string not closed":   {"{\n  \"" + secret + "\n}", "line 2"},
 		"breaks off":          {"{\n  \"products\": [", "line 2, column 15:"},
+		"a byte order mark":   {"\ufeff{]", "line 1, column 2:"},
 		"after wide letters":  {"{\"products\": \"äöü\" x}", "line 1, column 20:"},
 		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret, ""},
 		"second value":        {"{}\n{}", "line 2"},

@@ -122,4 +122,5 @@ func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
 	register(t, r, "acme", false)
 	require.NoError(t, r.Unregister(t.Context(), "acme"))
 	assertOpen(t, r, fresh, "acme")
+	assertOpen(t, attached(t, log), fresh, "acme")
 }

@@ -70,6 +70,8 @@ func TestCleanURL(t *testing.T) {
 		{"address in a value", host + "/login?next=https%3A%2F%2Fa.example%2Fcb%3Fcode%3Ds3cret%26x%3D1%26state%3Ds3cret&y=2",
 			host + "/login?next=https%3A%2F%2Fa.example%2Fcb%3Fcode%3Dredacted%26x%3D1%26state%3Dredacted&y=2"},
 		{"address in a value in a value", host + "/?n=%2Fa%3Fn%3D%252Fb%253Ftoken%253Ds3cret%2526x%253D1", host + "/?n=%2Fa%3Fn%3D%252Fb%253Ftoken%253Dredacted%2526x%253D1"},
+		{"address in a value in a value in a value", host + "/?n=%2Fa%3Fn%3D%252Fb%253Fn%253D%25252Fc%25253Ftoken%25253Ds3cret%252526x",
+			host + "/?n=%2Fa%3Fn%3D%252Fb%253Fn%253D%25252Fc%25253Ftoken%25253Dredacted%252526x"},
 		{"value with delimiters that are encoded", host + "/?token=a%26b%3Dc%23d&x=1", host + "/?token=redacted&x=1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -61,6 +61,7 @@ func TestCaptureV1_answersForEveryEvent(t *testing.T) {
 		assert.Equal(t, "drop", results["u4"])
 		assert.Equal(t, "drop", results["u5"])
 		assert.Equal(t, "drop", results["u6"])
+		assert.Len(t, results, 6, "what came without a uuid has none in the answer")
 		requireCounts(t, w, 2, 6)
 		events := s.sink.take(shop)
 		assert.Equal(t, "session-1", events[0].SessionID)
@@ -75,6 +76,11 @@ func TestCaptureV1_takesTheSendersClockIntoAccount(t *testing.T) {
 		s := newService(posthog.Options{})
 		w := s.post(v1Door, marshal(t, object{"batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 		assert.Equal(t, map[string]string{"u1": "ok"}, v1Results(t, w))
+		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
+	})
+	at(t, noon, func(t *testing.T) { // the header is what a request that is sent again has anew
+		s := newService(posthog.Options{})
+		s.post(v1Door, marshal(t, object{"sent_at": "2026-11-20T11:00:10.000Z", "batch": []any{v1Event("u1", nil)}}), "PostHog-Request-Timestamp", "2026-11-20T11:00:30.000Z")
 		assert.Equal(t, noon.Add(-30*time.Second), s.requireOneEvent(t).Time.UTC())
 	})
 }

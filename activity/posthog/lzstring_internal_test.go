@@ -19,6 +19,7 @@ var packed = map[string]string{
 	"N4IghiBcKKemg05oPKj4JAXyA===": `{"a":"日本語日本語"}`,
 	"NoIkvBuAB7kAQIYHYBNqRAXSA===": `["😀😀 and 😀"]`,
 	"NoIkvBsgukA=":                 "[\"\ufffd\"]", // half a character
+	"NoIkvBtA":                     "[\"\ufffd",    // and nothing behind it
 	"NoIghgRp1bP3RDlNS9bMe13P96EHFGknlmUXVW0312MPNOsvtucfde8/99BA4UNEoQAXSA==": `["` + strings.Repeat("ab", 500) + `"]`,
 }
 
@@ -32,6 +33,17 @@ func TestLZReader(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, string(got))
 	}
+}
+
+// endless is the digit A for ever: each code is a new character.
+type endless struct{}
+
+func (endless) ReadByte() (byte, error) { return 'A', nil }
+
+func TestLZReader_boundsItsDictionary(t *testing.T) {
+	n, err := io.CopyN(io.Discard, newLZReader(endless{}), maxEntries)
+	require.ErrorIs(t, err, errLZ)
+	assert.Equal(t, maxEntries/2, int(n)+1) // each makes two entries
 }
 
 func TestIsLZ64_takesNothingElse(t *testing.T) {

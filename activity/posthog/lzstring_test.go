@@ -30,6 +30,20 @@ func TestLZ64_takesWhatPostHogJSLiteSends(t *testing.T) {
 	}
 }
 
+// A plus sign that a sender forgets to escape arrives as a space; other senders use
+// the alphabet for URLs.
+func TestLZ64_takesItsDigitsInAnyForm(t *testing.T) {
+	form, err := url.ParseQuery(string(testdata(t, "lz64", "posthog-js-lite-2.5.0.body")))
+	require.NoError(t, err)
+	text := form.Get("data")
+	require.Contains(t, text, "+")
+	require.Contains(t, text, "/")
+	for _, text := range []string{text, strings.TrimRight(text, "="), strings.NewReplacer("+", "-", "/", "_").Replace(text)} {
+		s := newService(posthog.Options{})
+		requireCounts(t, s.post(captureDoor, []byte("compression=lz64&data="+text)), 3, 0)
+	}
+}
+
 func TestLZ64_damagedIsMalformed(t *testing.T) {
 	s := newService(posthog.Options{})
 	form, err := url.ParseQuery(string(testdata(t, "lz64", "posthog-js-lite-2.5.0.body")))

@@ -56,6 +56,7 @@ type event struct {
 	Name string
 
 	UUID          text
+	Digest        text // of the JSON, only without a UUID
 	DistinctID    text
 	Properties    properties
 	Timestamp     text
@@ -234,7 +235,7 @@ func (r *payloadReader) emit(e *event) {
 	}
 	if e.UUID = text(strings.TrimSpace(string(e.UUID))); e.UUID == "" {
 		r.EndTee()
-		e.UUID = text("sha256:" + hex.EncodeToString(r.digest.Sum(nil)))
+		e.Digest = text("sha256:" + hex.EncodeToString(r.digest.Sum(nil)))
 	}
 	r.Tee(nil)
 	r.wrapped = false

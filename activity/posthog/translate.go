@@ -43,7 +43,7 @@ func translate(e *event) (activity.Event, string) {
 	}
 	p := &e.Properties
 	out := activity.Event{
-		ID:        string(e.UUID),
+		ID:        first(string(e.UUID), string(e.Digest)),
 		SessionID: strings.TrimSpace(first(string(p.SessionID), string(e.SessionID))),
 		UserID:    userID(first(string(e.DistinctID), string(p.DistinctID))),
 		Email:     email(e),

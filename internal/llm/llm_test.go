@@ -470,6 +470,7 @@ func TestModel_dropsWhatItThinks(t *testing.T) {
 		"<think>a<think>b</think>c</think>Ada exported.":         "Ada exported.",
 		"<think>I write <think> first.</think>Ada exported.":     "Ada exported.",
 		"<think></think>Ada exported.":                           "Ada exported.",
+		"So <think>a</think>no, b</think>Ada exported.":          "Ada exported.",
 		"Ada exported.<think>Was that it?":                       "Ada exported.",
 		"<think>Hm.":                                             "",
 		"<think>Ada exported.</think>":                           "",
