@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,9 +26,17 @@ type page struct {
 }
 
 // url is where the page's uuid is found again.
-func (p *page) url() string { return pageURL + p.uuid }
+func (p *page) url() string {
+	return "https://app.acme.example/step-" + letters(p.client) + "-" + letters(p.order) + pageQuery + p.uuid
+}
 
-const pageURL = "https://app.acme.example/reports/42?view="
+const pageQuery = "?view="
+
+// letters writes a number with the letters from a to j, so that it is taken for a
+// word and not for an identifier.
+func letters(n int) string {
+	return strings.Map(func(digit rune) rune { return digit - '0' + 'a' }, strconv.Itoa(n))
+}
 
 // time is how the page's time is sent.
 func (p *page) time() string {
@@ -124,7 +133,8 @@ func (t *truth) counts() (pages, requests, retries int) {
 func (t *truth) find(url string) *page {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.pages[strings.TrimPrefix(url, pageURL)]
+	_, uuid, _ := strings.Cut(url, pageQuery)
+	return t.pages[uuid]
 }
 
 // of returns the user's newest acknowledged pages, in time order.
