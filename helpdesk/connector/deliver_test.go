@@ -29,7 +29,8 @@ import (
 type following struct {
 	*service
 	desk *desk
-	stop func() // ends Follow, and returns when it has
+	done chan error // what Follow returns
+	stop func()     // ends Follow, and returns when it has
 }
 
 // withDesk runs a test of a product with one desk in a bubble.
@@ -37,7 +38,7 @@ func withDesk(t *testing.T, notes Notes, opts *Options, test func(t *testing.T, 
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		s := newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes}, opts)
-		f := &following{s, d, nil}
+		f := &following{service: s, desk: d}
 		f.follow(t)
 		time.Sleep(time.Minute)
 		test(t, f)
@@ -49,6 +50,7 @@ func withDesk(t *testing.T, notes Notes, opts *Options, test func(t *testing.T, 
 func (f *following) follow(t testing.TB) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
+	f.done = done
 	c := f.Connector
 	go func() { done <- c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(c.log, "acme"))) }()
 	f.stop = func() {
@@ -471,6 +473,16 @@ func TestFollow_resolvesWaitingLinks(t *testing.T) {
 		f.visitAs(t, "late", "eve", "", time.Now(), "b")
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, []string{"[1] User visited b"}, f.desk.texts("9"))
+		wait("10", helpdesk.Contact{Email: "kim@x.example", UserID: "kim"})
+		wait("11", helpdesk.Contact{Email: "max@x.example", UserID: "max"})
+		f.visitAs(t, "without address", "kim", "", time.Now(), "c")
+		f.visitAs(t, "another's", "max", "moritz@x.example", time.Now(), "d")
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, []string{"[1] User visited c"}, f.desk.texts("10"), "no address is known")
+		assert.Empty(t, f.desk.texts("11"), "another address is known")
+		f.visitAs(t, "max's", "max", "Max@x.example", time.Now(), "e")
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, []string{"[1] User visited e"}, f.desk.texts("11"))
 		docs, err := f.docs.List(t.Context(), "acme", "inbox/", "", 10)
 		require.NoError(t, err)
 		assert.Empty(t, docs)
@@ -542,6 +554,59 @@ func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
 			require.ErrorIs(t, <-done, eventlog.ErrClosed)
 		}
 	})
+}
+
+// What waits for the debounce time is written when the log is closed, as a log in
+// memory is gone afterwards.
+func TestFollow_writesWhatIsLeftWhenTheLogIsClosed(t *testing.T) {
+	notes := DefaultNotes()
+	notes.Debounce = time.Minute
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.many(t, 10)
+		f.desk.takes = func() time.Duration { return 2 * time.Second }
+		f.visit(t, "s0", "while it is written")
+		time.Sleep(time.Minute + time.Second) // its note is in flight
+		for i := range 10 {
+			f.visit(t, fmt.Sprint("s", i), "last")
+		}
+		stopped := f.closes(t)
+		assert.Less(t, stopped, 6*time.Second)
+		assert.Equal(t, []string{"[1] User visited first", "[1] User visited while it is written", "[1] User visited last"}, f.desk.texts("0"))
+		for i := range 9 {
+			assert.Equal(t, []string{"[1] User visited first", "[1] User visited last"}, f.desk.texts(fmt.Sprint(i+1)))
+		}
+	})
+}
+
+// closes closes the log, and returns how long Follow went on.
+func (f *following) closes(t *testing.T) time.Duration {
+	began := time.Now()
+	require.NoError(t, f.log.Close())
+	require.ErrorIs(t, <-f.done, eventlog.ErrClosed)
+	f.stop = func() {}
+	return time.Since(began)
+}
+
+func TestFollow_waitsForNoDeskThatIsAwayWhenTheLogIsClosed(t *testing.T) {
+	for why, away := range map[string]func(d *desk){
+		"away": func(d *desk) {
+			d.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
+		},
+		"limited": func(d *desk) { d.pauses(func(string) time.Duration { return time.Hour }) },
+	} {
+		t.Run(why, func(t *testing.T) {
+			withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+				f.many(t, 10)
+				away(f.desk)
+				for i := range 10 {
+					f.visit(t, fmt.Sprint("s", i), "x")
+				}
+				time.Sleep(time.Minute)
+				assert.Less(t, f.closes(t), 2*time.Second)
+				assert.Len(t, f.desk.texts("1"), 1)
+			})
+		})
+	}
 }
 
 func TestFollow_waitsForADeskThatIsNotConfigured(t *testing.T) {

@@ -21,12 +21,19 @@ const (
 )
 
 // Follow keeps the conversations of a product supplied with notes until ctx ends,
-// or the log is closed and read. Every server calls it for every product; it works
-// on the partitions whose leases it gets. What is not written when it ends is
-// written by the next one.
+// or the log is closed and read and the notes that waited for the debounce time are
+// written, as far as their desks answer. Every server calls it for every product;
+// it works on the partitions whose leases it gets. What is not written when it ends
+// is written by the next one.
 func (c *Connector) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return source.AwaitClose(ctx) }) // what is idle does not notice it
+	group.Go(func() error {
+		err := source.AwaitClose(ctx) // what is idle does not notice it
+		for c.ownsAny(productID) && ctx.Err() == nil {
+			time.Sleep(finishTick)
+		}
+		return err
+	})
 	group.Go(func() error {
 		if err := c.awaitDesks(ctx, productID); err != nil {
 			return err
@@ -75,6 +82,18 @@ func (c *Connector) owns(p *partition, does bool) {
 	} else if c.owned[key] == p {
 		delete(c.owned, key)
 	}
+}
+
+// ownsAny reports whether this process works on a partition of the product.
+func (c *Connector) ownsAny(productID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.owned {
+		if key.productID == productID {
+			return true
+		}
+	}
+	return false
 }
 
 // owner returns the partition of a conversation if this process works on it, or
@@ -177,7 +196,7 @@ func (in *inbox) remove(ctx context.Context, doc document.Document) error {
 // resolve links the waiting links whose sessions have appeared. Every process does
 // it: the first one wins.
 func (in *inbox) resolve(ctx context.Context) error {
-	var ofUsers []*waitingDocument // those that no e-mail address is known of
+	var ofUsers []*waitingDocument // those with a user id
 	err := in.each(ctx, waitingPrefix, func(docs []document.Document) error {
 		links := make([]waitingDocument, len(docs))
 		emails := make([]string, len(docs))
@@ -186,7 +205,7 @@ func (in *inbox) resolve(ctx context.Context) error {
 			if err := json.Unmarshal(doc.Value, &links[i].waiting); err != nil {
 				continue // it expires
 			}
-			if emails[i] = links[i].Email; emails[i] == "" {
+			if emails[i] = links[i].Email; links[i].UserID != "" {
 				ofUsers = append(ofUsers, &links[i])
 			}
 		}
@@ -280,7 +299,11 @@ func (in *inbox) findIn(ctx context.Context, page []eventlog.Entry, links []*wai
 			if w.UserID != of.UserID || e.ID.Compare(in.searched[w.doc.Name]) <= 0 {
 				continue
 			}
-			if err := in.resolved(ctx, w, of.SessionID); err != nil {
+			known, _, err := in.dir.Session(ctx, in.productID, of.SessionID)
+			if err == nil && w.isOf(known.Email) {
+				err = in.resolved(ctx, w, of.SessionID)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -145,3 +145,10 @@ func (g *gate) isAway() bool {
 	defer g.mu.Unlock()
 	return !g.failing.IsZero()
 }
+
+// isOpen reports whether the account answers and does not limit us.
+func (g *gate) isOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failing.IsZero() && !time.Now().Before(g.until)
+}

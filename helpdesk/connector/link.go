@@ -166,8 +166,14 @@ func (c *Connector) unlink(ctx context.Context, productID, key, sessionID string
 type waiting struct {
 	Conversation string    `json:"conversation"` // its key
 	Email        string    `json:"email,omitempty"`
-	UserID       string    `json:"user_id,omitempty"` // used without an e-mail address only
+	UserID       string    `json:"user_id,omitempty"` // used for sessions without another e-mail address
 	At           time.Time `json:"at"`
+}
+
+// isOf reports whether the link can wait for a session of its user with that e-mail
+// address, "" for none.
+func (w waiting) isOf(email string) bool {
+	return w.Email == "" || email == "" || strings.EqualFold(w.Email, email)
 }
 
 // documentName returns the name of the link's document: a conversation has one for

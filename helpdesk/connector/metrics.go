@@ -30,7 +30,7 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) connectorMet
 	return connectorMetrics{
 		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "status"),
 		replies:  counter("liveactivity_replies_total", "Messages to reply to, by what became of them: written, retried, echo, untrusted, expired, refused, dropped.", "result"),
-		links:    counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, expired, ended.", "result"),
+		links:    counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "result"),
 		notes:    counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.", "kind"),
 		delay: metrics.Register(wrong, reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "liveactivity_notes_delay_seconds",

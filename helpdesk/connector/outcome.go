@@ -111,7 +111,10 @@ func (j *job) done() {
 		j.requeue(l, now)
 	case l.from != (eventlog.ID{}):
 		l.since = now.UnixNano()
-		j.requeue(l, now.Add(j.notes.Debounce))
+		if !j.closing {
+			now = now.Add(j.notes.Debounce)
+		}
+		j.requeue(l, now)
 	default:
 		l.index, l.since = idle, 0
 	}

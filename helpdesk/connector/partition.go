@@ -34,6 +34,7 @@ type partition struct {
 	start     eventlog.ID       // where the log is followed from: everything before is written
 	following bool              // the log is followed: conversations that come now are looked up in it
 	config    Product           // the last known
+	closing   bool              // nothing waits for the debounce time any more
 }
 
 const (
@@ -44,7 +45,7 @@ const (
 )
 
 // work keeps the partition's conversations supplied until ctx ends, which it does
-// when the lease is lost, or the log is closed.
+// when the lease is lost, or the log is closed and Follow ends.
 func (p *partition) work(ctx context.Context, source *eventlog.Source) error {
 	group, ctx := errgroup.WithContext(ctx)
 	p.spawn = func(work func(context.Context) error) { group.Go(func() error { return work(ctx) }) }
@@ -57,7 +58,13 @@ func (p *partition) work(ctx context.Context, source *eventlog.Source) error {
 		}
 		p.owns(p, true)
 		defer p.owns(p, false)
-		return source.Entries(ctx, p.start, p.see)
+		err := source.Entries(ctx, p.start, p.see)
+		if errors.Is(err, eventlog.ErrClosed) {
+			p.finish(ctx)
+			p.owns(p, false)
+			<-ctx.Done() // other partitions may not be finished
+		}
+		return err
 	})
 	group.Go(func() error { return p.tasks.Run(ctx) })
 	group.Go(func() error { return p.tidy(ctx) })
@@ -115,6 +122,44 @@ func (p *partition) storageFailed(ctx context.Context, err error) error {
 	}
 }
 
+// finishTick is how often it is looked at whether everything is written.
+const finishTick = 10 * time.Millisecond
+
+// finish writes what waits for the debounce time. It returns when that is written,
+// when what is left has to wait for its desk, or when ctx ends.
+func (p *partition) finish(ctx context.Context) {
+	p.mu.Lock()
+	p.closing = true
+	now := time.Now()
+	for _, l := range p.lanes {
+		if l.index >= 0 && l.failures == 0 && l.due > now.UnixNano() {
+			l.queue.put(l, now)
+		}
+	}
+	p.mu.Unlock()
+	for ctx.Err() == nil && p.isBusy() {
+		time.Sleep(finishTick)
+	}
+}
+
+// isBusy reports whether notes are being written, or are due and their desk takes
+// them.
+func (p *partition) isBusy() bool {
+	product := p.product()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for _, l := range p.lanes {
+		if l.index == working {
+			return true
+		}
+		if _, ok := product.find(l.queue.desk); ok && l.index >= 0 && l.due <= now.UnixNano() && p.gate(p.productID, l.queue.desk).isOpen() {
+			return true
+		}
+	}
+	return false
+}
+
 // product returns the product's configuration, the last known one while storage
 // cannot say.
 func (p *partition) product() Product {
@@ -124,7 +169,11 @@ func (p *partition) product() Product {
 	if ok && err == nil {
 		p.config = config
 	}
-	return p.config
+	config = p.config
+	if p.closing {
+		config.Notes.Debounce = 0
+	}
+	return config
 }
 
 // takeOver puts a stored conversation, or the sessions that were linked to it since,
