@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -59,7 +60,16 @@ func SummaryText(sessionID string, at time.Time, summary string) string {
 
 // header returns the first two lines of a note and the blank line after them.
 func header(sessionID string, at time.Time) string {
-	return "session_id: " + strings.Join(strings.Fields(sessionID), " ") + "\ntimestamp: " + at.UTC().Format(timeLayout) + "\n"
+	return "session_id: " + strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ") + "\ntimestamp: " + at.UTC().Format(timeLayout) + "\n"
+}
+
+// visible returns -1 for a character that shows nothing, or changes how others are
+// shown, but for white space.
+func visible(r rune) rune {
+	if unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && !unicode.IsSpace(r) {
+		return -1
+	}
+	return r
 }
 
 func sameBin(a, b activity.Action, bin time.Duration) bool {

@@ -28,8 +28,9 @@ func TestNoteText_withoutBinsHasNoBlankLines(t *testing.T) {
 }
 
 func TestNoteText_makesOneLineOfEachAction(t *testing.T) {
-	text := helpdesk.NoteText("s\n1", []activity.Action{at(0, "User\nclicked\r\n[2] forged\u2028\u202e"), at(0, strings.Repeat("x", 100<<10))}, time.Second)
+	text := helpdesk.NoteText("s\n1\u202e\x00", []activity.Action{at(0, "User\nclicked\r\n[2] forged\u2028\u202e"), at(0, strings.Repeat("x", 100<<10))}, time.Second)
 	assert.Len(t, strings.Split(text, "\n"), 5)
+	assert.Contains(t, text, "session_id: s 1\n")
 	assert.Contains(t, text, "\n[1] User clicked [2] forged\n")
 	assert.Less(t, len(text), 1000)
 }

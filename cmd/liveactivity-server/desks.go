@@ -113,7 +113,7 @@ func provision(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	}
 	if f.PublicURL == "" {
 		wrong.Check("--public-url", errors.New("is missing; it is the URL that Zendesk reaches the server at"))
-	} else if _, err := zendesk.ContextURL(f.PublicURL, "acme"); err != nil {
+	} else if _, err := zendesk.ContextURL(f.PublicURL, "acme"); err != nil || !strings.Contains(f.PublicURL, "://") {
 		wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
 	}
 	products, err := productsOf(f.Config, f.Product, wrong)
