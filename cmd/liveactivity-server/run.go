@@ -22,6 +22,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return check(ctx, args[1:], stdout, stderr)
 	case len(args) > 1 && args[0] == "zendesk" && args[1] == "provision":
 		return provision(ctx, args[2:], stdout, stderr)
+	case len(args) > 1 && args[0] == "proactive" && args[1] == "replay":
+		return replay(ctx, args[2:], stdout, stderr)
 	}
 	return server(ctx, args, stdout, stderr)
 }
@@ -31,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func server(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var f flags
 	const description = "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks what each user just did. " +
-		"Two other commands end by themselves: liveactivity-server check, and liveactivity-server zendesk provision; --help shows their flags, too."
+		"Three other commands end by themselves: liveactivity-server check, liveactivity-server zendesk provision, and liveactivity-server proactive replay; --help shows their flags, too."
 	wrong, err := command.Parse(&f, "liveactivity-server", description, args, stdout, stderr)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@
 // StateMaxBytes, and for bbolt's own a third more; with limits of a few megabytes
 // it is up to as much again. Documents have half of StateMaxBytes, because pages
 // of random names are half full. It does not shrink: what expires makes room for
-// what comes. One process at a time can have it open.
+// what comes. One process at a time can have it open, or several that only read it.
 //
 // Open checks the whole file, and refuses one that is damaged. What is damaged
 // later makes calls fail, and the process lives. A full disk does so until there
@@ -64,6 +64,10 @@ type Options struct {
 	Retention eventlog.Retention // MaxBytes is eventlog.DefaultLastingMaxBytes
 	TailBytes int64              // of a product's recent entries in memory; DefaultTailBytes
 	Logger    *slog.Logger       // of what ends the writing; slog.Default() for nil
+
+	// ReadOnly opens a file that exists and changes nothing: what would, fails.
+	// Several processes can have it open like this, and none in the usual way.
+	ReadOnly bool
 }
 
 // DefaultTailBytes is how much of a product's log is also kept in memory.
@@ -96,8 +100,8 @@ const maxOperations = 256
 // OptionError is a mistake in the arguments of [Open].
 type OptionError = options.Error
 
-// Open opens the log in a folder, which it creates if it is missing; opts may be
-// nil. It reads the whole log once. The file is locked until [Log.Release]. All
+// Open opens the log in a folder, which it creates if it is missing, unless it is
+// to be read only; opts may be nil. It reads the whole log once. The file is locked until [Log.Release]. All
 // invalid arguments are reported at once, before anything is opened.
 func Open(dir string, opts *Options) (*Log, error) {
 	var o Options
@@ -115,7 +119,11 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	db, err := openFile(dir)
+	open := openFile
+	if o.ReadOnly {
+		open = openToRead
+	}
+	db, err := open(dir)
 	if err != nil {
 		return nil, err
 	}

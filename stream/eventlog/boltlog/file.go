@@ -33,7 +33,7 @@ var ErrUncertain = errors.New("boltlog: a write may not have reached the disk; t
 const lockTimeout = time.Second
 
 // openFile opens the file in dir, which is created if it is missing.
-func openFile(dir string) (db *bolt.DB, err error) {
+func openFile(dir string) (*bolt.DB, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, fmt.Errorf("boltlog: cannot make the folder: %w", err)
 	}
@@ -43,11 +43,21 @@ func openFile(dir string) (db *bolt.DB, err error) {
 			return nil, fmt.Errorf("boltlog: cannot make the file: %w", err)
 		}
 	}
+	return openWhole(path, &bolt.Options{})
+}
+
+// openToRead opens the file in dir, which is never changed.
+func openToRead(dir string) (*bolt.DB, error) {
+	return openWhole(filepath.Join(dir, FileName), &bolt.Options{ReadOnly: true})
+}
+
+// openWhole opens a file that exists and is not damaged.
+func openWhole(path string, opts *bolt.Options) (db *bolt.DB, err error) {
 	if err := check(path); err != nil {
 		return nil, err
 	}
 	defer recoverDamage(path, &err)()
-	return openBolt(path, &bolt.Options{})
+	return openBolt(path, opts)
 }
 
 // makeFolder makes the folder, and what it is in, to last.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -271,4 +272,61 @@ func copyExecutable(t *testing.T, path string) {
 	program, err := os.ReadFile(self)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, program, 0o755))
+}
+
+// readBack returns a log that is read only, and what its file and folder are like.
+func readBack(t *testing.T, dir string) (log *boltlog.Log, unchanged func()) {
+	t.Helper()
+	path := filepath.Join(dir, boltlog.FileName)
+	look := func() string {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		return fmt.Sprint(info.ModTime(), len(files), string(content))
+	}
+	before := look()
+	log, err := boltlog.Open(dir, &boltlog.Options{ReadOnly: true, TailBytes: 1})
+	require.NoError(t, err)
+	return log, func() { assert.Equal(t, before, look(), "the file has changed") }
+}
+
+func TestReadOnly_readsEverythingAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := open(t, dir, nil)
+	require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries("s1", 20)))
+	want := boundsOf(t, log, product)
+	require.NoError(t, log.Release())
+
+	log, unchanged := readBack(t, dir)
+	other, _ := readBack(t, dir)
+	require.NoError(t, other.Release(), "several processes can read")
+	assert.Equal(t, want, boundsOf(t, log, product))
+	entries := make([]eventlog.Entry, 30)
+	n, err := log.Read(t.Context(), product, eventlog.ID{}, entries)
+	require.NoError(t, err)
+	assert.Equal(t, 20, n)
+	require.Error(t, log.Append(t.Context(), product, eventlogtest.Entries("s2", 1)))
+	require.Error(t, log.Drop(t.Context(), product))
+	require.Error(t, log.Ping(t.Context()))
+	_, err = boltlog.Open(dir, nil)
+	require.ErrorIs(t, err, boltlog.ErrInUse, "who writes must wait")
+	assert.Equal(t, want, boundsOf(t, log, product))
+	require.NoError(t, log.Release())
+	unchanged()
+
+	log = open(t, dir, nil)
+	require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries("s2", 1)))
+}
+
+func TestReadOnly_makesNoFile(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
+		_, err := boltlog.Open(dir, &boltlog.Options{ReadOnly: true})
+		require.ErrorIs(t, err, os.ErrNotExist)
+		assert.NoFileExists(t, filepath.Join(dir, boltlog.FileName))
+	}
 }

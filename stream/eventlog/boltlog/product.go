@@ -22,7 +22,7 @@ type product struct {
 	written uint64 // the newest write of documents when the file was opened
 
 	// For who commits.
-	keys  map[activity.Key]struct{} // of the entries in the file
+	keys  map[activity.Key]struct{} // of the entries in the file; nil where it is only read
 	bytes int64                     // of the entries in the file
 	last  eventlog.ID               // the newest ID assigned, committed or not
 
@@ -93,6 +93,9 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket) (*product, error) {
 	}
 	p := newProduct(id, state.floor)
 	p.born, p.written = state.born, b.Sequence()
+	if l.db.IsReadOnly() {
+		p.keys = nil
+	}
 	if documents, bytes, err := countDocuments(b); err != nil || documents != state.documents || bytes != state.documentBytes {
 		return nil, errMalformed
 	}
@@ -164,8 +167,10 @@ func (p *product) count(k, v []byte) error {
 	if p.oldest == (eventlog.ID{}) {
 		p.oldest = id
 	}
-	for _, key := range parseKeys(keys) {
-		p.keys[key] = struct{}{}
+	if p.keys != nil {
+		for _, key := range parseKeys(keys) {
+			p.keys[key] = struct{}{}
+		}
 	}
 	p.bytes += int64(len(k) + len(v))
 	p.stats.Entries++

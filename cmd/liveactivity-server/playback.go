@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// playback replays the log of a product and prints what is decided, in the order
+// of time. It holds the sessions that did something lately, and the lines of
+// playbackStep.
+type playback struct {
+	productID string
+	core      *proactive.Core
+	rests     time.Duration // a session that did nothing for so long is like a new one
+	out       *bufio.Writer
+
+	sessions    map[string]*played
+	lines       []line // that are not printed yet
+	oldest, now time.Time
+	settled     time.Time // everything until then is decided and printed
+
+	actions   int
+	unmatched int // of the actions
+	outcomes  map[outcome]int
+}
+
+// played is a session that is being replayed.
+type played struct {
+	replay *proactive.Replay
+	page   string // of its newest action
+	newest time.Time
+}
+
+// line is a decision for which a trigger matched.
+type line struct {
+	at              time.Time
+	sessionID, page string
+	outcome
+}
+
+// playbackStep is how much time is settled at once.
+const playbackStep = 10 * time.Second
+
+func newPlayback(productID string, config *proactive.Config, out *bufio.Writer) (*playback, error) {
+	registry, err := config.Registry()
+	if err != nil {
+		return nil, err
+	}
+	core, err := proactive.NewCore(registry, config)
+	if err != nil {
+		return nil, err
+	}
+	seconds := func(n *int, byDefault time.Duration) time.Duration {
+		if n == nil {
+			return byDefault
+		}
+		return time.Duration(*n) * time.Second
+	}
+	rests := proactive.WindowSpan + seconds(config.InteractionTimeoutS, proactive.DefaultInteractionTimeout) + seconds(config.CooldownS, proactive.DefaultCooldown)
+	return &playback{productID: productID, core: core, rests: rests, out: out, sessions: map[string]*played{}, outcomes: map[outcome]int{}}, nil
+}
+
+// run replays everything that the log has now, and what the sessions at its end
+// lead to when nothing more happens.
+func (p *playback) run(ctx context.Context, log eventlog.Log) error {
+	var page [256]eventlog.Entry
+	for after := (eventlog.ID{}); ; {
+		n, err := log.Read(ctx, p.productID, after, page[:])
+		var gap *eventlog.GapError
+		switch {
+		case errors.As(err, &gap):
+			after = gap.Floor
+			continue
+		case err != nil:
+			return fmt.Errorf("--data-dir: %w", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case n == 0:
+			p.settle(p.now.Add(proactive.WindowSpan))
+			return nil
+		}
+		for _, entry := range page[:n] {
+			p.take(entry)
+		}
+		after = page[n-1].ID
+	}
+}
+
+// take replays the actions of an entry, at the time when the service got them.
+func (p *playback) take(e eventlog.Entry) {
+	var batch activity.Batch
+	if json.Unmarshal(e.Data, &batch) != nil || batch.Type != activity.BatchType || batch.SessionID == "" {
+		return
+	}
+	p.now = e.ID.Time()
+	if p.oldest.IsZero() {
+		p.oldest = p.now
+	}
+	if p.now.Sub(p.settled) >= playbackStep {
+		p.settle(p.now.Truncate(playbackStep))
+	}
+	s, ok := p.sessions[batch.SessionID]
+	if !ok {
+		s = p.begin(batch.SessionID)
+	}
+	s.newest = p.now
+	for _, a := range batch.Actions {
+		s.replay.Pass(p.now) // of what was due before, the page is the one before
+		s.page = cmp.Or(a.CanonicalURL, s.page)
+		p.actions++
+		if s.replay.Act(a.Action, p.now).Reason == proactive.NoMatch {
+			p.unmatched++
+		}
+	}
+}
+
+// begin begins the replay of a session.
+func (p *playback) begin(sessionID string) *played {
+	s := &played{}
+	s.replay = proactive.NewReplay(p.core, proactive.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID},
+		&proactive.ReplayOptions{Decided: func(now time.Time, d proactive.Decision) {
+			o := outcome{d.Match.Result.TriggerID, d.Reason}
+			p.outcomes[o]++
+			p.lines = append(p.lines, line{at: now, sessionID: sessionID, page: s.page, outcome: o})
+		}})
+	p.sessions[sessionID] = s
+	return s
+}
+
+// settle lets the time pass for all sessions, prints what was decided, and
+// forgets the sessions of which nothing matters any more.
+func (p *playback) settle(to time.Time) {
+	for id, s := range p.sessions {
+		s.replay.Pass(to)
+		if to.Sub(s.newest) > p.rests {
+			delete(p.sessions, id)
+		}
+	}
+	slices.SortStableFunc(p.lines, func(a, b line) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.sessionID, b.sessionID))
+	})
+	for _, l := range p.lines {
+		fmt.Fprintf(p.out, "  %s  %-9s  %s  session %s  %s\n", stamp(l.at), l.reason, l.trigger, plain(l.sessionID), plain(l.page))
+	}
+	p.lines, p.settled = p.lines[:0], to
+}
+
+// stamp returns a time as it is printed.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// plain returns a text that came from outside as one word of a line, in quotes
+// where it would not be.
+func plain(text string) string {
+	quoted := strconv.Quote(text)
+	if text != "" && quoted == `"`+text+`"` && !strings.Contains(text, " ") {
+		return text
+	}
+	return quoted
+}

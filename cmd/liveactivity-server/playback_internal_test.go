@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// playedAtRandom plays entries of users who go at random between a few pages, and returns
+// what is printed and the most sessions that were held.
+func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration) (said string, most int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	var out strings.Builder
+	buffer := bufio.NewWriter(&out)
+	p, err := newPlayback("acme", config, buffer)
+	require.NoError(t, err)
+	if rests > 0 {
+		p.rests = rests
+	}
+	at := time.Date(2026, time.November, 22, 8, 0, 0, 0, time.UTC)
+	for i := range 20_000 {
+		at = at.Add(time.Duration(random.IntN(2_000)) * time.Millisecond)
+		action := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprint("https://app.example.com/", string(rune('a'+random.IntN(3)))))
+		action.TimestampStart = activity.Seconds(at)
+		sessionID := fmt.Sprint("s", i/1000, random.IntN(30)) // others from time to time
+		if random.IntN(3) == 0 {
+			sessionID = fmt.Sprint("often ", random.IntN(200)) // back after minutes
+		}
+		data, err := json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: sessionID, Actions: []activity.BatchAction{{Action: action}}})
+		require.NoError(t, err)
+		p.take(eventlog.Entry{ID: eventlog.IDAt(at).Next(at), Data: data})
+		most = max(most, len(p.sessions))
+	}
+	p.settle(p.now.Add(proactive.WindowSpan))
+	p.summarize()
+	require.NoError(t, buffer.Flush())
+	return out.String(), most
+}
+
+// What is forgotten of a session that rests makes no difference.
+func TestPlayback_holdsTheSessionsOfTheLastMinutesOnly(t *testing.T) {
+	t.Parallel()
+	long := 90
+	for name, config := range map[string]*proactive.Config{
+		"defaults":            {},
+		"every trigger":       {Triggers: []proactive.TriggerConfig{{ID: proactive.DwellID}, {ID: proactive.DeadEndID}, {ID: proactive.PingPongID}, {ID: proactive.BackOnPricingID, Page: "/a"}}},
+		"kept, and long ones": {IdleTeardown: proactive.KeepOnIdle, CooldownS: &long, InteractionTimeoutS: &long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forgets, few := playedAtRandom(t, config, 0)
+			remembers, all := playedAtRandom(t, config, 1000*time.Hour)
+			assert.Equal(t, remembers, forgets)
+			assert.Contains(t, forgets, " offered")
+			assert.Less(t, few, all/2)
+			var stamps []string
+			for text := range strings.Lines(forgets) {
+				if strings.HasPrefix(text, "  2026-") {
+					stamps = append(stamps, text[:22])
+				}
+			}
+			assert.IsNonDecreasing(t, stamps, "in the order of time")
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+)
+
+// replayFlags are the flags of proactive replay.
+type replayFlags struct {
+	DataDir string `env:"LIVEACTIVITY_DATA_DIR" placeholder:"DIR" help:"Folder of the database whose log is replayed. No server may have it open. Required."`
+	Product string `placeholder:"ID" help:"The product to replay; all of the log by default."`
+	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON) with the triggers, enabled or not. A product for which it has none is replayed with the default ones."`
+	command.Common
+}
+
+// replay is the command that prints which offers would have been made for what a
+// log retains. It changes nothing.
+func replay(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f replayFlags
+	const description = "Prints which offers the triggers would have made for the activity that a database still holds, and why not: to tune triggers before a user sees an offer. " +
+		"It changes nothing. Each session is replayed as if it were linked to a conversation in which the user reacts to no offer."
+	wrong, err := command.Parse(&f, "liveactivity-server proactive replay", description, args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	if f.DataDir == "" {
+		wrong.Check("--data-dir", errors.New("is missing; it is the folder of the database"))
+	}
+	configs := map[string]*proactive.Config{}
+	if f.Config != "" {
+		products, err := productsOf(f.Config, "", wrong)
+		if err != nil {
+			return err
+		}
+		for _, product := range products {
+			configs[product.ProductID] = product.IntegrationConfig.Proactive
+		}
+	}
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	log, err := openToReplay(f.DataDir)
+	if err != nil {
+		wrong.Add(err)
+		return wrong.Err()
+	}
+	defer log.Release()
+	ids := slices.Sorted(maps.Keys(log.Stats()))
+	if f.Product != "" {
+		if !slices.Contains(ids, f.Product) {
+			wrong.Check("--product", errors.New("names no product of the log"))
+			return wrong.Err()
+		}
+		ids = []string{f.Product}
+	}
+	return replayProducts(ctx, log, ids, configs, stdout)
+}
+
+// openToReplay opens a log with everything that is still in its file.
+func openToReplay(dir string) (*boltlog.Log, error) {
+	log, err := boltlog.Open(dir, &boltlog.Options{ReadOnly: true, TailBytes: 1, Retention: eventlog.Retention{TTL: math.MaxInt64}})
+	switch {
+	case errors.Is(err, boltlog.ErrInUse):
+		return nil, fmt.Errorf("--data-dir: %s is in use by another process; stop the server first", filepath.Join(dir, boltlog.FileName))
+	case err != nil:
+		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	return log, nil
+}
+
+// replayProducts replays products, each with its configuration or, without one,
+// with defaults.
+func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs map[string]*proactive.Config, stdout io.Writer) error {
+	out := bufio.NewWriter(stdout)
+	fmt.Fprintln(out, "Each session is replayed as if it were linked to a conversation in which the user reacts to no offer.")
+	for _, id := range ids {
+		config, says := configs[id], ""
+		switch {
+		case config == nil:
+			config, says = &proactive.Config{}, " (defaults: no proactive is configured)"
+		case !config.Enabled:
+			says = " (not enabled)"
+		}
+		fmt.Fprintf(out, "\nproduct %s%s\n", plain(id), says)
+		p, err := newPlayback(id, config, out)
+		if err != nil {
+			return err
+		}
+		if err := p.run(ctx, log); err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		p.summarize()
+	}
+	return out.Flush()
+}
+
+// outcome is what a trigger that matched led to.
+type outcome struct {
+	trigger string
+	reason  proactive.Reason
+}
+
+// summarize prints how often each trigger led to what.
+func (p *playback) summarize() {
+	if p.actions == 0 {
+		fmt.Fprintln(p.out, "  0 actions")
+		return
+	}
+	fmt.Fprintf(p.out, "  %d actions from %s to %s\n", p.actions, stamp(p.oldest), stamp(p.now))
+	byTrigger := map[string][]outcome{}
+	for o := range p.outcomes {
+		byTrigger[o.trigger] = append(byTrigger[o.trigger], o)
+	}
+	for _, id := range slices.Sorted(maps.Keys(byTrigger)) {
+		all := byTrigger[id]
+		slices.SortFunc(all, func(a, b outcome) int {
+			return cmp.Or(cmp.Compare(p.outcomes[b], p.outcomes[a]), cmp.Compare(a.reason, b.reason))
+		})
+		counts := make([]string, len(all))
+		for i, o := range all {
+			counts[i] = fmt.Sprintf("%d %s", p.outcomes[o], o.reason)
+		}
+		fmt.Fprintf(p.out, "  %s: %s\n", id, strings.Join(counts, ", "))
+	}
+	fmt.Fprintf(p.out, "  no trigger matched at %d actions\n", p.unmatched)
+}
