@@ -18,9 +18,11 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// offering switches acme's offers on.
+// offering switches acme's offers on, which expire after two seconds.
 func offering(o *liveactivity.Options) {
-	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Body: "Need a hand?", ReplyOptionLabels: []string{"Yes, show me"}}
+	timeout := 2
+	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Body: "Need a hand?",
+		ReplyOptionLabels: []string{"Yes, show me"}, InteractionTimeoutS: &timeout}
 }
 
 // The whole way: who goes to and fro is offered help in the conversation that is
@@ -28,6 +30,7 @@ func offering(o *liveactivity.Options) {
 func TestProactive_offersHelpOnce(t *testing.T) {
 	for name, engine := range engines(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := newDesks()
 			servers := make([]*service, 1, 2)
 			if engine.many {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/helpdesk"
@@ -153,7 +152,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	s.connector, err = connector.New(s.engine.Log, s.products, &connector.Options{
 		TTL: o.Retention.TTL, Model: o.Model, Store: s.engine.store, Logger: s.log, Metrics: reg,
-		Message: func(ctx context.Context, m connector.Message) ([]document.Change, error) {
+		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
 			return s.assistant.Message(ctx, m)
 		}})
 	wrong.Add(err)

@@ -95,6 +95,15 @@ func (m Machine) State() State {
 	return m.state
 }
 
+// Trigger returns the id of the trigger whose offer was shown last, empty if none
+// was shown.
+func (m Machine) Trigger() string {
+	if m.offer == nil {
+		return ""
+	}
+	return m.offer.Trigger
+}
+
 // Dismissals returns how often the user has dismissed an offer.
 func (m Machine) Dismissals() int { return m.dismissals }
 

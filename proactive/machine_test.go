@@ -179,7 +179,7 @@ func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
 	assert.True(t, ok)
 	assert.Equal(t, noon.Add(proactive.FindAfter), due)
 	assert.Empty(t, m.after(proactive.FindAfter-time.Microsecond).do(proactive.Tick{}))
-	find := proactive.Find{Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}}, Since: noon}
+	find := proactive.Find{TriggerID: "a", Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}}, Since: noon}
 	assert.Equal(t, []proactive.Effect{find}, m.after(time.Microsecond).do(proactive.Tick{}))
 	assert.Equal(t, []proactive.Effect{find}, m.after(time.Hour).do(proactive.Tick{}), "until there is an answer")
 

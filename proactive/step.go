@@ -81,8 +81,9 @@ type (
 	// Find asks to look for an offer of which it is not known whether it was
 	// sent. Answer with Shown or Lost, or retry after an error.
 	Find struct {
-		Offer helpdesk.Offer
-		Since time.Time
+		TriggerID string
+		Offer     helpdesk.Offer
+		Since     time.Time
 	}
 	// Remove asks to delete the conversation, unless somebody wrote into it
 	// after the offer. Answer with Removed or Engaged, or retry after an error.
@@ -322,7 +323,7 @@ func (s *step) removed() {
 // tick asks for what is overdue.
 func (s *step) tick() {
 	if s.claim != nil && s.now >= s.claim.At.add(FindAfter) {
-		s.do(Find{s.claim.quickReply(), s.claim.At.time()})
+		s.do(Find{s.claim.Trigger, s.claim.quickReply(), s.claim.At.time()})
 	}
 	if s.State() == Proactive && s.expired() {
 		s.do(Remove{s.offer.ID})

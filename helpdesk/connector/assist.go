@@ -20,16 +20,24 @@ type Message struct {
 	in incoming
 }
 
+// Taken is what a message leads to.
+type Taken struct {
+	// Changes are written together with what shows that the message was received.
+	Changes []document.Change
+	// Then is called once they are written; nil for nothing.
+	Then func()
+}
+
 // takeAssisted links the session of a message and hands the message to
 // Options.Message.
-func (c *Connector) takeAssisted(ctx context.Context, in incoming) (status, []document.Change, error) {
+func (c *Connector) takeAssisted(ctx context.Context, in incoming) (status, Taken, error) {
 	result, err := c.linkEvent(ctx, in)
 	if err != nil || c.opts.Message == nil {
-		return result, nil, err
+		return result, Taken{}, err
 	}
-	changes, err := c.opts.Message(ctx, Message{ProductID: in.productID, Desk: in.desk.Name, ConversationID: in.event.ConversationID,
+	taken, err := c.opts.Message(ctx, Message{ProductID: in.productID, Desk: in.desk.Name, ConversationID: in.event.ConversationID,
 		Text: stored(in.event.Message), in: in})
-	return result, changes, err
+	return result, taken, err
 }
 
 // ReplyLater returns the changes that have a message answered in public, like those

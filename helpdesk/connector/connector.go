@@ -94,7 +94,7 @@ type Options struct {
 	// endpoint, and returns changes that are written with what shows that the
 	// message was received, all or none. It may be called again for the same
 	// message, until they are. nil ignores messages.
-	Message func(ctx context.Context, m Message) ([]document.Change, error)
+	Message func(ctx context.Context, m Message) (Taken, error)
 	// LeaseTTL is how long a server that has died keeps its conversations;
 	// document.DefaultLeaseTTL.
 	LeaseTTL time.Duration

@@ -55,19 +55,19 @@ type message struct {
 }
 
 // takeMessage returns the change that stores a message, if it is to be answered.
-func (c *Connector) takeMessage(ctx context.Context, in incoming) (status, []document.Change, error) {
+func (c *Connector) takeMessage(ctx context.Context, in incoming) (status, Taken, error) {
 	chatter, chats := in.desk.Desk.(helpdesk.Chatter)
 	if !chats || in.event.Type != helpdesk.EventMessage {
-		return ignored, nil, nil
+		return ignored, Taken{}, nil
 	}
 	if _, err := c.linkEvent(ctx, in); err != nil { // its link may have failed when it began
-		return "", nil, err
+		return "", Taken{}, err
 	}
 	if c.opts.Model == nil || !chatter.Verifies() || strings.TrimSpace(in.event.Message) == "" {
-		return ignored, nil, nil
+		return ignored, Taken{}, nil
 	}
 	change, err := c.storeMessage(in)
-	return accepted, []document.Change{change}, err
+	return accepted, Taken{Changes: []document.Change{change}}, err
 }
 
 // stored returns what is kept of a message.

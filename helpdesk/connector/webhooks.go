@@ -47,15 +47,15 @@ type answer struct {
 // conversations. It must be mounted under POST /chatbot-webhook/{product_id}.
 func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		return c.serve(w, r, "", func(ctx context.Context, in incoming) (status, []document.Change, error) {
+		return c.serve(w, r, "", func(ctx context.Context, in incoming) (status, Taken, error) {
 			if _, chats := in.desk.Desk.(helpdesk.Chatter); chats && in.event.Type == helpdesk.EventMessage {
-				return ignored, nil, nil // its place is the chat endpoint
+				return ignored, Taken{}, nil // its place is the chat endpoint
 			}
 			if in.event.Type == helpdesk.EventMessage {
 				return c.takeAssisted(ctx, in)
 			}
 			result, err := c.linkEvent(ctx, in)
-			return result, nil, err
+			return result, Taken{}, err
 		})
 	}).ServeHTTP(w, r)
 }
@@ -72,7 +72,7 @@ type incoming struct {
 // its changes, so that the same delivery is answered in the same way and does
 // nothing again; after an error it can be repeated.
 func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string,
-	do func(ctx context.Context, in incoming) (status, []document.Change, error)) error {
+	do func(ctx context.Context, in incoming) (status, Taken, error)) error {
 	in, err := c.receive(w, r, desk)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (De
 
 // once does what a delivery asks for, unless that was done before, and returns
 // its status.
-func (c *Connector) once(ctx context.Context, in incoming, do func(context.Context, incoming) (status, []document.Change, error)) (status, error) {
+func (c *Connector) once(ctx context.Context, in incoming, do func(context.Context, incoming) (status, Taken, error)) (status, error) {
 	name := deliveryName(in)
 	docs, err := c.docs.Get(ctx, in.productID, name)
 	if err != nil {
@@ -184,11 +184,11 @@ func (c *Connector) once(ctx context.Context, in incoming, do func(context.Conte
 	if docs[0].Exists() {
 		return status(docs[0].Value), nil
 	}
-	result, changes, err := do(ctx, in)
+	result, taken, err := do(ctx, in)
 	if err != nil {
 		return "", err
 	}
-	_, err = c.docs.Write(ctx, in.productID, append(changes, document.Put(docs[0], []byte(result), deliveryTTL))...)
+	_, err = c.docs.Write(ctx, in.productID, append(taken.Changes, document.Put(docs[0], []byte(result), deliveryTTL))...)
 	var conflict *document.ConflictError
 	switch {
 	case errors.As(err, &conflict) && conflict.Name == name: // the same delivery was taken elsewhere at the same time
@@ -197,6 +197,9 @@ func (c *Connector) once(ctx context.Context, in incoming, do func(context.Conte
 		return c.once(ctx, in, do)
 	case err != nil:
 		return "", fmt.Errorf("connector: store delivery: %w", err)
+	}
+	if taken.Then != nil {
+		taken.Then()
 	}
 	return result, nil
 }

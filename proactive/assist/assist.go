@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,6 +63,17 @@ func (p Product) desk(name string) (helpdesk.Desk, bool) {
 	return nil, false
 }
 
+// rules are those of a conversation at the desk: one that the desk cannot delete is
+// kept.
+func (p Product) rules(desk string) proactive.Rules {
+	rules := p.Core.Rules
+	d, _ := p.desk(desk)
+	if _, ok := d.(helpdesk.Remover); !ok {
+		rules.KeepIdle = true
+	}
+	return rules
+}
+
 // canOffer reports whether any desk makes offers.
 func (p Product) canOffer() bool {
 	for _, d := range p.Desks {
@@ -92,7 +104,7 @@ type Options struct {
 	// return within a second. By default the label is answered like any other
 	// message.
 	Guide func(ctx context.Context, g Guidance) error
-	// LeaseTTL is how long a server that has died keeps a product;
+	// LeaseTTL is how long a server that has died keeps a product, at least 2 s;
 	// document.DefaultLeaseTTL.
 	LeaseTTL time.Duration
 
@@ -130,6 +142,7 @@ func New(log eventlog.Log, connections *connector.Connector, products Products, 
 	m.Require(products != nil, "products", "must not be nil")
 	o.TTL = options.Default(&m, "TTL", o.TTL, activity.DefaultTTL)
 	o.LeaseTTL = options.Default(&m, "LeaseTTL", o.LeaseTTL, document.DefaultLeaseTTL)
+	m.Require(o.LeaseTTL <= 0 || o.LeaseTTL >= minLease, "LeaseTTL", fmt.Sprintf("must be at least %s", minLease))
 	metrics := newMetrics(&m, o.Metrics)
 	if err := m.Err(); err != nil {
 		return nil, err
@@ -144,10 +157,11 @@ func New(log eventlog.Log, connections *connector.Connector, products Products, 
 
 // now returns the time by the clock that the log's ids are by.
 func (a *Assistant) now() time.Time {
+	now := time.Now()
 	if log, ok := a.log.(interface{ Now() time.Time }); ok {
-		return log.Now()
+		now = log.Now()
 	}
-	return time.Now()
+	return now.Round(0) // what is stored is by the wall clock, and so is what it is compared with
 }
 
 // conversation is a conversation of a product.
@@ -179,10 +193,11 @@ func (a *Assistant) read(ctx context.Context, c conversation) (proactive.Machine
 
 // change returns the change that stores what a step made of a machine.
 func change(doc document.Document, m proactive.Machine, effects []proactive.Effect) (document.Change, error) {
-	for _, effect := range effects {
-		if _, ok := effect.(proactive.Clear); ok && doc.Exists() {
-			return document.Delete(doc), nil
+	if slices.Contains(effects, proactive.Effect(proactive.Clear{})) {
+		if !doc.Exists() {
+			return document.Check(doc), nil
 		}
+		return document.Delete(doc), nil
 	}
 	value, err := m.MarshalJSON()
 	if err != nil {
@@ -191,8 +206,9 @@ func change(doc document.Document, m proactive.Machine, effects []proactive.Effe
 	return document.Put(doc, value, machineTTL), nil
 }
 
-// errStorage is any failure of storage in a step; it may be retried.
-func isConflict(err error) bool {
-	var conflict *document.ConflictError
-	return errors.As(err, &conflict)
+// unreadableMachine reports whether an error says that a machine was read which
+// this process cannot make sense of.
+func unreadableMachine(err error) bool {
+	var version *proactive.VersionError
+	return errors.Is(err, proactive.ErrSnapshot) || errors.As(err, &version)
 }

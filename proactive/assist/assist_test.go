@@ -1,12 +1,15 @@
 package assist_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
@@ -36,12 +38,46 @@ type world struct {
 	t        *testing.T
 	log      eventlog.Log
 	desk     *helpdesktest.Intercom
+	seen     *seenOffers
 	desks    []connector.Desk
 	core     *proactive.Core
 	labels   []string
 	recorder *eventlog.Recorder
 	servers  []*server
+	sees     func(eventlog.Log) eventlog.Log // what a server sees of the log; nil for the log
 	events   int
+}
+
+// seenOffers keeps when the desk showed an offer, by the path of the request: also in
+// conversations that are gone.
+type seenOffers struct {
+	to    http.RoundTripper
+	mu    sync.Mutex
+	shown map[string][]time.Time
+}
+
+func (s *seenOffers) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.GetBody != nil {
+		if b, err := r.GetBody(); err == nil {
+			body, _ = io.ReadAll(b)
+		}
+	}
+	at := time.Now()
+	answer, err := s.to.RoundTrip(r)
+	if bytes.Contains(body, []byte(`"quick_reply"`)) && (err != nil || answer.StatusCode < 300) {
+		s.mu.Lock()
+		s.shown[r.URL.Path] = append(s.shown[r.URL.Path], at)
+		s.mu.Unlock()
+	}
+	return answer, err
+}
+
+// in returns when the desk showed offers in a conversation.
+func (s *seenOffers) in(conversationID string) []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown["/conversations/"+conversationID+"/reply"]
 }
 
 // server is a connector and an assistant.
@@ -59,7 +95,8 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	log, err := eventlog.NewMemoryLog(eventlog.Retention{})
 	require.NoError(t, err)
 	desk := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
-	opened, err := intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: desk.Client()})
+	seen := &seenOffers{to: desk.Client().Transport, shown: map[string][]time.Time{}}
+	opened, err := intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: &http.Client{Transport: seen}})
 	require.NoError(t, err)
 	registry, err := config.Registry()
 	require.NoError(t, err)
@@ -69,7 +106,7 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	require.NoError(t, err)
 	recorder, err := eventlog.NewRecorder(log, memory, nil)
 	require.NoError(t, err)
-	return &world{t: t, log: log, desk: desk, desks: []connector.Desk{{Name: "intercom", Desk: opened}}, core: core,
+	return &world{t: t, log: log, desk: desk, seen: seen, desks: []connector.Desk{{Name: "intercom", Desk: opened}}, core: core,
 		labels: config.ReplyOptionLabels, recorder: recorder}
 }
 
@@ -84,19 +121,23 @@ func (w *world) start(opts assist.Options) *server {
 	s := &server{registry: prometheus.NewRegistry(), done: make(chan struct{})}
 	opts.Metrics = s.registry
 	var err error
-	s.connector, err = connector.New(w.log, w, &connector.Options{
+	log := w.log
+	if w.sees != nil {
+		log = w.sees(log)
+	}
+	s.connector, err = connector.New(log, w, &connector.Options{
 		Model: func(_ context.Context, prompt string) (string, error) { return "Here is how.", nil },
-		Message: func(ctx context.Context, m connector.Message) ([]document.Change, error) {
+		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
 			return s.assistant.Message(ctx, m)
 		}})
 	require.NoError(w.t, err)
-	s.assistant, err = assist.New(w.log, s.connector, func(productID string) (assist.Product, bool, error) {
+	s.assistant, err = assist.New(log, s.connector, func(productID string) (assist.Product, bool, error) {
 		return assist.Product{Core: w.core, Labels: w.labels, Desks: w.desks}, productID == acme, nil
 	}, &opts)
 	require.NoError(w.t, err)
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(w.t.Context())
-	source, err := eventlog.NewSource(w.log, acme)
+	source, err := eventlog.NewSource(log, acme)
 	require.NoError(w.t, err)
 	running := make(chan struct{}, 2)
 	for _, follow := range []func(context.Context, string, *eventlog.Source) error{s.connector.Follow, s.assistant.Follow} {
@@ -319,6 +360,7 @@ func TestAssistant_callsTheHookForALabelOnce(t *testing.T) {
 
 func TestAssistant_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Hi"))
 		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Where is my invoice?"))
 		w.pingPong()
 		time.Sleep(5 * time.Second)

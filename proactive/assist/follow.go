@@ -20,6 +20,7 @@ import (
 const (
 	leaseName    = "proactive/owner"
 	lookEvery    = 250 * time.Millisecond // how often it is looked for what is due
+	sweepEvery   = 10 * time.Second       // how often it is looked for sessions that are over
 	productEvery = 5 * time.Second        // how often a product that makes no offers is asked again
 	storageRetry = time.Second
 	listPage     = 256 // documents
@@ -50,9 +51,7 @@ func (a *Assistant) follow(ctx context.Context, productID string, source *eventl
 		return err
 	}
 	return document.WithLease(ctx, a.docs, productID, leaseName, a.opts.LeaseTTL, func(ctx context.Context, lease *document.Lease) error {
-		s := &shift{Assistant: a, productID: productID, core: product.Core, lease: lease, logger: a.logger.With("product_id", productID),
-			sessions: map[string]*session{}, machines: map[conversation]proactive.Machine{}, due: map[conversation]*due{}}
-		return s.work(ctx, source)
+		return newShift(a, productID, product.Core, lease).work(ctx, source)
 	})
 }
 
@@ -85,24 +84,16 @@ type shift struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
-	machines map[conversation]proactive.Machine // as they were last seen
-	due      map[conversation]*due
+	talks    map[conversation]*talk
+	asks     agenda // of sessions, by when the core wants to be asked
+	ticks    agenda // of talks, by when their machines need a tick
+	swept    time.Time
+	looked   time.Time
 }
 
-// session is what is kept of a session: of those that did something within
-// proactive.WindowSpan.
-type session struct {
-	window       proactive.Window
-	conversation conversation // that it is linked to; zero for none
-	again        time.Time    // when the core wants to be asked; zero for never
-	newest       time.Time    // when it was seen last
-}
-
-// due is when a conversation's machine needs a tick.
-type due struct {
-	at       time.Time
-	failures int
-	busy     bool // something is in flight for it
+func newShift(a *Assistant, productID string, core *proactive.Core, lease *document.Lease) *shift {
+	return &shift{Assistant: a, productID: productID, core: core, lease: lease, logger: a.logger.With("product_id", productID),
+		sessions: map[string]*session{}, talks: map[conversation]*talk{}}
 }
 
 // work makes offers until ctx ends, which it does when the lease is lost.
@@ -143,33 +134,14 @@ func (s *shift) load(ctx context.Context) error {
 		}
 		for _, doc := range docs {
 			after = doc.Name
+			desk, id, _ := strings.Cut(strings.TrimPrefix(doc.Name, assistPrefix), "/")
 			var m proactive.Machine
 			if err := m.UnmarshalJSON(doc.Value); err != nil {
-				s.logger.Error("no offers are made in a conversation", "conversation_id", after, "err", err)
+				s.logger.Error("no offers are made in a conversation", "desk", desk, "conversation_id", id, "err", err)
 				continue
 			}
-			desk, id, _ := strings.Cut(strings.TrimPrefix(doc.Name, assistPrefix), "/")
 			s.keep(conversation{s.productID, desk, id}, m)
 		}
-	}
-}
-
-// keep remembers a machine, and when it needs a tick.
-func (s *shift) keep(c conversation, m proactive.Machine) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.machines[c] = m
-	at, ticks := s.rules(c).Due(m, s.now())
-	d, known := s.due[c]
-	switch {
-	case !ticks && known && !d.busy:
-		delete(s.due, c)
-	case !ticks && known:
-		d.at = time.Time{}
-	case ticks && known:
-		d.at = at
-	case ticks:
-		s.due[c] = &due{at: at}
 	}
 }
 
@@ -180,41 +152,32 @@ func (s *shift) see(ctx context.Context, data []byte) {
 		return
 	}
 	now := s.now()
-	s.mu.Lock()
-	known, ok := s.sessions[batch.SessionID]
-	if !ok {
-		known = &session{}
-		s.sessions[batch.SessionID] = known
-	}
-	known.newest = now
-	s.mu.Unlock()
-	if batch.ConversationID != "" {
-		s.link(ctx, batch.SessionID, known)
-	}
+	known := s.session(batch.SessionID, now)
+	s.link(ctx, known, batch.ConversationID)
 	for _, a := range batch.Actions {
-		s.ask(ctx, batch.SessionID, known, func(m proactive.Machine, of proactive.Session) proactive.Decision {
+		s.ask(ctx, known, func(m proactive.Machine, of proactive.Session) proactive.Decision {
 			return s.core.Act(&known.window, m, of, a.Action, now)
 		})
 	}
 }
 
-// link finds out which conversation a session is linked to, and what is known of
-// that.
-func (s *shift) link(ctx context.Context, sessionID string, known *session) {
-	of, _, err := s.dir.Session(ctx, s.productID, sessionID)
-	if err != nil {
-		s.logger.Warn("offers miss a session's link", "session_id", sessionID, "err", err)
+// link finds out at which desk the conversation is that a session is linked to, and
+// what is known of it. An empty id is for no conversation.
+func (s *shift) link(ctx context.Context, known *session, conversationID string) {
+	if s.conversationOf(known).id == conversationID {
 		return
 	}
 	c := conversation{}
-	if of.ConversationID != "" {
-		c = conversation{s.productID, of.Desk, of.ConversationID}
+	if conversationID != "" {
+		of, _, err := s.dir.Session(ctx, s.productID, known.id)
+		if err != nil {
+			s.logger.Warn("offers miss a session's link", "session_id", known.id, "err", err)
+		}
+		if of.ConversationID != "" {
+			c = conversation{s.productID, of.Desk, of.ConversationID}
+		}
 	}
-	s.mu.Lock()
-	known.conversation = c
-	_, cached := s.machines[c]
-	s.mu.Unlock()
-	if c.id == "" || cached {
+	if !s.join(known, c) {
 		return
 	}
 	m, _, err := s.read(ctx, c)
@@ -222,31 +185,25 @@ func (s *shift) link(ctx context.Context, sessionID string, known *session) {
 		s.logger.Warn("offers miss what is known of a conversation", "conversation_id", c.id, "err", err)
 		return
 	}
-	s.keep(c, m)
+	s.learn(c, m, false)
 }
 
 // ask asks the core about a session and makes the offer that it decides on.
-func (s *shift) ask(ctx context.Context, sessionID string, known *session, decide func(proactive.Machine, proactive.Session) proactive.Decision) {
-	s.mu.Lock()
-	c := known.conversation
-	d := decide(s.machines[c], proactive.Session{ProductID: s.productID, SessionID: sessionID, ConversationID: c.id})
-	known.again = d.Again
-	s.mu.Unlock()
+func (s *shift) ask(ctx context.Context, known *session, decide func(proactive.Machine, proactive.Session) proactive.Decision) {
+	c, d := s.decide(known, decide)
+	trigger := d.Match.Result.TriggerID
 	switch {
 	case d.Reason == proactive.NoMatch, c.id == "":
 	case d.Reason == proactive.Stale:
-		s.decided(c, sessionID, d.Match.Result.TriggerID, d.Reason, nil)
+		s.decided(c, known.id, trigger, d.Reason, nil)
 	default:
-		reason, err := s.offer(ctx, sessionID, c, d.Match)
-		s.decided(c, sessionID, d.Match.Result.TriggerID, reason, err)
+		reason, err := s.offer(ctx, known.id, c, d.Match)
+		s.decided(c, known.id, trigger, reason, err)
 	}
 }
 
 // decided logs and counts what came of a trigger that matched.
 func (s *shift) decided(c conversation, sessionID, trigger string, reason proactive.Reason, err error) {
-	if err != nil {
-		reason = storageFailed
-	}
 	if reason != proactive.Offered {
 		s.metrics.suppressed.WithLabelValues(s.productID, trigger, string(reason)).Inc()
 	}
@@ -268,50 +225,28 @@ func (s *shift) look(ctx context.Context) error {
 			return errReconfigured
 		}
 		now := s.now()
-		for _, c := range s.ticks(now) {
+		sessions, conversations := s.dueAt(now)
+		for _, c := range conversations {
 			if !s.inFlight.TryGo(func() error { s.tick(ctx, c); return nil }) {
-				s.settled(c, 0, true)
+				s.release(c)
 			}
 		}
-		for sessionID, known := range s.asks(now) {
-			due := known.again
-			s.link(ctx, sessionID, known)
-			s.ask(ctx, sessionID, known, func(m proactive.Machine, of proactive.Session) proactive.Decision {
-				return s.core.Ask(&known.window, m, of, due, now)
-			})
+		for known, due := range sessions {
+			s.askAgain(ctx, known, due, now)
 		}
 	}
 }
 
-// ticks returns the conversations whose machines need a tick.
-func (s *shift) ticks(now time.Time) (all []conversation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c, d := range s.due {
-		if !d.busy && !d.at.After(now) {
-			d.busy = true
-			all = append(all, c)
-		}
+// askAgain asks the core about a session that has done nothing since it wanted to
+// be asked at the time due. It may have been linked meanwhile.
+func (s *shift) askAgain(ctx context.Context, known *session, due, now time.Time) {
+	of, _, err := s.dir.Session(ctx, s.productID, known.id)
+	if err != nil {
+		s.logger.Warn("offers miss a session's link", "session_id", known.id, "err", err)
+		return
 	}
-	return all
-}
-
-// asks returns the sessions that the core wants to be asked about, and forgets
-// those that have done nothing for long.
-func (s *shift) asks(now time.Time) map[string]*session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	due := map[string]*session{}
-	for id, known := range s.sessions {
-		switch {
-		case !known.again.IsZero() && !known.again.After(now):
-			due[id] = known
-		case known.again.IsZero() && now.Sub(known.newest) > proactive.WindowSpan:
-			delete(s.sessions, id)
-			if s.due[known.conversation] == nil {
-				delete(s.machines, known.conversation)
-			}
-		}
-	}
-	return due
+	s.link(ctx, known, of.ConversationID)
+	s.ask(ctx, known, func(m proactive.Machine, of proactive.Session) proactive.Decision {
+		return s.core.Ask(&known.window, m, of, due, now)
+	})
 }

@@ -1,7 +1,6 @@
 package assist
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -74,8 +73,7 @@ func (a *Assistant) ServeLabels(desk string) http.Handler {
 // decodeLabels decodes and checks a request. Fields that it does not know are
 // passed over.
 func decodeLabels(body []byte, request *labelsRequest) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	if err := d.Decode(request); err != nil || d.More() {
+	if err := json.Unmarshal(body, request); err != nil {
 		return httpx.BadRequest("The body must be a JSON object with the strings session_id and conversation_id and the number action_count.")
 	}
 	switch {

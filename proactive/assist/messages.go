@@ -2,7 +2,6 @@ package assist
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,50 +18,47 @@ import (
 // A label starts the guidance. Anything else in a conversation in which an offer
 // was made is answered by the connector. In one without any the message only
 // keeps offers away for a while: people talk there.
-func (a *Assistant) Message(ctx context.Context, m connector.Message) ([]document.Change, error) {
+func (a *Assistant) Message(ctx context.Context, m connector.Message) (connector.Taken, error) {
 	product, known, err := a.products(m.ProductID)
 	if err != nil || !known || !product.canOffer() {
-		return nil, err
+		return connector.Taken{}, err
 	}
 	c := conversation{m.ProductID, m.Desk, m.ConversationID}
 	machine, doc, err := a.read(ctx, c)
-	var version *proactive.VersionError
-	if errors.Is(err, proactive.ErrSnapshot) || errors.As(err, &version) {
+	if unreadableMachine(err) {
 		a.logger.Error("no offers are made in a conversation", "product_id", m.ProductID, "conversation_id", m.ConversationID, "err", err)
-		return nil, nil
+		return connector.Taken{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return connector.Taken{}, err
 	}
-	next, effects, err := product.Core.Step(machine, a.now(), proactive.Message{Text: m.Text})
+	next, effects, err := product.rules(c.desk).Step(machine, a.now(), proactive.Message{Text: m.Text})
 	if err != nil {
-		return nil, fmt.Errorf("assist: take message: %w", err)
+		return connector.Taken{}, fmt.Errorf("assist: take message: %w", err)
 	}
 	put, err := change(doc, next, effects)
 	if err != nil {
-		return nil, err
+		return connector.Taken{}, err
 	}
-	changes := []document.Change{put}
+	taken := connector.Taken{Changes: []document.Change{put}, Then: func() { a.took(c, machine, effects) }}
 	for _, effect := range effects {
-		more, err := a.react(ctx, c, m, doc.Exists(), effect)
+		more, err := a.react(ctx, c, m, next, effect)
 		if err != nil {
-			return nil, err
+			return connector.Taken{}, err
 		}
-		changes = append(changes, more...)
+		taken.Changes = append(taken.Changes, more...)
 	}
-	return changes, nil
+	return taken, nil
 }
 
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
 const guideTime = time.Second
 
-// react returns the changes that carry out an effect of a message.
-func (a *Assistant) react(ctx context.Context, c conversation, m connector.Message, assisted bool, effect proactive.Effect) ([]document.Change, error) {
+// react returns the changes that carry out an effect of a message. What is written
+// in a conversation without any offer is the desk's business, not ours.
+func (a *Assistant) react(ctx context.Context, c conversation, m connector.Message, machine proactive.Machine, effect proactive.Effect) ([]document.Change, error) {
 	switch effect := effect.(type) {
-	case proactive.Moved:
-		a.moved(c, effect)
 	case proactive.Guide:
-		a.metrics.offers.WithLabelValues(c.productID, effect.TriggerID, "accepted").Inc()
 		if a.opts.Guide == nil {
 			return a.connections.ReplyLater(m)
 		}
@@ -71,7 +67,7 @@ func (a *Assistant) react(ctx context.Context, c conversation, m connector.Messa
 		return nil, a.opts.Guide(ctx, Guidance{ProductID: c.productID, Desk: c.desk, ConversationID: c.id,
 			TriggerID: effect.TriggerID, Label: effect.Label, Metadata: effect.Metadata})
 	case proactive.Reply:
-		if assisted {
+		if machine.Trigger() != "" || machine.InFlight() {
 			return a.connections.ReplyLater(m)
 		}
 	}

@@ -21,15 +21,30 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) assistantMet
 	}
 	return assistantMetrics{
 		offers: counter("liveactivity_offers_total",
-			"Proactive offers, by trigger and result: made, refused, ambiguous, lost, accepted, ignored.", "trigger_id", "result"),
+			"Proactive offers, by trigger and result: made, refused, late, ambiguous (then made or lost), accepted, ignored.", "trigger_id", "result"),
 		suppressed: counter("liveactivity_offers_suppressed_total",
 			"Moments in which a trigger matched and no offer was made, by reason.", "trigger_id", "reason"),
 		transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.", "from", "to"),
 	}
 }
 
-// moved counts and logs a move.
-func (a *Assistant) moved(c conversation, m proactive.Moved) {
-	a.metrics.transitions.WithLabelValues(c.productID, string(m.From), string(m.To)).Inc()
-	a.logger.Info("assistance moved", "product_id", c.productID, "desk", c.desk, "conversation_id", c.id, "from", m.From, "to", m.To)
+// took counts and logs what a step that is stored made of a machine.
+func (a *Assistant) took(c conversation, m proactive.Machine, effects []proactive.Effect) {
+	for _, effect := range effects {
+		switch effect := effect.(type) {
+		case proactive.Moved:
+			if effect.From == proactive.Proactive && effect.To == proactive.Thinking {
+				a.offered(c, m.Trigger(), "ignored")
+			}
+			a.metrics.transitions.WithLabelValues(c.productID, string(effect.From), string(effect.To)).Inc()
+			a.logger.Info("assistance moved", "product_id", c.productID, "desk", c.desk, "conversation_id", c.id, "from", effect.From, "to", effect.To)
+		case proactive.Guide:
+			a.offered(c, effect.TriggerID, "accepted")
+		}
+	}
+}
+
+// offered counts what became of an offer.
+func (a *Assistant) offered(c conversation, trigger, result string) {
+	a.metrics.offers.WithLabelValues(c.productID, trigger, result).Inc()
 }

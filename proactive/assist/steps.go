@@ -3,6 +3,7 @@ package assist
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -22,37 +23,24 @@ const (
 )
 
 const (
-	requestTime = 4 * time.Second // that a desk has; a lease outlasts it
+	requestTime = 4 * time.Second        // that a desk has at most
+	leastTime   = 500 * time.Millisecond // no request is begun that has less
+	minLease    = 2 * time.Second        // leaves time for requests until it is renewed
 	firstRetry  = time.Second
 	lastRetry   = 30 * time.Second
 )
 
-// mayBegin reports whether a request that is begun now ends before another server
-// can own the product.
-func (s *shift) mayBegin() bool { return time.Until(s.lease.Until()) > 0 }
+// timeLeft returns how long a request may take that begins now: it ends before
+// another server can own the product.
+func (s *shift) timeLeft() time.Duration { return min(requestTime, time.Until(s.lease.Until())) }
 
-// requestUntil returns until when a request may take: the lease must outlast it.
-func (s *shift) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	until := time.Now().Add(requestTime)
-	if end := s.lease.Until(); end.Before(until) {
-		until = end
-	}
-	return context.WithDeadline(ctx, until)
-}
-
-// rules returns those of a conversation: one at a desk that cannot delete it is
-// kept.
+// rules returns those of a conversation.
 func (s *shift) rules(c conversation) proactive.Rules {
-	rules := s.core.Rules
 	product, _, err := s.products(s.productID)
-	if err != nil {
-		return rules
+	if err != nil || product.Core == nil {
+		return s.core.Rules
 	}
-	desk, _ := product.desk(c.desk)
-	if _, ok := desk.(helpdesk.Remover); !ok {
-		rules.KeepIdle = true
-	}
-	return rules
+	return product.rules(c.desk)
 }
 
 // step takes an event in a conversation and returns the effects to carry out, once
@@ -64,6 +52,10 @@ func (s *shift) step(ctx context.Context, c conversation, event proactive.Event)
 		if err != nil {
 			return nil, err
 		}
+		if event == (proactive.Tick{}) && !doc.Exists() { // it was deleted meanwhile
+			s.keep(c, m)
+			return nil, nil
+		}
 		next, effects, err := s.rules(c).Step(m, s.now(), event)
 		if err != nil {
 			s.keep(c, m)
@@ -74,17 +66,20 @@ func (s *shift) step(ctx context.Context, c conversation, event proactive.Event)
 			return nil, err
 		}
 		_, err = s.docs.Write(ctx, s.productID, put, s.lease.Check())
-		if isConflict(err) && ctx.Err() == nil {
-			if !s.mayBegin() {
-				return nil, document.ErrLost
-			}
-			continue
-		}
-		if err != nil {
+		var conflict *document.ConflictError
+		switch {
+		case err == nil:
+			s.keep(c, next)
+			s.took(c, m, effects)
+			return effects, nil
+		case !errors.As(err, &conflict):
+			s.doubt(c) // it may have been stored
 			return nil, err
+		case conflict.Name == s.lease.Check().Name:
+			return nil, document.ErrLost
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		}
-		s.keep(c, next)
-		return effects, nil
 	}
 }
 
@@ -105,22 +100,23 @@ func (s *shift) offer(ctx context.Context, sessionID string, c conversation, mat
 	if !linkedByDesk(known, sessionID) {
 		return untrusted, nil
 	}
-	if time.Until(s.lease.Until()) < requestTime/2 {
+	if s.timeLeft() < leastTime {
 		return leaseEnds, nil
 	}
 	effects, err := s.step(ctx, c, match)
 	var impossible *proactive.MoveError
-	var version *proactive.VersionError
 	switch {
 	case errors.As(err, &impossible):
 		return impossible.Reason, nil
-	case errors.Is(err, proactive.ErrSnapshot), errors.As(err, &version):
+	case unreadableMachine(err):
 		return unreadable, err
 	case err != nil:
 		return storageFailed, err
 	}
-	if !s.inFlight.TryGo(func() error { s.carryOut(ctx, c, effects); return nil }) {
+	s.begin(c)
+	if !s.inFlight.TryGo(func() error { s.finish(ctx, c, effects, nil); return nil }) {
 		_, err := s.step(ctx, c, proactive.Refused{})
+		s.settled(c, err == nil)
 		return overloaded, err
 	}
 	return proactive.Offered, nil
@@ -137,37 +133,20 @@ func linkedByDesk(known connector.Conversation, sessionID string) bool {
 	return false
 }
 
-// tick lets time pass in a conversation, and does what that asks for.
+// tick lets time pass in a conversation that was begun with, and does what that
+// asks for.
 func (s *shift) tick(ctx context.Context, c conversation) {
 	effects, err := s.step(ctx, c, proactive.Tick{})
-	ok := err == nil && s.carryOut(ctx, c, effects)
-	s.settled(c, len(effects), ok)
+	s.finish(ctx, c, effects, err)
+}
+
+// finish carries out the effects of a step, if that succeeded, in a conversation
+// that was begun with, and gives the conversation back.
+func (s *shift) finish(ctx context.Context, c conversation, effects []proactive.Effect, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.logger.Warn("the assistance in a conversation waits for storage", "conversation_id", c.id, "err", err)
 	}
-}
-
-// settled ends a tick. One that led to nothing that succeeded is repeated after a
-// back-off.
-func (s *shift) settled(c conversation, effects int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.due[c]
-	if d == nil {
-		return
-	}
-	d.busy = false
-	switch {
-	case d.at.IsZero():
-		delete(s.due, c)
-	case !ok:
-		d.at = s.now().Add(min(firstRetry<<min(d.failures, 10), lastRetry))
-		d.failures++
-	case effects == 0 && !d.at.After(s.now()):
-		d.at = s.now().Add(firstRetry)
-	default:
-		d.failures = 0
-	}
+	s.settled(c, err == nil && s.carryOut(ctx, c, effects))
 }
 
 // carryOut does what a step asks for, and takes what came of it. It reports whether
@@ -177,7 +156,7 @@ func (s *shift) carryOut(ctx context.Context, c conversation, effects []proactiv
 	for _, effect := range effects {
 		event, err := s.do(ctx, c, effect)
 		if err != nil && ctx.Err() == nil {
-			s.logger.Warn("a desk could not be asked", "desk", c.desk, "conversation_id", c.id, "err", err)
+			s.logger.Warn("what a conversation needs could not be done", "desk", c.desk, "conversation_id", c.id, "err", err)
 		}
 		ok = ok && err == nil
 		if event == nil {
@@ -193,7 +172,10 @@ func (s *shift) carryOut(ctx context.Context, c conversation, effects []proactiv
 	return ok
 }
 
-// do carries out an effect and returns the event that answers it, if any.
+// do carries out an effect and returns the event that answers it, if any. If the
+// process ends before the event is stored a later tick asks for the same again: the
+// machine shows what is in flight, and a conversation is forgotten before its
+// machine is.
 func (s *shift) do(ctx context.Context, c conversation, effect proactive.Effect) (proactive.Event, error) {
 	product, _, err := s.products(s.productID)
 	if err != nil {
@@ -201,55 +183,53 @@ func (s *shift) do(ctx context.Context, c conversation, effect proactive.Effect)
 	}
 	desk, _ := product.desk(c.desk)
 	switch effect := effect.(type) {
-	case proactive.Moved:
-		s.moved(c, effect)
-		return nil, nil
 	case proactive.Send:
 		return s.send(ctx, c, desk, effect)
 	case proactive.Find:
 		return s.find(ctx, c, desk, effect)
 	case proactive.Remove:
 		return s.remove(ctx, c, desk, effect)
-	case proactive.Clear:
-		return nil, s.connections.End(ctx, s.productID, c.desk, c.id)
 	}
 	return nil, nil // replies and guidance follow messages, which no shift takes
 }
 
-// send shows an offer. It is not sent unless the desk takes it in time.
+// send shows an offer, unless the desk cannot take it in time.
 func (s *shift) send(ctx context.Context, c conversation, desk helpdesk.Desk, send proactive.Send) (proactive.Event, error) {
-	offerer, ok := desk.(helpdesk.Offerer)
+	late := func() (proactive.Event, error) {
+		s.offered(c, send.TriggerID, "late")
+		return proactive.Refused{}, nil
+	}
 	wait := time.Duration(0)
 	if pacer, paces := desk.(helpdesk.Pacer); paces {
 		wait = max(pacer.Pause(""), pacer.Pause(c.id))
 	}
-	if !ok || s.now().Add(wait).After(send.SendBy) || time.Until(s.lease.Until()) < wait+requestTime/4 {
-		s.offered(send.TriggerID, "late")
-		return proactive.Refused{}, nil
+	offerer, ok := desk.(helpdesk.Offerer)
+	if !ok || s.now().Add(wait).After(send.SendBy) {
+		return late()
 	}
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
-		return proactive.Refused{}, nil
+		return nil, ctx.Err()
 	}
-	ctx, cancel := s.requestContext(ctx)
+	left := min(s.timeLeft(), send.SendBy.Sub(s.now()))
+	if left < leastTime {
+		return late()
+	}
+	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	id, err := offerer.Offer(ctx, c.id, send.Offer)
 	var refused *helpdesk.APIError
 	switch {
 	case err == nil:
-		s.offered(send.TriggerID, "made")
+		s.offered(c, send.TriggerID, "made")
 		return proactive.Shown{OfferID: id}, nil
 	case errors.As(err, &refused) && !refused.Ambiguous:
-		s.offered(send.TriggerID, "refused")
+		s.offered(c, send.TriggerID, "refused")
 		return proactive.Refused{}, err
 	}
-	s.offered(send.TriggerID, "ambiguous")
+	s.offered(c, send.TriggerID, "ambiguous")
 	return nil, err
-}
-
-func (s *shift) offered(trigger, result string) {
-	s.metrics.offers.WithLabelValues(s.productID, trigger, result).Inc()
 }
 
 // find looks for an offer of which it is not known whether it was sent.
@@ -258,36 +238,55 @@ func (s *shift) find(ctx context.Context, c conversation, desk helpdesk.Desk, fi
 	if !ok {
 		return proactive.Lost{}, nil
 	}
-	ctx, cancel := s.requestContext(ctx)
+	asking, cancel := context.WithTimeout(ctx, s.timeLeft())
 	defer cancel()
-	id, found, err := offerer.FindOffer(ctx, c.id, find.Offer, find.Since)
+	id, found, err := offerer.FindOffer(asking, c.id, find.Offer, find.Since)
 	switch {
 	case helpdesk.IsGone(err):
-		return proactive.Removed{}, nil
+		return s.gone(ctx, c)
 	case err != nil:
 		return nil, err
 	case found:
+		s.offered(c, find.TriggerID, "made")
 		return proactive.Shown{OfferID: id}, nil
 	}
+	s.offered(c, find.TriggerID, "lost")
 	return proactive.Lost{}, nil
 }
 
-// remove deletes a conversation in which nobody reacted to the offer.
+// remove deletes a conversation in which nothing was written after the offer.
 func (s *shift) remove(ctx context.Context, c conversation, desk helpdesk.Desk, remove proactive.Remove) (proactive.Event, error) {
 	remover, ok := desk.(helpdesk.Remover)
 	if !ok {
 		return proactive.Engaged{}, nil
 	}
-	ctx, cancel := s.requestContext(ctx)
+	asking, cancel := context.WithTimeout(ctx, s.timeLeft())
 	defer cancel()
-	engaged, err := remover.Engaged(ctx, c.id, remove.OfferID)
-	if err == nil && engaged {
+	engaged, err := remover.Engaged(asking, c.id, remove.OfferID)
+	switch {
+	case helpdesk.IsGone(err):
+		return s.gone(ctx, c)
+	case err != nil:
+		return nil, err
+	case engaged:
 		return proactive.Engaged{}, nil
 	}
-	if err == nil {
-		err = remover.Remove(ctx, c.id)
+	// A message may have come meanwhile, here or at the server that has the
+	// product now: what follows cannot be undone.
+	effects, err := s.step(asking, c, proactive.Tick{})
+	if err != nil || !slices.Contains(effects, proactive.Effect(remove)) {
+		return nil, err
 	}
-	if err != nil && !helpdesk.IsGone(err) {
+	if err := remover.Remove(asking, c.id); err != nil && !helpdesk.IsGone(err) {
+		return nil, err
+	}
+	return s.gone(ctx, c)
+}
+
+// gone forgets a conversation that has been deleted, all but its machine: until the
+// event that it returns is stored a tick comes back to it.
+func (s *shift) gone(ctx context.Context, c conversation) (proactive.Event, error) {
+	if err := s.connections.End(ctx, s.productID, c.desk, c.id); err != nil {
 		return nil, err
 	}
 	return proactive.Removed{}, nil

@@ -1,0 +1,250 @@
+package assist_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/assist"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// flaky is a log as one process sees it: its documents fail at random, before a
+// change or after it, and conflict for no reason. Once the process is dead nothing
+// it does has an effect.
+type flaky struct {
+	eventlog.Log
+	dead *atomic.Bool
+	fail func() bool
+}
+
+func (f flaky) Documents() document.Store { return flakyStore{f.Log.Documents(), f} }
+
+type flakyStore struct {
+	document.Store
+	flaky
+}
+
+var errAway = errors.New("storage is away")
+
+func (f flakyStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if f.dead.Load() || f.fail() {
+		return nil, errAway
+	}
+	return f.Store.Get(ctx, productID, names...)
+}
+
+func (f flakyStore) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
+	if f.dead.Load() || f.fail() {
+		return nil, errAway
+	}
+	return f.Store.List(ctx, productID, prefix, after, limit)
+}
+
+func (f flakyStore) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	switch {
+	case f.dead.Load() || f.fail():
+		return 0, errAway
+	case f.fail():
+		return 0, &document.ConflictError{Name: changes[0].Name}
+	}
+	version, err := f.Store.Write(ctx, productID, changes...)
+	if f.fail() {
+		return 0, errAway
+	}
+	return version, err
+}
+
+// storm is a world of two servers that come and go, where storage and the desk fail.
+type storm struct {
+	*world
+	rng     *rand.Rand
+	dead    []*atomic.Bool
+	wrote   map[string]time.Time // when someone wrote into a conversation last
+	talks   []string
+	matches []time.Time
+}
+
+func newStorm(t *testing.T, seed uint64) *storm {
+	w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
+	st := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 1)), wrote: map[string]time.Time{}}
+	var mu sync.Mutex
+	chance := rand.New(rand.NewPCG(seed, 2))
+	rate := []float64{0, 0.02, 0.1, 0.3}[st.rng.IntN(4)]
+	end := time.Now().Add(stormTime)
+	w.sees = func(log eventlog.Log) eventlog.Log {
+		dead := &atomic.Bool{}
+		st.dead = append(st.dead, dead)
+		return flaky{log, dead, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Before(end) && chance.Float64() < rate
+		}}
+	}
+	return st
+}
+
+const stormTime = 20 * time.Minute
+
+// any returns a server that lives.
+func (st *storm) any() *server {
+	for i, s := range st.servers {
+		if !st.dead[i].Load() {
+			return s
+		}
+	}
+	return st.start(st.options())
+}
+
+func (st *storm) options() assist.Options {
+	return assist.Options{Logger: slog.New(slog.DiscardHandler)}
+}
+
+// send delivers a webhook until it is taken.
+func (st *storm) send(webhook *http.Request) {
+	for {
+		again := webhook.Clone(st.t.Context())
+		again.Body, _ = webhook.GetBody()
+		again.SetPathValue("product_id", acme)
+		answer := httptest.NewRecorder()
+		st.any().connector.ServeWebhook(answer, again)
+		if answer.Code == http.StatusOK {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// current returns the conversation that is open, and opens one if none is.
+func (st *storm) current() string {
+	if n := len(st.talks); n > 0 && st.desk.Exists(st.talks[n-1]) {
+		return st.talks[n-1]
+	}
+	id, webhook := st.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "Hello")
+	st.send(webhook)
+	st.talks = append(st.talks, id)
+	return id
+}
+
+// happen lets something happen.
+func (st *storm) happen() {
+	switch st.rng.IntN(12) {
+	case 0:
+		if st.rng.IntN(2) == 0 { // a server dies: what it was doing stays as it is
+			i := st.rng.IntN(len(st.servers))
+			st.dead[i].Store(true)
+			st.servers[i].stop()
+		} else {
+			st.start(st.options())
+		}
+	case 1:
+		st.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+	case 2:
+		st.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Lose: st.rng.IntN(2) == 0, Status: 503, Times: 2})
+	case 3:
+		st.desk.Fail(helpdesktest.Fault{Path: "/reply", Delay: time.Duration(st.rng.IntN(8)) * time.Second, Times: 1})
+	case 4:
+		st.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: []int{422, 429, 500}[st.rng.IntN(3)], Times: 1})
+	case 5, 6:
+		st.write()
+	default:
+		st.current()
+		st.pingPong()
+		st.matches = append(st.matches, time.Now())
+	}
+}
+
+// write writes into the open conversation, as the user or a teammate.
+func (st *storm) write() {
+	id := st.current()
+	st.wrote[id] = time.Now()
+	if st.rng.IntN(3) == 0 {
+		st.desk.AgentReply(id, "I am here")
+		return
+	}
+	text := []string{"yes", "What does it cost?"}[st.rng.IntN(2)]
+	st.send(st.desk.Replied("http://hooks.example/chatbot-webhook/acme", id, text))
+}
+
+// In any weather, with storage that fails between any two steps and servers that
+// die, no match leads to two offers, none comes late, nobody who writes loses the
+// conversation, and what was deleted is forgotten here, too.
+func TestAssistant_keepsItsPromisesInAnyStorm(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 4
+	}
+	offers, deletions := 0, 0
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			st := newStorm(t, seed)
+			defer st.close()
+			st.start(st.options())
+			st.start(st.options())
+			st.visit("/home")
+			for begin := time.Now(); time.Since(begin) < stormTime; {
+				st.happen()
+				time.Sleep(time.Duration(st.rng.IntN(40)) * time.Second)
+			}
+			st.desk.Heal()
+			last := st.any()
+			time.Sleep(3 * time.Minute)
+			for _, id := range st.talks {
+				offers += len(st.seen.in(id))
+				if !st.desk.Exists(id) {
+					deletions++
+				}
+				st.check(last, id)
+			}
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+			}
+		})
+	}
+	t.Logf("%d offers, %d deletions", offers, deletions)
+	assert.Greater(t, offers, int(seeds))
+	assert.Positive(t, deletions)
+}
+
+// check holds a conversation to what is promised.
+func (st *storm) check(s *server, id string) {
+	t := st.t
+	taken := map[time.Time]bool{}
+	for _, offer := range st.seen.in(id) {
+		var match time.Time
+		for _, at := range st.matches {
+			if began := at.Add(-time.Second); !began.After(offer) {
+				match = at
+			}
+		}
+		assert.LessOrEqual(t, offer.Sub(match), proactive.SendWithin, "an offer in %s is late", id)
+		assert.False(t, taken[match], "two offers in %s for one match", id)
+		taken[match] = true
+	}
+	if offers := st.seen.in(id); len(offers) > 0 && st.wrote[id].After(offers[len(offers)-1]) {
+		assert.True(t, st.desk.Exists(id), "%s was deleted although someone wrote after the offer", id)
+	}
+	_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", id)
+	require.NoError(t, err)
+	docs, err := st.log.Documents().Get(t.Context(), acme, "assist/intercom/"+id)
+	require.NoError(t, err)
+	if !st.desk.Exists(id) {
+		assert.False(t, linked, "the link to %s is left", id)
+		assert.False(t, docs[0].Exists(), "the machine of %s is left", id)
+	}
+}
