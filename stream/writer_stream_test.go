@@ -142,6 +142,23 @@ func TestWriter_givesBackWhatFailsAndWritesItLater(t *testing.T) {
 	})
 }
 
+// A refusal for good is one, too, when what failed before is read again.
+func TestWriter_countsWhatIsRefusedWhenItIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cursor := &memoryCursor{t: t}
+		p := startPipeline(t, resuming(entryOf("s1", "a"), entryOf("s2", "x")), cursor, stream.WriterOptions{})
+		p.away("s1")
+		time.Sleep(time.Hour)
+		require.Zero(t, p.counted(t, "pending"), "it has fallen behind")
+		refuse := func(activity.Batch) error { return stream.Permanent(errors.New("no such conversation")) }
+		p.fail.Store(&refuse)
+		time.Sleep(time.Hour)
+		assert.Equal(t, uint64(1), p.writer.Stats().Refused)
+		assert.InDelta(t, 1, p.counted(t, "skipped_total", "refused"), 0)
+		assert.Equal(t, "after 2", place(t, cursor.saved()))
+	})
+}
+
 func TestDelivery_Done_countsOnceAndPassesOverWhatIsRefusedForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cursor := &memoryCursor{t: t}
