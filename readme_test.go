@@ -50,7 +50,7 @@ func TestREADME_showsConfigurationsThatAreValid(t *testing.T) {
 		switch trimmed := strings.TrimSpace(config); {
 		case strings.HasPrefix(trimmed, `"signing_secret"`):
 			config, parts = `{"products": [{"product_id": "acme", "integration_config": {"zendesk": {"base_url": "https://acme.zendesk.com", "oauth_token": "x",`+config+`}}}]}`, parts+1
-		case strings.HasPrefix(trimmed, `"intercom"`):
+		case strings.HasPrefix(trimmed, `"intercom"`), strings.HasPrefix(trimmed, `"proactive"`):
 			config, parts = `{"products": [{"product_id": "acme", "integration_config": {`+config+`}}]}`, parts+1
 		case strings.Contains(config, `"products"`):
 			whole++
@@ -63,7 +63,7 @@ func TestREADME_showsConfigurationsThatAreValid(t *testing.T) {
 		require.NoError(t, err, config)
 	}
 	require.Equal(t, 2, whole)
-	require.Equal(t, 2, parts)
+	require.Equal(t, 3, parts)
 }
 
 var jsonBlock = regexp.MustCompile("(?s)```json\n(.*?)```")

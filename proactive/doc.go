@@ -74,9 +74,10 @@
 //
 // # Around it
 //
-// An engine keeps a window for each session in memory and a machine for each conversation
-// in storage, and does in this order: decide, step, store the machine by
-// compare-and-set, carry out the effects, step with what came of them.
+// Package [github.com/liveactivity/liveactivity/proactive/assist] makes the offers. It
+// keeps a window for each session in memory and a machine for each conversation in
+// storage, and does in this order: decide, step, store the machine by compare-and-set,
+// carry out the effects, step with what came of them.
 //
 //	d := core.Act(&window, machine, session, action, now)
 //	if d.Reason == proactive.Offered {
@@ -85,5 +86,6 @@
 //
 // [Core.Ask] is due at d.Again, and a [Tick] when [Rules.Due] says. A [Replay] does the
 // same with a log instead of time, so that triggers can be tuned on what users did
-// before any of them sees an offer.
+// before any of them sees an offer; the command "liveactivity-server proactive replay"
+// prints it.
 package proactive

@@ -10,11 +10,11 @@ import (
 // time that is not real: what a core would have decided, and when. Its methods
 // are called with times that do not decrease.
 //
-// It is what the engine does, without what the engine waits for, and so serves
-// to tune triggers on what a log retains:
+// It is what package assist does, without what that waits for, and so serves to
+// tune triggers on what a log retains. The time is when the log got the actions:
 //
 //	for _, action := range batch.Actions {
-//		replay.Act(action.Action, action.Start())
+//		replay.Act(action.Action, entry.ID.Time())
 //	}
 type Replay struct {
 	core    *Core

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/proactive/assist"
+	"github.com/liveactivity/liveactivity/proactive/proactivetest"
+)
+
+func TestUndecided_isWhoComesToTheCartAgainAndAgain(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s  /cart
+		t+5s  click "Colour"
+		t+9s  /shoes
+		t+20s /cart
+		t+30s /shirts      → no offer
+		t+40s /cart        → offer undecided "Shipping costs"
+		t+44s says "talk to somebody" → guide "Talk to somebody"
+	`, undecided{})
+}
+
+func TestUndecided_isNotWhoChecksOut(t *testing.T) {
+	proactivetest.Run(t, `
+		t+0s  /cart
+		t+10s /shoes
+		t+20s /cart
+		t+30s /checkout/address
+		t+40s /cart        → no offer
+		t+50s /shoes
+		t+60s /cart        → no offer
+	`, undecided{})
+}
+
+// The whole way, with a fake Intercom: the user is offered help in the
+// conversation, chooses a label, and the shop's own code takes over.
+func TestService_asksWhoIsUndecided(t *testing.T) {
+	desk := helpdesktest.NewIntercom(nil)
+	t.Cleanup(desk.Close)
+	path := filepath.Join(t.TempDir(), "products.json")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"products": [{"product_id": "shop", "webhook_secret": "secret", "integration_config": {
+		"intercom": %s, "proactive": {"enabled": true, "triggers": [{"id": "undecided"}]}}}]}`, desk.Config()), 0o600))
+	guided := make(chan assist.Guidance, 1)
+	service, err := newService(path, func(_ context.Context, g assist.Guidance) error {
+		guided <- g
+		return nil
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- service.Run(ctx) }()
+	t.Cleanup(func() { stop(); assert.NoError(t, <-done) })
+	web := httptest.NewServer(service.Handler())
+	t.Cleanup(web.Close)
+
+	send := func(r *http.Request) string {
+		t.Helper()
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		var answer struct{ Status string }
+		require.NoError(t, json.NewDecoder(response.Body).Decode(&answer))
+		return answer.Status
+	}
+	views := 0
+	view := func(page string) {
+		t.Helper()
+		views++
+		r, err := http.NewRequest(http.MethodPost, web.URL+"/webhook/shop", strings.NewReader(fmt.Sprintf(
+			`{"event":"$pageview","uuid":"view %d","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example%s"},"$set":{"email":"ada@shop.example"}}`, views, page)))
+		require.NoError(t, err)
+		r.Header.Set("X-PostHog-Secret", "secret")
+		send(r)
+	}
+	view("/")
+	hooks := web.URL + "/chatbot-webhook/shop"
+	conversation, hook := desk.Created(hooks, helpdesktest.IntercomContact{Email: "ada@shop.example"}, "Hello")
+	require.Equal(t, "linked", send(hook))
+	var offer helpdesktest.IntercomPart
+	require.Eventually(t, func() bool { // the service may need a moment until it follows
+		view("/cart")
+		view("/shoes")
+		for _, part := range desk.Parts(conversation) {
+			if part.Type == "quick_reply" {
+				offer = part
+			}
+		}
+		return offer.ID != ""
+	}, 20*time.Second, 200*time.Millisecond)
+	assert.Equal(t, "Is something missing?", offer.Text)
+	send(desk.Replied(hooks, conversation, "shipping costs"))
+	select {
+	case g := <-guided:
+		assert.Equal(t, assist.Guidance{ProductID: "shop", Desk: "intercom", ConversationID: conversation, TriggerID: "undecided", Label: "Shipping costs"}, g)
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "no advice was given")
+	}
+}
