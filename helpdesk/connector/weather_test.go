@@ -368,6 +368,7 @@ func (d *day) checkRedactions() {
 var (
 	days     = uint64(100)
 	caughtUp = 2000 // conversations
+	crowd    = 2000 // sessions of one day
 )
 
 // Simulated days with all that can happen. One that fails says its seed, which
@@ -384,6 +385,17 @@ func TestWeather(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A day of thousands of sessions.
+func TestWeather_withACrowd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: 20 * time.Hour})), 2*time.Minute, 1)
+		d.live(crowd, 6)
+		d.end()
+		d.check()
+	})
 }
 
 // A shorter day, in real time, on the engines that keep what they have.
