@@ -1,0 +1,222 @@
+package connector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// A note of which the desk has an equal one from before is written all the same
+// when its first attempt had no effect.
+func TestFollow_looksOnlyAmongNotesThatAreNewer(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		synctest.Wait()
+		failed := false
+		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
+			if op != "note" || failed {
+				return nil
+			}
+			failed = true
+			return &helpdesk.APIError{Status: 502, Ambiguous: true}
+		})
+		f.visit(t, "s", "a") // in the same second
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"[1] User visited a", "[1] User visited a"}, f.desk.texts("7"))
+		assert.Equal(t, f.desk.notes["7"][0].text, f.desk.notes["7"][1].text)
+		assert.Equal(t, 1, f.desk.count("find"))
+	})
+}
+
+// late makes the next note take effect only after that time, when the connector
+// has given its answer up.
+func (f *following) late(effect time.Duration) {
+	var used atomic.Bool
+	f.desk.takes = func() time.Duration {
+		if used.Swap(true) {
+			return 0
+		}
+		return 2 * effect
+	}
+}
+
+func TestFollow_looksForALostNoteOnceItHasHadTimeToComeToBe(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.visit(t, "s", "a")
+		f.late(requestTime + settleTime - time.Second)
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
+	})
+}
+
+// A refusal says nothing of the attempt before, whose answer was lost.
+func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.visit(t, "s", "a")
+		f.late(requestTime + 2*settleTime)
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(requestTime)
+		synctest.Wait()
+		f.desk.refuses(func(op, _ string) *helpdesk.APIError {
+			if op == "note" {
+				return &helpdesk.APIError{Status: 409}
+			}
+			return nil
+		})
+		time.Sleep(2*settleTime - time.Second)
+		synctest.Wait()
+		require.Positive(t, f.desk.count("find"))
+		require.Greater(t, f.desk.count("note"), 1)
+		require.Empty(t, f.desk.texts("7"))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		f.desk.refuses(nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"[1] User visited a"}, f.desk.texts("7"))
+	})
+}
+
+// A server that goes on where another stopped leaves what was in flight the time
+// to come to be, also when there is something new to write.
+func TestFollow_looksForWhatItTakesOverOnceThatHasHadTime(t *testing.T) {
+	for _, more := range []bool{false, true} {
+		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+			f.visit(t, "s", "a")
+			f.late(settleTime - time.Second)
+			f.linkAs(t, "7", "s", byWebhook)
+			synctest.Wait()
+			f.stop() // gives its leases up
+			f.follow(t)
+			synctest.Wait()
+			want := []string{"[1] User visited a"}
+			if more {
+				f.visit(t, "s", "b")
+				want = append(want, "[1] User visited b")
+			}
+			time.Sleep(time.Minute)
+			assert.Equal(t, want, f.desk.texts("7"))
+		})
+	}
+}
+
+// A conversation that is behind is read from its own cursor, however far others
+// are.
+func TestFollow_takesOverFromTheOldestCursor(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.many(t, 20)
+		f.desk.refuses(func(_, id string) *helpdesk.APIError {
+			if id == "10" {
+				return &helpdesk.APIError{Status: 409}
+			}
+			return nil
+		})
+		f.visit(t, "s10", "x")
+		time.Sleep(time.Minute)
+		f.visit(t, "s10", "y") // waits for the next attempt
+		for i := range 20 {
+			if i != 10 {
+				f.visit(t, fmt.Sprint("s", i), "z")
+			}
+		}
+		synctest.Wait()
+		f.stop()
+		f.desk.refuses(nil)
+		f.follow(t)
+		time.Sleep(time.Minute)
+		assert.Equal(t, "[1] User visited first|[1] User visited x|[1] User visited y", strings.Join(f.desk.texts("10"), "|"))
+	})
+}
+
+func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
+	t.Run("by the text of a session", func(t *testing.T) {
+		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+			const visits = maxText / 100
+			for range visits {
+				f.visit(t, "s", strings.Repeat("x", 400))
+			}
+			f.linkAs(t, "7", "s", byWebhook)
+			time.Sleep(time.Minute)
+			texts := f.desk.texts("7")
+			assert.Greater(t, len(texts), 1)
+			assert.Equal(t, visits, strings.Count(strings.Join(texts, ""), "] User visited x"))
+		})
+	})
+	t.Run("by the length of the log", func(t *testing.T) {
+		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+			f.visit(t, "s", "first")
+			for range 2*maxScan>>20 + 1 {
+				f.visit(t, "other", strings.Repeat("x", 1<<20))
+			}
+			f.visit(t, "s", "last")
+			f.linkAs(t, "7", "s", byWebhook)
+			time.Sleep(time.Minute)
+			assert.Equal(t, []string{"[1] User visited first", "[1] User visited last"}, f.desk.texts("7"))
+		})
+	})
+}
+
+// counting is a log that counts the entries that are read.
+type counting struct {
+	eventlog.Log
+	read int
+}
+
+func (c *counting) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	n, err := c.Log.Read(ctx, productID, after, dst)
+	c.read += n
+	return n, err
+}
+
+func TestInbox_searchesEachEntryOnceForAWaitingUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &counting{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
+		s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
+		in := &inbox{s.Connector, "acme", map[string]eventlog.ID{}}
+		const visits = 3 * scanPage
+		for n := range visits {
+			s.visitAs(t, "s", "ada", "", time.Now(), fmt.Sprint("a", n))
+		}
+		_, err := s.linkContact(t.Context(), "acme", "zendesk", "7", helpdesk.Contact{UserID: "eve"}, time.Now())
+		require.NoError(t, err)
+		log.read = 0
+		for range 5 {
+			require.NoError(t, in.resolve(t.Context()))
+		}
+		assert.Equal(t, visits, log.read)
+		s.visitAs(t, "s2", "eve", "", time.Now(), "b")
+		require.NoError(t, in.resolve(t.Context()))
+		assert.Equal(t, visits+1, log.read)
+		assert.Equal(t, []Linked{{SessionID: "s2", ByWebhook: true}}, s.sessions(t, "7"))
+	})
+}
+
+func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		zendesk, intercom := newDesk(), newDesk()
+		p := Product{Desks: []Desk{{"intercom", intercom}, {"zendesk", zendesk}}, Notes: DefaultNotes()}
+		f := &following{service: newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), p, nil)}
+		f.follow(t)
+		for _, desk := range []string{"zendesk", "intercom"} {
+			f.visit(t, desk+"'s", "a page of "+desk)
+			_, err := f.link(t.Context(), "acme", desk, "7", desk+"'s", byWebhook, time.Now())
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"[1] User visited a page of zendesk"}, zendesk.texts("7"))
+		assert.Equal(t, []string{"[1] User visited a page of intercom"}, intercom.texts("7"))
+		f.stop()
+	})
+}
