@@ -103,16 +103,18 @@ func TestReplay_asksTheTriggersOfTheProductFile(t *testing.T) {
 		}
 		v.visit("acme", "s2", "/a", "/b", "/a", "/checkout")
 		v.visit("globex", "s3", "/a", "/b", "/a")
+		time.Sleep(57 * time.Second)
+		v.visit("acme", "s2", "/done") // a second after the offer
 	})
 	path := productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"proactive":
 		{"enabled": false, "triggers": [{"id": "rage_clicks"}, {"id": "user_page_dwell", "page": "/checkout"}]}}}]}`)
 	assert.Equal(t, `product acme (not enabled)
   2000-01-01T00:00:02Z  offered    rage_clicks  session s1  https://app.example.com/settings
   2000-01-01T00:01:06Z  offered    user_page_dwell  session s2  https://app.example.com/checkout
-  7 actions from 2000-01-01T00:00:00Z to 2000-01-01T00:00:06Z
+  8 actions from 2000-01-01T00:00:00Z to 2000-01-01T00:01:07Z
   rage_clicks: 1 offered
   user_page_dwell: 1 offered
-  no trigger matched at 6 actions
+  no trigger matched at 7 actions
 `, replayed(t, dir, "--product=acme", "--config="+path))
 	assert.Contains(t, replayed(t, dir, "--config="+path), "canonical_url_ping_pong: 1 offered", "globex has the defaults")
 }

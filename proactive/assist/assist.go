@@ -3,11 +3,18 @@
 // conversation, and shows quick replies there. It is a view of the log like any
 // other, and does not wait for notes.
 //
+// The service of package liveactivity has one. By itself it is used so, with a
+// connector that follows the same product:
+//
 //	a, err := assist.New(log, connections, products, nil)
 //	if err != nil {
 //		return err
 //	}
-//	service, err := liveactivity.New(&liveactivity.Options{Log: log, Views: []liveactivity.View{a.Follow}})
+//	source, err := eventlog.NewSource(log, "acme")
+//	if err != nil {
+//		return err
+//	}
+//	return a.Follow(ctx, "acme", source)
 //
 // Of the servers that share a log one at a time follows a product: the one that
 // holds its lease. What is known of a conversation's assistance is a document, a
