@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -481,4 +483,93 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 	}
 	var mistake *assist.OptionError
 	assert.True(t, errors.As(err, &mistake))
+}
+
+// Many actions and messages at once, of two sessions that share a conversation, at
+// two servers.
+func TestAssistant_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		second := w.start(assist.Options{})
+		w.visitAs("s2", jane, "/home")
+		w.deliver(second, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Hi"))
+		known, _, err := s.connector.Conversation(w.t.Context(), acme, "intercom", conversation)
+		require.NoError(t, err)
+		require.Len(t, known.Sessions, 2)
+		time.Sleep(6 * time.Minute) // people talk no longer
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				for j, page := range []string{"/pricing", "/docs", "/pricing"} {
+					a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
+					_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: fmt.Sprint("at-once", i, j), Time: time.Now(),
+						SessionID: fmt.Sprint("s", 1+i%2), Email: jane, Action: &a}})
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.seen.in(conversation), 1)
+		var answers sync.WaitGroup
+		for range 10 {
+			webhook := w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "yes, show me")
+			for _, at := range []*server{s, second} {
+				again := webhook.Clone(w.t.Context())
+				again.Body, _ = webhook.GetBody()
+				again.SetPathValue("product_id", acme)
+				answers.Go(func() { at.connector.ServeWebhook(httptest.NewRecorder(), again) })
+			}
+		}
+		answers.Wait()
+		time.Sleep(time.Minute)
+		assert.Len(t, w.seen.in(conversation), 1)
+		assert.True(t, w.desk.Exists(conversation))
+		accepted := count(t, s, "liveactivity_offers_total", "accepted") + count(t, second, "liveactivity_offers_total", "accepted")
+		assert.LessOrEqual(t, accepted, 10.0, "a delivery counts once")
+		assert.Positive(t, accepted)
+	})
+}
+
+// A step that has to be retried, or is delivered twice, is counted once.
+func TestAssistant_countsWhatBecameOfOffers(t *testing.T) {
+	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
+		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
+		w.pingPong()
+		time.Sleep(40 * time.Second)
+		assert.Equal(t, 1.0, offers("ignored"))
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 500, Times: 1})
+		w.pingPong()
+		require.Equal(t, 1.0, offers("ambiguous"))
+		time.Sleep(40 * time.Second)
+		require.Equal(t, 1.0, offers("lost"))
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
+		w.pingPong()
+		time.Sleep(40 * time.Second)
+		assert.Equal(t, 2.0, offers("made"), "one of them was looked for")
+		assert.Equal(t, 2.0, offers("ambiguous"))
+	})
+}
+
+func TestAssistant_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
+		defer w.close()
+		var conflicts atomic.Int32
+		w.sees = func(log eventlog.Log) eventlog.Log {
+			return flaky{log, &atomic.Bool{}, func() bool { return false }, func(name string) bool {
+				return strings.HasPrefix(name, "assist/") && conflicts.Add(-1) >= 0
+			}}
+		}
+		s := w.start(assist.Options{})
+		w.visit("/home")
+		conversation := w.chat(s)
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		conflicts.Store(3)
+		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "yes"))
+		require.LessOrEqual(t, conflicts.Load(), int32(0))
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "accepted"))
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_assistance_transitions_total", "guidance_execution"))
+	})
 }

@@ -28,8 +28,9 @@ import (
 // it does has an effect.
 type flaky struct {
 	eventlog.Log
-	dead *atomic.Bool
-	fail func() bool
+	dead  *atomic.Bool
+	fail  func() bool
+	clash func(name string) bool // of a change, with another; nil for never
 }
 
 func (f flaky) Documents() document.Store { return flakyStore{f.Log.Documents(), f} }
@@ -62,6 +63,11 @@ func (f flakyStore) Write(ctx context.Context, productID string, changes ...docu
 	case f.fail():
 		return 0, &document.ConflictError{Name: changes[0].Name}
 	}
+	for _, c := range changes {
+		if f.clash != nil && f.clash(c.Name) {
+			return 0, &document.ConflictError{Name: c.Name}
+		}
+	}
 	version, err := f.Store.Write(ctx, productID, changes...)
 	if f.fail() {
 		return 0, errAway
@@ -93,7 +99,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 			mu.Lock()
 			defer mu.Unlock()
 			return time.Now().Before(end) && chance.Float64() < rate
-		}}
+		}, nil}
 	}
 	return st
 }

@@ -1,0 +1,171 @@
+package assist
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// newTestShift returns a shift without storage, in which sessions are not linked.
+func newTestShift(tb testing.TB) *shift {
+	tb.Helper()
+	registry, err := proactive.NewRegistry(proactive.PingPong{}, proactive.Dwell{})
+	require.NoError(tb, err)
+	core, err := proactive.NewCore(registry, nil)
+	require.NoError(tb, err)
+	a := &Assistant{logger: slog.New(slog.DiscardHandler),
+		products: func(string) (Product, bool, error) { return Product{Core: core}, true, nil }}
+	return newShift(a, "acme", core, nil)
+}
+
+// entry returns an entry of the log with so many actions of a session.
+func entry(tb testing.TB, sessionID string, actions int) []byte {
+	tb.Helper()
+	batch := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: sessionID, Email: sessionID + "@acme.example", Count: actions}
+	for i := range actions {
+		a := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprintf("https://app.example.com/page-%d", i%7))
+		a.TimestampStart, a.Index = activity.Seconds(time.Now())-float64(actions-i), i
+		batch.Actions = append(batch.Actions, activity.BatchAction{Action: a, SessionID: sessionID, Email: batch.Email})
+	}
+	data, err := json.Marshal(batch)
+	require.NoError(tb, err)
+	return data
+}
+
+// fill has so many sessions do something.
+func fill(tb testing.TB, s *shift, sessions, actions int) {
+	tb.Helper()
+	for i := range sessions {
+		s.see(tb.Context(), entry(tb, fmt.Sprintf("01920000-0000-7000-8000-%012d", i), actions))
+	}
+}
+
+func TestShift_takesLittleMemoryForASession(t *testing.T) {
+	const sessions = 5000
+	for actions, most := range map[int]int64{5: 420, 50: 750} {
+		s := newTestShift(t)
+		each := heaptest.After(func() { fill(t, s, sessions, actions) }) / sessions
+		t.Logf("%d actions: %d bytes a session", actions, each)
+		assert.LessOrEqual(t, each, most)
+		runtime.KeepAlive(s)
+	}
+}
+
+func TestShift_forgetsWhatIsOver(t *testing.T) {
+	s := newTestShift(t)
+	fill(t, s, 100, 3)
+	for i, known := range s.sessions {
+		s.join(known, conversation{"acme", "intercom", i[len(i)-1:]})
+	}
+	require.Len(t, s.sessions, 100)
+	require.Len(t, s.talks, 10)
+	s.dueAt(time.Now().Add(proactive.WindowSpan - time.Second))
+	require.Len(t, s.sessions, 100)
+	s.dueAt(time.Now().Add(proactive.WindowSpan + sweepEvery))
+	assert.Empty(t, s.sessions)
+	assert.Empty(t, s.talks)
+	assert.Empty(t, s.asks)
+}
+
+// A conversation whose machine needs a tick is kept without any session, and
+// is forgotten when it needs none.
+func TestShift_keepsAConversationWhileItsMachineNeedsATick(t *testing.T) {
+	s := newTestShift(t)
+	c := conversation{"acme", "intercom", "7"}
+	now := s.now()
+	m, _, err := s.core.Step(proactive.Machine{}, now, proactive.Message{Text: "Hi"})
+	require.NoError(t, err)
+	s.keep(c, m)
+	_, due := s.dueAt(now.Add(299 * time.Second))
+	require.Empty(t, due)
+	_, due = s.dueAt(now.Add(301 * time.Second))
+	require.Equal(t, []conversation{c}, due)
+	_, due = s.dueAt(now.Add(302 * time.Second))
+	require.Empty(t, due, "it is in flight")
+	s.release(c)
+	_, due = s.dueAt(now.Add(303 * time.Second))
+	require.Len(t, due, 1)
+	s.keep(c, proactive.Machine{})
+	s.settled(c, true)
+	assert.Empty(t, s.talks)
+}
+
+func TestShift_computesWhatIsDueAnewWhenTheClockIsSetBack(t *testing.T) {
+	s := newTestShift(t)
+	c := conversation{"acme", "intercom", "7"}
+	ahead := s.now().Add(time.Hour)
+	m, _, err := s.core.Step(proactive.Machine{}, ahead, proactive.Message{Text: "Hi"})
+	require.NoError(t, err)
+	s.keep(c, m)
+	s.release(c)
+	s.mu.Lock()
+	s.talks[c].due = ahead
+	s.arrange(s.talks[c])
+	s.mu.Unlock()
+	_, due := s.dueAt(ahead.Add(-time.Second))
+	require.Empty(t, due)
+	_, due = s.dueAt(ahead.Add(-time.Hour))
+	assert.Equal(t, []conversation{c}, due)
+}
+
+func TestShift_backsOffWhileAConversationFails(t *testing.T) {
+	s := newTestShift(t)
+	c := conversation{"acme", "intercom", "7"}
+	s.doubt(c)
+	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		s.talks[c].due = s.now()
+		s.settled(c, false)
+		assert.InDelta(t, wait*time.Second, time.Until(s.talks[c].due), float64(500*time.Millisecond))
+	}
+	s.settled(c, true)
+	assert.Zero(t, s.talks[c].failures)
+}
+
+// BenchmarkShift_look is what a look for what is due costs, of so many sessions
+// that are to be asked later. There are four looks a second.
+func BenchmarkShift_look(b *testing.B) {
+	for _, sessions := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			s := newTestShift(b)
+			fill(b, s, sessions, 2)
+			now := s.now()
+			b.ReportAllocs()
+			for b.Loop() {
+				s.dueAt(now)
+			}
+		})
+		b.Run(fmt.Sprintf("sweep/sessions=%d", sessions), func(b *testing.B) {
+			s := newTestShift(b)
+			fill(b, s, sessions, 2)
+			now := s.now()
+			for b.Loop() {
+				s.sweep(now)
+			}
+		})
+	}
+}
+
+// BenchmarkShift_see is what an entry of the log costs.
+func BenchmarkShift_see(b *testing.B) {
+	for _, actions := range []int{1, 10} {
+		b.Run(fmt.Sprintf("actions=%d", actions), func(b *testing.B) {
+			s := newTestShift(b)
+			data := entry(b, "01920000-0000-7000-8000-000000000000", actions)
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.see(b.Context(), data)
+			}
+		})
+	}
+}
