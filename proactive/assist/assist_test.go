@@ -510,6 +510,7 @@ func TestAssistant_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 		all.Wait()
 		time.Sleep(5 * time.Second)
 		require.Len(t, w.seen.in(conversation), 1)
+		assert.Zero(t, count(t, s, "liveactivity_offers_total", "ignored"), "the talk before was no offer")
 		var answers sync.WaitGroup
 		for range 10 {
 			webhook := w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "yes, show me")
@@ -571,5 +572,56 @@ func TestAssistant_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 		require.LessOrEqual(t, conflicts.Load(), int32(0))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "accepted"))
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_assistance_transitions_total", "guidance_execution"))
+	})
+}
+
+// Storage fails right after the desk has deleted the conversation.
+func TestAssistant_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{Enabled: true})
+		defer w.close()
+		var conversation atomic.Value
+		var failures atomic.Int32
+		w.sees = func(log eventlog.Log) eventlog.Log {
+			return flaky{log, &atomic.Bool{}, func() bool {
+				id, _ := conversation.Load().(string)
+				return id != "" && !w.desk.Exists(id) && failures.Add(1) <= 5
+			}, nil}
+		}
+		s := w.start(assist.Options{})
+		w.visit("/home")
+		id := w.chat(s)
+		conversation.Store(id)
+		w.pingPong()
+		time.Sleep(2 * time.Minute)
+		require.Greater(t, failures.Load(), int32(5))
+		_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", id)
+		require.NoError(t, err)
+		assert.False(t, linked)
+	})
+}
+
+// What is due is found again long after the actions that led to it.
+func TestAssistant_goesOnAfterALongOutage(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		s.end()
+		time.Sleep(time.Hour)
+		w.start(assist.Options{})
+		time.Sleep(30 * time.Second)
+		assert.False(t, w.desk.Exists(conversation))
+	})
+}
+
+// The session is linked after its last action.
+func TestAssistant_offersHelpToAUserWhoStays(t *testing.T) {
+	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
+	run(t, config, func(w *world, s *server, conversation string) {
+		time.Sleep(50 * time.Second)
+		require.Empty(t, w.offers(conversation))
+		time.Sleep(12 * time.Second)
+		assert.Len(t, w.offers(conversation), 1)
 	})
 }
