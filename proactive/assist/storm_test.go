@@ -31,6 +31,7 @@ type flaky struct {
 	dead  *atomic.Bool
 	fail  func() bool
 	clash func(name string) bool // of a change, with another; nil for never
+	lost  func(name string) bool // fails to read a document; nil for never
 }
 
 func (f flaky) Documents() document.Store { return flakyStore{f.Log.Documents(), f} }
@@ -43,7 +44,7 @@ type flakyStore struct {
 var errAway = errors.New("storage is away")
 
 func (f flakyStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if f.dead.Load() || f.fail() {
+	if f.dead.Load() || f.fail() || f.lost != nil && f.lost(names[0]) {
 		return nil, errAway
 	}
 	return f.Store.Get(ctx, productID, names...)
@@ -99,7 +100,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 			mu.Lock()
 			defer mu.Unlock()
 			return time.Now().Before(end) && chance.Float64() < rate
-		}, nil}
+		}, nil, nil}
 	}
 	return st
 }
