@@ -33,6 +33,7 @@ import (
 const (
 	acme = "acme"
 	jane = "jane@acme.example"
+	page = "https://app.example.com" // that may link sessions
 )
 
 // world is a product with a fake Intercom, and one or more servers on its log.
@@ -114,7 +115,7 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 
 // Product implements connector.Products.
 func (w *world) Product(productID string) (connector.Product, bool, error) {
-	return connector.Product{Desks: w.desks, Notes: connector.DefaultNotes()}, productID == acme, nil
+	return connector.Product{Desks: w.desks, Notes: connector.DefaultNotes(), AllowedOrigins: []string{page}}, productID == acme, nil
 }
 
 // start starts a further server.
@@ -623,5 +624,40 @@ func TestAssistant_offersHelpToAUserWhoStays(t *testing.T) {
 		require.Empty(t, w.offers(conversation))
 		time.Sleep(12 * time.Second)
 		assert.Len(t, w.offers(conversation), 1)
+	})
+}
+
+// Pages can say of any session that it belongs to a conversation: what it does leads
+// to no offer there, though the conversation is another user's by the desk's word.
+func TestAssistant_offersNothingForASessionThatABrowserAdded(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.visitAs("s2", "joe@acme.example", "/home")
+		r := httptest.NewRequest(http.MethodPost, "/sessions/link", strings.NewReader(
+			`{"product_id":"acme","session_id":"s2","conversation_id":"`+conversation+`"}`))
+		r.Header.Set("Origin", page)
+		answer := httptest.NewRecorder()
+		s.connector.ServeLink(answer, r)
+		require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
+			w.visitAs("s2", "joe@acme.example", page)
+		}
+		time.Sleep(time.Second)
+		assert.Empty(t, w.offers(conversation))
+		assert.InDelta(t, 1, count(t, s, "liveactivity_offers_suppressed_total", "untrusted"), 0)
+		w.pingPong()
+		assert.Len(t, w.offers(conversation), 1, "the desk's own session")
+	})
+}
+
+func TestAssistant_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		w.desk.Fail(helpdesktest.Fault{Method: http.MethodGet, Delay: 2 * time.Second})
+		time.Sleep(10 * time.Second) // it has begun to look whether anybody wrote
+		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Wait, I am typing"))
+		time.Sleep(time.Minute)
+		assert.True(t, w.desk.Exists(conversation))
+		assert.Len(t, w.replies(conversation), 1)
 	})
 }
