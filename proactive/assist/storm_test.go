@@ -187,17 +187,16 @@ func (st *storm) write() {
 	st.send(st.desk.Replied("http://hooks.example/chatbot-webhook/acme", id, text))
 }
 
+// storms is how many are simulated.
+var storms = uint64(12)
+
 // In any weather, with storage that fails between any two steps and servers that
 // die, no match leads to two offers, none comes late, nobody who writes loses the
 // conversation, and what was deleted is forgotten here, too.
 func TestAssistant_keepsItsPromisesInAnyStorm(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(12)
-	if testing.Short() {
-		seeds = 4
-	}
 	offers, deletions := 0, 0
-	for seed := range seeds {
+	for seed := range storms {
 		synctest.Test(t, func(t *testing.T) {
 			st := newStorm(t, seed)
 			defer st.close()
@@ -224,7 +223,7 @@ func TestAssistant_keepsItsPromisesInAnyStorm(t *testing.T) {
 		})
 	}
 	t.Logf("%d offers, %d deletions", offers, deletions)
-	assert.Greater(t, offers, int(seeds))
+	assert.Greater(t, offers, int(storms))
 	assert.Positive(t, deletions)
 }
 
