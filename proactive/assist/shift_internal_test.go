@@ -6,13 +6,19 @@ import (
 	"log/slog"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -168,4 +174,46 @@ func BenchmarkShift_see(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A process that wakes up after its lease has passed to another stores nothing.
+func TestShift_storesNothingWithoutItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestShift(t)
+		docs := musttest.New(document.NewMemory(nil))
+		s.docs, s.metrics = docs, newMetrics(&options.Mistakes{}, nil)
+		var err error
+		s.lease, err = document.Acquire(t.Context(), docs, "acme", leaseName, 3*time.Second)
+		require.NoError(t, err)
+		c := conversation{"acme", "intercom", "7"}
+		_, err = s.step(t.Context(), c, proactive.Message{Text: "Hello"})
+		require.NoError(t, err)
+		time.Sleep(4 * time.Second)
+		_, err = document.Acquire(t.Context(), docs, "acme", leaseName, time.Minute)
+		require.NoError(t, err)
+		before, _, err := s.read(t.Context(), c)
+		require.NoError(t, err)
+		_, err = s.step(t.Context(), c, proactive.Finished{})
+		require.ErrorIs(t, err, document.ErrLost)
+		after, _, err := s.read(t.Context(), c)
+		require.NoError(t, err)
+		assert.Equal(t, before.State(), after.State())
+		assert.Equal(t, proactive.Reactive, after.State())
+	})
+}
+
+// remover is a desk that can delete conversations; a plain one cannot.
+type remover struct {
+	helpdesk.Desk
+	helpdesk.Remover
+}
+
+func TestProduct_keepsConversationsOfDesksThatCannotDeleteThem(t *testing.T) {
+	registry, err := proactive.NewRegistry(proactive.PingPong{})
+	require.NoError(t, err)
+	core, err := proactive.NewCore(registry, nil)
+	require.NoError(t, err)
+	p := Product{Core: core, Desks: []connector.Desk{{Name: "deletes", Desk: remover{}}, {Name: "keeps", Desk: struct{ helpdesk.Desk }{}}}}
+	assert.False(t, p.rules("deletes").KeepIdle)
+	assert.True(t, p.rules("keeps").KeepIdle)
 }
