@@ -108,7 +108,7 @@ func signedAt(t *testing.T, target, body string, at time.Time) *http.Request {
 
 const newTicket = `{"ticket_id": "1", "requester_email": "x@acme.example", "trigger_type": "new_ticket"}`
 
-// What comes to the doors is answered by what it is, whoever sends it.
+// What comes to the doors is answered by what it is, and not by its sender.
 func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 	d := newDesks()
 	s := d.start(t)

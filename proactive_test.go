@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +27,8 @@ func offering(o *liveactivity.Options) {
 }
 
 // The whole way: who goes to and fro is offered help in the conversation that is
-// open, once, and the conversation ends when it is ignored; on every storage.
+// open, once, although every page is reported many times at once and at every server;
+// and the conversation ends when it is ignored. On every storage.
 func TestProactive_offersHelpOnce(t *testing.T) {
 	for name, engine := range engines(t) {
 		t.Run(name, func(t *testing.T) {
@@ -57,8 +59,16 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 			visits := 0
 			require.Eventually(t, func() bool { // a server may need a moment until it follows
 				for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/x", visits)} {
-					visits++
-					servers[visits%len(servers)].webhook(pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page))
+					var reporting sync.WaitGroup
+					for range 8 { // at once, at every server
+						visits++
+						event := pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page)
+						at := servers[visits%len(servers)]
+						reporting.Go(func() {
+							assert.Equal(t, http.StatusOK, at.do(http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+acmeSecret).status)
+						})
+					}
+					reporting.Wait()
 				}
 				return offers() > 0
 			}, 20*time.Second, 200*time.Millisecond)

@@ -31,7 +31,7 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 		findings = append(findings, helpdesk.Finding{Text: "The webhooks and triggers could not be read: " + unusable(err)})
 	}
 	if len(c.secrets) == 0 {
-		findings = append(findings, helpdesk.Finding{Text: "Without signing_secret every webhook is accepted, whoever sends it, and chat replies are off."})
+		findings = append(findings, helpdesk.Finding{Text: "Without signing_secret every webhook is accepted, from any sender, and chat replies are off."})
 	}
 	return findings
 }
