@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/bridge"
+	"github.com/liveactivity/liveactivity/internal/browsertest"
 )
 
 // portal is a bridge with its demo page, and a note of every answer.
@@ -73,147 +74,133 @@ func named(tag, name string) chromedp.Search {
 	return chromedp.Search(fmt.Sprintf(`//%s[normalize-space()=%q or @aria-label=%q]`, tag, name, name))
 }
 
-// await waits until a JavaScript expression is true. It does so from outside:
-// the page's policy lets nothing be evaluated inside.
-func (p *tab) await(what, expression string) {
-	p.t.Helper()
-	require.Eventually(p.t, func() bool { return p.eval("String("+expression+")") == "true" }, patience, pause, what)
-}
-
-// texts returns the texts of the elements, one a line.
-func (p *tab) texts(selector string) string {
-	p.t.Helper()
-	return p.eval(`[...document.querySelectorAll('` + selector + `')].map(e => e.innerText).join("\n")`)
-}
-
 // openPortal comes to the page and returns the session's id.
-func (p *tab) openPortal(portal *portal) (session string) {
-	p.do("come to the portal", chromedp.Navigate(portal.url+"/"), chromedp.WaitVisible(named("h1", "Vendors")))
-	p.awaitRecorded(1)
-	return p.texts("#session-id")
+func openPortal(tab *browsertest.Tab, portal *portal) (session string) {
+	tab.Do("come to the portal", chromedp.Navigate(portal.url+"/"), chromedp.WaitVisible(named("h1", "Vendors")))
+	awaitRecorded(tab, 1)
+	return tab.Texts("#session-id")
 }
 
-func (p *tab) awaitRecorded(n int) {
-	p.t.Helper()
-	p.await(fmt.Sprint(n, " actions are recorded"), fmt.Sprintf(`document.querySelector("#recorded").textContent.startsWith("%d action")`, n))
+func awaitRecorded(tab *browsertest.Tab, n int) {
+	tab.Await(fmt.Sprint(n, " actions are recorded"), fmt.Sprintf(`document.querySelector("#recorded").textContent.startsWith("%d action")`, n))
 }
 
 // openChat opens the widget and returns what it says first.
-func (p *tab) openChat() string {
-	p.do("open the widget", chromedp.Click(named("button", "Open the assistant")))
-	p.await("the widget speaks", `document.querySelectorAll("#chat-log .bubble.bot p").length > 0`)
-	return p.texts("#chat-log .bubble.bot > p")
+func openChat(tab *browsertest.Tab) string {
+	tab.Do("open the widget", chromedp.Click(named("button", "Open the assistant")))
+	tab.Await("the widget speaks", `document.querySelectorAll("#chat-log .bubble.bot p").length > 0`)
+	return tab.Texts("#chat-log .bubble.bot > p")
 }
 
 func TestBridge_theWidgetKnowsWhatThePersonDid(t *testing.T) {
-	portal, tab := startPortal(t), openTab(t, startBrowser(t))
-	session := tab.openPortal(portal)
-	tab.do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Acme Supplies")]`)), chromedp.WaitVisible(named("h1", "Acme Supplies")))
-	tab.do("try to approve it", chromedp.Click(named("button", "Approve vendor")))
-	tab.do("send a reminder", chromedp.Click(named("button", "Send reminder")))
-	tab.awaitRecorded(4)
+	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+	session := openPortal(tab, portal)
+	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Acme Supplies")]`)), chromedp.WaitVisible(named("h1", "Acme Supplies")))
+	tab.Do("try to approve it", chromedp.Click(named("button", "Approve vendor")))
+	tab.Do("send a reminder", chromedp.Click(named("button", "Send reminder")))
+	awaitRecorded(tab, 4)
 
 	assert.Equal(t, "Hi! I can see you visited vendors and Acme Supplies, and clicked Approve vendor and Send reminder. "+
-		"Acme Supplies is blocked: the W-9 form and the insurance certificate are missing.", tab.openChat())
-	assert.Equal(t, "W-9 form\nInsurance certificate", tab.texts("#chat-log .missing li"))
+		"Acme Supplies is blocked: the W-9 form and the insurance certificate are missing.", openChat(tab))
+	assert.Equal(t, "W-9 form\nInsurance certificate", tab.Texts("#chat-log .missing li"))
 
-	tab.do("ask", chromedp.SendKeys(chromedp.ID("chat-input"), "What did I do?"+kb.Enter))
-	tab.await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 4`)
-	assert.Equal(t, "Clicked Send reminder\nClicked Approve vendor\nOpened Acme Supplies\nOpened Vendors", tab.texts("#chat-log ol li"))
+	tab.Do("ask", chromedp.SendKeys(chromedp.ID("chat-input"), "What did I do?"+kb.Enter))
+	tab.Await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 4`)
+	assert.Equal(t, "Clicked Send reminder\nClicked Approve vendor\nOpened Acme Supplies\nOpened Vendors", tab.Texts("#chat-log ol li"))
 
 	for i, question := range []string{"What is the weather?", "Who is the president?", "Why is the sky blue?", "When do I get paid for last year?"} {
-		tab.do("ask what it does not know", chromedp.SendKeys(chromedp.ID("chat-input"), question+kb.Enter))
-		tab.await("the widget answers", fmt.Sprintf(`[...document.querySelectorAll("#chat-log .bubble.bot")].filter((b) => b.innerText.includes("I only know")).length === %d`, i+1))
+		tab.Do("ask what it does not know", chromedp.SendKeys(chromedp.ID("chat-input"), question+kb.Enter))
+		tab.Await("the widget answers", fmt.Sprintf(`[...document.querySelectorAll("#chat-log .bubble.bot")].filter((b) => b.innerText.includes("I only know")).length === %d`, i+1))
 	}
 
-	tab.do("upload what is missing", chromedp.KeyEvent(kb.Escape),
+	tab.Do("upload what is missing", chromedp.KeyEvent(kb.Escape),
 		chromedp.Click(named("button", "Upload document: W-9 form")), chromedp.Click(named("button", "Upload document: insurance certificate")),
 		chromedp.Click(named("button", "Approve vendor")))
-	tab.awaitRecorded(7)
+	awaitRecorded(tab, 7)
 	known := portal.bridge.Context(session)
 	require.NotNil(t, known.Vendor)
 	assert.Equal(t, bridge.Vendor{ID: "acme-supplies", Name: "Acme Supplies", Status: bridge.Approved, MissingDocuments: []string{}}, *known.Vendor)
 	assert.Equal(t, portal.url+"/#/vendors/acme-supplies", known.Actions[6].RawURL)
-	assert.Empty(t, tab.complaints())
+	assert.Empty(t, tab.Complaints())
 	assert.Empty(t, portal.failures())
 }
 
 func TestBridge_everyViewWorks(t *testing.T) {
-	portal, tab := startPortal(t), openTab(t, startBrowser(t))
-	session := tab.openPortal(portal)
-	tab.do("see what is missing", chromedp.Click(named("a", "Documents")), chromedp.WaitVisible(named("h1", "Missing documents")),
+	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+	session := openPortal(tab, portal)
+	tab.Do("see what is missing", chromedp.Click(named("a", "Documents")), chromedp.WaitVisible(named("h1", "Missing documents")),
 		chromedp.Click(named("button", "Request document: safety record from Borealis Logistics")))
-	tab.do("write a note", chromedp.Click(named("a", "Borealis Logistics")), chromedp.WaitVisible(named("h1", "Borealis Logistics")),
+	tab.Do("write a note", chromedp.Click(named("a", "Borealis Logistics")), chromedp.WaitVisible(named("h1", "Borealis Logistics")),
 		chromedp.SendKeys(chromedp.ID("note"), "secret words"), chromedp.Click(named("button", "Add note")))
-	tab.awaitRecorded(5)
-	tab.do("see the activity", chromedp.Click(named("a", "Activity")), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
-	assert.Contains(t, tab.texts(".timeline li b"), "Submit internal note form")
+	awaitRecorded(tab, 5)
+	tab.Do("see the activity", chromedp.Click(named("a", "Activity")), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
+	assert.Contains(t, tab.Texts(".timeline li b"), "Submit internal note form")
 	assert.NotContains(t, fmt.Sprint(portal.bridge.Context(session)), "secret", "what is typed stays in the page")
 
-	tab.do("come again", chromedp.Reload(), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
-	assert.Equal(t, session, tab.texts("#session-id"), "the session is that of the tab")
-	tab.do("begin anew", chromedp.Click(named("button", "New session")), chromedp.WaitVisible(named("h1", "Vendors")))
-	tab.awaitRecorded(1)
-	assert.NotEqual(t, session, tab.texts("#session-id"))
-	assert.Equal(t, "Hi! I can see you visited vendors.", tab.openChat())
-	tab.do("close the widget", chromedp.KeyEvent(kb.Escape))
-	assert.Equal(t, "chat-toggle false", tab.eval(`document.activeElement.id + " " + document.activeElement.getAttribute("aria-expanded")`))
-	assert.Empty(t, tab.complaints())
+	tab.Do("come again", chromedp.Reload(), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
+	assert.Equal(t, session, tab.Texts("#session-id"), "the session is that of the tab")
+	tab.Do("begin anew", chromedp.Click(named("button", "New session")), chromedp.WaitVisible(named("h1", "Vendors")))
+	awaitRecorded(tab, 1)
+	assert.NotEqual(t, session, tab.Texts("#session-id"))
+	assert.Equal(t, "Hi! I can see you visited vendors.", openChat(tab))
+	tab.Do("close the widget", chromedp.KeyEvent(kb.Escape))
+	assert.Equal(t, "chat-toggle false", tab.Eval(`document.activeElement.id + " " + document.activeElement.getAttribute("aria-expanded")`))
+	assert.Empty(t, tab.Complaints())
 	assert.Empty(t, portal.failures())
 }
 
 func TestBridge_whatIsReportedStaysText(t *testing.T) {
 	const markup = `<img src=x onerror="document.title='owned'">`
-	portal, tab := startPortal(t), openTab(t, startBrowser(t))
-	session := tab.openPortal(portal)
+	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+	session := openPortal(tab, portal)
 	quoted := fmt.Sprintf("%q", markup)
 	portal.post(`{"session_id":"` + session + `","title":` + quoted + `,"description":` + quoted + `,
 		"vendor":{"id":"7","name":` + quoted + `,"status":"blocked","missing_documents":[` + quoted + `]}}`)
 
-	assert.Equal(t, "Hi! I can see you visited vendors and clicked "+markup+". "+markup+" is blocked: the "+markup+" is missing.", tab.openChat())
-	assert.Equal(t, markup, tab.texts("#chat-log .missing li"))
-	tab.do("ask", chromedp.Click(named("button", "What did I do?")))
-	tab.await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 2`)
-	tab.do("ask with markup", chromedp.SendKeys(chromedp.ID("chat-input"), markup+kb.Enter))
-	tab.await("the widget answers", `document.querySelectorAll("#chat-log .bubble.you").length === 2`)
-	tab.do("see the activity", chromedp.KeyEvent(kb.Escape), chromedp.Click(named("a", "Activity")), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
-	assert.Contains(t, tab.texts(".timeline li small"), markup)
-	assert.Equal(t, "0", tab.eval(`String(document.querySelectorAll("main img, #chat img").length)`))
-	assert.Equal(t, "Activity · Procurement portal", tab.eval("document.title"))
-	assert.Empty(t, tab.complaints())
+	assert.Equal(t, "Hi! I can see you visited vendors and clicked "+markup+". "+markup+" is blocked: the "+markup+" is missing.", openChat(tab))
+	assert.Equal(t, markup, tab.Texts("#chat-log .missing li"))
+	tab.Do("ask", chromedp.Click(named("button", "What did I do?")))
+	tab.Await("the widget answers", `document.querySelectorAll("#chat-log ol li").length === 2`)
+	tab.Do("ask with markup", chromedp.SendKeys(chromedp.ID("chat-input"), markup+kb.Enter))
+	tab.Await("the widget answers", `document.querySelectorAll("#chat-log .bubble.you").length === 2`)
+	tab.Do("see the activity", chromedp.KeyEvent(kb.Escape), chromedp.Click(named("a", "Activity")), chromedp.WaitVisible(chromedp.CSS(".timeline li")))
+	assert.Contains(t, tab.Texts(".timeline li small"), markup)
+	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll("main img, #chat img").length)`))
+	assert.Equal(t, "Activity · Procurement portal", tab.Eval("document.title"))
+	assert.Empty(t, tab.Complaints())
 }
 
 func TestBridge_itsPolicyLetsNoMarkupThrough(t *testing.T) {
-	portal, tab := startPortal(t), openTab(t, startBrowser(t))
-	tab.openPortal(portal)
-	assert.Equal(t, "TypeError", tab.eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`))
+	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+	openPortal(tab, portal)
+	assert.Equal(t, "TypeError", tab.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`))
 }
 
 func TestBridge_thePageIsKindWhileTheBridgeIsDown(t *testing.T) {
-	portal, tab := startPortal(t), openTab(t, startBrowser(t))
-	session := tab.openPortal(portal)
+	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+	session := openPortal(tab, portal)
 	portal.down.Store(true)
-	tab.do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Delta Print")]`)), chromedp.WaitVisible(named("h1", "Delta Print")),
+	tab.Do("open a vendor", chromedp.Click(chromedp.Search(`//a[contains(., "Delta Print")]`)), chromedp.WaitVisible(named("h1", "Delta Print")),
 		chromedp.WaitVisible(chromedp.ID("banner")))
-	assert.Contains(t, tab.texts("#banner-text"), "cannot reach its server just now")
-	tab.do("open the widget", chromedp.Click(named("button", "Open the assistant")))
-	tab.await("the widget is sorry", `document.querySelector("#chat-log").innerText.includes("cannot reach the bridge just now")`)
+	assert.Contains(t, tab.Texts("#banner-text"), "cannot reach its server just now")
+	tab.Do("open the widget", chromedp.Click(named("button", "Open the assistant")))
+	tab.Await("the widget is sorry", `document.querySelector("#chat-log").innerText.includes("cannot reach the bridge just now")`)
 
 	portal.down.Store(false)
-	tab.do("try again", chromedp.Click(chromedp.Search(`//div[@id="chat-log"]//button[.="Try again"]`)))
-	tab.await("the widget speaks", `document.querySelector("#chat-log").innerText.includes("you visited vendors and Delta Print")`)
-	tab.await("the page is content", `document.querySelector("#banner").hidden`)
+	tab.Do("try again", chromedp.Click(chromedp.Search(`//div[@id="chat-log"]//button[.="Try again"]`)))
+	tab.Await("the widget speaks", `document.querySelector("#chat-log").innerText.includes("you visited vendors and Delta Print")`)
+	tab.Await("the page is content", `document.querySelector("#banner").hidden`)
 	assert.Len(t, portal.bridge.Context(session).Actions, 2, "what was done meanwhile was sent, once")
 }
 
 func TestBridge_thePageFitsItsWindow(t *testing.T) {
-	portal, tab := startPortal(t), openTab(t, startBrowser(t))
-	tab.openPortal(portal)
+	portal, tab := startPortal(t), browsertest.Open(t, browsertest.Start(t))
+	openPortal(tab, portal)
 	for _, width := range []int64{390, 820, 1280} {
 		for _, view := range []string{"vendors", "vendors/acme-supplies", "documents", "activity"} {
-			tab.do("look", chromedp.EmulateViewport(width, 800), chromedp.Navigate(portal.url+"/#/"+view), chromedp.WaitVisible(chromedp.CSS("h1")))
-			assert.Equal(t, fmt.Sprint(width), tab.eval("String(document.documentElement.scrollWidth)"), "%s at %d pixels", view, width)
+			tab.Do("look", chromedp.EmulateViewport(width, 800), chromedp.Navigate(portal.url+"/#/"+view), chromedp.WaitVisible(chromedp.CSS("h1")))
+			assert.Equal(t, fmt.Sprint(width), tab.Eval("String(document.documentElement.scrollWidth)"), "%s at %d pixels", view, width)
 		}
 	}
-	assert.Empty(t, tab.complaints())
+	assert.Empty(t, tab.Complaints())
 }

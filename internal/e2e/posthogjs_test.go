@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/testdeps"
 )
 
@@ -34,7 +35,7 @@ type setup struct {
 }
 
 func TestPostHogJS_reportsAVisit(t *testing.T) {
-	browser := startBrowser(t)
+	browser := browsertest.Start(t)
 	for name, setup := range map[string]setup{
 		"current version": {version: testdeps.PostHogJSCurrent, forms: []string{"gzip batch"}},
 		"old version":     {version: testdeps.PostHogJSOld, forms: []string{"gzip array", "gzip event"}},
@@ -59,7 +60,7 @@ type visit struct {
 	service   *service
 	shop      *shop
 	stream    *reader
-	tab       *tab
+	tab       *browsertest.Tab
 	began     time.Time
 	anonymous string // the visitor's id at first
 	session   string
@@ -73,30 +74,30 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	options := map[string]any{"api_host": service.url + setup.prefix, "capture_pageview": "history_change"}
 	maps.Copy(options, setup.options)
 	v := &visit{service: service, stream: service.startReader(), began: time.Now(),
-		shop: startShop(t, setup.version, service.token, options), tab: openTab(t, browser)}
+		shop: startShop(t, setup.version, service.token, options), tab: browsertest.Open(t, browser)}
 
-	v.tab.do("come to the shop", chromedp.Navigate(v.shop.url+"/"), chromedp.Poll[chromedp.Void](autocaptures))
-	v.anonymous, v.session = v.tab.eval("posthog.get_distinct_id()"), v.tab.eval("posthog.get_session_id()")
+	v.tab.Do("come to the shop", chromedp.Navigate(v.shop.url+"/"), chromedp.Poll[chromedp.Void](autocaptures))
+	v.anonymous, v.session = v.tab.Eval("posthog.get_distinct_id()"), v.tab.Eval("posthog.get_session_id()")
 	service.await(v.anonymous, 1)
-	v.tab.do("click inside a button", chromedp.Click(chromedp.ID("add-text")))
+	v.tab.Do("click inside a button", chromedp.Click(chromedp.ID("add-text")))
 	service.await(v.anonymous, 2)
-	v.tab.do("follow a link", chromedp.Click(chromedp.ID("product")), chromedp.WaitVisible(chromedp.ID("checkout")))
+	v.tab.Do("follow a link", chromedp.Click(chromedp.ID("product")), chromedp.WaitVisible(chromedp.ID("checkout")))
 	service.await(v.anonymous, 4)
-	v.tab.do("go on within the document", chromedp.Click(chromedp.ID("checkout")), chromedp.WaitVisible(chromedp.ID("order")))
-	v.tab.do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
+	v.tab.Do("go on within the document", chromedp.Click(chromedp.ID("checkout")), chromedp.WaitVisible(chromedp.ID("order")))
+	v.tab.Do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
 	service.awaitEvent("$identify")
 	service.await(v.anonymous, 6)
-	v.tab.do("fill in the form",
+	v.tab.Do("fill in the form",
 		chromedp.SendKeys(chromedp.CSS("[name=address]"), typed.Address),
 		chromedp.SendKeys(chromedp.CSS("[name=passphrase]"), typed.Passphrase),
 		chromedp.SendKeys(chromedp.CSS("[name=wrapping]"), "G"),
 		chromedp.Click(chromedp.CSS("[name=gift]")))
 	service.await(userID, 5)
-	v.tab.do("send the form", chromedp.Click(chromedp.ID("place")), chromedp.WaitVisible(chromedp.ID("rate")))
+	v.tab.Do("send the form", chromedp.Click(chromedp.ID("place")), chromedp.WaitVisible(chromedp.ID("rate")))
 	require.Equal(t, []url.Values{{"address": {typed.Address}, "passphrase": {typed.Passphrase},
 		"wrapping": {typed.Wrapping}, "gift": {typed.Gift}}}, v.shop.taken(), "what the shop was sent")
 	service.await(userID, 8)
-	v.tab.do("click and leave", chromedp.Click(chromedp.ID("rate")), chromedp.Navigate("about:blank"))
+	v.tab.Do("click and leave", chromedp.Click(chromedp.ID("rate")), chromedp.Navigate("about:blank"))
 	service.await(userID, 9)
 	return v
 }
@@ -248,7 +249,7 @@ func (v *visit) checkSecrecy(t *testing.T) {
 	}
 }
 
-func (v *visit) checkBrowser(t *testing.T) { assert.Empty(t, v.tab.complaints()) }
+func (v *visit) checkBrowser(t *testing.T) { assert.Empty(t, v.tab.Complaints()) }
 
 // checkCalls checks that posthog-js got the answers it hopes for: 200, and
 // nothing else, or it would send its events again.
@@ -278,12 +279,12 @@ func (v *visit) checkCalls(t *testing.T, setup setup) {
 func TestPostHogJS_slowRequestKeepsItsPlace(t *testing.T) {
 	service := startService(t)
 	shop := startShop(t, testdeps.PostHogJSCurrent, service.token, map[string]any{"api_host": service.url})
-	tab := openTab(t, startBrowser(t))
+	tab := browsertest.Open(t, browsertest.Start(t))
 	arrive := service.delay("$pageview")
 
-	tab.do("come to the shop", chromedp.Navigate(shop.url+"/"), chromedp.Poll[chromedp.Void](autocaptures))
-	tab.do("click a button", chromedp.Click(chromedp.ID("add-text")))
-	visitor := tab.eval("posthog.get_distinct_id()")
+	tab.Do("come to the shop", chromedp.Navigate(shop.url+"/"), chromedp.Poll[chromedp.Void](autocaptures))
+	tab.Do("click a button", chromedp.Click(chromedp.ID("add-text")))
+	visitor := tab.Eval("posthog.get_distinct_id()")
 	service.await(visitor, 1)
 	arrive()
 	service.await(visitor, 2)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/testdeps"
 )
 
@@ -133,7 +134,7 @@ func TestPostHogReactNative_reportsAVisit(t *testing.T) {
 // another origin. It takes that for a failure and sends them again, whatever the
 // server answers: they are recorded once.
 func TestPostHogJSLite_reportsAVisit(t *testing.T) {
-	browser := startBrowser(t)
+	browser := browsertest.Start(t)
 	for name, tt := range map[string]struct {
 		path      string // of the events
 		proxied   bool   // by the page's own origin
@@ -155,11 +156,11 @@ func TestPostHogJSLite_reportsAVisit(t *testing.T) {
 			}
 			maps.Copy(config, tt.options)
 			origin := s.startLiteShop(config)
-			tab := openTab(t, browser)
-			tab.do("come to the shop", chromedp.Navigate(origin+"/kettles"), chromedp.Poll[chromedp.Void](`document.title === 'reported'`))
+			tab := browsertest.Open(t, browser)
+			tab.Do("come to the shop", chromedp.Navigate(origin+"/kettles"), chromedp.Poll[chromedp.Void](`document.title === 'reported'`))
 			s.checkActions(stream, kettles(origin)...)
 			s.checkRequests(tt.path, tt.requests)
-			assert.Equal(t, tt.complains, len(tab.complaints()) > 0, tab.complaints())
+			assert.Equal(t, tt.complains, len(tab.Complaints()) > 0, tab.Complaints())
 		})
 	}
 }
@@ -189,15 +190,15 @@ func TestPostHogJS_oldestReportsAVisit(t *testing.T) {
 	s := startService(t)
 	stream := s.startReader()
 	shop := startShop(t, testdeps.PostHogJSOldest, s.token, map[string]any{"api_host": s.url})
-	tab := openTab(t, startBrowser(t))
+	tab := browsertest.Open(t, browsertest.Start(t))
 	home, thanks := shop.url+"/", shop.url+"/orders/1001/thanks"
 
-	tab.do("come to the shop", chromedp.Navigate(home), chromedp.Poll[chromedp.Void](autocaptures))
-	tab.do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
+	tab.Do("come to the shop", chromedp.Navigate(home), chromedp.Poll[chromedp.Void](autocaptures))
+	tab.Do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
 	s.awaitEvent("$identify")
-	tab.do("click inside a button", chromedp.Click(chromedp.ID("add-text")))
+	tab.Do("click inside a button", chromedp.Click(chromedp.ID("add-text")))
 	s.await(userID, 1)
-	tab.do("go on", chromedp.Navigate(thanks), chromedp.WaitVisible(chromedp.ID("rate")))
+	tab.Do("go on", chromedp.Navigate(thanks), chromedp.WaitVisible(chromedp.ID("rate")))
 	s.checkActions(stream,
 		activity.Action{Type: activity.TypeClick, Title: "Click Add to cart", Description: "User clicked Add to cart on the home page",
 			RawURL: home, CanonicalURL: home},
@@ -213,5 +214,5 @@ func TestPostHogJS_oldestReportsAVisit(t *testing.T) {
 			seen[id] = true
 		}
 	}
-	assert.Empty(t, tab.complaints())
+	assert.Empty(t, tab.Complaints())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/browsertest"
 )
 
 // The script from the README links the session of posthog-js from a page of
@@ -51,14 +52,14 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	html = `<!DOCTYPE html><script>posthog = {get_session_id: function () { return "s1" }}</script>` + snippet +
 		`<script>said = {}; function say(name, link) { link.then(function (s) { said[name] = s }, function (e) { said[name] = 'failed' }); }</script>`
 
-	tab := openTab(t, startBrowser(t))
+	tab := browsertest.Open(t, browsertest.Start(t))
 	said := func(name, want string) {
 		t.Helper()
-		assert.Eventually(t, func() bool { return tab.eval(`said.`+name+` || ""`) == want }, patience, pause)
-		assert.Equal(t, want, tab.eval(`said.`+name+` || ""`))
+		assert.Eventually(t, func() bool { return tab.Eval(`said.`+name+` || ""`) == want }, patience, pause)
+		assert.Equal(t, want, tab.Eval(`said.`+name+` || ""`))
 	}
-	tab.do("open the page", chromedp.Navigate(page.URL))
-	tab.eval(`say("first", liveactivity.link("c1")); ""`)
+	tab.Do("open the page", chromedp.Navigate(page.URL))
+	tab.Eval(`say("first", liveactivity.link("c1")); ""`)
 	select {
 	case <-unknown: // the session; now it is reported
 	case <-time.After(patience):
@@ -68,11 +69,11 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	_, err = live.Record(context.Background(), productID, []activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action}})
 	require.NoError(t, err)
 	said("first", "linked")
-	tab.eval(`say("again", liveactivity.link("c1", "s1")); say("other", liveactivity.link(2)); ""`)
+	tab.Eval(`say("again", liveactivity.link("c1", "s1")); say("other", liveactivity.link(2)); ""`)
 	said("again", "already_linked")
 	said("other", "refused")
 
-	tab.do("open a page of another origin", chromedp.Navigate(foreign.URL))
-	tab.eval(`setTimeout = function (go) { Promise.resolve().then(go) }; say("foreign", liveactivity.link("c1")); ""`)
+	tab.Do("open a page of another origin", chromedp.Navigate(foreign.URL))
+	tab.Eval(`setTimeout = function (go) { Promise.resolve().then(go) }; say("foreign", liveactivity.link("c1")); ""`)
 	said("foreign", "failed")
 }

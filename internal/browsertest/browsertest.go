@@ -1,4 +1,6 @@
-package e2e
+// Package browsertest drives Chromium in tests: a browser, tabs in it that share
+// nothing, and what the browser complains about.
+package browsertest
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -17,12 +20,19 @@ import (
 	"github.com/liveactivity/liveactivity/internal/testdeps"
 )
 
+// Patience is how long anything may take on a slow machine, and Pause the time
+// between two looks.
+const (
+	Patience = 30 * time.Second
+	Pause    = 20 * time.Millisecond
+)
+
 // userAgent is an ordinary one: from a headless browser posthog-js sends nothing.
 const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
-// startBrowser starts Chromium with a profile of its own. When the test ends
-// Chromium is ended and the profile removed.
-func startBrowser(t *testing.T) context.Context {
+// Start starts Chromium with a profile of its own, and returns the context to open
+// tabs in. When the test ends Chromium is ended and the profile removed.
+func Start(t testing.TB) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(testdeps.Chromium(t)),
 		chromedp.NoSandbox, // root has none
@@ -38,7 +48,7 @@ func startBrowser(t *testing.T) context.Context {
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, Patience)
 		defer cancel()
 		assert.NoError(t, chromedp.Cancel(ctx), "end Chromium and remove its profile")
 	})
@@ -46,9 +56,9 @@ func startBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab is a page of a visitor who was never here before.
-type tab struct {
-	t   *testing.T
+// Tab is a page of a visitor who was never here before.
+type Tab struct {
+	t   testing.TB
 	ctx context.Context
 
 	mu       sync.Mutex
@@ -56,47 +66,64 @@ type tab struct {
 	problems []string
 }
 
-// openTab opens a tab that shares no cookies and no storage with any other.
-func openTab(t *testing.T, browser context.Context) *tab {
+// Open opens a tab that shares no cookies and no storage with any other.
+func Open(t testing.TB, browser context.Context) *Tab {
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	p := &tab{t: t, ctx: ctx, requests: map[network.RequestID]string{}}
+	p := &Tab{t: t, ctx: ctx, requests: map[network.RequestID]string{}}
 	require.NoError(t, chromedp.Listen(ctx, p.listen), "open a tab")
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("complaints of the browser: %q", p.complaints())
+			t.Logf("complaints of the browser: %q", p.Complaints())
 		}
 	})
 	return p
 }
 
-// do carries out what a visitor does.
-func (p *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+// Do carries out what a visitor does.
+func (p *Tab) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, Patience)
 	defer cancel()
 	require.NoError(p.t, chromedp.Do(ctx, actions...), what)
 }
 
-// eval returns the value of a JavaScript expression.
-func (p *tab) eval(expression string) string {
+// Eval returns the value of a JavaScript expression.
+func (p *Tab) Eval(expression string) string {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, Patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
 	require.NoError(p.t, err, expression)
 	return value
 }
 
-// complaints returns the exceptions, the errors and warnings on the console, and
+// Await waits until a JavaScript expression is true. It does so from outside:
+// a page's policy may let nothing be evaluated inside.
+func (p *Tab) Await(what, expression string) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return p.Eval("String("+expression+")") == "true" }, Patience, Pause, what)
+}
+
+// Texts returns the texts of the elements, one a line.
+func (p *Tab) Texts(selector string) string {
+	p.t.Helper()
+	return p.Eval(`[...document.querySelectorAll('` + selector + `')].map(e => e.innerText).join("\n")`)
+}
+
+// Context returns the context of the tab, for what the methods do not do. It ends
+// with the test.
+func (p *Tab) Context() context.Context { return p.ctx }
+
+// Complaints returns the exceptions, the errors and warnings on the console, and
 // the failed requests there were.
-func (p *tab) complaints() []string {
+func (p *Tab) Complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.problems)
 }
 
-func (p *tab) listen(event any) {
+func (p *Tab) listen(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	complain := func(format string, args ...any) { p.problems = append(p.problems, fmt.Sprintf(format, args...)) }
