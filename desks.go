@@ -170,14 +170,14 @@ func (product Product) assisted(desks []connector.Desk, triggers []proactive.Tri
 
 // deskWarnings returns what is valid in a product's desks and has consequences that
 // one should know.
-func deskWarnings(product connector.Product, hasModel bool) (warnings []string) {
+func deskWarnings(product connector.Product, replies bool) (warnings []string) {
 	for _, desk := range product.Desks {
 		chatter, chats := desk.Desk.(helpdesk.Chatter)
 		switch {
 		case !chats:
 		case !chatter.Verifies():
 			warnings = append(warnings, "without signing_secret every webhook of the desk is accepted, and public replies are off")
-		case !hasModel:
+		case !replies:
 			warnings = append(warnings, "without a language model messages of users are ignored: there are no public replies")
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
@@ -60,6 +61,10 @@ type Options struct {
 	// what they did. It must return soon after ctx has ended. Without it there
 	// are no replies, and a summary is put together from the actions.
 	Model func(ctx context.Context, prompt string) (string, error)
+	// Reply writes the public replies in place of the Model, for a program that
+	// knows more than a prompt holds. It must return soon after ctx has ended; an
+	// error is retried.
+	Reply func(ctx context.Context, q connector.Question) (string, error)
 
 	// Logger is slog.Default() by default.
 	Logger *slog.Logger

@@ -36,7 +36,7 @@ type Service struct {
 	engine   engine
 	urls     URLs
 	views    []View
-	hasModel bool
+	replies  bool
 	log      *slog.Logger
 
 	lookup    *activity.Lookup
@@ -68,7 +68,7 @@ func New(opts *Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		engine: engine, urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views, hasModel: o.Model != nil,
+		engine: engine, urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views, replies: o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		caughtUp: make(chan struct{}), stopping: make(chan struct{}),
 	}
@@ -151,7 +151,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Logger: s.log})
 	wrong.Add(err)
 	s.connector, err = connector.New(s.engine.Log, s.products, &connector.Options{
-		TTL: o.Retention.TTL, Model: o.Model, Store: s.engine.store, Logger: s.log, Metrics: reg,
+		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Store: s.engine.store, Logger: s.log, Metrics: reg,
 		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
 			return s.assistant.Message(ctx, m)
 		}})

@@ -67,7 +67,7 @@ func (s *Service) warn(productID string) {
 	if err != nil {
 		return // it has just been removed
 	}
-	for _, warning := range deskWarnings(product, s.hasModel) {
+	for _, warning := range deskWarnings(product, s.replies) {
 		s.log.Warn(warning, "product_id", productID)
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Message is what a contact wrote into a conversation of a desk without a chat
-// endpoint of its own.
+// Message is what a contact wrote into a conversation.
 type Message struct {
 	ProductID, Desk, ConversationID string
 
@@ -26,6 +25,9 @@ type Taken struct {
 	Changes []document.Change
 	// Then is called once they are written; nil for nothing.
 	Then func()
+	// Guided says that the message chose a label and that the guidance has begun: a
+	// chat does not answer it, too.
+	Guided bool
 }
 
 // takeAssisted links the session of a message and hands the message to
@@ -35,16 +37,21 @@ func (c *Connector) takeAssisted(ctx context.Context, in incoming) (status, Take
 	if err != nil || c.opts.Message == nil {
 		return result, Taken{}, err
 	}
-	taken, err := c.opts.Message(ctx, Message{ProductID: in.productID, Desk: in.desk.Name, ConversationID: in.event.ConversationID,
-		Text: stored(in.event.Message), in: in})
+	taken, err := c.opts.Message(ctx, in.message())
 	return result, taken, err
 }
 
+// message returns a message as Options.Message takes it.
+func (in incoming) message() Message {
+	return Message{ProductID: in.productID, Desk: in.desk.Name, ConversationID: in.event.ConversationID, Text: stored(in.event.Message), in: in}
+}
+
 // ReplyLater returns the changes that have a message answered in public, like those
-// of a desk's chat, while Follow runs: none without a model, or at a desk that
-// cannot.
+// of a desk's chat, while Follow runs: none without Options.Reply, at a desk that
+// cannot, or in a chat, which answers every message by itself.
 func (c *Connector) ReplyLater(m Message) ([]document.Change, error) {
-	if _, replies := m.in.desk.Desk.(helpdesk.Replier); !replies || c.opts.Model == nil {
+	_, replies := m.in.desk.Desk.(helpdesk.Replier)
+	if _, chats := m.in.desk.Desk.(helpdesk.Chatter); !replies || chats || c.opts.Reply == nil {
 		return nil, nil
 	}
 	change, err := c.storeMessage(m.in)

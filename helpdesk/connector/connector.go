@@ -87,13 +87,17 @@ type Options struct {
 	// Model writes the summaries: it answers a prompt, as a language model does,
 	// and must return soon after ctx has ended; nil for activity.Digest.
 	Model func(ctx context.Context, prompt string) (string, error)
+	// Reply answers the messages of requesters, and must return soon after ctx has
+	// ended. An error is retried. By default the Model is asked; without either
+	// there are no replies.
+	Reply func(ctx context.Context, q Question) (string, error)
 	// Store is where the recent activity of users is looked up, for replies and
 	// for contacts without e-mail address; nil for nowhere.
 	Store activity.Store
-	// Message is called for each message of a contact at a desk without a chat
-	// endpoint, and returns changes that are written with what shows that the
-	// message was received, all or none. It may be called again for the same
-	// message, until they are. nil ignores messages.
+	// Message is called for each message of a contact at a desk that makes offers
+	// or has no chat endpoint, and returns changes that are written with what shows
+	// that the message was received, all or none. It may be called again for the
+	// same message, until they are. nil ignores messages.
 	Message func(ctx context.Context, m Message) (Taken, error)
 	// LeaseTTL is how long a server that has died keeps its conversations;
 	// document.DefaultLeaseTTL.
@@ -135,6 +139,9 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	m.Require(products != nil, "products", "must not be nil")
 	o.TTL = options.Default(&m, "TTL", o.TTL, activity.DefaultTTL)
 	o.LeaseTTL = options.Default(&m, "LeaseTTL", o.LeaseTTL, document.DefaultLeaseTTL)
+	if o.Reply == nil && o.Model != nil {
+		o.Reply = func(ctx context.Context, q Question) (string, error) { return o.Model(ctx, q.prompt()) }
+	}
 	registered := newMetrics(&m, o.Metrics)
 	if err := m.Err(); err != nil {
 		return nil, err

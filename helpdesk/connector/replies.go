@@ -20,7 +20,7 @@ const (
 	// replyTTL is how long a message may wait for its reply: a later one would
 	// come into another conversation.
 	replyTTL     = 10 * time.Minute
-	modelTime    = time.Minute // how long the model may take
+	replyTime    = time.Minute // how long it may take to compose it
 	maxStored    = 64 << 10    // bytes of a message that are kept; desks take no longer comments
 	maxMessage   = 8000        // characters of the message that the model is given
 	maxReply     = 4000        // characters of what it answers
@@ -48,7 +48,7 @@ type message struct {
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
 
-	// Reply is what the model answered, stored before it is written, and Begun
+	// Reply is the answer, stored before it is written, and Begun
 	// is when that was: the next attempt looks for it first.
 	Reply string    `json:"reply,omitempty"`
 	Begun time.Time `json:"begun,omitzero"`
@@ -63,11 +63,28 @@ func (c *Connector) takeMessage(ctx context.Context, in incoming) (status, Taken
 	if _, err := c.linkEvent(ctx, in); err != nil { // its link may have failed when it began
 		return "", Taken{}, err
 	}
-	if c.opts.Model == nil || !chatter.Verifies() || strings.TrimSpace(in.event.Message) == "" {
+	if !chatter.Verifies() || strings.TrimSpace(in.event.Message) == "" {
 		return ignored, Taken{}, nil
 	}
+	taken, err := c.takeOffered(ctx, in)
+	if err != nil || taken.Guided {
+		return accepted, taken, err
+	}
+	if c.opts.Reply == nil {
+		return ignored, taken, nil
+	}
 	change, err := c.storeMessage(in)
-	return accepted, Taken{Changes: []document.Change{change}}, err
+	taken.Changes = append(taken.Changes, change)
+	return accepted, taken, err
+}
+
+// takeOffered hands a message of a chat to Options.Message if the desk makes offers:
+// it may be the label of one. Whatever it is, the chat answers it.
+func (c *Connector) takeOffered(ctx context.Context, in incoming) (Taken, error) {
+	if _, offers := in.desk.Desk.(helpdesk.Offerer); !offers || c.opts.Message == nil {
+		return Taken{}, nil
+	}
+	return c.opts.Message(ctx, in.message())
 }
 
 // stored returns what is kept of a message.
@@ -112,7 +129,7 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 	var m message
 	replier, replies := desk.Desk.(helpdesk.Replier)
 	chatter, chats := desk.Desk.(helpdesk.Chatter)
-	if json.Unmarshal(doc.Value, &m) != nil || !replies || t.opts.Model == nil || chats && !chatter.Verifies() {
+	if json.Unmarshal(doc.Value, &m) != nil || !replies || t.opts.Reply == nil || chats && !chatter.Verifies() {
 		return "dropped", nil
 	}
 	if t.now().Sub(m.At) > replyTTL {
@@ -136,7 +153,8 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 		if err != nil || !theirs {
 			return "echo", err
 		}
-		if m.Reply, err = t.compose(ctx, t.productID, sessions, m.Text); err != nil {
+		q := Question{ProductID: t.productID, Desk: desk.Name, ConversationID: conversationID, Text: m.Text}
+		if m.Reply, err = t.compose(ctx, sessions, q); err != nil {
 			return "", err
 		}
 		m.Begun = t.now()
@@ -183,20 +201,33 @@ func trusted(known Conversation) (sessions []Linked) {
 	return sessions
 }
 
-// errNoAnswer reports a model that answered nothing.
-var errNoAnswer = errors.New("connector: the model's answer is empty")
+// Question is a message that is to be answered in public, and what is known of the
+// requester.
+type Question struct {
+	ProductID, Desk, ConversationID string
 
-// compose asks the model for the reply to a message.
-func (c *Connector) compose(ctx context.Context, productID string, sessions []Linked, text string) (string, error) {
-	actions, err := c.actionsOf(ctx, productID, sessions)
-	if err != nil {
+	Text      string   // of the message
+	Summaries []string // of what the requester did earlier, the newest last, at most 3
+	Actions   []string // what the requester did last, as sentences, oldest first, at most 50
+}
+
+// errNoAnswer reports a reply without text.
+var errNoAnswer = errors.New("connector: the reply is empty")
+
+// compose returns the reply to a question about what the sessions did.
+func (c *Connector) compose(ctx context.Context, sessions []Linked, q Question) (answer string, err error) {
+	for _, s := range sessions[max(0, len(sessions)-maxSummaries):] {
+		if s.Summary != "" {
+			q.Summaries = append(q.Summaries, s.Summary)
+		}
+	}
+	if q.Actions, err = c.actionsOf(ctx, q.ProductID, sessions); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, modelTime)
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
-	answer, err := c.opts.Model(ctx, replyPrompt(sessions, actions, text))
-	if err != nil {
-		return "", fmt.Errorf("connector: ask the model: %w", err)
+	if answer, err = c.opts.Reply(ctx, q); err != nil {
+		return "", fmt.Errorf("connector: compose the reply: %w", err)
 	}
 	answer = strings.TrimSpace(answer)
 	if runes := []rune(answer); len(runes) > maxReply {
@@ -208,23 +239,20 @@ func (c *Connector) compose(ctx context.Context, productID string, sessions []Li
 	return answer, nil
 }
 
-// replyPrompt returns the prompt for the reply to a message. Each piece of data is
-// confined to one line.
-func replyPrompt(sessions []Linked, actions []string, text string) string {
+// prompt returns what the model is asked. Each piece of data is confined to one line.
+func (q Question) prompt() string {
 	var p strings.Builder
 	p.WriteString(prompt.New(instructions))
-	for _, s := range sessions[max(0, len(sessions)-maxSummaries):] {
-		if s.Summary != "" {
-			p.WriteString("\nWhat the customer did earlier: " + prompt.Line(s.Summary, maxReply) + "\n")
-		}
+	for _, summary := range q.Summaries {
+		p.WriteString("\nWhat the customer did earlier: " + prompt.Line(summary, maxReply) + "\n")
 	}
-	if len(actions) > 0 {
+	if len(q.Actions) > 0 {
 		p.WriteString("\nWhat the customer did last, oldest first:\n")
-		for _, action := range actions {
+		for _, action := range q.Actions {
 			p.WriteString("- " + action + "\n")
 		}
 	}
-	p.WriteString("\nThe customer's message: " + prompt.Line(text, maxMessage) + "\n")
+	p.WriteString("\nThe customer's message: " + prompt.Line(q.Text, maxMessage) + "\n")
 	return p.String()
 }
 

@@ -358,6 +358,12 @@ func TestAssistant_callsTheHookForALabelOnce(t *testing.T) {
 		w.deliver(s, again)
 		require.Equal(t, []assist.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation, TriggerID: "canonical_url_ping_pong", Label: "Yes"}}, guided)
 		assert.Empty(t, w.replies(conversation))
+
+		for text, guides := range map[string]bool{"YES": true, "no": false} {
+			taken, err := s.assistant.Message(t.Context(), connector.Message{ProductID: acme, Desk: "intercom", ConversationID: conversation, Text: text})
+			require.NoError(t, err)
+			assert.Equal(t, guides, taken.Guided, "a chat does not answer what the hook takes")
+		}
 	})
 }
 

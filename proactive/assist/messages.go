@@ -17,7 +17,8 @@ import (
 //
 // A label starts the guidance. Anything else in a conversation in which an offer
 // was made is answered by the connector. In one without any the message only
-// keeps offers away for a while: people talk there.
+// keeps offers away for a while: people talk there. A desk's chat answers all but
+// a label that starts the guidance.
 func (a *Assistant) Message(ctx context.Context, m connector.Message) (connector.Taken, error) {
 	product, known, err := a.products(m.ProductID)
 	if err != nil || !known || !product.canOffer() {
@@ -47,6 +48,9 @@ func (a *Assistant) Message(ctx context.Context, m connector.Message) (connector
 			return connector.Taken{}, err
 		}
 		taken.Changes = append(taken.Changes, more...)
+		if _, guides := effect.(proactive.Guide); guides && a.opts.Guide != nil {
+			taken.Guided = true
+		}
 	}
 	return taken, nil
 }
