@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -219,4 +221,63 @@ func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 		assert.Equal(t, []string{"[1] User visited a page of intercom"}, intercom.texts("7"))
 		f.stop()
 	})
+}
+
+// slow are the documents of a log, of which a read of one conversation may take a
+// while to return.
+type slow struct {
+	eventlog.Log
+	name string
+	took atomic.Bool // the read was made
+}
+
+func (s *slow) Documents() document.Store { return slowStore{s.Log.Documents(), s} }
+
+type slowStore struct {
+	document.Store
+	slow *slow
+}
+
+func (s slowStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	docs, err := s.Store.Get(ctx, productID, names...)
+	if slices.Equal(names, []string{s.slow.name}) && !s.slow.took.Swap(true) {
+		time.Sleep(time.Minute)
+	}
+	return docs, err
+}
+
+// A session may join a conversation whose document, as it was just read, does not
+// name it, or that did not exist.
+func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T) {
+	for _, existed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			log := &slow{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), name: documentName(keyOf("zendesk", "7"))}
+			log.took.Store(true)
+			d := newDesk()
+			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}, nil), desk: d}
+			f.follow(t)
+			defer f.stop()
+			f.visit(t, "s", "a")
+			f.visit(t, "late", "x")
+			f.linkAs(t, "7", "s", byWebhook)
+			time.Sleep(time.Second)
+			want := []string{"[1] User visited a", "[1] User visited b", "[1] User visited x", "[1] User visited y"}
+			if !existed {
+				docs, err := f.docs.Get(t.Context(), "acme", log.name)
+				require.NoError(t, err)
+				_, err = f.docs.Write(t.Context(), "acme", document.Delete(docs[0]))
+				require.NoError(t, err)
+				want = slices.Delete(want, 1, 2)
+			}
+			log.took.Store(false)
+			f.visit(t, "s", "b")
+			time.Sleep(10 * time.Second)
+			require.True(t, log.took.Load(), "the conversation is being read")
+			f.linkAs(t, "7", "late", byWebhook)
+			time.Sleep(2 * time.Minute)
+			f.visit(t, "late", "y")
+			time.Sleep(time.Minute)
+			assert.ElementsMatch(t, want, d.texts("7"), "existed: %t", existed)
+		})
+	}
 }

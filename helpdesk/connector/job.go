@@ -52,44 +52,60 @@ func (j *job) conversationID() string {
 // prepare makes jobs of lanes: it reads their documents, and what they are to write
 // from the log, at once. It fails only when the work on the partition must end.
 func (p *partition) prepare(ctx context.Context, gate *gate, lanes []*lane, desk helpdesk.Desk, notes Notes) ([]*job, error) {
-	names := make([]string, len(lanes))
+	// What is to be written is taken first: a session that joins while the documents
+	// are read is not in them, and its lane is due again.
+	all, names := make([]*job, len(lanes)), make([]string, len(lanes))
 	for i, l := range lanes {
+		all[i] = &job{partition: p, lane: l, gate: gate, desk: desk, notes: notes, from: p.take(l)}
 		names[i] = documentName(l.key)
 	}
 	docs, err := p.docs.Get(ctx, p.productID, names...)
 	if err != nil {
-		p.putBack(lanes, time.Now())
+		endAll(all)
 		return nil, p.storageFailed(ctx, err)
 	}
 	var jobs []*job
 	var wants []*want
-	for i, l := range lanes {
-		conv, err := decodeConversation(docs[i])
-		if err != nil || !docs[i].Exists() {
-			p.drop(l)
+	for i, j := range all {
+		j.doc = docs[i]
+		if j.conv, err = decodeConversation(j.doc); err != nil || !j.doc.Exists() {
+			p.drop(j.lane)
 			continue
 		}
-		j := &job{partition: p, lane: l, gate: gate, desk: desk, notes: notes, doc: docs[i], conv: conv}
 		j.begin()
 		jobs, wants = append(jobs, j), append(wants, j.wants...)
 	}
 	if err := p.scan(ctx, p.productID, wants); err != nil {
-		for _, j := range jobs {
-			j.end(time.Now())
-		}
+		endAll(jobs)
 		return nil, p.storageFailed(ctx, err)
 	}
 	return jobs, nil
 }
 
-// begin takes over what the lane is to write, and finds out what to read for it.
+// take returns where the lane's unwritten entries begin, and makes them those of a
+// job.
+func (p *partition) take(l *lane) eventlog.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := l.from
+	l.from = eventlog.ID{}
+	return from
+}
+
+// endAll ends jobs that did nothing.
+func endAll(jobs []*job) {
+	for _, j := range jobs {
+		j.end(time.Now())
+	}
+}
+
+// begin finds out what to read for the job.
 func (j *job) begin() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.lane.refused {
 		j.conv.Writing = nil
 	}
-	j.from, j.lane.from = j.lane.from, eventlog.ID{}
 	j.resumes = j.conv.Writing != nil
 	switch w := j.conv.Writing; {
 	case w != nil && w.Summary != nil:

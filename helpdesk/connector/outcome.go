@@ -79,15 +79,6 @@ func (p *partition) requeue(l *lane, due time.Time) {
 	l.queue.put(l, due)
 }
 
-// putBack puts lanes back that were not worked on.
-func (p *partition) putBack(lanes []*lane, due time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, l := range lanes {
-		p.requeue(l, due)
-	}
-}
-
 // done ends the job: everything that was found is written. The lane is due again
 // when there is more.
 func (j *job) done() {
@@ -121,10 +112,14 @@ func (j *job) done() {
 }
 
 // drop forgets a lane that was worked on, and whose conversation is not there any
-// more.
+// more. A session may have joined it anew meanwhile.
 func (p *partition) drop(l *lane) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if l.from != (eventlog.ID{}) {
+		p.requeue(l, time.Now())
+		return
+	}
 	l.index = idle
 	p.forget(l)
 }
