@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -105,6 +106,9 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	for _, pattern := range posthog.SDKPatterns() {
 		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
 	}
+	page := console.Handler()
+	mux.Handle("GET /{$}", page)
+	mux.Handle("GET /console/{file}", page)
 	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(s.lookup)))
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
