@@ -113,7 +113,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(s.lookup)))
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
-	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
+	mux.Handle("GET /stream/{product_id}", s.streams)
 	s.mountDesks(mux, newKinds(o.Desks))
 	serve.Mount(mux, s.ready)
 	if o.Metrics == nil {
@@ -148,7 +148,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	s.engine.register(&wrong, reg)
 	s.lookup, err = activity.NewLookup(s.engine.store, o.MaxEvents)
 	wrong.Add(err)
-	s.streams, err = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
+	s.streams, err = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Keys: s.products.Keys(), Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
 	s.recorder, err = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg})
 	wrong.Add(err)
