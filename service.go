@@ -45,7 +45,8 @@ type Service struct {
 	connector *connector.Connector
 	assistant *assist.Assistant
 	streams   *eventlog.Handler
-	handler   http.Handler
+	mux       *httpx.Mux
+	handler   http.Handler // the mux, observed
 
 	ran      atomic.Bool
 	caughtUp chan struct{} // closed when lookups can be answered
@@ -132,6 +133,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 			}))
 		}
 	}
+	s.mountContracts(mux)
+	s.mux = mux
 	return p.observer.Wrap(routeName, mux), nil
 }
 
