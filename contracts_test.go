@@ -62,7 +62,7 @@ func (c contracted) fresh(t *testing.T, change ...func(*liveactivity.Options)) c
 }
 
 // pending are the operations that are documented and may not be there yet.
-var pending = map[string]bool{"listSessions": true, "getSession": true, "getFlow": true, "getConsole": true, "getConsoleFile": true}
+var pending = map[string]bool{"listSessions": true, "getSession": true, "getFlow": true}
 
 // operations returns the operations whose paths are there.
 func (c contracted) operations(t *testing.T) []contractstest.Operation {
