@@ -63,7 +63,7 @@ type Options struct {
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Reply writes the public replies in place of the Model, for a program that
 	// knows more than a prompt holds. It must return soon after ctx has ended; an
-	// error is retried.
+	// error is retried, but for connector.ErrNoReply.
 	Reply func(ctx context.Context, q connector.Question) (string, error)
 
 	// Logger is slog.Default() by default.

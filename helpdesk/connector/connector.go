@@ -88,8 +88,8 @@ type Options struct {
 	// and must return soon after ctx has ended; nil for activity.Digest.
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Reply answers the messages of requesters, and must return soon after ctx has
-	// ended. An error is retried. By default the Model is asked; without either
-	// there are no replies.
+	// ended. An error is retried, but for ErrNoReply. By default the Model is asked;
+	// without either there are no replies.
 	Reply func(ctx context.Context, q Question) (string, error)
 	// Store is where the recent activity of users is looked up, for replies and
 	// for contacts without e-mail address; nil for nowhere.

@@ -154,7 +154,11 @@ func (t *tasks) tryReply(ctx context.Context, desk Desk, conversationID string, 
 			return "echo", err
 		}
 		q := Question{ProductID: t.productID, Desk: desk.Name, ConversationID: conversationID, Text: m.Text}
-		if m.Reply, err = t.compose(ctx, sessions, q); err != nil {
+		m.Reply, err = t.compose(ctx, sessions, q)
+		switch {
+		case errors.Is(err, ErrNoReply):
+			return "left", nil
+		case err != nil:
 			return "", err
 		}
 		m.Begun = t.now()
@@ -210,6 +214,9 @@ type Question struct {
 	Summaries []string // of what the requester did earlier, the newest last, at most 3
 	Actions   []string // what the requester did last, as sentences, oldest first, at most 50
 }
+
+// ErrNoReply is what [Options.Reply] returns for a message that is left to people.
+var ErrNoReply = errors.New("connector: the message is not to be answered")
 
 // errNoAnswer reports a reply without text.
 var errNoAnswer = errors.New("connector: the reply is empty")

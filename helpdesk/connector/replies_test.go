@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -319,6 +320,17 @@ func TestReply_isThatOfTheProgram(t *testing.T) {
 	assert.Equal(t, []string{"From our knowledge base."}, d.chat.written())
 	assert.Equal(t, Question{ProductID: "acme", Desk: "chat", ConversationID: "c1", Text: "Which plan?", Actions: []string{"User visited pricing"}}, asked)
 	assert.Empty(t, model.prompts)
+}
+
+func TestReply_leavesAMessageToPeopleWhereTheProgramSaysSo(t *testing.T) {
+	d := newDoors(t, nil)
+	d.opts.Reply = func(context.Context, Question) (string, error) {
+		return "Hello", fmt.Errorf("at night: %w", ErrNoReply)
+	}
+	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+	require.NoError(t, d.attempt(t))
+	assert.Empty(t, d.chat.written())
+	assert.Empty(t, d.messages(t))
 }
 
 // offeringDesk is a scriptDesk that makes offers.
