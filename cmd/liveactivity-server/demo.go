@@ -1,11 +1,20 @@
 package main
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/demo"
+	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // demoProduct is the product there is when no product file names any.
@@ -14,9 +23,45 @@ const demoProduct = "demo"
 // demoUser is the user in the printed curl line.
 const demoUser = "ada"
 
+// addDemo adds the demo product to the options, with the desk of its own, which
+// answers also without a language model.
+func (s *settings) addDemo() *demo.Demo {
+	product, key := liveactivity.NewProduct(demoProduct)
+	d := demo.New(demo.Product{ID: product.ProductID, Key: key.Key, Token: product.CaptureTokens[0]}, rand.Text())
+	product.IntegrationConfig = demoConfig()
+	product.IntegrationConfig.Desks = map[string]json.RawMessage{demo.Name: d.Config()}
+	s.Products, s.Keys = []liveactivity.Product{product}, []liveactivity.Key{key}
+	s.Desks = []helpdesk.Kind{intercom.Kind, zendesk.Kind, d.Kind()}
+	if s.Model == nil {
+		s.Reply = demo.Reply
+	}
+	return d
+}
+
+// demoConfig is how the demo product is configured: so that a visitor who plays for
+// two minutes sees everything.
+func demoConfig() liveactivity.IntegrationConfig {
+	return liveactivity.IntegrationConfig{
+		Notes: &liveactivity.Notes{
+			DebounceMS:       new(1000),
+			SummaryThreshold: new(15),
+			PreLinkWindowS:   new(15 * 60),
+		},
+		Proactive: &proactive.Config{
+			Enabled:             true,
+			Body:                "Not sure which one? I can compare them for you.",
+			ReplyOptionLabels:   []string{"Compare them", "Ask a person"},
+			InteractionTimeoutS: new(30),
+			CooldownS:           new(20),
+			AssistanceIdleS:     new(5), // after a message, until the next offer
+			IdleTeardown:        proactive.KeepOnIdle,
+		},
+	}
+}
+
 // printDemo shows how to reach the demo product. The curl line reports a page
 // view and then looks it up.
-func printDemo(w io.Writer, urls liveactivity.URLs, product liveactivity.Product, key liveactivity.Key) {
+func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs, product liveactivity.Product, key liveactivity.Key) {
 	const now = `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'` // pasted again, it is another page view
 	event := `{"event":"$pageview","distinct_id":"` + demoUser + `","timestamp":"` + now +
 		`","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`
@@ -27,6 +72,10 @@ func printDemo(w io.Writer, urls liveactivity.URLs, product liveactivity.Product
 	}
 	token := product.CaptureTokens[0]
 	fmt.Fprintf(w, `
+To see it work, open this on this machine: a shop, a help desk and the console.
+
+  %s/demo/
+
 There is no product file, so there is one product, %q. Its secrets are new at every start:
 
   key             %s
@@ -43,7 +92,7 @@ To report a page view and see it as live activity, paste this:
 
 %s
 
-`, demoProduct, key.Key, product.WebhookSecret, token,
+`, serve.URL(listening), demoProduct, key.Key, product.WebhookSecret, token,
 		urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(), urls.Webhook(demoProduct),
 		token, urls.Base(), strings.Join(curl, " "))
 }

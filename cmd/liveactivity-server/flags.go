@@ -6,6 +6,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/demo"
 	"github.com/liveactivity/liveactivity/internal/llm"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
@@ -37,10 +38,11 @@ type flags struct {
 type settings struct {
 	liveactivity.Options
 	Addr        string
-	MetricsAddr string // serves /metrics, and Addr no longer does; empty for none
-	DataDir     string // the folder of a log that lasts; empty for none
-	RedisURL    string // of a log that lasts and is shared; empty for none
-	RedisPrefix string // of all keys in Redis; empty for the default
+	MetricsAddr string     // serves /metrics, and Addr no longer does; empty for none
+	DataDir     string     // the folder of a log that lasts; empty for none
+	RedisURL    string     // of a log that lasts and is shared; empty for none
+	RedisPrefix string     // of all keys in Redis; empty for the default
+	demo        *demo.Demo // nil with a product file
 }
 
 // settings parses and checks the flags, and adds everything that is wrong with

@@ -57,15 +57,14 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		wrong.Add(err)
 		return wrong.Err()
 	}
-	return wrong.Named(errors.Join(settings.serve(ctx, stdout, f.Config == nil), release()))
+	return wrong.Named(errors.Join(settings.serve(ctx, stdout), release()))
 }
 
 // loadProducts reads the product file into the options or, without one, makes
 // the demo product.
 func (s *settings) loadProducts(path *string) (warnings []string, err error) {
 	if path == nil {
-		product, key := liveactivity.NewProduct(demoProduct)
-		s.Products, s.Keys = []liveactivity.Product{product}, []liveactivity.Key{key}
+		s.demo = s.addDemo()
 		return nil, nil
 	}
 	if err := notEmpty(path); err != nil {
@@ -81,7 +80,7 @@ func (s *settings) loadProducts(path *string) (warnings []string, err error) {
 }
 
 // serve listens and serves until ctx ends and everything is finished.
-func (s *settings) serve(ctx context.Context, stdout io.Writer, isDemo bool) error {
+func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	listener, err := serve.Listen(s.Addr)
 	if err != nil {
 		return err
@@ -107,10 +106,12 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer, isDemo bool) err
 	if metrics != nil {
 		fmt.Fprintf(stdout, "metrics at http://%s/metrics\n", metrics.listener.Addr())
 	}
-	if isDemo {
-		printDemo(stdout, service.URLs(), s.Products[0], s.Keys[0])
+	handler := service.Handler()
+	if s.demo != nil {
+		handler = s.demo.Handler(handler, service.Keys())
+		printDemo(stdout, listener.Addr(), service.URLs(), s.Products[0], s.Keys[0])
 	}
-	served := serve.Service{Handler: service.Handler(), Stopping: service.Stopping, Run: []func(context.Context) error{service.Run}}
+	served := serve.Service{Handler: handler, Stopping: service.Stopping, Run: []func(context.Context) error{service.Run}}
 	if metrics == nil {
 		return serve.Serve(ctx, listener, served, s.Logger)
 	}

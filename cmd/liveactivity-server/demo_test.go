@@ -1,0 +1,112 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/proctest"
+)
+
+// visitor is somebody who plays with the demo.
+type visitor struct{ *browsertest.Tab }
+
+// follow follows a link of the shop to a page.
+func (v visitor) follow(page string) {
+	link := chromedp.CSS(`#shop a[href="/demo/shop` + page + `"]:not(.logo)`)
+	v.Do("follow a link to "+page, chromedp.WaitVisible(link), chromedp.Click(link))
+	v.Await("the page is there", `location.pathname === "/demo/shop`+page+`"`)
+}
+
+// desk waits until the desk shows that many parts of a kind which hold a text.
+func (v visitor) desk(count int, kind, text string) {
+	v.Await(fmt.Sprintf("the desk shows %q %d times", text, count),
+		fmt.Sprintf(`[...document.querySelectorAll("#desk .part.%s")].filter((p) => p.innerText.includes(%q)).length === %d`, kind, text, count))
+}
+
+func (v visitor) desksTexts(kind string) string { return v.Texts("#desk .part." + kind + " .text") }
+
+// A person who opens the printed address sees all of it work: a note of what was done
+// before the chat began, further notes, the summary that replaces them, an offer after
+// going to and fro, and replies.
+func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort)
+	url := p.URL()
+	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	require.Contains(t, p.Stdout.String(), "\n  "+url+"/demo/\n")
+	v := visitor{browsertest.Open(t, browsertest.Start(t))}
+
+	v.Do("open the demo", chromedp.EmulateViewport(1440, 900), chromedp.Navigate(url+"/demo/"))
+	v.follow("/products/aurora-lamp")
+	v.follow("/products/halo-lamp")
+
+	const markup = `<img src=x onerror="document.title='owned'"> Hi`
+	v.Do("write in the chat", chromedp.Click(chromedp.CSS("#chat .bubble")), chromedp.SendKeys(chromedp.ID("chat-input"), markup+kb.Enter))
+	v.desk(1, "note", "[5] User landed on the halo lamp page")
+	note := v.desksTexts("note")
+	for _, did := range []string{"User landed on the shop page", "User clicked Aurora desk lamp on the shop page", "User landed on the aurora lamp page", "User clicked Halo floor lamp on the aurora lamp page"} {
+		assert.Contains(t, note, did)
+	}
+	v.desk(1, "reply", "User landed on the halo lamp page")
+	assert.Equal(t, markup, v.desksTexts("message"))
+	v.Await("the chat shows the reply", `document.querySelector("#chat .chat-log").innerText.includes("This reply is built into the demo")`)
+	assert.NotContains(t, v.Texts("#chat .chat-log"), "session_id", "the visitor sees no notes")
+
+	v.Do("close the chat", chromedp.KeyEvent(kb.Escape))
+	v.follow("/cart")
+	v.desk(1, "note", "User landed on the cart page")
+	v.follow("")
+	v.follow("/products/ridge-mug")
+	for v.Eval(`String(document.querySelectorAll("#desk .part.offer").length)`) == "0" { // it waits until the talk is some seconds old
+		v.follow("/products/pour-over")
+		v.follow("/products/ridge-mug")
+		time.Sleep(500 * time.Millisecond)
+	}
+	v.desk(1, "offer", "compare them")
+	v.Await("the offer is beside the chat", `document.querySelector("#chat .teaser").innerText.includes("compare them")`)
+
+	v.Do("choose an answer", chromedp.Click(chromedp.CSS("#chat .teaser .chip")))
+	v.desk(2, "reply", "This reply is built into the demo")
+	v.desk(1, "message", "Compare them")
+	v.Do("close the chat", chromedp.KeyEvent(kb.Escape))
+
+	v.Await("the desk shows a summary", `document.querySelector("#desk .part.summary")?.innerText.includes("Visited shop, aurora lamp, halo lamp, cart")`)
+	v.desk(0, "note", "[5] User landed on the halo lamp page")
+	assert.Regexp(t, `^\d+ notes were replaced by this summary$`, v.Texts("#desk .replaced"))
+
+	v.follow("/account")
+	v.Do("sign in", chromedp.SendKeys(chromedp.CSS(`#shop input[name=email]`), "ada@example.com"+kb.Enter))
+	v.Await("the shop knows who it is", `document.querySelector("#shop .page").innerText.includes("Signed in as ada@example.com")`)
+	v.desk(1, "note", "User submitted the sign in form on the account page")
+	assert.NotContains(t, v.Texts("#desk .note"), "ada@example.com", "what is typed is not reported")
+	assert.Equal(t, "5", v.Eval(`String(document.querySelectorAll("#steps .done").length)`))
+
+	v.Do("begin anew", chromedp.Click(chromedp.ID("restart")))
+	v.Await("the chat is empty", `document.querySelector("#chat .chat-log").childElementCount === 1`)
+	assert.Equal(t, "0", v.Eval(`String(document.querySelectorAll("#shop img[src=x], #chat img, #desk img").length)`))
+	for _, width := range []int64{390, 820, 1280} {
+		v.Do("look", chromedp.EmulateViewport(width, 800))
+		assert.Equal(t, fmt.Sprint(width), v.Eval("String(document.documentElement.scrollWidth)"), "at %d pixels", width)
+	}
+	assert.Empty(t, v.Complaints())
+	assert.Equal(t, "TypeError", v.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`))
+	assert.NotContains(t, p.Stderr.String(), "level=ERROR")
+}
+
+func TestDemo_isNotThereWithAProductFile(t *testing.T) {
+	t.Parallel()
+	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()
+	for _, path := range []string{"/demo/", "/demo/config", "/demo/static/app.js"} {
+		status, _ := proctest.Request(t, http.MethodGet, url+path, "")
+		assert.Equal(t, http.StatusNotFound, status, path)
+	}
+}

@@ -1,0 +1,190 @@
+package demo
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// Bounds of what is kept. The oldest goes first.
+const (
+	maxConversations = 50
+	maxParts         = 200       // of a conversation
+	maxTexts         = 256 << 10 // bytes in the parts of a conversation
+)
+
+// The kinds of part.
+const (
+	kindMessage = "message" // of the contact
+	kindReply   = "reply"   // in public, to the contact
+	kindOffer   = "offer"   // in public, with labels to choose from
+	kindNote    = "note"    // internal: the contact does not see it
+)
+
+// part is what somebody wrote into a conversation.
+type part struct {
+	ID       string    `json:"id"` // a number that grows
+	Kind     string    `json:"kind"`
+	Text     string    `json:"text"`
+	Labels   []string  `json:"labels,omitempty"`
+	At       time.Time `json:"at"`
+	Redacted bool      `json:"redacted,omitempty"` // its text was taken away
+}
+
+// contact is who a conversation is with. A field may be empty.
+type contact struct {
+	Email  string `json:"email"`
+	UserID string `json:"user_id"` // the shop's own
+}
+
+// conversation is one of the desk's.
+type conversation struct {
+	ID      string    `json:"id"`
+	Contact contact   `json:"contact"`
+	Opened  time.Time `json:"opened"`
+	Version int       `json:"version"` // grows with every change
+	Parts   []part    `json:"parts,omitempty"`
+}
+
+// account is a desk's conversations. Its methods are safe for concurrent use.
+type account struct {
+	mu            sync.Mutex
+	conversations []*conversation // the one that was changed last comes last
+	version       int             // grows with every change
+	lastPart      int
+}
+
+// open begins a conversation and returns its id.
+func (a *account) open(with contact) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := &conversation{ID: uuid.NewString(), Contact: with, Opened: time.Now()}
+	a.conversations = append(a.conversations, c)
+	if len(a.conversations) > maxConversations {
+		a.conversations = slices.Delete(a.conversations, 0, 1)
+	}
+	a.touch(c)
+	return c.ID
+}
+
+// remove deletes a conversation.
+func (a *account) remove(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.conversations = slices.DeleteFunc(a.conversations, func(c *conversation) bool { return c.ID == id })
+	a.version++
+}
+
+// write adds a part to a conversation and returns the part's id.
+func (a *account) write(conversationID string, p part) (partID string, err error) {
+	err = a.change(conversationID, func(c *conversation) {
+		a.lastPart++
+		p.ID, p.At = strconv.Itoa(a.lastPart), time.Now()
+		c.Parts = append(c.Parts, p)
+		texts := 0
+		for _, p := range c.Parts {
+			texts += len(p.Text)
+		}
+		for len(c.Parts) > 1 && (len(c.Parts) > maxParts || texts > maxTexts) {
+			texts -= len(c.Parts[0].Text)
+			c.Parts = slices.Delete(c.Parts, 0, 1)
+		}
+	})
+	return p.ID, err
+}
+
+// receive adds a contact's message to a conversation, and returns the part's id.
+func (a *account) receive(conversationID string, m message) (partID string, err error) {
+	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // who may have said more by now
+	return a.write(conversationID, part{Kind: kindMessage, Text: m.Text})
+}
+
+// withdraw removes a part, and the conversation where it was the only one.
+func (a *account) withdraw(conversationID, partID string) {
+	isEmpty := false
+	_ = a.change(conversationID, func(c *conversation) { // it may be gone by now
+		c.Parts = slices.DeleteFunc(c.Parts, func(p part) bool { return p.ID == partID })
+		isEmpty = len(c.Parts) == 0
+	})
+	if isEmpty {
+		a.remove(conversationID)
+	}
+}
+
+// change changes a conversation. The error says that there is none.
+func (a *account) change(id string, change func(*conversation)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, err := a.find(id)
+	if err == nil {
+		change(c)
+		a.touch(c)
+	}
+	return err
+}
+
+// touch notes that a conversation has changed. The caller holds the lock.
+func (a *account) touch(c *conversation) {
+	a.version++
+	c.Version = a.version
+	if i := slices.Index(a.conversations, c); i >= 0 {
+		a.conversations = append(slices.Delete(a.conversations, i, i+1), c)
+	}
+}
+
+// find returns a conversation. The caller holds the lock.
+func (a *account) find(id string) (*conversation, error) {
+	for _, c := range a.conversations {
+		if c.ID == id {
+			return c, nil
+		}
+	}
+	return nil, &helpdesk.APIError{Desk: Name, Op: "find conversation", Status: http.StatusNotFound, Gone: true}
+}
+
+// list returns the conversations without their parts, the one that was changed
+// last first, and the version of all of them.
+func (a *account) list() (all []conversation, version int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all = make([]conversation, 0, len(a.conversations))
+	for _, c := range slices.Backward(a.conversations) {
+		head := *c
+		head.Parts = nil
+		all = append(all, head)
+	}
+	return all, a.version
+}
+
+// get returns a conversation with its parts.
+func (a *account) get(id string) (conversation, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, err := a.find(id)
+	if err != nil {
+		return conversation{}, err
+	}
+	all := *c
+	all.Parts = slices.Clone(c.Parts)
+	return all, nil
+}
+
+// newest returns the newest part of a conversation that the function accepts.
+func (a *account) newest(conversationID string, is func(part) bool) (p part, found bool, err error) {
+	c, err := a.get(conversationID)
+	if err != nil {
+		return part{}, false, err
+	}
+	for _, p := range slices.Backward(c.Parts) {
+		if is(p) {
+			return p, true, nil
+		}
+	}
+	return part{}, false, nil
+}

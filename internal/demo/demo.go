@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Demo is the page and the desk of one product. Its methods are safe for concurrent
+// use.
+type Demo struct {
+	product Product
+	secret  string // of the desk's webhooks
+	account account
+}
+
+// Product is what the page reports to and reads.
+type Product struct {
+	ID    string `json:"product"`
+	Key   string `json:"key"`
+	Token string `json:"token"` // of the SDK endpoints
+}
+
+// New returns the demo of a product, whose desk signs its webhooks with the secret.
+func New(product Product, secret string) *Demo { return &Demo{product: product, secret: secret} }
+
+// Kind returns the kind of the demo's desk. All desks that it opens have the same
+// conversations.
+func (d *Demo) Kind() helpdesk.Kind { return helpdesk.Kind{Name: Name, Open: d.account.openDesk} }
+
+// Config returns the desk's part of integration_config.
+func (d *Demo) Config() json.RawMessage {
+	raw, err := json.Marshal(config{d.secret})
+	if err != nil {
+		panic(err) // it is a string
+	}
+	return raw
+}
+
+// Handler returns a service's handler with the demo at /demo/, as long as the keys
+// open the product.
+func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler {
+	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
+		service.ServeHTTP(w, r) // the desk's endpoints are the service's, like those of any desk
+		return true
+	})
+	for _, page := range []string{"/demo", "/demo/{$}", "/demo/shop", "/demo/shop/{path...}"} {
+		mux.Handle("GET "+page, httpx.Handler(servePage))
+	}
+	mux.Handle("GET /demo/static/{file}", httpx.Handler(serveFile))
+	mux.Handle("GET /demo/config", local(d.serveConfig))
+	mux.Handle("GET /demo/desk/conversations", local(d.serveList))
+	mux.Handle("GET /demo/desk/conversations/{id}", local(d.serveConversation))
+	mux.Handle("POST /demo/desk/conversations", local(own(d.takeMessage(service))))
+	mux.Handle("POST /demo/desk/conversations/{id}/messages", local(own(d.takeMessage(service))))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		isDemo := r.URL.Path == "/demo" || strings.HasPrefix(r.URL.Path, "/demo/")
+		if isDemo && keys.Check(d.product.Key, d.product.ID, access.MCP) == nil {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		service.ServeHTTP(w, r)
+	})
+}
+
+// local lets requests through that come from this machine; see isLocal.
+func local(next httpx.Handler) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		if !isLocal(r) {
+			return httpx.Errorf(http.StatusForbidden, "The demo is open on the server's own machine only; /demo/ says how to reach it.")
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		return next(w, r)
+	})
+}
+
+// own lets requests through that the demo's own page makes.
+func own(next httpx.Handler) httpx.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if !isOwnPage(r) {
+			return httpx.Errorf(http.StatusForbidden, "Only the demo's own page may write here.")
+		}
+		return next(w, r)
+	}
+}
+
+func (d *Demo) serveConfig(w http.ResponseWriter, _ *http.Request) error {
+	httpx.WriteJSON(w, http.StatusOK, d.product)
+	return nil
+}
+
+// serveList serves the desk's conversations, or 304 where nothing has changed.
+func (d *Demo) serveList(w http.ResponseWriter, r *http.Request) error {
+	all, version := d.account.list()
+	tag := fmt.Sprintf(`"%d"`, version)
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"conversations": all})
+	return nil
+}
+
+func (d *Demo) serveConversation(w http.ResponseWriter, r *http.Request) error {
+	c, err := d.account.get(r.PathValue("id"))
+	if err != nil {
+		return httpx.NotFound("Unknown conversation.")
+	}
+	httpx.WriteJSON(w, http.StatusOK, c)
+	return nil
+}

@@ -1,0 +1,337 @@
+package demo_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/demo"
+)
+
+const host = "127.0.0.1:8080"
+
+// shop is a service with the demo before it.
+type shop struct {
+	t       *testing.T
+	service *liveactivity.Service
+	product liveactivity.Product
+	key     string
+	handler http.Handler
+}
+
+// newShop returns a shop whose service is not running.
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	product, key := liveactivity.NewProduct("demo")
+	d := demo.New(demo.Product{ID: "demo", Key: key.Key, Token: product.CaptureTokens[0]}, "s3cr3t")
+	product.IntegrationConfig = liveactivity.IntegrationConfig{Notes: &liveactivity.Notes{DebounceMS: new(0)}, Desks: map[string]json.RawMessage{demo.Name: d.Config()}}
+	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},
+		Desks: []helpdesk.Kind{d.Kind()}, Reply: demo.Reply, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	return &shop{t, service, product, key.Key, d.Handler(service.Handler(), service.Keys())}
+}
+
+// run runs the service until the test ends.
+func (s *shop) run() {
+	ctx, stop := context.WithCancel(s.t.Context())
+	done := make(chan error)
+	go func() { done <- s.service.Run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		require.NoError(s.t, <-done)
+	})
+}
+
+// request is one of the demo's own page, on this machine.
+func request(method, path, body string) *http.Request {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.RemoteAddr, r.Host = "127.0.0.1:50123", host
+	if method == http.MethodPost {
+		r.Header.Set("Origin", "http://"+host)
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+func (s *shop) serve(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// get returns the body of an answer that must be 200.
+func (s *shop) get(path string) string {
+	s.t.Helper()
+	w := s.serve(request(http.MethodGet, path, ""))
+	require.Equal(s.t, http.StatusOK, w.Code, w.Body)
+	return w.Body.String()
+}
+
+const message = `{"text":"Where is my order?","contact":{"email":"","user_id":"visitor-1"}}`
+
+// write posts a message, which must be taken, and returns the conversation's id.
+func (s *shop) write(path string) string {
+	s.t.Helper()
+	w := s.serve(request(http.MethodPost, path, message))
+	require.Equal(s.t, http.StatusCreated, w.Code, w.Body)
+	var answer struct{ ID string }
+	require.NoError(s.t, json.Unmarshal(w.Body.Bytes(), &answer))
+	return answer.ID
+}
+
+// visit records page views of the session s1.
+func (s *shop) visit(pages ...string) {
+	s.t.Helper()
+	for _, page := range pages {
+		a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://shop.example/"+page)
+		_, err := s.service.Record(s.t.Context(), "demo", []activity.Event{{ID: page, Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Action: &a}})
+		require.NoError(s.t, err)
+	}
+}
+
+func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.run()
+	s.visit("lamps", "cart")
+	id := s.write("/demo/desk/conversations")
+	s.visit("checkout")
+	shows := func(what ...string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			conversation := s.get("/demo/desk/conversations/" + id)
+			for _, text := range what {
+				if !strings.Contains(conversation, text) {
+					return false
+				}
+			}
+			return true
+		}, 20*time.Second, 10*time.Millisecond, "%s", s.get("/demo/desk/conversations/"+id))
+	}
+	shows("[1] User landed on the lamps page", "[2] User landed on the cart page", "User landed on the checkout page", "built into the demo")
+	assert.Equal(t, id, s.write("/demo/desk/conversations/"+id+"/messages"))
+	require.Eventually(t, func() bool {
+		return strings.Count(s.get("/demo/desk/conversations/"+id), "built into the demo") == 2
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	d := demo.New(demo.Product{ID: "demo", Key: s.key}, "s3cr3t")
+	s.handler = d.Handler(away, s.service.Keys())
+	w := s.serve(request(http.MethodPost, "/demo/desk/conversations", message))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.JSONEq(t, `{"conversations":[]}`, s.get("/demo/desk/conversations"))
+
+	silent := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
+	s.handler = d.Handler(silent, s.service.Keys())
+	id := s.write("/demo/desk/conversations")
+	s.handler = d.Handler(away, s.service.Keys())
+	w = s.serve(request(http.MethodPost, "/demo/desk/conversations/"+id+"/messages", message))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Equal(t, 1, strings.Count(s.get("/demo/desk/conversations/"+id), "Where is my order?"))
+}
+
+func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	id := s.write("/demo/desk/conversations")
+	for name, tt := range map[string]struct {
+		peer, host string
+		header     string
+		opens      bool
+	}{
+		"this machine":                {opens: true},
+		"by its name":                 {host: "localhost:8080", opens: true},
+		"by its name in capitals":     {host: "LOCALHOST", opens: true},
+		"without a port":              {host: "127.0.0.1", opens: true},
+		"IPv6":                        {peer: "[::1]:50123", host: "[::1]:8080", opens: true},
+		"IPv6 without a port":         {peer: "[::1]:50123", host: "[::1]", opens: true},
+		"IPv4 in IPv6":                {peer: "[::ffff:127.0.0.1]:50123", opens: true},
+		"another peer":                {peer: "192.0.2.7:50123"},
+		"another peer by IPv6":        {peer: "[2001:db8::7]:50123"},
+		"a peer that is none":         {peer: "@"},
+		"a name that leads here":      {host: "evil.example:8080"},
+		"a name that begins alike":    {host: "localhost.evil.example"},
+		"a number that begins alike":  {host: "127.0.0.1.evil.example:8080"},
+		"another loopback address":    {host: "127.1.2.3:8080"},
+		"all addresses":               {host: "0.0.0.0:8080"},
+		"no host":                     {host: "-"},
+		"a host with a user":          {host: "localhost@evil.example:8080"},
+		"a proxy":                     {header: "X-Forwarded-For"},
+		"a proxy that names the host": {header: "X-Forwarded-Host"},
+		"a proxy by the standard":     {header: "Forwarded"},
+		"a proxy of another kind":     {header: "X-Real-IP"},
+		"a proxy that says so":        {header: "Via"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{"GET /demo", "GET /demo/", "GET /demo/shop", "GET /demo/shop/products/halo-lamp", "GET /demo/config",
+				"GET /demo/desk/conversations", "GET /demo/desk/conversations/" + id, "POST /demo/desk/conversations", "POST /demo/desk/conversations/" + id + "/messages"} {
+				method, path, _ := strings.Cut(path, " ")
+				r := request(method, path, message)
+				if tt.peer != "" {
+					r.RemoteAddr = tt.peer
+				}
+				if tt.host != "" {
+					r.Host = strings.Trim(tt.host, "-")
+					r.Header.Set("Origin", "http://"+r.Host)
+				}
+				if tt.header != "" {
+					r.Header.Set(tt.header, "127.0.0.1")
+				}
+				w := s.serve(r)
+				assert.Equal(t, tt.opens, w.Code/100 == 2, "%s %s: %d", method, path, w.Code)
+				if !tt.opens {
+					assert.Equal(t, http.StatusForbidden, w.Code)
+					for _, secret := range []string{s.key, s.product.CaptureTokens[0], "Where is my order?"} {
+						assert.NotContains(t, w.Body.String(), secret)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestDemo_saysElsewhereHowToOpenIt(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	r := request(http.MethodGet, "/demo/", "")
+	r.Host = "<b>evil.example"
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4zero, Port: 9123}))
+	w := s.serve(r)
+	assert.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))
+	assert.Contains(t, w.Body.String(), "ssh -L 9123:127.0.0.1:9123")
+	assert.NotContains(t, w.Body.String(), "evil")
+}
+
+func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for name, tt := range map[string]struct {
+		change func(r *http.Request)
+		path   string
+		body   string
+		want   int
+	}{
+		"its own page":            {want: 201},
+		"another origin":          {change: func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, want: 403},
+		"another port":            {change: func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:9999") }, want: 403},
+		"an opaque origin":        {change: func(r *http.Request) { r.Header.Set("Origin", "null") }, want: 403},
+		"no origin":               {change: func(r *http.Request) { r.Header.Del("Origin") }, want: 403},
+		"a form":                  {change: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, want: 415},
+		"a type with a parameter": {change: func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }, want: 201},
+		"no JSON":                 {body: `{`, want: 400},
+		"another type":            {body: `{"text":7}`, want: 400},
+		"no text":                 {body: `{"text":" \n\u0000 "}`, want: 400},
+		"a long text":             {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1001)), want: 400},
+		"the longest text":        {body: fmt.Sprintf(`{"text":%q}`, strings.Repeat("é", 1000)), want: 201},
+		"a long address":          {body: fmt.Sprintf(`{"text":"Hi","contact":{"email":%q}}`, strings.Repeat("e", 321)), want: 400},
+		"a long id":               {body: fmt.Sprintf(`{"text":"Hi","contact":{"user_id":%q}}`, strings.Repeat("e", 321)), want: 400},
+		"a large body":            {body: fmt.Sprintf(`{"text":"Hi","x":%q}`, strings.Repeat("x", 20<<10)), want: 413},
+		"an unknown conversation": {path: "/demo/desk/conversations/7/messages", want: 404},
+		"another method":          {change: func(r *http.Request) { r.Method = http.MethodPut }, want: 405},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.body == "" {
+				tt.body = message
+			}
+			if tt.path == "" {
+				tt.path = "/demo/desk/conversations"
+			}
+			r := request(http.MethodPost, tt.path, tt.body)
+			if tt.change != nil {
+				tt.change(r)
+			}
+			w := s.serve(r)
+			assert.Equal(t, tt.want, w.Code, w.Body)
+		})
+	}
+}
+
+func TestDemo_keepsTextsAsText(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	w := s.serve(request(http.MethodPost, "/demo/desk/conversations", `{"text":"<img src=x>\u0007\n{{x}}"}`))
+	require.Equal(t, http.StatusCreated, w.Code)
+	var answer struct{ ID string }
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	var conversation struct{ Parts []struct{ Text string } }
+	require.NoError(t, json.Unmarshal([]byte(s.get("/demo/desk/conversations/"+answer.ID)), &conversation))
+	assert.Equal(t, "<img src=x> \n{{x}}", conversation.Parts[0].Text)
+}
+
+func TestDemo_listsConversationsOnlyWhenTheyHaveChanged(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	id := s.write("/demo/desk/conversations")
+	list := func(tag string) *httptest.ResponseRecorder {
+		r := request(http.MethodGet, "/demo/desk/conversations", "")
+		r.Header.Set("If-None-Match", tag)
+		return s.serve(r)
+	}
+	first := list("")
+	assert.Contains(t, first.Body.String(), id)
+	assert.NotContains(t, first.Body.String(), "Where is my order?")
+	assert.Equal(t, http.StatusNotModified, list(first.Header().Get("ETag")).Code)
+	s.write("/demo/desk/conversations/" + id + "/messages")
+	assert.Equal(t, http.StatusOK, list(first.Header().Get("ETag")).Code)
+}
+
+func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for path, kind := range map[string]string{"/demo/": "text/html; charset=utf-8", "/demo/static/app.js": "text/javascript; charset=utf-8",
+		"/demo/static/demo.css": "text/css; charset=utf-8", "/demo/static/icon.svg": "image/svg+xml"} {
+		w := s.serve(request(http.MethodGet, path, ""))
+		assert.Equal(t, http.StatusOK, w.Code)
+		assert.Equal(t, kind, w.Header().Get("Content-Type"))
+		assert.True(t, strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
+			"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
+		assert.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
+		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	}
+	assert.Equal(t, "no-store", s.serve(request(http.MethodGet, "/demo/", "")).Header().Get("Cache-Control"))
+	assert.Equal(t, "no-store", s.serve(request(http.MethodGet, "/demo/config", "")).Header().Get("Cache-Control"))
+	for _, path := range []string{"/demo/static/none.js", "/demo/static/..%2findex.html", "/demo/static/", "/demo/index.html"} {
+		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
+	}
+}
+
+func TestDemo_handsItsKeyToThePage(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	assert.JSONEq(t, fmt.Sprintf(`{"product":"demo","key":%q,"token":%q}`, s.key, s.product.CaptureTokens[0]), s.get("/demo/config"))
+}
+
+func TestDemo_leavesTheServiceItsOwnPaths(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	assert.Equal(t, http.StatusOK, s.serve(request(http.MethodGet, "/healthz", "")).Code)
+	w := s.serve(request(http.MethodPost, "/demo/chat/demo", `{}`))
+	assert.Equal(t, http.StatusBadRequest, w.Code, "the desk's chat is the service's; this is not signed")
+}
+
+func TestDemo_endsWithItsProduct(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.write("/demo/desk/conversations")
+	s.service.Keys().RemoveProduct("demo")
+	for _, path := range []string{"/demo", "/demo/", "/demo/config", "/demo/desk/conversations", "/demo/static/app.js"} {
+		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
+	}
+}

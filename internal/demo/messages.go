@@ -1,0 +1,135 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Bounds of a message.
+const (
+	maxBody    = 16 << 10 // bytes
+	maxMessage = 1000     // characters
+	maxContact = 320      // bytes of each field
+)
+
+// message is what a visitor writes.
+type message struct {
+	Text    string  `json:"text"`
+	Contact contact `json:"contact"`
+}
+
+// takeMessage takes a message into a conversation, or into a new one where the path
+// names none, and has the service know as any desk does. Where that fails nothing is
+// kept, so that the visitor can send it again.
+func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		m, err := readMessage(w, r)
+		if err != nil {
+			return err
+		}
+		id, isNew := r.PathValue("id"), r.PathValue("id") == ""
+		if isNew {
+			id = d.account.open(m.Contact)
+		}
+		partID, err := d.account.receive(id, m)
+		if err != nil {
+			return httpx.NotFound("Unknown conversation.")
+		}
+		if err := d.report(r.Context(), service, id, m, isNew); err != nil {
+			d.account.withdraw(id, partID)
+			return httpx.Unavailable(err)
+		}
+		httpx.WriteJSON(w, http.StatusCreated, map[string]string{"id": id})
+		return nil
+	}
+}
+
+// readMessage reads a message and returns what is wrong with it.
+func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) {
+	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "application/json" {
+		return m, httpx.Errorf(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
+	}
+	body, err := httpx.ReadBody(w, r, maxBody)
+	if err != nil {
+		return m, err
+	}
+	if json.Unmarshal(body, &m) != nil {
+		return m, httpx.BadRequest("The body must be a JSON object with the string text and the object contact.")
+	}
+	m.Text = strings.TrimSpace(strings.Map(func(c rune) rune {
+		if c != '\n' && unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, m.Text))
+	switch {
+	case m.Text == "" || utf8.RuneCountInString(m.Text) > maxMessage:
+		return m, httpx.BadRequest("The text must have 1 to %d characters.", maxMessage)
+	case len(m.Contact.Email) > maxContact || len(m.Contact.UserID) > maxContact:
+		return m, httpx.BadRequest("The e-mail address and the user id of the contact must have at most %d bytes.", maxContact)
+	}
+	return m, nil
+}
+
+// report sends the webhooks of a message to the service.
+func (d *Demo) report(ctx context.Context, service http.Handler, conversationID string, m message, isNew bool) error {
+	of := webhook{Event: eventOpened, ID: uuid.NewString(), ConversationID: conversationID, Contact: m.Contact, At: time.Now()}
+	if isNew {
+		if err := d.send(ctx, service, "/chatbot-webhook/"+d.product.ID, of); err != nil {
+			return err
+		}
+	}
+	of.Event, of.ID, of.Text = eventMessage, uuid.NewString(), m.Text
+	return d.send(ctx, service, "/"+Name+"/chat/"+d.product.ID, of)
+}
+
+// send posts a webhook to the service, signed.
+func (d *Demo) send(ctx context.Context, service http.Handler, to string, of webhook) error {
+	body, err := json.Marshal(of)
+	if err != nil {
+		return fmt.Errorf("demo: encode webhook: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("demo: make webhook: %w", err)
+	}
+	at := strconv.FormatInt(of.At.Unix(), 10)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(headerTime, at)
+	r.Header.Set(headerSignature, sign(d.secret, at, body))
+	answer := status{header: http.Header{}}
+	service.ServeHTTP(&answer, r)
+	if answer.code != http.StatusOK {
+		return fmt.Errorf("demo: webhook %s was answered %d", to, answer.code)
+	}
+	return nil
+}
+
+// status is a response of which only the status is kept.
+type status struct {
+	header http.Header
+	code   int
+}
+
+func (s *status) Header() http.Header { return s.header }
+func (s *status) WriteHeader(code int) {
+	if s.code == 0 {
+		s.code = code
+	}
+}
+func (s *status) Write(p []byte) (int, error) {
+	s.WriteHeader(http.StatusOK)
+	return len(p), nil
+}

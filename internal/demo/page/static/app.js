@@ -1,0 +1,49 @@
+// The demo: a shop, a help desk and the console beside each other.
+
+import { Chat } from "./chat.js";
+import { Desk } from "./desk.js";
+import { byId } from "./dom.js";
+import { PostHog } from "./posthog.js";
+import { openShop, reopenShop } from "./shop.js";
+import { forget, remember } from "./state.js";
+import { Steps } from "./steps.js";
+import { Talks } from "./talks.js";
+import { list } from "./activity.js";
+
+/** Lets one part show where there is no room for three. */
+function tabs() {
+  const buttons = [...byId("tabs").children];
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      byId("panes").dataset.pane = button.dataset.pane;
+      for (const b of buttons) b.setAttribute("aria-pressed", String(b === button));
+    });
+  }
+}
+
+async function start() {
+  tabs();
+  const response = await fetch("/demo/config");
+  if (!response.ok) throw new Error("The server does not open the demo here.");
+  const { product, key, token } = await response.json();
+  remember(token);
+  const posthog = new PostHog(token, byId("shop"));
+  const talks = new Talks();
+  openShop(posthog);
+  const chat = new Chat(talks, posthog);
+  const steps = new Steps(talks, posthog);
+  new Desk(talks);
+  posthog.onevent = () => steps.draw();
+  byId("restart").addEventListener("click", async () => {
+    await posthog.flush();
+    forget();
+    posthog.count = 0;
+    chat.reset();
+    reopenShop();
+    steps.draw();
+  });
+  list(byId("console"), { product, key }, posthog);
+  talks.start();
+}
+
+start().catch((error) => { byId("toast").textContent = error.message; });

@@ -1,0 +1,34 @@
+package demo
+
+import (
+	"context"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+)
+
+// maxShown is how many actions a reply shows.
+const maxShown = 3
+
+// Reply answers a message to the demo's desk where there is no language model: it says
+// so, and shows what a model would be given. Messages to other desks it leaves to
+// people.
+func Reply(_ context.Context, q connector.Question) (string, error) {
+	if q.Desk != Name {
+		return "", connector.ErrNoReply
+	}
+	var b strings.Builder
+	b.WriteString("This reply is built into the demo. Started with --llm-model, a language model writes it, from your message and from what you did:")
+	for _, summary := range q.Summaries {
+		b.WriteString("\n\n" + summary)
+	}
+	if len(q.Actions) > 0 {
+		b.WriteString("\n")
+	} else if len(q.Summaries) == 0 {
+		b.WriteString(" nothing yet.")
+	}
+	for _, action := range q.Actions[max(0, len(q.Actions)-maxShown):] {
+		b.WriteString("\n• " + action)
+	}
+	return b.String(), nil
+}
