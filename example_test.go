@@ -99,14 +99,14 @@ func Example_parts() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	streams, err := eventlog.NewHandler(entries, nil)
+	streams, err := eventlog.NewHandler(entries, &eventlog.HandlerOptions{Keys: keys})
 	if err != nil {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /webhook/{product_id}", ingest.ServeWebhook)
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
-	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, streams))
+	mux.Handle("GET /stream/{product_id}", streams)
 
 	server := httptest.NewServer(mux)
 	defer server.Close()

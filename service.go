@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -44,7 +45,8 @@ type Service struct {
 	connector *connector.Connector
 	assistant *assist.Assistant
 	streams   *eventlog.Handler
-	handler   http.Handler
+	mux       *httpx.Mux
+	handler   http.Handler // the mux, observed
 
 	ran      atomic.Bool
 	caughtUp chan struct{} // closed when lookups can be answered
@@ -105,11 +107,14 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	for _, pattern := range posthog.SDKPatterns() {
 		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
 	}
+	page := console.Handler()
+	mux.Handle("GET /{$}", page)
+	mux.Handle("GET /console/{file}", page)
 	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(s.lookup)))
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
-	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, s.streams))
+	mux.Handle("GET /stream/{product_id}", s.streams)
 	s.mountDesks(mux, newKinds(o.Desks))
 	serve.Mount(mux, s.ready)
 	if o.Metrics == nil {
@@ -128,6 +133,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 			}))
 		}
 	}
+	s.mountContracts(mux)
+	s.mux = mux
 	return p.observer.Wrap(routeName, mux), nil
 }
 
@@ -144,7 +151,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	s.engine.register(&wrong, reg)
 	s.lookup, err = activity.NewLookup(s.engine.store, o.MaxEvents)
 	wrong.Add(err)
-	s.streams, err = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
+	s.streams, err = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Keys: s.products.Keys(), Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
 	s.recorder, err = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg})
 	wrong.Add(err)

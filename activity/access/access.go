@@ -3,13 +3,12 @@
 //
 //	keys := access.NewKeyring()
 //	err := keys.Add("secret", "acme", access.MCP, access.Stream)
-//	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, handler))
+//	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, lookup))
 //
 // Keys are stored and compared as SHA-256 digests, in constant time.
 package access
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
@@ -208,35 +207,41 @@ func (k *Keyring) Require(scope Scope, next http.Handler) http.Handler {
 		return httpx.Handler(func(http.ResponseWriter, *http.Request) error { return err })
 	}
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		productID, err := httpx.PathValue(r, "product_id")
-		if err != nil {
+		if err := k.checkRequest(r, scope); err != nil {
 			return err
 		}
-		key := BearerToken(r)
-		removals := k.removals.Load()
-		if err := k.Check(key, productID, scope); err != nil {
-			return Refusal(err)
-		}
-		check := func() error {
-			if k.removals.Load() == removals {
-				return nil
-			}
-			return k.Check(key, productID, scope)
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), checkKey{}, check)))
+		next.ServeHTTP(w, r)
 		return nil
 	})
 }
 
-type checkKey struct{}
+func (k *Keyring) checkRequest(r *http.Request, scope Scope) error {
+	productID, err := httpx.PathValue(r, "product_id")
+	if err != nil {
+		return err
+	}
+	if err := k.Check(BearerToken(r), productID, scope); err != nil {
+		return Refusal(err)
+	}
+	return nil
+}
 
-// Checker returns a function that rechecks the key of the request of ctx: it
-// returns nil or an error of Check. A handler of a long response calls it
-// before each part; that costs almost nothing while no key is removed. Checker
-// returns nil for a request that did not come through Require.
-func Checker(ctx context.Context) func() error {
-	check, _ := ctx.Value(checkKey{}).(func() error)
-	return check
+// Admit is Require for a handler of long responses: it returns an HTTP error for
+// a request that is refused, and otherwise a function to be called before each
+// part of the response. That returns an error of Check once the key is removed; it
+// costs almost nothing while none is.
+func (k *Keyring) Admit(r *http.Request, scope Scope) (recheck func() error, err error) {
+	removals := k.removals.Load()
+	if err := k.checkRequest(r, scope); err != nil {
+		return nil, err
+	}
+	key, productID := strings.Clone(BearerToken(r)), strings.Clone(r.PathValue("product_id")) // they outlive the request
+	return func() error {
+		if k.removals.Load() == removals {
+			return nil
+		}
+		return k.Check(key, productID, scope)
+	}, nil
 }
 
 // Refusal turns an error of Check into an HTTP error: 401 for ErrInvalid, 503

@@ -399,3 +399,24 @@ func TestRefusal_ofAWrappedError(t *testing.T) {
 
 // refusal returns the error of a call of ProductOf.
 func refusal(_ string, err error) error { return err }
+
+func TestKeyring_Admit_rechecksAfterTheRequest(t *testing.T) {
+	k := keyring(t)
+	admit := func(key string) (recheck func() error, err error) {
+		r := httptest.NewRequest(http.MethodGet, "/stream/acme", nil)
+		r.SetPathValue("product_id", "acme")
+		r.Header.Set("Authorization", "Bearer "+key)
+		return k.Admit(r, access.Stream)
+	}
+	for _, key := range []string{"acme-mcp", "other-all", "unknown", ""} {
+		_, err := admit(key)
+		require.Error(t, err, key)
+	}
+	recheck, err := admit("acme-stream")
+	require.NoError(t, err)
+	require.NoError(t, recheck())
+	k.RemoveProduct("other")
+	require.NoError(t, recheck())
+	k.RemoveProduct("acme")
+	require.ErrorIs(t, recheck(), access.ErrInvalid)
+}

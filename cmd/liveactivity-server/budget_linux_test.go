@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,30 +24,19 @@ import (
 const mebibyte = 1 << 20
 
 // attacked is a server under attack.
-type attacked struct {
-	*proctest.Process
-	url, token string
-}
+type attacked struct{ *proctest.Process }
 
-var demoToken = regexp.MustCompile(`phc_[A-Za-z0-9]+`)
-
-func newAttacked(t *testing.T) *attacked {
+func newAttacked(t *testing.T) attacked {
 	t.Helper()
-	p := launch(t, nil, proctest.AnyPort)
-	a := &attacked{Process: p, url: p.URL()}
-	require.Eventually(t, func() bool {
-		a.token = demoToken.FindString(p.Stdout.String())
-		return a.token != ""
-	}, 20*time.Second, time.Millisecond)
-	status, _ := proctest.Request(t, http.MethodPost, a.url+"/e/", string(a.event("", `""`))) // whatever is made once is made
-	require.Equal(t, http.StatusOK, status)
+	a := attacked{launch(t, nil, "--config="+acme(t), proctest.AnyPort)}
+	require.Equal(t, http.StatusOK, a.send(t, event("", `""`))) // whatever is made once is made
 	return a
 }
 
 // send sends a body and returns the status of the answer.
-func (a *attacked) send(t *testing.T, body []byte) int {
+func (a attacked) send(t *testing.T, body []byte) int {
 	t.Helper()
-	resp, err := http.Post(a.url+"/e/", "text/plain", bytes.NewReader(body))
+	resp, err := http.Post(a.URL()+"/e/", "text/plain", bytes.NewReader(body))
 	if !assert.NoError(t, err) {
 		return 0
 	}
@@ -57,52 +45,52 @@ func (a *attacked) send(t *testing.T, body []byte) int {
 }
 
 // event returns a click with one more property, whose value is JSON.
-func (a *attacked) event(property, value string) []byte {
-	return []byte(`{"api_key":"` + a.token + `","event":"$autocapture","distinct_id":"u","properties":{"$session_id":"s","` + property + `":` + value + `}}`)
+func event(property, value string) []byte {
+	return []byte(`{"api_key":"` + captureToken + `","event":"$autocapture","distinct_id":"u","properties":{"$session_id":"s","` + property + `":` + value + `}}`)
 }
 
 // batch returns a request of n events that a format makes of their numbers.
-func (a *attacked) batch(n int, format string) []byte {
+func batch(n int, format string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"batch":[`)
 	for i := range n {
 		fmt.Fprintf(&b, format+",", i)
 	}
-	fmt.Fprintf(&b, `{}],"api_key":%q}`, a.token)
+	fmt.Fprintf(&b, `{}],"api_key":%q}`, captureToken)
 	return b.Bytes()
 }
 
-// attacks are requests of about 8 MiB that are hard to serve.
-func (a *attacked) attacks() map[string][]byte {
+// attacks returns requests of about 8 MiB that are hard to serve.
+func attacks() map[string][]byte {
 	const size = 8*mebibyte - 512
 	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
 	ones := "[1" + fill(",1") + "]"
 	return map[string][]byte{
-		"numbers as elements":        a.event("$elements", ones),
-		"objects as elements":        a.event("$elements", `[{}`+fill(`,{"attr__id":"x"}`)+`]`),
-		"no credential":              bytes.Replace(a.event("$elements", ones), []byte(a.token), []byte("phc_unknown"), 1),
-		"a chain":                    a.event("$elements_chain", `"`+fill(`a:text=\"x\";`)+`"`),
-		"a URL":                      bytes.Replace(a.event("$current_url", `"https://x/`+fill("a")[20:]+`"`), []byte("$autocapture"), []byte("$pageview"), 1),
-		"a session of space":         a.event("$session_id", `"`+fill(" ")+`ab"`),
-		"a label":                    a.event("$el_text", `"`+fill("x ")+`"`),
-		"escapes":                    a.event("$el_text", `"`+fill(`\u00e9`)+`"`),
-		"nesting":                    a.event("x", strings.Repeat("[", 9000)+strings.Repeat("]", 9000)),
-		"a million keys":             a.event("x", `{`+fill(`"k":1,`)+`"k":1}`),
-		"a long key":                 a.event("x", `{"`+fill(`k`)+`":1}`),
-		"the same key over and over": []byte(`{"api_key":"` + a.token + `",` + fill(`"event":{},`) + `"event":1}`),
-		"space":                      append(a.event("x", "1"), fill(" ")[1000:]...),
-		"space first":                append([]byte(fill(" ")[1000:]), a.event("x", "1")...),
-		"many events":                a.batch(9_999, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/","x":"`+strings.Repeat("x", 600)+`"}}`),
-		"paths of identifiers":       a.batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
-		"paths of escapes":           a.batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
-		"many URLs":                  a.batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
-		"other tokens":               a.batch(5_000, `{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
+		"numbers as elements":        event("$elements", ones),
+		"objects as elements":        event("$elements", `[{}`+fill(`,{"attr__id":"x"}`)+`]`),
+		"no credential":              bytes.Replace(event("$elements", ones), []byte(captureToken), []byte("phc_unknown"), 1),
+		"a chain":                    event("$elements_chain", `"`+fill(`a:text=\"x\";`)+`"`),
+		"a URL":                      bytes.Replace(event("$current_url", `"https://x/`+fill("a")[20:]+`"`), []byte("$autocapture"), []byte("$pageview"), 1),
+		"a session of space":         event("$session_id", `"`+fill(" ")+`ab"`),
+		"a label":                    event("$el_text", `"`+fill("x ")+`"`),
+		"escapes":                    event("$el_text", `"`+fill(`\u00e9`)+`"`),
+		"nesting":                    event("x", strings.Repeat("[", 9000)+strings.Repeat("]", 9000)),
+		"a million keys":             event("x", `{`+fill(`"k":1,`)+`"k":1}`),
+		"a long key":                 event("x", `{"`+fill(`k`)+`":1}`),
+		"the same key over and over": []byte(`{"api_key":"` + captureToken + `",` + fill(`"event":{},`) + `"event":1}`),
+		"space":                      append(event("x", "1"), fill(" ")[1000:]...),
+		"space first":                append([]byte(fill(" ")[1000:]), event("x", "1")...),
+		"many events":                batch(9_999, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/","x":"`+strings.Repeat("x", 600)+`"}}`),
+		"paths of identifiers":       batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
+		"paths of escapes":           batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
+		"many URLs":                  batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
+		"other tokens":               batch(5_000, `{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
 	}
 }
 
 func zipped(b []byte) []byte {
 	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed)
 	_, _ = w.Write(b)
 	_ = w.Close()
 	return out.Bytes()
@@ -131,16 +119,18 @@ func TestBudget_ofOneRequest(t *testing.T) {
 	inForm := func(b []byte) []byte {
 		return []byte("data=" + url.QueryEscape(base64.StdEncoding.EncodeToString(zipped(b))))
 	}
-	for name := range (&attacked{}).attacks() {
-		t.Run(name, func(t *testing.T) { newAttacked(t).requireFrugal(t, name, zipped) })
+	all := attacks()
+	for name, plain := range all {
+		t.Run(name, func(t *testing.T) { newAttacked(t).requireFrugal(t, plain, zipped(plain)) })
 	}
-	t.Run("in a form", func(t *testing.T) { newAttacked(t).requireFrugal(t, "numbers as elements", inForm) })
+	plain := all["numbers as elements"]
+	t.Run("in a form", func(t *testing.T) { newAttacked(t).requireFrugal(t, plain, inForm(plain)) })
 }
 
-func (a *attacked) requireFrugal(t *testing.T, name string, encode func([]byte) []byte) {
+// requireFrugal requires that the server is frugal with a body, which is plain
+// once it is decoded.
+func (a attacked) requireFrugal(t *testing.T, plain, body []byte) {
 	t.Helper()
-	plain := a.attacks()[name]
-	body := encode(plain)
 	require.Less(t, len(plain), 8*mebibyte)
 	memory, cpu := a.PeakMemory(), a.CPUTime()
 	status := a.send(t, body)
@@ -163,7 +153,7 @@ func TestBudget_ofManyUsers(t *testing.T) {
 			best := math.Inf(1)
 			for run := 0; run < 10 && best >= 10; run++ {
 				a := newAttacked(t)
-				plain := a.batch(9_000, event)
+				plain := batch(9_000, event)
 				body, pass := zipped(plain), meanJSONPass(t, plain)
 				cpu := a.CPUTime()
 				require.Equal(t, http.StatusOK, a.send(t, body))
@@ -188,9 +178,9 @@ func meanJSONPass(t *testing.T, b []byte) (mean time.Duration) {
 // TestBudget_ofAllRequests: many large requests at once take a bounded part of
 // the memory, and each gets an answer.
 func TestBudget_ofAllRequests(t *testing.T) {
-	a := newAttacked(t)
+	a, all := newAttacked(t), attacks()
 	for _, name := range []string{"a URL", "a session of space", "no credential"} {
-		body := zipped(a.attacks()[name])
+		body := zipped(all[name])
 		var requests sync.WaitGroup
 		for range 50 {
 			requests.Go(func() {

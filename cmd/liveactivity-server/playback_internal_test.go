@@ -30,7 +30,7 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 		p.rests = rests
 	}
 	at := time.Date(2026, time.November, 22, 8, 0, 0, 0, time.UTC)
-	for i := range 20_000 {
+	for i := range 6_000 {
 		at = at.Add(time.Duration(random.IntN(2_000)) * time.Millisecond)
 		action := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprint("https://app.example.com/", string(rune('a'+random.IntN(3)))))
 		action.TimestampStart = activity.Seconds(at)

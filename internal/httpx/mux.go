@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,8 @@ import (
 // that nothing is registered for, 405 with Allow for a method. It never
 // redirects: a path with "//", "." or ".." in it is not found.
 type Mux struct {
-	mux http.ServeMux
+	mux      http.ServeMux
+	patterns []string
 	// fallback serves what no pattern matches; see [NewMux].
 	fallback func(w http.ResponseWriter, r *http.Request) bool
 }
@@ -44,6 +46,7 @@ func NewMux(fallback func(w http.ResponseWriter, r *http.Request) bool) *Mux {
 
 // Handle registers h for the pattern, as [http.ServeMux.Handle] does.
 func (m *Mux) Handle(pattern string, h http.Handler) {
+	m.patterns = append(m.patterns, pattern)
 	wildcards := wildcard.FindAllStringSubmatch(pattern, -1)
 	m.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range wildcards {
@@ -54,6 +57,9 @@ func (m *Mux) Handle(pattern string, h http.Handler) {
 		h.ServeHTTP(w, r)
 	})
 }
+
+// Patterns returns what is registered, in that order.
+func (m *Mux) Patterns() []string { return slices.Clone(m.patterns) }
 
 var wildcard = regexp.MustCompile(`\{(\w+)\}`)
 

@@ -115,3 +115,8 @@ func TestMux_withoutFallback(t *testing.T) {
 	detail(t, serve(m, "POST", "/a"), 405)
 	assert.Equal(t, "a", serve(m, "GET", "/a").Body.String())
 }
+
+func TestMux_listsItsPatterns(t *testing.T) {
+	assert.Empty(t, httpx.NewMux(nil).Patterns())
+	assert.Equal(t, []string{"GET /a/{x}", "POST /a/{x}", "POST /b", "GET /c/{x}/{y}/end", "/any", "/any/{$}"}, newMux().Patterns())
+}

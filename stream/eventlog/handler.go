@@ -31,6 +31,9 @@ const (
 
 // HandlerOptions configures a [Handler]; a zero field means its default.
 type HandlerOptions struct {
+	// Keys are asked for every reader, which needs one with the scope
+	// [access.Stream] of the product; nil lets everybody read.
+	Keys *access.Keyring
 	// Heartbeat is how long a stream may be silent before a heartbeat event.
 	Heartbeat time.Duration
 	// WriteTimeout is how long a write to a reader may take. A slower reader
@@ -53,7 +56,7 @@ type HandlerOptions struct {
 //
 //	GET /stream/{product_id}
 //
-// behind authentication. The frames are
+// and behind authentication, unless it has Keys. The frames are
 //
 //	id: <opaque>
 //	data: <one JSON object>
@@ -73,9 +76,9 @@ type HandlerOptions struct {
 // the entries of one session. A silent stream is kept alive by "event:
 // heartbeat".
 //
-// A stream opened through [access.Keyring.Require] ends when its key is
-// removed: no entry is sent from then on, and the stream is closed by
-// [Handler.EndRevoked] or the next heartbeat.
+// Where [HandlerOptions] has Keys, a stream ends when its key is removed: no entry
+// is sent from then on, and the stream is closed by [Handler.EndRevoked] or the
+// next heartbeat.
 //
 // A reader costs its connection: the handler hijacks HTTP/1.1 connections from
 // the server, so [http.Server.Shutdown] does not count them. To stop, close
@@ -176,6 +179,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	productID = strings.Clone(productID) // outlives the request
+	var check func() error
+	if h.opts.Keys != nil {
+		if check, err = h.opts.Keys.Admit(r, access.Stream); err != nil {
+			return err
+		}
+	}
 	start, err := parseStart(r)
 	if err != nil {
 		return err
@@ -194,7 +203,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	cursor, isGap := start.cursor(bounds)
 	rd := &reader{h: h, productID: productID, sessionID: strings.Clone(r.URL.Query().Get("session_id")),
 		cursor: cursor, lenient: start.id == "" && !start.since.IsZero(),
-		check: access.Checker(r.Context()), opening: []byte(opening)}
+		check: check, opening: []byte(opening)}
 	if isGap {
 		rd.gap = gapEvent(start.id, bounds.Oldest)
 		h.metrics.gaps.WithLabelValues(productID).Inc()

@@ -16,12 +16,12 @@ import (
 
 func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
 	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
-	handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Heartbeat: 10 * time.Millisecond}))
 	keys := access.NewKeyring()
+	handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: 10 * time.Millisecond}))
 	require.NoError(t, keys.Add("ours", "acme"))
 	require.NoError(t, keys.Add("theirs", "other"))
 	mux := http.NewServeMux()
-	mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, handler))
+	mux.Handle("GET /stream/{product_id}", handler)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
@@ -57,12 +57,12 @@ func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
 	for name, hijacked := range map[string]bool{"hijacked": true, "HTTP/2": false} {
 		t.Run(name, func(t *testing.T) {
 			log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
-			handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Heartbeat: time.Hour}))
 			keys := access.NewKeyring()
+			handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: time.Hour}))
 			require.NoError(t, keys.Add("ours", "acme"))
 			require.NoError(t, keys.Add("theirs", "other"))
 			mux := http.NewServeMux()
-			mux.Handle("GET /stream/{product_id}", keys.Require(access.Stream, handler))
+			mux.Handle("GET /stream/{product_id}", handler)
 			server := httptest.NewUnstartedServer(mux)
 			server.EnableHTTP2 = !hijacked
 			if server.StartTLS(); hijacked {

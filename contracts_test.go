@@ -1,0 +1,573 @@
+package liveactivity_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/contracts"
+	"github.com/liveactivity/liveactivity/internal/contracts/contractstest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// contracted is a service of the product that the examples of the contracts are
+// about. It does not run.
+type contracted struct {
+	*contractstest.Document
+	desks   desks
+	service *liveactivity.Service
+}
+
+// contract returns the OpenAPI document with desks for the services of a test.
+func contract(t *testing.T) contracted {
+	t.Helper()
+	c := contracted{Document: contractstest.Parse(t, contracts.OpenAPI("")), desks: newDesks()}
+	t.Cleanup(c.desks.zendesk.Close)
+	t.Cleanup(c.desks.intercom.Close)
+	return c.fresh(t)
+}
+
+// fresh returns the contract with a service that has seen nothing.
+func (c contracted) fresh(t *testing.T, change ...func(*liveactivity.Options)) contracted {
+	t.Helper()
+	examples := func(o *liveactivity.Options) {
+		o.Products[0].CaptureTokens = []string{"phc_acme"}
+		o.Products[1].ProductID, o.Keys[3].ExternalID = "initech", "initech"
+	}
+	c.service = newService(t, io.Discard, append([]func(*liveactivity.Options){examples, c.desks.configure}, change...)...)
+	return c
+}
+
+// pending are the operations that are documented and may not be there yet.
+var pending = map[string]bool{"listSessions": true, "getSession": true, "getFlow": true}
+
+// operations returns the operations whose paths are there.
+func (c contracted) operations(t *testing.T) []contractstest.Operation {
+	t.Helper()
+	served := map[string]bool{}
+	for _, pattern := range c.service.Patterns() {
+		_, path := cutPattern(pattern)
+		served[path] = true
+	}
+	return slices.DeleteFunc(c.Operations(t), func(op contractstest.Operation) bool { return pending[op.ID] && !served[op.Path] })
+}
+
+// cutPattern returns the method of a pattern, empty for any, and its path
+// without a slash at the end.
+func cutPattern(pattern string) (method, path string) {
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, path = "", pattern
+	}
+	return method, cmp.Or(strings.TrimSuffix(path, "/{$}"), "/")
+}
+
+// outgoing is a request before it is sent.
+type outgoing struct {
+	method, path string            // the path with names in braces
+	in           map[string]string // what stands for them
+	query        url.Values
+	header       http.Header
+	body         string
+}
+
+// target returns the path and the query.
+func (r outgoing) target() string {
+	path := r.path
+	for name, value := range r.in {
+		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
+	}
+	return path + "?" + r.query.Encode()
+}
+
+// answer sends a request. One without an end is ended soon.
+func (c contracted) answer(r outgoing) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(r.method, r.target(), strings.NewReader(r.body))
+	request.Header = r.header.Clone()
+	patience := 5 * time.Second
+	if strings.HasPrefix(r.path, "/stream/") {
+		patience = 5 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), patience)
+	defer cancel()
+	w := httptest.NewRecorder()
+	c.service.Handler().ServeHTTP(w, request.WithContext(ctx))
+	return w
+}
+
+// requests returns the documented requests of an operation, without credentials:
+// each example of a body, and if there are optional parameters with an example,
+// with them and without.
+func (c contracted) requests(t *testing.T, op contractstest.Operation) (all []outgoing) {
+	t.Helper()
+	bodies := c.Bodies(t, op)
+	if bodies == nil {
+		bodies = []contractstest.Example{{}}
+	}
+	for _, body := range bodies {
+		plain, full := newOutgoing(t, op, body), newOutgoing(t, op, body)
+		optional := false
+		for _, parameter := range c.Parameters(t, op) {
+			if parameter["example"] == nil {
+				continue
+			}
+			full.set(parameter)
+			if parameter["required"] == true {
+				plain.set(parameter)
+			} else {
+				optional = true
+			}
+		}
+		if all = append(all, plain); optional {
+			all = append(all, full)
+		}
+	}
+	return all
+}
+
+// newOutgoing returns a request for an operation with this body.
+func newOutgoing(t *testing.T, op contractstest.Operation, body contractstest.Example) outgoing {
+	t.Helper()
+	r := outgoing{method: op.Method, path: op.Path, in: map[string]string{}, query: url.Values{}, header: http.Header{}}
+	switch {
+	case body.Value == nil:
+		return r
+	case strings.HasSuffix(body.MediaType, "form-urlencoded"):
+		form := url.Values{}
+		for field, value := range body.Value.(contractstest.Object) {
+			form.Set(field, value.(string))
+		}
+		r.body = form.Encode()
+	default:
+		encoded, err := json.Marshal(body.Value)
+		require.NoError(t, err)
+		r.body = string(encoded)
+	}
+	r.header.Set("Content-Type", body.MediaType)
+	return r
+}
+
+// set gives a parameter the value of its example.
+func (r outgoing) set(parameter contractstest.Object) {
+	name, value := parameter["name"].(string), fmt.Sprint(parameter["example"])
+	switch parameter["in"] {
+	case "path":
+		r.in[name] = value
+	case "query":
+		r.query.Set(name, value)
+	case "header":
+		r.header.Set(name, value)
+	}
+}
+
+// credentials are, by the names of the schemes, what gives a request the
+// credential of the product acme.
+var credentials = map[string]func(d desks, r outgoing){
+	"key":            func(_ desks, r outgoing) { r.header.Set("Authorization", "Bearer "+acmeKey) },
+	"project_token":  func(_ desks, r outgoing) { r.header.Set("Authorization", "Bearer phc_acme") },
+	"admin_key":      func(_ desks, r outgoing) { r.header.Set("X-Admin-Key", adminKey) },
+	"admin_bearer":   func(_ desks, r outgoing) { r.header.Set("Authorization", "Bearer "+adminKey) },
+	"webhook_secret": func(_ desks, r outgoing) { r.header.Set("X-PostHog-Secret", acmeSecret) },
+	"zendesk_signature": func(d desks, r outgoing) {
+		maps.Copy(r.header, d.zendesk.Webhook("https://live.example.com", []byte(r.body)).Header)
+	},
+	"intercom_signature_sha1": func(d desks, r outgoing) {
+		maps.Copy(r.header, d.intercom.Webhook("https://live.example.com", []byte(r.body)).Header)
+	},
+	"intercom_signature": func(_ desks, r outgoing) {
+		mac := hmac.New(sha256.New, []byte(helpdesktest.IntercomClientSecret))
+		_, _ = io.WriteString(mac, r.body)
+		r.header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	},
+}
+
+// signed returns the request with each credential that opens the operation for
+// its body, and as it is for an operation that is open.
+func (c contracted) signed(op contractstest.Operation, r outgoing) (all []outgoing) {
+	fromIntercom := strings.Contains(r.body, `"topic"`)
+	for _, scheme := range op.Security() {
+		if strings.HasPrefix(scheme, "zendesk") && fromIntercom || strings.HasPrefix(scheme, "intercom") && !fromIntercom {
+			continue
+		}
+		with := r
+		with.header = r.header.Clone()
+		credentials[scheme](c.desks, with)
+		all = append(all, with)
+	}
+	if all == nil {
+		return []outgoing{r}
+	}
+	return all
+}
+
+// prepare makes what the examples are about known to the service: what a user
+// did in a session and, to be removed, another product.
+func (c contracted) prepare(t *testing.T, op contractstest.Operation) {
+	t.Helper()
+	event := `{"event":"$pageview","distinct_id":"user_42","properties":{"$session_id":"0198c2f4-7a","$current_url":"https://app.acme.example/dashboard"},"$set":{"email":"ada@acme.example"}}`
+	w := ask(c.service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+acmeSecret)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	if op.ID == "removeProduct" {
+		w := ask(c.service, http.MethodPost, "/admin/products", `{"product_id":"globex"}`, withAdminKey)
+		require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	}
+}
+
+// requireContract requires that an answer is one that is documented.
+func (c contracted) requireContract(t *testing.T, op contractstest.Operation, w *httptest.ResponseRecorder) {
+	t.Helper()
+	require.NoError(t, c.ValidateAnswer(t, op, w.Code, w.Header(), w.Body.Bytes()), "%d %s", w.Code, w.Body)
+	assert.NotEmpty(t, w.Header().Get("X-Request-Id"))
+}
+
+// What the service serves is documented, and what is documented it serves.
+func TestOpenAPI_listsWhatIsServed(t *testing.T) {
+	c := contract(t)
+	documented, served := map[string]bool{}, map[string]bool{}
+	methods := map[string][]string{} // by path
+	for _, op := range c.operations(t) {
+		documented[op.Method+" "+op.Path] = true
+		methods[op.Path] = append(methods[op.Path], op.Method)
+	}
+	for _, pattern := range c.service.Patterns() {
+		switch method, path := cutPattern(pattern); {
+		case pattern == "POST /intercom/chat/{product_id}", pattern == "POST /zendesk/proactive/{product_id}":
+			// desks of other kinds have these
+		case method == "":
+			for _, method := range methods[path] {
+				served[method+" "+path] = true
+			}
+			assert.Contains(t, methods, path)
+		case method == http.MethodOptions: // a preflight
+			assert.Contains(t, methods, path)
+		default:
+			served[method+" "+path] = true
+		}
+	}
+	assert.Equal(t, documented, served)
+}
+
+// Every documented request is answered as documented.
+func TestOpenAPI_examplesAreAnswered(t *testing.T) {
+	c := contract(t)
+	for _, op := range c.operations(t) {
+		t.Run(op.ID, func(t *testing.T) {
+			successes, documented := map[int]bool{}, map[int]bool{}
+			for _, status := range op.Statuses(t) {
+				documented[status] = status < 300
+			}
+			for _, r := range c.requests(t, op) {
+				for _, r := range c.signed(op, r) {
+					c := c.fresh(t)
+					c.prepare(t, op)
+					w := c.answer(r)
+					c.requireContract(t, op, w)
+					require.Less(t, w.Code, 300, w.Body)
+					successes[w.Code] = true
+				}
+			}
+			maps.DeleteFunc(documented, func(_ int, success bool) bool { return !success })
+			assert.Equal(t, documented, successes)
+		})
+	}
+}
+
+// Every documented refusal can be had, and is of the documented form.
+func TestOpenAPI_requestsAreRefused(t *testing.T) {
+	c := contract(t)
+	for _, op := range c.operations(t) {
+		for _, status := range op.Statuses(t) {
+			if status < 400 || status == http.StatusServiceUnavailable {
+				continue
+			}
+			t.Run(fmt.Sprint(op.ID, " ", status), func(t *testing.T) {
+				c := c.fresh(t)
+				c.prepare(t, op)
+				w := c.answer(c.refused(t, op, status))
+				require.Equal(t, status, w.Code, w.Body)
+				c.requireContract(t, op, w)
+			})
+		}
+	}
+}
+
+// malformed is, by operation, what is wrong with a request that is answered 400;
+// any other has a body that breaks off.
+var malformed = map[string]func(outgoing){
+	"getLiveActivity": func(r outgoing) { r.query.Set("limit", "ten") },
+	"readStream":      func(r outgoing) { r.query.Set("since", "yesterday") },
+	"listSessions":    func(r outgoing) { r.query.Set("limit", "ten") },
+}
+
+// refused returns a request for an operation that is to be answered with the
+// status: the first example, spoiled.
+func (c contracted) refused(t *testing.T, op contractstest.Operation, status int) outgoing {
+	t.Helper()
+	r := c.requests(t, op)[0]
+	switch status {
+	case http.StatusBadRequest:
+		if spoil := malformed[op.ID]; spoil != nil {
+			spoil(r)
+		} else {
+			r.body = "{"
+		}
+	case http.StatusUnauthorized:
+		r.body = strings.ReplaceAll(r.body, "phc_acme", "phc_none")
+		return r // unsigned
+	case http.StatusForbidden:
+		r.header.Set("Origin", "https://evil.example")
+		r.query.Set("token", "phc_acme") // where an SDK's body is not looked at for it
+		if slices.Contains(op.Security(), "key") {
+			key := globexKey
+			if op.ID == "callMCP" { // which serves the key's product
+				key = acmeStream
+			}
+			r.header.Set("Authorization", "Bearer "+key)
+			return r
+		}
+	case http.StatusNotFound:
+		for name := range r.in {
+			r.in[name] = "none"
+		}
+		r.body = strings.ReplaceAll(r.body, `"acme"`, `"none"`)
+	case http.StatusConflict:
+		r.in["product_id"] = "acme"
+		r.body = strings.ReplaceAll(r.body, `"globex"`, `"acme"`)
+		if op.ID == "linkSession" {
+			w := c.answer(r)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			r.body = strings.ReplaceAll(r.body, `215468`, `215469`)
+		}
+	case http.StatusRequestEntityTooLarge:
+		r.body = strings.Repeat(" ", 1<<20+1)
+		if op.ID == "postRecording" {
+			r.body = strings.Repeat(" ", 8<<20+1)
+		}
+	case http.StatusUnsupportedMediaType:
+		r.header.Set("Content-Type", "text/plain")
+		r.header.Set("Content-Encoding", "br")
+	default:
+		require.Fail(t, "no request is known that is answered so")
+	}
+	return c.signed(op, r)[0]
+}
+
+// A method that is not documented for a path is refused there, with those that
+// are.
+func TestOpenAPI_otherMethodsAreRefused(t *testing.T) {
+	c := contract(t)
+	documented, first := map[string]map[string]bool{}, map[string]contractstest.Operation{}
+	for _, op := range c.operations(t) {
+		if documented[op.Path] == nil {
+			documented[op.Path] = map[string]bool{}
+		}
+		documented[op.Path][op.Method] = true
+		first[op.Path] = op
+	}
+	for path, methods := range documented {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "BREW"} {
+			if methods[method] || method == "HEAD" && methods["GET"] {
+				continue
+			}
+			r := c.signed(first[path], c.requests(t, first[path])[0])[0]
+			r.method = method
+			w := c.answer(r)
+			assert.Equal(t, http.StatusMethodNotAllowed, w.Code, "%s %s", method, path)
+			allowed := map[string]bool{}
+			for _, name := range strings.Split(w.Header().Get("Allow"), ", ") {
+				if name != "OPTIONS" && (name != "HEAD" || methods["HEAD"]) {
+					allowed[name] = true
+				}
+			}
+			assert.Equal(t, methods, allowed, "%s %s", method, path)
+			if method != http.MethodHead {
+				assert.NoError(t, c.validateError(t, w.Body.Bytes()), "%s %s", method, path)
+			}
+		}
+	}
+}
+
+// validateError returns what is wrong with the body of an error.
+func (c contracted) validateError(t *testing.T, body []byte) error {
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		return err
+	}
+	return c.Validate(t, contractstest.Object{"$ref": "#/components/schemas/Error"}, value)
+}
+
+// What the document says in words of paths that are not there, of HEAD, of
+// preflights, and of slashes at the end.
+func TestOpenAPI_saysInWordsWhatHolds(t *testing.T) {
+	c := contract(t)
+	w := c.answer(outgoing{method: http.MethodGet, path: "/none"})
+	assert.Equal(t, http.StatusNotFound, w.Code)
+	assert.NoError(t, c.validateError(t, w.Body.Bytes()))
+	for _, op := range c.operations(t) {
+		r := c.signed(op, c.requests(t, op)[0])[0]
+		called := op.Tag() == "sdk" || op.Tag() == "ingest" && op.ID != "postWebhook"
+		if called || op.ID == "linkSession" {
+			preflight := r
+			preflight.method = http.MethodOptions
+			preflight.header = http.Header{"Origin": {"https://app.acme.example"}, "Access-Control-Request-Method": {op.Method}}
+			w := c.answer(preflight)
+			assert.Equal(t, http.StatusNoContent, w.Code, op.ID)
+			assert.Equal(t, "https://app.acme.example", w.Header().Get("Access-Control-Allow-Origin"), op.ID)
+		}
+		if called && !strings.HasPrefix(op.Path, "/array/") || op.ID == "callMCP" {
+			r := r
+			r.path += "/"
+			c.requireContract(t, op, c.fresh(t).answer(r))
+		}
+		if op.Method == http.MethodGet {
+			r.method = http.MethodHead
+			w := c.answer(r)
+			assert.Equal(t, http.StatusOK, w.Code, op.ID)
+		}
+	}
+}
+
+// away is storage that cannot be reached.
+type away struct{ eventlog.Log }
+
+var errAway = errors.New("away")
+
+func (away) Append(context.Context, string, []eventlog.Entry, ...document.Change) error {
+	return errAway
+}
+func (away) Read(context.Context, string, eventlog.ID, []eventlog.Entry) (int, error) {
+	return 0, errAway
+}
+func (away) Bounds(context.Context, string) (eventlog.Bounds, error) {
+	return eventlog.Bounds{}, errAway
+}
+func (away) Drop(context.Context, string) error                                  { return errAway }
+func (away) Ping(context.Context) error                                          { return errAway }
+func (a away) Documents() document.Store                                         { return a }
+func (away) Get(context.Context, string, ...string) ([]document.Document, error) { return nil, errAway }
+func (away) Write(context.Context, string, ...document.Change) (document.Version, error) {
+	return 0, errAway
+}
+func (away) List(context.Context, string, string, string, int) ([]document.Document, error) {
+	return nil, errAway
+}
+
+// awayStore is a store of activity that cannot be reached.
+type awayStore struct{ activity.Store }
+
+func (awayStore) Recent(context.Context, string, string, int) (activity.Recent, error) {
+	return nil, errAway
+}
+
+// While storage cannot be reached, what may be answered 503 is, if it must look
+// the product up there.
+func TestOpenAPI_whileStorageIsAway(t *testing.T) {
+	c := contract(t)
+	without := c.fresh(t, func(o *liveactivity.Options) {
+		o.Products, o.Keys = nil, nil
+		o.Log = away{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
+	})
+	without.service.Stopping() // so that nothing waits for it to catch up
+	for _, op := range c.operations(t) {
+		if !slices.Contains(op.Statuses(t), http.StatusServiceUnavailable) {
+			continue
+		}
+		requests := c.requests(t, op)
+		r := c.signed(op, requests[len(requests)-1])[0]
+		if op.Tag() == "sdk" {
+			r.header.Set("Origin", "https://app.acme.example") // which is to be checked
+		}
+		w := without.answer(r)
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code, "%s: %s", op.ID, w.Body)
+		without.requireContract(t, op, w)
+	}
+}
+
+// A call of a tool that cannot look anything up is answered by an error of both
+// kinds.
+func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
+	c := contract(t)
+	c = c.fresh(t, func(o *liveactivity.Options) { o.Store = awayStore{} })
+	ops := c.operations(t)
+	op := ops[slices.IndexFunc(ops, func(op contractstest.Operation) bool { return op.ID == "callMCP" })]
+	calls := 0
+	for _, r := range c.requests(t, op) {
+		if !strings.Contains(r.body, "tools/call") {
+			continue
+		}
+		calls++
+		w := c.answer(c.signed(op, r)[0])
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), "isError")
+		c.requireContract(t, op, w)
+	}
+	assert.Equal(t, 1, calls)
+}
+
+// Every kind of event of the stream is sent as documented.
+func TestAsyncAPI_framesOfTheStream(t *testing.T) {
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+	s := start(t, func(o *liveactivity.Options) { o.Log, o.Heartbeat = log, 100*time.Millisecond })
+	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 5*time.Second, time.Millisecond)
+	r := s.do(http.MethodGet, "/asyncapi.json", "")
+	require.Equal(t, http.StatusOK, r.status)
+	d := contractstest.Parse(t, []byte(r.body))
+	messages := d.Follow(t, d.Root["channels"].(contractstest.Object)["stream"])["messages"].(contractstest.Object)
+
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	s.webhook(`[` + pageview("u2", "s1", "https://app.example.com/b") + `,{"event":"$pageview","uuid":"u3","properties":{"$session_id":"s2","$current_url":"https://app.example.com/c"}}]`)
+	summary, err := json.Marshal(stream.Summary{Type: stream.SummaryType, ProductID: "acme", SessionID: "s1", Email: mail, Text: "The user looked around.", Replaces: 2, ForwardedAt: 1795187991.5})
+	require.NoError(t, err)
+	require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: "s1", Data: summary}}))
+
+	seen := map[string]int{}
+	for path, n := range map[string]int{"/stream/acme?last_event_id=1-1": 6, "/stream/acme?since=0&session_id=s1": 4} {
+		reader := s.stream(path, bearer(acmeStream))
+		for range n {
+			seen[validateFrame(t, d, messages, reader.next())]++
+		}
+	}
+	assert.Equal(t, map[string]int{"gap": 1, "actions": 5, "summary": 2, "heartbeat": 2}, seen)
+}
+
+// validateFrame requires that an event is as documented, and returns its name.
+func validateFrame(t *testing.T, d *contractstest.Document, messages contractstest.Object, f frame) string {
+	t.Helper()
+	lines, payload := contractstest.Object{}, contractstest.Object{}
+	require.NoError(t, json.Unmarshal([]byte(f.data), &payload))
+	for name, value := range map[string]string{"id": f.id, "event": f.event} {
+		if value != "" {
+			lines[name] = value
+		}
+	}
+	kind, _ := payload["type"].(string)
+	name := cmp.Or(f.event, kind)
+	require.Contains(t, messages, name)
+	message := d.Follow(t, messages[name])
+	require.NoError(t, d.Validate(t, message["headers"], lines), "%+v", f)
+	require.NoError(t, d.Validate(t, message["payload"], payload), "%+v", f)
+	return name
+}

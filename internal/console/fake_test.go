@@ -1,0 +1,232 @@
+package console_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/console"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+const (
+	fakeProduct = "acme"
+	fakeKey     = "lak_fake"
+)
+
+// fake answers as the service does, with what a test makes up. It stands in where
+// the service would have to be brought into a state that takes long, or does not
+// hold still.
+type fake struct {
+	mu       sync.Mutex
+	rows     []map[string]any // newest first
+	details  map[string]map[string]any
+	flow     map[string]any
+	status   int                      // of every answer, but for 0
+	readers  map[chan []byte]struct{} // frames of the stream
+	requests []*http.Request
+	lastIDs  []string
+	id       int
+}
+
+func newFake() *fake {
+	return &fake{details: map[string]map[string]any{}, readers: map[chan []byte]struct{}{}}
+}
+
+func (f *fake) handler() http.Handler {
+	page := console.Handler()
+	mux := httpx.NewMux(nil)
+	mux.Handle("GET /{$}", page)
+	mux.Handle("GET /console/{file}", page)
+	mux.Handle("GET /sessions/{product_id}", f.guarded(f.list))
+	mux.Handle("GET /sessions/{product_id}/{session_id}", f.guarded(f.detail))
+	mux.Handle("GET /flow/{product_id}", f.guarded(func(w http.ResponseWriter, _ *http.Request) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		httpx.WriteJSON(w, http.StatusOK, f.flow)
+		return nil
+	}))
+	mux.Handle("GET /stream/{product_id}", f.guarded(f.stream))
+	mux.Handle("POST /mcp", f.guarded(f.tool))
+	return mux
+}
+
+// guarded refuses what the service refuses, and what the test wants refused.
+func (f *fake) guarded(next httpx.Handler) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		f.mu.Lock()
+		status := f.status
+		f.requests = append(f.requests, r)
+		f.mu.Unlock()
+		switch {
+		case status == http.StatusServiceUnavailable:
+			return httpx.Unavailable(nil)
+		case status != 0:
+			return httpx.Errorf(status, "Refused by the test.")
+		case r.Header.Get("Authorization") != "Bearer "+fakeKey:
+			return httpx.Unauthorized("Invalid or missing API key", "Bearer")
+		case r.PathValue("product_id") != fakeProduct && r.PathValue("product_id") != "":
+			return httpx.Errorf(http.StatusForbidden, "API key does not match product_id")
+		}
+		return next(w, r)
+	})
+}
+
+func (f *fake) answer(status int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status = status
+}
+
+func (f *fake) list(w http.ResponseWriter, r *http.Request) error {
+	const examined = 10_000 // by one call
+	query := r.URL.Query()
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	from, _ := strconv.Atoi(query.Get("after"))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, at := []map[string]any{}, from
+	for ; at < min(len(f.rows), from+examined) && len(found) < limit; at++ {
+		for _, name := range []string{"email", "user_id", "session_id"} {
+			if value, _ := f.rows[at][name].(string); strings.HasPrefix(strings.ToLower(value), strings.ToLower(query.Get("q"))) {
+				found = append(found, f.rows[at])
+				break
+			}
+		}
+	}
+	var next any
+	if at < len(f.rows) {
+		next = strconv.Itoa(at)
+	}
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"sessions": found, "next": next})
+	return nil
+}
+
+func (f *fake) detail(w http.ResponseWriter, r *http.Request) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if detail, ok := f.details[r.PathValue("session_id")]; ok {
+		httpx.WriteJSON(w, http.StatusOK, detail)
+		return nil
+	}
+	return httpx.NotFound("Unknown session.")
+}
+
+// tool is get_live_user_activity.
+func (f *fake) tool(w http.ResponseWriter, r *http.Request) error {
+	var call struct {
+		Params struct {
+			Arguments struct {
+				UserID string `json:"user_id"`
+			}
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+		return httpx.BadRequest("%s", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	actions := []any{}
+	for _, detail := range f.details {
+		if detail["session"].(map[string]any)["user_id"] == call.Params.Arguments.UserID {
+			recent, _ := json.Marshal(detail["recent"])
+			_ = json.Unmarshal(recent, &actions)
+		}
+	}
+	answer, err := activity.Marshal(map[string]any{"product_id": fakeProduct, "user_id": call.Params.Arguments.UserID, "count": len(actions), "as_of": 1795187991.25, "actions": actions})
+	if err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"jsonrpc": "2.0", "id": 1, "result": map[string]any{
+		"content": []any{map[string]any{"type": "text", "text": string(answer)}}, "structuredContent": json.RawMessage(answer)}})
+	return nil
+}
+
+func (f *fake) stream(w http.ResponseWriter, r *http.Request) error {
+	frames := make(chan []byte, 1000)
+	f.mu.Lock()
+	f.readers[frames] = struct{}{}
+	f.lastIDs = append(f.lastIDs, r.Header.Get("Last-Event-ID"))
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.readers, frames)
+	}()
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = w.Write([]byte("retry: 1000\n"))
+	for flush := w.(http.Flusher); ; {
+		flush.Flush()
+		select {
+		case <-r.Context().Done():
+			return nil
+		case frame, ok := <-frames:
+			if !ok {
+				return nil
+			}
+			_, _ = w.Write(frame)
+		}
+	}
+}
+
+// send puts a frame on the streams that are open.
+func (f *fake) send(event, data string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.id++
+	frame := fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", f.id, event, data)
+	for reader := range f.readers {
+		select {
+		case reader <- frame:
+		default: // a test's browser is that far behind
+		}
+	}
+}
+
+// drop ends the streams that are open.
+func (f *fake) drop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for reader := range f.readers {
+		close(reader)
+		delete(f.readers, reader)
+	}
+}
+
+// act lets a session do something now: it moves to the front, and the stream says so.
+func (f *fake) act(sessionID, userID, email, description, url string, index int) {
+	at := activity.Seconds(time.Now())
+	action := activity.BatchAction{SessionID: sessionID, UserID: userID, Email: email, Action: activity.Action{Type: activity.TypeClick, Title: description,
+		Description: description, TimestampStart: at, TimestampEnd: at, RawURL: url, CanonicalURL: url, Index: index}}
+	batch, err := activity.Marshal(activity.Batch{Type: activity.BatchType, ProductID: fakeProduct, SessionID: sessionID, UserID: userID, Email: email,
+		Count: 1, ForwardedAt: at, Actions: []activity.BatchAction{action}})
+	if err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	f.mu.Lock()
+	i := slices.IndexFunc(f.rows, func(row map[string]any) bool { return row["session_id"] == sessionID })
+	row := map[string]any{"session_id": sessionID, "first_seen": at}
+	if i >= 0 {
+		row = f.rows[i]
+		f.rows = slices.Delete(f.rows, i, i+1)
+	}
+	row["user_id"], row["email"], row["page"], row["canonical_url"] = userID, email, activity.PageName(url), url
+	row["last_action"], row["last_seen"], row["actions"] = description, at, index+1
+	f.rows = slices.Insert(f.rows, 0, row)
+	f.mu.Unlock()
+	f.send("message", string(batch))
+}
+
+// row is a session as the list has it.
+func row(sessionID, userID, email, action, url string, first, last time.Duration) map[string]any {
+	now := time.Now()
+	return map[string]any{"session_id": sessionID, "user_id": userID, "email": email, "page": activity.PageName(url), "canonical_url": url,
+		"last_action": cmp.Or(action, "User looked"), "first_seen": activity.Seconds(now.Add(-first)), "last_seen": activity.Seconds(now.Add(-last)), "actions": 7}
+}

@@ -1,0 +1,206 @@
+// One person: what they did, and what an agent sees of it.
+
+import { copyButton, h, outward, setText } from "./dom.js";
+import { rendered } from "./note.js";
+import { Refusal, explain } from "./service.js";
+import { ago, capitalise, clock, count, pageName, span, stateName, who } from "./words.js";
+
+const soonest = 1000; // milliseconds between two looks at the same person
+const refreshEvery = 5; // seconds
+
+const deskNames = { zendesk: "Zendesk", intercom: "Intercom" };
+
+export class PersonView {
+  title = "Person";
+  #stop = new AbortController();
+  #looked = -Infinity;
+  #timer = 0;
+  #ticks = 0;
+  #answer = null; // of the service, and of the tool
+  #drawn = ""; // what is on the page
+  #isAway = false;
+
+  constructor(app) {
+    this.app = app;
+    this.element = h("section", { class: "view person", "aria-label": "Person" });
+  }
+
+  show({ id }) {
+    this.id = id;
+    this.heading = h("h1", { tabindex: -1 }, "…");
+    this.facts = h("dl", { class: "facts" });
+    this.desk = h("p", { class: "desk" });
+    this.note = h("div", { class: "note", role: "status", hidden: true });
+    this.timeline = h("section", { class: "timeline", "aria-labelledby": "la-timeline" });
+    this.agent = h("section", { class: "agent", "aria-labelledby": "la-agent" });
+    const back = h("a", { class: "back", href: this.app.hrefOf(this.app.before ?? { view: "now" }) }, this.app.before?.view === "search" ? "Search" : "Now");
+    this.element.replaceChildren(back, h("div", { class: "head" }, h("div", {}, this.heading, this.facts), this.desk), this.note,
+      h("div", { class: "columns" }, this.timeline, this.agent));
+    this.heading.focus({ preventScroll: true });
+    this.#look();
+  }
+
+  hide() {
+    this.#stop.abort();
+    clearTimeout(this.#timer);
+  }
+
+  batch(batch) {
+    if (batch.session_id === this.id) this.#soon();
+  }
+
+  tick() {
+    if (++this.#ticks % refreshEvery === 0 && !document.hidden) this.#soon();
+    this.#times();
+  }
+
+  escape() {
+    this.app.back();
+  }
+
+  #soon() {
+    this.#timer ||= setTimeout(() => {
+      this.#timer = 0;
+      this.#look();
+    }, Math.max(0, this.#looked + soonest - performance.now()));
+  }
+
+  async #look() {
+    this.#looked = performance.now();
+    const { signal } = this.#stop;
+    const { service } = this.app;
+    try {
+      const detail = await service.get(`sessions/{product}/${encodeURIComponent(this.id)}`, signal);
+      const user = detail.session.user_id;
+      const seen = user ? await service.activity(user, 0, signal) : null;
+      this.#isAway = false;
+      this.#answer = { ...detail, seen };
+      this.#draw();
+    } catch (error) {
+      if (!signal.aborted) this.#failed(error);
+    }
+  }
+
+  #failed(error) {
+    const isGone = error.status === 404;
+    this.note.hidden = false;
+    if (isGone && !this.#answer) setText(this.heading, "Nobody");
+    const [sentence, meaning] = isGone
+      ? ["Nothing is kept of this session.", "Its activity has expired, or it belongs to another product."]
+      : explain(error);
+    this.note.replaceChildren(h("b", {}, sentence), h("p", {}, meaning));
+    this.app.refused(error);
+    if (error instanceof Refusal && error.passing) this.#isAway = true;
+  }
+
+  #draw() {
+    const { session, recent, notes, conversation_url: conversationURL, seen } = this.#answer;
+    this.note.hidden = true;
+    // The time of the look-up changes with each answer; it alone is no reason to draw anew under a reader's eyes.
+    const drawn = JSON.stringify([session, recent, notes, conversationURL]);
+    if (drawn === this.#drawn) return this.#times();
+    this.#drawn = drawn;
+    const row = { id: session.session_id, user: session.user_id, email: session.email };
+    setText(this.heading, who(row));
+    this.title = who(row);
+    this.facts.replaceChildren(...this.#facts(session));
+    this.desk.replaceChildren(...this.#conversation(session, conversationURL));
+    this.timeline.replaceChildren(h("h2", { id: "la-timeline" }, "What they did", h("small", {}, recent.length < session.actions ? `the last ${recent.length} of ${count(session.actions, "action")}` : count(recent.length, "action"))),
+      h("ol", { class: "pages" }, grouped(recent).map(group)));
+    this.#drawAgent(notes, seen);
+    this.#times();
+  }
+
+  #facts(session) {
+    this.last = h("dd", {});
+    const facts = [
+      ["Last action", this.last],
+      session.first_seen ? ["Here for", h("dd", {}, span(session.last_seen - session.first_seen))] : null,
+      session.user_id ? ["User id", h("dd", { class: "id" }, session.user_id)] : null,
+      ["Session", h("dd", { class: "id" }, session.session_id)],
+      session.state ? ["Assistance", h("dd", {}, stateName(session.state))] : null,
+    ];
+    return facts.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), value));
+  }
+
+  #conversation(session, url) {
+    if (!session.conversation_id) return [h("span", { class: "quietly" }, "No conversation is linked.")];
+    const label = `Conversation #${session.conversation_id}`;
+    return url ? [outward(url, `${label} ↗`)] : [h("span", {}, label)];
+  }
+
+  #times() {
+    if (!this.#answer || !this.last) return;
+    setText(this.last, ago(this.#answer.session.last_seen));
+  }
+
+  /** What the agent sees: the answer of the tool, and the note in the desk. */
+  #drawAgent(notes, seen) {
+    const parts = [h("h2", { id: "la-agent" }, "What the agent sees")];
+    parts.push(seen
+      ? card("get_live_user_activity", "the exact answer of the MCP tool", seen.text, h("pre", { tabindex: 0, "aria-label": "Answer of the tool" }, h("code", {}, indented(seen.text))))
+      : h("div", { class: "card" }, h("header", {}, h("h3", {}, "get_live_user_activity")), h("p", { class: "quietly" },
+        "Agents ask by user id, and this visitor has none yet. The note reaches them all the same.")));
+    for (const note of notes) parts.push(noteCard(note));
+    this.agent.replaceChildren(...parts);
+  }
+}
+
+/** A card with a text that can be copied. */
+function card(title, subtitle, text, ...body) {
+  return h("article", { class: "card" }, h("header", {}, h("h3", {}, title), h("small", {}, subtitle), copyButton(title, () => text)), body);
+}
+
+function noteCard({ desk, text, html }) {
+  const name = desk ? `Note in ${deskNames[desk] ?? capitalise(desk)}` : "Note";
+  if (!html) return card(name, desk ? "plain text" : "as any desk would be given it", text, h("pre", { class: "plain", tabindex: 0, "aria-label": name }, text));
+  const shown = rendered(html);
+  const source = h("pre", { class: "plain", hidden: true, tabindex: 0, "aria-label": `HTML of the ${name.toLowerCase()}` }, h("code", {}, html));
+  const toggle = h("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => {
+    source.hidden = !source.hidden;
+    shown.hidden = !source.hidden;
+    toggle.setAttribute("aria-pressed", String(!source.hidden));
+  } }, "HTML");
+  return h("article", { class: "card" },
+    h("header", {}, h("h3", {}, name), h("small", {}, "as the desk shows it"), toggle, copyButton(name, () => (source.hidden ? text : html))),
+    shown, source);
+}
+
+/** Groups actions by the visit of a page, newest first. */
+function grouped(actions) {
+  const groups = [];
+  for (const action of actions) {
+    const last = groups.at(-1);
+    if (last && last[0].canonical_url === action.canonical_url && action.type !== "pageview") last.push(action);
+    else groups.push([action]);
+  }
+  return groups.reverse();
+}
+
+function group(actions) {
+  const [{ canonical_url: canonical, raw_url: raw }] = actions;
+  const first = actions[0].timestamp_start;
+  return h("li", {},
+    h("header", {}, h("h3", {}, capitalise(pageName(canonical)) || "A page without an address"), h("time", {}, clock(first)), h("small", { class: "address" }, outward(raw, canonical))),
+    h("ol", { class: "actions" }, actions.toReversed().map((action) => h("li", { "data-type": action.type },
+      h("span", { class: "what" }, action.title), h("time", { title: action.description }, clock(action.timestamp_start))))));
+}
+
+/** Indents JSON by white space alone: numbers and strings stay as they were sent. */
+export function indented(json) {
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  return json.replace(/"(?:[^"\\]|\\.)*"|[{}[\],:]|\s+/g, (token, at) => {
+    switch (token) {
+      case "{": case "[":
+        depth++;
+        return /^\s*[}\]]/.test(json.slice(at + 1, at + 20)) ? token : token + line();
+      case "}": case "]":
+        depth--;
+        return /[{[]\s*$/.test(json.slice(Math.max(0, at - 20), at)) ? token : line() + token;
+      case ",": return token + line();
+      case ":": return ": ";
+    }
+    return token[0] === '"' ? token : "";
+  });
+}

@@ -1,0 +1,81 @@
+// Package contracts has the machine-readable contracts of the service's
+// endpoints: an OpenAPI document of what is asked and answered, and an AsyncAPI
+// document of the events of the stream. They are written by hand; the tests of
+// the service hold its handlers to them, and them to the handlers.
+package contracts
+
+import (
+	"bytes"
+	_ "embed" // the documents
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/version"
+)
+
+//go:embed openapi.json
+var openAPI []byte
+
+//go:embed asyncapi.json
+var asyncAPI []byte
+
+// OpenAPI returns the OpenAPI document of a server that the world knows by the
+// public URL. Without one the addresses are relative to that of the document.
+func OpenAPI(publicURL string) []byte {
+	type server struct {
+		URL string `json:"url"`
+	}
+	if publicURL == "" {
+		return filled(openAPI, nil)
+	}
+	return filled(openAPI, []server{{strings.TrimRight(publicURL, "/")}})
+}
+
+// AsyncAPI returns the AsyncAPI document of such a server. Without a public URL
+// it names no server.
+func AsyncAPI(publicURL string) []byte {
+	type server struct {
+		Host     string `json:"host"`
+		Pathname string `json:"pathname,omitempty"`
+		Protocol string `json:"protocol"`
+	}
+	u, err := url.Parse(publicURL)
+	if err != nil || u.Host == "" {
+		return filled(asyncAPI, nil)
+	}
+	return filled(asyncAPI, map[string]server{"live": {u.Host, strings.TrimRight(u.EscapedPath(), "/"), u.Scheme}})
+}
+
+// filled returns the document with the version of the program, and with the
+// servers unless they are nil.
+func filled(document []byte, servers any) []byte {
+	document = replaced(document, "version", version.Version())
+	if servers == nil {
+		return document
+	}
+	return replaced(document, "servers", servers)
+}
+
+// replaced returns the document with another value of a field, the first of that
+// name, and leaves the order of the others as it is written.
+func replaced(document []byte, name string, value any) []byte {
+	before, rest, found := bytes.Cut(document, []byte(`"`+name+`": `))
+	decoder := json.NewDecoder(bytes.NewReader(rest))
+	var old json.RawMessage
+	encoded, err := json.Marshal(value)
+	if !found || decoder.Decode(&old) != nil || err != nil { // a mistake in a document, or a value that is no JSON
+		panic("contracts: cannot replace " + name)
+	}
+	return bytes.Join([][]byte{before, []byte(`"` + name + `": `), encoded, rest[decoder.InputOffset():]}, nil)
+}
+
+// Handler serves a document.
+func Handler(document []byte) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, _ *http.Request) error {
+		httpx.WriteJSON(w, http.StatusOK, json.RawMessage(document))
+		return nil
+	})
+}
