@@ -103,6 +103,15 @@ var closeTests = []test{
 		_, err = f.log.Read(f.Context(), "unheard of", eventlog.ID{Milli: 1 << 50}, make([]eventlog.Entry, 1))
 		require.ErrorIs(f, err, eventlog.ErrClosed)
 	}},
+	{name: "ends reading from the zero ID where documents came before any entry", run: func(f fixture) {
+		f.change(nil, f.put("a", "1"))
+		_, err := f.read(f.bounds().Newest, 3)
+		require.NoError(f, err)
+		require.Empty(f, f.readAll(eventlog.ID{}, 3))
+		require.NoError(f, f.log.Close())
+		_, err = f.read(eventlog.ID{}, 3)
+		require.ErrorIs(f, err, eventlog.ErrClosed)
+	}},
 	{name: "may be called again", run: func(f fixture) {
 		require.NoError(f, f.log.Close())
 		require.NoError(f, f.log.Close())

@@ -30,7 +30,11 @@ func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst
 		case v.err != nil || v.n > 0 || v.done:
 			return v.n, v.err
 		case v.fetch == nil:
-			return p.readOld(ctx, after, dst)
+			n, err := p.readOld(ctx, after, dst)
+			if closed && n == 0 && err == nil { // Redis has nothing after the cursor, in the tail or before it
+				err = eventlog.ErrClosed
+			}
+			return n, err
 		case v.lead:
 			p.refresh(ctx, v.fetch)
 			l.balance()
