@@ -48,7 +48,7 @@ func newEngine(o *Options) (e engine, err error) {
 	case files:
 		e.store = filer.Activity()
 	default:
-		users := &activity.MemoryOptions{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.Retention.StateMaxBytes / 2}
+		users := &activity.MemoryOptions{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.Retention.StateMaxBytes / 8 * 3} // what presence leaves of a half
 		if e.store, err = activity.NewMemory(users); err != nil {
 			return e, err
 		}

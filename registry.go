@@ -193,6 +193,14 @@ func (r *registry) assistance(productID string) (assist.Product, bool, error) {
 	})
 }
 
+// version returns that of a product's registration, which is another one when the
+// product was registered anew. It is zero for a product that is not registered.
+func (r *registry) version(productID string) document.Version {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].version
+}
+
 // orRefresh looks again after a refresh if need be.
 func orRefresh[T any](r *registry, find func() (T, bool)) (found T, ok bool, err error) {
 	if found, ok = find(); ok {

@@ -44,6 +44,7 @@ type Service struct {
 	recorder  *eventlog.Recorder
 	connector *connector.Connector
 	assistant *assist.Assistant
+	presence  *presence
 	streams   *eventlog.Handler
 	mux       *httpx.Mux
 	handler   http.Handler // the mux, observed
@@ -112,6 +113,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /console/{file}", page)
 	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(s.lookup)))
+	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /stream/{product_id}", s.streams)
@@ -168,8 +170,10 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Logger: s.log, Metrics: reg})
 		wrong.Add(err)
 	}
-	if err == nil {
-		s.views = append(slices.Clone(s.views), s.connector.Follow, s.assistant.Follow)
+	s.presence, err = s.newPresence(o)
+	wrong.Add(err)
+	if s.assistant != nil && s.presence != nil {
+		s.views = append(slices.Clone(s.views), s.presence.follow, s.connector.Follow, s.assistant.Follow)
 	}
 	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Logger: s.log})
 	wrong.Add(err)
@@ -335,6 +339,7 @@ func (s *Service) tidy(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			s.presence.Expire(time.Now())
 			if err := s.engine.expire(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("expired data was not removed", "err", err)
 			}

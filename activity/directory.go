@@ -166,6 +166,25 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 	return s, p.doc.Exists() && !p.damaged, err
 }
 
+// Sessions returns for each of the sessions, in this order, what its own events
+// said; nothing for one that is unknown. It reads them all at once, and not what is
+// known of their users.
+func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs ...string) ([]Session, error) {
+	b := d.book(productID)
+	keys := make([]documentKey, len(sessionIDs))
+	for i, id := range sessionIDs {
+		keys[i] = ofSession(id)
+	}
+	if err := b.load(ctx, keys...); err != nil {
+		return nil, err
+	}
+	known := make([]Session, len(sessionIDs))
+	for i, key := range keys {
+		known[i] = b.stored[key].session
+	}
+	return known, nil
+}
+
 // SessionOf returns the session in which an e-mail address was last seen. Upper
 // and lower case are the same, and no session has an empty address.
 func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {

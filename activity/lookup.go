@@ -3,7 +3,6 @@ package activity
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -96,7 +95,7 @@ func (l *Lookup) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
-	limit, err := limitParam(r)
+	limit, err := httpx.Limit(r)
 	if err != nil {
 		return err
 	}
@@ -121,21 +120,4 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(*buf) // an error means that the client is gone
 	return nil
-}
-
-// limitParam reads the limit parameter; zero if it is missing.
-func limitParam(r *http.Request) (int, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return 0, httpx.BadRequest("The query string is malformed; limit must be an integer.")
-	}
-	if !query.Has("limit") {
-		return 0, nil
-	}
-	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
-	if err != nil && !httpx.IsOutOfRange(err) {
-		return 0, httpx.BadRequest("The query parameter limit must be an integer.")
-	}
-	// A number too large for 64 bits is a limit above the cap (or below one).
-	return int(min(max(limit, 0), 1<<31-1)), nil
 }

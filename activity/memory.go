@@ -20,7 +20,7 @@ type MemoryOptions struct {
 	TTL        time.Duration // how long an action is kept; DefaultTTL
 	MaxEvents  int           // actions kept per user; DefaultMaxEvents
 	MaxBytes   int64         // of what a product's users did; DefaultMaxBytes
-	TotalBytes int64         // of all products; a tenth of the memory the process may use
+	TotalBytes int64         // of all products; 7.5 % of the memory that the process may use
 }
 
 // Memory is the [Store] that keeps everything in RAM, within a number of bytes
@@ -106,7 +106,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		ttl:       options.Default(&wrong, "TTL", o.TTL, DefaultTTL),
 		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
-	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/4)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/16*3)
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}

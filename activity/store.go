@@ -13,7 +13,7 @@ import (
 const (
 	DefaultTTL       = 4 * time.Hour // how long an action is kept
 	DefaultMaxEvents = 50            // actions kept per user
-	DefaultMaxBytes  = 256 << 20     // of what a product's users did, in memory
+	DefaultMaxBytes  = 192 << 20     // of what a product's users did, in memory
 )
 
 // Store keeps the newest actions of every user of every product. Its methods

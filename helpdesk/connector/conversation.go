@@ -297,3 +297,21 @@ func (c *Connector) Conversation(ctx context.Context, productID, desk, conversat
 	}
 	return known, true, nil
 }
+
+// Link is the conversation of a session. The zero Link is that of a session without
+// one.
+type Link struct{ Desk, ConversationID string }
+
+// Links returns for each of the sessions, in this order, the conversation that it
+// is linked to. It reads them all at once.
+func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...string) ([]Link, error) {
+	sessions, err := c.dir.Sessions(ctx, productID, sessionIDs...)
+	if err != nil {
+		return nil, err
+	}
+	links := make([]Link, len(sessions))
+	for i, s := range sessions {
+		links[i] = Link{s.Desk, s.ConversationID}
+	}
+	return links, nil
+}

@@ -198,6 +198,39 @@ func (a *Assistant) read(ctx context.Context, c conversation) (proactive.Machine
 	return m, docs[0], err
 }
 
+// States returns for each of the conversations, in this order, what the assistance
+// there is doing; "" for the zero Link, for a product without assistance, and where
+// no offer can be made because what is stored cannot be read. It reads them all at
+// once.
+func (a *Assistant) States(ctx context.Context, productID string, links ...connector.Link) ([]proactive.State, error) {
+	states := make([]proactive.State, len(links))
+	product, _, err := a.products(productID)
+	if err != nil || product.Core == nil {
+		return states, err
+	}
+	var names []string
+	var of []int // by name: the state's place
+	for i, l := range links {
+		if l != (connector.Link{}) {
+			names, of = append(names, conversation{productID, l.Desk, l.ConversationID}.document()), append(of, i)
+		}
+	}
+	if names == nil {
+		return states, nil
+	}
+	docs, err := a.docs.Get(ctx, productID, names...)
+	if err != nil {
+		return nil, fmt.Errorf("assist: read machines: %w", err)
+	}
+	for i, doc := range docs {
+		var m proactive.Machine
+		if !doc.Exists() || m.UnmarshalJSON(doc.Value) == nil {
+			states[of[i]] = m.State()
+		}
+	}
+	return states, nil
+}
+
 // change returns the change that stores what a step made of a machine.
 func change(doc document.Document, m proactive.Machine, effects []proactive.Effect) (document.Change, error) {
 	if slices.Contains(effects, proactive.Effect(proactive.Clear{})) {

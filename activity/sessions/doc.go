@@ -1,0 +1,17 @@
+// Package sessions knows who is there now: the sessions of every product that did
+// something within the retention, the one seen last first.
+//
+// A [Memory] is a view of a log. What follows the log decodes each entry and adds
+// it, in the order of the log, so that any number of servers on one log come to the
+// same view:
+//
+//	now, err := sessions.NewMemory(nil) // 4 hours, 64 MiB a product
+//	if entry, ok := sessions.Decode(at, sessionID, data); ok {
+//		now.Add("acme", entry)
+//	}
+//	page, err := now.List("acme", sessions.Query{Prefix: "ada@"}, time.Now())
+//
+// Page by page a [Query] continues at the cursor of the page before. A session that
+// does something meanwhile moves to the front; every other one is found exactly
+// once.
+package sessions

@@ -1,0 +1,68 @@
+package sessions_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/sessions"
+)
+
+// noon is when the tests begin.
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func newMemory(t testing.TB, opts *sessions.MemoryOptions) *sessions.Memory {
+	t.Helper()
+	m, err := sessions.NewMemory(opts)
+	require.NoError(t, err)
+	return m
+}
+
+// seen is an entry of one action.
+func seen(id string, at time.Time) sessions.Entry {
+	return sessions.Entry{
+		At: sessions.Position{Milli: uint64(at.UnixMilli())}, SessionID: id, UserID: "user of " + id, Email: id + "@example.com",
+		First: at.UnixMicro(), Last: at.UnixMicro(), CanonicalURL: "https://app.example.com/projects/:id", LastAction: "User clicked Save on the projects detail page",
+		Count: 1, Actions: 1,
+	}
+}
+
+// id is the id of the session with that number.
+func id(n int) string { return fmt.Sprintf("0198c2f4-7a6b-7000-8000-%012d", n) }
+
+// fill adds so many sessions, a millisecond apart, and returns when the last one was seen.
+func fill(m *sessions.Memory, product string, n int) time.Time {
+	at := noon
+	for i := range n {
+		at = noon.Add(time.Duration(i) * time.Millisecond)
+		m.Add(product, seen(id(i), at))
+	}
+	return at
+}
+
+// list returns a page and its cursor, "" at the end.
+func list(t require.TestingT, m *sessions.Memory, q sessions.Query, now time.Time) (found []sessions.Session, next string) {
+	page, err := m.List("acme", q, now)
+	require.NoError(t, err)
+	require.NotNil(t, page.Sessions)
+	if page.Next != nil {
+		require.NotEmpty(t, *page.Next)
+		next = *page.Next
+	}
+	return page.Sessions, next
+}
+
+// walk returns the ids of all pages.
+func walk(t require.TestingT, m *sessions.Memory, q sessions.Query, now time.Time) (ids []string) {
+	for {
+		found, next := list(t, m, q, now)
+		for _, s := range found {
+			ids = append(ids, s.SessionID)
+		}
+		if q.After = next; next == "" {
+			return ids
+		}
+	}
+}

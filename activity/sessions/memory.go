@@ -1,0 +1,224 @@
+package sessions
+
+import (
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/btree"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+// DefaultMaxBytes is what the sessions of a product may take, in memory.
+const DefaultMaxBytes = 64 << 20
+
+// MemoryOptions are the bounds of a [Memory]. A zero field means its default.
+type MemoryOptions struct {
+	TTL        time.Duration // how long a session is there after its newest action; activity.DefaultTTL
+	MaxBytes   int64         // of a product's sessions; DefaultMaxBytes
+	TotalBytes int64         // of all products; 2.5 % of the memory that the process may use
+}
+
+// OptionError is a mistake in the arguments of a constructor.
+type OptionError = options.Error
+
+// Memory holds the sessions of every product in RAM, within a number of bytes of
+// each product and of all. Beyond that the sessions written first go first; where
+// all products together hold too much, those of the product that holds most. A
+// session takes some 700 bytes. Its methods are safe for concurrent use.
+type Memory struct {
+	ttl int64 // microseconds
+
+	mu     sync.Mutex
+	held   *fair.Cache[string, *session]
+	orders map[string]*btree.BTreeG[*session] // by product, as they are listed; of those that hold sessions
+}
+
+// NewMemory returns an empty memory; opts may be nil. It reports all invalid
+// options at once.
+func NewMemory(opts *MemoryOptions) (*Memory, error) {
+	var o MemoryOptions
+	if opts != nil {
+		o = *opts
+	}
+	wrong := options.Mistakes{Package: "sessions"}
+	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
+	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
+	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/16)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	m := &Memory{ttl: o.TTL.Microseconds(), orders: map[string]*btree.BTreeG[*session]{}}
+	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(product, _ string, s *session) { m.unlist(product, s) })
+	return m, nil
+}
+
+// Add takes over what entries of a product's log say, in the order of the log and
+// each once.
+func (m *Memory) Add(productID string, entries ...Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range entries {
+		m.add(productID, e)
+	}
+	m.held.Trim(productID)
+}
+
+func (m *Memory) add(product string, e Entry) {
+	s, ok := m.held.Get(product, e.SessionID)
+	if ok {
+		m.unlist(product, s)
+	} else {
+		s = &session{place: place{e.Last, strings.Clone(e.SessionID)}, first: e.First}
+	}
+	s.take(e)
+	order, ok := m.orders[product]
+	if !ok {
+		order = btree.NewG(treeDegree, func(a, b *session) bool { return a.isBefore(b.place) })
+		m.orders[strings.Clone(product)] = order
+	}
+	order.ReplaceOrInsert(s)
+	m.held.Put(product, s.id, s, fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
+}
+
+// treeDegree is that of the trees: their nodes hold 31 to 63 sessions.
+const treeDegree = 32
+
+// unlist takes a session out of the list.
+func (m *Memory) unlist(product string, s *session) {
+	order := m.orders[product]
+	order.Delete(s)
+	if order.Len() == 0 {
+		delete(m.orders, product)
+	}
+}
+
+const (
+	maxExamined = 10_000 // sessions, by a call of List
+	listStep    = 1000   // of these, under one lock
+)
+
+// List returns the sessions of a product that are there now. It looks at no more
+// than 10,000 of them: with a prefix, a page that is not the last may have fewer
+// sessions than asked for, or none. Its error is a *[QueryError].
+func (m *Memory) List(productID string, q Query, now time.Time) (Page, error) {
+	at, err := q.check()
+	if err != nil {
+		return Page{}, err
+	}
+	l := list{page: Page{Sessions: []Session{}}, prefix: q.Prefix, characters: utf8.RuneCountInString(q.Prefix), limit: q.limit(), at: at}
+	for l.examined < maxExamined && !l.done {
+		m.step(productID, &l, now)
+	}
+	if !l.done {
+		l.next()
+	}
+	return l.page, nil
+}
+
+// list is a call of List.
+type list struct {
+	page       Page
+	prefix     string
+	characters int // of the prefix
+	limit      int
+	at         place // of the last session that was looked at
+	examined   int
+	done       bool
+}
+
+// step looks at some sessions, and is done at the end or with a full page.
+func (m *Memory) step(productID string, l *list, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldest := now.UnixMicro() - m.ttl
+	until := l.examined + listStep
+	l.done = true // unless there is more
+	order, ok := m.orders[productID]
+	if !ok {
+		return
+	}
+	order.AscendGreaterOrEqual(&session{place: l.at}, func(s *session) bool {
+		switch {
+		case s.last < oldest:
+			return false
+		case s.place == l.at:
+			return true
+		case len(l.page.Sessions) == l.limit:
+			l.next()
+			return false
+		case l.examined == until:
+			l.done = false
+			return false
+		}
+		l.examined++
+		l.at = s.place
+		if s.matches(l.prefix, l.characters) {
+			l.page.Sessions = append(l.page.Sessions, s.row())
+		}
+		return true
+	})
+}
+
+// next makes the page end where the list is, with more to come.
+func (l *list) next() {
+	next := l.at.cursor()
+	l.page.Next = &next
+}
+
+// Session returns a session that is there now, and where the log has its newest
+// actions, in its order: the entries that hold one of the newest [MaxRecent]. It
+// returns false for one that is not there.
+func (m *Memory) Session(productID, sessionID string, now time.Time) (Session, []Position, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.held.Get(productID, sessionID)
+	if !ok || s.last < now.UnixMicro()-m.ttl {
+		return Session{}, nil, false
+	}
+	return s.row(), s.trail.positions(), true
+}
+
+// expireStep is how many sessions Expire frees under one lock.
+const expireStep = 1000
+
+// Expire frees the sessions that are no longer there. Call it now and then: they
+// are not listed in any case.
+func (m *Memory) Expire(now time.Time) {
+	for m.expireSome(now) {
+	}
+}
+
+func (m *Memory) expireSome(now time.Time) (more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for range expireStep {
+		product, id, s, ok := m.held.Due(now.UnixMicro())
+		if !ok {
+			return false
+		}
+		m.unlist(product, s)
+		m.held.Remove(product, id)
+	}
+	return true
+}
+
+// Drop forgets the sessions of a product.
+func (m *Memory) Drop(productID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.orders, productID)
+	m.held.Drop(productID, nil)
+}
+
+// Bytes returns what a product's sessions take.
+func (m *Memory) Bytes(productID string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held.Bytes(productID)
+}

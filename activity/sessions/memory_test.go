@@ -1,0 +1,377 @@
+package sessions_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+)
+
+func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {
+	m := newMemory(t, nil)
+	m.Add("acme", seen("a", noon), seen("b", noon.Add(time.Second)), seen("c", noon.Add(2*time.Second)))
+	m.Add("acme", seen("a", noon.Add(3*time.Second)))
+	m.Add("globex", seen("d", noon))
+	assert.Equal(t, []string{"a", "c", "b"}, walk(t, m, sessions.Query{}, noon))
+	found, next := list(t, m, sessions.Query{Limit: 1}, noon)
+	assert.NotEmpty(t, next)
+	assert.Equal(t, []sessions.Session{{
+		SessionID: "a", UserID: "user of a", Email: "a@example.com", Page: "projects detail", CanonicalURL: "https://app.example.com/projects/:id",
+		LastAction: "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()), LastSeen: float64(noon.Unix()) + 3, Actions: 1,
+	}}, found)
+	nobody, err := m.List("initech", sessions.Query{}, noon)
+	require.NoError(t, err)
+	assert.Equal(t, sessions.Page{Sessions: []sessions.Session{}}, nobody)
+}
+
+// What comes late is not what the user did last, but says who the user is.
+func TestMemory_keepsTheNewestActionAndWhatTheLogSaysLast(t *testing.T) {
+	m := newMemory(t, nil)
+	m.Add("acme", seen("a", noon))
+	late := seen("a", noon.Add(-time.Minute))
+	late.UserID, late.Email, late.CanonicalURL, late.LastAction, late.Actions = "ada", "", "https://app.example.com/late", "late", 7
+	m.Add("acme", late)
+	s, _, ok := m.Session("acme", "a", noon)
+	require.True(t, ok)
+	assert.Equal(t, sessions.Session{
+		SessionID: "a", UserID: "ada", Page: "projects detail", CanonicalURL: "https://app.example.com/projects/:id",
+		LastAction: "User clicked Save on the projects detail page", FirstSeen: float64(noon.Unix()) - 60, LastSeen: float64(noon.Unix()), Actions: 7,
+	}, s)
+}
+
+func TestMemory_limitsAPage(t *testing.T) {
+	m := newMemory(t, nil)
+	now := fill(m, "acme", 300)
+	for limit, want := range map[int]int{0: 50, -1: 50, 1: 1, 50: 50, 200: 200, 201: 200, 1 << 40: 200} {
+		found, next := list(t, m, sessions.Query{Limit: limit}, now)
+		assert.Len(t, found, want)
+		assert.NotEmpty(t, next)
+	}
+	_, last := list(t, m, sessions.Query{Limit: 200}, now)
+	found, next := list(t, m, sessions.Query{Limit: 100, After: last}, now)
+	assert.Len(t, found, 100)
+	assert.Empty(t, next, "a full page that is the last says so")
+}
+
+// Of the sessions that do nothing while their list is read, each is found once;
+// one that is new or moves is found once at most, however many are seen at the
+// same moment.
+func TestMemory_pagesWhileSessionsMove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, err := sessions.NewMemory(nil)
+		require.NoError(t, err)
+		const names = 30
+		now := noon
+		see := func(n int) {
+			now = now.Add(time.Duration(rapid.IntRange(0, 1).Draw(t, "seconds")) * time.Second)
+			m.Add("acme", seen(id(n), now))
+		}
+		there := map[string]bool{}
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, names-1), 0, 40).Draw(t, "at first") {
+			see(n)
+			there[id(n)] = true
+		}
+		times, moved := map[string]int{}, map[string]bool{}
+		q := sessions.Query{Limit: rapid.IntRange(1, 7).Draw(t, "limit")}
+		for {
+			found, next := list(t, m, q, now)
+			require.LessOrEqual(t, len(found), q.Limit)
+			require.True(t, slices.IsSortedFunc(found, func(a, b sessions.Session) int { return int(b.LastSeen - a.LastSeen) }))
+			for _, s := range found {
+				times[s.SessionID]++
+			}
+			if q.After = next; next == "" {
+				break
+			}
+			for _, n := range rapid.SliceOfN(rapid.IntRange(0, names-1), 0, 5).Draw(t, "meanwhile") {
+				see(n)
+				moved[id(n)] = true
+			}
+		}
+		for session := range there {
+			if !moved[session] {
+				require.Equal(t, 1, times[session], session)
+			}
+		}
+		for session, n := range times {
+			require.LessOrEqual(t, n, 1, session)
+		}
+	})
+}
+
+// A cursor is good on every server on the log, and after a restart.
+func TestMemory_goesOnAtTheCursorOfAnother(t *testing.T) {
+	one, other := newMemory(t, nil), newMemory(t, nil)
+	now := fill(one, "acme", 30)
+	fill(other, "acme", 30)
+	first, next := list(t, one, sessions.Query{Limit: 10}, now)
+	rest := walk(t, other, sessions.Query{After: next}, now)
+	assert.Len(t, rest, 20)
+	assert.NotContains(t, rest, first[9].SessionID)
+	assert.Equal(t, id(19), rest[0])
+}
+
+func TestMemory_looksForAPrefix(t *testing.T) {
+	m := newMemory(t, nil)
+	for i, s := range []struct{ id, user, mail string }{
+		{"s-1", "u-1", "Ada@Example.com"}, {"S-2", "u-2", "adam@example.com"}, {"s-3", "ADA", ""}, {"ada-4", "", ""}, {"s-5", "not ada", "x.ada@example.com"},
+		{"s-6", "ÖZGE", ""}, {"s-7", "K7", ""}, {"s-8", "\u212a8", ""}, {"s-9", "日本", ""}, {"s-10", "", "ſam@example.com"},
+	} {
+		e := seen(s.id, noon.Add(time.Duration(-i)*time.Second))
+		e.UserID, e.Email = s.user, s.mail
+		m.Add("acme", e)
+	}
+	for prefix, want := range map[string]string{
+		"ada": "s-1 S-2 s-3 ada-4", "ADA": "s-1 S-2 s-3 ada-4", "ada@": "s-1", "ada@example.com": "s-1", "ada@example.com.": "", "s-2": "S-2",
+		"özg": "s-6", "k": "s-7 s-8", "\u212a": "s-7 s-8", "\u212a7": "s-7", "日": "s-9", "日本人": "", "sam@": "s-10", "not ": "s-5", " ": "", "%": "",
+		strings.Repeat("x", sessions.MaxPrefix): "",
+	} {
+		assert.Equal(t, want, strings.Join(walk(t, m, sessions.Query{Prefix: prefix}, noon), " "), "%q", prefix)
+	}
+}
+
+// A search is continued however far apart its results are.
+func TestMemory_examinesABoundedPart(t *testing.T) {
+	m := newMemory(t, nil)
+	now := fill(m, "acme", 25_000)
+	m.Add("acme", seen("needle", noon.Add(-time.Second)))
+	q := sessions.Query{Prefix: "NEEDLE"}
+	for range 2 {
+		found, next := list(t, m, q, now)
+		assert.Empty(t, found)
+		require.NotEmpty(t, next)
+		q.After = next
+	}
+	found, next := list(t, m, q, now)
+	require.Len(t, found, 1)
+	assert.Equal(t, "needle", found[0].SessionID)
+	assert.Empty(t, next)
+}
+
+// At exactly as many as are examined there is nothing to continue.
+func TestMemory_endsWithTheLastSession(t *testing.T) {
+	for _, n := range []int{999, 1000, 1001, 9999, 10_000, 10_001} {
+		m := newMemory(t, nil)
+		now := fill(m, "acme", n)
+		_, next := list(t, m, sessions.Query{Prefix: "none"}, now)
+		assert.Equal(t, n > 10_000, next != "", n)
+	}
+}
+
+func TestMemory_refusesABadQuery(t *testing.T) {
+	m := newMemory(t, nil)
+	now := fill(m, "acme", 3)
+	_, cursor := list(t, m, sessions.Query{Limit: 1}, now)
+	flipped := []byte(cursor)
+	flipped[3] ^= 1
+	for name, q := range map[string]struct {
+		sessions.Query
+		param string
+	}{
+		"too long":            {sessions.Query{Prefix: strings.Repeat("x", sessions.MaxPrefix+1)}, "q"},
+		"not UTF-8":           {sessions.Query{Prefix: "a\xff"}, "q"},
+		"NUL":                 {sessions.Query{Prefix: "a\x00"}, "q"},
+		"garbage":             {sessions.Query{After: "garbage"}, "after"},
+		"not base64":          {sessions.Query{After: "!"}, "after"},
+		"zeros":               {sessions.Query{After: strings.Repeat("A", 64)}, "after"},
+		"cut":                 {sessions.Query{After: cursor[:len(cursor)-1]}, "after"},
+		"longer":              {sessions.Query{After: cursor + "AAAA"}, "after"},
+		"changed":             {sessions.Query{After: string(flipped)}, "after"},
+		"padded":              {sessions.Query{After: cursor + "="}, "after"},
+		"too long a cursor":   {sessions.Query{After: strings.Repeat("A", 1<<20)}, "after"},
+		"a session's id":      {sessions.Query{After: id(1)}, "after"},
+		"of another encoding": {sessions.Query{After: cursor + "\n"}, "after"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := m.List("acme", q.Query, now)
+			var wrong *sessions.QueryError
+			require.ErrorAs(t, err, &wrong)
+			assert.Equal(t, q.param, wrong.Param)
+			assert.True(t, strings.HasPrefix(err.Error(), q.param+" must "), err)
+		})
+	}
+}
+
+func FuzzMemory_List(f *testing.F) {
+	m := newMemory(f, nil)
+	now := fill(m, "acme", 30)
+	page, err := m.List("acme", sessions.Query{Limit: 1}, now)
+	require.NoError(f, err)
+	f.Add(*page.Next, "a")
+	f.Fuzz(func(t *testing.T, after, prefix string) {
+		page, err := m.List("acme", sessions.Query{After: after, Prefix: prefix}, now)
+		if err == nil {
+			require.LessOrEqual(t, len(page.Sessions), 30)
+		}
+	})
+}
+
+func TestMemory_forgetsSessionsAfterTheTTL(t *testing.T) {
+	m := newMemory(t, &sessions.MemoryOptions{TTL: time.Minute})
+	m.Add("acme", seen("a", noon), seen("b", noon.Add(time.Second)))
+	m.Add("globex", seen("c", noon))
+	at := func(after time.Duration) string {
+		return strings.Join(walk(t, m, sessions.Query{}, noon.Add(after)), " ")
+	}
+	assert.Equal(t, "b a", at(time.Minute))
+	assert.Equal(t, "b", at(time.Minute+time.Microsecond), "before anything is freed, too")
+	_, _, ok := m.Session("acme", "a", noon.Add(time.Minute+time.Microsecond))
+	assert.False(t, ok)
+	m.Expire(noon.Add(time.Minute))
+	assert.Equal(t, "b a", at(time.Minute))
+	m.Expire(noon.Add(time.Minute + time.Microsecond))
+	assert.Equal(t, "b", at(0))
+	assert.Zero(t, m.Bytes("globex"))
+	m.Add("acme", seen("b", noon.Add(time.Minute)))
+	m.Expire(noon.Add(time.Minute + 2*time.Second))
+	assert.Equal(t, "b", at(0), "its newest action counts")
+	m.Expire(noon.Add(3 * time.Minute))
+	assert.Zero(t, m.Bytes("acme"))
+}
+
+func TestMemory_dropsAProduct(t *testing.T) {
+	m := newMemory(t, nil)
+	m.Add("acme", seen("a", noon))
+	m.Add("globex", seen("b", noon))
+	m.Drop("acme")
+	m.Drop("acme")
+	assert.Empty(t, walk(t, m, sessions.Query{}, noon))
+	assert.Zero(t, m.Bytes("acme"))
+	assert.NotZero(t, m.Bytes("globex"))
+	m.Add("acme", seen("c", noon))
+	assert.Equal(t, []string{"c"}, walk(t, m, sessions.Query{}, noon))
+	m.Expire(noon.Add(24 * time.Hour))
+}
+
+// A product loses its own oldest sessions, and none of another.
+func TestMemory_isBoundedByBytes(t *testing.T) {
+	const most = 256 << 10
+	m := newMemory(t, &sessions.MemoryOptions{MaxBytes: most, TotalBytes: 2 * most})
+	fill(m, "small", 50)
+	small := m.Bytes("small")
+	for _, product := range []string{"acme", "globex", "initech"} {
+		fill(m, product, 2000)
+		assert.LessOrEqual(t, m.Bytes(product), int64(most))
+	}
+	assert.Equal(t, small, m.Bytes("small"), "what is within its share stays")
+	assert.LessOrEqual(t, m.Bytes("small")+m.Bytes("acme")+m.Bytes("globex")+m.Bytes("initech"), int64(2*most))
+	left := walk(t, m, sessions.Query{}, noon)
+	require.NotEmpty(t, left)
+	for i, session := range left {
+		assert.Equal(t, id(1999-i), session, "the ones written first go first")
+	}
+	m.Expire(noon.Add(24 * time.Hour))
+	assert.Zero(t, m.Bytes("acme"))
+}
+
+func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
+	const total = 4 << 20
+	for name, add := range map[string]func(m *sessions.Memory){
+		"one product": func(m *sessions.Memory) { fill(m, "acme", 12_000) },
+		"many products": func(m *sessions.Memory) {
+			for i := range 6000 {
+				fill(m, fmt.Sprint("product ", i), 1)
+			}
+		},
+		"many entries of a session": func(m *sessions.Memory) {
+			for i := range 50_000 {
+				m.Add("acme", seen(id(i%4000), noon.Add(time.Duration(i)*time.Second)))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t, &sessions.MemoryOptions{TotalBytes: total})
+			grown := heaptest.After(func() { add(m) })
+			t.Logf("%.2f of the bound", float64(grown)/total)
+			assert.LessOrEqual(t, grown, int64(total*11/10))
+			runtime.KeepAlive(m)
+		})
+	}
+}
+
+// A session of a real app, after a while, takes less than a kilobyte.
+func TestMemory_takesLessThanAKilobyteOfASession(t *testing.T) {
+	const n = 2000
+	m := newMemory(t, nil)
+	grown := heaptest.After(func() {
+		for round := range 20 {
+			for i := range n {
+				m.Add("acme", seen(id(i), noon.Add(time.Duration(round)*20*time.Second+time.Duration(i)*time.Millisecond)))
+			}
+		}
+	})
+	t.Logf("a session takes %d bytes, and counts %d", grown/n, m.Bytes("acme")/n)
+	assert.Less(t, grown/n, int64(1024))
+	assert.Less(t, m.Bytes("acme")/n, int64(1024))
+	runtime.KeepAlive(m)
+}
+
+func TestMemory_isSafeForConcurrentUse(t *testing.T) {
+	m := newMemory(t, &sessions.MemoryOptions{MaxBytes: 32 << 10})
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 300 {
+				m.Add("acme", seen(id((i*7+worker)%90), noon.Add(time.Duration(i)*time.Second)))
+				switch i % 50 {
+				case 10:
+					walk(t, m, sessions.Query{Limit: 10, Prefix: "0198"}, noon)
+				case 20:
+					m.Expire(noon.Add(4*time.Hour + time.Duration(i-10)*time.Second))
+				case 30:
+					m.Session("acme", id(i%90), noon)
+				case 40:
+					m.Drop("acme")
+				}
+			}
+		})
+	}
+	all.Wait()
+	m.Drop("acme")
+	assert.Zero(t, m.Bytes("acme"))
+}
+
+func TestNewMemory_reportsAllMistakes(t *testing.T) {
+	_, err := sessions.NewMemory(&sessions.MemoryOptions{TTL: -1, MaxBytes: -1, TotalBytes: -1})
+	for _, field := range []string{"TTL", "MaxBytes", "TotalBytes"} {
+		assert.ErrorContains(t, err, field)
+	}
+	var wrong *sessions.OptionError
+	assert.ErrorAs(t, err, &wrong)
+}
+
+func BenchmarkMemory_List(b *testing.B) {
+	m := newMemory(b, nil)
+	now := fill(m, "acme", 10_000)
+	for name, q := range map[string]sessions.Query{
+		"first page": {}, "nothing found among 10,000": {Prefix: "nobody@example.com"}, "200": {Limit: 200},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := m.List("acme", q, now); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkMemory_Add(b *testing.B) {
+	m := newMemory(b, nil)
+	now := fill(m, "acme", 10_000)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.Add("acme", seen(id(i%10_000), now.Add(time.Duration(i)*time.Millisecond)))
+	}
+}

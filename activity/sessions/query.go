@@ -1,0 +1,88 @@
+package sessions
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// The number of sessions on a page.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 200
+)
+
+// MaxPrefix is the length of the longest prefix to look for, in bytes: no
+// identifier is longer.
+const MaxPrefix = 1024
+
+// Query is what to list.
+type Query struct {
+	Limit  int    // sessions on the page; DefaultLimit for one below 1, at most MaxLimit
+	After  string // Page.Next of the page before; empty for the first
+	Prefix string // what the e-mail address, the user id or the session id begins with, in upper or lower case
+}
+
+// QueryError says what is wrong with a [Query], in a sentence that begins with the
+// name of the parameter and holds nothing of its value.
+type QueryError struct{ Param, Problem string }
+
+func (e *QueryError) Error() string { return e.Param + " " + e.Problem }
+
+// limit returns how many sessions are asked for.
+func (q Query) limit() int {
+	if q.Limit < 1 {
+		return DefaultLimit
+	}
+	return min(q.Limit, MaxLimit)
+}
+
+// check returns the place that the query continues after.
+func (q Query) check() (after place, err error) {
+	switch {
+	case len(q.Prefix) > MaxPrefix:
+		return place{}, &QueryError{"q", "must be at most 1024 bytes long"}
+	case !utf8.ValidString(q.Prefix) || strings.ContainsRune(q.Prefix, 0):
+		return place{}, &QueryError{"q", "must be UTF-8 text without NUL"}
+	case q.After == "":
+		return place{last: math.MaxInt64}, nil
+	}
+	after, ok := parseCursor(q.After)
+	if !ok {
+		return place{}, &QueryError{"after", "must be what next was on the page before"}
+	}
+	return after, nil
+}
+
+// A cursor is base64 of a version, the place's time, its id and a checksum.
+const (
+	cursorVersion = 1
+	cursorHead    = 1 + 8
+	cursorSum     = 4
+	maxCursor     = 4 << 10 // bytes of base64
+)
+
+var cursorEncoding = base64.RawURLEncoding
+
+// cursor returns the place for use in a query.
+func (p place) cursor() string {
+	b := append(binary.BigEndian.AppendUint64([]byte{cursorVersion}, uint64(p.last)), p.id...)
+	return cursorEncoding.EncodeToString(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
+}
+
+// parseCursor returns the place that cursor was called of, and false for anything
+// else.
+func parseCursor(cursor string) (p place, ok bool) {
+	if len(cursor) > maxCursor {
+		return place{}, false
+	}
+	b, err := cursorEncoding.DecodeString(cursor)
+	if err != nil || len(b) < cursorHead+cursorSum {
+		return place{}, false
+	}
+	p = place{last: int64(binary.BigEndian.Uint64(b[1:])), id: string(b[cursorHead : len(b)-cursorSum])}
+	return p, p.cursor() == cursor
+}

@@ -1,0 +1,104 @@
+package sessions
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/fair"
+)
+
+// Session is a session as a list shows it. What the last action said of the user
+// is empty while unknown. The last two fields are for who lists to fill in: a
+// Memory does not know them.
+type Session struct {
+	SessionID    string  `json:"session_id"`
+	UserID       string  `json:"user_id"`
+	Email        string  `json:"email"`
+	Page         string  `json:"page"` // "projects detail"; see activity.PageName
+	CanonicalURL string  `json:"canonical_url"`
+	LastAction   string  `json:"last_action"` // a sentence
+	FirstSeen    float64 `json:"first_seen"`  // epoch seconds
+	LastSeen     float64 `json:"last_seen"`   // epoch seconds
+	Actions      int     `json:"actions"`     // of the session, those included that are no longer kept
+
+	ConversationID string `json:"conversation_id,omitempty"` // at the desk, once the session is linked
+	State          string `json:"state,omitempty"`           // of the assistance in that conversation
+}
+
+// Page is a part of a list.
+type Page struct {
+	Sessions []Session `json:"sessions"` // the one seen last first, never nil
+	Next     *string   `json:"next"`     // Query.After of the next page; nil at the end
+}
+
+// session is what is held of a session.
+type session struct {
+	place
+	userID, email            string
+	canonicalURL, lastAction string
+	first                    int64 // start of its first action, in microseconds since the epoch
+	actions                  int
+	trail                    trail
+}
+
+// place is where a session stands in a list.
+type place struct {
+	last int64 // start of its newest action, in microseconds since the epoch
+	id   string
+}
+
+// isBefore reports whether p comes first in a list.
+func (p place) isBefore(other place) bool {
+	if p.last != other.last {
+		return p.last > other.last
+	}
+	return p.id < other.id
+}
+
+// take takes over what an entry says, which is the newest of the log.
+func (s *session) take(e Entry) {
+	s.userID, s.email, s.actions = e.UserID, e.Email, e.Actions
+	s.first = min(s.first, e.First)
+	if e.Last >= s.last {
+		s.last, s.canonicalURL, s.lastAction = e.Last, e.CanonicalURL, e.LastAction
+	}
+	s.trail.add(e.At, e.Count)
+}
+
+// bytes returns what the session takes, but for what the cache needs for itself.
+func (s *session) bytes() int64 {
+	const inOrder = 16 // a pointer in a node of a tree that is at least half full
+	return fair.Size(unsafe.Sizeof(*s)) + inOrder + fair.Size(len(s.id)) + fair.Size(len(s.userID)) + fair.Size(len(s.email)) +
+		fair.Size(len(s.canonicalURL)) + fair.Size(len(s.lastAction)) + fair.Size(cap(s.trail.steps))
+}
+
+// row returns the session as a list shows it.
+func (s *session) row() Session {
+	return Session{SessionID: s.id, UserID: s.userID, Email: s.email, Page: activity.PageName(s.canonicalURL), CanonicalURL: s.canonicalURL,
+		LastAction: s.lastAction, FirstSeen: seconds(s.first), LastSeen: seconds(s.last), Actions: s.actions}
+}
+
+func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micros)) }
+
+// matches reports whether an identifier of the session begins with the prefix,
+// which has so many characters.
+func (s *session) matches(prefix string, characters int) bool {
+	return prefix == "" || hasPrefixFold(s.email, prefix, characters) || hasPrefixFold(s.userID, prefix, characters) || hasPrefixFold(s.id, prefix, characters)
+}
+
+// hasPrefixFold reports whether s begins with the prefix of so many characters,
+// upper and lower case being the same. They need not be of the same length.
+func hasPrefixFold(s, prefix string, characters int) bool {
+	end := 0
+	for range characters {
+		_, size := utf8.DecodeRuneInString(s[end:])
+		if size == 0 {
+			return false
+		}
+		end += size
+	}
+	return strings.EqualFold(s[:end], prefix)
+}

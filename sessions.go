@@ -1,0 +1,228 @@
+package liveactivity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// presence is the view of the log that knows who is there now. Every server has its
+// own, of all products.
+type presence struct {
+	*sessions.Memory
+	log     eventlog.Log
+	version func(productID string) document.Version // of the product's registration
+	stopped <-chan struct{}                         // closed when the service begins to stop
+
+	mu       sync.Mutex
+	products map[string]*followed
+}
+
+// followed is how far a product's log is followed. A product that is registered
+// anew is followed from the start.
+type followed struct {
+	version document.Version
+	restart context.CancelFunc
+	cursor  eventlog.ID
+	moved   chan struct{} // closed when the cursor moves
+}
+
+// newPresence returns a presence over the service's log.
+func (s *Service) newPresence(o *Options) (*presence, error) {
+	wrong := options.Mistakes{Package: "liveactivity"}
+	held, err := sessions.NewMemory(&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
+	wrong.Add(err)
+	return &presence{Memory: held, log: s.engine.Log, version: s.products.version, stopped: s.stopping, products: map[string]*followed{}}, wrong.Err()
+}
+
+// errSuperseded says that a product is followed anew.
+var errSuperseded = errors.New("liveactivity: the product is followed anew")
+
+// follow is a [View].
+func (p *presence) follow(ctx context.Context, productID string, source *eventlog.Source) error {
+	for {
+		following, restart := context.WithCancel(ctx)
+		f := p.begin(productID, restart)
+		err := source.Entries(following, eventlog.ID{}, func(page []eventlog.Entry) error { return p.take(productID, f, page) })
+		restarted := following.Err() != nil
+		restart()
+		switch {
+		case ctx.Err() != nil:
+			p.end(productID, f)
+			return ctx.Err()
+		case !restarted:
+			return err
+		}
+	}
+}
+
+// begin forgets what was known of a product.
+func (p *presence) begin(productID string, restart context.CancelFunc) *followed {
+	f := &followed{version: p.version(productID), restart: restart, moved: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if before, ok := p.products[productID]; ok {
+		close(before.moved)
+	}
+	p.products[productID] = f
+	p.Drop(productID)
+	return f
+}
+
+// end forgets a product that is followed no more, unless it is followed anew.
+func (p *presence) end(productID string, f *followed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.products[productID] == f {
+		delete(p.products, productID)
+		close(f.moved)
+		p.Drop(productID)
+	}
+}
+
+// take takes over a page of the log.
+func (p *presence) take(productID string, f *followed, page []eventlog.Entry) error {
+	entries := make([]sessions.Entry, 0, len(page))
+	for i := range page {
+		if e, ok := sessions.Decode(sessions.Position(page[i].ID), page[i].SessionID, page[i].Data); ok {
+			entries = append(entries, e)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.products[productID] != f {
+		return errSuperseded
+	}
+	p.Add(productID, entries...)
+	f.cursor = page[len(page)-1].ID
+	close(f.moved)
+	f.moved = make(chan struct{})
+	return nil
+}
+
+// passedEvery is how often it is looked at whether entries were trimmed that are
+// waited for.
+const passedEvery = 100 * time.Millisecond
+
+// await returns when everything is known that the log of a product held at the
+// call.
+func (p *presence) await(ctx context.Context, productID string) error {
+	bounds, err := p.log.Bounds(ctx, productID)
+	if err != nil {
+		return fmt.Errorf("liveactivity: read sessions: %w", err)
+	}
+	until := bounds.Newest
+	for {
+		known, moved := p.knows(productID, until, bounds.Floor)
+		if known {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ErrNotReady
+		case <-p.stopped:
+			return ErrNotReady
+		case <-moved: // never when nil
+		case <-time.After(passedEvery):
+			if bounds, err = p.log.Bounds(ctx, productID); err != nil {
+				return fmt.Errorf("liveactivity: read sessions: %w", err)
+			}
+		}
+	}
+}
+
+// knows reports whether the log is known up to an ID, or what is not was trimmed
+// up to the floor. If not, the channel is closed when that may have changed.
+func (p *presence) knows(productID string, until, floor eventlog.ID) (known bool, moved <-chan struct{}) {
+	version := p.version(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, ok := p.products[productID]
+	switch {
+	case !ok:
+		return false, nil
+	case f.version != version:
+		f.restart()
+		return false, f.moved
+	}
+	return f.cursor.Compare(until) >= 0 || floor.Compare(until) >= 0, f.moved
+}
+
+// Sessions returns who is there now, the session seen last first, like the endpoint
+// of that name. It knows what was accepted before the call. While Run does not run
+// or is behind with its log it returns [ErrNotReady], after 4 seconds at most; a
+// mistake in the query is a *[sessions.QueryError].
+func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Query) (sessions.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	defer cancel()
+	if err := s.presence.await(ctx, productID); err != nil {
+		return sessions.Page{}, err
+	}
+	page, err := s.presence.List(productID, q, time.Now())
+	if err == nil {
+		err = s.complete(ctx, productID, page.Sessions)
+	}
+	return page, err
+}
+
+// sessionsPatience is how long a request for sessions may take, so that it is
+// answered within 5 seconds.
+const sessionsPatience = 4 * time.Second
+
+// complete fills in the conversations of sessions, and what the assistance there is
+// doing.
+func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) error {
+	if len(found) == 0 {
+		return nil
+	}
+	ids := make([]string, len(found))
+	for i := range found {
+		ids[i] = found[i].SessionID
+	}
+	links, err := s.connector.Links(ctx, productID, ids...)
+	if err != nil {
+		return err
+	}
+	states, err := s.assistant.States(ctx, productID, links...)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		found[i].ConversationID, found[i].State = links[i].ConversationID, string(states[i])
+	}
+	return nil
+}
+
+// serveSessions serves GET /sessions/{product_id}.
+func (s *Service) serveSessions(w http.ResponseWriter, r *http.Request) error {
+	limit, err := httpx.Limit(r)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	page, err := s.Sessions(r.Context(), r.PathValue("product_id"), sessions.Query{Limit: limit, After: query.Get("after"), Prefix: query.Get("q")})
+	if err != nil {
+		return sessionsError(err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	httpx.WriteJSON(w, http.StatusOK, page)
+	return nil
+}
+
+// sessionsError returns the answer to a request for sessions that failed.
+func sessionsError(err error) error {
+	var wrong *sessions.QueryError
+	if errors.As(err, &wrong) {
+		return httpx.BadRequest("The query parameter %s.", wrong)
+	}
+	return httpx.Unavailable(err)
+}

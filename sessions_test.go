@@ -1,0 +1,232 @@
+package liveactivity_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+)
+
+// sessionsOf returns a page of a product's sessions.
+func (s *service) sessionsOf(product, key, query string) (found []map[string]any, next string) {
+	s.t.Helper()
+	r := s.do(http.MethodGet, "/sessions/"+product+query, "", bearer(key))
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	assert.Equal(s.t, "no-store", r.header.Get("Cache-Control"))
+	fields := r.json(s.t)
+	assertFields(s.t, fields, "sessions", "next")
+	for _, session := range fields["sessions"].([]any) {
+		found = append(found, session.(map[string]any))
+	}
+	next, _ = fields["next"].(string)
+	return found, next
+}
+
+// sessionIDs returns the ids of acme's sessions, page by page.
+func (s *service) sessionIDs(query url.Values) (ids []any) {
+	s.t.Helper()
+	for {
+		found, next := s.sessionsOf("acme", acmeKey, "?"+query.Encode())
+		for _, session := range found {
+			ids = append(ids, session["session_id"])
+		}
+		if next == "" {
+			return ids
+		}
+		query.Set("after", next)
+	}
+}
+
+// startAll runs one server, or two where the engine lets them share their storage.
+func startAll(t *testing.T, d desks, change func(*liveactivity.Options), many bool, more ...func(*liveactivity.Options)) (a, b *service) {
+	t.Helper()
+	if !many {
+		a = d.start(t, append(more, change)...)
+		return a, a
+	}
+	redis := redistest.Start(t).URL()
+	return d.start(t, append(more, withRedis(t, redis))...), d.start(t, append(more, withRedis(t, redis))...)
+}
+
+// Who did something is there as soon as it was answered, at every server, and the
+// list is continued at any of them.
+func TestSessions_showsWhoIsThereNow(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			a, b := startAll(t, newDesks(), engine.change, engine.many, offering)
+			found, next := a.sessionsOf("acme", acmeKey, "")
+			assert.Empty(t, found)
+			assert.Empty(t, next)
+			servers := [2]*service{a, b}
+			for i := range 30 {
+				servers[i%2].webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), "https://app.example.com/projects/42"))
+				found, _ := servers[1-i%2].sessionsOf("acme", acmeMCP, "?limit=1")
+				require.Equal(t, fmt.Sprint("s", i), found[0]["session_id"])
+			}
+			a.webhook(pageview("u30", "s3", "https://app.example.com/pricing"))
+			found, next = b.sessionsOf("acme", acmeMCP, "?limit=2")
+			assertFields(t, found[0], "session_id", "user_id", "email", "page", "canonical_url", "last_action", "first_seen", "last_seen", "actions")
+			assert.Less(t, found[0]["first_seen"], found[0]["last_seen"])
+			delete(found[0], "first_seen")
+			delete(found[0], "last_seen")
+			assert.Equal(t, map[string]any{"session_id": "s3", "user_id": "ada", "email": mail, "page": "pricing", "canonical_url": "https://app.example.com/pricing",
+				"last_action": "User landed on the pricing page", "actions": 2.0}, found[0])
+			assert.Equal(t, "projects detail", found[1]["page"])
+			rest := a.sessionIDs(url.Values{"after": {next}, "limit": {"7"}})
+			assert.Len(t, rest, 28)
+			assert.Equal(t, "s28", rest[0])
+			assert.NotContains(t, rest, "s3")
+			assert.Equal(t, []any{"s29"}, b.sessionIDs(url.Values{"q": {"S29"}}))
+			assert.Len(t, b.sessionIDs(url.Values{"q": {"ADA@Example"}}), 30)
+			other, _ := b.sessionsOf("globex", globexKey, "")
+			assert.Empty(t, other, "of another product")
+		})
+	}
+}
+
+// A session that is linked says so, and what the assistance there is doing.
+func TestSessions_sayWhichConversationTheyAreIn(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			d := newDesks()
+			a, b := startAll(t, d, engine.change, engine.many, offering)
+			a.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+			a.webhook(strings.ReplaceAll(pageview("u2", "s2", "https://app.example.com/b"), mail, "grace@example.com"))
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			require.Equal(t, "linked", a.send(hook).says(t))
+			found, _ := b.sessionsOf("acme", acmeKey, "")
+			require.Len(t, found, 2)
+			assert.NotContains(t, found[0], "conversation_id")
+			assert.NotContains(t, found[0], "state")
+			assert.Equal(t, conversation, found[1]["conversation_id"])
+			assert.Contains(t, []any{"thinking", "reactive_assistance"}, found[1]["state"])
+		})
+	}
+}
+
+func TestSessions_areReadBackAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, withDataDir(t, dir))
+	for i := range 3 {
+		s.webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), "https://app.example.com/a"))
+	}
+	before, _ := s.sessionsOf("acme", acmeKey, "")
+	_, next := s.sessionsOf("acme", acmeKey, "?limit=1")
+	s.stop()
+	s = start(t, withDataDir(t, dir))
+	after, _ := s.sessionsOf("acme", acmeKey, "")
+	assert.Equal(t, before, after)
+	assert.Equal(t, []any{"s1", "s0"}, s.sessionIDs(url.Values{"after": {next}}), "a cursor is still good")
+}
+
+// Of a product that is removed nothing is left, also when it is registered again
+// before a server has noticed, or with other secrets.
+func TestSessions_ofAProductThatIsRemovedAreGone(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			a, b := startAll(t, newDesks(), engine.change, engine.many)
+			post := func(secret, session string) {
+				r := a.do(http.MethodPost, "/webhook/initech", pageview("u of "+session, session, "https://app.example.com/a"), "X-PostHog-Secret: "+secret)
+				require.Equal(t, http.StatusOK, r.status, r.body)
+			}
+			ids := func(s *service, key string) (ids []any) {
+				found, _ := s.sessionsOf("initech", key, "")
+				for _, session := range found {
+					ids = append(ids, session["session_id"])
+				}
+				return ids
+			}
+			first := a.register(`{"product_id":"initech"}`)
+			post(first["webhook_secret"], "s1")
+			require.Equal(t, []any{"s1"}, ids(b, first["key"]))
+			for i := range 10 {
+				require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+				second := a.register(`{"product_id":"initech"}`)
+				require.Empty(t, ids(b, second["key"]))
+				session := fmt.Sprint("again", i)
+				post(second["webhook_secret"], session)
+				require.Equal(t, []any{session}, ids(b, second["key"]))
+				third := a.register(`{"product_id":"initech","force":true}`)
+				require.Equal(t, []any{session}, ids(b, third["key"]), "with other secrets it is the same product")
+			}
+		})
+	}
+}
+
+func TestSessions_refusesBadParameters(t *testing.T) {
+	s := start(t)
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	for query, want := range map[string]string{
+		"limit=x":                        "The query parameter limit must be an integer.",
+		"limit=":                         "The query parameter limit must be an integer.",
+		"limit=1.5":                      "The query parameter limit must be an integer.",
+		"limit=1;q=2":                    "The query string is malformed; limit must be an integer.",
+		"q=%zz":                          "The query string is malformed; limit must be an integer.",
+		"after=x":                        "The query parameter after must be what next was on the page before.",
+		"after=%00":                      "The query parameter after must be what next was on the page before.",
+		"after=%ff":                      "The query parameter after must be what next was on the page before.",
+		"after=AQAAAAAAAAAAczEAAAAA":     "The query parameter after must be what next was on the page before.",
+		"q=" + strings.Repeat("x", 2000): "The query parameter q must be at most 1024 bytes long.",
+		"q=a%ff":                         "The query parameter q must be UTF-8 text without NUL.",
+		"q=a%00":                         "The query parameter q must be UTF-8 text without NUL.",
+	} {
+		r := s.do(http.MethodGet, "/sessions/acme?"+query, "", bearer(acmeKey))
+		assert.Equal(t, http.StatusBadRequest, r.status, query)
+		assert.Equal(t, want, r.detail(t), query)
+	}
+	for _, query := range []string{"limit=0", "limit=-1", "limit=201", "limit=99999999999999999999", "limit=1&limit=x", "q=", "after=", "x=y"} {
+		found, _ := s.sessionsOf("acme", acmeKey, "?"+query)
+		assert.Len(t, found, 1, query)
+	}
+}
+
+func TestSessions_asksForAKey(t *testing.T) {
+	s := start(t)
+	for path, statuses := range map[string]map[string]int{
+		"/sessions/acme":   {"": 401, "wrong": 401, acmeStream: 403, globexKey: 403, acmeMCP: 200},
+		"/sessions/nobody": {"": 401, acmeKey: 403},
+	} {
+		for key, status := range statuses {
+			r := s.do(http.MethodGet, path, "", bearer(key))
+			assert.Equal(t, status, r.status, "%s %s", path, key)
+			assert.Equal(t, status == http.StatusUnauthorized, r.header.Get("WWW-Authenticate") != "")
+		}
+	}
+	assert.Equal(t, http.StatusMethodNotAllowed, s.do(http.MethodPost, "/sessions/acme", "", bearer(acmeKey)).status)
+}
+
+// A service that does not run follows no log: it says so in time.
+func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, io.Discard)
+		began := time.Now()
+		_, err := s.Sessions(t.Context(), "acme", sessions.Query{})
+		require.ErrorIs(t, err, liveactivity.ErrNotReady)
+		assert.Less(t, time.Since(began), inTime)
+		s.Stopping()
+		began = time.Now()
+		_, err = s.Sessions(t.Context(), "acme", sessions.Query{})
+		require.ErrorIs(t, err, liveactivity.ErrNotReady)
+		assert.Zero(t, time.Since(began), "nothing comes after the stop")
+	})
+	assert.Equal(t, http.StatusServiceUnavailable, ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme", "", bearer(acmeKey)).Code)
+}
+
+// What is waited for may be trimmed before it is read.
+func TestSessions_waitsForNothingThatIsGone(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) { o.Retention.TTL = time.Second })
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	require.Eventually(t, func() bool { return len(s.sessionIDs(url.Values{})) == 0 }, 5*time.Second, 50*time.Millisecond)
+}
