@@ -68,6 +68,7 @@
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/mcptool    the MCP server over a store
 //	activity/access     keys: who may read which product
+//	activity/sessions   who is there now: a view of the log
 //	activity/document   small documents changed by compare-and-set, and leases
 //	stream              what a consumer imports: consumer, writer, summarizer
 //	stream/eventlog     the log, the loop that follows it, its server-sent-events handler, the recorder
