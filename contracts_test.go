@@ -62,7 +62,7 @@ func (c contracted) fresh(t *testing.T, change ...func(*liveactivity.Options)) c
 }
 
 // pending are the operations that are documented and may not be there yet.
-var pending = map[string]bool{"getSession": true, "getFlow": true}
+var pending = map[string]bool{"getSession": true}
 
 // operations returns the operations whose paths are there.
 func (c contracted) operations(t *testing.T) []contractstest.Operation {

@@ -20,6 +20,10 @@
 // at "/" beside pages of one's own, which call [Service.LiveActivity] where they
 // want to show what a user did.
 //
+// GET /flow/{product_id} shows what became of a product's events in the last hour,
+// minute by minute, and what is still to be delivered: the figures of all services
+// on one log.
+//
 // # Stopping
 //
 // The embedding program owns the listener. To lose nothing, stop in

@@ -2,6 +2,7 @@ package liveactivity
 
 import (
 	"context"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -29,7 +30,11 @@ type (
 	counter interface {
 		Stats() map[string]eventlog.Stats
 	}
-	filer interface{ Activity() activity.Store }
+	filer  interface{ Activity() activity.Store }
+	clock  interface{ Now() time.Time }
+	storer interface {
+		Storage(ctx context.Context, productID string) (eventlog.Storage, error)
+	}
 )
 
 // newEngine returns the log and the store of the options, or their defaults.
@@ -75,6 +80,30 @@ func (e engine) drop(ctx context.Context, productID string) error {
 		users.Drop(productID)
 	}
 	return nil
+}
+
+// now returns the time by the clock that the log's ids are by.
+func (e engine) now() time.Time {
+	if log, ok := e.Log.(clock); ok {
+		return log.Now()
+	}
+	return time.Now()
+}
+
+// storage returns what is kept of a product, in the log and in memory. Of a log
+// that cannot say it is the zero value.
+func (e engine) storage(ctx context.Context, productID string) (s eventlog.Storage, err error) {
+	log, ok := e.Log.(storer)
+	if !ok {
+		return s, nil
+	}
+	if s, err = log.Storage(ctx, productID); err != nil {
+		return s, err
+	}
+	if users, ok := e.users(); ok {
+		s.StateBytes += users.Bytes(productID)
+	}
+	return s, nil
 }
 
 // run does the log's own work until ctx ends.

@@ -45,6 +45,7 @@ func doors() []door {
 		{"lookup", 64, http.MethodGet, "/users/acme/ada/live-activity", "", []string{bearer(acmeKey)}},
 		{"lookup with an unknown key", 1, http.MethodGet, "/users/acme/ada/live-activity", "", []string{bearer("unknown")}},
 		{"sessions", 8, http.MethodGet, "/sessions/acme", "", []string{bearer(acmeKey)}},
+		{"flow", 64, http.MethodGet, "/flow/acme", "", []string{bearer(acmeKey)}},
 		{"stream", 8, http.MethodGet, "/stream/acme", "", []string{bearer(acmeKey)}},
 		{"MCP", 8, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_live_user_activity","arguments":{"user_id":"ada"}}}`,
 			[]string{bearer(acmeKey), "Content-Type: application/json"}},

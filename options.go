@@ -29,7 +29,8 @@ type Options struct {
 	// Log takes what the service accepts; nil for a new memory log. Methods it
 	// has beyond the interface are called: Run(ctx) error while Run runs,
 	// Expire(ctx) error every minute, Ping(ctx) error for /readyz, Stats() for
-	// metrics. The log is closed by Run, and released by its owner after that.
+	// metrics, Storage(ctx, productID) for GET /flow, and Now() as package
+	// eventlog describes them. The log is closed by Run, and released by its owner after that.
 	Log eventlog.Log
 	// Store is what lookups read, and is filled from the log. By default it is
 	// the log's own, where it has a method Activity() and files actions itself,

@@ -213,6 +213,14 @@ func orRefresh[T any](r *registry, find func() (T, bool)) (found T, ok bool, err
 	return found, ok, nil
 }
 
+// Has reports whether there is a product of that id, as far as this process knows.
+func (r *registry) Has(productID string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.products[productID]
+	return ok
+}
+
 // IDs returns the ids of all products, sorted.
 func (r *registry) IDs() []string {
 	r.mu.RLock()

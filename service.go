@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/console"
+	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -42,6 +43,7 @@ type Service struct {
 
 	lookup    *activity.Lookup
 	recorder  *eventlog.Recorder
+	meter     *flow.Meter
 	connector *connector.Connector
 	assistant *assist.Assistant
 	presence  *presence
@@ -78,9 +80,10 @@ func New(opts *Options) (*Service, error) {
 	if !s.engine.isBehind() {
 		close(s.caughtUp)
 	}
-	if s.products, err = newRegistry(File{o.Products, o.Keys}, newExtensions(&o), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.engine.drop); err != nil {
+	if s.products, err = newRegistry(File{o.Products, o.Keys}, newExtensions(&o), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.drop); err != nil {
 		return nil, err
 	}
+	s.meter = s.newMeter()
 	if s.handler, err = s.routes(&o); err != nil {
 		return nil, err
 	}
@@ -116,6 +119,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
+	mux.Handle("GET /flow/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveFlow)))
 	mux.Handle("GET /stream/{product_id}", s.streams)
 	s.mountDesks(mux, newKinds(o.Desks))
 	serve.Mount(mux, s.ready)
@@ -155,19 +159,19 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	s.streams, err = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Keys: s.products.Keys(), Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
-	s.recorder, err = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg})
+	s.recorder, err = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count})
 	wrong.Add(err)
-	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Logger: s.log})
+	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	s.connector, err = connector.New(s.engine.Log, s.products, &connector.Options{
-		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Store: s.engine.store, Logger: s.log, Metrics: reg,
+		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Store: s.engine.store, Meter: s.meter.Count, Logger: s.log, Metrics: reg,
 		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
 			return s.assistant.Message(ctx, m)
 		}})
 	wrong.Add(err)
 	if err == nil {
 		s.assistant, err = assist.New(s.engine.Log, s.connector, s.products.assistance, &assist.Options{
-			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Logger: s.log, Metrics: reg})
+			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
 		wrong.Add(err)
 	}
 	s.presence, err = s.newPresence(o)
@@ -285,6 +289,10 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
+		s.meter.Run(running)
+		return nil
+	})
+	group.Go(func() error {
 		defer close(followed)
 		s.runViews(running, following)
 		return nil
@@ -324,6 +332,9 @@ func (s *Service) drain(followed <-chan struct{}) {
 	case <-followed:
 	case <-ctx.Done():
 		s.log.Warn("views were cut off")
+	}
+	if err := s.meter.Leave(ctx); err != nil {
+		s.log.Warn("the last figures were not shared", "err", err)
 	}
 	s.log.Info("stopped")
 }

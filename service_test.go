@@ -101,7 +101,7 @@ func TestHandler_answers404(t *testing.T) {
 	s := start(t, func(c *liveactivity.Options) { c.AdminKey = "" })
 	for _, path := range []string{
 		"/none", "/users", "/users/acme", "/users/acme/ada", "/users/acme//live-activity", "/users/acme/a/b/live-activity",
-		"/users/acme/ada/live-activity/", "/stream", "/stream/", "/stream/acme/", "/stream/acme/x", "/webhook", "/webhook/", "/webhook/acme/",
+		"/users/acme/ada/live-activity/", "/stream", "/stream/", "/flow", "/flow/", "/flow/acme/", "/stream/acme/", "/stream/acme/x", "/webhook", "/webhook/", "/webhook/acme/",
 		"/mcp/x", "/healthz/", "//healthz", "/./healthz", "/x/../healthz", "/../healthz", "/metrics/", "/admin", "/admin/products",
 		"/array/config.js", "/array//config.js", "/array/a/b/config", "/static/array.js", "/favicon.ico", "/.env", "/%2e%2e/healthz",
 		"/debug/pprof/", "/i/v0", "/i/v0/x", "/ee", "/batches",
@@ -130,6 +130,7 @@ func TestHandler_answers405WithAllow(t *testing.T) {
 	}{
 		"/users/acme/ada/live-activity": {"GET, HEAD", []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"}},
 		"/stream/acme":                  {"GET, HEAD", []string{"POST", "PUT", "DELETE"}},
+		"/flow/acme":                    {"GET, HEAD", []string{"POST", "PUT", "DELETE", "OPTIONS"}},
 		"/webhook/acme":                 {"POST", []string{"GET", "HEAD", "PUT", "DELETE"}},
 		"/mcp":                          {"POST", []string{"GET", "HEAD", "PUT", "DELETE"}},
 		"/mcp/":                         {"POST", []string{"GET", "DELETE"}},

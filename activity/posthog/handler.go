@@ -46,6 +46,7 @@ type Options struct {
 	MaxBody    int64                 // DefaultMaxBody
 	MaxDecoded int64                 // DefaultMaxDecoded
 	Metrics    prometheus.Registerer // where liveactivity_events_total and the like are registered; nil for nowhere
+	Meter      activity.Meter        // takes what is ignored before the sink sees it; nil for nothing
 	Logger     *slog.Logger          // at debug level also why an event is ignored; slog.Default()
 }
 
@@ -292,6 +293,9 @@ func (h *Handler) record(r *http.Request, productID string, req *request) (count
 	result, err := h.sink.Record(r.Context(), productID, events)
 	if err != nil {
 		return counts{}, httpx.Unavailable(err)
+	}
+	if n := len(req.events) - len(events); n > 0 {
+		h.opts.Meter.Count(productID, activity.Flow{Ignored: n})
 	}
 	if result.Expired > 0 {
 		ignored[reasonExpired] = result.Expired

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 )
 
@@ -291,7 +292,11 @@ func TestSDK_configurationOfAHostileToken(t *testing.T) {
 
 func TestMetrics_countWhatBecameOfEvents(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
-		s := newService(posthog.Options{})
+		var metered activity.Flow
+		s := newService(posthog.Options{Meter: func(productID string, f activity.Flow) {
+			assert.Equal(t, shop, productID)
+			metered = metered.Plus(f)
+		}})
 		requireCounts(t, s.post(captureDoor, marshal(t, object{"token": shopToken, "batch": []any{
 			click(nil), click(object{"event": "$identify"}), // accepted
 			click(object{"event": "order paid"}), click(object{"event": "$rageclick"}),
@@ -302,6 +307,7 @@ func TestMetrics_countWhatBecameOfEvents(t *testing.T) {
 		}})), 2, 8)
 		assert.Equal(t, map[string]float64{"accepted": 2, "duplicate": 0, "ignored other_event": 2, "ignored expired": 1,
 			"ignored malformed": 3, "ignored other_token": 1, "ignored no_identity": 1}, s.counted(t))
+		assert.Equal(t, activity.Flow{Ignored: 7}, metered, "the sink has the others")
 		requireError(t, s.post(captureDoor, []byte("{")), http.StatusBadRequest)
 		assert.Len(t, s.counted(t), 7, "a request that was refused brought no events")
 	})

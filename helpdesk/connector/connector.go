@@ -102,6 +102,9 @@ type Options struct {
 	// LeaseTTL is how long a server that has died keeps its conversations;
 	// document.DefaultLeaseTTL.
 	LeaseTTL time.Duration
+	// Meter takes the notes of actions and the summaries that are written; nil
+	// for nothing.
+	Meter activity.Meter
 
 	Logger  *slog.Logger          // slog.Default()
 	Metrics prometheus.Registerer // where metrics are registered; nil disables them

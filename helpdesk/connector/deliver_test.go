@@ -183,7 +183,12 @@ func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T
 func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 	notes := DefaultNotes()
 	notes.SummaryThreshold = 3
-	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+	var metered activity.Flow
+	opts := &Options{Logger: slog.New(slog.DiscardHandler), Meter: func(productID string, f activity.Flow) {
+		assert.Equal(t, "acme", productID)
+		metered = metered.Plus(f)
+	}}
+	withDesk(t, notes, opts, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a")
 		f.linkAs(t, "7", "s", byWebhook)
 		synctest.Wait()
@@ -212,6 +217,7 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 		assert.Greater(t, len(texts[6]), 0)
 		assert.False(t, f.desk.notes["7"][3].redacted, "a summary stays")
 		assert.True(t, f.desk.notes["7"][4].redacted)
+		assert.Equal(t, activity.Flow{Notes: 5, Summaries: 2}, metered)
 	})
 }
 
@@ -343,6 +349,33 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 		time.Sleep(measureEvery)
 		assert.Zero(t, f.parkedNow(t))
 		assert.Positive(t, valueOf(t, f.metrics.retries.WithLabelValues("acme", "zendesk", "503")))
+	})
+}
+
+func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
+	notes := DefaultNotes()
+	notes.Debounce = 3 * time.Second
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		backlog := func() string {
+			synctest.Wait()
+			lag, parked := f.Backlog("acme")
+			return fmt.Sprint(lag, " ", parked)
+		}
+		f.many(t, 3)
+		assert.Equal(t, "0s 0", backlog(), "everything is written")
+		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
+		f.visit(t, "s1", "x")
+		time.Sleep(time.Second)
+		assert.Equal(t, "0s 0", backlog(), "nothing is due")
+		f.visit(t, "s2", "y")
+		time.Sleep(time.Minute)
+		assert.Equal(t, "1m1s 2", backlog(), "since the oldest action")
+		lag, parked := f.Backlog("other")
+		assert.Zero(t, lag)
+		assert.Zero(t, parked)
+		f.desk.refuses(nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, "0s 0", backlog())
 	})
 }
 

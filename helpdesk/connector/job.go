@@ -312,10 +312,11 @@ func (j *job) written(ctx context.Context, id string, actions []found) error {
 	if id == "" {
 		return nil
 	}
-	kind := "summary"
+	kind, flow := "summary", activity.Flow{Summaries: 1}
 	if w.Summary == nil {
-		kind = "actions"
+		kind, flow = "actions", activity.Flow{Notes: 1}
 	}
+	j.opts.Meter.Count(j.productID, flow)
 	j.metrics.notes.WithLabelValues(j.productID, j.lane.queue.desk, kind).Inc()
 	if len(actions) > 0 {
 		j.metrics.delay.WithLabelValues(j.productID, j.lane.queue.desk).Observe(time.Since(actions[0].entry.Time()).Seconds())

@@ -33,6 +33,7 @@ type partition struct {
 	drafts    map[*lane]*draft  // summaries to be posted
 	start     eventlog.ID       // where the log is followed from: everything before is written
 	following bool              // the log is followed: conversations that come now are looked up in it
+	seen      time.Time         // when the last entry was appended that see took; zero when there are no more
 	config    Product           // the last known
 	closing   bool              // nothing waits for the debounce time any more
 }
@@ -240,6 +241,10 @@ func (p *partition) see(page []eventlog.Entry) error {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.seen = time.Time{}
+	if len(page) > 0 {
+		p.seen = page[len(page)-1].ID.Time()
+	}
 	for i := range page {
 		e := &page[i]
 		l, ok := p.bySession[e.SessionID]
@@ -293,6 +298,41 @@ func (p *partition) forget(l *lane) {
 			delete(p.bySession, s.id)
 		}
 	}
+}
+
+// Backlog returns how far the notes of a product that this process writes are
+// behind its log: for how long the oldest of them that is due has had something to
+// say, zero when none is due; and how many conversations are parked, because their
+// desk is away or limits them.
+func (c *Connector) Backlog(productID string) (lag time.Duration, parked int) {
+	for number := range partitions {
+		c.mu.Lock()
+		p := c.owned[partitionKey{productID, number}]
+		c.mu.Unlock()
+		if p == nil {
+			continue
+		}
+		late, n := p.backlog(time.Now())
+		lag, parked = max(lag, late), parked+n
+	}
+	return lag, parked
+}
+
+func (p *partition) backlog(now time.Time) (lag time.Duration, parked int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.seen.IsZero() {
+		lag = max(0, p.now().Sub(p.seen))
+	}
+	for _, l := range p.lanes {
+		if l.isOverdue(now) {
+			parked++
+		}
+		if l.since != 0 && (l.failures > 0 || l.due <= now.UnixNano()) {
+			lag = max(lag, now.Sub(time.Unix(0, l.since)))
+		}
+	}
+	return lag, parked
 }
 
 // measure shows how many notes are overdue.

@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -114,6 +115,8 @@ type Options struct {
 	// LeaseTTL is how long a server that has died keeps a product, at least 2 s;
 	// document.DefaultLeaseTTL.
 	LeaseTTL time.Duration
+	// Meter takes the offers that are made; nil for nothing.
+	Meter activity.Meter
 
 	Logger  *slog.Logger          // slog.Default()
 	Metrics prometheus.Registerer // where metrics are registered; nil disables them
@@ -133,6 +136,9 @@ type Assistant struct {
 	opts        Options
 	logger      *slog.Logger
 	metrics     assistantMetrics
+
+	mu     sync.Mutex
+	shifts map[string]*shift // by product: what this process works on
 }
 
 // New returns an assistant over a log and the connector of its conversations; opts
@@ -159,7 +165,7 @@ func New(log eventlog.Log, connections *connector.Connector, products Products, 
 		return nil, err
 	}
 	return &Assistant{log: log, docs: log.Documents(), dir: dir, connections: connections, products: products, opts: o,
-		logger: cmp.Or(o.Logger, slog.Default()), metrics: metrics}, nil
+		logger: cmp.Or(o.Logger, slog.Default()), metrics: metrics, shifts: map[string]*shift{}}, nil
 }
 
 // now returns the time by the clock that the log's ids are by.

@@ -558,6 +558,56 @@ func TestAssistant_countsWhatBecameOfOffers(t *testing.T) {
 	})
 }
 
+func TestAssistant_metersTheOffersItHasMade(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
+		defer w.close()
+		var metered activity.Flow
+		s := w.start(assist.Options{Meter: func(productID string, f activity.Flow) {
+			assert.Equal(t, acme, productID)
+			metered = metered.Plus(f)
+		}})
+		w.visit("/home")
+		w.chat(s)
+		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 422, Times: 1})
+		w.pingPong()
+		assert.Zero(t, metered, "it was refused")
+		w.visit("/docs")
+		w.visit("/pricing")
+		assert.Equal(t, activity.Flow{Offers: 1}, metered)
+	})
+}
+
+func TestAssistant_lagsWhileStorageTakesItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
+		defer w.close()
+		var slow atomic.Int32
+		w.sees = func(log eventlog.Log) eventlog.Log {
+			return flaky{log, &atomic.Bool{}, func() bool { return false }, nil, func(name string) bool {
+				if strings.HasPrefix(name, "assist/") && slow.Add(-1) == 0 {
+					time.Sleep(3 * time.Second)
+				}
+				return false
+			}}
+		}
+		s := w.start(assist.Options{})
+		w.visit("/home")
+		w.chat(s)
+		assert.Zero(t, s.assistant.Lag(acme))
+		assert.Zero(t, s.assistant.Lag("other"))
+		slow.Store(1)
+		w.pingPong()
+		assert.InDelta(t, 0.8, s.assistant.Lag(acme).Seconds(), 0.05, "since the first of the three pages")
+		time.Sleep(time.Second)
+		assert.InDelta(t, 1.8, s.assistant.Lag(acme).Seconds(), 0.05)
+		time.Sleep(5 * time.Second)
+		assert.Zero(t, s.assistant.Lag(acme))
+	})
+}
+
 func TestAssistant_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -81,6 +82,7 @@ type shift struct {
 	lease     *document.Lease
 	logger    *slog.Logger
 	inFlight  errgroup.Group
+	at        atomic.Int64 // when the entry was appended that is being worked on, in Unix milliseconds; zero for none
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -103,17 +105,51 @@ func (s *shift) work(ctx context.Context, source *eventlog.Source) error {
 	if err := s.load(ctx); err != nil {
 		return err
 	}
+	s.works(s, true)
+	defer s.works(s, false)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return source.Follow(ctx, "", s.now().Add(-proactive.WindowSpan), "", func(event, _ string, data []byte) error {
-			if event == "" {
+		return source.Follow(ctx, "", s.now().Add(-proactive.WindowSpan), "", func(event, id string, data []byte) error {
+			switch event {
+			case "":
+				at, _ := eventlog.ParseID(id) // it is the log's
+				s.at.Store(at.Time().UnixMilli())
 				s.see(ctx, data)
+			case "heartbeat": // there are no more for now
+				s.at.Store(0)
 			}
 			return nil
 		})
 	})
 	group.Go(func() error { return s.look(ctx) })
 	return group.Wait()
+}
+
+// works records whether this process works on a product.
+func (a *Assistant) works(s *shift, does bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if does {
+		a.shifts[s.productID] = s
+	} else if a.shifts[s.productID] == s {
+		delete(a.shifts, s.productID)
+	}
+}
+
+// Lag returns how far the offers of a product that this process makes are behind
+// its log, zero when they have caught up.
+func (a *Assistant) Lag(productID string) time.Duration {
+	a.mu.Lock()
+	s := a.shifts[productID]
+	a.mu.Unlock()
+	if s == nil {
+		return 0
+	}
+	at := s.at.Load()
+	if at == 0 {
+		return 0
+	}
+	return max(0, a.now().Sub(time.UnixMilli(at)))
 }
 
 // load reads the machines of the product's conversations, for what is due.

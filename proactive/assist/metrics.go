@@ -3,6 +3,7 @@ package assist
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -47,4 +48,7 @@ func (a *Assistant) took(c conversation, m proactive.Machine, effects []proactiv
 // offered counts what became of an offer.
 func (a *Assistant) offered(c conversation, trigger, result string) {
 	a.metrics.offers.WithLabelValues(c.productID, trigger, result).Inc()
+	if result == "made" {
+		a.opts.Meter.Count(c.productID, activity.Flow{Offers: 1})
+	}
 }

@@ -91,7 +91,8 @@ type Handler struct {
 
 	mu      sync.Mutex
 	readers map[*reader]struct{}
-	idle    chan struct{} // closed when the last reader goes; nil without a Wait
+	open    map[string]int // how many of them each product has
+	idle    chan struct{}  // closed when the last reader goes; nil without a Wait
 }
 
 // NewHandler returns a handler over log; opts may be nil. It reports all
@@ -99,7 +100,7 @@ type Handler struct {
 func NewHandler(log Log, opts *HandlerOptions) (*Handler, error) {
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
-	h := &Handler{log: log, readers: map[*reader]struct{}{}}
+	h := &Handler{log: log, readers: map[*reader]struct{}{}, open: map[string]int{}}
 	if opts != nil {
 		h.opts = *opts
 	}
@@ -137,6 +138,13 @@ func (h *Handler) Wait(ctx context.Context) error {
 	}
 }
 
+// Readers returns how many streams of a product are open.
+func (h *Handler) Readers(productID string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.open[productID]
+}
+
 // EndRevoked ends the streams whose keys were removed, without waiting for
 // their next heartbeat. Call it when keys are removed.
 func (h *Handler) EndRevoked() {
@@ -157,11 +165,15 @@ func (h *Handler) readerCame(rd *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.readers[rd] = struct{}{}
+	h.open[rd.productID]++
 }
 
 func (h *Handler) readerWent(rd *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.open[rd.productID]--; h.open[rd.productID] == 0 {
+		delete(h.open, rd.productID)
+	}
 	if delete(h.readers, rd); len(h.readers) == 0 && h.idle != nil {
 		close(h.idle)
 		h.idle = nil

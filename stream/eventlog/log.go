@@ -191,6 +191,20 @@ type Retention struct {
 	TotalBytes int64
 }
 
+// Storage is what an engine keeps of a product and how much it may keep, in bytes
+// as they cost where it is kept. Every engine of this module has a method
+//
+//	Storage(ctx context.Context, productID string) (Storage, error)
+//
+// that costs no more than a read, however much is kept.
+type Storage struct {
+	Engine        string `json:"engine"`          // "memory", "bbolt" or "redis"
+	LogBytes      int64  `json:"log_bytes"`       // of the log's entries
+	LogMaxBytes   int64  `json:"log_max_bytes"`   // Retention.MaxBytes
+	StateBytes    int64  `json:"state_bytes"`     // of documents and, where the engine files them, actions
+	StateMaxBytes int64  `json:"state_max_bytes"` // Retention.StateMaxBytes
+}
+
 // OptionError is a mistake in the arguments of a constructor.
 type OptionError = options.Error
 

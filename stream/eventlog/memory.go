@@ -288,3 +288,18 @@ func (l *MemoryLog) Stats() map[string]Stats {
 	}
 	return all
 }
+
+// Storage returns what is kept of a product. What all products share may leave it
+// less than its limits.
+func (l *MemoryLog) Storage(_ context.Context, productID string) (Storage, error) {
+	l.mu.Lock()
+	p := l.products[productID]
+	l.mu.Unlock()
+	s := Storage{Engine: "memory", LogMaxBytes: l.retention.MaxBytes, StateBytes: l.docs.Bytes(productID), StateMaxBytes: l.retention.StateMaxBytes}
+	if p != nil {
+		p.mu.Lock()
+		s.LogBytes = p.tail.Bytes()
+		p.mu.Unlock()
+	}
+	return s, nil
+}

@@ -27,6 +27,12 @@ func TestMemoryLog_boundsDocuments(t *testing.T) {
 	eventlogtest.TestState(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return musttest.New(eventlog.NewMemoryLog(r)) })
 }
 
+func TestMemoryLog_reportsItsStorage(t *testing.T) {
+	eventlogtest.TestStorage(t, "memory", func(_ *testing.T, r eventlog.Retention) eventlog.Log {
+		return musttest.New(eventlog.NewMemoryLog(r))
+	})
+}
+
 const product = "acme"
 
 func appendTo(t testing.TB, log eventlog.Log, entries ...eventlog.Entry) []eventlog.Entry {

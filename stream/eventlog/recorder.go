@@ -29,6 +29,7 @@ type Recorder struct {
 	store   activity.Store
 	dir     *activity.Directory
 	actions *prometheus.CounterVec
+	meter   activity.Meter
 
 	// Steps that share a session take turns, so that they do not conflict and
 	// start again.
@@ -44,6 +45,7 @@ type Recorder struct {
 type RecorderOptions struct {
 	TTL     time.Duration         // maximum age of an event, and how long a session is remembered after its last event; activity.DefaultTTL
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil disables it
+	Meter   activity.Meter        // takes what Record returns, and the actions; nil for nothing
 }
 
 // NewRecorder returns a recorder that appends to log and files in store, which
@@ -57,7 +59,7 @@ func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) (*Recorde
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
-	r := &Recorder{log: log, store: store, unfiled: map[string]unfiled{},
+	r := &Recorder{log: log, store: store, meter: o.Meter, unfiled: map[string]unfiled{},
 		actions: metrics.Register(&wrong, o.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
@@ -91,6 +93,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 		s.forget()
 		timeout = stepTimeout
 	}
+	r.meter.Count(productID, activity.Flow{Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired})
 	return result, nil
 }
 
@@ -473,12 +476,17 @@ func keysOf(b activity.Batch) []activity.Key {
 	return keys
 }
 
-// count adds to the metric what was appended.
+// count counts what was appended.
 func (r *Recorder) count(productID string, batches []activity.Batch) {
+	n := 0
 	for _, b := range batches {
 		for _, a := range b.Actions {
 			r.actions.WithLabelValues(productID, a.Type).Inc()
 		}
+		n += len(b.Actions)
+	}
+	if n > 0 {
+		r.meter.Count(productID, activity.Flow{Actions: n})
 	}
 }
 

@@ -769,3 +769,26 @@ func (r *recording) requireEachOnce(t *testing.T, total int) {
 		require.Len(t, logged, total)
 	}
 }
+
+func TestRecorder_metersWhatItReturns(t *testing.T) {
+	var metered activity.Flow
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+	recorder := musttest.New(eventlog.NewRecorder(log, nil, &eventlog.RecorderOptions{Meter: func(productID string, f activity.Flow) {
+		assert.Equal(t, product, productID)
+		metered = metered.Plus(f)
+	}}))
+	old := does("s1", "u1", "old", 0)
+	old.Time = time.Now().Add(-2 * activity.DefaultTTL)
+	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2), tells("s1", "u1", "ada@example.com", 3), old}
+	want := activity.Flow{Accepted: 3, Ignored: 1, Actions: 2}
+	_, err := recorder.Record(t.Context(), product, events)
+	require.NoError(t, err)
+	assert.Equal(t, want, metered)
+	_, err = recorder.Record(t.Context(), product, events[:2])
+	require.NoError(t, err)
+	assert.Equal(t, want.Plus(activity.Flow{Duplicate: 2}), metered)
+	require.NoError(t, log.Close())
+	_, err = recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})
+	require.Error(t, err)
+	assert.Equal(t, want.Plus(activity.Flow{Duplicate: 2}), metered, "what is to be sent again is counted then")
+}

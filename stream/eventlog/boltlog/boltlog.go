@@ -317,6 +317,33 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	return stats
 }
 
+// Storage returns what the file holds of a product.
+func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
+	s := eventlog.Storage{Engine: "bbolt", LogMaxBytes: l.retention.MaxBytes, StateMaxBytes: l.retention.StateMaxBytes}
+	bucket := []byte(productPrefix + productID)
+	err := l.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucket)
+		if b == nil {
+			return nil
+		}
+		state, err := stateOf(b, bucket)
+		s.StateBytes = int64(state.documentBytes)
+		return err
+	})
+	if err != nil {
+		return eventlog.Storage{}, fmt.Errorf("boltlog: storage: %w", err)
+	}
+	l.mu.Lock()
+	p := l.products[productID]
+	l.mu.Unlock()
+	if p != nil {
+		p.mu.Lock()
+		s.LogBytes = p.stats.Bytes
+		p.mu.Unlock()
+	}
+	return s, nil
+}
+
 func (l *Log) all() []*product {
 	l.mu.Lock()
 	defer l.mu.Unlock()

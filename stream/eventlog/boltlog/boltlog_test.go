@@ -48,6 +48,13 @@ func TestLog_boundsItsDocuments(t *testing.T) {
 	})
 }
 
+func TestLog_reportsItsStorage(t *testing.T) {
+	t.Parallel()
+	eventlogtest.TestStorage(t, "bbolt", func(t *testing.T, r eventlog.Retention) eventlog.Log {
+		return open(t, t.TempDir(), &boltlog.Options{Retention: r})
+	})
+}
+
 // Readers who cannot be served from memory read the file.
 func TestLog_keepsTheContractWithoutATail(t *testing.T) {
 	t.Parallel()

@@ -25,5 +25,8 @@
 // [github.com/liveactivity/liveactivity/activity/document/documenttest]: run
 // it, too, on the store that Documents returns.
 //
+// [TestState] checks the bounds of these documents, and [TestStorage] what an
+// engine says of its storage.
+//
 // [Entry], [Entries] and [Sized] make entries with distinct data.
 package eventlogtest

@@ -41,6 +41,30 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	return all
 }
 
+// Storage returns what Redis holds of a product, its documents and what its users
+// did included.
+func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	client, err := l.redis(ctx)
+	if err != nil {
+		return eventlog.Storage{}, failed("storage", err)
+	}
+	k := keysOf(l.opts.Prefix, productID)
+	pipe := client.Pipeline()
+	length := pipe.XLen(ctx, k.log)
+	sizes := pipe.HMGet(ctx, k.meta, "bytes", "docs", "acts")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return eventlog.Storage{}, failed("storage", err)
+	}
+	s := eventlog.Storage{Engine: "redis", LogMaxBytes: l.opts.Retention.MaxBytes, StateMaxBytes: l.opts.Retention.StateMaxBytes,
+		StateBytes: number(sizes.Val()[1]) + number(sizes.Val()[2])}
+	if length.Val() > 0 { // else the entries have expired and are not counted yet
+		s.LogBytes = number(sizes.Val()[0])
+	}
+	return s, nil
+}
+
 // number reads a number of a reply; what is none counts as zero.
 func number(value any) int64 {
 	text, _ := value.(string)

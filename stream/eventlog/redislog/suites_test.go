@@ -105,6 +105,15 @@ func TestState(t *testing.T) {
 	})
 }
 
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, url string) {
+		eventlogtest.TestStorage(t, "redis", func(t *testing.T, r eventlog.Retention) eventlog.Log {
+			return open(t, url, &redislog.Options{Retention: r})
+		})
+	})
+}
+
 func TestActivity_isBounded(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {

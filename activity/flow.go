@@ -1,0 +1,30 @@
+package activity
+
+// Flow counts what became of a product's events in some span of time, and what
+// the service wrote for its users.
+type Flow struct {
+	Accepted  int `json:"accepted"`  // events that made an action or updated what is known of a session
+	Ignored   int `json:"ignored"`   // events that did neither
+	Duplicate int `json:"duplicate"` // events seen before within the retention
+	Actions   int `json:"actions"`   // appended to the log
+	Summaries int `json:"summaries"` // written into conversations
+	Notes     int `json:"notes"`     // of actions, written into conversations
+	Offers    int `json:"offers"`    // of help, made in conversations
+}
+
+// Plus returns the sums of two counts.
+func (f Flow) Plus(g Flow) Flow {
+	return Flow{f.Accepted + g.Accepted, f.Ignored + g.Ignored, f.Duplicate + g.Duplicate,
+		f.Actions + g.Actions, f.Summaries + g.Summaries, f.Notes + g.Notes, f.Offers + g.Offers}
+}
+
+// Meter takes the counts of what has just happened for a product. It is called
+// while requests are served, concurrently, and must return at once.
+type Meter func(productID string, f Flow)
+
+// Count calls the meter, unless it is nil.
+func (m Meter) Count(productID string, f Flow) {
+	if m != nil {
+		m(productID, f)
+	}
+}

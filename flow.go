@@ -1,0 +1,78 @@
+package liveactivity
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/flow"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// newMeter returns the meter of the service, which may count before the parts are
+// there that it asks.
+func (s *Service) newMeter() *flow.Meter {
+	config := flow.Config{
+		Now: s.engine.now, Products: s.products.IDs, IsProduct: s.products.Has, Logger: s.log,
+		Readers: func(productID string) int { return s.streams.Readers(productID) },
+		Backlog: s.backlog,
+	}
+	if !s.engine.isNew { // else the log is no one else's, and does not last
+		config.Documents = s.engine.Documents()
+	}
+	return flow.New(config)
+}
+
+// backlog returns what this process has still to deliver of a product.
+func (s *Service) backlog(productID string) flow.Backlog {
+	lag, parked := s.connector.Backlog(productID)
+	return flow.Backlog{Lag: max(lag, s.assistant.Lag(productID)), Parked: parked}
+}
+
+// drop removes everything that is kept of a product, and what was counted of it.
+func (s *Service) drop(ctx context.Context, productID string) error {
+	s.meter.Forget(productID) // before, so that no document of it comes after
+	return s.engine.drop(ctx, productID)
+}
+
+// flowAnswer is the answer to GET /flow/{product_id}.
+type flowAnswer struct {
+	ProductID string           `json:"product_id"`
+	AsOf      float64          `json:"as_of"` // epoch seconds
+	Minutes   []flow.Minute    `json:"minutes"`
+	Readers   int              `json:"readers"`
+	LagS      float64          `json:"lag_s"`
+	Parked    int              `json:"parked"`
+	Storage   eventlog.Storage `json:"storage"`
+}
+
+// flowTimeout is how long the figures may take.
+const flowTimeout = 3 * time.Second
+
+// serveFlow answers what happened for a product in the last hour, minute by
+// minute, and how it is now.
+func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
+	productID, err := httpx.PathValue(r, "product_id")
+	if err != nil {
+		return err
+	}
+	if !s.products.Has(productID) {
+		return httpx.NotFound("Unknown product.")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), flowTimeout)
+	defer cancel()
+	sum, err := s.meter.Read(ctx, productID)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	storage, err := s.engine.storage(ctx, productID)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	httpx.WriteJSON(w, http.StatusOK, flowAnswer{ProductID: productID, AsOf: activity.Seconds(s.engine.now()), Minutes: sum.Minutes,
+		Readers: sum.Readers, LagS: sum.Lag.Seconds(), Parked: sum.Parked, Storage: storage})
+	return nil
+}

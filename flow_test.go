@@ -1,0 +1,234 @@
+package liveactivity_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// flowFigures is the answer to GET /flow/{product_id}.
+type flowFigures struct {
+	ProductID string  `json:"product_id"`
+	AsOf      float64 `json:"as_of"`
+	Minutes   []struct {
+		Minute int64
+		activity.Flow
+	}
+	Readers int
+	LagS    float64 `json:"lag_s"`
+	Parked  int
+	Storage eventlog.Storage
+}
+
+// total returns what the last hour came to.
+func (f flowFigures) total() (total activity.Flow) {
+	for _, m := range f.Minutes {
+		total = total.Plus(m.Flow)
+	}
+	return total
+}
+
+func (s *service) flow(product, key string) (f flowFigures) {
+	s.t.Helper()
+	r := s.do(http.MethodGet, "/flow/"+product, "", bearer(key))
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	require.NoError(s.t, json.Unmarshal([]byte(r.body), &f))
+	return f
+}
+
+// flows waits until acme's last hour has come to that.
+func (s *service) flows(want activity.Flow) {
+	s.t.Helper()
+	assert.EventuallyWithT(s.t, func(c *assert.CollectT) { assert.Equal(c, want, s.flow("acme", acmeKey).total()) }, 10*time.Second, 50*time.Millisecond)
+}
+
+// taken are three page views that are taken, one of them twice, with two events
+// that are not.
+func (s *service) taken(uuid string) {
+	s.t.Helper()
+	s.webhook(fmt.Sprintf(`{"batch":[%s,%s,%[2]s,%s,{"event":"$feature_flag_called","distinct_id":"ada"},
+		{"event":"$pageview","uuid":"%[4]s-old","distinct_id":"ada","timestamp":"2020-01-01T00:00:00Z","properties":{"$current_url":"https://a.example/"}}]}`,
+		pageview(uuid+"1", "s1", "https://a.example/1"), pageview(uuid+"2", "s1", "https://a.example/2"), pageview(uuid+"3", "s2", "https://a.example/3"), uuid))
+}
+
+var takenFlow = activity.Flow{Accepted: 3, Ignored: 2, Duplicate: 1, Actions: 3}
+
+func TestFlow_isThatOfTheProduct(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) { o.Retention.StateMaxBytes = 1 << 20 })
+	empty := s.do(http.MethodGet, "/flow/acme", "", bearer(acmeMCP))
+	require.Equal(t, http.StatusOK, empty.status)
+	assert.Equal(t, "no-store", empty.header.Get("Cache-Control"))
+	minutes, ok := empty.json(t)["minutes"].([]any)
+	require.True(t, ok)
+	require.Len(t, minutes, 60)
+	zeros := map[string]any{"accepted": 0.0, "ignored": 0.0, "duplicate": 0.0, "actions": 0.0, "summaries": 0.0, "notes": 0.0, "offers": 0.0}
+	first := minutes[0].(map[string]any)["minute"].(float64)
+	assert.Zero(t, int64(first)%60)
+	for i, m := range minutes {
+		zeros["minute"] = first + 60*float64(i)
+		assert.Equal(t, zeros, m)
+	}
+
+	s.taken("u")
+	f := s.flow("acme", acmeKey)
+	assert.Equal(t, takenFlow, f.total())
+	assert.Equal(t, "acme", f.ProductID)
+	assert.InDelta(t, activity.Seconds(time.Now()), f.AsOf, 60)
+	last := f.Minutes[59].Minute
+	assert.LessOrEqual(t, float64(last), f.AsOf)
+	assert.Greater(t, float64(last+60), f.AsOf, "the last minute is the current one")
+	assert.Equal(t, eventlog.Storage{Engine: "memory", LogBytes: f.Storage.LogBytes, LogMaxBytes: 1 << 20,
+		StateBytes: f.Storage.StateBytes, StateMaxBytes: 1 << 20}, f.Storage)
+	assert.Greater(t, f.Storage.LogBytes, int64(500))
+	assert.Greater(t, f.Storage.StateBytes, int64(1000))
+	assert.Zero(t, f.LagS)
+	assert.Zero(t, f.Parked)
+
+	other := s.flow("globex", globexKey)
+	assert.Zero(t, other.total(), "nothing of it is another product's")
+	assert.Zero(t, other.Storage.LogBytes)
+}
+
+func TestFlow_countsWhatComesFromAnotherSource(t *testing.T) {
+	s := start(t)
+	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://a.example/1")
+	event := activity.Event{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &a}
+	for range 2 {
+		_, err := s.service.Record(t.Context(), "acme", []activity.Event{event})
+		require.NoError(t, err)
+	}
+	assert.Equal(t, activity.Flow{Accepted: 1, Duplicate: 1, Actions: 1}, s.flow("acme", acmeKey).total())
+}
+
+func TestFlow_countsReaders(t *testing.T) {
+	s := start(t, withDataDir(t, t.TempDir()))
+	assert.Zero(t, s.flow("acme", acmeKey).Readers)
+	s.stream("/stream/acme", bearer(acmeKey))
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/stream/acme", nil)
+	require.NoError(t, err)
+	setHeaders(req, []string{bearer(acmeKey)})
+	resp, err := s.client.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	assert.Equal(t, 2, s.flow("acme", acmeKey).Readers)
+	assert.Zero(t, s.flow("globex", globexKey).Readers)
+	assert.Equal(t, "bbolt", s.flow("acme", acmeKey).Storage.Engine)
+	leave()
+	assert.Eventually(t, func() bool { return s.flow("acme", acmeKey).Readers == 1 }, 5*time.Second, 5*time.Millisecond)
+}
+
+func TestFlow_countsNotesAndOffers(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, offering)
+	s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+	_, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+	require.Equal(t, "linked", s.send(hook).says(t))
+	n := 0
+	require.Eventually(t, func() bool { // the server may need a moment until it follows
+		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
+			n++
+			s.webhook(pageview(fmt.Sprint("v", n), "s1", "https://app.example.com"+page))
+		}
+		total := s.flow("acme", acmeKey).total()
+		return total.Offers == 1 && total.Notes > 0
+	}, 20*time.Second, 200*time.Millisecond)
+}
+
+func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
+	redis := redistest.Start(t).URL()
+	a, b := start(t, withRedis(t, redis)), start(t, withRedis(t, redis))
+	stream := a.stream("/stream/acme", bearer(acmeKey))
+	b.stream("/stream/acme", bearer(acmeKey))
+	a.taken("a")
+	assert.Equal(t, takenFlow, a.flow("acme", acmeKey).total(), "at once where it was counted")
+	b.taken("b")
+	for _, s := range []*service{a, b} {
+		s.flows(takenFlow.Plus(takenFlow))
+		assert.Eventually(t, func() bool { return s.flow("acme", acmeKey).Readers == 2 }, 10*time.Second, 50*time.Millisecond)
+		storage := s.flow("acme", acmeKey).Storage
+		assert.Equal(t, "redis", storage.Engine)
+		assert.Positive(t, storage.LogBytes)
+		assert.Positive(t, storage.StateBytes)
+	}
+	a.stop()
+	stream.rest()
+	assert.Equal(t, 1, b.flow("acme", acmeKey).Readers, "those of a server that has stopped are gone")
+	assert.Equal(t, takenFlow.Plus(takenFlow), b.flow("acme", acmeKey).total(), "what it has counted is not")
+}
+
+func TestFlow_survivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, withDataDir(t, dir))
+	s.stream("/stream/acme", bearer(acmeKey))
+	s.taken("u")
+	s.stop()
+	s = start(t, withDataDir(t, dir))
+	f := s.flow("acme", acmeKey)
+	assert.Equal(t, takenFlow, f.total())
+	assert.Zero(t, f.Readers)
+	s.taken("v")
+	assert.Equal(t, takenFlow.Plus(takenFlow), s.flow("acme", acmeKey).total())
+}
+
+// Of a product that is removed nothing is left, also where the product comes back at
+// once.
+func TestFlow_endsWithTheProduct(t *testing.T) {
+	redis := redistest.Start(t).URL()
+	a, b := start(t, withRedis(t, redis)), start(t, withRedis(t, redis))
+	count := func(s *service, of map[string]string, uuid string) {
+		r := s.do(http.MethodPost, "/webhook/initech", pageview(uuid, "s1", "https://a.example/1"), "X-PostHog-Secret: "+of["webhook_secret"])
+		require.Equal(t, http.StatusOK, r.status, r.body)
+	}
+	one := activity.Flow{Accepted: 1, Actions: 1}
+	first := a.register(`{"product_id":"initech"}`)
+	count(a, first, "u1")
+	count(b, first, "u2")
+	assert.Eventually(t, func() bool { return a.flow("initech", first["key"]).total() == one.Plus(one) }, 10*time.Second, 50*time.Millisecond)
+	require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, "/flow/initech", "", bearer(first["key"])).status)
+	second := a.register(`{"product_id":"initech"}`)
+	for _, s := range []*service{a, b} {
+		assert.Zero(t, s.flow("initech", second["key"]).total())
+	}
+	count(b, second, "u3")
+	for _, s := range []*service{a, b} {
+		assert.Eventually(t, func() bool { return s.flow("initech", second["key"]).total() == one }, 10*time.Second, 50*time.Millisecond)
+	}
+}
+
+func TestFlow_isNotOfAProductThatThereIsNot(t *testing.T) {
+	s := start(t)
+	require.NoError(t, s.service.Keys().Add("beside-s3cr3t", "beside"))
+	assert.Equal(t, http.StatusNotFound, s.do(http.MethodGet, "/flow/beside", "", bearer("beside-s3cr3t")).status)
+}
+
+func BenchmarkFlow(b *testing.B) {
+	file := productFile()
+	s, err := liveactivity.New(&liveactivity.Options{Products: file.Products, Keys: file.Keys})
+	require.NoError(b, err)
+	handler := s.Handler()
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/flow/acme", nil)
+		r.Header.Set("Authorization", "Bearer "+acmeKey)
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code != http.StatusOK {
+			b.Fatal(w.Body)
+		}
+	}
+}

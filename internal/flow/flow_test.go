@@ -1,0 +1,432 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+// server is a meter and what it is asked to report.
+type server struct {
+	*Meter
+	mu       sync.Mutex
+	products []string
+	now      gauges
+}
+
+func newServer(docs document.Store, products ...string) *server {
+	s := &server{products: products}
+	s.Meter = New(Config{Documents: docs, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Products: func() []string {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return slices.Clone(s.products)
+		},
+		IsProduct: func(id string) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return slices.Contains(s.products, id)
+		},
+		Readers: func(string) int { return s.gauges().readers },
+		Backlog: func(string) Backlog { return s.gauges().Backlog },
+	})
+	return s
+}
+
+func (s *server) gauges() gauges {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *server) set(readers int, lag time.Duration, parked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = gauges{readers, Backlog{lag, parked}}
+}
+
+func (s *server) serve(products ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.products = products
+}
+
+// run runs the server's meter in a bubble, and returns how to end it at once.
+func (s *server) run(t *testing.T) (kill func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	go s.Run(ctx)
+	return cancel
+}
+
+func (s *server) sum(t *testing.T) Sum {
+	t.Helper()
+	sum, err := s.Read(t.Context(), "acme")
+	require.NoError(t, err)
+	require.Len(t, sum.Minutes, Span)
+	for i := 1; i < Span; i++ {
+		require.Equal(t, sum.Minutes[i-1].Begin+60, sum.Minutes[i].Begin)
+	}
+	last := sum.Minutes[Span-1].Begin
+	require.Zero(t, last%60)
+	require.Equal(t, time.Now().Unix()/60*60, last, "the last one is the current one")
+	return sum
+}
+
+// total returns what the last hour came to.
+func (s *server) total(t *testing.T) (total activity.Flow) {
+	t.Helper()
+	for _, m := range s.sum(t).Minutes {
+		total = total.Plus(m.Flow)
+	}
+	return total
+}
+
+func newDocuments() *document.Memory { return musttest.New(document.NewMemory(nil)) }
+
+func accepted(n int) activity.Flow { return activity.Flow{Accepted: n} }
+
+func TestMeter_countsEachMinuteByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(nil, "acme")
+		every := activity.Flow{Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7}
+		assert.Zero(t, s.total(t), "an hour of zeros")
+		time.Sleep(time.Minute - time.Nanosecond) // a bubble begins at a full hour
+		s.Count("acme", every)
+		assert.Equal(t, every, s.sum(t).Minutes[Span-1].Flow)
+		time.Sleep(time.Nanosecond)
+		assert.Zero(t, s.sum(t).Minutes[Span-1].Flow)
+		assert.Equal(t, every, s.sum(t).Minutes[Span-2].Flow)
+		s.Count("acme", every)
+		s.Count("acme", every)
+		assert.Equal(t, every.Plus(every), s.sum(t).Minutes[Span-1].Flow)
+		time.Sleep(58 * time.Minute)
+		assert.Equal(t, every, s.sum(t).Minutes[0].Flow, "the oldest one")
+		assert.Equal(t, every.Plus(every), s.sum(t).Minutes[1].Flow)
+		time.Sleep(time.Minute)
+		assert.Equal(t, every.Plus(every), s.total(t))
+		time.Sleep(time.Minute)
+		assert.Zero(t, s.total(t))
+	})
+}
+
+func TestMeter_keepsAnHourAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(nil, "acme")
+		for range 3 * Span {
+			s.Count("acme", accepted(1))
+			time.Sleep(time.Minute)
+		}
+		assert.Len(t, s.find("acme").minutes, Span)
+		assert.Equal(t, accepted(Span-1), s.total(t), "and nothing in this minute")
+	})
+}
+
+func TestMeter_countsWhenTheClockGoesBack(t *testing.T) {
+	base := time.Unix(1_800_000_000, 0)
+	var m minutes
+	for _, at := range []time.Duration{0, 10 * time.Minute, 3 * time.Minute, 3*time.Minute + time.Second, 10 * time.Minute} {
+		m = m.add(base.Add(at), accepted(1))
+	}
+	require.Len(t, m, 3)
+	for i, want := range []struct {
+		at time.Duration
+		n  int
+	}{{0, 1}, {3 * time.Minute, 2}, {10 * time.Minute, 2}} {
+		assert.Equal(t, Minute{minuteOf(base.Add(want.at)), accepted(want.n)}, m[i])
+	}
+	assert.Equal(t, int64(-60), minuteOf(time.Unix(-1, 0)))
+}
+
+func TestMeter_countsNothingForWhatIsNoProduct(t *testing.T) {
+	s := newServer(nil, "acme")
+	s.Count("other", accepted(1))
+	assert.Empty(t, s.counted())
+	s.Count("acme", accepted(1))
+	assert.Equal(t, []string{"acme"}, s.counted())
+}
+
+func TestMeter_isSafeForConcurrentUse(t *testing.T) {
+	s := newServer(newDocuments(), "acme")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go s.Run(ctx)
+	var counting sync.WaitGroup
+	for range 8 {
+		counting.Go(func() {
+			for range 1000 {
+				s.Count("acme", accepted(1))
+			}
+			_, err := s.Read(t.Context(), "acme")
+			assert.NoError(t, err)
+		})
+	}
+	counting.Wait()
+	assert.Equal(t, accepted(8000), s.total(t))
+}
+
+func TestReport_isReadAsItWasWritten(t *testing.T) {
+	r := report{minutes{{60, activity.Flow{Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7}}, {120, accepted(9)}},
+		gauges{3, Backlog{1500 * time.Millisecond, 2}}, 4711}
+	data, err := r.encode()
+	require.NoError(t, err)
+	got, err := decodeReport(data)
+	require.NoError(t, err)
+	assert.Equal(t, r, got)
+	_, err = decodeReport([]byte(`[`))
+	assert.Error(t, err)
+}
+
+func TestServers_sumWhatEachHasCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments()
+		a, b, c := newServer(docs, "acme"), newServer(docs, "acme"), newServer(docs, "acme")
+		for _, s := range []*server{a, b, c} {
+			defer s.run(t)()
+		}
+		a.Count("acme", accepted(1))
+		b.Count("acme", accepted(2))
+		a.set(3, 2*time.Second, 5)
+		b.set(4, time.Second, 6)
+		time.Sleep(2 * shareEvery)
+		for name, s := range map[string]*server{"a": a, "b": b, "one that counts nothing": c} {
+			sum := s.sum(t)
+			assert.Equal(t, accepted(3), s.total(t), name)
+			assert.Equal(t, Sum{sum.Minutes, 7, Backlog{2 * time.Second, 11}}, sum, name)
+		}
+		b.Count("acme", accepted(10))
+		assert.Equal(t, accepted(13), b.total(t), "one's own counts are there at once")
+		time.Sleep(2 * shareEvery)
+		assert.Equal(t, accepted(13), a.total(t))
+		time.Sleep(10 * time.Minute)
+		assert.Equal(t, 7, c.sum(t).Readers, "what does not change stays true")
+	})
+}
+
+func TestServers_doNotCountTheReadersOfADeadOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments()
+		a, b := newServer(docs, "acme"), newServer(docs, "acme")
+		kill := a.run(t)
+		defer b.run(t)()
+		a.Count("acme", accepted(1))
+		a.set(3, time.Second, 4)
+		time.Sleep(2 * shareEvery)
+		assert.Equal(t, 3, b.sum(t).Readers)
+		kill()
+		time.Sleep(freshFor)
+		sum := b.sum(t)
+		assert.Equal(t, Sum{Minutes: sum.Minutes}, sum)
+		assert.Equal(t, accepted(1), b.total(t), "what it has counted stays")
+		time.Sleep(keptFor)
+		assert.Zero(t, b.total(t))
+		left, err := docs.List(t.Context(), "acme", "", "", 10)
+		require.NoError(t, err)
+		assert.Empty(t, left)
+	})
+}
+
+func TestServers_knowAtOnceThatOneHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments()
+		a, b := newServer(docs, "acme"), newServer(docs, "acme")
+		kill := a.run(t)
+		a.set(3, 0, 0)
+		time.Sleep(shareEvery + time.Second)
+		require.Equal(t, 3, b.sum(t).Readers)
+		kill()
+		a.Count("acme", accepted(1))
+		require.NoError(t, a.Leave(t.Context()))
+		assert.Zero(t, b.sum(t).Readers)
+		assert.Equal(t, accepted(1), b.total(t))
+		assert.Equal(t, accepted(1), newServer(docs, "acme").total(t), "as does the one that takes its place")
+	})
+}
+
+// counting counts the writes of a store.
+type counting struct {
+	document.Store
+	mu     sync.Mutex
+	writes int
+	err    error // of the next write, which is made all the same
+}
+
+func (c *counting) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes++
+	version, err := c.Store.Write(ctx, productID, changes...)
+	if c.err != nil {
+		err, c.err = c.err, nil
+		return 0, err
+	}
+	return version, err
+}
+
+func (c *counting) made() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { c.writes = 0 }()
+	return c.writes
+}
+
+func TestMeter_writesOnlyWhatIsNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &counting{Store: newDocuments()}
+		s := newServer(docs, "acme")
+		defer s.run(t)()
+		time.Sleep(time.Hour + time.Second) // between two rounds
+		assert.Zero(t, docs.made(), "there is nothing to say")
+		s.Count("acme", accepted(1))
+		time.Sleep(10 * time.Minute)
+		assert.Equal(t, 1, docs.made())
+		s.set(1, 0, 0)
+		time.Sleep(time.Minute)
+		assert.InDelta(t, 10, docs.made(), 1, "a reader is confirmed now and then")
+		s.set(0, 0, 0)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, docs.made())
+		time.Sleep(2 * time.Hour)
+		s.Count("acme", accepted(1)) // its document has expired
+		time.Sleep(shareEvery)
+		assert.Equal(t, 1, docs.made())
+		assert.Equal(t, accepted(1), s.total(t))
+		assert.Equal(t, accepted(1), newServer(docs, "acme").total(t))
+	})
+}
+
+func TestMeter_goesOnAfterAnAnswerWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := &counting{Store: newDocuments()}
+		s, other := newServer(docs, "acme"), newServer(docs, "acme")
+		defer s.run(t)()
+		for n := range 3 {
+			docs.mu.Lock()
+			docs.err = errors.New("the connection is gone")
+			docs.mu.Unlock()
+			s.Count("acme", accepted(1))
+			time.Sleep(5 * shareEvery)
+			assert.Equal(t, accepted(n+1), s.total(t))
+			assert.Equal(t, accepted(n+1), other.total(t))
+		}
+	})
+}
+
+func TestMeter_forgetsAProductThatIsRemoved(t *testing.T) {
+	for name, settle := range map[string]time.Duration{"and registered again later": 5 * shareEvery, "and registered again at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				docs := newDocuments()
+				a, b := newServer(docs, "acme"), newServer(docs, "acme")
+				defer a.run(t)()
+				defer b.run(t)()
+				a.Count("acme", accepted(1))
+				b.Count("acme", accepted(1))
+				time.Sleep(2 * shareEvery)
+				require.Equal(t, accepted(2), a.total(t))
+
+				a.serve() // it is removed at a
+				a.Forget("acme")
+				docs.Drop("acme")
+				if settle > 0 {
+					b.serve()
+					time.Sleep(settle)
+					assert.Empty(t, b.counted())
+					assert.Zero(t, b.total(t))
+					left, err := docs.List(t.Context(), "acme", "", "", 10)
+					require.NoError(t, err)
+					assert.Empty(t, left)
+				}
+				a.serve("acme")
+				b.serve("acme")
+				assert.Zero(t, a.total(t))
+				assert.Zero(t, b.total(t), "also where the removal went unnoticed")
+				b.Count("acme", accepted(5))
+				time.Sleep(2 * shareEvery)
+				assert.Equal(t, accepted(5), a.total(t))
+				assert.Equal(t, accepted(5), b.total(t))
+			})
+		})
+	}
+}
+
+// A write that is on its way while the product is removed leaves nothing behind.
+func TestMeter_leavesNothingOfARemovedProduct(t *testing.T) {
+	docs := newDocuments()
+	s := newServer(docs, "acme")
+	s.Count("acme", accepted(1))
+	of := s.find("acme")
+	s.serve()
+	s.Forget("acme")
+	docs.Drop("acme")
+	require.NoError(t, s.write(t.Context(), "acme", of, gauges{}))
+	left, err := docs.List(t.Context(), "acme", "", "", 10)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestRead_passesOverWhatItCannotRead(t *testing.T) {
+	docs := newDocuments()
+	_, err := docs.Write(t.Context(), "acme", document.Put(document.Document{Name: documentPrefix + "other"}, []byte(`{"minutes":"later"}`), 0))
+	require.NoError(t, err)
+	s := newServer(docs, "acme")
+	s.Count("acme", accepted(1))
+	assert.Equal(t, accepted(1), s.total(t))
+}
+
+// away is storage that cannot be reached.
+type away struct{ document.Store }
+
+func (away) List(context.Context, string, string, string, int) ([]document.Document, error) {
+	return nil, errors.New("away")
+}
+
+func TestRead_failsWithStorage(t *testing.T) {
+	_, err := newServer(away{}, "acme").Read(t.Context(), "acme")
+	assert.ErrorContains(t, err, "away")
+}
+
+func BenchmarkCount(b *testing.B) {
+	s := newServer(nil, "acme")
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Count("acme", activity.Flow{Accepted: 1, Ignored: 1})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	docs := newDocuments()
+	for range 8 { // servers with a full hour
+		other := newServer(docs, "acme")
+		of := other.begin("acme")
+		for at := range Span {
+			of.minutes = of.minutes.add(time.Now().Add(time.Duration(at-Span)*time.Minute), accepted(1000))
+			of.changes++
+		}
+		require.NoError(b, other.Leave(b.Context()))
+	}
+	s := newServer(docs, "acme")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Read(b.Context(), "acme"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestCount_allocatesNothing(t *testing.T) {
+	s := newServer(nil, "acme")
+	s.Count("acme", accepted(1))
+	assert.Zero(t, testing.AllocsPerRun(1000, func() { s.Count("acme", accepted(1)) }))
+}

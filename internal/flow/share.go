@@ -1,0 +1,217 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// documentPrefix is how the names of the documents begin, one for each server.
+const documentPrefix = "flow/"
+
+const (
+	shareEvery = 2 * time.Second
+	// freshFor is how long gauges are believed that are not renewed: a server
+	// that has died is seen to be gone by then.
+	freshFor   = 15 * time.Second
+	renewAfter = 5 * time.Second
+	// keptFor is how long a document is kept that does not change: longer than it
+	// says something.
+	keptFor = (Span + 2) * time.Minute
+
+	maxWrites    = 16 // of documents at the same time
+	writeTimeout = 4 * time.Second
+	// maxServers is how many documents of a product are summed at most: one for
+	// every server of the last hour.
+	maxServers = 500
+)
+
+// shared is what is stored of a series.
+type shared struct {
+	version document.Version // zero for nothing
+	at      time.Time        // when it was written
+	changes uint64           // of the minutes stored
+	gauges  gauges
+}
+
+// isOver reports whether what is stored may have expired.
+func (s shared) isOver(now time.Time) bool { return !now.Before(s.at.Add(keptFor - time.Minute)) }
+
+// Run shares what is counted until ctx ends. Then [Meter.Leave] has the last word.
+func (m *Meter) Run(ctx context.Context) {
+	ticker := time.NewTicker(shareEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		err := m.share(ctx, m.look)
+		if err != nil && ctx.Err() == nil && !failing {
+			m.config.Logger.Warn("figures are shared late", "err", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Leave shares what was counted last, and that this server has nothing open any
+// more.
+func (m *Meter) Leave(ctx context.Context) error {
+	return m.share(ctx, func(string) gauges { return gauges{} })
+}
+
+// look returns the gauges of now.
+func (m *Meter) look(productID string) gauges {
+	return gauges{m.config.Readers(productID), m.config.Backlog(productID)}
+}
+
+// share stores what others do not know of the products, and forgets those that
+// have been removed.
+func (m *Meter) share(ctx context.Context, look func(productID string) gauges) error {
+	var writing errgroup.Group
+	writing.SetLimit(maxWrites)
+	products := m.config.Products()
+	for _, id := range products {
+		g := look(id)
+		s := m.find(id)
+		if s == nil && g != (gauges{}) {
+			s = m.begin(id)
+		}
+		if s != nil {
+			s.keep(g.Backlog)
+			writing.Go(func() error { return m.write(ctx, id, s, g) })
+		}
+	}
+	for _, id := range m.counted() {
+		if _, ok := slices.BinarySearch(products, id); ok {
+			continue
+		}
+		if s := m.find(id); s != nil {
+			m.Forget(id)
+			writing.Go(func() error { return m.remove(ctx, id, s) })
+		}
+	}
+	return writing.Wait()
+}
+
+// write stores what is known of a product, unless it is what others know.
+func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
+	if m.config.Documents == nil {
+		return nil
+	}
+	r, before, next, isNews := s.news(m.config.Now(), g)
+	if !isNews {
+		return nil
+	}
+	value, err := r.encode()
+	if err != nil {
+		return fmt.Errorf("flow: encode: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	next.version, err = m.config.Documents.Write(ctx, productID, document.Put(document.Document{Name: m.name, Version: before.version}, value, keptFor))
+	var conflict *document.ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return m.reread(ctx, productID, s)
+	case err != nil:
+		return fmt.Errorf("flow: write: %w", err)
+	}
+	s.mu.Lock()
+	s.shared = next
+	s.mu.Unlock()
+	if m.find(productID) != s { // the product was removed meanwhile
+		return m.remove(ctx, productID, s)
+	}
+	return nil
+}
+
+// reread finds out what is stored of a series: what an earlier write has stored
+// whose answer was lost, or nothing.
+func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
+	docs, err := m.config.Documents.Get(ctx, productID, m.name)
+	if err != nil {
+		return fmt.Errorf("flow: read: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if docs[0].Exists() {
+		s.shared.version, s.shared.at = docs[0].Version, m.config.Now()
+	} else {
+		s.drop()
+	}
+	return nil
+}
+
+// remove removes what is stored of a product that is none any more.
+func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
+	s.mu.Lock()
+	version := s.shared.version
+	s.mu.Unlock()
+	if version == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err := m.config.Documents.Write(ctx, productID, document.Delete(document.Document{Name: m.name, Version: version}))
+	var conflict *document.ConflictError
+	if err != nil && !errors.As(err, &conflict) { // removed with everything else, usually
+		return fmt.Errorf("flow: remove: %w", err)
+	}
+	return nil
+}
+
+// Sum is what all servers know of a product.
+type Sum struct {
+	Minutes []Minute // the last [Span], the oldest first, the current one last
+	Readers int      // open streams
+	Backlog          // the longest lag, and all that is parked
+}
+
+// Read sums what this server has counted and what others have shared. It costs
+// one look into storage.
+func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
+	s := m.find(productID)
+	stored := s.stored()
+	var docs []document.Document
+	if m.config.Documents != nil {
+		var err error
+		if docs, err = m.config.Documents.List(ctx, productID, documentPrefix, "", maxServers); err != nil {
+			return Sum{}, fmt.Errorf("flow: list: %w", err)
+		}
+	}
+	now := m.config.Now()
+	w, g := newWindow(now), gauges{readers: m.config.Readers(productID)}
+	found := false
+	for _, doc := range docs {
+		if doc.Name == m.name {
+			found = true
+			continue
+		}
+		r, err := decodeReport(doc.Value)
+		if err != nil {
+			continue // of another version of this program
+		}
+		if w.add(r.minutes); r.until > now.UnixMilli() {
+			g = g.plus(r.gauges)
+		}
+	}
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !found && stored.version != 0 && stored.version == s.shared.version && !stored.isOver(now) {
+			s.drop()
+		}
+		w.add(s.minutes)
+		g = g.plus(gauges{Backlog: s.backlog})
+	}
+	return Sum{w, g.readers, g.Backlog}, nil
+}

@@ -1,0 +1,89 @@
+package eventlogtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// TestStorage checks what the logs returned by open say of their storage, see
+// [eventlog.Storage]: they name their engine so. Every call of open must return a
+// new empty log, which the suite closes.
+func TestStorage(t *testing.T, engine string, open func(t *testing.T, r eventlog.Retention) eventlog.Log) {
+	limits := eventlog.Storage{Engine: engine, LogMaxBytes: smallLog, StateMaxBytes: 2 * documentBytes}
+	for _, test := range storageTests {
+		t.Run(test.name, func(t *testing.T) {
+			log := open(t, eventlog.Retention{MaxBytes: limits.LogMaxBytes, StateMaxBytes: limits.StateMaxBytes})
+			t.Cleanup(func() { require.NoError(t, log.Close()) })
+			test.run(storageFixture{fixture{T: t, log: log}, limits})
+		})
+	}
+}
+
+type storageFixture struct {
+	fixture
+	empty eventlog.Storage // what is said of a product that nothing is kept of
+}
+
+func (f storageFixture) storage(productID string) eventlog.Storage {
+	f.Helper()
+	log, ok := f.log.(interface {
+		Storage(ctx context.Context, productID string) (eventlog.Storage, error)
+	})
+	require.True(f, ok, "the log has a method Storage")
+	s, err := log.Storage(f.Context(), productID)
+	require.NoError(f, err)
+	return s
+}
+
+var storageTests = []struct {
+	name string
+	run  func(f storageFixture)
+}{
+	{"is empty for an unknown product", func(f storageFixture) {
+		require.Equal(f, f.empty, f.storage("unknown"))
+	}},
+	{"grows with the log, up to its limit", func(f storageFixture) {
+		f.append(Sized(Entry("a", 0), 1000))
+		one := f.storage(product)
+		require.GreaterOrEqual(f, one.LogBytes, int64(1000))
+		require.Less(f, one.LogBytes, int64(3000))
+		f.append(Sized(Entry("a", 1), 1000))
+		require.Greater(f, f.storage(product).LogBytes, one.LogBytes+999)
+		first := f.bounds().Oldest
+		f.appendUntil(func() bool { return f.bounds().Oldest != first })
+		full := f.storage(product).LogBytes
+		require.LessOrEqual(f, full, int64(smallLog*5/4))
+		require.Greater(f, full, int64(smallLog/2))
+	}},
+	{"grows and shrinks with documents", func(f storageFixture) {
+		version := f.write(product, document.Put(named("a"), make([]byte, 5000), time.Hour))
+		full := f.storage(product)
+		require.GreaterOrEqual(f, full.StateBytes, int64(5000))
+		require.Less(f, full.StateBytes, int64(10_000))
+		require.Zero(f, full.LogBytes)
+		f.write(product, document.Delete(document.Document{Name: "a", Version: version}))
+		require.Less(f, f.storage(product).StateBytes, full.StateBytes-4000)
+	}},
+	{"is that of the product alone", func(f storageFixture) {
+		f.write(product, document.Put(named("a"), make([]byte, 5000), 0))
+		f.append(Entries("a", 10)...)
+		require.Equal(f, f.empty, f.storage("other"))
+	}},
+	{"is empty again after a drop", func(f storageFixture) {
+		f.write(product, document.Put(named("a"), make([]byte, 5000), 0))
+		f.append(Entries("a", 10)...)
+		f.drop()
+		require.Equal(f, f.empty, f.storage(product))
+	}},
+	{"can be asked of a log that is closed", func(f storageFixture) {
+		f.append(Entry("a", 0))
+		require.NoError(f, f.log.Close())
+		require.Positive(f, f.storage(product).LogBytes)
+	}},
+}
