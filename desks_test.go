@@ -332,6 +332,7 @@ func inPlaceOf(t *testing.T, desk *helpdesktest.Server, answers ...http.HandlerF
 // A redirect to a login, a page that says that it will be back soon, and an answer
 // that breaks off are no refusals: the note comes later, once.
 func TestDesks_loseNothingToWhatAnswersInTheirPlace(t *testing.T) {
+	t.Parallel()
 	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>Back soon.") }
 	broken := func(w http.ResponseWriter, _ *http.Request) {

@@ -59,6 +59,7 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 // While Redis is away clients get 503 with Retry-After, streams stay open, and
 // everything goes on by itself.
 func TestRedis_mayBeAwayForAWhile(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget what it acknowledged last
 	s := start(t, withRedis(t, redis.URL()))
 	stream := s.stream("/stream/acme", bearer(acmeKey))
@@ -93,6 +94,7 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 
 // A server starts while Redis is away.
 func TestRedis_mayComeLater(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget the registration
 	before := start(t, withRedis(t, redis.URL())).register(`{"product_id":"initech"}`)
 	redis.Kill()

@@ -172,7 +172,7 @@ func TestDigest_goesOnFromItsJSON(t *testing.T) {
 
 func TestDigest_isBounded(t *testing.T) {
 	var d activity.Digest
-	for n := range 1000 {
+	for n := range 200 {
 		for _, typ := range []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange, "x"} {
 			d.Add(activity.Action{Type: typ, CanonicalURL: fmt.Sprintf("/%d-%s", n, strings.Repeat("ü", 500)),
 				Title: fmt.Sprintf("%d%s %s", n, strings.Repeat("object", 50), strings.Repeat("object ", 1000))})

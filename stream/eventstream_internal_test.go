@@ -258,8 +258,8 @@ func TestEventGuard_keepsWhatIsAsLargeAsAllowed(t *testing.T) {
 		"one line":                "data: " + x[:max-len("data: \n")] + "\n\n",
 		"a byte order mark":       "\ufeffdata: " + x[:max-len("data: \n")] + "\n\n",
 		"with an id":              "id: 5\ndata: " + x[:max-len("id: 5\ndata: \n")] + "\n\n",
-		"after comments":          strings.Repeat(":keep alive\nretry: 5\n", 200) + "data: " + x[:max-len("data: \n")] + "\n\n",
-		"after events of no use":  strings.Repeat("retry: 5\n\n", 200) + "data: " + x[:max-len("data: \n")] + "\n\n",
+		"after comments":          strings.Repeat(":keep alive\nretry: 5\n", 40) + "data: " + x[:max-len("data: \n")] + "\n\n",
+		"after events of no use":  strings.Repeat("retry: 5\n\n", 40) + "data: " + x[:max-len("data: \n")] + "\n\n",
 		"after an event too long": "data: " + x + "\n\ndata: " + x[:max-len("data: \n")] + "\n\n",
 	}
 	for name, text := range fits {
@@ -306,7 +306,7 @@ func TestEventGuard_givesUpOnAnEndlessEvent(t *testing.T) {
 
 // What is read of an event that does not end is not kept.
 func TestEventGuard_isBounded(t *testing.T) {
-	const limit = 1 << 20
+	const limit = 256 << 10
 	tests := map[string]string{
 		"one line":    strings.Repeat("x", 1000),
 		"short lines": strings.Repeat("data:x\n", 143),

@@ -2,4 +2,4 @@
 
 package connector
 
-func init() { days, caughtUp, crowd = 20, 500, 1000 }
+func init() { days, caughtUp, crowd = 8, 500, 500 }

@@ -42,7 +42,7 @@ func TestKill_leases(t *testing.T) {
 }
 
 // leaseRounds is how often the holder goes through everything.
-const leaseRounds = 3
+const leaseRounds = 2
 
 // A lease of the default length is taken over within ten seconds, too.
 func TestKill_leaseOfDefaultLength(t *testing.T) {

@@ -25,8 +25,8 @@ const (
 
 // What is enough for CI.
 const (
-	defaultKills  = 200
-	defaultFaults = 60
+	defaultKills  = 120
+	defaultFaults = 40
 )
 
 // bin is the folder of the command once it is built.

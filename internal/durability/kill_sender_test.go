@@ -61,7 +61,7 @@ func (c *sender) run() {
 	for !c.storm.isOver() {
 		c.once()
 		if c.storm.balancer == nil {
-			c.storm.pause(upTo(c.rng, 5*time.Millisecond))
+			c.storm.pause(upTo(c.rng, 10*time.Millisecond))
 		}
 	}
 }

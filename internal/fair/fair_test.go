@@ -259,12 +259,12 @@ func TestCache_readsWithoutAllocating(t *testing.T) {
 
 // What a cache holds takes what it counts, whatever it is and was.
 func TestCache_costsWhatItSays(t *testing.T) {
-	const total, products = 8 << 20, 8
+	const total, products = 2 << 20, 8
 	item := func(key string) fair.Item { return fair.Item{Bytes: fair.Size(len(key)), Due: 1} }
 	for name, fill := range map[string]func(c *cache){
 		"one product after another": func(c *cache) {
 			for p := range products {
-				for i := range 40_000 {
+				for i := range 10_000 {
 					key := fmt.Sprint(p, "/", i)
 					c.Put(fmt.Sprint(p), key, "", item(key))
 					c.Trim(fmt.Sprint(p))
@@ -272,20 +272,20 @@ func TestCache_costsWhatItSays(t *testing.T) {
 			}
 		},
 		"long keys": func(c *cache) {
-			for i := range 80_000 {
+			for i := range 20_000 {
 				key := fmt.Sprint(strings.Repeat("k", 1000), i)
 				c.Put(fmt.Sprint(i%products), key, "", item(key))
 				c.Trim(fmt.Sprint(i % products))
 			}
 		},
 		"many products": func(c *cache) {
-			for i := range 100_000 {
+			for i := range 25_000 {
 				c.Put(fmt.Sprint(strings.Repeat("p", 100), i), "k", "", item("k"))
 				c.Trim(fmt.Sprint(strings.Repeat("p", 100), i))
 			}
 		},
 		"many removed": func(c *cache) {
-			for i := range 400_000 {
+			for i := range 100_000 {
 				c.Put("p", fmt.Sprint(i), "", item("1234567"))
 				if i >= 1000 {
 					c.Remove("p", fmt.Sprint(i-1000))
@@ -293,11 +293,11 @@ func TestCache_costsWhatItSays(t *testing.T) {
 			}
 		},
 		"all pinned, and no longer": func(c *cache) {
-			for i := range 40_000 {
+			for i := range 10_000 {
 				key := fmt.Sprint(i)
 				c.Put("p", key, "", fair.Item{Bytes: fair.Size(len(key)), Pinned: true})
 			}
-			for i := range 39_900 {
+			for i := range 9_900 {
 				c.Set("p", fmt.Sprint(i), item("1234567"))
 			}
 			c.Trim("p")

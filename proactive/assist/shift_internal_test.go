@@ -57,7 +57,7 @@ func fill(tb testing.TB, s *shift, sessions, actions int) {
 }
 
 func TestShift_takesLittleMemoryForASession(t *testing.T) {
-	const sessions = 5000
+	const sessions = 1000
 	for actions, most := range map[int]int64{5: 420, 50: 750} {
 		s := newTestShift(t)
 		each := heaptest.After(func() { fill(t, s, sessions, actions) }) / sessions

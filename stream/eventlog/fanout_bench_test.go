@@ -242,7 +242,7 @@ func BenchmarkIdleReaders(b *testing.B) {
 }
 
 func TestFanout_separateProcesses(t *testing.T) {
-	const readers, entries = 50, 20_000
+	const readers, entries = 50, 5_000
 	s := startFanoutServer(t, fanoutServerConfig{WriteTimeout: time.Hour})
 	stalled := s.stall()
 	run := startFanoutRun(s, fanoutLoad{readers: readers, publishers: fanoutPublishers, lines: 10, inFlight: 2000})

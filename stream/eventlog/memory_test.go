@@ -141,7 +141,7 @@ func TestMemoryLog_findsEveryCursor(t *testing.T) {
 // What all products' logs hold together stays within the bound, whatever is
 // appended.
 func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
-	const total, products, entries = 8 << 20, 10, 60_000
+	const total, products, entries = 4 << 20, 10, 30_000
 	for name, of := range map[string]func(i int) eventlog.Entry{
 		"tiny": func(i int) eventlog.Entry { return eventlog.Entry{Data: []byte(`{}`)} },
 		"long sessions": func(i int) eventlog.Entry {

@@ -143,14 +143,14 @@ func TestRetention_sweepsDocumentsAsOthersCome(t *testing.T) {
 // documents take half of the limit, and pages half full as much again.
 func TestRetention_boundsTheFileOfDocuments(t *testing.T) {
 	t.Parallel()
-	const limit = 4 << 20
+	const limit = 2 << 20
 	for name, size := range map[string]int{"small": 60, "of a session": 300, "large": 3000} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: limit}})
 			random := rand.New(rand.NewPCG(1, 2))
 			var written, half int64
-			for written < 5*limit {
+			for written < 4*limit {
 				var changes []document.Change
 				for range 200 {
 					d := document.Document{Name: fmt.Sprintf("session/%x", random.Uint64())}
@@ -158,7 +158,7 @@ func TestRetention_boundsTheFileOfDocuments(t *testing.T) {
 				}
 				written += int64(changesCost(changes))
 				require.NoError(t, l.appends(nil, changes...)())
-				if half == 0 && written > 5*limit/2 {
+				if half == 0 && written > 2*limit {
 					half = inUse(t, l)
 				}
 			}
