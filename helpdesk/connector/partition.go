@@ -33,7 +33,6 @@ type partition struct {
 	drafts    map[*lane]*draft  // summaries to be posted
 	start     eventlog.ID       // where the log is followed from: everything before is written
 	following bool              // the log is followed: conversations that come now are looked up in it
-	seen      time.Time         // when the last entry was appended that see took; zero when there are no more
 	config    Product           // the last known
 	closing   bool              // nothing waits for the debounce time any more
 }
@@ -241,10 +240,6 @@ func (p *partition) see(page []eventlog.Entry) error {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen = time.Time{}
-	if len(page) > 0 {
-		p.seen = page[len(page)-1].ID.Time()
-	}
 	for i := range page {
 		e := &page[i]
 		l, ok := p.bySession[e.SessionID]
@@ -321,9 +316,6 @@ func (c *Connector) Backlog(productID string) (lag time.Duration, parked int) {
 func (p *partition) backlog(now time.Time) (lag time.Duration, parked int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.seen.IsZero() {
-		lag = max(0, p.now().Sub(p.seen))
-	}
 	for _, l := range p.lanes {
 		if l.isOverdue(now) {
 			parked++

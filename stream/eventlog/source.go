@@ -131,8 +131,7 @@ func retryRead(productID string, err error) (pace, error) {
 
 // Entries calls see with the entries after the cursor, a page at a time and in
 // order, then with new ones, until ctx ends, the log is closed and read, or see
-// returns an error; it returns that error. A call without entries says that there
-// are no more for now. Entries that are no longer retained are
+// returns an error; it returns that error. Entries that are no longer retained are
 // passed over. The slice is reused after the call, and what the entries share must
 // not be modified. If the log cannot be read, Entries retries every second.
 func (s *Source) Entries(ctx context.Context, after ID, see func(page []Entry) error) error {
@@ -149,7 +148,7 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(page []Entry) e
 		case err != nil:
 			return retryRead(s.productID, err)
 		case n == 0:
-			return pace{wait: idleEvery, orChange: true}, see(nil)
+			return pace{wait: idleEvery, orChange: true}, nil
 		}
 		after = page[n-1].ID
 		return pace{}, see(page[:n])
