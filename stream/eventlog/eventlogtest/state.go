@@ -32,7 +32,7 @@ func TestState(t *testing.T, open func(t *testing.T, r eventlog.Retention) event
 
 const (
 	documentBytes = 64 << 10 // of a product, at most
-	fillerBytes   = 1 << 10   // of a filler document's value
+	fillerBytes   = 1 << 10  // of a filler document's value
 	fillers       = 4 * documentBytes / fillerBytes
 )
 
