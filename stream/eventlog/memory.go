@@ -3,7 +3,6 @@ package eventlog
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -105,10 +104,11 @@ func (l *MemoryLog) append(ctx context.Context, productID string, entries []Entr
 	newest := p.tail.newest
 	for i := range entries {
 		newest = newest.Next(now)
-		entries[i].Encode(newest)
 		kept := entries[i]
-		kept.Keys, kept.SessionID = slices.Clone(kept.Keys), strings.Clone(kept.SessionID)
+		kept.Own()
+		kept.Encode(newest)
 		p.tail.Add(kept)
+		entries[i].ID, entries[i].Data, entries[i].frame = kept.ID, kept.Data, kept.frame
 	}
 	p.tail.Expired(now, l.retention.TTL) // records when it saw IDs ahead of the clock
 	p.shrink(l.retention.MaxBytes)

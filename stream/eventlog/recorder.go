@@ -388,7 +388,7 @@ func (p *part) drop(keys map[activity.Key]struct{}) (dropped int) {
 
 // encode builds the batches and one entry for each.
 func encode(productID string, parts []*part) ([]activity.Batch, []Entry, error) {
-	e := encoded{make([]activity.Batch, 0, len(parts)), make([]Entry, 0, len(parts))}
+	e := encoded{batches: make([]activity.Batch, 0, len(parts)), entries: make([]Entry, 0, len(parts))}
 	for _, p := range parts {
 		if len(p.actions) == 0 {
 			continue
@@ -404,6 +404,7 @@ func encode(productID string, parts []*part) ([]activity.Batch, []Entry, error) 
 type encoded struct {
 	batches []activity.Batch
 	entries []Entry
+	json    []byte // of the batch added last, in memory that is used again
 }
 
 // add adds a batch, in halves while it is too large for an entry.
@@ -411,15 +412,18 @@ func (e *encoded) add(b activity.Batch) error {
 	if b.Count > 1 && textLen(b) > maxData { // sure to be, without encoding it
 		return e.addHalves(b)
 	}
-	data, err := activity.Marshal(&b)
+	data, err := b.AppendJSON(e.json[:0])
 	if err != nil {
 		return err
 	}
+	e.json = data
 	if b.Count > 1 && len(data) > maxData {
 		return e.addHalves(b)
 	}
+	made := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: &b}
+	made.setData(data, headRoom)
 	e.batches = append(e.batches, b)
-	e.entries = append(e.entries, Entry{SessionID: b.SessionID, Keys: keysOf(b), Data: data, Batch: &b})
+	e.entries = append(e.entries, made)
 	return nil
 }
 
