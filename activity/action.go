@@ -99,7 +99,7 @@ type Event struct {
 }
 
 // received returns when the event arrived.
-func (e Event) received() time.Time {
+func (e *Event) received() time.Time {
 	if e.Received.IsZero() {
 		return time.Now()
 	}

@@ -104,12 +104,10 @@ func (l *MemoryLog) append(ctx context.Context, productID string, entries []Entr
 	newest := p.tail.newest
 	for i := range entries {
 		newest = newest.Next(now)
-		kept := entries[i]
-		kept.Own()
-		kept.Encode(newest)
-		p.tail.Add(kept)
-		entries[i].ID, entries[i].Data, entries[i].frame = kept.ID, kept.Data, kept.frame
+		entries[i].Own()
+		entries[i].Encode(newest)
 	}
+	p.tail.Add(entries...)
 	p.tail.Expired(now, l.retention.TTL) // records when it saw IDs ahead of the clock
 	p.shrink(l.retention.MaxBytes)
 	return nil
