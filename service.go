@@ -117,6 +117,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(s.lookup)))
 	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
+	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP, httpx.Handler(s.serveSession)))
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /flow/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveFlow)))

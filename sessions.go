@@ -2,14 +2,19 @@ package liveactivity
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -169,7 +174,7 @@ func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Que
 	}
 	page, err := s.presence.List(productID, q, time.Now())
 	if err == nil {
-		err = s.complete(ctx, productID, page.Sessions)
+		_, err = s.complete(ctx, productID, page.Sessions)
 	}
 	return page, err
 }
@@ -178,11 +183,117 @@ func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Que
 // answered within 5 seconds.
 const sessionsPatience = 4 * time.Second
 
+// SessionDetail is a session, what it did of late, and what an agent sees of that.
+type SessionDetail struct {
+	Session sessions.Session  `json:"session"`
+	Recent  []activity.Action `json:"recent"` // the newest 50 actions that are kept, oldest first, never nil; the index counts over the session
+	// Notes are what would be written of these actions into the linked
+	// conversation or, without one, at each desk of the product: several for a
+	// desk where they do not fit into one.
+	Notes           []SessionNote `json:"notes"`
+	ConversationURL string        `json:"conversation_url,omitempty"` // where agents see the linked conversation
+}
+
+// SessionNote is a note as a desk renders it.
+type SessionNote struct {
+	Desk string `json:"desk"` // empty for a product without desks
+	Text string `json:"text"`
+	HTML string `json:"html,omitempty"` // of a desk that is a [helpdesk.Renderer]
+}
+
+// ErrUnknownSession says that a session did nothing within the retention.
+var ErrUnknownSession = errors.New("liveactivity: the session is unknown")
+
+// Session returns a session that is there now, like the endpoint of that name, also
+// that of a visitor without user id. It waits as Sessions does. Its error is
+// [ErrUnknownSession] for a session that is not there.
+func (s *Service) Session(ctx context.Context, productID, sessionID string) (SessionDetail, error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	defer cancel()
+	if err := s.presence.await(ctx, productID); err != nil {
+		return SessionDetail{}, err
+	}
+	session, at, ok := s.presence.Session(productID, sessionID, time.Now())
+	if !ok {
+		return SessionDetail{}, ErrUnknownSession
+	}
+	recent, err := s.presence.read(ctx, productID, at)
+	if err != nil {
+		return SessionDetail{}, err
+	}
+	found := []sessions.Session{session}
+	links, err := s.complete(ctx, productID, found)
+	if err != nil {
+		return SessionDetail{}, err
+	}
+	product, _, err := s.products.Product(productID)
+	if err != nil {
+		return SessionDetail{}, err
+	}
+	detail := SessionDetail{Session: found[0], Recent: recent}
+	detail.show(product, links[0])
+	return detail, nil
+}
+
+// show fills in what an agent sees.
+func (d *SessionDetail) show(product connector.Product, link connector.Link) {
+	desks := product.Desks
+	if i := slices.IndexFunc(desks, func(desk connector.Desk) bool { return desk.Name == link.Desk }); i >= 0 {
+		desks = desks[i : i+1]
+		if addresser, ok := desks[0].Desk.(helpdesk.Addresser); ok {
+			if url, ok := addresser.ConversationURL(link.ConversationID); ok {
+				d.ConversationURL = url
+			}
+		}
+	}
+	d.Notes = []SessionNote{}
+	if len(desks) == 0 && len(d.Recent) > 0 {
+		d.Notes = append(d.Notes, SessionNote{Text: helpdesk.NoteText(d.Session.SessionID, d.Recent, product.Notes.Bin)})
+	}
+	for _, desk := range desks {
+		for rest := d.Recent; len(rest) > 0; {
+			n, text := helpdesk.FirstNote(desk, d.Session.SessionID, rest, product.Notes.Bin)
+			rest = rest[n:]
+			note := SessionNote{Desk: desk.Name, Text: text}
+			if renderer, ok := desk.Desk.(helpdesk.Renderer); ok {
+				note.HTML = renderer.Render(text)
+			}
+			d.Notes = append(d.Notes, note)
+		}
+	}
+}
+
+// read returns the newest actions of a session, from the entries at these positions
+// that the log still holds.
+func (p *presence) read(ctx context.Context, productID string, at []sessions.Position) ([]activity.Action, error) {
+	actions := []activity.Action{}
+	var entry [1]eventlog.Entry
+	for _, position := range at {
+		id := eventlog.ID(position)
+		n, err := p.log.Read(ctx, productID, id.Previous(), entry[:])
+		var gap *eventlog.GapError
+		switch {
+		case errors.As(err, &gap), errors.Is(err, eventlog.ErrClosed), err == nil && (n == 0 || entry[0].ID != id):
+			continue // it was trimmed
+		case err != nil:
+			return nil, fmt.Errorf("liveactivity: read session: %w", err)
+		}
+		var batch activity.Batch
+		if err := json.Unmarshal(entry[0].Data, &batch); err != nil {
+			return nil, fmt.Errorf("liveactivity: read session: %w", err)
+		}
+		for _, a := range batch.Actions {
+			actions = append(actions, a.Action)
+		}
+	}
+	return sessions.Recent(actions), nil
+}
+
 // complete fills in the conversations of sessions, and what the assistance there is
-// doing.
-func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) error {
+// doing, and returns their links.
+func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) ([]connector.Link, error) {
 	if len(found) == 0 {
-		return nil
+		return nil, nil
 	}
 	ids := make([]string, len(found))
 	for i := range found {
@@ -190,16 +301,16 @@ func (s *Service) complete(ctx context.Context, productID string, found []sessio
 	}
 	links, err := s.connector.Links(ctx, productID, ids...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	states, err := s.assistant.States(ctx, productID, links...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range found {
 		found[i].ConversationID, found[i].State = links[i].ConversationID, string(states[i])
 	}
-	return nil
+	return links, nil
 }
 
 // serveSessions serves GET /sessions/{product_id}.
@@ -218,11 +329,25 @@ func (s *Service) serveSessions(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// serveSession serves GET /sessions/{product_id}/{session_id}.
+func (s *Service) serveSession(w http.ResponseWriter, r *http.Request) error {
+	detail, err := s.Session(r.Context(), r.PathValue("product_id"), r.PathValue("session_id"))
+	if err != nil {
+		return sessionsError(err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	httpx.WriteJSON(w, http.StatusOK, detail)
+	return nil
+}
+
 // sessionsError returns the answer to a request for sessions that failed.
 func sessionsError(err error) error {
 	var wrong *sessions.QueryError
-	if errors.As(err, &wrong) {
+	switch {
+	case errors.As(err, &wrong):
 		return httpx.BadRequest("The query parameter %s.", wrong)
+	case errors.Is(err, ErrUnknownSession):
+		return httpx.NotFound("Unknown session.")
 	}
 	return httpx.Unavailable(err)
 }

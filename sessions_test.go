@@ -1,6 +1,7 @@
 package liveactivity_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -229,4 +230,170 @@ func TestSessions_waitsForNothingThatIsGone(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.TTL = time.Second })
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	require.Eventually(t, func() bool { return len(s.sessionIDs(url.Values{})) == 0 }, 5*time.Second, 50*time.Millisecond)
+}
+
+// session returns a session's detail.
+func (s *service) session(product, key, id string) (detail liveactivity.SessionDetail) {
+	s.t.Helper()
+	r := s.do(http.MethodGet, "/sessions/"+product+"/"+url.PathEscape(id), "", bearer(key))
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	assert.Equal(s.t, "no-store", r.header.Get("Cache-Control"))
+	require.NoError(s.t, json.Unmarshal([]byte(r.body), &detail))
+	return detail
+}
+
+// A session is shown with its newest actions, also that of a visitor who is not
+// known, and at every server.
+func TestSession_showsTheNewestActions(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			a, b := startAll(t, newDesks(), engine.change, engine.many, withoutDesks)
+			for i := range 60 {
+				event := strings.Replace(pageview(fmt.Sprint("u", i), "s1", fmt.Sprintf("https://app.example.com/page-%d?x=1", i)), `"ada"`, `"$posthog_cookieless"`, 1)
+				[]*service{a, b}[i%2].webhook(event)
+			}
+			detail := b.session("acme", acmeMCP, "s1")
+			row, _ := a.sessionsOf("acme", acmeKey, "")
+			assert.Equal(t, row[0], asMap(t, detail.Session))
+			assert.Equal(t, 60, detail.Session.Actions)
+			assert.Empty(t, detail.Session.UserID)
+			require.Len(t, detail.Recent, 50)
+			for i, action := range detail.Recent {
+				assert.Equal(t, 10+i, action.Index)
+				assert.Equal(t, fmt.Sprintf("https://app.example.com/page-%d", 10+i), action.CanonicalURL)
+				assertFields(t, asMap(t, action), "type", "title", "description", "timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index")
+				next := action
+				if i < 49 {
+					next = detail.Recent[i+1]
+				}
+				assert.Equal(t, next.TimestampStart, action.TimestampEnd)
+			}
+			require.Len(t, detail.Notes, 1)
+			assert.Empty(t, detail.Notes[0].Desk)
+			assert.Empty(t, detail.Notes[0].HTML)
+			assert.Contains(t, detail.Notes[0].Text, "session_id: s1\ntimestamp: ")
+			assert.Contains(t, detail.Notes[0].Text, "[50] User landed on the page 59 page")
+			assert.Empty(t, detail.ConversationURL)
+		})
+	}
+}
+
+// asMap returns the JSON of v, decoded.
+func asMap(t *testing.T, v any) (fields map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &fields))
+	return fields
+}
+
+// withoutDesks gives acme no desk.
+func withoutDesks(o *liveactivity.Options) { o.Products[0].IntegrationConfig.Desks = nil }
+
+// What is shown as a note is what is written to the desk, to the byte.
+func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, func(o *liveactivity.Options) {
+		o.Products[0].IntegrationConfig.Notes = &liveactivity.Notes{DebounceMS: new(int)}
+	})
+	s.webhook(`[` + pageview("u1", "s1", "https://app.example.com/a") + `,` + pageview("u2", "s1", "https://app.example.com/<b>&{{c}}") + `]`)
+	shown := s.session("acme", acmeKey, "s1")
+	require.Len(t, shown.Notes, 2, "of each desk")
+	assert.Empty(t, shown.ConversationURL)
+	html := map[string]string{}
+	for _, note := range shown.Notes {
+		html[note.Desk] = note.HTML
+		assert.Equal(t, shown.Notes[0].Text, note.Text)
+		assert.Contains(t, note.HTML, "&lt;b&gt;")
+	}
+	require.Len(t, html, 2)
+
+	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Hello")
+	require.Equal(t, "linked", s.send(hook).says(t))
+	require.Eventually(t, func() bool { return len(d.zendesk.Notes(ticket)) == 1 }, 10*time.Second, 10*time.Millisecond)
+	assert.Contains(t, bodies(d.zendesk.Requests(), "html_body"), html["zendesk"])
+	linked := s.session("acme", acmeKey, "s1")
+	require.Len(t, linked.Notes, 1, "of the linked desk")
+	assert.Equal(t, "zendesk", linked.Notes[0].Desk)
+	assert.Equal(t, html["zendesk"], linked.Notes[0].HTML)
+	assert.Equal(t, ticket, linked.Session.ConversationID)
+	assert.Equal(t, d.zendesk.URL()+"/agent/tickets/"+ticket, linked.ConversationURL)
+
+	s.webhook(strings.ReplaceAll(pageview("u3", "s2", "https://app.example.com/<b>&{{c}}"), mail, "grace@example.com"))
+	shown = s.session("acme", acmeKey, "s2")
+	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "grace@example.com"}, "Hello")
+	require.Equal(t, "linked", s.send(hook).says(t))
+	require.Eventually(t, func() bool { return len(bodies(d.intercom.Requests(), "body")) > 0 }, 10*time.Second, 10*time.Millisecond)
+	linked = s.session("acme", acmeKey, "s2")
+	require.Len(t, linked.Notes, 1)
+	assert.Contains(t, bodies(d.intercom.Requests(), "body"), linked.Notes[0].HTML)
+	assert.Contains(t, shown.Notes, linked.Notes[0])
+	assert.Equal(t, conversation, linked.Session.ConversationID)
+	assert.Empty(t, linked.ConversationURL, "Intercom says nothing of where that is")
+}
+
+// bodies returns the texts of this name in what was written to a desk.
+func bodies(requests []helpdesktest.Request, name string) (texts []string) {
+	for _, r := range requests {
+		var body struct {
+			Ticket struct{ Comment map[string]any }
+		}
+		var top map[string]any
+		if json.Unmarshal(r.Body, &body) == nil && json.Unmarshal(r.Body, &top) == nil {
+			for _, fields := range []map[string]any{top, body.Ticket.Comment} {
+				if text, ok := fields[name].(string); ok {
+					texts = append(texts, text)
+				}
+			}
+		}
+	}
+	return texts
+}
+
+func TestSession_isFoundByAnyID(t *testing.T) {
+	s := start(t)
+	for i, id := range []string{"a/b", "/", "a?b#c", "ü 日本", "%2F", "link", "a\nb", `"<script>"`, "..a", strings.Repeat("x", 1024)} {
+		quoted, err := json.Marshal(id)
+		require.NoError(t, err)
+		s.webhook(strings.Replace(pageview(fmt.Sprint("u", i), "SESSION", "https://app.example.com/a"), `"SESSION"`, string(quoted), 1))
+		detail := s.session("acme", acmeKey, id)
+		assert.Equal(t, id, detail.Session.SessionID)
+		assert.Len(t, detail.Recent, 1)
+		assert.NotContains(t, strings.SplitN(detail.Notes[0].Text, "\n", 3)[1], "b", "the id makes one line")
+	}
+}
+
+func TestSession_isUnknownToOthers(t *testing.T) {
+	s := start(t)
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	for path, statuses := range map[string]map[string]int{
+		"/sessions/acme/s1":   {"": 401, "wrong": 401, acmeStream: 403, globexKey: 403, acmeMCP: 200},
+		"/sessions/acme/s2":   {acmeKey: 404},
+		"/sessions/acme/S1":   {acmeKey: 404},
+		"/sessions/acme/":     {acmeKey: 404},
+		"/sessions/globex/s1": {globexKey: 404, acmeKey: 403},
+		"/sessions/nobody/s1": {acmeKey: 403},
+	} {
+		for key, status := range statuses {
+			assert.Equal(t, status, s.do(http.MethodGet, path, "", bearer(key)).status, "%s %s", path, key)
+		}
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme/s1", "", bearer(acmeKey)).Code)
+}
+
+// What a small log no longer holds is left out.
+func TestSession_showsWhatTheLogStillHolds(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) { o.Retention.MaxBytes = 64 << 10 })
+	s.webhook(pageview("u", "s1", "https://app.example.com/a"))
+	for i := range 100 {
+		s.webhook(pageview(fmt.Sprint("u", i), "s2", "https://app.example.com/"+strings.Repeat("x", 1000)))
+	}
+	detail := s.session("acme", acmeKey, "s1")
+	assert.Equal(t, 1, detail.Session.Actions)
+	assert.Empty(t, detail.Recent)
+	assert.Empty(t, detail.Notes)
+	detail = s.session("acme", acmeKey, "s2")
+	assert.NotEmpty(t, detail.Recent)
+	assert.Less(t, len(detail.Recent), 50)
+	assert.Equal(t, 99, detail.Recent[len(detail.Recent)-1].Index)
 }

@@ -35,6 +35,20 @@ type Desk interface {
 	Webhook(header http.Header, body []byte, now time.Time) (Event, error)
 }
 
+// Renderer is a desk that can say what it makes of a note.
+type Renderer interface {
+	// Render returns the HTML that Note writes for a text.
+	Render(text string) (html string)
+}
+
+// Addresser is a desk whose conversations have addresses.
+type Addresser interface {
+	// ConversationURL returns the http or https URL at which agents see a
+	// conversation, and false for what cannot be the id of one: ids come from
+	// strangers.
+	ConversationURL(conversationID string) (url string, ok bool)
+}
+
 // Finder is a desk where notes can be read. After an ambiguous failure the
 // caller looks before it writes again.
 type Finder interface {

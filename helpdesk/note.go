@@ -3,6 +3,7 @@ package helpdesk
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,16 @@ func NoteText(sessionID string, actions []activity.Action, bin time.Duration) st
 		text.WriteString("[" + strconv.Itoa(i+1) + "] " + a.Sentence())
 	}
 	return text.String()
+}
+
+// FirstNote returns the text of a note of the first n actions: of as many as fit
+// into one at the desk, and at least of one. There must be one.
+func FirstNote(desk Desk, sessionID string, actions []activity.Action, bin time.Duration) (n int, text string) {
+	fits := func(n int) bool { return desk.Fits(NoteText(sessionID, actions[:n], bin)) }
+	if n = len(actions); !fits(n) {
+		n = max(1, sort.Search(n, func(i int) bool { return !fits(i + 1) }))
+	}
+	return n, NoteText(sessionID, actions[:n], bin)
 }
 
 // SummaryText returns the text of a summary note: the header of an action note

@@ -40,6 +40,32 @@ func TestNoteText_keepsTheOrderOfActionsOfTheSameTime(t *testing.T) {
 	assert.Contains(t, text, "[1] c\n[2] a\n[3] b")
 }
 
+// narrow is a desk whose notes have at most so many bytes.
+type narrow struct {
+	helpdesk.Desk
+	size int
+}
+
+func (n narrow) Fits(text string) bool { return len(text) <= n.size }
+
+func TestFirstNote_takesAsManyActionsAsFit(t *testing.T) {
+	actions := []activity.Action{at(1, "aaa"), at(2, "bbb"), at(3, "ccc")}
+	for want, text := range map[int]string{
+		3: helpdesk.NoteText("s", actions, 0),
+		2: helpdesk.NoteText("s", actions[:2], 0),
+		1: helpdesk.NoteText("s", actions[:1], 0),
+	} {
+		for _, size := range []int{len(text), len(text) + 7} {
+			n, got := helpdesk.FirstNote(narrow{size: size}, "s", actions, 0)
+			assert.Equal(t, want, n)
+			assert.Equal(t, text, got)
+		}
+	}
+	n, text := helpdesk.FirstNote(narrow{}, "s", actions, 0)
+	assert.Equal(t, 1, n, "one that fits into no note is the desk's to refuse")
+	assert.Equal(t, helpdesk.NoteText("s", actions[:1], 0), text)
+}
+
 func TestSummaryText_keepsLines(t *testing.T) {
 	text := helpdesk.SummaryText("s1", time.Unix(1795314304, 0), " Visited pricing;\n clicked  Buy. ")
 	assert.Equal(t, "session_id: s1\ntimestamp: 2026-11-22 02:25:04 UTC\n\nVisited pricing;\nclicked Buy.", text)

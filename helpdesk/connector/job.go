@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -111,7 +110,7 @@ func (j *job) begin() {
 	case w != nil && w.Summary != nil:
 	case w != nil:
 		if s := j.conv.session(w.Session); s != nil {
-			j.wants = []*want{{session: s.ID, since: s.Since, at: w.From, to: w.To, from: before(w.First)}}
+			j.wants = []*want{{session: s.ID, since: s.Since, at: w.From, to: w.To, from: w.First.Previous()}}
 		}
 	case j.from != eventlog.ID{}:
 		for i := range j.conv.Sessions {
@@ -237,18 +236,21 @@ func (j *job) writeActions(ctx context.Context, w *want) error {
 // fill returns the text of a note of the first n actions, as many as fit; "" where
 // none of them is kept.
 func (j *job) fill(sessionID string, actions []found) (n int, text string) {
-	fits := func(n int) bool {
-		return j.desk.Fits(helpdesk.NoteText(sessionID, keptOf(actions[:n]), j.notes.Bin))
-	}
-	n = len(actions)
-	if !fits(n) {
-		n = max(1, sort.Search(n, func(i int) bool { return !fits(i + 1) }))
-	}
-	kept := keptOf(actions[:n])
+	kept := keptOf(actions)
 	if len(kept) == 0 {
-		return n, ""
+		return len(actions), ""
 	}
-	return n, helpdesk.NoteText(sessionID, kept, j.notes.Bin)
+	room, text := helpdesk.FirstNote(j.desk, sessionID, kept, j.notes.Bin)
+	for ; n < len(actions); n++ {
+		if !actions[n].kept {
+			continue
+		}
+		if room == 0 {
+			break
+		}
+		room--
+	}
+	return n, text
 }
 
 // keptOf returns the actions that are not left out.

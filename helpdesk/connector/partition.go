@@ -248,7 +248,7 @@ func (p *partition) see(page []eventlog.Entry) error {
 		}
 		for _, s := range l.sessions {
 			if s.id == e.SessionID && e.ID.Compare(s.after) > 0 {
-				l.queue.arrived(l, before(e.ID), earlier(e.ID.Time(), now), now, debounce)
+				l.queue.arrived(l, e.ID.Previous(), earlier(e.ID.Time(), now), now, debounce)
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -147,7 +146,7 @@ func (w *want) take(e *eventlog.Entry) bool {
 		return true // until the pass closes it
 	}
 	if w.to == (cursor{}) && w.room == 0 {
-		w.more, w.reached = true, before(e.ID)
+		w.more, w.reached = true, e.ID.Previous()
 		return false
 	}
 	var b activity.Batch
@@ -184,17 +183,6 @@ func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
 		}
 	}
 	w.at = w.found[len(w.found)-1].after
-}
-
-// before returns the ID just before one.
-func before(id eventlog.ID) eventlog.ID {
-	switch {
-	case id.Seq > 0:
-		return eventlog.ID{Milli: id.Milli, Seq: id.Seq - 1}
-	case id.Milli > 0:
-		return eventlog.ID{Milli: id.Milli - 1, Seq: math.MaxUint64}
-	}
-	return eventlog.ID{}
 }
 
 // inOrder returns the wants that found something, in the order in which that was

@@ -591,6 +591,16 @@ func TestToken_thatIsMissingOrWrongIsSaidSo(t *testing.T) {
 	assert.NotContains(t, err.Error(), "s3cr3t")
 }
 
+func TestRender_returnsWhatIsSent(t *testing.T) {
+	w := newWorkspace(t, helpdesktest.IntercomOptions{})
+	text := "session_id: s1\n\n[1] User clicked <b>a</b> & \"b\"\x00"
+	_, err := w.client.Note(t.Context(), w.conversation, text)
+	require.NoError(t, err)
+	var body struct{ Body string }
+	require.NoError(t, json.Unmarshal(w.Requests()[len(w.Requests())-1].Body, &body))
+	assert.Equal(t, body.Body, w.client.Render(text))
+}
+
 func TestFits_countsWhatIsSent(t *testing.T) {
 	client := newClient(t, intercom.Config{})
 	assert.True(t, client.Fits(strings.Repeat("x", intercom.MaxNoteSize)))

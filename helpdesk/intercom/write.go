@@ -99,6 +99,9 @@ func (c *Client) postNote(ctx context.Context, op, path string, m message) (answ
 	return answer, err
 }
 
+// Render implements [helpdesk.Renderer].
+func (c *Client) Render(text string) string { return toHTML(text) }
+
 // Fits implements [helpdesk.Desk].
 func (c *Client) Fits(text string) bool { return len(toHTML(text)) <= MaxNoteSize }
 

@@ -29,12 +29,14 @@ type Client struct {
 }
 
 var (
-	_ helpdesk.Desk     = (*Client)(nil)
-	_ helpdesk.Finder   = (*Client)(nil)
-	_ helpdesk.Pacer    = (*Client)(nil)
-	_ helpdesk.Chatter  = (*Client)(nil)
-	_ helpdesk.Checker  = (*Client)(nil)
-	_ helpdesk.Redactor = redactor{}
+	_ helpdesk.Desk      = (*Client)(nil)
+	_ helpdesk.Renderer  = (*Client)(nil)
+	_ helpdesk.Addresser = (*Client)(nil)
+	_ helpdesk.Finder    = (*Client)(nil)
+	_ helpdesk.Pacer     = (*Client)(nil)
+	_ helpdesk.Chatter   = (*Client)(nil)
+	_ helpdesk.Checker   = (*Client)(nil)
+	_ helpdesk.Redactor  = redactor{}
 )
 
 // Verifies implements [helpdesk.Chatter].
@@ -76,6 +78,11 @@ func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 // Note writes the text as an internal note and returns the comment's id.
 func (c *Client) Note(ctx context.Context, ticketID, text string) (string, error) {
 	return c.comment(ctx, "write note", ticketID, text, false)
+}
+
+// ConversationURL implements [helpdesk.Addresser].
+func (c *Client) ConversationURL(ticketID string) (string, bool) {
+	return c.api.BaseURL + "/agent/tickets/" + ticketID, isID(ticketID)
 }
 
 // Reply writes the text as a public comment and returns its id. Zendesk sends it

@@ -115,6 +115,33 @@ func TestClient_Note_dropsControlCharacters(t *testing.T) {
 	assert.Contains(t, string(a.Requests()[0].Body), `"html_body":"ab[1m\tc<br>{`+"\u200b{ticket.id}\u200b}\"", "and joins no braces")
 }
 
+func TestClient_Render_returnsWhatIsSent(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	text := "session_id: s1\n\n[1] User clicked <b>{{a}}</b> & \"b\"\x00"
+	_, err := a.client.Note(t.Context(), a.ticket, text)
+	require.NoError(t, err)
+	var body struct {
+		Ticket struct {
+			Comment struct {
+				HTML string `json:"html_body"`
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(a.Requests()[0].Body, &body))
+	assert.Equal(t, body.Ticket.Comment.HTML, a.client.Render(text))
+}
+
+func TestClient_ConversationURL_isThatOfATicket(t *testing.T) {
+	client := newClient(t, zendesk.Config{BaseURL: "https://acme.zendesk.com/"})
+	url, ok := client.ConversationURL("17")
+	assert.True(t, ok)
+	assert.Equal(t, "https://acme.zendesk.com/agent/tickets/17", url)
+	for _, id := range []string{"", "0", "01", "-1", "1/2", "../1", "1?x", "1#x", "1\n", "x", "１", strings.Repeat("1", 20)} {
+		_, ok := client.ConversationURL(id)
+		assert.False(t, ok, "%q", id)
+	}
+}
+
 func TestClient_Fits_countsWhatIsSent(t *testing.T) {
 	client := newClient(t, zendesk.Config{})
 	assert.True(t, client.Fits(""))

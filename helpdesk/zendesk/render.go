@@ -17,6 +17,9 @@ func (c *Client) Fits(text string) bool { return len(render(text)) <= maxBody }
 // and nothing says whether it does so before or after it resolves HTML entities.
 const joint = "\u200b"
 
+// Render implements [helpdesk.Renderer].
+func (c *Client) Render(text string) string { return render(text) }
+
 // render returns the HTML of a text: its lines stay lines, nothing in them is
 // markup or a placeholder, and other control characters are dropped.
 func render(text string) string {

@@ -74,6 +74,17 @@ func IDAt(t time.Time) ID {
 	return ID{Milli: uint64(milli) - 1, Seq: math.MaxUint64}
 }
 
+// Previous returns the ID directly before id; the zero ID has none but itself.
+func (id ID) Previous() ID {
+	switch {
+	case id.Seq > 0:
+		return ID{Milli: id.Milli, Seq: id.Seq - 1}
+	case id.Milli > 0:
+		return ID{Milli: id.Milli - 1, Seq: math.MaxUint64}
+	}
+	return ID{}
+}
+
 // Next returns the ID of an entry appended at now, after id.
 func (id ID) Next(now time.Time) ID {
 	if milli := now.UnixMilli(); milli > 0 && uint64(milli) > id.Milli {

@@ -113,6 +113,18 @@ func TestID_Next_growsStrictly(t *testing.T) {
 	}
 }
 
+func TestID_Previous_isJustBefore(t *testing.T) {
+	for id, want := range map[eventlog.ID]eventlog.ID{
+		{Milli: 7, Seq: 3}: {Milli: 7, Seq: 2},
+		{Milli: 7, Seq: 1}: {Milli: 7},
+		{Milli: 7}:         {Milli: 6, Seq: math.MaxUint64},
+		{Seq: 1}:           {},
+		{}:                 {},
+	} {
+		assert.Equal(t, want, id.Previous(), id)
+	}
+}
+
 func TestIDAt_isJustBeforeTheMillisecond(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   time.Time

@@ -431,8 +431,10 @@ func (m *maker) write(b *buckets, o *operation) error {
 			return m.fail(err)
 		}
 		b.state.entries++
-		o.kept = append(o.kept, *e)
-		o.product.bytes += entrySize(*e)
+		kept := *e
+		kept.Keys = slices.Clone(e.Keys)
+		o.kept = append(o.kept, kept)
+		o.product.bytes += entrySize(kept)
 	}
 	return nil
 }
