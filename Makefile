@@ -4,10 +4,13 @@ GO      ?= go
 TOOL     = $(GO) tool -modfile=internal/tools/go.mod
 BENCH   ?= .
 FUZZTIME ?= 30s
+# Many tests wait more than they compute, so twice as many run as there are
+# processors. The lint target vets.
+JOBS    ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 
 .PHONY: test
 test: deps ## Run every test, as CI does.
-	$(GO) test -race -shuffle=on -timeout=12m ./...
+	$(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m ./...
 
 .PHONY: bench
 bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
