@@ -1,12 +1,9 @@
 package activity
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -102,7 +99,7 @@ type Event struct {
 }
 
 // received returns when the event arrived.
-func (e Event) received() time.Time {
+func (e *Event) received() time.Time {
 	if e.Received.IsZero() {
 		return time.Now()
 	}
@@ -147,50 +144,3 @@ func EventKey(id string) Key {
 func Seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
-
-// Marshal returns the JSON of v without escaping HTML characters, so that URLs
-// stay readable. It is on one line for everyone: U+0085, which ends a line to
-// Python's httpx_sse before 0.4.2, is escaped as well.
-func Marshal(v any) (data []byte, err error) {
-	err = marshal(v, func(made []byte) { data = bytes.Clone(made) })
-	return data, err
-}
-
-// marshal calls use with the JSON that Marshal returns, in memory that is used
-// again: use may append to it, but not keep it.
-func marshal(v any, use func([]byte)) error {
-	e := encoders.Get().(*encoder)
-	defer e.release()
-	if err := e.json.Encode(v); err != nil {
-		return err
-	}
-	data := bytes.TrimSuffix(e.buf.Bytes(), []byte("\n"))
-	if bytes.Contains(data, []byte("\u0085")) { // only inside a string
-		data = bytes.ReplaceAll(data, []byte("\u0085"), []byte(`\u0085`))
-	}
-	use(data)
-	return nil
-}
-
-// encoder is a JSON encoder and what it writes to.
-type encoder struct {
-	buf  bytes.Buffer
-	json *json.Encoder
-}
-
-var encoders = sync.Pool{New: func() any {
-	e := &encoder{}
-	e.json = json.NewEncoder(&e.buf)
-	e.json.SetEscapeHTML(false)
-	return e
-}}
-
-// maxPooled bounds the buffers that are used again, in bytes.
-const maxPooled = 256 << 10
-
-func (e *encoder) release() {
-	if e.buf.Cap() <= maxPooled {
-		e.buf.Reset()
-		encoders.Put(e)
-	}
-}

@@ -3,7 +3,6 @@ package activity_test
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"math"
 	"testing"
 	"time"
 
@@ -54,19 +53,6 @@ func TestSeconds_areExactToTheMicrosecond(t *testing.T) {
 		})
 	}
 	assert.Equal(t, 1.5, activity.Seconds(time.UnixMilli(1500)))
-}
-
-func TestMarshal_keepsURLsReadable(t *testing.T) {
-	got, err := activity.Marshal(map[string]string{"url": "https://app.example.com/?a=1&b=<2>"})
-	require.NoError(t, err)
-	assert.Equal(t, `{"url":"https://app.example.com/?a=1&b=<2>"}`, string(got))
-
-	got, err = activity.Marshal("a\u0085b\u2028c\nd")
-	require.NoError(t, err)
-	assert.Equal(t, `"a\u0085b\u2028c\nd"`, string(got), "it is on one line, whatever a client takes for a line's end")
-
-	_, err = activity.Marshal(math.NaN())
-	assert.Error(t, err)
 }
 
 func TestBatch_JSON(t *testing.T) {

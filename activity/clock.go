@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 )
 
@@ -30,6 +31,36 @@ type point [2]int64
 func (p point) stamp() int64 { return p[0] }
 func (p point) time() int64  { return p[1] }
 
+// append appends the clock's JSON as a member of an object, unless nothing is
+// known of it.
+func (c *clock) append(dst []byte, before string) []byte {
+	if c.Correction == nil && len(c.Points) == 0 {
+		return dst
+	}
+	dst = append(dst, before...)
+	start := len(dst)
+	if c.Correction != nil {
+		dst = append(dst, `,"correction":`...)
+		dst = strconv.AppendInt(dst, *c.Correction, 10)
+	}
+	for i, p := range c.Points {
+		if i == 0 {
+			dst = append(dst, `,"points":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '[')
+		dst = strconv.AppendInt(dst, p.stamp(), 10)
+		dst = append(dst, ',')
+		dst = strconv.AppendInt(dst, p.time(), 10)
+		dst = append(dst, ']')
+	}
+	if len(c.Points) > 0 {
+		dst = append(dst, ']')
+	}
+	return closeObject(dst, start)
+}
+
 const (
 	// maxLatency is by how much the latencies of two requests differ at most,
 	// in microseconds. Beyond it the sender's clock has been set back.
@@ -43,7 +74,7 @@ const (
 
 // stamped is an event and its stamp by the sender's clock.
 type stamped struct {
-	Event
+	*Event
 	stamp int64
 }
 
@@ -52,30 +83,31 @@ type stamped struct {
 // left out and changes nothing.
 func (c *clock) settle(events []Event, ttl time.Duration) (settled []Event, expired int) {
 	ordered := make([]stamped, len(events))
-	for i, e := range events {
-		ordered[i] = stamped{e, c.stamp(e)}
+	for i := range events {
+		ordered[i] = stamped{&events[i], c.stamp(&events[i])}
 	}
 	slices.SortStableFunc(ordered, func(a, b stamped) int { return cmp.Compare(a.stamp, b.stamp) })
 	settled = make([]Event, 0, len(events))
-	for i, e := range ordered {
+	for i, o := range ordered {
+		e := *o.Event
 		received := e.received()
-		correction := c.learned(e.Event, received)
+		correction := c.learned(&e, received)
 		latest := received.UnixMicro() - int64(len(ordered)-1-i) // later ones get later times
-		t := c.time(e.stamp, value(correction), latest)
+		t := c.time(o.stamp, value(correction), latest)
 		e.Time = time.UnixMicro(t).UTC()
 		if received.Sub(e.Time) > ttl {
 			expired++
 			continue
 		}
 		c.Correction = correction
-		c.add(point{e.stamp, t})
-		settled = append(settled, e.Event)
+		c.add(point{o.stamp, t})
+		settled = append(settled, e)
 	}
 	return settled, expired
 }
 
 // stamp returns when the event happened by the sender's clock.
-func (c *clock) stamp(e Event) int64 {
+func (c *clock) stamp(e *Event) int64 {
 	stamp := min(max(e.Time.UnixMicro(), -maxStamp), maxStamp)
 	if e.ServerTime {
 		stamp -= value(c.Correction)
@@ -92,7 +124,7 @@ func value(correction *int64) int64 {
 
 // learned returns the correction given what the event's request shows. The
 // least latency gives the best one; a request that had more keeps its place.
-func (c *clock) learned(e Event, received time.Time) *int64 {
+func (c *clock) learned(e *Event, received time.Time) *int64 {
 	if e.Sent.IsZero() || e.ServerTime {
 		return c.Correction
 	}

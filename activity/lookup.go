@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -65,16 +64,12 @@ func (l *Lookup) AppendJSON(ctx context.Context, dst []byte, productID, userID s
 	if err != nil {
 		return dst, err
 	}
-	head, err := Marshal(struct {
-		ProductID string  `json:"product_id"`
-		UserID    string  `json:"user_id"`
-		Count     int     `json:"count"`
-		AsOf      float64 `json:"as_of"`
-	}{productID, userID, len(recent), Seconds(time.Now())})
-	if err != nil {
-		return dst, err
-	}
-	dst = append(dst, head[:len(head)-1]...)
+	dst = appendField(dst, `{"product_id":`, productID)
+	dst = appendField(dst, `,"user_id":`, userID)
+	dst = append(dst, `,"count":`...)
+	dst = strconv.AppendInt(dst, int64(len(recent)), 10)
+	dst = append(dst, `,"as_of":`...)
+	dst = appendSeconds(dst, time.Now().UnixMicro())
 	dst = append(dst, `,"actions":`...)
 	dst = recent.AppendJSON(dst)
 	return append(dst, '}'), nil
@@ -86,8 +81,6 @@ func (l *Lookup) limit(limit int) int {
 	}
 	return limit
 }
-
-var lookupBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // ServeHTTP implements [http.Handler].
 func (l *Lookup) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -107,8 +100,8 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	buf := lookupBuffers.Get().(*[]byte)
-	defer lookupBuffers.Put(buf)
+	buf := buffers.Get().(*[]byte)
+	defer release(buf)
 	*buf, err = l.AppendJSON(r.Context(), (*buf)[:0], productID, userID, limit)
 	if err != nil {
 		return httpx.Unavailable(err)

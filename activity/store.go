@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -40,61 +41,58 @@ type Record struct {
 	Session string // the session it was part of, empty when unknown
 	Start   int64  // microseconds since the epoch
 	End     int64  // microseconds since the epoch, set by Recent
-	JSON    string // the action's JSON up to the value of timestamp_end
+	// JSON is the beginning of the action's JSON: the texts, the raw URL and,
+	// unless that is the same, the canonical URL.
+	JSON string
 }
 
 // maxSeconds is the largest epoch second that is taken for a time, in the year 5138.
 const maxSeconds = 1e11
+
+const (
+	rawURLField       = `,"raw_url":`
+	canonicalURLField = `,"canonical_url":`
+)
 
 // NewRecord encodes an action of a session. The record ends where it starts.
 func NewRecord(session string, a Action) (Record, error) {
 	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
 		return Record{}, fmt.Errorf("activity: encode action: invalid timestamp %g", a.TimestampStart)
 	}
-	start := micros(a.TimestampStart)
-	var text string
-	err := marshal(struct {
-		Type         string `json:"type"`
-		Title        string `json:"title"`
-		Description  string `json:"description"`
-		RawURL       string `json:"raw_url"`
-		CanonicalURL string `json:"canonical_url"`
-	}{a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL}, func(json []byte) {
-		json = append(json[:len(json)-1], `,"timestamp_start":`...)
-		json = appendSeconds(json, start)
-		text = string(append(json, `,"timestamp_end":`...))
-	})
-	if err != nil {
-		return Record{}, fmt.Errorf("activity: encode action: %w", err)
+	buf := buffers.Get().(*[]byte)
+	defer release(buf)
+	*buf = appendField(a.appendWords((*buf)[:0]), rawURLField, a.RawURL)
+	if a.CanonicalURL != a.RawURL {
+		*buf = appendField(*buf, canonicalURLField, a.CanonicalURL)
 	}
-	return Record{Session: session, Start: start, End: start, JSON: text}, nil
+	start := micros(a.TimestampStart)
+	return Record{Session: session, Start: start, End: start, JSON: string(*buf)}, nil
 }
 
 // appendJSON appends the record's action object.
 func (r Record) appendJSON(dst []byte, index int) []byte {
 	dst = append(dst, r.JSON...)
+	if url := lastString(r.JSON); strings.HasSuffix(r.JSON[:len(r.JSON)-len(url)], rawURLField) {
+		dst = append(append(dst, canonicalURLField...), url...)
+	}
+	dst = append(dst, `,"timestamp_start":`...)
+	dst = appendSeconds(dst, r.Start)
+	dst = append(dst, `,"timestamp_end":`...)
 	dst = appendSeconds(dst, r.End)
 	dst = append(dst, `,"index":`...)
 	dst = strconv.AppendInt(dst, int64(index), 10)
 	return append(dst, '}')
 }
 
-// appendSeconds appends microseconds as decimal seconds, without trailing zeros.
-func appendSeconds(dst []byte, micros int64) []byte {
-	if micros < 0 {
-		dst, micros = append(dst, '-'), -micros
+// lastString returns the string, with its quotes, that JSON ends in.
+func lastString(json string) string {
+	for i := len(json) - 1; i > 0; {
+		i = strings.LastIndexByte(json[:i], '"')
+		if i > 0 && json[i-1] != '\\' { // which a quote inside the string has before it
+			return json[i:]
+		}
 	}
-	dst = strconv.AppendInt(dst, micros/1e6, 10)
-	fraction := micros % 1e6
-	if fraction == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for scale := int64(1e5); fraction > 0; scale /= 10 {
-		dst = append(dst, byte('0'+fraction/scale))
-		fraction %= scale
-	}
-	return dst
+	return ""
 }
 
 // Recent is a user's newest actions, oldest first.

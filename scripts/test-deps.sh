@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that what the tests need besides Go is there, and installs what is
-# missing: redis-server and redis-cli, Chromium, Python 3, Node.js and nginx,
-# and, in .deps/, posthog-js and packages for Node.js: PostHog's other SDKs, and
-# what a proxy is made of.
+# missing: redis-server and redis-cli, Chromium, Python 3, Node.js, nginx and
+# promtool, and, in .deps/, posthog-js and packages for Node.js: PostHog's other
+# SDKs, and what a proxy is made of.
 # Says in one line per item what it found or did. Safe to run again; with
 # everything in place it takes a fraction of a second.
 set -euo pipefail
@@ -156,28 +156,31 @@ fetch_packages() {
   say "npm packages" "fetched $target"
 }
 
-# provide_nginx makes sure that nginx is there. Debian's package would start a
-# server at once, so it is only unpacked.
-provide_nginx() {
-  local own=.deps/nginx path
-  for path in "$own/usr/sbin/nginx" "$(command -v nginx || true)"; do
+# provide_unpacked NAME PACKAGE PATH ARGUMENT makes sure that a command is there
+# whose package would start a server at once: only the command at the path in the
+# package is unpacked. The argument makes it print its version.
+provide_unpacked() {
+  local name=$1 package=$2 path own=.deps/$1/$3
+  for path in "$own" "$(command -v "$name" || true)"; do
     if [ -x "$path" ]; then
-      say nginx "found $path"
+      say "$name" "found $path"
       return
     fi
   done
-  command -v apt-get >/dev/null || die "nginx is missing and this system has no apt-get: install it by hand, then run this script again"
-  (cd "$tmp" && { apt-get download nginx || { as_root apt-get update && apt-get download nginx; }; }) >"$log" 2>&1 || {
+  command -v apt-get >/dev/null || die "$name is missing and this system has no apt-get: install it by hand, then run this script again"
+  (cd "$tmp" && { apt-get download "$package" || { as_root apt-get update && apt-get download "$package"; }; }) >"$log" 2>&1 || {
     cat "$log" >&2
-    die "apt-get could not fetch nginx: install it by hand, then run this script again"
+    die "apt-get could not fetch $package: install $name by hand, then run this script again"
   }
-  dpkg -x "$tmp"/nginx_*.deb "$tmp/nginx"
-  "$tmp/nginx/usr/sbin/nginx" -v >"$log" 2>&1 || {
+  mkdir "$tmp/$name"
+  dpkg-deb --fsys-tarfile "$tmp/$package"_*.deb | tar -x -C "$tmp/$name" "./$3"
+  "$tmp/$name/$3" "$4" >"$log" 2>&1 || {
     cat "$log" >&2
-    die "the nginx of this system's package does not run by itself: install it by hand, then run this script again"
+    die "the $name of this system's package does not run by itself: install it by hand, then run this script again"
   }
-  mv "$tmp/nginx" "$own"
-  say nginx "fetched $own"
+  rm -rf ".deps/$name"
+  mv "$tmp/$name" ".deps/$name"
+  say "$name" "fetched $own"
 }
 
 mkdir -p .deps
@@ -195,4 +198,5 @@ for version in "${posthog_versions[@]}"; do
 done
 provide_node
 fetch_packages
-provide_nginx
+provide_unpacked nginx nginx usr/sbin/nginx -v
+provide_unpacked promtool prometheus usr/bin/promtool --version

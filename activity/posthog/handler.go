@@ -213,21 +213,12 @@ func readRequest(json *jsonscan.Scanner, events int) (*request, error) {
 			p.time = timing{e.Timestamp, e.SentAt, e.Offset, e.ClockIsRight}
 		}
 		if p.reason == "" {
-			own(&p.Event)
 			share(p.Action, &last)
 		}
 		req.events = append(req.events, p)
 	})
 	req.env = env
 	return req, err
-}
-
-// own makes the event's ids copies of what is used, so that what is kept of an
-// event does not keep what they were cut from. Actions are made of new strings.
-func own(e *activity.Event) {
-	for _, field := range []*string{&e.ID, &e.SessionID, &e.UserID, &e.Email} {
-		*field = strings.Clone(*field)
-	}
 }
 
 // share lets an action refer to the page of the one before it, if it is the same.

@@ -15,7 +15,7 @@ const cookieless = "$posthog_cookieless"
 var (
 	nobodyInAnyCase = ids("anonymous", "guest", "distinctid", "distinct_id", "id", "not_authenticated", "email",
 		"undefined", "true", "false")
-	nobody = ids("[object Object]", "NaN", "None", "none", "null", "0")
+	nobody = ids("[object Object]", "NaN", "None", "none", "null", "0", uuid.Nil.String())
 )
 
 func ids(ids ...string) map[string]bool {
@@ -34,7 +34,7 @@ func userID(distinctID string) string {
 	if n := len(id); n > 2 && (id[0] == '"' || id[0] == '\'') && id[0] == id[n-1] {
 		id = strings.TrimSpace(id[1 : n-1])
 	}
-	if id == "" || id == cookieless || id == uuid.Nil.String() || nobody[id] || nobodyInAnyCase[strings.ToLower(id)] {
+	if id == "" || id == cookieless || nobody[id] || nobodyInAnyCase[strings.ToLower(id)] {
 		return ""
 	}
 	return distinctID

@@ -8,7 +8,6 @@ import (
 	"hash"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
@@ -233,9 +232,13 @@ func (r *payloadReader) emit(e *event) {
 		e.SentAt = text(first(string(e.SentAt), string(outer.SentAt)))
 		e.APIKey = first(e.token(), outer.token())
 	}
-	if e.UUID = text(strings.TrimSpace(string(e.UUID))); e.UUID == "" {
+	if e.UUID = text(trimmed(string(e.UUID))); e.UUID == "" {
 		r.EndTee()
-		e.Digest = text("sha256:" + hex.EncodeToString(r.digest.Sum(nil)))
+		const kind = "sha256:"
+		var digest [sha256.Size]byte
+		var id [len(kind) + 2*sha256.Size]byte
+		hex.Encode(id[copy(id[:], kind):], r.digest.Sum(digest[:0]))
+		e.Digest = text(id[:])
 	}
 	r.Tee(nil)
 	r.wrapped = false

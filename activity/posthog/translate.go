@@ -36,7 +36,7 @@ const (
 )
 
 // translate returns what an event means, without its time, or the reason for
-// ignoring it.
+// ignoring it. What it returns keeps nothing in memory but itself.
 func translate(e *event) (activity.Event, string) {
 	if e == nil || e.Name == "" {
 		return activity.Event{}, reasonMalformed
@@ -44,7 +44,7 @@ func translate(e *event) (activity.Event, string) {
 	p := &e.Properties
 	out := activity.Event{
 		ID:        first(string(e.UUID), string(e.Digest)),
-		SessionID: strings.TrimSpace(first(string(p.SessionID), string(e.SessionID))),
+		SessionID: trimmed(first(string(p.SessionID), string(e.SessionID))),
 		UserID:    userID(first(string(e.DistinctID), string(p.DistinctID))),
 		Email:     email(e),
 	}
@@ -135,13 +135,22 @@ func flatElements(typ string, e *event) []element {
 // email returns the e-mail address of an event, or "".
 func email(e *event) string {
 	for _, candidate := range []string{e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email} {
-		candidate = strings.TrimSpace(candidate)
+		candidate = trimmed(candidate)
 		if at := strings.LastIndexByte(candidate, '@'); at > 0 && at < len(candidate)-1 &&
 			len(candidate) <= maxEmail && !strings.ContainsFunc(candidate, isBlank) {
 			return candidate
 		}
 	}
 	return ""
+}
+
+// trimmed returns s without white space around it, which then takes no memory
+// either.
+func trimmed(s string) string {
+	if t := strings.TrimSpace(s); len(t) != len(s) {
+		return strings.Clone(t)
+	}
+	return s
 }
 
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }

@@ -310,10 +310,12 @@ func TestReply_isThatOfTheProgram(t *testing.T) {
 	model := &fakeModel{text: "Hello"}
 	d := newDoors(t, model.answer)
 	var asked Question
-	d.opts.Reply = func(_ context.Context, q Question) (string, error) {
+	c, err := New(d.log, d.products, &Options{Model: model.answer, Reply: func(_ context.Context, q Question) (string, error) {
 		asked = q
 		return " From our knowledge base. ", nil
-	}
+	}})
+	require.NoError(t, err)
+	d.opts.Reply = c.opts.Reply
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 	d.event(t, chatPath, "chat", userReply("d1", "c1", "Which plan?"))
 	require.NoError(t, d.attempt(t))

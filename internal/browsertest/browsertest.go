@@ -75,6 +75,10 @@ func Open(t testing.TB, browser context.Context) *Tab {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("complaints of the browser: %q", p.Complaints())
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location + "\n" + document.body.innerText`))
+			t.Logf("the page at the end: %s %v", text, err)
 		}
 	})
 	return p

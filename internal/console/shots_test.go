@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"net/http/httptest"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -111,33 +109,21 @@ func TestConsole_pictures(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		for _, size := range [][2]int64{{1280, 800}, {390, 844}} {
 			picture := func(name, url, key, wait string) {
-				tab := browsertest.Open(t, browser)
-				tab.Do("look", chromedp.EmulateViewport(size[0], size[1]), cdpMedia(scheme), chromedp.Navigate(url+"/"))
-				if key != "" {
-					tab.Eval(`sessionStorage.setItem("liveactivity.console.key", "` + key + `"); ""`)
-					tab.Do("come again", chromedp.Navigate("about:blank"), chromedp.Navigate(url))
-				}
+				tab := open(t, browser, url, "", key)
+				tab.Do("look", chromedp.EmulateViewport(size[0], size[1]), emulate("prefers-color-scheme", scheme), chromedp.Navigate(url))
 				tab.Await(name, wait)
-				time.Sleep(1500 * time.Millisecond)
+				time.Sleep(700 * time.Millisecond)
 				png, err := chromedp.Run(tab.Context(), chromedp.CaptureScreenshot())
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, size[0], scheme)), png, 0o644))
 			}
 			rows := `document.querySelectorAll(".view:not([hidden]) .list-space .row").length > 1`
 			picture("key", web.URL, "", `!!document.querySelector("#la-key")`)
-			picture("now", web.URL+"/#/now", fakeKey, rows)
-			picture("person", web.URL+"/#/person/0198c2f4-7a11", fakeKey, `document.querySelectorAll(".card").length > 1`)
-			picture("flow", web.URL+"/#/flow", fakeKey, `!!document.querySelector(".plot rect[height]")`)
-			picture("search", web.URL+"/#/search?q=user_5", fakeKey, rows)
-			picture("empty", bare.URL+"/#/now", fakeKey, `document.querySelector(".now .note b")?.offsetHeight > 0`)
+			picture("now", web.URL+"#/now", fakeKey, rows)
+			picture("person", web.URL+"#/person/0198c2f4-7a11", fakeKey, `document.querySelectorAll(".card").length > 1`)
+			picture("flow", web.URL+"#/flow", fakeKey, `!!document.querySelector(".plot rect[height]")`)
+			picture("search", web.URL+"#/search?q=user_5", fakeKey, rows)
+			picture("empty", bare.URL+"#/now", fakeKey, `document.querySelector(".now .note b")?.offsetHeight > 0`)
 		}
 	}
-}
-
-func cdpMedia(scheme string) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-		return err
-	})
 }

@@ -302,6 +302,7 @@ func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
 		assert.Equal(t, kind, w.Header().Get("Content-Type"))
 		assert.True(t, strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
 			"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
+		assert.Equal(t, "same-origin", w.Header().Get("Cross-Origin-Opener-Policy"))
 		assert.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
 		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 	}

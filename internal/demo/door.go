@@ -12,7 +12,7 @@ import (
 // name resolved to this machine.
 func isLocal(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && peer.Addr().Unmap().IsLoopback() && isLoopbackHost(r.Host) && !isForwarded(r.Header)
+	return err == nil && peer.Addr().IsLoopback() && isLoopbackHost(r.Host) && !isForwarded(r.Header)
 }
 
 // isLoopbackHost reports whether a Host header names this machine, with or without

@@ -11,6 +11,7 @@ import (
 	"path"
 	"strconv"
 
+	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -18,10 +19,6 @@ import (
 var page embed.FS
 
 var elsewhere = template.Must(template.ParseFS(page, "page/elsewhere.html"))
-
-// policy lets the page use the server's own files and endpoints, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // servePage serves the page, and elsewhere one that says how to open it.
 func servePage(w http.ResponseWriter, r *http.Request) error {
@@ -76,12 +73,13 @@ func serveFile(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, contentTypes[path.Ext(name)], body)
 }
 
-// write writes a file under the page's policy.
+// write writes a file of the page.
 func write(w http.ResponseWriter, status int, contentType string, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", console.Policy) // the page shows it
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)

@@ -1,6 +1,7 @@
 // Package testdeps finds what the tests need besides Go: Chromium, Redis,
-// Python 3, Node.js, nginx and PostHog's SDKs. scripts/test-deps.sh installs them. A test whose need
-// is missing fails with a message; it is never skipped.
+// Python 3, Node.js, nginx, promtool and PostHog's SDKs. scripts/test-deps.sh
+// installs them. A test whose need is missing fails with a message; it is never
+// skipped.
 package testdeps
 
 import (
@@ -51,6 +52,12 @@ func Node(t testing.TB) string {
 func Nginx(t testing.TB) string {
 	t.Helper()
 	return own(t, "nginx", "nginx/usr/sbin/nginx")
+}
+
+// Promtool returns the path of promtool, which checks and tests Prometheus's rules.
+func Promtool(t testing.TB) string {
+	t.Helper()
+	return own(t, "promtool", "promtool/usr/bin/promtool")
 }
 
 // own returns the path of a command that may be in .deps instead of the system.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -136,26 +138,57 @@ type Entry struct {
 	SessionID string         // readers may filter by it
 	Keys      []activity.Key // of the events the entry was made from, in the order of its actions
 	Data      []byte         // one JSON object on one line
-	frame     []byte         // the server-sent event, encoded once
+
+	// frame is the server-sent event, encoded once. Before the entry has its ID
+	// it is nil or, of an entry that owns its memory, the event's data and end
+	// behind room for what comes before.
+	frame []byte
 
 	// Batch is what Data was encoded from, or nil. It is for engines that file
 	// actions themselves, in Append; Read leaves it nil.
 	Batch *activity.Batch
 }
 
+const (
+	idField, dataField = "id: ", "\ndata: "
+	eventEnd           = "\n\n"
+	// headRoom is for what comes before the data of an event whose ID has 13
+	// and at most 4 digits.
+	headRoom = len(idField) + 13 + 1 + 4 + len(dataField)
+)
+
+// Own makes the entry independent of its caller's memory, which it is already
+// if a Recorder made it. Engines call it for an entry that they keep, or go on
+// with after Append has returned.
+func (e *Entry) Own() {
+	if e.owns() {
+		return
+	}
+	e.SessionID, e.Keys = strings.Clone(e.SessionID), slices.Clone(e.Keys)
+	e.setData(e.Data, headRoom)
+}
+
+// owns reports whether only the ID is missing in the entry's event.
+func (e *Entry) owns() bool { return e.ID == ID{} && e.frame != nil }
+
+// setData makes data, which it copies, the entry's, behind so much room.
+func (e *Entry) setData(data []byte, room int) {
+	e.frame = make([]byte, room, room+len(data)+len(eventEnd))
+	e.frame = append(append(e.frame, data...), eventEnd...)
+	e.Data = e.frame[room : room+len(data) : room+len(data)]
+}
+
 // Encode assigns the entry its ID and builds the event that readers are sent.
 // Engines call it when they append an entry and when they read one back. Data
 // then shares memory with the event.
 func (e *Entry) Encode(id ID) {
-	const idField, dataField = "id: ", "\ndata: "
-	frame := make([]byte, 0, len(idField)+40+len(dataField)+len(e.Data)+2)
-	frame = append(frame, idField...)
-	frame = id.append(frame)
-	frame = append(frame, dataField...)
-	start := len(frame)
-	frame = append(frame, e.Data...)
-	e.Data = frame[start:len(frame):len(frame)]
-	e.frame = append(frame, "\n\n"...)
+	var made [128]byte
+	head := append(id.append(append(made[:0], idField...)), dataField...)
+	if !e.owns() || len(head) > headRoom {
+		e.setData(e.Data, len(head))
+	}
+	e.frame = e.frame[len(e.frame)-len(eventEnd)-len(e.Data)-len(head):]
+	copy(e.frame, head)
 	e.ID = id
 }
 

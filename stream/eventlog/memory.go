@@ -3,7 +3,6 @@ package eventlog
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -105,11 +104,10 @@ func (l *MemoryLog) append(ctx context.Context, productID string, entries []Entr
 	newest := p.tail.newest
 	for i := range entries {
 		newest = newest.Next(now)
+		entries[i].Own()
 		entries[i].Encode(newest)
-		kept := entries[i]
-		kept.Keys, kept.SessionID = slices.Clone(kept.Keys), strings.Clone(kept.SessionID)
-		p.tail.Add(kept)
 	}
+	p.tail.Add(entries...)
 	p.tail.Expired(now, l.retention.TTL) // records when it saw IDs ahead of the clock
 	p.shrink(l.retention.MaxBytes)
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -83,14 +82,13 @@ const (
 // Record implements [activity.Sink]. It fails if one of its steps takes longer
 // than 4 seconds; for the first, the time since the events were received counts.
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	timeout := firstTimeout(events)
 	groups, duplicates := group(r.byEngine(events))
 	result := activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}
-	timeout := firstTimeout(events)
-	for _, s := range steps(groups) {
+	for s := range steps(groups) {
 		if err := r.record(ctx, productID, s, timeout, &result); err != nil {
 			return activity.Result{}, err
 		}
-		s.forget()
 		timeout = stepTimeout
 	}
 	r.meter.Count(productID, activity.Flow{Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired})
@@ -134,7 +132,7 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 }
 
 // record records a step and counts what it omits.
-func (r *Recorder) record(ctx context.Context, productID string, s step, timeout time.Duration, result *activity.Result) error {
+func (r *Recorder) record(ctx context.Context, productID string, s *step, timeout time.Duration, result *activity.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done, err := r.turns.take(ctx, s.turns(productID))
@@ -169,280 +167,93 @@ func (r *Recorder) record(ctx context.Context, productID string, s step, timeout
 
 // append appends the actions of a step together with the changes to their
 // sessions, and files them. It returns how many events had expired.
-func (r *Recorder) append(ctx context.Context, productID string, s step) (expired int, err error) {
-	book, err := r.dir.Open(ctx, productID, s.events())
+func (r *Recorder) append(ctx context.Context, productID string, s *step) (expired int, err error) {
+	book, err := r.dir.Open(ctx, productID, s.events)
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range s {
-		old, err := p.learn(ctx, book)
+	for i := range s.parts {
+		old, err := s.parts[i].learn(ctx, book)
 		if err != nil {
 			return 0, err
 		}
 		expired += old
 	}
-	batches, entries, err := encode(productID, s)
+	entries, err := encode(productID, s.parts)
 	if err != nil {
 		return 0, err
 	}
-	for _, b := range batches {
-		book.Count(b.SessionID, b.Count)
+	for _, e := range entries {
+		book.Count(e.SessionID, e.Batch.Count)
 	}
 	changes, err := book.Changes()
 	if err != nil {
 		return 0, err
 	}
-	return expired, r.commit(ctx, productID, batches, entries, changes)
+	return expired, r.commit(ctx, productID, entries, changes)
 }
 
-// group sorts events by session, in order of appearance, and drops duplicates
-// within the request.
-func group(events []activity.Event) (groups []*sessionGroup, duplicates int) {
-	const session, user, itself = 0, 1, 2
-	type owner struct {
-		kind int
-		id   string
-	}
-	byOwner := map[owner]*sessionGroup{}
-	seen := make(map[activity.Key]struct{}, len(events))
-	of := make([]*sessionGroup, len(events)) // nil for duplicates
-	for i, e := range events {
-		id := activity.EventKey(e.ID)
-		if _, ok := seen[id]; ok {
-			duplicates++
-			continue
-		}
-		seen[id] = struct{}{}
-		o := owner{session, e.SessionID}
-		if o.id == "" {
-			o = owner{user, e.UserID}
-		}
-		if o.id == "" {
-			o = owner{itself, e.ID}
-		}
-		g, ok := byOwner[o]
-		if !ok {
-			g = &sessionGroup{sessionID: strings.Clone(e.SessionID)}
-			if o.kind == user {
-				g.user = e.UserID
-			}
-			byOwner[o] = g
-			groups = append(groups, g)
-		}
-		g.size++
-		of[i] = g
-	}
-	for _, g := range groups {
-		g.events = make([]activity.Event, 0, g.size)
-	}
-	for i, g := range of {
-		if g != nil {
-			g.events = append(g.events, events[i])
-		}
-	}
-	for _, g := range groups {
-		slices.SortStableFunc(g.events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
-	}
-	return groups, duplicates
-}
-
-// sessionGroup is a request's events for one session. Events of a user outside
-// any session form a group of that user, and events with neither form their
-// own group.
-type sessionGroup struct {
-	sessionID string
-	user      string           // only without a session
-	size      int              // of events
-	events    []activity.Event // in the order of their stamps
-}
-
-// maxEvents bounds the events recorded in one step, which changes at most
-// three documents for each: a very large request must not delay others.
-const maxEvents = 256
-
-// step is what is recorded at once. A group that is too large for one step has
-// parts in several, in order.
-type step []*part
-
-// steps divides the groups into steps.
-func steps(groups []*sessionGroup) (all []step) {
-	var current step
-	room := maxEvents
-	for _, g := range groups {
-		for from := 0; from < len(g.events); {
-			to := min(from+room, len(g.events))
-			current = append(current, &part{sessionGroup: g, first: from == 0, events: g.events[from:to], rest: g.events[to:]})
-			from, room = to, room-(to-from)
-			if room == 0 {
-				all, current, room = append(all, current), nil, maxEvents
+// encode makes the entries of the parts.
+func encode(productID string, parts []part) ([]Entry, error) {
+	e := encoder{entries: make([]Entry, 0, len(parts))}
+	for i := range parts {
+		if p := &parts[i]; len(p.actions) > 0 {
+			if err := e.add(batch(productID, p)); err != nil {
+				return nil, fmt.Errorf("eventlog: encode batch: %w", err)
 			}
 		}
 	}
-	if len(current) > 0 {
-		all = append(all, current)
-	}
-	return all
+	return e.entries, nil
 }
 
-// forget releases what was recorded, so that memory holds a large request once:
-// its rest here, what was recorded in the log.
-func (s step) forget() {
-	for _, p := range s {
-		clear(p.events)
-		*p = part{}
-	}
-}
-
-// events returns the events of all parts.
-func (s step) events() []activity.Event {
-	each := make([][]activity.Event, len(s))
-	for i, p := range s {
-		each[i] = p.events
-	}
-	return slices.Concat(each...)
-}
-
-// turns returns what the step must have to itself.
-func (s step) turns(productID string) (turns []turn) {
-	for _, p := range s {
-		if p.sessionID != "" || p.user != "" {
-			turns = append(turns, turn{product: productID, session: p.sessionID, user: p.user})
-		}
-	}
-	return turns
-}
-
-// drop removes the actions that have one of the keys, and returns their
-// number.
-func (s step) drop(keys []activity.Key) (dropped int) {
-	seen := make(map[activity.Key]struct{}, len(keys))
-	for _, key := range keys {
-		seen[key] = struct{}{}
-	}
-	for _, p := range s {
-		dropped += p.drop(seen)
-	}
-	return dropped
-}
-
-// part is the part of a group that one step records.
-type part struct {
-	*sessionGroup
-	first  bool
-	events []activity.Event          // this part's events of the group
-	rest   []activity.Event          // the group's events of later steps
-	seen   map[activity.Key]struct{} // keys of actions already in the log
-
-	// The result of the last attempt.
-	session activity.Session
-	actions []activity.Event // in time order
-	next    time.Time        // of the session's next action, if that is in another step
-}
-
-// learn assigns the part's events their times, updates the book from them, and
-// returns how many had expired. With the first part of a group the session
-// learns from the whole group, so that all of its entries agree.
-func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err error) {
-	var whole []activity.Event
-	if p.first && len(p.rest) > 0 {
-		whole, _ = book.Settle(p.sessionID, p.sessionGroup.events)
-	}
-	settled, expired := book.Settle(p.sessionID, p.events)
-	if p.session, err = book.Learn(ctx, p.sessionID, settled, whole...); err != nil {
-		return 0, err
-	}
-	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool { return e.Action == nil || p.isSeen(e) })
-	if next := slices.IndexFunc(p.rest, func(e activity.Event) bool { return e.Action != nil }); next >= 0 {
-		settled, _ := book.Settle(p.sessionID, p.rest[next:next+1])
-		for _, e := range settled {
-			p.next = e.Time
-		}
-	}
-	return expired, nil
-}
-
-// isSeen reports whether an action is known to be in the log already.
-func (p *part) isSeen(e activity.Event) bool {
-	if len(p.seen) == 0 {
-		return false
-	}
-	_, seen := p.seen[activity.EventKey(e.ID)]
-	return seen
-}
-
-// drop removes the actions that have one of the keys, and returns their
-// number.
-func (p *part) drop(keys map[activity.Key]struct{}) (dropped int) {
-	if p.seen == nil {
-		p.seen = map[activity.Key]struct{}{}
-	}
-	for _, e := range p.actions {
-		key := activity.EventKey(e.ID)
-		if _, ok := keys[key]; ok {
-			p.seen[key] = struct{}{}
-			dropped++
-		}
-	}
-	return dropped
-}
-
-// encode builds the batches and one entry for each.
-func encode(productID string, parts []*part) ([]activity.Batch, []Entry, error) {
-	e := encoded{make([]activity.Batch, 0, len(parts)), make([]Entry, 0, len(parts))}
-	for _, p := range parts {
-		if len(p.actions) == 0 {
-			continue
-		}
-		if err := e.add(batch(productID, p)); err != nil {
-			return nil, nil, fmt.Errorf("eventlog: encode batch: %w", err)
-		}
-	}
-	return e.batches, e.entries, nil
-}
-
-// encoded are batches and an entry for each.
-type encoded struct {
-	batches []activity.Batch
+// encoder makes entries of batches.
+type encoder struct {
 	entries []Entry
+	json    []byte // of the batch added last, in memory that is used again
 }
 
 // add adds a batch, in halves while it is too large for an entry.
-func (e *encoded) add(b activity.Batch) error {
+func (e *encoder) add(b *activity.Batch) error {
 	if b.Count > 1 && textLen(b) > maxData { // sure to be, without encoding it
 		return e.addHalves(b)
 	}
-	data, err := activity.Marshal(&b)
+	data, err := b.AppendJSON(e.json[:0])
 	if err != nil {
 		return err
 	}
+	e.json = data
 	if b.Count > 1 && len(data) > maxData {
 		return e.addHalves(b)
 	}
-	e.batches = append(e.batches, b)
-	e.entries = append(e.entries, Entry{SessionID: b.SessionID, Keys: keysOf(b), Data: data, Batch: &b})
+	made := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: b}
+	made.setData(data, headRoom)
+	e.entries = append(e.entries, made)
 	return nil
 }
 
-func (e *encoded) addHalves(b activity.Batch) error {
-	first, second := b, b
+func (e *encoder) addHalves(b *activity.Batch) error {
+	first, second := *b, *b
 	half := len(b.Actions) / 2
 	first.Actions, first.Count = b.Actions[:half], half
 	second.Actions, second.Count = b.Actions[half:], len(b.Actions)-half
-	if err := e.add(first); err != nil {
+	if err := e.add(&first); err != nil {
 		return err
 	}
-	return e.add(second)
+	return e.add(&second)
 }
 
-func batch(productID string, p *part) activity.Batch {
-	b := activity.Batch{
+// batch returns what the log is given of a part.
+func batch(productID string, p *part) *activity.Batch {
+	b := &activity.Batch{
 		Type: activity.BatchType, ProductID: productID, SessionID: p.sessionID,
 		UserID: p.session.UserID, Email: p.session.Email, ConversationID: p.session.ConversationID,
 		Count: len(p.actions), ForwardedAt: activity.Seconds(time.Now()),
 		Actions: make([]activity.BatchAction, len(p.actions)),
 	}
-	for i, e := range p.actions {
-		a := *e.Action
+	for i := range p.actions {
+		e, a := &p.actions[i], &b.Actions[i]
+		*a = activity.BatchAction{Action: *e.Action, SessionID: b.SessionID, UserID: e.UserID,
+			Email: b.Email, ConversationID: b.ConversationID}
 		a.ID, a.Index = e.ID, p.session.Actions+i
 		a.TimestampStart = activity.Seconds(e.Time)
 		a.TimestampEnd = a.TimestampStart
@@ -452,14 +263,12 @@ func batch(productID string, p *part) activity.Batch {
 		if i == len(p.actions)-1 && !p.next.IsZero() {
 			a.TimestampEnd = activity.Seconds(p.next)
 		}
-		b.Actions[i] = activity.BatchAction{Action: a, SessionID: b.SessionID, UserID: e.UserID,
-			Email: b.Email, ConversationID: b.ConversationID}
 	}
 	return b
 }
 
 // textLen returns how many bytes the texts of a batch have: its JSON has more.
-func textLen(b activity.Batch) (n int) {
+func textLen(b *activity.Batch) (n int) {
 	for i := range b.Actions {
 		a := &b.Actions[i]
 		n += len(a.Type) + len(a.Title) + len(a.Description) + len(a.RawURL) + len(a.CanonicalURL) +
@@ -468,22 +277,26 @@ func textLen(b activity.Batch) (n int) {
 	return n
 }
 
-func keysOf(b activity.Batch) []activity.Key {
+func keysOf(b *activity.Batch) []activity.Key {
 	keys := make([]activity.Key, len(b.Actions))
-	for i, a := range b.Actions {
-		keys[i] = activity.EventKey(a.ID)
+	for i := range keys {
+		keys[i] = activity.EventKey(b.Actions[i].ID)
 	}
 	return keys
 }
 
 // count counts what was appended.
-func (r *Recorder) count(productID string, batches []activity.Batch) {
+func (r *Recorder) count(productID string, entries []Entry) {
+	byType := map[string]int{}
 	n := 0
-	for _, b := range batches {
-		for _, a := range b.Actions {
-			r.actions.WithLabelValues(productID, a.Type).Inc()
+	for _, e := range entries {
+		for i := range e.Batch.Actions {
+			byType[e.Batch.Actions[i].Type]++
 		}
-		n += len(b.Actions)
+		n += len(e.Batch.Actions)
+	}
+	for typ, n := range byType {
+		r.actions.WithLabelValues(productID, typ).Add(float64(n))
 	}
 	if n > 0 {
 		r.meter.Count(productID, activity.Flow{Actions: n})
@@ -491,12 +304,12 @@ func (r *Recorder) count(productID string, batches []activity.Batch) {
 }
 
 // commit appends the entries, changes the documents with them, and files the
-// batches for lookups.
-func (r *Recorder) commit(ctx context.Context, productID string, batches []activity.Batch, entries []Entry, changes []document.Change) error {
+// entries' actions for lookups.
+func (r *Recorder) commit(ctx context.Context, productID string, entries []Entry, changes []document.Change) error {
 	if r.store == nil {
 		err := r.log.Append(ctx, productID, entries, changes...)
 		if err == nil {
-			r.count(productID, batches)
+			r.count(productID, entries)
 		}
 		return err
 	}
@@ -505,8 +318,8 @@ func (r *Recorder) commit(ctx context.Context, productID string, batches []activ
 		return err
 	}
 	if err = r.log.Append(ctx, productID, entries, changes...); err == nil {
-		r.count(productID, batches)
-		err = r.file(ctx, batches)
+		r.count(productID, entries)
+		err = r.file(ctx, entries)
 	}
 	if undecided(err) {
 		r.unfile(productID, before.Newest)
@@ -514,9 +327,9 @@ func (r *Recorder) commit(ctx context.Context, productID string, batches []activ
 	return err
 }
 
-func (r *Recorder) file(ctx context.Context, batches []activity.Batch) error {
-	for _, b := range batches {
-		if err := r.store.Add(ctx, b); err != nil {
+func (r *Recorder) file(ctx context.Context, entries []Entry) error {
+	for _, e := range entries {
+		if err := r.store.Add(ctx, *e.Batch); err != nil {
 			return fmt.Errorf("eventlog: file actions: %w", err)
 		}
 	}

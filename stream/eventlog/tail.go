@@ -67,6 +67,9 @@ func (t *Tail) Add(entries ...Entry) {
 	if len(entries) == 0 {
 		return
 	}
+	if len(t.entries)+len(entries) > cap(t.entries) {
+		t.entries = slices.Grow(t.entries, max(len(entries), len(t.entries))) // to twice as many, also if it is long
+	}
 	for _, e := range entries {
 		e.Batch = nil
 		t.entries = append(t.entries, e)

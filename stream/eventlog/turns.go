@@ -18,17 +18,12 @@ func (t turn) compare(other turn) int {
 	return cmp.Or(cmp.Compare(t.product, other.product), cmp.Compare(t.session, other.session), cmp.Compare(t.user, other.user))
 }
 
-// turns are the turns held and waited for, in order. The zero value is ready
-// for use.
+// turns are the turns held and waited for. The zero value is ready for use.
 type turns struct {
-	mu    sync.Mutex
-	taken map[turn]*seat
-}
-
-// seat is the state of one turn.
-type seat struct {
-	free  chan struct{} // a semaphore of one: the holder's
-	users int           // the holder and the waiters
+	mu sync.Mutex
+	// held has those who wait for each of the turns held, in order: a turn is
+	// handed over by closing the channel of the first.
+	held map[turn][]chan struct{}
 }
 
 // take waits for all of the turns, or until ctx ends. A caller that holds
@@ -37,53 +32,68 @@ type seat struct {
 func (t *turns) take(ctx context.Context, wanted []turn) (done func(), err error) {
 	slices.SortFunc(wanted, turn.compare) // a common order prevents deadlock
 	wanted = slices.Compact(wanted)
-	held := make([]*seat, 0, len(wanted))
-	done = func() { t.leave(wanted, held) }
-	for _, w := range wanted {
-		s, err := t.sit(ctx, w)
-		if err != nil {
-			done()
+	for i, w := range wanted {
+		if err := t.wait(ctx, w); err != nil {
+			t.leave(wanted[:i])
 			return nil, err
 		}
-		held = append(held, s)
 	}
-	return done, nil
+	return func() { t.leave(wanted) }, nil
 }
 
-func (t *turns) sit(ctx context.Context, w turn) (*seat, error) {
-	t.mu.Lock()
-	if t.taken == nil {
-		t.taken = map[turn]*seat{}
+// wait returns when the turn is the caller's.
+func (t *turns) wait(ctx context.Context, w turn) error {
+	handed := t.queue(w)
+	if handed == nil {
+		return nil
 	}
-	s, ok := t.taken[w]
-	if !ok {
-		s = &seat{free: make(chan struct{}, 1)}
-		t.taken[w] = s
-	}
-	s.users++
-	t.mu.Unlock()
 	select {
-	case s.free <- struct{}{}:
-		return s, nil
+	case <-handed:
+		return nil
 	case <-ctx.Done():
-		t.stand(w, s)
-		return nil, ctx.Err()
 	}
-}
-
-// leave gives back the seats, which are those of the first of the turns.
-func (t *turns) leave(wanted []turn, held []*seat) {
-	for i, s := range held {
-		<-s.free
-		t.stand(wanted[i], s)
-	}
-}
-
-// stand forgets a turn without holder or waiters.
-func (t *turns) stand(w turn, s *seat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.users--; s.users == 0 {
-		delete(t.taken, w)
+	if at := slices.Index(t.held[w], handed); at >= 0 {
+		t.held[w] = slices.Delete(t.held[w], at, at+1)
+	} else { // it has just been handed over
+		t.pass(w)
 	}
+	return ctx.Err()
+}
+
+// queue takes a turn that is not held and returns nil; for one that is held it
+// returns what is closed when it is the caller's turn.
+func (t *turns) queue(w turn) (handed chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held == nil {
+		t.held = map[turn][]chan struct{}{}
+	}
+	waiting, held := t.held[w]
+	if held {
+		handed = make(chan struct{})
+		waiting = append(waiting, handed)
+	}
+	t.held[w] = waiting
+	return handed
+}
+
+func (t *turns) leave(held []turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range held {
+		t.pass(w)
+	}
+}
+
+// pass hands a turn over to the first who waits for it.
+func (t *turns) pass(w turn) {
+	waiting := t.held[w]
+	if len(waiting) == 0 {
+		delete(t.held, w)
+		return
+	}
+	close(waiting[0])
+	t.held[w] = waiting[1:]
 }

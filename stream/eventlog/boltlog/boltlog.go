@@ -205,8 +205,7 @@ func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.E
 func cloneEntries(entries []eventlog.Entry) []eventlog.Entry {
 	entries = slices.Clone(entries)
 	for i := range entries {
-		e := &entries[i]
-		e.Keys, e.Data = slices.Clone(e.Keys), bytes.Clone(e.Data)
+		entries[i].Own()
 	}
 	return entries
 }

@@ -431,10 +431,8 @@ func (m *maker) write(b *buckets, o *operation) error {
 			return m.fail(err)
 		}
 		b.state.entries++
-		kept := *e
-		kept.Keys = slices.Clone(e.Keys)
-		o.kept = append(o.kept, kept)
-		o.product.bytes += entrySize(kept)
+		o.kept = append(o.kept, *e)
+		o.product.bytes += entrySize(*e)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (c *commit) addEntries(entries []eventlog.Entry) {
 	c.entries = slices.Clone(entries)
 	for i := range c.entries {
 		e := &c.entries[i]
-		e.Data, e.Keys = bytes.Clone(e.Data), slices.Clone(e.Keys)
+		e.Own()
 		c.add(e.SessionID, e.Data, packKeys(e.Keys))
 		c.size += len(e.SessionID) + len(e.Data) + len(activity.Key{})*len(e.Keys)
 		c.work += 1 + len(e.Keys)

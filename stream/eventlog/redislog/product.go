@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -125,18 +124,8 @@ func (p *product) check(newest eventlog.ID, at time.Time) {
 // appended takes over entries of this process. Where the tail ends right
 // before them it goes on with them; else readers fetch them.
 func (p *product) appended(entries []eventlog.Entry, previous, first, floor eventlog.ID, began time.Time) {
-	kept := make([]eventlog.Entry, len(entries))
-	n := 0
-	for _, e := range entries {
-		n += len(e.Keys)
-	}
-	keys := make([]activity.Key, 0, n)
 	for i := range entries {
 		entries[i].Encode(eventlog.ID{Milli: first.Milli, Seq: first.Seq + uint64(i)})
-		kept[i] = entries[i]
-		start := len(keys)
-		keys = append(keys, entries[i].Keys...)
-		kept[i].Keys = keys[start:len(keys):len(keys)]
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +134,7 @@ func (p *product) appended(entries []eventlog.Entry, previous, first, floor even
 		p.restart(previous)
 	}
 	if p.tail.Bounds().Newest == previous {
-		p.extend(kept)
+		p.extend(entries)
 	}
 	p.forgetUpTo(floor)
 	p.tail.Notify()

@@ -51,6 +51,8 @@ function style(document) {
   document.head.append(h("link", { rel: "stylesheet", href }));
 }
 
+const logo = () => h("img", { class: "logo", src: new URL("icon.svg", import.meta.url).href, alt: "" });
+
 const views = [["now", "Now"], ["flow", "Flow"], ["search", "Search"]];
 
 /** The fragment of a route: its view, and what the view is limited to. */
@@ -126,7 +128,7 @@ class Console {
       event.preventDefault();
       if (input.value.trim()) this.start(input.value.trim());
     } },
-    h("h1", {}, "liveactivity"),
+    logo(), h("h1", {}, "liveactivity"),
     h("p", {}, "See who is in your product, and what they do, as it happens."),
     h("label", { for: "la-key" }, "Key of the product"),
     input,
@@ -141,7 +143,7 @@ class Console {
   #waitFor(error) {
     const [wrong, advice] = explain(error);
     this.element.replaceChildren(h("div", { class: "asking" }, h("div", { class: "ask" },
-      h("h1", {}, "liveactivity"),
+      logo(), h("h1", {}, "liveactivity"),
       h("p", { role: "status" }, h("b", {}, wrong), " ", advice),
       this.isEmbedded ? null : h("button", { type: "button", onclick: () => this.ask() }, "Use another key"))));
   }
@@ -154,7 +156,7 @@ class Console {
     this.main = h(this.isEmbedded ? "div" : "main", { class: "main", tabindex: -1 });
     this.element.replaceChildren(
       h("header", { class: "bar" },
-        h("p", { class: "brand" }, h("b", {}, "liveactivity"), h("span", { class: "product" }, service.product)),
+        h("p", { class: "brand" }, logo(), h("b", {}, "liveactivity"), h("span", { class: "product" }, service.product)),
         h("nav", { "aria-label": "Views" }, Object.values(this.links)),
         h("p", { class: "status", role: "status" }, h("i", { class: "dot" }), this.status),
         this.isEmbedded ? null : h("button", { type: "button", class: "quiet", onclick: () => this.ask() }, "Forget key")),
@@ -241,8 +243,9 @@ class Console {
     this.#shown = route.view;
     this.view = this.kept[route.view] ?? (route.view === "person" ? new PersonView(this) : new FlowView(this));
     if (!this.kept[route.view]) this.main.append(this.view.element);
+    const section = route.view === "person" ? this.before?.view ?? "now" : route.view;
     for (const [name, link] of Object.entries(this.links)) {
-      if (name === route.view) link.setAttribute("aria-current", "page");
+      if (name === section) link.setAttribute("aria-current", name === route.view ? "page" : "true");
       else link.removeAttribute("aria-current");
     }
     this.view.show(route, isFirst);

@@ -8,7 +8,7 @@ import { bytes, minute, number } from "./words.js";
 
 const interval = 3; // seconds
 
-const engines = { memory: "Memory", bolt: "File", bbolt: "File", redis: "Redis" };
+const engines = { memory: "in memory", bbolt: "in a file", redis: "in Redis" };
 
 export class FlowView {
   title = "Flow";
@@ -18,12 +18,12 @@ export class FlowView {
     this.app = app;
     const shared = { name: (point) => minute(point.minute), all: "in the last hour" };
     this.events = new Columns({ ...shared, title: "Events", series: [{ key: "accepted", name: "accepted" }, { key: "ignored", name: "ignored" }, { key: "duplicate", name: "duplicate" }] });
-    this.actions = new Columns({ ...shared, title: "Actions", series: [{ key: "actions", name: "page views, clicks, submits and changes" }] });
+    this.actions = new Columns({ ...shared, title: "Actions", series: [{ key: "actions", name: "views, clicks and submits" }] });
     this.written = new Columns({ ...shared, title: "Written to the desk", series: [{ key: "notes", name: "notes" }, { key: "summaries", name: "summaries" }, { key: "offers", name: "offers of help" }] });
-    this.readers = new Figure({ title: "Readers of the stream", help: "this console is one of them" });
+    this.readers = new Figure({ title: "Readers", help: "of the stream; this console is one" });
     this.lag = new Figure({ title: "Lag", unit: "s", help: "how far help desks are behind the log", format: (n) => (n < 10 ? n.toFixed(1) : number(Math.round(n))) });
-    this.parked = new Figure({ title: "Parked conversations", help: "their desk is away or refuses; nothing is lost" });
-    this.engine = h("b", { class: "figure" }, "–");
+    this.parked = new Figure({ title: "Parked", help: "conversations whose desk is away; nothing is lost" });
+    this.engine = h("small", {});
     this.log = new Meter("Log");
     this.state = new Meter("All other state");
     this.asOf = h("p", { class: "lead" });
@@ -31,8 +31,8 @@ export class FlowView {
     this.element = h("section", { class: "view flow", "aria-labelledby": "la-flow" },
       h("div", { class: "head" }, h("div", {}, h("h1", { id: "la-flow", tabindex: -1 }, "Flow"), this.asOf)),
       this.note,
+      h("div", { class: "stats" }, this.readers.element, this.lag.element, this.parked.element),
       h("div", { class: "charts" }, this.events.element, this.actions.element, this.written.element,
-        h("div", { class: "stats" }, this.readers.element, this.lag.element, this.parked.element),
         h("article", { class: "card storage" }, h("header", {}, h("h3", {}, "Storage"), this.engine), this.log.element, this.state.element)));
   }
 

@@ -20,11 +20,10 @@ export class List {
     Object.assign(this, { make, draw, open, nearEnd });
     this.space = h("div", { role: "rowgroup", class: "list-space" });
     this.end = h("div", { class: "list-end" });
-    this.scroller = h("div", { class: "list-scroll", tabindex: -1 }, this.space, this.end);
-    this.element = h("div", { class: "list", role: "grid", "aria-label": label, "aria-colcount": columns.length },
-      h("div", { role: "rowgroup" }, h("div", { role: "row", class: "list-head row", "aria-rowindex": 1 },
-        columns.map((name) => h("span", { role: "columnheader" }, name)))),
-      this.scroller);
+    this.head = h("div", { role: "rowgroup", class: "list-head" }, h("div", { role: "row", class: "row", "aria-rowindex": 1 },
+      columns.map((name) => h("span", { role: "columnheader" }, name))));
+    this.scroller = h("div", { class: "list-scroll", tabindex: -1 }, this.head, this.space, this.end);
+    this.element = h("div", { class: "list", role: "grid", "aria-label": label, "aria-colcount": columns.length }, this.scroller);
     this.scroller.addEventListener("scroll", () => {
       if (this.scroller.clientHeight > 0) this.top = this.scroller.scrollTop; // else it is hidden
       this.#later();
@@ -90,8 +89,8 @@ export class List {
 
   #measure() {
     const height = parseFloat(getComputedStyle(this.scroller).getPropertyValue("--row")) || 56;
-    const seen = this.scroller.clientHeight;
-    if (seen === 0 || (height === this.height && seen === this.window)) return;
+    const seen = this.scroller.clientHeight - this.head.offsetHeight;
+    if (seen <= 0 || (height === this.height && seen === this.window)) return;
     this.height = height;
     this.window = seen;
     for (const element of this.#shown.values()) element.at = -1;
@@ -128,6 +127,7 @@ export class List {
       if (wanted.has(id)) continue;
       this.#shown.delete(id);
       this.#free.push(element);
+      element.remove(); // before others are placed: moving the one with the focus would take it away
     }
     let next = this.space.firstElementChild;
     for (const [id, i] of [...wanted].sort((a, b) => a[1] - b[1])) {
@@ -148,7 +148,6 @@ export class List {
       if (element === next) next = next.nextElementSibling;
       else this.space.insertBefore(element, next);
     }
-    for (const element of this.#free) element.remove();
     this.#free.length = Math.min(this.#free.length, 2 * overscan);
   }
 

@@ -115,15 +115,16 @@ export class NowView {
       sessions.settle();
       this.list.update(this.#filtered(sessions.order));
     }
-    this.newer.hidden = !isHeld || sessions.pending === 0;
-    setText(this.newer, `${number(sessions.pending)} newer`);
+    const pending = isHeld ? sessions.pending((row) => this.#fits(row)) : 0;
+    this.newer.hidden = pending === 0;
+    setText(this.newer, `${number(pending)} newer`);
     this.newer.title = "The order is held while you choose";
     setText(this.lead, this.#active(sessions));
     this.#explain(sessions);
   }
 
   #active({ order, ended, full }) {
-    if (!this.#isLoaded) return "";
+    if (!this.#isLoaded || order.length === 0) return "";
     const since = now() - lately;
     let n = order.findIndex((row) => row.seen < since);
     const isExact = n >= 0 || ended;
@@ -132,10 +133,13 @@ export class NowView {
   }
 
   #filtered(order) {
+    return this.filters.who || this.filters.page ? order.filter((row) => this.#fits(row)) : order;
+  }
+
+  #fits(row) {
     const { who, page } = this.filters;
-    if (!who && !page) return order;
     const wanted = page.toLowerCase();
-    return order.filter((row) => (!who || (who === "conversation" ? row.conversation : row.email || row.user)) &&
+    return Boolean((!who || (who === "conversation" ? row.conversation : row.email || row.user)) &&
       (!wanted || row.page.includes(wanted) || row.url.toLowerCase().includes(wanted)));
   }
 

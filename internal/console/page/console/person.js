@@ -2,7 +2,7 @@
 
 import { copyButton, h, outward, setText } from "./dom.js";
 import { rendered } from "./note.js";
-import { Refusal, explain } from "./service.js";
+import { explain } from "./service.js";
 import { ago, capitalise, clock, count, pageName, span, stateName, who } from "./words.js";
 
 const soonest = 1000; // milliseconds between two looks at the same person
@@ -18,7 +18,6 @@ export class PersonView {
   #ticks = 0;
   #answer = null; // of the service, and of the tool
   #drawn = ""; // what is on the page
-  #isAway = false;
 
   constructor(app) {
     this.app = app;
@@ -73,7 +72,6 @@ export class PersonView {
       const detail = await service.get(`sessions/{product}/${encodeURIComponent(this.id)}`, signal);
       const user = detail.session.user_id;
       const seen = user ? await service.activity(user, 0, signal) : null;
-      this.#isAway = false;
       this.#answer = { ...detail, seen };
       this.#draw();
     } catch (error) {
@@ -90,7 +88,6 @@ export class PersonView {
       : explain(error);
     this.note.replaceChildren(h("b", {}, sentence), h("p", {}, meaning));
     this.app.refused(error);
-    if (error instanceof Refusal && error.passing) this.#isAway = true;
   }
 
   #draw() {
@@ -102,7 +99,6 @@ export class PersonView {
     this.#drawn = drawn;
     const row = { id: session.session_id, user: session.user_id, email: session.email };
     setText(this.heading, who(row));
-    this.title = who(row);
     this.facts.replaceChildren(...this.#facts(session));
     this.desk.replaceChildren(...this.#conversation(session, conversationURL));
     this.timeline.replaceChildren(h("h2", { id: "la-timeline" }, "What they did", h("small", {}, recent.length < session.actions ? `the last ${recent.length} of ${count(session.actions, "action")}` : count(recent.length, "action"))),

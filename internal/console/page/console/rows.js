@@ -25,7 +25,7 @@ function draw(app, row, cells, element) {
   if (cells.who.firstChild.getAttribute("href") !== href) cells.who.firstChild.setAttribute("href", href);
   set(cells.page, capitalise(row.page) || "Unknown page", pathOf(row.url));
   set(cells.did, row.did, ago(row.seen));
-  setText(cells.since, span(row.seen - row.first < 1 ? 0 : row.seen - row.first));
+  setText(cells.since, row.seen - row.first < 1 ? "new" : span(row.seen - row.first));
   setText(cells.conversation, row.conversation ? `#${row.conversation}` : "");
   setText(cells.state, row.state ? stateName(row.state) : "");
   const presence = passed < 60 ? "here" : passed < 300 ? "lately" : "gone";

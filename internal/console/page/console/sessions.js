@@ -54,14 +54,17 @@ export class Sessions {
   #changed = new Set(); // rows that order does not reflect
   #next = ""; // the cursor of the next page
   #loading = null;
+  #reloads = 0;
 
   constructor(service) {
     this.service = service;
   }
 
-  /** How many rows settle would place anew. */
-  get pending() {
-    return this.#changed.size;
+  /** How many rows settle would place anew, of those that fit. */
+  pending(fits) {
+    let n = 0;
+    for (const row of this.#changed) n += this.byID.get(row.id) === row && fits(row);
+    return n;
   }
 
   /** Takes a batch of the stream. */
@@ -85,7 +88,9 @@ export class Sessions {
 
   async #more(signal) {
     if (this.ended || this.full) return;
+    const reloads = this.#reloads;
     const { rows, next } = await page(this.service, { after: this.#next }, signal);
+    if (reloads !== this.#reloads) return; // it does not follow what is there now
     for (const row of rows) {
       if (this.byID.has(row.id)) continue; // it was active meanwhile
       this.byID.set(row.id, row);
@@ -100,6 +105,7 @@ export class Sessions {
   async reload(signal) {
     const began = now();
     const { rows, next } = await page(this.service, {}, signal);
+    this.#reloads++;
     for (const [id, row] of this.byID) {
       if (row.touched < began) this.byID.delete(id);
     }

@@ -1,5 +1,6 @@
 // The demo: a shop, a help desk and the console beside each other.
 
+import { mount } from "/console/console.js";
 import { Chat } from "./chat.js";
 import { Desk } from "./desk.js";
 import { byId } from "./dom.js";
@@ -8,7 +9,6 @@ import { openShop, reopenShop } from "./shop.js";
 import { forget, remember } from "./state.js";
 import { Steps } from "./steps.js";
 import { Talks } from "./talks.js";
-import { list } from "./activity.js";
 
 /** Lets one part show where there is no room for three. */
 function tabs() {
@@ -32,7 +32,11 @@ async function start() {
   openShop(posthog);
   const chat = new Chat(talks, posthog);
   const steps = new Steps(talks, posthog);
-  new Desk(talks);
+  const shown = mount(byId("console"), { key, product });
+  new Desk(talks, () => {
+    shown.open(posthog.sessionId);
+    byId("tabs").querySelector("[data-pane=console]").click();
+  });
   posthog.onevent = () => steps.draw();
   byId("restart").addEventListener("click", async () => {
     await posthog.flush();
@@ -42,7 +46,6 @@ async function start() {
     reopenShop();
     steps.draw();
   });
-  list(byId("console"), { product, key }, posthog);
   talks.start();
 }
 

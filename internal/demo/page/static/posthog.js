@@ -47,6 +47,10 @@ export class PostHog {
     return recall().email ?? "";
   }
 
+  get sessionId() {
+    return recall().session?.[1] ?? "";
+  }
+
   /** The session: another one after half an hour without an event, or a day. */
   #session(now) {
     let [last, id, start] = recall().session ?? [0, "", 0];

@@ -1,0 +1,370 @@
+package activity
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// Book is the part of a directory that some events are about, as it was read.
+// What is learned goes into the book alone; the directory has it once
+// [Book.Changes] are written, which fails with *[document.ConflictError] when
+// another caller changed a document in the meantime. It is for one goroutine.
+type Book struct {
+	dir       *Directory
+	productID string
+	stored    map[documentKey]*storedDocument
+	changed   []*storedDocument
+}
+
+// documentKind is what a document is about.
+type documentKind uint8
+
+const (
+	sessionKind documentKind = iota
+	userKind
+	emailKind
+)
+
+// prefixes are what the names of documents of a kind begin with.
+var prefixes = [...]string{sessionKind: "session/", userKind: "user/", emailKind: "email/"}
+
+// documentKey is what a document is about: an id of a kind.
+type documentKey struct {
+	kind documentKind
+	id   string
+}
+
+func ofSession(id string) documentKey  { return documentKey{sessionKind, id} }
+func ofUser(id string) documentKey     { return documentKey{userKind, id} }
+func ofEmail(email string) documentKey { return documentKey{emailKind, strings.ToLower(email)} }
+
+// documentName returns the name of the document. An id that makes a name too
+// long goes by its digest, and so does one that looks like that.
+func (k documentKey) documentName() string {
+	const digested = "sha256/"
+	prefix := prefixes[k.kind]
+	if len(prefix)+len(k.id) <= document.MaxName && !strings.HasPrefix(k.id, digested) {
+		return prefix + k.id
+	}
+	sum := sha256.Sum256([]byte(k.id))
+	return prefix + digested + hex.EncodeToString(sum[:])
+}
+
+// storedDocument is one document of a book, and what it says or shall say.
+type storedDocument struct {
+	doc     document.Document
+	kind    documentKind
+	read    bool
+	damaged bool // what the document says cannot be read
+	changed bool
+
+	session *Session // of a session, else nil
+	fact    fact     // of a user the e-mail address, of an e-mail address the session it was last seen in
+}
+
+// fact is what is known, and when the event happened that it is known from.
+type fact struct {
+	is string
+	at time.Time
+}
+
+// contact is how the fact of a user is kept.
+type contact struct {
+	Email string    `json:"email"`
+	At    time.Time `json:"at"`
+}
+
+// holder is how the fact of an e-mail address is kept.
+type holder struct {
+	SessionID string    `json:"session_id"`
+	At        time.Time `json:"at"`
+}
+
+// sessionDocument is how a session is kept.
+type sessionDocument struct {
+	UserID         string     `json:"user_id,omitempty"`
+	UserBy         provenance `json:"user_by,omitzero"`
+	Email          string     `json:"email,omitempty"`
+	EmailBy        provenance `json:"email_by,omitzero"`
+	Desk           string     `json:"desk,omitempty"`
+	ConversationID string     `json:"conversation_id,omitempty"`
+	Actions        int        `json:"actions,omitempty"`
+	Clock          clock      `json:"clock,omitzero"`
+}
+
+// set takes over what a document read says: nothing, if it cannot be decoded. It
+// will then be written anew.
+func (p *storedDocument) set(doc document.Document) {
+	p.doc, p.read = doc, true
+	if p.kind == sessionKind {
+		p.session = &Session{}
+	}
+	if doc.Exists() && p.decode() != nil {
+		p.damaged = true
+	}
+}
+
+func (p *storedDocument) decode() error {
+	switch p.kind {
+	case userKind:
+		var d contact
+		err := json.Unmarshal(p.doc.Value, &d)
+		if err == nil {
+			p.fact = fact{d.Email, d.At}
+		}
+		return err
+	case emailKind:
+		var d holder
+		err := json.Unmarshal(p.doc.Value, &d)
+		if err == nil {
+			p.fact = fact{d.SessionID, d.At}
+		}
+		return err
+	}
+	var d sessionDocument
+	err := json.Unmarshal(p.doc.Value, &d)
+	if err == nil {
+		*p.session = Session{UserID: d.UserID, userBy: d.UserBy, statedEmail: d.Email, emailBy: d.EmailBy,
+			Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock}
+		p.session.setEmail()
+	}
+	return err
+}
+
+// appendValue appends the JSON of what was learned.
+func (p *storedDocument) appendValue(dst []byte) (_ []byte, err error) {
+	switch p.kind {
+	case sessionKind:
+		return p.session.appendDocument(dst)
+	case userKind:
+		dst = appendField(dst, `{"email":`, p.fact.is)
+	case emailKind:
+		dst = appendField(dst, `{"session_id":`, p.fact.is)
+	}
+	dst, err = appendMoment(append(dst, `,"at":`...), p.fact.at)
+	return append(dst, '}'), err
+}
+
+// appendDocument appends the JSON of a sessionDocument.
+func (s *Session) appendDocument(dst []byte) (_ []byte, err error) {
+	start := len(dst)
+	text := func(before, value string) {
+		if value != "" {
+			dst = appendField(dst, before, value)
+		}
+	}
+	text(`,"user_id":`, s.UserID)
+	if dst, err = s.userBy.append(dst, `,"user_by":`); err != nil {
+		return nil, err
+	}
+	text(`,"email":`, s.statedEmail)
+	if dst, err = s.emailBy.append(dst, `,"email_by":`); err != nil {
+		return nil, err
+	}
+	text(`,"desk":`, s.Desk)
+	text(`,"conversation_id":`, s.ConversationID)
+	if s.Actions != 0 {
+		dst = append(dst, `,"actions":`...)
+		dst = strconv.AppendInt(dst, int64(s.Actions), 10)
+	}
+	dst = s.clock.append(dst, `,"clock":`)
+	return closeObject(dst, start), nil
+}
+
+// append appends a member of a JSON object, unless nothing is known.
+func (p provenance) append(dst []byte, before string) (_ []byte, err error) {
+	if p == (provenance{}) {
+		return dst, nil
+	}
+	dst = append(dst, before...)
+	start := len(dst)
+	if !p.At.IsZero() {
+		if dst, err = appendMoment(append(dst, `,"at":`...), p.At); err != nil {
+			return nil, err
+		}
+	}
+	if p.Identified != "" {
+		dst = appendField(dst, `,"identified":`, p.Identified)
+	}
+	return closeObject(dst, start), nil
+}
+
+// closeObject makes a JSON object of the members that dst has from start on,
+// each behind a comma.
+func closeObject(dst []byte, start int) []byte {
+	if len(dst) == start {
+		return append(dst, `{}`...)
+	}
+	dst[start] = '{'
+	return append(dst, '}')
+}
+
+// appendMoment appends a time as encoding/json writes it.
+func appendMoment(dst []byte, t time.Time) ([]byte, error) {
+	dst, err := t.AppendText(append(dst, '"'))
+	return append(dst, '"'), err
+}
+
+// load reads those of the documents that the book does not have.
+func (b *Book) load(ctx context.Context, keys ...documentKey) error {
+	if b.stored == nil {
+		b.stored = make(map[documentKey]*storedDocument, len(keys))
+	}
+	names, missing := make([]string, 0, len(keys)), make([]*storedDocument, 0, len(keys))
+	for _, key := range keys {
+		if b.stored[key] == nil {
+			p := &storedDocument{kind: key.kind}
+			b.stored[key] = p
+			names, missing = append(names, key.documentName()), append(missing, p)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	docs, err := b.dir.docs.Get(ctx, b.productID, names...)
+	if err != nil {
+		maps.DeleteFunc(b.stored, func(_ documentKey, p *storedDocument) bool { return !p.read })
+		return fmt.Errorf("activity: read directory: %w", err)
+	}
+	for i, p := range missing {
+		p.set(docs[i])
+	}
+	return nil
+}
+
+// change notes that a document, if there is one, is to be written.
+func (b *Book) change(p *storedDocument) {
+	if p != nil && !p.changed {
+		p.changed = true
+		b.changed = append(b.changed, p)
+	}
+}
+
+// session returns what is known of a session, and its document. An invalid
+// session has neither.
+func (b *Book) session(id string) (*storedDocument, *Session) {
+	if id == "" {
+		return nil, &Session{}
+	}
+	p := b.stored[ofSession(id)]
+	return p, p.session
+}
+
+// Settle gives events of one session their times, by what is known of its
+// clock, and returns them in order; see [Sink]. It leaves out the events that
+// had expired when they arrived, and returns how many those are. Without a
+// session id the events are one request's. The events must be among those that
+// the book was opened for.
+func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expired int) {
+	p, s := b.session(sessionID)
+	if settled, expired = s.clock.settle(events, b.dir.ttl); len(settled) > 0 {
+		b.change(p)
+	}
+	return settled, expired
+}
+
+// Learn takes over the identity that events of one session carry, and returns
+// what is known of the session then. Without a session id, what is learned is
+// the users' alone. The events must be among those that the book was opened for;
+// further events need not be, and only the session learns from them.
+func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, further ...Event) (Session, error) {
+	p, s := b.session(sessionID)
+	for _, e := range events {
+		e.Time = e.Time.UTC()
+		s.Learn(e)
+		if e.Email == "" {
+			continue
+		}
+		if e.UserID != "" {
+			b.meet(e)
+		}
+		if sessionID != "" {
+			b.find(e)
+		}
+	}
+	for _, e := range further {
+		s.Learn(e)
+	}
+	b.change(p)
+	return b.resolved(ctx, *s)
+}
+
+// Count adds to the number of the session's actions.
+func (b *Book) Count(sessionID string, actions int) {
+	p, s := b.session(sessionID)
+	s.Actions += actions
+	b.change(p)
+}
+
+// meet remembers a user's e-mail address, unless a newer one is known.
+func (b *Book) meet(e Event) {
+	p := b.stored[ofUser(e.UserID)]
+	if !e.supersedes(p.fact.at) {
+		return
+	}
+	p.fact = fact{e.Email, e.Time}
+	b.change(p)
+}
+
+// find remembers the session that an e-mail address was seen in, unless it was
+// seen elsewhere later.
+func (b *Book) find(e Event) {
+	p := b.stored[ofEmail(e.Email)]
+	if !e.supersedes(p.fact.at) {
+		return
+	}
+	p.fact = fact{e.SessionID, e.Time}
+	b.change(p)
+}
+
+// resolved returns the session with its user's e-mail address where it has
+// none of its own.
+func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
+	if s.Email != "" || s.UserID == "" {
+		return s, nil
+	}
+	if err := b.load(ctx, ofUser(s.UserID)); err != nil {
+		return Session{}, err
+	}
+	s.Email = b.stored[ofUser(s.UserID)].fact.is
+	return s, nil
+}
+
+// Changes are what makes the directory know what the book has learned. It
+// fails for events at times that no calendar has.
+func (b *Book) Changes() ([]document.Change, error) {
+	changes := make([]document.Change, len(b.changed))
+	values := make([]byte, 0, valueSize*len(changes)) // of all, one behind the other
+	for i, p := range b.changed {
+		start := len(values)
+		var err error
+		if values, err = p.appendValue(values); err != nil {
+			return nil, fmt.Errorf("activity: encode directory: %w", err)
+		}
+		changes[i] = document.Put(p.doc, values[start:len(values):len(values)], b.dir.ttl)
+	}
+	return changes, nil
+}
+
+// valueSize is about how many bytes a document's value has.
+const valueSize = 256
+
+// write makes the directory know what the book has learned, together with other
+// changes.
+func (b *Book) write(ctx context.Context, with ...document.Change) error {
+	changes, err := b.Changes()
+	if err != nil {
+		return err
+	}
+	_, err = b.dir.docs.Write(ctx, b.productID, append(changes, with...)...)
+	return err
+}

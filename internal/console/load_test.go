@@ -1,0 +1,168 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/tracing"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/browsertest"
+)
+
+var loadTime = flag.Duration("load", 6*time.Second, "how long the console is under load")
+
+const (
+	loadSessions = 10_000
+	loadRate     = 200 // actions a second
+)
+
+// staysResponsive lets 10,000 sessions do 200 things a second, and reads what
+// Chromium says of the page.
+func staysResponsive(t *testing.T, browser context.Context) {
+	f := newFake()
+	for i := range loadSessions {
+		f.rows = append(f.rows, row(fmt.Sprintf("session-%05d", i), fmt.Sprint("user_", i), fmt.Sprintf("person.%05d@example.com", i), "User clicked Export CSV on the billing history page",
+			"https://app.example.com/account/billing-history", time.Hour, time.Duration(i)*100*time.Millisecond))
+	}
+	tab := open(t, browser, serveFake(t, f), "", fakeKey)
+	awaitLive(tab)
+	// Everything is read, so that the page holds all of it.
+	tab.Await("all sessions are read", `(() => { const list = document.querySelector(".now .list-scroll"); list.scrollTop = list.scrollHeight; return document.querySelector(".now .list").getAttribute("aria-rowcount") === "10001" })()`)
+	tab.Eval(`document.querySelector(".now .list-scroll").scrollTop = 0; ""`)
+
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick, i := time.NewTicker(time.Second/loadRate), 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				n := i * 7919 % loadSessions
+				if i%10 == 0 {
+					n = loadSessions + i // someone new
+				}
+				f.act(fmt.Sprintf("session-%05d", n), fmt.Sprint("user_", n), "", fmt.Sprint("User clicked button ", i), fmt.Sprint("https://app.example.com/page-", i%50), i%100)
+			}
+		}
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
+
+	first := measure(t, tab)
+	var slowest, slowestWall time.Duration
+	last := first
+	slices := max(1, int(*loadTime/(10*time.Second)))
+	for range slices {
+		cpu, wall := longestTask(t, tab, *loadTime/time.Duration(slices))
+		slowest, slowestWall = max(slowest, cpu), max(slowestWall, wall)
+		last = measure(t, tab)
+		if slices > 1 {
+			t.Log(last, "longest task", cpu, "of CPU time,", wall, "on the clock")
+		}
+	}
+	t.Log("at first", first, "at last", last, "longest task", slowest, "of CPU time,", slowestWall, "on the clock")
+	assert.Less(t, slowest, 200*time.Millisecond)
+	assert.Less(t, last.heap, first.heap+1<<20, "memory")
+	assert.Less(t, last.nodes, 3000, "elements and texts")
+	assert.Less(t, last.nodes, first.nodes+500, "elements and texts")
+	assert.Less(t, last.listeners, first.listeners+20)
+	awaitRows(tab, "the list follows", "User clicked button", "Page ")
+}
+
+// usage is what a page takes once garbage is collected.
+type usage struct{ heap, nodes, listeners int }
+
+func (u usage) String() string {
+	return fmt.Sprintf("%.1f MiB in %d nodes and %d listeners", float64(u.heap)/(1<<20), u.nodes, u.listeners)
+}
+
+func measure(t *testing.T, tab *browsertest.Tab) (u usage) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(tab.Context(), browsertest.Patience)
+	defer cancel()
+	for range 2 {
+		_, err := chromedp.Call(ctx, heapprofiler.CollectGarbage, cdp.Empty{})
+		require.NoError(t, err)
+	}
+	heap, err := chromedp.Call(ctx, runtime.GetHeapUsage, cdp.Empty{})
+	require.NoError(t, err)
+	_, err = chromedp.Call(ctx, performance.Enable, performance.EnableParams{})
+	require.NoError(t, err)
+	metrics, err := chromedp.Call(ctx, performance.GetMetrics, cdp.Empty{})
+	require.NoError(t, err)
+	u.heap = int(heap.UsedSize)
+	for _, m := range metrics.Metrics {
+		switch m.Name {
+		case "Nodes":
+			u.nodes = int(m.Value)
+		case "JSEventListeners":
+			u.listeners = int(m.Value)
+		}
+	}
+	return u
+}
+
+// longestTask returns how long the longest task of the page takes in a while: of
+// its thread's CPU time, which is the page's own, and on the clock, which other
+// programs stretch.
+func longestTask(t *testing.T, tab *browsertest.Tab, while time.Duration) (cpu, wall time.Duration) {
+	t.Helper()
+	var mu sync.Mutex
+	complete := make(chan struct{})
+	// The tasks of a thread, by their process and thread; those of a page are the
+	// longest by far of what Chromium does here.
+	require.NoError(t, chromedp.Listen(tab.Context(), func(event any) {
+		switch e := event.(type) {
+		case *tracing.EventDataCollected:
+			mu.Lock()
+			defer mu.Unlock()
+			for _, value := range e.Value {
+				var task struct {
+					Name      string
+					Dur, TDur int64 // microseconds
+				}
+				if json.Unmarshal(value, &task) == nil && task.Name == "RunTask" {
+					cpu, wall = max(cpu, time.Duration(task.TDur)*time.Microsecond), max(wall, time.Duration(task.Dur)*time.Microsecond)
+				}
+			}
+		case *tracing.EventTracingComplete:
+			select {
+			case <-complete:
+			default:
+				close(complete)
+			}
+		}
+	}))
+	ctx, cancel := context.WithTimeout(tab.Context(), while+browsertest.Patience)
+	defer cancel()
+	_, err := chromedp.Call(ctx, tracing.Start, tracing.StartParams{TraceConfig: &tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline"}, ExcludedCategories: []string{"*"}}})
+	require.NoError(t, err)
+	time.Sleep(while)
+	_, err = chromedp.Call(ctx, tracing.End, cdp.Empty{})
+	require.NoError(t, err)
+	select {
+	case <-complete:
+	case <-ctx.Done():
+		require.Fail(t, "the trace does not end")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return cpu, wall
+}

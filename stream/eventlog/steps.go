@@ -1,0 +1,236 @@
+package eventlog
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// sessionGroup is a request's events for one session. Events of a user outside
+// any session form a group of that user, and events with neither form their
+// own group.
+type sessionGroup struct {
+	sessionID string
+	user      string           // only without a session
+	size      int              // of events
+	events    []activity.Event // in the order of their stamps
+}
+
+// owner is what a group is of.
+type owner struct {
+	kind int
+	id   string
+}
+
+const ofSession, ofUser, ofItself = 0, 1, 2
+
+func ownerOf(e *activity.Event) owner {
+	switch {
+	case e.SessionID != "":
+		return owner{ofSession, e.SessionID}
+	case e.UserID != "":
+		return owner{ofUser, e.UserID}
+	}
+	return owner{ofItself, e.ID}
+}
+
+// group sorts events by session, in order of appearance, and drops duplicates
+// within the request. One array has the events of all groups, one after the
+// other.
+func group(events []activity.Event) (groups []sessionGroup, duplicates int) {
+	byOwner := make(map[owner]int, len(events))
+	seen := make(map[activity.Key]struct{}, len(events))
+	of := make([]int, len(events)) // the event's group; -1 for duplicates
+	for i := range events {
+		id := activity.EventKey(events[i].ID)
+		if _, ok := seen[id]; ok {
+			duplicates++
+			of[i] = -1
+			continue
+		}
+		seen[id] = struct{}{}
+		o := ownerOf(&events[i])
+		g, ok := byOwner[o]
+		if !ok {
+			g = len(byOwner)
+			byOwner[o] = g
+		}
+		of[i] = g
+	}
+	groups = make([]sessionGroup, len(byOwner))
+	for _, g := range of {
+		if g >= 0 {
+			groups[g].size++
+		}
+	}
+	all := make([]activity.Event, 0, len(events)-duplicates)
+	for i := range groups {
+		g := &groups[i]
+		g.events, all = all[len(all):], all[:len(all)+g.size]
+	}
+	for i, g := range of {
+		if g >= 0 {
+			groups[g].add(events[i])
+		}
+	}
+	for i := range groups {
+		slices.SortStableFunc(groups[i].events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
+	}
+	return groups, duplicates
+}
+
+// add adds an event, which is the group's.
+func (g *sessionGroup) add(e activity.Event) {
+	if len(g.events) == 0 {
+		g.sessionID = strings.Clone(e.SessionID)
+		if e.SessionID == "" {
+			g.user = e.UserID
+		}
+	}
+	g.events = append(g.events, e)
+}
+
+// maxEvents bounds the events recorded in one step, which changes at most
+// three documents for each: a very large request must not delay others.
+const maxEvents = 256
+
+// step is what is recorded at once. A group that is too large for one step has
+// parts in several, in order.
+type step struct {
+	parts  []part
+	events []activity.Event // of all parts
+}
+
+// steps divides the groups into steps. A step is valid until the next one, and
+// what it was made of is released then, so that memory holds a large request
+// once: its rest here, what was recorded in the log.
+func steps(groups []sessionGroup) iter.Seq[*step] {
+	return func(yield func(*step) bool) {
+		s := &step{}
+		for i := range groups {
+			g := &groups[i]
+			for from := 0; from < len(g.events); {
+				to := min(from+maxEvents-len(s.events), len(g.events))
+				s.add(part{sessionGroup: g, first: from == 0, events: g.events[from:to], rest: g.events[to:]})
+				if from = to; len(s.events) == maxEvents {
+					if !yield(s) {
+						return
+					}
+					s.release()
+				}
+			}
+		}
+		if len(s.events) > 0 {
+			yield(s)
+		}
+	}
+}
+
+// add adds a part, whose events come right behind those of the part before it.
+func (s *step) add(p part) {
+	if len(s.parts) == 0 {
+		s.events = p.events[:0]
+	}
+	s.parts, s.events = append(s.parts, p), s.events[:len(s.events)+len(p.events)]
+}
+
+// release forgets what was recorded.
+func (s *step) release() {
+	for i := range s.parts {
+		if p := &s.parts[i]; len(p.rest) == 0 {
+			*p.sessionGroup = sessionGroup{}
+		}
+	}
+	clear(s.events)
+	clear(s.parts)
+	s.parts, s.events = s.parts[:0], nil
+}
+
+// turns returns what the step must have to itself.
+func (s *step) turns(productID string) []turn {
+	turns := make([]turn, 0, len(s.parts))
+	for i := range s.parts {
+		if p := &s.parts[i]; p.sessionID != "" || p.user != "" {
+			turns = append(turns, turn{product: productID, session: p.sessionID, user: p.user})
+		}
+	}
+	return turns
+}
+
+// drop removes the actions that have one of the keys, and returns their
+// number.
+func (s *step) drop(keys []activity.Key) (dropped int) {
+	seen := make(map[activity.Key]struct{}, len(keys))
+	for _, key := range keys {
+		seen[key] = struct{}{}
+	}
+	for i := range s.parts {
+		dropped += s.parts[i].drop(seen)
+	}
+	return dropped
+}
+
+// part is the part of a group that one step records.
+type part struct {
+	*sessionGroup
+	first  bool
+	events []activity.Event          // this part's events of the group
+	rest   []activity.Event          // the group's events of later steps
+	seen   map[activity.Key]struct{} // keys of actions already in the log
+
+	// The result of the last attempt.
+	session activity.Session
+	actions []activity.Event // in time order
+	next    time.Time        // of the session's next action, if that is in another step
+}
+
+// learn assigns the part's events their times, updates the book from them, and
+// returns how many had expired. With the first part of a group the session
+// learns from the whole group, so that all of its entries agree.
+func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err error) {
+	var whole []activity.Event
+	if p.first && len(p.rest) > 0 {
+		whole, _ = book.Settle(p.sessionID, p.sessionGroup.events)
+	}
+	settled, expired := book.Settle(p.sessionID, p.events)
+	if p.session, err = book.Learn(ctx, p.sessionID, settled, whole...); err != nil {
+		return 0, err
+	}
+	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool { return e.Action == nil || p.isSeen(e) })
+	if next := slices.IndexFunc(p.rest, func(e activity.Event) bool { return e.Action != nil }); next >= 0 {
+		settled, _ := book.Settle(p.sessionID, p.rest[next:next+1])
+		for _, e := range settled {
+			p.next = e.Time
+		}
+	}
+	return expired, nil
+}
+
+// isSeen reports whether an action is known to be in the log already.
+func (p *part) isSeen(e activity.Event) bool {
+	if len(p.seen) == 0 {
+		return false
+	}
+	_, seen := p.seen[activity.EventKey(e.ID)]
+	return seen
+}
+
+// drop removes the actions that have one of the keys, and returns their
+// number.
+func (p *part) drop(keys map[activity.Key]struct{}) (dropped int) {
+	if p.seen == nil {
+		p.seen = map[activity.Key]struct{}{}
+	}
+	for _, e := range p.actions {
+		key := activity.EventKey(e.ID)
+		if _, ok := keys[key]; ok {
+			p.seen[key] = struct{}{}
+			dropped++
+		}
+	}
+	return dropped
+}
