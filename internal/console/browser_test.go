@@ -27,6 +27,10 @@ func TestConsole(t *testing.T) {
 	browser := browsertest.Start(t)
 	t.Run("stays responsive with 10,000 sessions", func(t *testing.T) { staysResponsive(t, browser) })
 	for name, test := range map[string]func(*testing.T, context.Context){
+		"follows what is done within a second":               followsWithinASecond,
+		"shows nothing of another product":                   showsOneProduct,
+		"leaves markup text":                                 leavesMarkupText,
+		"reconnects after a restart":                         reconnectsAfterARestart,
 		"goes on after the last event it was sent":           resumes,
 		"reads the list anew after a gap":                    readsAnewAfterAGap,
 		"says what is wrong with a key":                      saysWhatIsWrongWithAKey,
