@@ -104,6 +104,9 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 
 	v.console("ada@example.com")
 
+	v.Do("open the visitor in the console", chromedp.Click(chromedp.CSS("#desk .desk-head button")))
+	v.console("User landed on the aurora lamp page")
+
 	v.Do("begin anew", chromedp.Click(chromedp.ID("restart")))
 	v.Await("the chat is empty", `document.querySelector("#chat .chat-log").childElementCount === 1`)
 	assert.Equal(t, "0", v.Eval(`String(document.querySelectorAll("#shop img[src=x], #chat img, #desk img").length)`))
@@ -114,6 +117,13 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	assert.Empty(t, v.Complaints())
 	assert.Equal(t, "TypeError", v.Eval(`(() => { try { document.body.innerHTML = "<b>x</b>"; return "taken" } catch (e) { return e.name } })()`))
 	assert.NotContains(t, p.Stderr.String(), "level=ERROR")
+
+	p.Stop()
+	p = launch(t, nil, "--addr="+strings.TrimPrefix(url, "http://"))
+	p.URL()
+	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	v.Await("the page reports to the new server", fmt.Sprintf(`localStorage.getItem("liveactivity.demo").includes(%q)`, printed(t, p, "capture token")))
+	v.console("User landed on the shop page")
 }
 
 func TestDemo_isNotThereWithAProductFile(t *testing.T) {

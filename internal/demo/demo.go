@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 type Demo struct {
 	product Product
 	secret  string // of the desk's webhooks
+	server  string // names this process
 	account account
 }
 
@@ -27,7 +29,9 @@ type Product struct {
 }
 
 // New returns the demo of a product, whose desk signs its webhooks with the secret.
-func New(product Product, secret string) *Demo { return &Demo{product: product, secret: secret} }
+func New(product Product, secret string) *Demo {
+	return &Demo{product: product, secret: secret, server: rand.Text()}
+}
 
 // Kind returns the kind of the demo's desk. All desks that it opens have the same
 // conversations.
@@ -97,14 +101,14 @@ func (d *Demo) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 // serveList serves the desk's conversations, or 304 where nothing has changed.
 func (d *Demo) serveList(w http.ResponseWriter, r *http.Request) error {
 	all, version := d.account.list()
-	tag := fmt.Sprintf(`"%d"`, version)
+	tag := fmt.Sprintf(`"%s-%d"`, d.server, version)
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	httpx.WriteJSON(w, http.StatusOK, map[string]any{"conversations": all})
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"server": d.server, "conversations": all})
 	return nil
 }
 

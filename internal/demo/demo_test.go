@@ -136,7 +136,7 @@ func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {
 	s.handler = d.Handler(away, s.service.Keys())
 	w := s.serve(request(http.MethodPost, "/demo/desk/conversations", message))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-	assert.JSONEq(t, `{"conversations":[]}`, s.get("/demo/desk/conversations"))
+	assert.Contains(t, s.get("/demo/desk/conversations"), `"conversations":[]`)
 
 	silent := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
 	s.handler = d.Handler(silent, s.service.Keys())
@@ -288,6 +288,11 @@ func TestDemo_listsConversationsOnlyWhenTheyHaveChanged(t *testing.T) {
 	assert.Contains(t, first.Body.String(), id)
 	assert.NotContains(t, first.Body.String(), "Where is my order?")
 	assert.Equal(t, http.StatusNotModified, list(first.Header().Get("ETag")).Code)
+	other := newShop(t)
+	other.write("/demo/desk/conversations")
+	r := request(http.MethodGet, "/demo/desk/conversations", "")
+	r.Header.Set("If-None-Match", first.Header().Get("ETag"))
+	assert.Equal(t, http.StatusOK, other.serve(r).Code, "of another process")
 	s.write("/demo/desk/conversations/" + id + "/messages")
 	assert.Equal(t, http.StatusOK, list(first.Header().Get("ETag")).Code)
 }

@@ -10,25 +10,28 @@ import { forget, remember } from "./state.js";
 import { Steps } from "./steps.js";
 import { Talks } from "./talks.js";
 
-/** Lets one part show where there is no room for three. */
-function tabs() {
+/** Lets one part show where there is no room for three, and marks the desk when something is new in it. */
+function tabs(talks) {
   const buttons = [...byId("tabs").children];
+  const mark = (isNew) => byId("tabs").querySelector("[data-pane=desk]").classList.toggle("new", isNew);
   for (const button of buttons) {
     button.addEventListener("click", () => {
       byId("panes").dataset.pane = button.dataset.pane;
       for (const b of buttons) b.setAttribute("aria-pressed", String(b === button));
+      if (button.dataset.pane === "desk") mark(false);
     });
   }
+  talks.watch(() => mark(talks.all.length > 0 && byId("panes").dataset.pane !== "desk"));
 }
 
 async function start() {
-  tabs();
   const response = await fetch("/demo/config");
   if (!response.ok) throw new Error("The server does not open the demo here.");
   const { product, key, token } = await response.json();
   remember(token);
   const posthog = new PostHog(token, byId("shop"));
   const talks = new Talks();
+  tabs(talks);
   openShop(posthog);
   const chat = new Chat(talks, posthog);
   const steps = new Steps(talks, posthog);
@@ -46,6 +49,7 @@ async function start() {
     reopenShop();
     steps.draw();
   });
+  talks.onrestart = () => location.reload(); // it has other keys, and knows no visitor
   talks.start();
 }
 

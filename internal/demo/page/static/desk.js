@@ -11,7 +11,7 @@ export class Desk {
   /** Calls show to show the visitor in the console. */
   constructor(talks, show) {
     this.talks = talks;
-    this.show = h("button", { type: "button", class: "quiet", onclick: show }, "See in the console");
+    this.show = h("button", { type: "button", class: "quiet", onclick: show }, "In the console");
     this.list = h("select", { "aria-label": "Conversation", onchange: (event) => { this.#chosen = event.target.value; this.draw(); } });
     this.head = h("div", { class: "desk-head" });
     this.thread = h("div", { class: "thread", role: "log", "aria-live": "polite", "aria-label": "Conversation", tabindex: 0 });
@@ -34,7 +34,7 @@ export class Desk {
     if (!open) return this.#say("No conversations yet", "Click around the shop, then start a chat. The agent will see what you did before.");
     this.list.replaceChildren(...all.map((c) => h("option", { value: c.id, selected: c.id === id }, `${nameOf(c)} · ${clock(c.opened)}`)));
     this.head.replaceChildren(h("div", { class: "avatar", "aria-hidden": "true" }, nameOf(open)[0].toUpperCase()),
-      h("div", {}, h("b", {}, nameOf(open)), h("small", {}, `Conversation of ${clock(open.opened)}`)), ...(all.length > 1 ? [this.list] : []), ...(id === mine ? [this.show] : []));
+      h("div", {}, h("b", {}, nameOf(open)), h("small", {}, `Since ${clock(open.opened)}`)), ...(all.length > 1 ? [this.list] : []), ...(id === mine ? [this.show] : []));
     this.thread.replaceChildren(...rows(open.parts));
     this.toEnd();
   }

@@ -8,7 +8,9 @@ export class Talks {
   #shown = new Set();
   #watchers = [];
   #tag = "";
-  isAway = false;
+  isAway = false; // the server does not answer
+  onrestart = () => {}; // called when another server answers
+  #server = "";
 
   /** Calls the function after each change. */
   watch(changed) {
@@ -38,7 +40,10 @@ export class Talks {
       if (!response.ok && response.status !== 304) throw new Error(String(response.status));
       this.isAway = false;
       if (response.status !== 304) {
-        this.all = (await response.json()).conversations;
+        const { server, conversations } = await response.json();
+        if (this.#server && this.#server !== server) this.onrestart();
+        this.#server = server;
+        this.all = conversations;
         isChanged = true;
         for (const { id, version } of this.all) {
           if (this.#shown.has(id) && this.#full.get(id)?.version !== version) await this.#fetch(id);
