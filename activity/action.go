@@ -120,7 +120,8 @@ type Result struct {
 // not recorded. When Record returns nil, every other action is where readers
 // find it; after an error the whole request may be retried, and what was
 // recorded already is not recorded twice. Record must be safe for concurrent
-// use and must not keep the slice.
+// use. It must not keep the slice, but may keep the events' strings, which should
+// not be parts of larger ones.
 type Sink interface {
 	Record(ctx context.Context, productID string, events []Event) (Result, error)
 }

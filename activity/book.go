@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,50 @@ type Book struct {
 	productID string
 	stored    map[documentKey]*storedDocument
 	changed   []*storedDocument
+	memory    bookMemory
+}
+
+// bookMemory is what a book is written in, used again by the next [Book.Open].
+type bookMemory struct {
+	documents []storedDocument
+	sessions  []Session
+	settled   []Event
+	keys      []documentKey
+	changes   []document.Change
+	values    []byte // of the changes, one behind the other
+}
+
+// Open begins the book anew, in the same memory: about other events. What its
+// methods returned before is no longer valid.
+func (b *Book) Open(ctx context.Context, events []Event) error {
+	m := &b.memory
+	clear(b.stored)
+	clear(m.settled)
+	b.changed, m.documents, m.sessions, m.settled, m.keys = b.changed[:0], m.documents[:0], m.sessions[:0], m.settled[:0], m.keys[:0]
+	for i := range events {
+		e := &events[i]
+		if e.SessionID != "" {
+			m.keys = append(m.keys, ofSession(e.SessionID))
+		}
+		if e.UserID != "" {
+			m.keys = append(m.keys, ofUser(e.UserID))
+		}
+		if e.Email != "" && e.SessionID != "" {
+			m.keys = append(m.keys, ofEmail(e.Email))
+		}
+	}
+	return b.load(ctx, m.keys...)
+}
+
+// document returns an empty document of the kind.
+func (m *bookMemory) document(kind documentKind) *storedDocument {
+	m.documents = append(m.documents, storedDocument{kind: kind})
+	p := &m.documents[len(m.documents)-1]
+	if kind == sessionKind {
+		m.sessions = append(m.sessions, Session{})
+		p.session = &m.sessions[len(m.sessions)-1]
+	}
+	return p
 }
 
 // documentKind is what a document is about.
@@ -105,9 +150,6 @@ type sessionDocument struct {
 // will then be written anew.
 func (p *storedDocument) set(doc document.Document) {
 	p.doc, p.read = doc, true
-	if p.kind == sessionKind {
-		p.session = &Session{}
-	}
 	if doc.Exists() && p.decode() != nil {
 		p.damaged = true
 	}
@@ -220,9 +262,10 @@ func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 		b.stored = make(map[documentKey]*storedDocument, len(keys))
 	}
 	names, missing := make([]string, 0, len(keys)), make([]*storedDocument, 0, len(keys))
+	b.memory.documents = slices.Grow(b.memory.documents, len(keys))
 	for _, key := range keys {
 		if b.stored[key] == nil {
-			p := &storedDocument{kind: key.kind}
+			p := b.memory.document(key.kind)
 			b.stored[key] = p
 			names, missing = append(names, key.documentName()), append(missing, p)
 		}
@@ -266,10 +309,12 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 // the book was opened for.
 func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expired int) {
 	p, s := b.session(sessionID)
-	if settled, expired = s.clock.settle(events, b.dir.ttl); len(settled) > 0 {
+	from := len(b.memory.settled)
+	b.memory.settled, expired = s.clock.settle(b.memory.settled, events, b.dir.ttl)
+	if settled = b.memory.settled[from:]; len(settled) > 0 {
 		b.change(p)
 	}
-	return settled, expired
+	return slices.Clip(settled), expired
 }
 
 // Learn takes over the identity that events of one session carry, and returns
@@ -341,22 +386,22 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 
 // Changes are what makes the directory know what the book has learned. It
 // fails for events at times that no calendar has.
-func (b *Book) Changes() ([]document.Change, error) {
-	changes := make([]document.Change, len(b.changed))
-	values := make([]byte, 0, valueSize*len(changes)) // of all, one behind the other
-	for i, p := range b.changed {
+func (b *Book) Changes() (_ []document.Change, err error) {
+	changes := slices.Grow(b.memory.changes[:0], len(b.changed))
+	values := slices.Grow(b.memory.values[:0], valueSize*len(b.changed))
+	for _, p := range b.changed {
 		start := len(values)
-		var err error
 		if values, err = p.appendValue(values); err != nil {
 			return nil, fmt.Errorf("activity: encode directory: %w", err)
 		}
-		changes[i] = document.Put(p.doc, values[start:len(values):len(values)], b.dir.ttl)
+		changes = append(changes, document.Put(p.doc, values[start:len(values):len(values)], b.dir.ttl))
 	}
+	b.memory.changes, b.memory.values = changes, values
 	return changes, nil
 }
 
 // valueSize is about how many bytes a document's value has.
-const valueSize = 256
+const valueSize = 192
 
 // write makes the directory know what the book has learned, together with other
 // changes.

@@ -78,16 +78,16 @@ type stamped struct {
 	stamp int64
 }
 
-// settle gives the events of one request their times and returns them in order
+// settle gives the events of one request their times and appends them in order
 // of their stamps. An event that happened more than ttl before it arrived is
 // left out and changes nothing.
-func (c *clock) settle(events []Event, ttl time.Duration) (settled []Event, expired int) {
-	ordered := make([]stamped, len(events))
+func (c *clock) settle(settled, events []Event, ttl time.Duration) (_ []Event, expired int) {
+	var few [8]stamped
+	ordered := few[:0]
 	for i := range events {
-		ordered[i] = stamped{&events[i], c.stamp(&events[i])}
+		ordered = append(ordered, stamped{&events[i], c.stamp(&events[i])})
 	}
 	slices.SortStableFunc(ordered, func(a, b stamped) int { return cmp.Compare(a.stamp, b.stamp) })
-	settled = make([]Event, 0, len(events))
 	for i, o := range ordered {
 		e := *o.Event
 		received := e.received()

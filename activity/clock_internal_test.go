@@ -97,7 +97,7 @@ func TestClock_settle(t *testing.T) {
 				for _, stamp := range r.stamps {
 					events = append(events, shown(stamp, r.sent, r.received))
 				}
-				settled, expired := k.settle(events, time.Hour)
+				settled, expired := k.settle(nil, events, time.Hour)
 				require.Len(t, settled, len(r.want))
 				require.Equal(t, len(events)-len(settled), expired)
 				for n, e := range settled {
@@ -113,12 +113,12 @@ func TestClock_settle(t *testing.T) {
 // into the same order.
 func TestClock_settlesEventsOfTheServersTime(t *testing.T) {
 	var k clock
-	k.settle([]Event{shown(3600, 3601, 1)}, time.Hour)
+	k.settle(nil, []Event{shown(3600, 3601, 1)}, time.Hour)
 	byServer := shown(2, -1, 3)
 	byServer.ServerTime = true
-	settled, _ := k.settle([]Event{byServer}, time.Hour)
+	settled, _ := k.settle(nil, []Event{byServer}, time.Hour)
 	require.Equal(t, after(2), settled[0].Time)
-	settled, _ = k.settle([]Event{shown(3601, 3605, 5)}, time.Hour)
+	settled, _ = k.settle(nil, []Event{shown(3601, 3605, 5)}, time.Hour)
 	require.Equal(t, after(1), settled[0].Time, "its place is before")
 }
 
@@ -127,13 +127,13 @@ func TestClock_withoutChangeNeedsTwoPoints(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
 		at := random.Float64() * 1000
-		k.settle([]Event{shown(at, at+1, 2000)}, time.Hour)
-		k.settle([]Event{shown(at, 1999, 2000)}, time.Hour)
+		k.settle(nil, []Event{shown(at, at+1, 2000)}, time.Hour)
+		k.settle(nil, []Event{shown(at, 1999, 2000)}, time.Hour)
 	}
 	require.LessOrEqual(t, len(k.Points), maxPoints)
 	k = clock{}
 	for i := range 1000 {
-		k.settle([]Event{shown(float64(i), float64(i), float64(i))}, time.Hour)
+		k.settle(nil, []Event{shown(float64(i), float64(i), float64(i))}, time.Hour)
 	}
 	require.Len(t, k.Points, 2)
 }
@@ -143,7 +143,7 @@ func TestClock_isBounded(t *testing.T) {
 	var k clock
 	var last time.Time
 	for i := range 1000 {
-		settled, _ := k.settle([]Event{shown(float64(10*i), -1, float64(i))}, time.Hour) // every one is clamped
+		settled, _ := k.settle(nil, []Event{shown(float64(10*i), -1, float64(i))}, time.Hour) // every one is clamped
 		require.True(t, settled[0].Time.After(last))
 		last = settled[0].Time
 		require.LessOrEqual(t, len(k.Points), maxPoints)
@@ -152,7 +152,7 @@ func TestClock_isBounded(t *testing.T) {
 	value, err := json.Marshal(k)
 	require.NoError(t, err)
 	require.Less(t, len(value), 1<<10)
-	settled, _ := k.settle([]Event{shown(4995, -1, 1000)}, time.Hour)
+	settled, _ := k.settle(nil, []Event{shown(4995, -1, 1000)}, time.Hour)
 	require.WithinDuration(t, after(499.5), settled[0].Time, 5*time.Second, "between its neighbours, about")
 }
 
@@ -211,7 +211,7 @@ func TestClock_neverInvertsASession(t *testing.T) {
 				e.ID, e.Email = fmt.Sprint(stamp), ""
 				uncorrected = append(uncorrected, Event{Time: e.Received.Add(-e.Sent.Sub(e.Time)), Sent: e.Time})
 			}
-			settled, expired := k.settle(request, 4*time.Hour)
+			settled, expired := k.settle(nil, request, 4*time.Hour)
 			require.Zero(t, expired)
 			stamps := slices.Clone(request)
 			slices.SortFunc(stamps, func(a, b Event) int { return a.Time.Compare(b.Time) })
@@ -254,7 +254,7 @@ func TestClock_neverInvertsWhateverComes(t *testing.T) {
 			if random.IntN(2) == 0 {
 				e.Sent = after(random.Float64() * 100)
 			}
-			settled, expired := k.settle([]Event{e}, time.Hour)
+			settled, expired := k.settle(nil, []Event{e}, time.Hour)
 			require.Zero(t, expired)
 			all = append(all, Event{Time: settled[0].Time, Sent: e.Time})
 		}

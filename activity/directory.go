@@ -92,7 +92,7 @@ func NewDirectory(docs document.Store, ttl time.Duration) (*Directory, error) {
 
 // Session returns what is known of a session, and whether anything is.
 func (d *Directory) Session(ctx context.Context, productID, sessionID string) (Session, bool, error) {
-	b := d.book(productID)
+	b := d.Book(productID)
 	if err := b.load(ctx, ofSession(sessionID)); err != nil {
 		return Session{}, false, err
 	}
@@ -105,7 +105,7 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 // said; nothing for one that is unknown. It reads them all at once, and not what is
 // known of their users.
 func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs ...string) ([]Session, error) {
-	b := d.book(productID)
+	b := d.Book(productID)
 	keys := make([]documentKey, len(sessionIDs))
 	for i, id := range sessionIDs {
 		keys[i] = ofSession(id)
@@ -133,7 +133,7 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 // SessionsOf returns for each of the addresses, in this order, what SessionOf
 // does; "" for none. It reads them all at once.
 func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...string) ([]string, error) {
-	b := d.book(productID)
+	b := d.Book(productID)
 	keys := make([]documentKey, len(emails))
 	for i, email := range emails {
 		keys[i] = ofEmail(email)
@@ -165,7 +165,7 @@ func (d *Directory) Update(ctx context.Context, productID, sessionID string, cha
 // it returns an error nothing is changed, and UpdateWith returns that error.
 func (d *Directory) UpdateWith(ctx context.Context, productID, sessionID string, change func(*Session) ([]document.Change, error)) (Session, error) {
 	for {
-		b := d.book(productID)
+		b := d.Book(productID)
 		if err := b.load(ctx, ofSession(sessionID)); err != nil {
 			return Session{}, err
 		}
@@ -187,25 +187,13 @@ func (d *Directory) UpdateWith(ctx context.Context, productID, sessionID string,
 	}
 }
 
-// Open returns the part of the directory that these events are about.
+// Open returns the part of a product's directory that these events are about.
 func (d *Directory) Open(ctx context.Context, productID string, events []Event) (*Book, error) {
-	b := d.book(productID)
-	keys := make([]documentKey, 0, 2*len(events))
-	for i := range events {
-		e := &events[i]
-		if e.SessionID != "" {
-			keys = append(keys, ofSession(e.SessionID))
-		}
-		if e.UserID != "" {
-			keys = append(keys, ofUser(e.UserID))
-		}
-		if e.Email != "" && e.SessionID != "" {
-			keys = append(keys, ofEmail(e.Email))
-		}
-	}
-	return b, b.load(ctx, keys...)
+	b := d.Book(productID)
+	return b, b.Open(ctx, events)
 }
 
-func (d *Directory) book(productID string) *Book {
+// Book returns a book of a product that is about nothing yet.
+func (d *Directory) Book(productID string) *Book {
 	return &Book{dir: d, productID: productID}
 }

@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -163,7 +162,6 @@ func (m *Memory) user(product, id string) *memoryUser {
 	if u, ok := m.held.Get(product, key); ok {
 		return u.(*memoryUser)
 	}
-	key.id = strings.Clone(id)
 	m.users++
 	return &memoryUser{key: key}
 }
@@ -178,7 +176,6 @@ func (m *Memory) timeline(product, user, session string) *timeline {
 	if t, ok := m.held.Get(product, key); ok {
 		return t.(*timeline)
 	}
-	key.id = strings.Clone(key.id)
 	return &timeline{key: key}
 }
 
@@ -280,7 +277,7 @@ func (u *memoryUser) add(r memoryRecord, limit int) (gone []memoryRecord, ok boo
 	at := sort.Search(len(u.records), func(i int) bool { return u.records[i].start > r.start })
 	if len(u.records) < limit {
 		if len(u.records) == cap(u.records) {
-			u.records = slices.Grow(u.records, min(max(4, len(u.records)), limit-len(u.records)))
+			u.records = slices.Grow(u.records, min(max(1, len(u.records)), limit-len(u.records)))
 		}
 		u.records = slices.Insert(u.records, at, r)
 		u.bytes += fair.Size(len(r.json))

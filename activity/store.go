@@ -26,7 +26,8 @@ type Store interface {
 	// whose ID the user already has, one older than the retention, and one
 	// older than everything in a full memory change nothing. Actions without
 	// a user id only count as the session's next action. Add may be repeated
-	// after an error.
+	// after an error. It may keep the batch's strings, which should not be
+	// parts of larger ones, but not its slice.
 	Add(ctx context.Context, b Batch) error
 
 	// Recent returns the user's newest actions, at most limit of them, oldest

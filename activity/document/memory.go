@@ -118,34 +118,37 @@ func (m *Memory) Write(_ context.Context, productID string, changes ...Change) (
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	for _, c := range changes {
+	docs := make([]*memoryDocument, len(changes)) // nil for what does not exist
+	for i, c := range changes {
 		var current Version
-		if d, ok := m.docs.Get(productID, c.Name); ok && !d.dead(now) {
-			current = d.Version
+		if d, ok := m.docs.Get(productID, c.Name); ok {
+			if docs[i] = d; !d.dead(now) {
+				current = d.Version
+			}
 		}
 		if current != c.Prev {
 			return 0, &ConflictError{Name: c.Name}
 		}
 	}
 	m.version++
-	for _, c := range changes {
-		m.apply(productID, c, now)
+	for i, c := range changes {
+		m.apply(productID, docs[i], c, now)
 	}
 	m.docs.Trim(productID)
 	return m.version, nil
 }
 
-// apply makes a change whose version has been checked.
-func (m *Memory) apply(productID string, c Change, now int64) {
+// apply makes a change of a document, nil for one that does not exist, whose
+// version has been checked. The document may have expired.
+func (m *Memory) apply(productID string, d *memoryDocument, c Change, now int64) {
 	if c.Op == OpCheck {
 		return
 	}
-	d, ok := m.docs.Get(productID, c.Name) // including one that has expired
 	if c.Op == OpDelete {
 		m.remove(productID, d)
 		return
 	}
-	if !ok {
+	if d == nil {
 		d = &memoryDocument{Document: Document{Name: strings.Clone(c.Name)}}
 		m.list(productID, d)
 	}

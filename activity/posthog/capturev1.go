@@ -59,12 +59,12 @@ func (h *Handler) captureV1(w http.ResponseWriter, r *http.Request) error {
 	httpx.WriteJSON(w, http.StatusOK, struct {
 		answer
 		Results map[string]result `json:"results"`
-	}{answer{Status: 1, counts: counts}, results(req.events)})
+	}{answer{Status: 1, counts: counts}, results(req.details)})
 	return nil
 }
 
 // results returns what became of the events, by their uuids.
-func results(events []pending) map[string]result {
+func results(events []detail) map[string]result {
 	results := make(map[string]result, len(events))
 	for _, p := range events {
 		switch {

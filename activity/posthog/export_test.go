@@ -32,9 +32,9 @@ func Plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 // that are ignored left out, and how many there were in all.
 func ReadEvents(body []byte) (events []activity.Event, total int, err error) {
 	req, err := readRequest(jsonscan.New(body), 0)
-	for _, p := range req.events {
-		if p.reason == "" {
-			events = append(events, p.Event)
+	for i, d := range req.details {
+		if d.reason == "" {
+			events = append(events, req.events[i])
 		}
 	}
 	return events, len(req.events), err

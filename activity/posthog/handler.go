@@ -175,14 +175,13 @@ type counts struct {
 // request is a body taken apart, before anything in it is judged.
 type request struct {
 	env     envelope
-	events  []pending
+	events  []activity.Event // without their times: they take sent_at, which stands behind the events
+	details []detail         // of the events
 	arrived time.Time
 }
 
-// pending is an event without its times: they take sent_at, which stands behind
-// the events.
-type pending struct {
-	activity.Event
+// detail is what matters of an event besides what it means.
+type detail struct {
 	uuid   string // as it was sent
 	token  string
 	time   timing
@@ -203,19 +202,20 @@ func (b *body) request(ctx context.Context, productID string, s survey) (req *re
 
 // readRequest reads a body of that many events.
 func readRequest(json *jsonscan.Scanner, events int) (*request, error) {
-	req := &request{events: make([]pending, 0, events)}
+	req := &request{events: make([]activity.Event, 0, events), details: make([]detail, 0, events)}
 	var last activity.Action
 	env, err := readPayload(json, func(e *event) {
-		p := pending{}
-		if p.Event, p.reason = translate(e); e != nil {
-			p.token = e.token()
-			p.uuid = string(e.UUID)
-			p.time = timing{e.Timestamp, e.SentAt, e.Offset, e.ClockIsRight}
+		meant, reason := translate(e)
+		d := detail{reason: reason}
+		if e != nil {
+			d.token = e.token()
+			d.uuid = string(e.UUID)
+			d.time = timing{e.Timestamp, e.SentAt, e.Offset, e.ClockIsRight}
 		}
-		if p.reason == "" {
-			share(p.Action, &last)
+		if reason == "" {
+			share(meant.Action, &last)
 		}
-		req.events = append(req.events, p)
+		req.events, req.details = append(req.events, meant), append(req.details, d)
 	})
 	req.env = env
 	return req, err
@@ -243,8 +243,8 @@ const maxForeign = 16
 // looked up once; beyond maxForeign they count as another product's.
 func (h *Handler) checkTokens(productID, token string, req *request) error {
 	fits := map[string]bool{token: true, "": true}
-	for i := range req.events {
-		p := &req.events[i]
+	for i := range req.details {
+		p := &req.details[i]
 		ok, known := fits[p.token]
 		if !known && len(fits) < maxForeign+2 {
 			other, _, err := h.products.ProductOfToken(p.token)
@@ -261,31 +261,33 @@ func (h *Handler) checkTokens(productID, token string, req *request) error {
 	return nil
 }
 
-// record hands the request's good events to the sink and counts the rest.
+// record hands the request's good events to the sink, whose they are then, and
+// counts the rest.
 func (h *Handler) record(r *http.Request, productID string, req *request) (counts, error) {
-	events := make([]activity.Event, 0, len(req.events))
+	all, events := len(req.events), req.events[:0]
 	ignored := map[string]int{}
 	explain := h.opts.Logger.Enabled(r.Context(), slog.LevelDebug)
-	for i := range req.events {
-		p := &req.events[i]
-		if p.reason == "" && !p.time.apply(&p.Event, req.env.SentAt, req.arrived) {
-			p.reason = reasonMalformed
+	for i := range req.details {
+		e, d := &req.events[i], &req.details[i]
+		if d.reason == "" && !d.time.apply(e, req.env.SentAt, req.arrived) {
+			d.reason = reasonMalformed
 		}
-		if p.reason != "" {
-			ignored[p.reason]++
-			if explain {
-				h.opts.Logger.DebugContext(r.Context(), "an event is ignored", "product_id", productID, "session_id", p.SessionID, "reason", p.reason)
-			}
+		if d.reason == "" {
+			events = append(events, *e)
 			continue
 		}
-		events = append(events, p.Event)
-		p.Event = activity.Event{} // now the sink's, which may release it early
+		ignored[d.reason]++
+		if explain {
+			h.opts.Logger.DebugContext(r.Context(), "an event is ignored", "product_id", productID, "session_id", e.SessionID, "reason", d.reason)
+		}
 	}
+	clear(req.events[len(events):])
+	req.events = nil
 	result, err := h.sink.Record(r.Context(), productID, events)
 	if err != nil {
 		return counts{}, httpx.Unavailable(err)
 	}
-	if n := len(req.events) - len(events); n > 0 {
+	if n := all - len(events); n > 0 {
 		h.opts.Meter.Count(productID, activity.Flow{Ignored: n})
 	}
 	if result.Expired > 0 {
@@ -296,5 +298,5 @@ func (h *Handler) record(r *http.Request, productID string, req *request) (count
 	for reason, n := range ignored {
 		h.events.WithLabelValues(productID, "ignored", reason).Add(float64(n))
 	}
-	return counts{Accepted: result.Accepted, Ignored: len(req.events) - result.Accepted}, nil
+	return counts{Accepted: result.Accepted, Ignored: all - result.Accepted}, nil
 }

@@ -25,8 +25,6 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Options are the bounds of a [Cache]. Zero means no bound.
@@ -62,19 +60,22 @@ type holder[K comparable, V any] struct {
 	product string
 	share   *Share[*holder[K, V]]
 	bytes   int64
-	order   *simplelru.LRU[K, *item[K, V]] // what is not pinned, in the order it was written
-	pinned  map[K]*item[K, V]
-	// The most there was in order and in pinned since their memory was freed.
-	peak, pinnedPeak int
+	items   map[K]*item[K, V]
+	peak    int // the most there were since the map was made
+	// What is not pinned is a list in the order it was written. Its links are in
+	// the items: an entry of golang-lru takes as much memory as an item again.
+	oldest, newest *item[K, V]
+	listed         int
 }
 
 type item[K comparable, V any] struct {
 	Item
-	of    *holder[K, V]
-	key   K
-	value V
-	asked int64 // the time it is in due by: never after Due
-	at    int   // in due, -1 for not
+	of           *holder[K, V]
+	key          K
+	value        V
+	asked        int64 // the time it is in due by: never after Due
+	at           int   // in due, -1 for not
+	older, newer *item[K, V]
 }
 
 // holderOverhead is what a product costs that holds something.
@@ -98,8 +99,8 @@ func New[K comparable, V any](opts *Options, evicted func(product string, key K,
 	}
 	var k K
 	var i item[K, V]
-	const list, entry, pointer = 24, 32, 8 // the links and the unused expiry of an entry of golang-lru
-	size := Size(unsafe.Sizeof(i)) + Size(list+entry+pointer+unsafe.Sizeof(k)) +
+	const pointer = 8
+	size := Size(unsafe.Sizeof(i)) +
 		int64(unsafe.Sizeof(k)+pointer+1)*7/3 + // a map is at least three sevenths full
 		2*pointer // in due
 	return &Cache[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
@@ -130,14 +131,10 @@ func (c *Cache[K, V]) Get(product string, key K) (value V, ok bool) {
 }
 
 func (c *Cache[K, V]) find(product string, key K) *item[K, V] {
-	h, ok := c.products[product]
-	if !ok {
-		return nil
+	if h, ok := c.products[product]; ok {
+		return h.items[key]
 	}
-	if i, ok := h.order.Peek(key); ok {
-		return i
-	}
-	return h.pinned[key]
+	return nil
 }
 
 // Put keeps the value, as the one written last. Nothing is evicted before Trim.
@@ -146,8 +143,9 @@ func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
 	if i == nil {
 		i = &item[K, V]{of: c.holder(product), key: key, at: -1}
 		i.of.bytes += c.overhead
+		i.of.items[key] = i
 		c.length++
-	} else if i.Pinned != as.Pinned {
+	} else {
 		i.of.unlink(i)
 	}
 	i.value = value
@@ -202,9 +200,10 @@ func (c *Cache[K, V]) remove(i *item[K, V]) {
 		heap.Remove(&c.due, i.at)
 	}
 	h.unlink(i)
+	delete(h.items, i.key)
 	h.bytes -= i.Bytes + c.overhead
 	c.length--
-	if h.order.Len()+len(h.pinned) == 0 {
+	if len(h.items) == 0 {
 		h.share.Set(0, false)
 		delete(c.products, h.product)
 		return
@@ -219,7 +218,7 @@ func (c *Cache[K, V]) Drop(product string, each func(V)) {
 	if !ok {
 		return
 	}
-	for _, i := range slices.AppendSeq(h.order.Values(), maps.Values(h.pinned)) {
+	for _, i := range slices.Collect(maps.Values(h.items)) {
 		c.remove(i)
 		if each != nil {
 			each(i.value)
@@ -231,13 +230,13 @@ func (c *Cache[K, V]) Drop(product string, each func(V)) {
 // product. The value written last stays.
 func (c *Cache[K, V]) Trim(product string) {
 	h, ok := c.products[product]
-	for ok && h.order.Len() > 1 && (h.bytes > c.maxBytes || h.order.Len() > c.maxItems) {
+	for ok && h.listed > 1 && (h.bytes > c.maxBytes || h.listed > c.maxItems) {
 		c.evict(h)
 		h, ok = c.products[product]
 	}
 	for {
 		most, over := c.shares.Excess()
-		if !over || most.product == product && most.order.Len() == 1 {
+		if !over || most.product == product && most.listed == 1 {
 			return
 		}
 		c.evict(most)
@@ -245,7 +244,7 @@ func (c *Cache[K, V]) Trim(product string) {
 }
 
 func (c *Cache[K, V]) evict(h *holder[K, V]) {
-	_, i, _ := h.order.GetOldest()
+	i := h.oldest
 	c.remove(i)
 	c.evicted(h.product, i.key, i.value)
 }
@@ -279,62 +278,61 @@ func (c *Cache[K, V]) Bytes(product string) int64 {
 func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	h, ok := c.products[product]
 	if !ok {
-		h = &holder[K, V]{product: strings.Clone(product), order: newOrder[K, V](), bytes: holderOverhead + Size(len(product))}
+		h = &holder[K, V]{product: strings.Clone(product), items: map[K]*item[K, V]{}, bytes: holderOverhead + Size(len(product))}
 		h.share = c.shares.Join(h)
 		c.products[h.product] = h
 	}
 	return h
 }
 
-// newOrder returns a list that forgets nothing by itself.
-func newOrder[K comparable, V any]() *simplelru.LRU[K, *item[K, V]] {
-	order, _ := simplelru.NewLRU[K, *item[K, V]](math.MaxInt, nil) // fails only for a size below one
-	return order
-}
-
+// link makes an item, unless it is pinned, the one written last.
 func (h *holder[K, V]) link(i *item[K, V]) {
-	if !i.Pinned {
-		h.order.Add(i.key, i)
-		h.peak = max(h.peak, h.order.Len())
+	if i.Pinned {
 		return
 	}
-	if h.pinned == nil {
-		h.pinned = map[K]*item[K, V]{}
+	if i.older = h.newest; i.older != nil {
+		i.older.newer = i
+	} else {
+		h.oldest = i
 	}
-	h.pinned[i.key] = i
-	h.pinnedPeak = max(h.pinnedPeak, len(h.pinned))
+	h.newest = i
+	h.listed++
 }
 
 func (h *holder[K, V]) unlink(i *item[K, V]) {
 	if i.Pinned {
-		delete(h.pinned, i.key)
 		return
 	}
-	h.order.Remove(i.key)
+	if i.older != nil {
+		i.older.newer = i.newer
+	} else {
+		h.oldest = i.newer
+	}
+	if i.newer != nil {
+		i.newer.older = i.older
+	} else {
+		h.newest = i.older
+	}
+	i.older, i.newer = nil, nil
+	h.listed--
 }
 
 // account says what the product holds after a change.
 func (h *holder[K, V]) account() {
 	h.shrink()
-	h.share.Set(h.bytes, h.order.Len() > 0)
+	h.share.Set(h.bytes, h.listed > 0)
 }
 
-// minShrink is the peak of a list that is worth freeing.
+// minShrink is the peak of a map that is worth freeing.
 const minShrink = 64
 
-// shrink frees the memory of what has become much less: maps do not.
+// shrink frees the memory of a map that has become much smaller: maps do not.
 func (h *holder[K, V]) shrink() {
-	if h.peak > minShrink && h.order.Len() < h.peak/2 {
-		old := h.order.Values()
-		h.order, h.peak = newOrder[K, V](), len(old)
-		for _, i := range old {
-			h.order.Add(i.key, i)
-		}
-	}
-	if h.pinnedPeak > minShrink && len(h.pinned) < h.pinnedPeak/2 {
-		old := h.pinned
-		h.pinned, h.pinnedPeak = make(map[K]*item[K, V], len(old)), len(old)
-		maps.Copy(h.pinned, old)
+	h.peak = max(h.peak, len(h.items))
+	if h.peak > minShrink && len(h.items) < h.peak/2 {
+		old := h.items
+		h.items, h.peak = make(map[K]*item[K, V], len(old)), len(old)
+		maps.Copy(h.items, old)
 	}
 }
 

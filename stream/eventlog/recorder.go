@@ -85,8 +85,9 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	timeout := firstTimeout(events)
 	groups, duplicates := group(r.byEngine(events))
 	result := activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}
+	a := appending{productID: productID, book: r.dir.Book(productID)}
 	for s := range steps(groups) {
-		if err := r.record(ctx, productID, s, timeout, &result); err != nil {
+		if err := r.record(ctx, &a, s, timeout, &result); err != nil {
 			return activity.Result{}, err
 		}
 		timeout = stepTimeout
@@ -131,20 +132,29 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 	return events
 }
 
+// appending is what the steps of a request have in common, and memory that each
+// uses again.
+type appending struct {
+	productID string
+	book      *activity.Book
+	entries   []Entry
+	json      []byte // of the batch encoded last
+}
+
 // record records a step and counts what it omits.
-func (r *Recorder) record(ctx context.Context, productID string, s *step, timeout time.Duration, result *activity.Result) error {
+func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout time.Duration, result *activity.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	done, err := r.turns.take(ctx, s.turns(productID))
+	done, err := r.turns.take(ctx, s.turns(a.productID))
 	if err != nil {
 		return fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
 	}
 	defer done()
-	if err := r.fileRest(ctx, productID); err != nil {
+	if err := r.fileRest(ctx, a.productID); err != nil {
 		return err
 	}
 	for {
-		expired, err := r.append(ctx, productID, s)
+		expired, err := r.append(ctx, a, s)
 		var seen *DuplicateError
 		var conflict *document.ConflictError
 		switch {
@@ -167,79 +177,70 @@ func (r *Recorder) record(ctx context.Context, productID string, s *step, timeou
 
 // append appends the actions of a step together with the changes to their
 // sessions, and files them. It returns how many events had expired.
-func (r *Recorder) append(ctx context.Context, productID string, s *step) (expired int, err error) {
-	book, err := r.dir.Open(ctx, productID, s.events)
-	if err != nil {
+func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired int, err error) {
+	if err := a.book.Open(ctx, s.events); err != nil {
 		return 0, err
 	}
 	for i := range s.parts {
-		old, err := s.parts[i].learn(ctx, book)
+		old, err := s.parts[i].learn(ctx, a.book)
 		if err != nil {
 			return 0, err
 		}
 		expired += old
 	}
-	entries, err := encode(productID, s.parts)
+	if err := a.encode(s.parts); err != nil {
+		return 0, err
+	}
+	for _, e := range a.entries {
+		a.book.Count(e.SessionID, e.Batch.Count)
+	}
+	changes, err := a.book.Changes()
 	if err != nil {
 		return 0, err
 	}
-	for _, e := range entries {
-		book.Count(e.SessionID, e.Batch.Count)
-	}
-	changes, err := book.Changes()
-	if err != nil {
-		return 0, err
-	}
-	return expired, r.commit(ctx, productID, entries, changes)
+	return expired, r.commit(ctx, a.productID, a.entries, changes)
 }
 
-// encode makes the entries of the parts.
-func encode(productID string, parts []part) ([]Entry, error) {
-	e := encoder{entries: make([]Entry, 0, len(parts))}
+// encode makes the entries of a step.
+func (a *appending) encode(parts []part) error {
+	clear(a.entries)
+	a.entries = slices.Grow(a.entries[:0], len(parts))
 	for i := range parts {
 		if p := &parts[i]; len(p.actions) > 0 {
-			if err := e.add(batch(productID, p)); err != nil {
-				return nil, fmt.Errorf("eventlog: encode batch: %w", err)
+			if err := a.add(batch(a.productID, p)); err != nil {
+				return fmt.Errorf("eventlog: encode batch: %w", err)
 			}
 		}
 	}
-	return e.entries, nil
-}
-
-// encoder makes entries of batches.
-type encoder struct {
-	entries []Entry
-	json    []byte // of the batch added last, in memory that is used again
-}
-
-// add adds a batch, in halves while it is too large for an entry.
-func (e *encoder) add(b *activity.Batch) error {
-	if b.Count > 1 && textLen(b) > maxData { // sure to be, without encoding it
-		return e.addHalves(b)
-	}
-	data, err := b.AppendJSON(e.json[:0])
-	if err != nil {
-		return err
-	}
-	e.json = data
-	if b.Count > 1 && len(data) > maxData {
-		return e.addHalves(b)
-	}
-	made := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: b}
-	made.setData(data, headRoom)
-	e.entries = append(e.entries, made)
 	return nil
 }
 
-func (e *encoder) addHalves(b *activity.Batch) error {
+// add adds a batch, in halves while it is too large for an entry.
+func (a *appending) add(b *activity.Batch) (err error) {
+	if b.Count > 1 && textLen(b) > maxData { // sure to be, without encoding it
+		return a.addHalves(b)
+	}
+	if a.json, err = b.AppendJSON(a.json[:0]); err != nil {
+		return err
+	}
+	if b.Count > 1 && len(a.json) > maxData {
+		return a.addHalves(b)
+	}
+	e := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: b}
+	e.setData(a.json, headRoom)
+	a.entries = append(a.entries, e)
+	return nil
+}
+
+func (a *appending) addHalves(b *activity.Batch) error {
 	first, second := *b, *b
 	half := len(b.Actions) / 2
 	first.Actions, first.Count = b.Actions[:half], half
 	second.Actions, second.Count = b.Actions[half:], len(b.Actions)-half
-	if err := e.add(&first); err != nil {
+	if err := a.add(&first); err != nil {
 		return err
 	}
-	return e.add(&second)
+	return a.add(&second)
 }
 
 // batch returns what the log is given of a part.

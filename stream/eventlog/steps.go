@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -86,7 +85,7 @@ func group(events []activity.Event) (groups []sessionGroup, duplicates int) {
 // add adds an event, which is the group's.
 func (g *sessionGroup) add(e activity.Event) {
 	if len(g.events) == 0 {
-		g.sessionID = strings.Clone(e.SessionID)
+		g.sessionID = e.SessionID
 		if e.SessionID == "" {
 			g.user = e.UserID
 		}
