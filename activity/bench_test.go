@@ -3,13 +3,9 @@ package activity_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
-	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -49,104 +46,15 @@ func fill(tb testing.TB, m *activity.Memory, users, actions int) {
 	}
 }
 
-// The two handlers that the lookup benchmarks compare serve the same number
-// of bytes: one looks them up, the other writes a constant.
-func lookupServer(tb testing.TB) (lookupURL, constantURL string) {
-	tb.Helper()
-	m := musttest.New(activity.NewMemory(nil))
-	fill(tb, m, 1000, perUser)
-	lookup := musttest.New(activity.NewLookup(m, 0))
-	constant, err := lookup.AppendJSON(context.Background(), nil, "acme", "user_7", 0)
-	require.NoError(tb, err)
-
-	mux := http.NewServeMux()
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
-	mux.HandleFunc("GET /constant/{product_id}/{user_id}/live-activity", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(constant)))
-		_, _ = w.Write(constant)
-	})
-	server := httptest.NewServer(mux)
-	tb.Cleanup(server.Close)
-	return server.URL + "/users/acme/user_7/live-activity", server.URL + "/constant/acme/user_7/live-activity"
-}
-
-// newClient returns a client that keeps a connection for each of its callers.
-func newClient(tb testing.TB) *http.Client {
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
-	tb.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
-}
-
-// get makes one request and returns how long its answer is.
-func get(tb testing.TB, client *http.Client, url string) int64 {
-	res, err := client.Get(url)
-	if err != nil {
-		tb.Error(err)
-		return 0
-	}
-	defer res.Body.Close()
-	n, err := io.Copy(io.Discard, res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		tb.Error(res.Status, err)
-	}
-	return n
-}
-
 // BenchmarkLookup is a lookup of 50 actions over a loopback connection, beside
-// the least that net/http can do to send as many bytes.
+// the least that net/http can do to send as many bytes. The median ratio is to be
+// at least 0.7.
 func BenchmarkLookup(b *testing.B) {
-	lookupURL, constantURL := lookupServer(b)
-	for _, bench := range []struct{ name, url string }{{"lookup", lookupURL}, {"constant", constantURL}} {
-		b.Run(bench.name, func(b *testing.B) {
-			client := newClient(b)
-			b.SetBytes(get(b, client, bench.url))
-			b.SetParallelism(4)
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					get(b, client, bench.url)
-				}
-			})
-		})
-	}
-}
-
-// BenchmarkLookupRatio compares the two in short turns, so that both see the
-// same machine. The ratio is requests per second of the lookup divided by
-// those of the constant, the median of all turns; it is to be at least 0.7.
-func BenchmarkLookupRatio(b *testing.B) {
-	const clients, requests = 8, 25 // of each client in a turn
-	lookupURL, constantURL := lookupServer(b)
-	client := newClient(b)
-	turn := func(url string) time.Duration {
-		start := time.Now()
-		var wg sync.WaitGroup
-		for range clients {
-			wg.Go(func() {
-				for range requests {
-					get(b, client, url)
-				}
-			})
-		}
-		wg.Wait()
-		return time.Since(start)
-	}
-	turn(lookupURL)
-	turn(constantURL)
-	var total time.Duration
-	var ratios []float64
-	for b.Loop() {
-		before := turn(constantURL)
-		lookup := turn(lookupURL)
-		after := turn(constantURL)
-		total += lookup
-		ratios = append(ratios, float64(before+after)/2/float64(lookup))
-	}
-	slices.Sort(ratios)
-	b.ReportMetric(ratios[len(ratios)/2], "ratio")
-	b.ReportMetric(float64(b.N)*clients*requests/total.Seconds(), "lookups/s")
-	b.ReportMetric(0, "ns/op") // a turn of both means nothing
+	m := musttest.New(activity.NewMemory(nil))
+	fill(b, m, 1000, perUser)
+	mux := http.NewServeMux()
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", musttest.New(activity.NewLookup(m, 0)))
+	httpxtest.Compare(b, mux, "/users/acme/user_7/live-activity", nil)
 }
 
 // BenchmarkLookupJSON is a lookup without HTTP.

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -49,19 +48,6 @@ func lookUp(t *testing.T, h http.Handler, target string) activity.LiveActivity {
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &live))
 	require.Equal(t, len(live.Actions), live.Count)
 	return live
-}
-
-// requireDetail requires an error of that status with one sentence in it, and
-// returns the sentence.
-func requireDetail(t *testing.T, status int, w *httptest.ResponseRecorder) string {
-	t.Helper()
-	require.Equal(t, status, w.Code, w.Body)
-	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	var body map[string]string
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
-	require.Equal(t, []string{"detail"}, slices.Collect(maps.Keys(body)))
-	require.NotEmpty(t, body["detail"])
-	return body["detail"]
 }
 
 func TestLookup_answersWithExactlyTheFields(t *testing.T) {
@@ -149,7 +135,7 @@ func TestLookup_refusesALimitThatIsNoInteger(t *testing.T) {
 		"%zz", "5;", "5%"} {
 		t.Run(limit, func(t *testing.T) {
 			w := request(h, "/users/acme/ada/live-activity?limit="+limit)
-			assert.Contains(t, requireDetail(t, http.StatusBadRequest, w), "limit")
+			assert.Contains(t, httpxtest.Detail(t, http.StatusBadRequest, w.Result()), "limit")
 		})
 	}
 }
@@ -229,7 +215,7 @@ func (s failing) Recent(context.Context, string, string, int) (activity.Recent, 
 func TestLookup_withoutItsStoreIs503(t *testing.T) {
 	const secret = "dial tcp 10.0.0.7:6379: connect: connection refused, password hunter2"
 	w := request(newLookup(failing{errors.New(secret)}, 0), "/users/acme/ada/live-activity")
-	detail := requireDetail(t, http.StatusServiceUnavailable, w)
+	detail := httpxtest.Detail(t, http.StatusServiceUnavailable, w.Result())
 	for _, word := range strings.Fields(secret) {
 		assert.NotContains(t, detail, word)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/bridge"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 )
 
 // post reports the body.
@@ -74,13 +75,9 @@ func ask(t testing.TB, b *bridge.Bridge, escapedID string) bridge.Context {
 // returns the sentence.
 func requireDetail(t testing.TB, status int, w *httptest.ResponseRecorder) string {
 	t.Helper()
-	require.Equal(t, status, w.Code, w.Body)
-	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	var body map[string]string
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
-	require.Equal(t, []string{"detail"}, slices.Collect(maps.Keys(body)))
-	require.Regexp(t, `^[A-Z].*\.$`, body["detail"])
-	return body["detail"]
+	detail := httpxtest.Detail(t, status, w.Result())
+	require.Regexp(t, `^[A-Z].*\.$`, detail)
+	return detail
 }
 
 func titles(c bridge.Context) []string {

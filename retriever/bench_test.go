@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
@@ -39,111 +36,20 @@ func visit(session, actions int) activity.Batch {
 	return b
 }
 
-// eventsServer serves a session of 50 chunks among a thousand, and as many
-// bytes that are always the same.
-func eventsServer(tb testing.TB) (eventsURL, constantURL string) {
-	tb.Helper()
+// BenchmarkEvents is a retrieval of 50 chunks of two actions each, of a session
+// among a thousand, over a loopback connection, beside the least that net/http can
+// do to send as many bytes. The median ratio is to be at least 0.7.
+func BenchmarkEvents(b *testing.B) {
 	s := musttest.New(retriever.NewStore(nil))
 	for range retriever.DefaultMaxChunks {
 		for session := range 1000 {
-			add(tb, s, visit(session, 2))
+			add(b, s, visit(session, 2))
 		}
 	}
-	h := musttest.New(retriever.NewHandler(s, &retriever.HandlerOptions{APIKey: apiKey}))
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /events", h.ServeEvents)
-	constant := get(mux, "/events?session_id=session_7", "Authorization", "Bearer "+apiKey).Body.Bytes()
-	require.Equal(tb, retriever.DefaultMaxChunks, strings.Count(string(constant), `"title"`))
-	mux.HandleFunc("GET /constant", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(constant)))
-		_, _ = w.Write(constant)
-	})
-	server := httptest.NewServer(mux)
-	tb.Cleanup(server.Close)
-	return server.URL + "/events?session_id=session_7", server.URL + "/constant?session_id=session_7"
-}
-
-// fetch makes one request and returns how long its answer is.
-func fetch(tb testing.TB, client *http.Client, url string) int64 {
-	r, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		tb.Error(err)
-		return 0
-	}
-	r.Header.Set("Authorization", "Bearer "+apiKey)
-	res, err := client.Do(r)
-	if err != nil {
-		tb.Error(err)
-		return 0
-	}
-	defer res.Body.Close()
-	n, err := io.Copy(io.Discard, res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		tb.Error(res.Status, err)
-	}
-	return n
-}
-
-// newClient returns a client that keeps a connection for each of its callers.
-func newClient(tb testing.TB) *http.Client {
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
-	tb.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
-}
-
-// BenchmarkEvents is a retrieval of 50 chunks of two actions each over a
-// loopback connection, beside the least that net/http can do to send as many
-// bytes. The ratio compares the two in short turns, so that both see the same
-// machine: requests per second of the retrieval divided by those of the
-// constant, over all turns and as the median of them. It is to be at least 0.7.
-func BenchmarkEvents(b *testing.B) {
-	eventsURL, constantURL := eventsServer(b)
-	for _, bench := range []struct{ name, url string }{{"events", eventsURL}, {"constant", constantURL}} {
-		b.Run(bench.name, func(b *testing.B) {
-			client := newClient(b)
-			b.SetBytes(fetch(b, client, bench.url))
-			b.ReportAllocs()
-			for b.Loop() {
-				fetch(b, client, bench.url)
-			}
-		})
-	}
-	b.Run("ratio", func(b *testing.B) { compareTurns(b, eventsURL, constantURL) })
-}
-
-// compareTurns makes turns of requests to both, the constant's before and
-// after, and reports the ratio.
-func compareTurns(b *testing.B, eventsURL, constantURL string) {
-	const clients, requests = 8, 25 // of each client in a turn
-	client := newClient(b)
-	turn := func(url string) time.Duration {
-		start := time.Now()
-		var wg sync.WaitGroup
-		for range clients {
-			wg.Go(func() {
-				for range requests {
-					fetch(b, client, url)
-				}
-			})
-		}
-		wg.Wait()
-		return time.Since(start)
-	}
-	turn(eventsURL)
-	turn(constantURL)
-	var events, constant time.Duration
-	var ratios []float64
-	for b.Loop() {
-		before, ours, after := turn(constantURL), turn(eventsURL), turn(constantURL)
-		events, constant = events+ours, constant+(before+after)/2
-		ratios = append(ratios, float64(before+after)/2/float64(ours))
-	}
-	slices.Sort(ratios)
-	b.ReportMetric(float64(constant)/float64(events), "ratio")
-	b.ReportMetric(ratios[len(ratios)/2], "median-ratio")
-	b.ReportMetric(float64(b.N)*clients*requests/events.Seconds(), "events/s")
-	b.ReportMetric(0, "ns/op") // a turn of both means nothing
+	const target, bearer = "/events?session_id=session_7", "Bearer " + apiKey
+	mux := newMux(s, &retriever.HandlerOptions{APIKey: apiKey})
+	require.Equal(b, retriever.DefaultMaxChunks, strings.Count(get(mux, target, "Authorization", bearer).Body.String(), `"title"`))
+	httpxtest.Compare(b, mux, target, http.Header{"Authorization": {bearer}})
 }
 
 // BenchmarkRetrieval is a request of Dify without the network.

@@ -16,23 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
 )
-
-// requireDetail requires an error of the form that /events has, and returns
-// its sentence.
-func requireDetail(tb testing.TB, status int, w *httptest.ResponseRecorder) string {
-	tb.Helper()
-	require.Equal(tb, status, w.Code, w.Body)
-	require.Equal(tb, "application/json", w.Header().Get("Content-Type"))
-	require.Equal(tb, strconv.Itoa(w.Body.Len()), w.Header().Get("Content-Length"))
-	var body map[string]string
-	require.NoError(tb, json.Unmarshal(w.Body.Bytes(), &body))
-	require.Len(tb, body, 1)
-	require.NotEmpty(tb, body["detail"])
-	return body["detail"]
-}
 
 // newStore has two sessions of two addresses.
 func newStore(tb testing.TB) *retriever.Store {
@@ -106,7 +93,7 @@ func TestServeEvents_refuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/events", nil)
 			r.URL.RawQuery = strings.TrimPrefix(tt.query, "?")
-			assert.Equal(t, tt.want, requireDetail(t, http.StatusBadRequest, do(newMux(newStore(t), nil), r, nil)))
+			assert.Equal(t, tt.want, httpxtest.Detail(t, http.StatusBadRequest, do(newMux(newStore(t), nil), r, nil).Result()))
 		})
 	}
 }
@@ -154,7 +141,7 @@ func TestHandler_letsOnlyTheKeyThrough(t *testing.T) {
 					assert.NotEqual(t, http.StatusUnauthorized, w.Code)
 					continue
 				}
-				assert.Equal(t, "Invalid or missing API key", requireDetail(t, http.StatusUnauthorized, w))
+				assert.Equal(t, "Invalid or missing API key", httpxtest.Detail(t, http.StatusUnauthorized, w.Result()))
 				assert.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
 			}
 			for _, body := range []string{`{"knowledge_id":"s"}`, `{"knowledge_id":"x"}`, `nonsense`} {

@@ -25,6 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
@@ -118,22 +119,22 @@ func TestConsumer_handsOverWhatTheServerSends(t *testing.T) {
 	sent := clicked("s1", "Export", "Grüße ☕")
 	sent.Email, sent.ConversationID = "ada@example.com", "c1"
 	ids := s.Send(sent)
-	m := receive(t, raw)
+	m := waittest.Receive(t, raw)
 	assert.Equal(t, stream.Message{ID: ids[0], Type: "actions", SessionID: "s1", Data: m.Data}, m)
-	got := receive(t, batches)
+	got := waittest.Receive(t, batches)
 	assert.Equal(t, "Export Grüße ☕", labels(got))
 	assert.Equal(t, []any{"actions", "s1", "ada@example.com", "c1", 2}, []any{got.Type, got.SessionID, got.Email, got.ConversationID, got.Count})
 	assert.Equal(t, "s1", got.Actions[1].SessionID)
 
 	id := s.SendSummary(stream.Summary{SessionID: "s1", Text: "Exported.", Replaces: 2})
-	m = receive(t, raw)
+	m = waittest.Receive(t, raw)
 	assert.Equal(t, stream.Message{ID: id, Type: "summary", SessionID: "s1", Data: m.Data}, m)
-	sum := receive(t, summaries)
+	sum := waittest.Receive(t, summaries)
 	assert.Equal(t, "Exported.", sum.Text)
 	assert.Equal(t, 2, sum.Replaces)
 
 	id = s.SendRaw(`{"type":"more","n":1}`)
-	assert.Equal(t, stream.Message{ID: id, Type: "more", Data: []byte(`{"type":"more","n":1}`)}, receive(t, raw))
+	assert.Equal(t, stream.Message{ID: id, Type: "more", Data: []byte(`{"type":"more","n":1}`)}, waittest.Receive(t, raw))
 	c.stop(t)
 	assert.False(t, c.Connected())
 }
@@ -172,7 +173,7 @@ func TestConsumer_stopsWhenItIsRefused(t *testing.T) {
 					s.Refuse(status, -1)
 					s.Disconnect()
 				}
-				receive(t, c.ended)
+				waittest.Receive(t, c.ended)
 				var refused *stream.RefusedError
 				require.ErrorAs(t, c.err, &refused)
 				assert.Equal(t, stream.RefusedError{Status: status, Detail: detail}, *refused)
@@ -895,9 +896,9 @@ func TestConsumer_endsAtOnceWhileItDials(t *testing.T) {
 		return nil, t.Context().Err()
 	}}}
 	c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: client})
-	receive(t, dialled)
+	waittest.Receive(t, dialled)
 	c.cancel()
-	receive(t, c.ended)
+	waittest.Receive(t, c.ended)
 	assert.Equal(t, context.Canceled, c.err)
 }
 
@@ -930,7 +931,7 @@ func TestConsumer_runsAgain(t *testing.T) {
 	n.become(t, "1", "1", "2")
 	s.Refuse(http.StatusUnauthorized, 1)
 	s.Disconnect()
-	receive(t, c.ended)
+	waittest.Receive(t, c.ended)
 	require.ErrorAs(t, c.err, new(*stream.RefusedError))
 
 	c.ended = make(chan struct{})
@@ -956,7 +957,7 @@ func TestConsumer_leavesNothingBehind(t *testing.T) {
 	s.Disconnect()
 	require.Eventually(t, func() bool { return len(s.Requests()) > requests+1 }, patience, time.Millisecond)
 	cancel()
-	require.Equal(t, context.Canceled, receive(t, ended))
+	require.Equal(t, context.Canceled, waittest.Receive(t, ended))
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, patience, time.Millisecond)
 }
 

@@ -2,7 +2,6 @@ package access_test
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
@@ -316,7 +316,7 @@ func TestKeyring_requireAnswers(t *testing.T) {
 				return
 			}
 			assert.Equal(t, c.status == http.StatusUnauthorized, w.Header().Get("WWW-Authenticate") == "Bearer")
-			detail := requireDetail(t, w)
+			detail := httpxtest.Detail(t, c.status, w.Result())
 			if c.detail != "" {
 				assert.Equal(t, c.detail, detail)
 			}
@@ -340,16 +340,6 @@ func serve(k *access.Keyring, authorization, product string) (w *httptest.Respon
 	w = httptest.NewRecorder()
 	mux.ServeHTTP(w, r)
 	return w, passed
-}
-
-func requireDetail(t *testing.T, w *httptest.ResponseRecorder) string {
-	t.Helper()
-	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	var body map[string]string
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
-	require.Len(t, body, 1)
-	require.NotEmpty(t, body["detail"])
-	return body["detail"]
 }
 
 // requireNothingSecret requires that a response contains no part of a key,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // TestStore checks that the stores returned by open fulfil the contract of
@@ -147,16 +148,7 @@ func (f fixture) inTime(do func(ttl time.Duration) bool) {
 // within fails the test if do takes too long.
 func (f fixture) within(what string, do func()) {
 	f.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		f.Fatalf("%s has not returned after %s", what, patience)
-	}
+	waittest.Within(f, patience, what, do)
 }
 
 // item is a document in comparable form.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -163,16 +164,7 @@ func (f fixture) follow(after eventlog.ID, n int, each func(eventlog.Entry)) ([]
 // within fails the test if do takes too long.
 func (f fixture) within(what string, do func()) {
 	f.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		f.Fatalf("%s has not returned after %s", what, patience)
-	}
+	waittest.Within(f, patience, what, do)
 }
 
 // fires fails the test if the channel is not closed.

@@ -1,0 +1,132 @@
+// Package httpxtest is for tests of HTTP handlers: what their errors look like,
+// and how near they come to the least that net/http can do.
+package httpxtest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Detail requires that a response is an error as every handler answers one, and
+// returns its sentence.
+func Detail(t testing.TB, status int, r *http.Response) string {
+	t.Helper()
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Equal(t, status, r.StatusCode, "%s", body)
+	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
+	require.EqualValues(t, len(body), r.ContentLength)
+	var problem map[string]string
+	require.NoError(t, json.Unmarshal(body, &problem))
+	require.Len(t, problem, 1)
+	require.NotEmpty(t, problem["detail"])
+	return problem["detail"]
+}
+
+// comparison is a handler and one that writes the same bytes as a constant, both
+// on the loopback interface.
+type comparison struct {
+	client         *http.Client
+	ours, constant *http.Request
+}
+
+// Compare runs three benchmarks of GET requests of a target: of the handler, of
+// one that writes the same bytes as a constant, and of both in short turns, so
+// that both see the same machine. That one reports the ratio: requests per second
+// of the handler divided by those of the constant, over all turns and as their
+// median.
+func Compare(b *testing.B, h http.Handler, target string, header http.Header) {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.Header = header
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	require.Equal(b, http.StatusOK, w.Code)
+	constant := w.Body.Bytes()
+	c := comparison{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
+	b.Cleanup(c.client.CloseIdleConnections)
+	c.ours = request(b, h, target, header)
+	c.constant = request(b, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(constant)))
+		_, _ = w.Write(constant)
+	}), target, header)
+	b.Run("ours", func(b *testing.B) { c.run(b, c.ours, len(constant)) })
+	b.Run("constant", func(b *testing.B) { c.run(b, c.constant, len(constant)) })
+	b.Run("ratio", c.turns)
+}
+
+// request returns a request to a server of the handler.
+func request(b *testing.B, h http.Handler, target string, header http.Header) *http.Request {
+	server := httptest.NewServer(h)
+	b.Cleanup(server.Close)
+	r, err := http.NewRequest(http.MethodGet, server.URL+target, nil)
+	require.NoError(b, err)
+	r.Header = header
+	return r
+}
+
+// do makes a request.
+func (c *comparison) do(b *testing.B, r *http.Request) {
+	response, err := c.client.Do(r.Clone(b.Context()))
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+		b.Error(response.Status, err)
+	}
+}
+
+func (c *comparison) run(b *testing.B, r *http.Request, size int) {
+	b.SetBytes(int64(size))
+	b.SetParallelism(4)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			c.do(b, r)
+		}
+	})
+}
+
+// turns makes turns of requests to both, the constant's before and after.
+func (c *comparison) turns(b *testing.B) {
+	const clients, requests = 8, 25 // of each client in a turn
+	turn := func(r *http.Request) time.Duration {
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range clients {
+			wg.Go(func() {
+				for range requests {
+					c.do(b, r)
+				}
+			})
+		}
+		wg.Wait()
+		return time.Since(start)
+	}
+	turn(c.ours)
+	turn(c.constant)
+	var ours, constant time.Duration
+	var ratios []float64
+	for b.Loop() {
+		before, took, after := turn(c.constant), turn(c.ours), turn(c.constant)
+		ours, constant = ours+took, constant+(before+after)/2
+		ratios = append(ratios, float64(before+after)/2/float64(took))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(float64(constant)/float64(ours), "ratio")
+	b.ReportMetric(ratios[len(ratios)/2], "median-ratio")
+	b.ReportMetric(float64(b.N)*clients*requests/ours.Seconds(), "requests/s")
+	b.ReportMetric(0, "ns/op") // a turn of both means nothing
+}
