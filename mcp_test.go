@@ -2,7 +2,9 @@ package liveactivity_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -61,7 +63,7 @@ func TestMCP_withTheOfficialClient(t *testing.T) {
 			require.NoError(t, err)
 			tools, err := session.ListTools(t.Context(), nil)
 			require.NoError(t, err)
-			require.Len(t, tools.Tools, 1)
+			require.Len(t, tools.Tools, 2)
 			tool := tools.Tools[0]
 			assert.Equal(t, "get_live_user_activity", tool.Name)
 			assert.NotEmpty(t, tool.Description)
@@ -111,6 +113,38 @@ func TestMCP_withoutAKeyDoesNotConnect(t *testing.T) {
 	for _, key := range []string{"", "wrong", acmeStream} {
 		_, err := s.connect("/mcp", key)
 		assert.Error(t, err, key)
+	}
+}
+
+// Who is there now is what the endpoint says.
+func TestMCP_listsSessions(t *testing.T) {
+	s := start(t)
+	for i := range 3 {
+		s.webhook(pageview(fmt.Sprint("u", i), fmt.Sprint("s", i), "https://app.example.com/a"))
+	}
+	session, err := s.connect("/mcp", acmeMCP)
+	require.NoError(t, err)
+	call := func(arguments map[string]any) (*mcp.CallToolResult, map[string]any) {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_live_sessions", Arguments: arguments})
+		require.NoError(t, err)
+		page, _ := result.StructuredContent.(map[string]any)
+		return result, page
+	}
+	_, page := call(map[string]any{"limit": 2})
+	rest := s.do(http.MethodGet, "/sessions/acme?limit=2", "", bearer(acmeMCP))
+	assert.Equal(t, rest.json(t), page)
+	_, page = call(map[string]any{"product_id": "acme", "after": page["next"], "q": "S"})
+	assert.Len(t, page["sessions"], 1)
+	assert.Nil(t, page["next"])
+	for want, arguments := range map[string]map[string]any{
+		"after must be what next was on the page before.": {"after": "x"},
+		"q must be at most 1024 bytes long.":              {"q": strings.Repeat("x", 1025)},
+		"q must be UTF-8 text without NUL.":               {"q": "a\x00"},
+		"API key does not match product_id":               {"product_id": "globex"},
+	} {
+		result, _ := call(arguments)
+		assert.True(t, result.IsError)
+		assert.Equal(t, want, result.Content[0].(*mcp.TextContent).Text)
 	}
 }
 

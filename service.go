@@ -180,7 +180,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	if s.assistant != nil && s.presence != nil {
 		s.views = append(slices.Clone(s.views), s.presence.follow, s.connector.Follow, s.assistant.Follow)
 	}
-	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Logger: s.log})
+	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Sessions: s.Sessions, Logger: s.log})
 	wrong.Add(err)
 	p.observer, err = observe.New(s.log, reg)
 	wrong.Add(err)

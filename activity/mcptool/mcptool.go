@@ -1,15 +1,15 @@
-// Package mcptool lets AI agents ask what a user just did: an MCP server
-// (Model Context Protocol, Streamable HTTP, stateless) with the one tool
-// get_live_user_activity.
+// Package mcptool lets AI agents ask what a user just did, and who is there now: an
+// MCP server (Model Context Protocol, Streamable HTTP, stateless) with the tools
+// get_live_user_activity and list_live_sessions.
 //
-//	h, err := mcptool.NewHandler(lookup, keys, nil)
+//	h, err := mcptool.NewHandler(lookup, keys, &mcptool.Options{Sessions: service.Sessions})
 //	mux.Handle("/mcp", h)
 //
-// The tool takes user_id and optionally product_id and limit, and returns the
-// object of the REST lookup, as structured content and as text. The caller's
-// key is the bearer token of the HTTP request; it needs the scope mcp. It
-// opens one product, which is both the default and the only product_id
-// accepted.
+// The first takes user_id and optionally product_id and limit, the second, which is
+// there where Options.Sessions is, optionally product_id, limit, after and q. Each
+// returns the object of its REST endpoint, as structured content and as text. The
+// caller's key is the bearer token of the HTTP request; it needs the scope mcp. It
+// opens one product, which is both the default and the only product_id accepted.
 //
 // A request is bounded before it is decoded: 1 MiB, 20 messages in a batch,
 // and limits of nesting and values. The response is at most 8 MiB.
@@ -23,7 +23,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -32,59 +31,24 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/version"
 )
 
-// ToolName is the name of the tool.
-const ToolName = "get_live_user_activity"
-
-// The schemas are written out rather than derived from Go types by
-// mcp.AddTool, which would decode and validate each result once more and whose
-// argument errors name Go types.
-var inputSchema = json.RawMessage(`{
-	"type": "object",
-	"properties": {
-		"user_id": {"type": "string", "description": "The user's stable id, as the product identifies the user to its analytics."},
-		"product_id": {"type": "string", "description": "The product the user is using; the API key's product if omitted."},
-		"limit": {"type": "integer", "description": "How many of the newest actions to return; all that are kept if omitted."}
-	},
-	"required": ["user_id"]
-}`)
-
-var outputSchema = json.RawMessage(`{
-	"type": "object",
-	"properties": {
-		"product_id": {"type": "string"},
-		"user_id": {"type": "string"},
-		"count": {"type": "integer", "description": "Number of actions."},
-		"as_of": {"type": "number", "description": "Time of the lookup, in epoch seconds."},
-		"actions": {
-			"type": "array",
-			"description": "What the user did, oldest first.",
-			"items": {
-				"type": "object",
-				"properties": {
-					"type": {"type": "string", "description": "pageview, click, submit or change."},
-					"title": {"type": "string"},
-					"description": {"type": "string", "description": "What the user did, and on which page."},
-					"timestamp_start": {"type": "number", "description": "Epoch seconds."},
-					"timestamp_end": {"type": "number", "description": "Epoch seconds."},
-					"raw_url": {"type": "string"},
-					"canonical_url": {"type": "string", "description": "The URL with identifiers replaced by :id."},
-					"index": {"type": "integer"}
-				},
-				"required": ["type", "title", "description", "timestamp_start", "timestamp_end", "raw_url", "canonical_url", "index"]
-			}
-		}
-	},
-	"required": ["product_id", "user_id", "count", "as_of", "actions"]
-}`)
+// The names of the tools.
+const (
+	ToolName         = "get_live_user_activity"
+	SessionsToolName = "list_live_sessions"
+)
 
 // Options of [NewHandler]; a zero field means its default.
 type Options struct {
-	Logger *slog.Logger // slog.Default()
+	// Sessions returns who is there now; nil for no such tool. Its error is a
+	// *[sessions.QueryError] for a mistake of the caller's.
+	Sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Page, error)
+	Logger   *slog.Logger // slog.Default()
 }
 
 // OptionError is a mistake in the arguments of [NewHandler].
@@ -100,10 +64,11 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	t := &tool{lookup: lookup, keys: keys, log: slog.Default()}
-	if opts != nil && opts.Logger != nil {
-		t.log = opts.Logger
+	var o Options
+	if opts != nil {
+		o = *opts
 	}
+	t := &tools{lookup: lookup, sessions: o.Sessions, keys: keys, log: cmp.Or(o.Logger, slog.Default())}
 	inner, answers := t.server(), newAnswers()
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		productID, err := keys.ProductOf(access.BearerToken(r), access.MCP)
@@ -128,10 +93,10 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 	}), nil
 }
 
-// server returns the SDK's handler with the one tool.
-func (t *tool) server() http.Handler {
+// server returns the SDK's handler with the tools.
+func (t *tools) server() http.Handler {
 	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version()}, &mcp.ServerOptions{
-		// The tool never changes, so subscriptions are not offered: one would
+		// The tools never change, so subscriptions are not offered: one would
 		// be a request without an end.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
@@ -143,7 +108,18 @@ func (t *tool) server() http.Handler {
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 		InputSchema:  inputSchema,
 		OutputSchema: outputSchema,
-	}, t.call)
+	}, t.call(t.ofUser))
+	if t.sessions != nil {
+		server.AddTool(&mcp.Tool{
+			Name:  SessionsToolName,
+			Title: "Live sessions",
+			Description: "Returns who is in the app now, or was within the last hours, the one seen last first: who it is, on which page, what the user did last. " +
+				"Use it to find a user by the beginning of an e-mail address or an id, or to see what is going on.",
+			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
+			InputSchema:  sessionsInput,
+			OutputSchema: sessionsOutput,
+		}, t.call(t.ofProduct))
+	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 		Stateless:    true,
 		JSONResponse: true,
@@ -188,83 +164,6 @@ func isID(id json.RawMessage) bool {
 
 func toolError(message string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: message}}}
-}
-
-type tool struct {
-	lookup *activity.Lookup
-	keys   *access.Keyring
-	log    *slog.Logger
-}
-
-// arguments are those of the tool.
-type arguments struct {
-	ProductID string  `json:"product_id"` // empty for the key's product
-	UserID    string  `json:"user_id"`
-	Limit     float64 `json:"limit"`
-}
-
-func (t *tool) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	args, problem := parseArguments(req.Params.Arguments)
-	if problem != "" {
-		return toolError(problem), nil
-	}
-	var key string
-	if req.Extra != nil {
-		key = access.BearerToken(&http.Request{Header: req.Extra.Header})
-	}
-	productID, err := t.keys.ProductOf(key, access.MCP)
-	if err == nil && args.ProductID != "" && args.ProductID != productID {
-		err = access.ErrMismatch
-	}
-	if err != nil {
-		return toolError(err.Error()), nil
-	}
-	answer := answerOf(ctx)
-	ctx, cancel := context.WithDeadline(ctx, answer.deadline)
-	defer cancel()
-	limit := int(min(max(args.Limit, 0), 1<<31-1))
-	data, err := t.lookup.AppendJSON(ctx, nil, productID, args.UserID, limit)
-	if err != nil {
-		t.log.Error("live activity lookup failed", "product_id", productID, "err", err)
-		answer.unavailable.Store(true)
-		return toolError(unavailable), nil
-	}
-	if !answer.take(wireSize(data)) {
-		return toolError(tooMuch), nil
-	}
-	return &mcp.CallToolResult{
-		Content:           []mcp.Content{&mcp.TextContent{Text: string(data)}},
-		StructuredContent: json.RawMessage(data),
-	}, nil
-}
-
-// unavailable is the tool error of a call while storage is away.
-const unavailable = "Live activity cannot be looked up just now; please try again."
-
-// parseArguments returns the arguments, or a sentence that says what is wrong.
-func parseArguments(raw json.RawMessage) (args arguments, problem string) {
-	err := json.Unmarshal(cmpOr(raw, "{}"), &args)
-	var typeError *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &typeError) && typeError.Field == "limit":
-		return args, "limit must be an integer."
-	case errors.As(err, &typeError) && typeError.Field != "":
-		return args, typeError.Field + " must be a string."
-	case err != nil:
-		return args, "The arguments must be a JSON object."
-	case args.UserID == "":
-		return args, "user_id is required and must not be empty."
-	case args.Limit != math.Trunc(args.Limit):
-		return args, "limit must be an integer."
-	}
-	return args, ""
-}
-
-func cmpOr(raw json.RawMessage, fallback string) []byte {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return []byte(fallback)
-	}
-	return raw
 }
 
 // plainWords rewrites the SDK's errors, which name Go types, in plain language

@@ -16,7 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-func TestParseArguments(t *testing.T) {
+func TestOfUser_readsArguments(t *testing.T) {
 	const (
 		notObject = "The arguments must be a JSON object."
 		user      = "user_id is required and must not be empty."
@@ -57,12 +57,10 @@ func TestParseArguments(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			args, problem := parseArguments(json.RawMessage(tt.raw))
+			q, problem := new(tools).ofUser(json.RawMessage(tt.raw))
 			assert.Equal(t, tt.problem, problem)
-			if problem == "" {
-				assert.Contains(t, []string{"", "acme"}, args.ProductID)
-				assert.NotEmpty(t, args.UserID)
-			}
+			assert.Equal(t, problem == "", q.get != nil)
+			assert.Contains(t, []string{"", "acme"}, q.productID)
 		})
 	}
 }
