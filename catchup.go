@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -28,7 +30,9 @@ func (s *Service) catchUp(ctx context.Context) {
 	for {
 		err := s.replay(ctx)
 		if err == nil {
-			s.log.Debug("caught up with the log", "seconds", time.Since(began).Seconds())
+			if n := s.read.Load(); n > 0 {
+				s.log.Info("the log was read back", "entries", n, "seconds", time.Since(began).Seconds())
+			}
 			close(s.caughtUp)
 			return
 		}
@@ -48,12 +52,40 @@ func (s *Service) replay(ctx context.Context) error {
 	if err := s.products.Load(ctx); err != nil && !errors.Is(err, errUnreadable) {
 		return err
 	}
-	for _, id := range s.products.IDs() {
-		if _, err := eventlog.Replay(ctx, s.engine.Log, id, s.engine.filing); err != nil {
+	ids := s.products.IDs()
+	s.read.Store(0)
+	s.entries.Store(s.engine.entries(ids))
+	for _, id := range ids {
+		if _, err := eventlog.Replay(ctx, s.engine.Log, id, counted{s.engine.filing, &s.read}); err != nil {
 			return fmt.Errorf("product %s: %w", id, err)
 		}
 	}
 	return nil
+}
+
+// counted is a store that counts the batches it is given.
+type counted struct {
+	activity.Store
+	n *atomic.Int64
+}
+
+// Add implements [activity.Store].
+func (c counted) Add(ctx context.Context, b activity.Batch) error {
+	c.n.Add(1)
+	return c.Store.Add(ctx, b)
+}
+
+// Progress is how far a service has read its log back.
+type Progress struct {
+	Read    int64 // entries
+	Entries int64 // that there were when it began; zero where the log cannot say
+	Done    bool  // lookups can be answered
+}
+
+// Progress returns how far the service has read its log back, which it does at the
+// start of Run where the log was there before and does not file actions itself.
+func (s *Service) Progress() Progress {
+	return Progress{Read: s.read.Load(), Entries: s.entries.Load(), Done: isClosed(s.caughtUp)}
 }
 
 // catchUpPatience is how long a lookup waits for the service to catch up. Most

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
 )
 
 // A lookup that waits for the service to catch up does not hold up its stop.
@@ -24,4 +26,30 @@ func TestWhenCaughtUp_doesNotWaitForAServiceThatStops(t *testing.T) {
 	s.Handler().ServeHTTP(w, r)
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 	assert.Less(t, time.Since(began), catchUpPatience)
+}
+
+func TestProgress_isHowFarTheLogIsReadBack(t *testing.T) {
+	fresh, err := New(&Options{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	assert.Equal(t, Progress{Done: true}, fresh.Progress(), "there is nothing to read")
+
+	log := newMemoryLog()
+	acme, _ := NewProduct("acme")
+	options := &Options{Products: []Product{acme}, Log: log, Logger: slog.New(slog.DiscardHandler)}
+	before, err := New(options)
+	require.NoError(t, err)
+	for _, id := range []string{"e1", "e2", "e3"} {
+		a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://a.example/"+id)
+		_, err := before.Record(t.Context(), "acme", []activity.Event{{ID: id, Time: time.Now(), SessionID: id, Action: &a}})
+		require.NoError(t, err)
+	}
+	s, err := New(options)
+	require.NoError(t, err)
+	assert.Equal(t, Progress{}, s.Progress())
+	for range 2 { // as after a failure
+		require.NoError(t, s.replay(t.Context()))
+		assert.Equal(t, Progress{Read: 3, Entries: 3}, s.Progress())
+	}
+	s.catchUp(t.Context())
+	assert.Equal(t, Progress{Read: 3, Entries: 3, Done: true}, s.Progress())
 }

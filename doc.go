@@ -52,7 +52,7 @@
 //	service, err := liveactivity.New(&liveactivity.Options{Log: entries})
 //
 // When the service starts on a log that holds something, lookups wait until it
-// has caught up, and /readyz answers 503.
+// has caught up, and /readyz answers 503; [Service.Progress] says how far it is.
 //
 // State that outlives the log, such as the owner of a session or
 // which products are registered, is a small document with a time to live, changed

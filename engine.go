@@ -106,6 +106,20 @@ func (e engine) storage(ctx context.Context, productID string) (s eventlog.Stora
 	return s, nil
 }
 
+// entries returns how many entries of these products the log has, zero where it
+// cannot say.
+func (e engine) entries(productIDs []string) (n int64) {
+	log, ok := e.Log.(counter)
+	if !ok {
+		return 0
+	}
+	all := log.Stats()
+	for _, id := range productIDs {
+		n += int64(all[id].Entries)
+	}
+	return n
+}
+
 // run does the log's own work until ctx ends.
 func (e engine) run(ctx context.Context) error {
 	if log, ok := e.Log.(runner); ok {

@@ -52,6 +52,9 @@ type Service struct {
 	handler   http.Handler // the mux, observed
 
 	ran      atomic.Bool
+	began    time.Time     // of Run
+	entries  atomic.Int64  // that are in the log as it catches up
+	read     atomic.Int64  // of them
 	caughtUp chan struct{} // closed when lookups can be answered
 	stop     sync.Once
 	stopping chan struct{} // closed when the service begins to stop
@@ -270,6 +273,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("liveactivity: a service runs once")
 	}
+	s.began = time.Now()
 	group, running := errgroup.WithContext(ctx)
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFollowing()
@@ -323,10 +327,13 @@ func (s *Service) drain(followed <-chan struct{}) {
 	s.Stopping()
 	ctx, cancel := context.WithDeadline(context.Background(), s.stopBy)
 	defer cancel()
+	readers := s.readers()
 	if err := s.engine.Close(); err != nil {
 		s.log.Warn("the log was not closed", "err", err)
 	}
+	cut := 0
 	if err := s.streams.Wait(ctx); err != nil {
+		cut = s.readers()
 		s.log.Warn("streams were cut off", "err", err)
 	}
 	select {
@@ -337,7 +344,18 @@ func (s *Service) drain(followed <-chan struct{}) {
 	if err := s.meter.Leave(ctx); err != nil {
 		s.log.Warn("the last figures were not shared", "err", err)
 	}
-	s.log.Info("stopped")
+	total := s.meter.Total()
+	s.log.Info("stopped", "ran", time.Since(s.began).Round(time.Millisecond).String(),
+		"accepted", total.Accepted, "ignored", total.Ignored, "duplicate", total.Duplicate, "actions", total.Actions,
+		"notes", total.Notes, "summaries", total.Summaries, "offers", total.Offers, "readers", readers, "readers_cut_off", cut)
+}
+
+// readers returns how many streams are open.
+func (s *Service) readers() (n int) {
+	for _, id := range s.products.IDs() {
+		n += s.streams.Readers(id)
+	}
+	return n
 }
 
 // tidyEvery is how often expired data is freed.

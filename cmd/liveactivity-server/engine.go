@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -28,7 +29,15 @@ func (s *settings) openLog(log *slog.Logger) (release func() error, err error) {
 }
 
 func (s *settings) openFile(log *slog.Logger) (release func() error, err error) {
-	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{Retention: s.Retention, Logger: log})
+	var done, total atomic.Int64
+	opened := s.display.during(log, func() (progress, bool) {
+		return progress{"opening the file", "bytes", done.Load(), total.Load()}, false
+	})
+	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{Retention: s.Retention, Logger: log, Progress: func(d, t int64) {
+		done.Store(d)
+		total.Store(t)
+	}})
+	opened()
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}

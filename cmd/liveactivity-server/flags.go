@@ -43,6 +43,8 @@ type settings struct {
 	RedisURL    string     // of a log that lasts and is shared; empty for none
 	RedisPrefix string     // of all keys in Redis; empty for the default
 	demo        *demo.Demo // nil with a product file
+
+	display *display // standard error
 }
 
 // settings parses and checks the flags, and adds everything that is wrong with

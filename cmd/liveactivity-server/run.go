@@ -39,7 +39,8 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		return err
 	}
 	settings := f.settings(wrong)
-	settings.Logger, err = f.Logger(stderr)
+	settings.display = newDisplay(stderr, f.LogFormat)
+	settings.Logger, err = f.Logger(settings.display)
 	wrong.Add(err)
 	warnings, err := settings.loadProducts(f.Config)
 	wrong.Add(err)
@@ -111,7 +112,13 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 		handler = s.demo.Handler(handler, service.Keys())
 		printDemo(stdout, listener.Addr(), service.URLs(), s.Products[0], s.Keys[0])
 	}
-	served := serve.Service{Handler: handler, Stopping: service.Stopping, Run: []func(context.Context) error{service.Run}}
+	served := serve.Service{Handler: handler, Stopping: service.Stopping, Run: []func(context.Context) error{service.Run, func(ctx context.Context) error {
+		s.display.follow(ctx, s.Logger, func() (progress, bool) {
+			p := service.Progress()
+			return progress{"reading the log back", "entries", p.Read, p.Entries}, p.Done
+		})
+		return nil
+	}}}
 	if metrics == nil {
 		return serve.Serve(ctx, listener, served, s.Logger)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -69,7 +70,7 @@ func TestOpenLog_refusesAWrongRedisURLWithoutRepeatingIt(t *testing.T) {
 func TestOpenLog_refusesAFolderThatIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	open := func() (func() error, error) {
-		return (&settings{DataDir: dir}).openLog(slog.New(slog.DiscardHandler))
+		return (&settings{DataDir: dir, display: newDisplay(io.Discard, "text")}).openLog(slog.New(slog.DiscardHandler))
 	}
 	release, err := open()
 	require.NoError(t, err)
@@ -85,7 +86,7 @@ func TestOpenLog_refusesAFolderThatIsInUse(t *testing.T) {
 // The memory that goes with a file is as large as what else is kept in it.
 func TestOpenLog_boundsTheStoreByWhatAFileMayKeep(t *testing.T) {
 	for given, want := range map[int64]int64{0: eventlog.DefaultLastingStateMaxBytes, 1 << 20: 1 << 20} {
-		s := settings{DataDir: t.TempDir(), Options: liveactivity.Options{Retention: eventlog.Retention{StateMaxBytes: given}}}
+		s := settings{DataDir: t.TempDir(), display: newDisplay(io.Discard, "text"), Options: liveactivity.Options{Retention: eventlog.Retention{StateMaxBytes: given}}}
 		release, err := s.openLog(slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		assert.Equal(t, want, s.Retention.StateMaxBytes)

@@ -149,6 +149,19 @@ func TestMeter_countsWhenTheClockGoesBack(t *testing.T) {
 	assert.Equal(t, int64(-60), minuteOf(time.Unix(-1, 0)))
 }
 
+func TestMeter_totalsWhatItHasCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(nil, "acme", "other")
+		s.Count("acme", accepted(1))
+		s.Count("other", accepted(2))
+		time.Sleep(3 * time.Hour)
+		s.Count("acme", accepted(4))
+		s.Forget("other")
+		s.Forget("other")
+		assert.Equal(t, accepted(7), s.Total(), "of any age, and of products that are gone")
+	})
+}
+
 func TestMeter_countsNothingForWhatIsNoProduct(t *testing.T) {
 	s := newServer(nil, "acme")
 	s.Count("other", accepted(1))

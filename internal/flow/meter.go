@@ -43,6 +43,9 @@ type Meter struct {
 	config Config
 	name   string // of the documents of this server
 
+	mu   sync.Mutex
+	gone activity.Flow // the totals of products that have been forgotten
+
 	// Products are spread over shards, so that they share no lock under load.
 	seed   maphash.Seed
 	shards [64]shard
@@ -57,7 +60,8 @@ type shard struct {
 type series struct {
 	mu      sync.Mutex
 	minutes minutes
-	changes uint64 // of minutes
+	changes uint64        // of minutes
+	total   activity.Flow // since the meter began
 	backlog Backlog
 	shared  shared
 }
@@ -83,6 +87,7 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.minutes = s.minutes.add(now, f)
+	s.total = s.total.Plus(f)
 	s.changes++
 }
 
@@ -115,13 +120,39 @@ func (m *Meter) begin(productID string) *series {
 	return s
 }
 
-// Forget forgets everything of a product, here. What is stored of it is for the
+// Forget forgets the minutes of a product, here. What is stored of it is for the
 // caller to remove.
 func (m *Meter) Forget(productID string) {
 	shard := m.shard(productID)
 	shard.mu.Lock()
-	defer shard.mu.Unlock()
+	s := shard.all[productID]
 	delete(shard.all, productID)
+	shard.mu.Unlock()
+	if s != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.gone = m.gone.Plus(s.sum())
+	}
+}
+
+// Total returns what this server has counted since it began, of all products.
+func (m *Meter) Total() activity.Flow {
+	m.mu.Lock()
+	total := m.gone
+	m.mu.Unlock()
+	for _, id := range m.counted() {
+		if s := m.find(id); s != nil {
+			total = total.Plus(s.sum())
+		}
+	}
+	return total
+}
+
+// sum returns the total of a series.
+func (s *series) sum() activity.Flow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
 }
 
 // counted returns the ids of the products that there is a series of.

@@ -4,6 +4,7 @@ package proctest
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -87,6 +89,22 @@ func (c *Command) Launch(t *testing.T, env []string, args ...string) *Process {
 	return launch(t, exec.Command(c.path, args...), env)
 }
 
+// LaunchOnTerminal is Launch with a terminal of 80 columns as standard error. What
+// it shows is in Stderr, with the control characters.
+func (c *Command) LaunchOnTerminal(t *testing.T, env []string, args ...string) *Process {
+	t.Helper()
+	screen, tty, err := pty.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = screen.Close() })
+	require.NoError(t, pty.Setsize(screen, &pty.Winsize{Rows: 24, Cols: 80}))
+	cmd := exec.Command(c.path, args...)
+	cmd.Stderr = tty
+	p := launch(t, cmd, env)
+	require.NoError(t, tty.Close()) // the process has its own
+	go func() { _, _ = io.Copy(&p.Stderr, screen) }()
+	return p
+}
+
 // LaunchBy is Launch by a line of bash, which finds the command and its arguments
 // in "$0" and "$@" and must exec it.
 func (c *Command) LaunchBy(t *testing.T, line string, args ...string) *Process {
@@ -99,7 +117,9 @@ func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
 	p := &Process{t: t, cmd: cmd, exited: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
 	p.cmd.Dir = t.TempDir()
-	p.cmd.Stdout, p.cmd.Stderr = &p.Stdout, &p.Stderr
+	if p.cmd.Stdout = &p.Stdout; p.cmd.Stderr == nil {
+		p.cmd.Stderr = &p.Stderr
+	}
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		defer close(p.exited)

@@ -68,6 +68,11 @@ type Options struct {
 	// ReadOnly opens a file that exists and changes nothing: what would, fails.
 	// Several processes can have it open like this, and none in the usual way.
 	ReadOnly bool
+
+	// Progress is called while Open reads the file, which may take long, for each
+	// page and each entry: with how many bytes are read, and about how many there
+	// are to read; the file is read twice. It must return at once; nil for nothing.
+	Progress func(done, total int64)
 }
 
 // DefaultTailBytes is how much of a product's log is also kept in memory.
@@ -123,7 +128,8 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if o.ReadOnly {
 		open = openToRead
 	}
-	db, err := open(dir)
+	reading := &reading{report: o.Progress}
+	db, err := open(dir, reading)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +144,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 			l.commit([]*operation{{product: p, trims: expireStep}})
 		}
 	})
-	if err := l.load(); err != nil {
+	if err := l.load(reading); err != nil {
 		return nil, errors.Join(fmt.Errorf("boltlog: open %s: %w", l.path, err), db.Close())
 	}
 	return l, nil

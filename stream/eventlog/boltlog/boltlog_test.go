@@ -2,6 +2,7 @@ package boltlog_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -68,6 +69,28 @@ func TestDocuments_keepTheContract(t *testing.T) {
 	documenttest.TestStore(t, func(t *testing.T) document.Store {
 		return open(t, t.TempDir(), nil).Documents()
 	})
+}
+
+func TestOpen_saysHowFarItIs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := open(t, dir, nil)
+	for n := range 200 {
+		appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
+	}
+	require.NoError(t, log.Release())
+	info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
+	require.NoError(t, err)
+	var all []int64
+	open(t, dir, &boltlog.Options{Progress: func(done, total int64) {
+		require.Equal(t, 2*info.Size(), total)
+		require.LessOrEqual(t, done, total)
+		all = append(all, done)
+	}})
+	assert.IsNonDecreasing(t, all)
+	assert.Less(t, all[0], info.Size()/100)
+	assert.Greater(t, len(all), 400, "each page and each entry")
+	assert.InDelta(t, 2*info.Size(), all[len(all)-1], float64(info.Size())/2, "free pages are not read")
 }
 
 // open opens a log that is released when the test ends, unless it was before.

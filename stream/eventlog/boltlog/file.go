@@ -33,7 +33,7 @@ var ErrUncertain = errors.New("boltlog: a write may not have reached the disk; t
 const lockTimeout = time.Second
 
 // openFile opens the file in dir, which is created if it is missing.
-func openFile(dir string) (*bolt.DB, error) {
+func openFile(dir string, r *reading) (*bolt.DB, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, fmt.Errorf("boltlog: cannot make the folder: %w", err)
 	}
@@ -43,22 +43,42 @@ func openFile(dir string) (*bolt.DB, error) {
 			return nil, fmt.Errorf("boltlog: cannot make the file: %w", err)
 		}
 	}
-	return openWhole(path, &bolt.Options{})
+	return openWhole(path, &bolt.Options{}, r)
 }
 
 // openToRead opens the file in dir, which is never changed.
-func openToRead(dir string) (*bolt.DB, error) {
-	return openWhole(filepath.Join(dir, FileName), &bolt.Options{ReadOnly: true})
+func openToRead(dir string, r *reading) (*bolt.DB, error) {
+	return openWhole(filepath.Join(dir, FileName), &bolt.Options{ReadOnly: true}, r)
 }
 
 // openWhole opens a file that exists and is not damaged.
-func openWhole(path string, opts *bolt.Options) (db *bolt.DB, err error) {
-	if err := check(path); err != nil {
+func openWhole(path string, opts *bolt.Options, r *reading) (db *bolt.DB, err error) {
+	if err := check(path, r); err != nil {
 		return nil, err
 	}
 	defer recoverDamage(path, &err)()
 	return openBolt(path, opts)
 }
+
+// reading is how far the file is read that is being opened.
+type reading struct {
+	report      func(done, total int64) // may be nil
+	done, total int64                   // bytes
+}
+
+// begin begins to read a file of this size: to check it, and to load it.
+func (r *reading) begin(size int64) { r.total = 2 * size }
+
+// add records that so many bytes were read.
+func (r *reading) add(n int) {
+	r.done = min(r.done+int64(n), r.total)
+	if r.report != nil {
+		r.report(r.done, r.total)
+	}
+}
+
+// checked records that the file was checked. Not all of it had to be read.
+func (r *reading) checked() { r.done = r.total / 2 }
 
 // makeFolder makes the folder, and what it is in, to last.
 func makeFolder(dir string) error {
@@ -127,7 +147,7 @@ func publishFile(whole, path string) error {
 // as it is. For that it opens the file to read it only: bbolt would write to an
 // empty one, and panic about others. It reads most of the file, several times
 // as fast as bbolt does, which then finds it in memory.
-func check(path string) (err error) {
+func check(path string, r *reading) (err error) {
 	defer recoverDamage(path, &err)()
 	var file *os.File
 	db, err := openBolt(path, &bolt.Options{ReadOnly: true, OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
@@ -143,7 +163,7 @@ func check(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := checkStructure(db, file); err != nil {
+	if err := checkStructure(db, file, r); err != nil {
 		return errors.Join(fmt.Errorf("%w: %s", err, path), db.Close())
 	}
 	return db.Close()

@@ -83,7 +83,7 @@ func FuzzStructure(f *testing.F) {
 	copy(leaf[2*pageSize:], []byte{2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 'k'})
 	f.Add(leaf, uint64(2))
 	f.Fuzz(func(_ *testing.T, file []byte, root uint64) {
-		s := &structure{file: bytes.NewReader(file), pageSize: pageSize}
+		s := &structure{file: bytes.NewReader(file), pageSize: pageSize, reading: &reading{}}
 		s.used = make([]bool, max(2, len(file)/pageSize))
 		_ = s.tree(root, nil, nil)
 		_ = s.freelist(root + 1)

@@ -57,7 +57,7 @@ func (l *Log) product(id string) *product {
 }
 
 // load reads the file into memory.
-func (l *Log) load() error {
+func (l *Log) load(r *reading) error {
 	return l.view(func(tx *bolt.Tx) error {
 		if err := checkFormat(tx); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (l *Log) load() error {
 			if !ok {
 				return errMalformed
 			}
-			p, err := l.loadProduct(string(id), b)
+			p, err := l.loadProduct(string(id), b, r)
 			if err != nil {
 				return fmt.Errorf("%w, in product %.40q", err, id)
 			}
@@ -83,7 +83,7 @@ func (l *Log) load() error {
 	})
 }
 
-func (l *Log) loadProduct(id string, b *bolt.Bucket) (*product, error) {
+func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (*product, error) {
 	if b == nil || slices.ContainsFunc(productBuckets, func(name []byte) bool { return b.Bucket(name) == nil }) {
 		return nil, errMalformed
 	}
@@ -104,6 +104,7 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket) (*product, error) {
 		if err := p.count(k, v); err != nil {
 			return nil, err
 		}
+		r.add(len(k) + len(v))
 	}
 	if uint64(p.stats.Entries) != state.entries {
 		return nil, errMalformed

@@ -31,6 +31,7 @@ type structure struct {
 	file     io.ReaderAt
 	pageSize int
 	used     []bool // by page
+	reading  *reading
 }
 
 const (
@@ -49,8 +50,8 @@ const (
 func checkStructure(db *bolt.DB, file interface {
 	io.ReaderAt
 	io.Seeker
-}) error {
-	s := &structure{file: file, pageSize: db.Info().PageSize}
+}, r *reading) error {
+	s := &structure{file: file, pageSize: db.Info().PageSize, reading: r}
 	var tx uint64
 	if err := db.View(func(t *bolt.Tx) error {
 		tx, s.used = uint64(t.ID()), make([]bool, t.Size()/int64(s.pageSize))
@@ -63,7 +64,9 @@ func checkStructure(db *bolt.DB, file interface {
 		err = fmt.Errorf("it ends after %d bytes", size)
 	}
 	if err == nil {
+		r.begin(size)
 		err = s.check(tx)
+		r.checked()
 	}
 	if err == nil || errors.Is(err, ErrForeign) {
 		return err
@@ -121,6 +124,7 @@ func (s *structure) page(id uint64) ([]byte, error) {
 	if _, err := s.file.ReadAt(p, at); err != nil {
 		return nil, err
 	}
+	s.reading.add(len(p))
 	more := binary.NativeEndian.Uint32(p[12:])
 	if binary.NativeEndian.Uint64(p) != id {
 		return nil, fmt.Errorf("page %d is damaged", id)
@@ -130,6 +134,7 @@ func (s *structure) page(id uint64) ([]byte, error) {
 	}
 	p = make([]byte, (int(more)+1)*s.pageSize)
 	_, err := s.file.ReadAt(p, at)
+	s.reading.add(int(more) * s.pageSize)
 	return p, err
 }
 

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// display is standard error: the log, and on a terminal a bar below it while
+// something takes long. It is safe for concurrent use.
+type display struct {
+	out      io.Writer
+	terminal *os.File // nil where there is no terminal that can show a bar
+
+	mu  sync.Mutex
+	bar string // shown now
+}
+
+// newDisplay returns the display on standard error. There is a bar on a terminal,
+// unless the log is not meant for people to read.
+func newDisplay(stderr io.Writer, logFormat string) *display {
+	d := &display{out: stderr}
+	file, ok := stderr.(*os.File)
+	if ok && logFormat == "text" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd())) {
+		d.terminal = file
+	}
+	return d
+}
+
+const clearLine = "\r\x1b[K"
+
+// Write implements [io.Writer]: the bar stays below what is written.
+func (d *display) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bar == "" {
+		return d.out.Write(p)
+	}
+	_, _ = io.WriteString(d.out, clearLine)
+	n, err := d.out.Write(p)
+	_, _ = io.WriteString(d.out, d.bar)
+	return n, err
+}
+
+// show shows a bar in the place of the one before; "" for none.
+func (d *display) show(bar string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if bar != d.bar {
+		d.bar = bar
+		_, _ = io.WriteString(d.out, clearLine+bar)
+	}
+}
+
+// width returns how many columns there are.
+func (d *display) width() int {
+	columns, _, err := term.GetSize(int(d.terminal.Fd()))
+	if err != nil || columns <= 0 {
+		return defaultWidth
+	}
+	return columns
+}
+
+const (
+	defaultWidth = 80
+	quickTime    = 150 * time.Millisecond // what takes less is not shown
+	barEvery     = 100 * time.Millisecond
+	lineEvery    = 3 * time.Second
+)
+
+// progress is how far something is.
+type progress struct {
+	what, unit  string
+	done, total int64 // in units; a total of zero is unknown
+}
+
+// follow shows how far something is, by a bar or by a line of the log every few
+// seconds, until it is over or ctx ends.
+func (d *display) follow(ctx context.Context, log *slog.Logger, look func() (p progress, over bool)) {
+	every := lineEvery
+	if d.terminal != nil && log.Enabled(ctx, slog.LevelInfo) {
+		every = barEvery
+		defer d.show("")
+	}
+	began := time.Now()
+	wait := time.NewTimer(min(every, quickTime))
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait.C:
+		}
+		wait.Reset(every)
+		p, over := look()
+		switch {
+		case over:
+			return
+		case every == barEvery:
+			d.show(p.bar(d.width(), time.Since(began)))
+		case time.Since(began) >= lineEvery:
+			log.Info(p.what, p.unit, p.done, "of", p.total) // zero where it is unknown
+		}
+	}
+}
+
+// during follows something in the background until it is over, which the caller
+// says by calling ended.
+func (d *display) during(log *slog.Logger, look func() (p progress, over bool)) (ended func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { d.follow(ctx, log, look) })
+	return func() {
+		cancel()
+		following.Wait()
+	}
+}
+
+// bar returns a line of at most that many columns less one.
+func (p progress) bar(columns int, elapsed time.Duration) string {
+	text := fmt.Sprintf("%s: %s %s", p.what, grouped(p.done), p.unit)
+	if p.total > 0 {
+		part, total := min(float64(p.done)/float64(p.total), 1), grouped(p.total)
+		text = fmt.Sprintf("%3.0f %%  %s: %*s of %s %s", 100*part, p.what, len(total), grouped(p.done), total, p.unit)
+		if part > 0.01 {
+			text += fmt.Sprintf(", %s left", time.Duration(float64(elapsed)*(1-part)/part).Round(time.Second))
+		}
+		if room := min(columns-1-len(text)-3, 30); room >= 5 {
+			full := int(part * float64(room))
+			text = "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "] " + text
+		}
+	}
+	return text[:min(len(text), max(columns-1, 0))]
+}
+
+// grouped returns a number with a comma before each three digits.
+func grouped(n int64) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}

@@ -1,0 +1,99 @@
+package main_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+)
+
+// largeEntries is how many entries a large log has.
+const largeEntries = 1200
+
+// largeLog makes a log of acme's that it takes a while to read back.
+func largeLog(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	log, err := boltlog.Open(dir, nil)
+	require.NoError(t, err)
+	now := activity.Seconds(time.Now())
+	entries := make([]eventlog.Entry, 0, largeEntries/4)
+	for n := range largeEntries {
+		b := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: fmt.Sprint("s", n), UserID: fmt.Sprint("u", n), ForwardedAt: now}
+		e := eventlog.Entry{SessionID: b.SessionID}
+		for i := range 50 {
+			a := activity.NewAction(activity.TypePageview, activity.Target{}, fmt.Sprintf("https://app.example.com/%d/%s", i, strings.Repeat("x", 200)))
+			a.TimestampStart, a.TimestampEnd = now, now
+			b.Actions = append(b.Actions, activity.BatchAction{Action: a, SessionID: b.SessionID, UserID: b.UserID})
+			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, " ", i)))
+		}
+		b.Count = len(b.Actions)
+		e.Data, err = activity.Marshal(&b)
+		require.NoError(t, err)
+		if entries = append(entries, e); len(entries) == cap(entries) {
+			require.NoError(t, log.Append(t.Context(), "acme", entries))
+			entries = entries[:0]
+		}
+	}
+	require.NoError(t, log.Release())
+	return dir
+}
+
+var barShown = regexp.MustCompile(`\r\x1b\[K\[ *=* *\] +\d+ %  reading the log back: [ \d,]{5} of 1,200 entries`)
+
+// On a terminal the way through a large log is a bar, and elsewhere nothing but text.
+func TestStart_showsHowFarTheLogIsReadBack(t *testing.T) {
+	t.Parallel()
+	args := []string{anyPort, "--config=" + acme(t), "--data-dir=" + largeLog(t)}
+	const readBack = `msg="the log was read back" entries=1200`
+	shown := command.LaunchOnTerminal(t, []string{"GOMAXPROCS=1", "TERM=xterm"}, args...)
+	require.Eventually(t, func() bool { return strings.Contains(shown.Stderr.String(), readBack) }, 30*time.Second, 5*time.Millisecond)
+	shown.URL()
+	shown.Stop()
+	text := shown.Stderr.String()
+	bars := barShown.FindAllString(text, -1)
+	require.NotEmpty(t, bars, "%q", text)
+	_, after, _ := strings.Cut(text, readBack)
+	assert.NotRegexp(t, barShown, after, "no other one follows")
+
+	logged := launch(t, nil, args...)
+	require.Eventually(t, func() bool { return strings.Contains(logged.Stderr.String(), readBack) }, 30*time.Second, 5*time.Millisecond)
+	logged.Stop()
+	assert.NotContains(t, logged.Stderr.String(), "\x1b")
+}
+
+// A new log is not worth a word, neither is an empty one.
+func TestStart_saysNothingOfAnEmptyLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for range 2 {
+		p := command.LaunchOnTerminal(t, []string{"TERM=xterm"}, anyPort, "--config="+acme(t), "--data-dir="+dir)
+		p.URL()
+		time.Sleep(500 * time.Millisecond) // longer than anything quick
+		p.Stop()
+		assert.NotContains(t, p.Stderr.String(), "\x1b")
+		assert.NotContains(t, p.Stderr.String(), "read back")
+	}
+}
+
+func TestStop_saysWhatTheServerDid(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--config="+acme(t))
+	url := p.URL()
+	stream := openStream(t, url)
+	defer stream.Body.Close()
+	event := pageview("u1", "https://app.example.com/a")
+	post(t, url, event)
+	post(t, url, event)
+	post(t, url, `{"event":"$rageclick","distinct_id":"ada"}`)
+	p.Stop()
+	assert.Regexp(t, `msg=stopped ran=[\d.]+m?s accepted=1 ignored=1 duplicate=1 actions=1 notes=0 summaries=0 offers=0 readers=1 readers_cut_off=0\n`, p.Stderr.String())
+}
