@@ -73,7 +73,8 @@ func (m *Memory) add(product string, e Entry) {
 	s, ok := m.held.Get(product, e.SessionID)
 	if ok {
 		m.unlist(product, s)
-	} else {
+	}
+	if !ok || e.First-s.last > m.ttl { // a session that has expired begins anew
 		s = &session{place: place{e.Last, strings.Clone(e.SessionID)}, first: e.First}
 	}
 	s.take(e)

@@ -49,6 +49,23 @@ func TestMemory_keepsTheNewestActionAndWhatTheLogSaysLast(t *testing.T) {
 	}, s)
 }
 
+func TestMemory_beginsAnExpiredSessionAnew(t *testing.T) {
+	m := newMemory(t, &sessions.MemoryOptions{TTL: time.Hour})
+	m.Add("acme", seen("a", noon), seen("kept", noon))
+	m.Add("acme", seen("a", noon.Add(time.Hour+time.Microsecond)), seen("kept", noon.Add(time.Hour)))
+	now := noon.Add(time.Hour + time.Second)
+	assert.Equal(t, []string{"a", "kept"}, walk(t, m, sessions.Query{}, now))
+	for id, want := range map[string]struct {
+		firstSeen time.Time
+		entries   int
+	}{"a": {noon.Add(time.Hour + time.Microsecond), 1}, "kept": {noon, 2}} {
+		s, positions, ok := m.Session("acme", id, now)
+		require.True(t, ok)
+		assert.InDelta(t, float64(want.firstSeen.UnixMicro())/1e6, s.FirstSeen, 1e-6, id)
+		assert.Len(t, positions, want.entries, id)
+	}
+}
+
 func TestMemory_limitsAPage(t *testing.T) {
 	m := newMemory(t, nil)
 	now := fill(m, "acme", 300)
