@@ -71,11 +71,12 @@ func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs, product 
 		"--next -sS -H 'Authorization: Bearer " + key.Key + "'", urls.LiveActivity(demoProduct, demoUser),
 	}
 	token := product.CaptureTokens[0]
+	if demo.OpensAt(listening) {
+		fmt.Fprintf(w, "\nTo see it work, open this on this machine: a shop, a help desk and the console.\n\n  %s/demo/\n", serve.URL(listening))
+	} else {
+		fmt.Fprint(w, "\nTo see it work, start with --addr 127.0.0.1:8080 and open /demo/ there: a shop, a help desk and the console.\n")
+	}
 	fmt.Fprintf(w, `
-To see it work, open this on this machine: a shop, a help desk and the console.
-
-  %s/demo/
-
 There is no product file, so there is one product, %q. Its secrets are new at every start:
 
   key             %s
@@ -92,7 +93,7 @@ To report a page view and see it as live activity, paste this:
 
 %s
 
-`, serve.URL(listening), demoProduct, key.Key, product.WebhookSecret, token,
+`, demoProduct, key.Key, product.WebhookSecret, token,
 		urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(), urls.Webhook(demoProduct),
 		token, urls.Base(), strings.Join(curl, " "))
 }

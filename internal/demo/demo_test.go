@@ -169,7 +169,9 @@ func TestDemo_opensOnItsOwnMachineOnly(t *testing.T) {
 		"a name that leads here":      {host: "evil.example:8080"},
 		"a name that begins alike":    {host: "localhost.evil.example"},
 		"a number that begins alike":  {host: "127.0.0.1.evil.example:8080"},
-		"another loopback address":    {host: "127.1.2.3:8080"},
+		"another loopback address":    {peer: "127.1.2.3:50123", host: "127.1.2.3:8080", opens: true},
+		"another one without a port":  {peer: "127.1.2.3:50123", host: "127.1.2.3", opens: true},
+		"an address of the network":   {host: "192.0.2.2:8080"},
 		"all addresses":               {host: "0.0.0.0:8080"},
 		"no host":                     {host: "-"},
 		"a host with a user":          {host: "localhost@evil.example:8080"},
@@ -217,6 +219,14 @@ func TestDemo_saysElsewhereHowToOpenIt(t *testing.T) {
 	assert.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))
 	assert.Contains(t, w.Body.String(), "ssh -L 9123:127.0.0.1:9123")
 	assert.NotContains(t, w.Body.String(), "evil")
+}
+
+func TestOpensAt_isTrueOfWhatThePageCanBeAskedForAt(t *testing.T) {
+	t.Parallel()
+	for ip, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "0.0.0.0": true, "::": true, "192.0.2.2": false, "2001:db8::1": false} {
+		assert.Equal(t, want, demo.OpensAt(&net.TCPAddr{IP: net.ParseIP(ip), Port: 80}), ip)
+	}
+	assert.False(t, demo.OpensAt(&net.UnixAddr{Name: "@"}))
 }
 
 func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {

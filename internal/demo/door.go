@@ -15,16 +15,23 @@ func isLocal(r *http.Request) bool {
 	return err == nil && peer.Addr().IsLoopback() && isLoopbackHost(r.Host) && !isForwarded(r.Header)
 }
 
+// OpensAt reports whether the page opens on a server that listens at an address: at
+// one of this machine's own, or at all.
+func OpensAt(listening net.Addr) bool {
+	tcp, ok := listening.(*net.TCPAddr)
+	return ok && (tcp.IP.IsLoopback() || tcp.IP.IsUnspecified())
+}
+
 // isLoopbackHost reports whether a Host header names this machine, with or without
-// a port.
+// a port. An address cannot be made to lead elsewhere, as a name can.
 func isLoopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
-		if strings.Contains(name, ":") {
-			name = "[" + name + "]"
-		}
 		host = name
+	} else if inner, ok := strings.CutPrefix(host, "["); ok {
+		host, _ = strings.CutSuffix(inner, "]")
 	}
-	return strings.EqualFold(host, "localhost") || host == "127.0.0.1" || host == "[::1]"
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
 // isForwarded reports whether a proxy has left its mark on a request.
