@@ -224,7 +224,8 @@ func (e *ConfigError) Error() string {
 // DecodeConfig decodes a desk's configuration into the struct that v points to.
 // Its error joins all mistakes, each a *ConfigError: fields that are unknown, values
 // that are null or of the wrong type, and empty ones of fields with the tag
-// secret:"true", which most often come from a variable that was not set.
+// secret:"true", which most often come from a variable that was not set. Where v has
+// a method Validate() error, what that finds in the other fields is joined, too.
 func DecodeConfig(config json.RawMessage, v any) error {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(config, &given) != nil {
@@ -252,7 +253,26 @@ func DecodeConfig(config json.RawMessage, v any) error {
 			}
 		}
 	}
+	if v, ok := v.(interface{ Validate() error }); ok {
+		wrong = append(wrong, beside(wrong, v.Validate())...)
+	}
 	return errors.Join(wrong...)
+}
+
+// beside returns the mistakes that are joined in err, without those in fields that
+// have one already.
+func beside(known []error, err error) []error {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = slices.Clone(joined.Unwrap())
+	}
+	return slices.DeleteFunc(all, func(err error) bool {
+		var mistake *ConfigError
+		return errors.As(err, &mistake) && slices.ContainsFunc(known, func(err error) bool {
+			var other *ConfigError
+			return errors.As(err, &other) && other.Field == mistake.Field
+		})
+	})
 }
 
 // decodeField decodes a value, or returns what is wrong with it.

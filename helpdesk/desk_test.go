@@ -30,6 +30,44 @@ func TestDecodeConfig_readsEveryField(t *testing.T) {
 	assert.Empty(t, c.hidden)
 }
 
+// strict is a configuration that checks itself.
+type strict struct {
+	Token   string `json:"token"`
+	Account int    `json:"account"`
+}
+
+func (c *strict) Validate() error {
+	var wrong []error
+	if c.Token == "" {
+		wrong = append(wrong, &helpdesk.ConfigError{Field: "token", Problem: "must be given"})
+	}
+	if c.Account == 0 {
+		wrong = append(wrong, &helpdesk.ConfigError{Field: "account", Problem: "must be given"})
+	}
+	if c.Account == 13 {
+		return errors.New("not that one")
+	}
+	return errors.Join(wrong...)
+}
+
+func TestDecodeConfig_joinsWhatTheConfigurationFinds(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"token":"t","account":1}`:  "",
+		`{"token":"t"}`:              "account: must be given",
+		`{"tokn":"t"}`:               "tokn: is not a known field\ntoken: must be given\naccount: must be given",
+		`{"token":7}`:                "token: must not be a JSON number\naccount: must be given",
+		`{"token":"t","account":13}`: "not that one",
+		`[]`:                         "must be an object",
+	} {
+		err := helpdesk.DecodeConfig(json.RawMessage(config), new(strict))
+		if want == "" {
+			assert.NoError(t, err)
+			continue
+		}
+		assert.EqualError(t, err, want)
+	}
+}
+
 func TestDecodeConfig_reportsEveryMistakeByFieldWithoutItsValue(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config string

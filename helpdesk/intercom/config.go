@@ -35,9 +35,11 @@ var Kind = helpdesk.Kind{Name: Name, Open: open}
 
 func open(config json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
 	var c Config
-	err := helpdesk.DecodeConfig(config, &c)
-	client, newErr := New(c, opts)
-	if err = errors.Join(err, newErr); err != nil {
+	if err := helpdesk.DecodeConfig(config, &c); err != nil {
+		return nil, err
+	}
+	client, err := New(c, opts)
+	if err != nil {
 		return nil, err
 	}
 	return client, nil

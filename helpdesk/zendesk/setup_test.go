@@ -278,6 +278,8 @@ func TestConfig_reportsEveryMistakeByItsField(t *testing.T) {
 		`{"base_url":"https://a.example","signing_secret":""}`:                                                          {"signing_secret"},
 		`{"base_url":"https://a.example","signing_secret":"  "}`:                                                        {"signing_secret"},
 		`{"base_url":7,"signing_secret":[7],"subdomain":"acme"}`:                                                        {"base_url", "signing_secret", "subdomain"},
+		`{"base_url":"http://a.example","emial":"a@b","api_token":"t ","signature_tolerance_s":"1"}`:                    {"base_url", "emial", "email", "api_token", "signature_tolerance_s"},
+		`{"base_url":"https://a.example","email":"a@b","api_token":""}`:                                                 {"api_token"},
 		`[]`: {""},
 	} {
 		desk, err := zendesk.Kind.Open(json.RawMessage(config), nil)
