@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
@@ -168,6 +169,22 @@ func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
 			require.LessOrEqual(t, grown, int64(total*12/10))
 			runtime.KeepAlive(log)
 		})
+	}
+}
+
+// An entry may be larger than all that the process may hold: it is kept until the
+// next one of its product comes.
+func TestMemoryLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
+	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: 4000}))
+	waittest.Within(t, patience, "Append", func() {
+		for n := range 3 {
+			for _, productID := range []string{"acme", "other"} {
+				assert.NoError(t, log.Append(t.Context(), productID, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("s", n), 10_000)}))
+			}
+		}
+	})
+	for _, productID := range []string{"acme", "other"} {
+		require.Equal(t, 1, log.Stats()[productID].Entries)
 	}
 }
 
