@@ -166,28 +166,10 @@ var spaced = strings.NewReplacer("-", " ", "_", " ")
 // characters, and cuts the label at a word after at most 80 characters,
 // counting the "…" that marks the cut.
 func CleanLabel(s string) string {
-	return cut(fold(s), maxLabel)
+	return cut(foldStart(s, maxLabel), maxLabel)
 }
 
 func capitalise(s string) string {
 	r, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[size:]
 }
-
-// dropInvisible removes control characters other than white space, and
-// formatting characters that could reorder or hide text. The zero-width joiner
-// stays where it may join: emoji need it.
-func dropInvisible(s string) string {
-	visible := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != joiner:
-			return -1
-		}
-		return r
-	}, s)
-	return strings.Trim(visible, string(joiner)+" ")
-}
-
-const joiner = '\u200d' // zero-width joiner

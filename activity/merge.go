@@ -2,8 +2,9 @@ package activity
 
 import (
 	"cmp"
+	"math"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 )
 
 // Merge returns batches of one session, in their order, as one batch: all
@@ -82,21 +83,86 @@ func (a Action) Sentence() string {
 }
 
 // fold returns s on one line, without characters that cannot be seen.
-func fold(s string) string {
-	return strings.Join(strings.Fields(dropInvisible(s)), " ")
+func fold(s string) string { return foldStart(s, math.MaxInt) }
+
+// foldStart is fold that may end early: beyond limit characters.
+func foldStart(s string, limit int) string {
+	if isFolded(s) {
+		return s
+	}
+	var b strings.Builder
+	n, end, gap := 0, 0, false // characters written, bytes up to the last one that stays, space before the next one
+	for _, r := range s {
+		switch {
+		case isInvisible(r), r == joiner && n == 0:
+			continue
+		case unicode.IsSpace(r):
+			gap = n > 0
+			continue
+		}
+		if gap {
+			b.WriteByte(' ')
+			n, gap = n+1, false
+		}
+		b.WriteRune(r)
+		n++
+		if r == joiner { // it stays only where it may join
+			continue
+		}
+		if end = b.Len(); n > limit {
+			break
+		}
+	}
+	return b.String()[:end]
+}
+
+// joiner is the zero-width joiner. Emoji need it.
+const joiner = '\u200d'
+
+// isInvisible reports whether r is a control character other than white space, or
+// a formatting character that could reorder or hide text.
+func isInvisible(r rune) bool {
+	if r > ' ' && r < 0x7f {
+		return false
+	}
+	return unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) && r != joiner
+}
+
+// isFolded reports whether s is visible ASCII with single spaces between its
+// words, as nearly every label is.
+func isFolded(s string) bool {
+	space := true
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || space && s[i] == ' ' {
+			return false
+		}
+		space = s[i] == ' '
+	}
+	return s == "" || !space
 }
 
 // cut cuts s at a word after at most limit characters, counting the "…" that
 // marks the cut.
 func cut(s string, limit int) string {
-	if len(s) <= limit || utf8.RuneCountInString(s) <= limit {
+	head, ok := firstRunes(s, limit)
+	if !ok {
 		return s
 	}
-	head := string([]rune(s)[:limit])
 	if i := strings.LastIndexByte(head, ' '); i > 0 {
 		head = head[:i]
 	} else {
-		head = string([]rune(head)[:limit-1])
+		head, _ = firstRunes(head, limit-1)
 	}
 	return strings.TrimRight(head, " ") + "…"
+}
+
+// firstRunes returns the first n characters of s, and whether s has more.
+func firstRunes(s string, n int) (head string, more bool) {
+	for i := range s {
+		if n == 0 {
+			return s[:i], true
+		}
+		n--
+	}
+	return s, false
 }

@@ -77,7 +77,7 @@ func (e *element) attribute(key string) *string {
 // maxElements bounds how deep a chain is followed.
 const maxElements = 128
 
-// parseChain reads an elements chain, target first:
+// parseChain reads an elements chain and appends its elements, target first:
 //
 //	chain = el *(";" el)
 //	el    = tag *("." class) ":" *(key '="' value '"')
@@ -85,8 +85,7 @@ const maxElements = 128
 //
 // In values only the double quote is escaped, as \". Classes may hold colons
 // and dots. It never fails: what does not fit ends the chain.
-func parseChain(chain string) []element {
-	var elements []element
+func parseChain(elements []element, chain string) []element {
 	for chain != "" && len(elements) < maxElements {
 		head, attrs, hasAttrs := cutHead(chain)
 		e := element{Tag: tagOf(head)}

@@ -16,7 +16,7 @@ const (
 	MaxElements = maxElements
 )
 
-var ParseChain = parseChain
+func ParseChain(chain string) []Element { return parseChain(nil, chain) }
 
 // Plain returns the JSON inside a body.
 func Plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {

@@ -10,14 +10,14 @@ import (
 // target returns what to call the thing an autocapture event is about.
 func target(typ string, elements []element, text string) activity.Target {
 	if len(elements) == 0 {
-		elements = []element{{}}
+		elements = make([]element, 1)
 	}
 	switch typ {
 	case activity.TypeSubmit:
 		return activity.Target{Label: formLabel(elements)}
 	case activity.TypeChange:
-		e := elements[0]
-		if slices.ContainsFunc(elements, isOption) {
+		e := &elements[0]
+		if hasOption(elements) {
 			return activity.Target{Element: "option"}
 		}
 		return activity.Target{Label: attributeLabel(e), Element: noun(e)}
@@ -28,13 +28,12 @@ func target(typ string, elements []element, text string) activity.Target {
 // clickTarget prefers the button or link that was clicked to what lies inside
 // it: a click on the "Add" of an "Add to cart" button is one on the button.
 func clickTarget(elements []element, text string) activity.Target {
-	clicked, control := elements[0], elements[0]
-	for _, e := range elements {
-		if isOption(e) {
-			return activity.Target{Element: "option"}
-		}
+	clicked, control := &elements[0], &elements[0]
+	if hasOption(elements) {
+		return activity.Target{Element: "option"}
 	}
-	for _, e := range elements {
+	for i := range elements {
+		e := &elements[i]
 		if isControl(e) || isField(e.Tag) && attributeLabel(e) != "" {
 			control = e
 			break
@@ -60,36 +59,43 @@ func clickTarget(elements []element, text string) activity.Target {
 }
 
 // isControl reports whether e is a button or a link.
-func isControl(e element) bool {
+func isControl(e *element) bool {
 	return e.Tag == "button" || e.Tag == "a" || e.hasRole("button") || isTouchable(e)
 }
 
 // isTouchable reports whether e is a button of React Native, whose components
 // have names such as "TouchableOpacity", also in brackets.
-func isTouchable(e element) bool {
+func isTouchable(e *element) bool {
 	return strings.Contains(e.Tag, "touchable") || strings.Contains(e.Tag, "pressable")
 }
 
-// isOption reports whether e is something to choose: whatever names it is what
-// the user chose.
-func isOption(e element) bool { return e.Tag == "option" || e.hasRole("option") }
+// hasOption reports whether one of the elements is something to choose: whatever
+// names it is what the user chose.
+func hasOption(elements []element) bool {
+	for i := range elements {
+		if e := &elements[i]; e.Tag == "option" || e.hasRole("option") {
+			return true
+		}
+	}
+	return false
+}
 
 // isCaptioned reports whether e is a button whose value is its caption.
-func isCaptioned(e element) bool {
+func isCaptioned(e *element) bool {
 	typ := strings.ToLower(strings.TrimSpace(e.Type))
 	return e.Tag == "input" && (typ == "submit" || typ == "button" || typ == "reset")
 }
 
 // hasRole reports whether e has a role, which may be one of several.
-func (e element) hasRole(role string) bool {
+func (e *element) hasRole(role string) bool {
 	return slices.ContainsFunc(strings.Fields(e.Role), func(r string) bool { return strings.EqualFold(r, role) })
 }
 
 // markedLabel returns the label that a developer gave what was touched.
 func markedLabel(elements []element) string {
-	for _, e := range elements {
-		if e.PHLabel != "" {
-			return e.PHLabel
+	for i := range elements {
+		if label := elements[i].PHLabel; label != "" {
+			return label
 		}
 	}
 	return ""
@@ -115,7 +121,8 @@ func isField(tag string) bool {
 // isPrivate reports whether the text around the target may be what a user
 // typed or chose.
 func isPrivate(elements []element) bool {
-	for _, e := range elements {
+	for i := range elements {
+		e := &elements[i]
 		switch e.Tag {
 		case "input", "textarea", "select", "option":
 			return true
@@ -136,36 +143,36 @@ func isPrivate(elements []element) bool {
 }
 
 func formLabel(elements []element) string {
-	for _, e := range elements {
-		if e.Tag == "form" {
+	for i := range elements {
+		if e := &elements[i]; e.Tag == "form" {
 			return attributeLabel(e)
 		}
 	}
-	return attributeLabel(elements[0])
+	return attributeLabel(&elements[0])
 }
 
 // attributeLabel names an element by its attributes alone.
-func attributeLabel(e element) string {
+func attributeLabel(e *element) string {
 	return firstLabel(attributeText(e), fieldName(e), idLabel(e))
 }
 
-func attributeText(e element) string {
+func attributeText(e *element) string {
 	return firstLabel(e.AriaLabel, e.Accessibility, e.Title, e.Alt)
 }
 
-func fieldName(e element) string { return firstLabel(e.Name, e.Placeholder) }
+func fieldName(e *element) string { return firstLabel(e.Name, e.Placeholder) }
 
-func idLabel(e element) string {
+func idLabel(e *element) string {
 	if id := activity.CleanLabel(first(e.ID, e.TestID)); id != "" {
 		return "#" + id
 	}
 	return ""
 }
 
-// firstLabel returns the first that is not blank.
+// firstLabel returns the first that is not blank, clean.
 func firstLabel(labels ...string) string {
 	for _, label := range labels {
-		if activity.CleanLabel(label) != "" {
+		if label = activity.CleanLabel(label); label != "" {
 			return label
 		}
 	}
@@ -173,7 +180,7 @@ func firstLabel(labels ...string) string {
 }
 
 // noun returns what to call an element that has no label.
-func noun(e element) string {
+func noun(e *element) string {
 	switch e.Tag {
 	case "a":
 		return "link"

@@ -96,12 +96,12 @@ func action(e *event) (activity.Action, bool) {
 	default:
 		return activity.Action{}, false
 	}
-	elements := parseChain(first(p.ElementsChain, e.ElementsChain))
-	if len(elements) == 0 {
-		elements = p.Elements
-		for i := range elements {
-			elements[i].Tag = strings.ToLower(elements[i].Tag)
-		}
+	elements := p.Elements
+	if chained := parseChain(p.Elements[:0], first(p.ElementsChain, e.ElementsChain)); len(chained) > 0 {
+		p.Elements, elements = chained, chained
+	}
+	for i := range elements {
+		elements[i].Tag = strings.ToLower(elements[i].Tag)
 	}
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
