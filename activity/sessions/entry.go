@@ -46,7 +46,7 @@ func Decode(at Position, sessionID string, data []byte) (Entry, bool) {
 		case "email":
 			e.Email = s.String(maxText)
 		case "actions":
-			e.decodeActions(s)
+			e.decodeActions(s, data)
 		default:
 			s.Skip()
 		}
@@ -54,27 +54,36 @@ func Decode(at Position, sessionID string, data []byte) (Entry, bool) {
 	return e, s.Err() == nil && isBatch && e.Count > 0
 }
 
-func (e *Entry) decodeActions(s *jsonscan.Scanner) {
+// decodeActions reads the actions of the entry's data: the first and the last of
+// them, the others are only counted.
+func (e *Entry) decodeActions(s *jsonscan.Scanner, data []byte) {
 	if s.Kind() != '[' {
 		s.Skip()
 		return
 	}
 	var last activity.Action
+	var at int64 // of the last one, unless it is the first
 	for s.BeginArray(); s.Element(); {
-		if s.Kind() != '{' {
+		switch {
+		case s.Kind() != '{':
 			s.Skip()
 			continue
+		case e.Count == 0:
+			last = decodeAction(s)
+			e.First = started(last)
+		default:
+			at = s.Offset()
+			s.Skip()
 		}
-		last = decodeAction(s)
-		started := int64(math.Round(last.TimestampStart * 1e6))
-		if e.Count == 0 {
-			e.First = started
-		}
-		e.Last = started
 		e.Count++
 	}
-	e.CanonicalURL, e.LastAction, e.Actions = last.CanonicalURL, last.Sentence(), last.Index+1
+	if at > 0 {
+		last = decodeAction(jsonscan.New(data[at:]))
+	}
+	e.Last, e.CanonicalURL, e.LastAction, e.Actions = started(last), last.CanonicalURL, last.Sentence(), last.Index+1
 }
+
+func started(a activity.Action) int64 { return int64(math.Round(a.TimestampStart * 1e6)) }
 
 // decodeAction returns what is needed of an action.
 func decodeAction(s *jsonscan.Scanner) (a activity.Action) {

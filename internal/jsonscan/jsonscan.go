@@ -121,6 +121,10 @@ func (s *Scanner) key(limit int) ([]byte, bool) {
 		return nil, false
 	}
 	key := s.str(limit)
+	if s.src != nil && (s.pos == len(s.buf) || s.buf[s.pos] != ':') { // looking for it may read over the key
+		s.scratch = append(s.scratch[:0], key...)
+		key = s.scratch
+	}
 	if s.Kind() != ':' {
 		s.fail()
 		return nil, false
@@ -281,17 +285,29 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
+// plainRun returns where the plain bytes from pos on end, in buf.
+func (s *Scanner) plainRun() int {
+	buf := s.buf
+	i := s.pos
+	for i < len(buf) && plain[buf[i]] {
+		i++
+	}
+	return i
+}
+
 // str reads a string and returns at most limit bytes of it, valid until the
 // next call of the scanner.
 func (s *Scanner) str(limit int) []byte {
 	s.pos++ // the opening quote
+	if whole := s.plainRun(); whole < len(s.buf) && s.buf[whole] == '"' {
+		out := s.buf[s.pos:min(whole, s.pos+limit)]
+		s.pos = whole + 1
+		return out
+	}
 	out := s.scratch[:0]
 	var last escape
 	for s.more() {
-		i := s.pos
-		for i < len(s.buf) && plain[s.buf[i]] {
-			i++
-		}
+		i := s.plainRun()
 		out = append(out, s.buf[s.pos:min(i, s.pos+limit-len(out))]...)
 		s.pos = i
 		if i == len(s.buf) {
