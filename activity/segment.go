@@ -13,7 +13,7 @@ import (
 // whatever it contains; most end at the first test, so that regular
 // expressions would cost more than all else of a URL.
 func isIdentifier(segment string) bool {
-	if prefixLen(segment, isWordy) == len(segment) {
+	if prefixLen(segment, isWordy) == len(segment) || !mayIdentify(segment) {
 		return false
 	}
 	if decoded, err := url.PathUnescape(segment); err == nil {
@@ -27,6 +27,33 @@ func isIdentifier(segment string) bool {
 	}
 	segment = strings.TrimSuffix(strings.TrimPrefix(segment, "{"), "}")
 	return isToken(segment) || isDate(segment) || hasTokenSuffix(segment) || isDotted(segment)
+}
+
+// mayIdentify reports whether a segment has a digit or an "@", decoded where it is
+// percent-encoded; it may if that is malformed.
+func mayIdentify(segment string) bool {
+	for i := 0; i < len(segment); i++ {
+		c := segment[i]
+		if c == '%' {
+			if len(segment) < i+3 || !isHex(segment[i+1]) || !isHex(segment[i+2]) {
+				return true
+			}
+			c = unhex(segment[i+1])<<4 | unhex(segment[i+2])
+			i += 2
+		}
+		if isDigit(c) || c == '@' {
+			return true
+		}
+	}
+	return false
+}
+
+// unhex returns the value of a hexadecimal digit.
+func unhex(c byte) byte {
+	if isDigit(c) {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
 }
 
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
