@@ -254,7 +254,7 @@ func TestLoadFile_namesFileAndField(t *testing.T) {
 		"an object in a desk that is empty":    {integration(`"zendesk": {"base_url": "https://a.b", "oauth_token": "x", "email": {}}`), []string{zendesk + ".email"}},
 		"a desk by plain HTTP":                 {integration(`"intercom": {"base_url": "http://a.b", "access_token": "` + secret + `"}`), []string{intercom + ".base_url"}},
 		"null in a desk":                       {integration(`"intercom": {"access_token": null}`), []string{intercom + ".access_token"}},
-		"a desk that is nested too deep":       {integration(`"zendesk": {"x": ` + strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`), []string{zendesk + ".x" + strings.Repeat("[0]", 8)}},
+		"a desk that is nested too deep":       {integration(`"zendesk": {"base_url": "https://a.b", "x": ` + strings.Repeat("[", 9) + `1` + strings.Repeat("]", 9) + `}`), []string{zendesk + ".x" + strings.Repeat("[0]", 8)}},
 		"a variable that is not set in a desk": {integration(`"intercom": {"access_token": "${NOT_SET}", "admin_id": " 1"}`), []string{intercom + ".access_token", intercom + ".admin_id"}},
 		"Zendesk null":                         {integration(`"zendesk": null`), []string{zendesk}},
 		"signing secret a number":              {integration(`"zendesk": {"base_url": "https://a.b", "signing_secret": 1}`), []string{zendesk + ".signing_secret"}},
