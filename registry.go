@@ -194,11 +194,13 @@ func (r *registry) assistance(productID string) (assist.Product, bool, error) {
 }
 
 // version returns that of a product's registration, which is another one when the
-// product was registered anew. It is zero for a product that is not registered.
-func (r *registry) version(productID string) document.Version {
+// product was registered anew, and zero for a product that is not registered. It is
+// false for one that is not served.
+func (r *registry) version(productID string) (document.Version, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.products[productID].version
+	p, ok := r.products[productID]
+	return p.version, ok
 }
 
 // orRefresh looks again after a refresh if need be.

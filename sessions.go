@@ -25,8 +25,8 @@ import (
 type presence struct {
 	*sessions.Memory
 	log     eventlog.Log
-	version func(productID string) document.Version // of the product's registration
-	stopped <-chan struct{}                         // closed when the service begins to stop
+	version func(productID string) (document.Version, bool) // see [registry.version]
+	stopped <-chan struct{}                                 // closed when the service begins to stop
 
 	mu       sync.Mutex
 	products map[string]*followed
@@ -72,7 +72,8 @@ func (p *presence) follow(ctx context.Context, productID string, source *eventlo
 
 // begin forgets what was known of a product.
 func (p *presence) begin(productID string, restart context.CancelFunc) *followed {
-	f := &followed{version: p.version(productID), restart: restart, moved: make(chan struct{})}
+	version, _ := p.version(productID)
+	f := &followed{version: version, restart: restart, moved: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before, ok := p.products[productID]; ok {
@@ -148,11 +149,13 @@ func (p *presence) await(ctx context.Context, productID string) error {
 // knows reports whether the log is known up to an ID, or what is not was trimmed
 // up to the floor. If not, the channel is closed when that may have changed.
 func (p *presence) knows(productID string, until, floor eventlog.ID) (known bool, moved <-chan struct{}) {
-	version := p.version(productID)
+	version, served := p.version(productID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f, ok := p.products[productID]
 	switch {
+	case !served: // there is nothing to know
+		return true, nil
 	case !ok:
 		return false, nil
 	case f.version != version:

@@ -225,6 +225,20 @@ func TestSessions_waitsForTheLogToBeFollowed(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, ask(newService(t, io.Discard), http.MethodGet, "/sessions/acme", "", bearer(acmeKey)).Code)
 }
 
+// There is nothing to wait for of a product that is not served.
+func TestSessions_ofAnUnknownProductAreNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, io.Discard)
+		began := time.Now()
+		page, err := s.Sessions(t.Context(), "nobody", sessions.Query{})
+		require.NoError(t, err)
+		assert.Empty(t, page.Sessions)
+		_, err = s.Session(t.Context(), "nobody", "s1")
+		require.ErrorIs(t, err, liveactivity.ErrUnknownSession)
+		assert.Zero(t, time.Since(began))
+	})
+}
+
 // What is waited for may be trimmed before it is read.
 func TestSessions_waitsForNothingThatIsGone(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.TTL = time.Second })

@@ -434,6 +434,23 @@ func TestDirectory_findsTheSessionOfAnEmail(t *testing.T) {
 	}
 }
 
+func TestDirectory_knowsManySessionsAtOnce(t *testing.T) {
+	d := newDirectory(0)
+	d.learn(t, seen(0, "s1", "ada", "ada@x.example"))
+	d.update(t, "s1", func(s *activity.Session) { s.Desk, s.ConversationID = "zendesk", "7" })
+	d.learn(t, seen(1, "s2", "bob", ""))
+	got, err := d.Sessions(t.Context(), "acme", "s2", "none", "s1", "s1")
+	require.NoError(t, err)
+	require.Len(t, got, 4)
+	assert.Equal(t, "bob", got[0].UserID)
+	assert.Zero(t, got[1])
+	assert.Equal(t, [2]string{"zendesk", "7"}, [2]string{got[2].Desk, got[2].ConversationID})
+	assert.Equal(t, got[2], got[3])
+	d.docs.failGet = errors.New("away")
+	_, err = d.Sessions(t.Context(), "acme", "s1")
+	assert.ErrorIs(t, err, d.docs.failGet)
+}
+
 // Ids are kept apart whatever they look like: those that are too long for a
 // name, and those that look like what such an id goes by.
 func TestDirectory_findsTheSessionsOfManyEmailsAtOnce(t *testing.T) {

@@ -54,6 +54,20 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 	require.ErrorAs(t, err, &mistake)
 }
 
+func TestLinks_areThoseOfSessionsInTheirOrder(t *testing.T) {
+	s := newLinks(t)
+	s.visit(t, "s", "/a")
+	s.visit(t, "t", "/a")
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
+	links, err := s.Links(t.Context(), "acme", "t", "s", "none")
+	require.NoError(t, err)
+	assert.Equal(t, []Link{{}, {"zendesk", "7"}, {}}, links)
+	require.NoError(t, s.End(t.Context(), "acme", "zendesk", "7"))
+	links, err = s.Links(t.Context(), "acme", "s")
+	require.NoError(t, err)
+	assert.Equal(t, []Link{{}}, links, "a link that has ended")
+}
+
 func TestLink_isFinal(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "s", "/a")

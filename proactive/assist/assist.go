@@ -210,8 +210,8 @@ func (a *Assistant) read(ctx context.Context, c conversation) (proactive.Machine
 // once.
 func (a *Assistant) States(ctx context.Context, productID string, links ...connector.Link) ([]proactive.State, error) {
 	states := make([]proactive.State, len(links))
-	product, _, err := a.products(productID)
-	if err != nil || product.Core == nil {
+	product, ok, err := a.products(productID)
+	if err != nil || !ok || product.Core == nil {
 		return states, err
 	}
 	var names []string

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
@@ -257,6 +258,27 @@ func TestAssistant_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
 		assert.Equal(t, "Need help?", offers[0].Text)
 		assert.Equal(t, []string{"Yes, show me"}, offers[0].Labels)
 		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "made"))
+	})
+}
+
+func TestAssistant_saysWhatItIsDoingInConversations(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
+		here, other := connector.Link{Desk: "intercom", ConversationID: conversation}, connector.Link{Desk: "intercom", ConversationID: "other"}
+		states := func(productID string) []proactive.State {
+			states, err := s.assistant.States(w.t.Context(), productID, connector.Link{}, other, here, here)
+			require.NoError(w.t, err)
+			return states
+		}
+		assert.Equal(t, []proactive.State{"", proactive.Thinking, proactive.Thinking, proactive.Thinking}, states(acme))
+		w.pingPong()
+		require.Len(t, w.offers(conversation), 1)
+		assert.Equal(t, []proactive.State{"", proactive.Thinking, proactive.Proactive, proactive.Proactive}, states(acme))
+		assert.Equal(t, make([]proactive.State, 4), states("globex"), "without assistance")
+		docs, err := w.log.Documents().Get(w.t.Context(), acme, "assist/intercom/other")
+		require.NoError(w.t, err)
+		_, err = w.log.Documents().Write(w.t.Context(), acme, document.Put(docs[0], []byte("{"), 0))
+		require.NoError(w.t, err)
+		assert.Equal(t, []proactive.State{"", "", proactive.Proactive, proactive.Proactive}, states(acme), "a machine that cannot be read")
 	})
 }
 
