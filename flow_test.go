@@ -97,6 +97,11 @@ func TestFlow_isThatOfTheProduct(t *testing.T) {
 	assert.Zero(t, f.LagS)
 	assert.Zero(t, f.Parked)
 
+	for n := range 40 {
+		s.webhook(pageview(fmt.Sprint("more", n), "s1", fmt.Sprint("https://a.example/more/", n)))
+	}
+	assert.Greater(t, s.flow("acme", acmeKey).Storage.StateBytes, f.Storage.StateBytes+4000, "what users did counts")
+
 	other := s.flow("globex", globexKey)
 	assert.Zero(t, other.total(), "nothing of it is another product's")
 	assert.Zero(t, other.Storage.LogBytes)
@@ -208,6 +213,18 @@ func TestFlow_endsWithTheProduct(t *testing.T) {
 	count(b, second, "u3")
 	for _, s := range []*service{a, b} {
 		assert.Eventually(t, func() bool { return s.flow("initech", second["key"]).total() == one }, 10*time.Second, 50*time.Millisecond)
+	}
+}
+
+func TestFlow_endsWithTheProductInMemory(t *testing.T) {
+	s := start(t)
+	for n := range 2 {
+		initech := s.register(`{"product_id":"initech"}`)
+		assert.Zero(t, s.flow("initech", initech["key"]).total())
+		r := s.do(http.MethodPost, "/webhook/initech", pageview(fmt.Sprint("u", n), "s1", "https://a.example/1"), "X-PostHog-Secret: "+initech["webhook_secret"])
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		assert.Equal(t, activity.Flow{Accepted: 1, Actions: 1}, s.flow("initech", initech["key"]).total())
+		require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
 	}
 }
 

@@ -40,7 +40,7 @@ type shared struct {
 	gauges  gauges
 }
 
-// isOver reports whether what is stored may have expired.
+// isOver reports whether what is stored may have expired, or nothing is.
 func (s shared) isOver(now time.Time) bool { return !now.Before(s.at.Add(keptFor - time.Minute)) }
 
 // Run shares what is counted until ctx ends. Then [Meter.Leave] has the last word.
@@ -207,7 +207,7 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 	if s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !found && stored.version != 0 && stored.version == s.shared.version && !stored.isOver(now) {
+		if !found && stored.version == s.shared.version && !stored.isOver(now) {
 			s.drop()
 		}
 		w.add(s.minutes)
