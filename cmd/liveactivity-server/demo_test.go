@@ -52,6 +52,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 
 	v.Do("open the demo", chromedp.EmulateViewport(1440, 900), chromedp.Navigate(url+"/demo/"))
 	v.console("User landed on the shop page")
+	v.Await("the page is painted", `performance.getEntriesByType("paint").length > 0`) // clicks before that are lost
 	fastest := time.Hour
 	for _, name := range []string{"aurora", "halo"} {
 		v.follow("/products/" + name + "-lamp")
@@ -104,7 +105,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 
 	v.console("ada@example.com")
 
-	v.Do("open the visitor in the console", chromedp.Click(chromedp.CSS("#desk .desk-head button")))
+	v.Do("open the visitor in the console", chromedp.Click(chromedp.CSS("#desk .helpdesk-head button")))
 	v.console("User landed on the aurora lamp page")
 
 	v.Do("begin anew", chromedp.Click(chromedp.ID("restart")))

@@ -1,16 +1,19 @@
 package demo
 
 import (
+	"crypto/rand"
 	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
+
+// idLength is how long the id of a conversation is: short to look at, and no server
+// that was started on the same storage has made it before.
+const idLength = 10
 
 // Bounds of what is kept. The oldest goes first.
 const (
@@ -64,7 +67,7 @@ type account struct {
 func (a *account) open(with contact) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := &conversation{ID: uuid.NewString(), Contact: with, Opened: time.Now()}
+	c := &conversation{ID: rand.Text()[:idLength], Contact: with, Opened: time.Now()}
 	a.conversations = append(a.conversations, c)
 	if len(a.conversations) > maxConversations {
 		a.conversations = slices.Delete(a.conversations, 0, 1)

@@ -13,7 +13,7 @@ export class Desk {
     this.talks = talks;
     this.show = h("button", { type: "button", class: "quiet", onclick: show }, "In the console");
     this.list = h("select", { "aria-label": "Conversation", onchange: (event) => { this.#chosen = event.target.value; this.draw(); } });
-    this.head = h("div", { class: "desk-head" });
+    this.head = h("div", { class: "helpdesk-head" });
     this.thread = h("div", { class: "thread", role: "log", "aria-live": "polite", "aria-label": "Conversation", tabindex: 0 });
     this.toEnd = stick(this.thread);
     byId("desk").append(this.head, this.thread);
