@@ -217,3 +217,62 @@ func TestProduct_keepsConversationsOfDesksThatCannotDeleteThem(t *testing.T) {
 	assert.False(t, p.rules("deletes").KeepIdle)
 	assert.True(t, p.rules("keeps").KeepIdle)
 }
+
+// seen returns the session as the shift keeps it, which does something now.
+func (s *shift) seen(id string) *session { return s.session(id, s.now()) }
+
+func TestShift_forgetsWhenToAskAboutWhatIsOver(t *testing.T) {
+	s := newTestShift(t)
+	now := s.now()
+	s.decide(s.seen("s"), func(proactive.Machine, proactive.Session) proactive.Decision {
+		return proactive.Decision{Again: now.Add(24 * time.Hour)}
+	})
+	require.Len(t, s.asks, 1)
+	s.dueAt(now.Add(proactive.WindowSpan + sweepEvery))
+	assert.Empty(t, s.sessions)
+	assert.Empty(t, s.asks)
+}
+
+func TestShift_keepsAConversationWhileItHasSessions(t *testing.T) {
+	s := newTestShift(t)
+	first, second := conversation{"acme", "intercom", "1"}, conversation{"acme", "intercom", "2"}
+	a, b := s.seen("a"), s.seen("b")
+	for range 2 { // a link may be seen again
+		s.join(a, first)
+		s.join(b, first)
+	}
+	s.join(a, second)
+	assert.Contains(t, s.talks, first, "of the other session")
+	assert.Contains(t, s.talks, second)
+	s.join(b, conversation{})
+	assert.NotContains(t, s.talks, first)
+	s.join(a, first)
+	assert.Contains(t, s.talks, first)
+	assert.NotContains(t, s.talks, second)
+}
+
+func TestShift_letsTicksWaitForWhatIsInFlight(t *testing.T) {
+	s := newTestShift(t)
+	c := conversation{"acme", "intercom", "7"}
+	now := s.now()
+	s.doubt(c)
+	s.begin(c)
+	_, due := s.dueAt(now.Add(time.Hour))
+	require.Empty(t, due)
+	s.settled(c, true)
+	_, due = s.dueAt(now.Add(time.Hour))
+	assert.Equal(t, []conversation{c}, due)
+}
+
+func TestShift_readsWhatIsInDoubtAgainSoon(t *testing.T) {
+	s := newTestShift(t)
+	c := conversation{"acme", "intercom", "7"}
+	s.doubt(c)
+	soon := s.talks[c].due
+	assert.WithinDuration(t, s.now().Add(firstRetry), soon, time.Minute/2)
+	for _, other := range []time.Duration{-time.Hour, time.Hour} {
+		s.talks[c].due = soon.Add(other)
+		s.doubt(c)
+		assert.WithinDuration(t, soon.Add(min(other, 0)), s.talks[c].due, time.Minute/2)
+	}
+}
