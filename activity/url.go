@@ -20,7 +20,8 @@ const (
 // one is raw without control characters, user and password, the values of
 // parameters that look like credentials replaced by "redacted", cut after 2 KiB;
 // CleanURL of it changes nothing. The other is its [CanonicalURL]
-// before the cut; it, too, has at most 2 KiB. Neither refers to the memory of raw.
+// before the cut; it, too, has at most 2 KiB. Neither is a part of raw, though it
+// may be raw.
 // The time is linear in the length of raw, the memory bounded.
 func CleanURL(raw string) (clean, canonical string) {
 	s, all := visible(raw)
@@ -37,7 +38,10 @@ func CleanURL(raw string) (clean, canonical string) {
 	if fragment != "" {
 		page += "#" + cutURL(fragment)
 	}
-	clean, canonical = strings.Clone(cutURL(whole)), cutSegments(CanonicalURL(page))
+	if clean = cutURL(whole); len(clean) != len(raw) {
+		clean = strings.Clone(clean)
+	}
+	canonical = cutSegments(CanonicalURL(page))
 	if canonical == clean {
 		return clean, clean
 	}

@@ -84,6 +84,9 @@ func attacks() map[string][]byte {
 		"paths of identifiers":       batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
 		"paths of escapes":           batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
 		"many URLs":                  batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
+		"labels":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
+		"chains":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
+		"the longest URLs":           batch(3_700, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
 		"other tokens":               batch(5_000, `{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
 	}
 }
@@ -147,6 +150,7 @@ func (a attacked) requireFrugal(t *testing.T, plain, body []byte) {
 func TestBudget_ofManyUsers(t *testing.T) {
 	for name, event := range map[string]string{
 		"page views": `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://app.example.com/p/%[1]d","x":"` + strings.Repeat("x", 130) + `"}}`,
+		"clicks":     `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$event_type":"click","$el_text":"Buy it","$current_url":"https://app.example.com/p/%[1]d","x":"` + strings.Repeat("x", 90) + `"}}`,
 		"identities": `{"event":"$identify","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"u%[1]d@example.com"},"properties":{"$session_id":"s%[1]d","x":"` + strings.Repeat("x", 130) + `"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
