@@ -83,6 +83,7 @@ There is no product file, so there is one product, %q. Its secrets are new at ev
   webhook secret  %s
   capture token   %s
 
+  console         %s/
   live activity   %s
   event stream    %s
   MCP server      %s
@@ -94,6 +95,6 @@ To report a page view and see it as live activity, paste this:
 %s
 
 `, demoProduct, key.Key, product.WebhookSecret, token,
-		urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(), urls.Webhook(demoProduct),
+		urls.Base(), urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(), urls.Webhook(demoProduct),
 		token, urls.Base(), strings.Join(curl, " "))
 }

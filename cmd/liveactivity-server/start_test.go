@@ -30,6 +30,7 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
 	assert.Equal(t, 1, strings.Count(p.Stdout.String(), "listening on "))
 	assert.True(t, strings.HasPrefix(p.Stdout.String(), "listening on http://127.0.0.1:"))
+	assert.Equal(t, url+"/", printed(t, p, "console"))
 	assert.Equal(t, url+"/users/demo/{user_id}/live-activity", printed(t, p, "live activity"))
 	assert.Equal(t, url+"/stream/demo", printed(t, p, "event stream"))
 	assert.Equal(t, url+"/mcp", printed(t, p, "MCP server"))

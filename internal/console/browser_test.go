@@ -153,6 +153,9 @@ func saysWhatIsWrongWithAKey(t *testing.T, browser context.Context) {
 	awaitText(tab, "The server does not know this key.")
 	assert.Equal(t, "la-key true 0", tab.Eval(`[document.activeElement.id, document.activeElement.getAttribute("aria-invalid"), sessionStorage.length].join(" ")`))
 
+	tab.Do("enter what no header can carry", chromedp.SendKeys(chromedp.ID("la-key"), "schlüssel ☃"+kb.Enter))
+	tab.Await("the page asks again", `document.querySelector("#la-key").value === "" && document.body.innerText.includes("does not know this key")`)
+
 	f.answer(http.StatusForbidden)
 	tab.Do("try a key that opens something else", chromedp.SendKeys(chromedp.ID("la-key"), fakeKey+kb.Enter))
 	awaitText(tab, "This key does not open that. Refused by the test.")

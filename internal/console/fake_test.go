@@ -133,14 +133,14 @@ func (f *fake) tool(w http.ResponseWriter, r *http.Request) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	actions := []any{}
+	found := activity.LiveActivity{ProductID: fakeProduct, UserID: call.Params.Arguments.UserID, AsOf: 1795187991.25, Actions: []activity.Action{}}
 	for _, detail := range f.details {
-		if detail["session"].(map[string]any)["user_id"] == call.Params.Arguments.UserID {
-			recent, _ := json.Marshal(detail["recent"])
-			_ = json.Unmarshal(recent, &actions)
+		if detail["session"].(map[string]any)["user_id"] == found.UserID {
+			found.Actions = detail["recent"].([]activity.Action)
 		}
 	}
-	answer, err := activity.Marshal(map[string]any{"product_id": fakeProduct, "user_id": call.Params.Arguments.UserID, "count": len(actions), "as_of": 1795187991.25, "actions": actions})
+	found.Count = len(found.Actions)
+	answer, err := activity.Marshal(found)
 	if err != nil {
 		return err
 	}

@@ -142,6 +142,7 @@ class Console {
 
   #waitFor(error) {
     const [wrong, advice] = explain(error);
+    if (this.element.querySelector(".ask [role=status] b")?.textContent === wrong) return; // it says so already
     this.element.replaceChildren(h("div", { class: "asking" }, h("div", { class: "ask" },
       logo(), h("h1", {}, "liveactivity"),
       h("p", { role: "status" }, h("b", {}, wrong), " ", advice),
@@ -184,7 +185,7 @@ class Console {
           this.view.batch(batch);
         },
         gap: () => this.kept.now.load(),
-        waiting: (error, seconds) => this.#say("away", error.status === 503 ? "The server is not ready" : "Reconnecting", explain(error).join(" "), seconds),
+        waiting: (error) => this.#say("away", error.status === 503 ? "The server is not ready" : "Reconnecting", explain(error).join(" ")),
       }, signal);
     } catch (error) {
       if (signal.aborted) return;

@@ -37,6 +37,7 @@ export class Service {
 
   /** Returns the service as the key opens it: a key opens one product, and the MCP tool names it. */
   static async open(key, signal) {
+    if (!/^[\x21-\x7e]+$/.test(key)) throw new Refusal(401, ""); // no header can carry it
     const service = new Service(key, "");
     const { value } = await service.activity("console", 1, signal);
     service.product = value.product_id;

@@ -53,7 +53,7 @@ function object(json) {
 /**
  * Follows the stream of a product until the signal ends it or the service refuses the key. It reconnects for ever, and resumes
  * after the last event that was handled. on.opened() is called for each connection, on.batch(batch) for what was done,
- * on.gap() when something is missing, on.waiting(error, seconds) before each pause.
+ * on.gap() when something is missing, on.waiting(error) before each pause.
  */
 export async function follow(service, on, signal) {
   const backoff = new Backoff();
@@ -77,9 +77,8 @@ export async function follow(service, on, signal) {
       failure = error instanceof Refusal ? error : new Refusal(0, "");
     }
     if (!failure.passing) throw failure;
-    const pause = backoff.next(failure);
-    on.waiting(failure, pause);
-    await sleep(pause, signal).catch(() => {});
+    on.waiting(failure);
+    await sleep(backoff.next(failure), signal).catch(() => {});
   }
 }
 
