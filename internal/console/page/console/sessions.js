@@ -123,10 +123,10 @@ export class Sessions {
     const { rows, next } = await page(this.service, { after: cursor }, signal);
     this.#merge(rows, began);
     const listed = new Set(rows.map((row) => row.id));
-    const newest = cursor === "" ? Infinity : (rows[0]?.seen ?? -Infinity) - margin;
+    const newest = cursor === "" ? Infinity : this.order.find((row) => row.cursor === cursor)?.seen ?? -Infinity;
     const oldest = next === "" ? -Infinity : rows.at(-1).seen + margin;
     for (const row of this.order) {
-      if (row.seen < newest && row.seen > oldest && row.touched < began - margin && !listed.has(row.id)) {
+      if (row.seen <= newest && row.seen > oldest && row.touched < began - margin && !listed.has(row.id)) {
         this.byID.delete(row.id);
         this.#changed.add(row); // settle lets it go
       }
