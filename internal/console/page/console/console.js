@@ -241,6 +241,7 @@ class Console {
       this.view.hide();
       if (!this.kept[this.#shown]) this.view.element.remove();
     }
+    const isSame = this.#shown === route.view && this.view !== undefined; // the focus stays where it is
     this.#shown = route.view;
     this.view = this.kept[route.view] ?? (route.view === "person" ? new PersonView(this) : new FlowView(this));
     if (!this.kept[route.view]) this.main.append(this.view.element);
@@ -249,7 +250,7 @@ class Console {
       if (name === section) link.setAttribute("aria-current", name === route.view ? "page" : "true");
       else link.removeAttribute("aria-current");
     }
-    this.view.show(route, isFirst);
+    this.view.show(route, isFirst || isSame);
     this.#title(this.view.title);
   }
 
