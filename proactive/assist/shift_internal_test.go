@@ -1,7 +1,9 @@
 package assist
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -179,14 +181,10 @@ func BenchmarkShift_see(b *testing.B) {
 // A process that wakes up after its lease has passed to another stores nothing.
 func TestShift_storesNothingWithoutItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestShift(t)
 		docs := musttest.New(document.NewMemory(nil))
-		s.docs, s.metrics = docs, newMetrics(&options.Mistakes{}, nil)
-		var err error
-		s.lease, err = document.Acquire(t.Context(), docs, "acme", leaseName, 3*time.Second)
-		require.NoError(t, err)
+		s := newLeasedShift(t, docs, 3*time.Second)
 		c := conversation{"acme", "intercom", "7"}
-		_, err = s.step(t.Context(), c, proactive.Message{Text: "Hello"})
+		_, err := s.step(t.Context(), c, proactive.Message{Text: "Hello"})
 		require.NoError(t, err)
 		time.Sleep(4 * time.Second)
 		_, err = document.Acquire(t.Context(), docs, "acme", leaseName, time.Minute)
@@ -275,4 +273,91 @@ func TestShift_readsWhatIsInDoubtAgainSoon(t *testing.T) {
 		s.doubt(c)
 		assert.WithinDuration(t, soon.Add(min(other, 0)), s.talks[c].due, time.Minute/2)
 	}
+}
+
+// newLeasedShift returns a test's shift over documents that holds its lease.
+func newLeasedShift(t *testing.T, docs document.Store, ttl time.Duration) *shift {
+	t.Helper()
+	s := newTestShift(t)
+	s.docs, s.metrics = docs, newMetrics(&options.Mistakes{}, nil)
+	var err error
+	s.lease, err = document.Acquire(t.Context(), docs, "acme", leaseName, ttl)
+	require.NoError(t, err)
+	return s
+}
+
+// slowDesk is a desk that never answers, and that is not to be asked at once.
+type slowDesk struct {
+	helpdesk.Desk
+	helpdesk.Offerer
+	wait, asked time.Duration // before a request; when there was one, zero for never
+	begun       time.Time
+}
+
+func (d *slowDesk) Pause(string) time.Duration { return d.wait }
+
+func (d *slowDesk) Offer(ctx context.Context, _ string, _ helpdesk.Offer) (string, error) {
+	d.asked = time.Since(d.begun)
+	<-ctx.Done()
+	return "", &helpdesk.APIError{Ambiguous: true, Err: ctx.Err()}
+}
+
+func TestShift_sendsAnOfferInTimeOrNotAtAll(t *testing.T) {
+	const inTime = 10 * time.Second
+	for wait, want := range map[time.Duration]struct {
+		asked, took time.Duration
+	}{
+		time.Second:               {time.Second, time.Second + requestTime},
+		7 * time.Second:           {7 * time.Second, inTime},
+		inTime - leastTime/2:      {0, inTime - leastTime/2},
+		inTime + time.Millisecond: {0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLeasedShift(t, musttest.New(document.NewMemory(nil)), time.Hour)
+			d := &slowDesk{wait: wait, begun: time.Now()}
+			event, err := s.send(t.Context(), conversation{"acme", "intercom", "7"}, d, proactive.Send{SendBy: s.now().Add(inTime)})
+			assert.Equal(t, want.took, time.Since(d.begun), "wait %s", wait)
+			assert.Equal(t, want.asked, d.asked, "wait %s", wait)
+			if want.asked > 0 {
+				assert.True(t, helpdesk.IsAmbiguous(err))
+				return
+			}
+			assert.NoError(t, err)
+			assert.Equal(t, proactive.Refused{}, event)
+		})
+	}
+}
+
+func TestShift_ticksNoConversationThatWasDeleted(t *testing.T) {
+	docs := musttest.New(document.NewMemory(nil))
+	s := newLeasedShift(t, docs, time.Hour)
+	c := conversation{"acme", "intercom", "7"}
+	s.doubt(c)
+	effects, err := s.step(t.Context(), c, proactive.Tick{})
+	require.NoError(t, err)
+	assert.Empty(t, effects)
+	assert.Empty(t, s.talks, "it needs no tick any more")
+	_, doc, err := s.read(t.Context(), c)
+	require.NoError(t, err)
+	assert.False(t, doc.Exists())
+}
+
+// unsure are documents of which it is not known whether a write had an effect.
+type unsure struct{ document.Store }
+
+func (unsure) Write(context.Context, string, ...document.Change) (document.Version, error) {
+	return 0, errUnsure
+}
+
+var errUnsure = errors.New("the answer was lost")
+
+func TestShift_doubtsWhatMayHaveBeenStored(t *testing.T) {
+	docs := musttest.New(document.NewMemory(nil))
+	s := newLeasedShift(t, docs, time.Hour)
+	s.docs = unsure{docs}
+	c := conversation{"acme", "intercom", "7"}
+	_, err := s.step(t.Context(), c, proactive.Message{Text: "Hello"})
+	require.ErrorIs(t, err, errUnsure)
+	_, due := s.dueAt(s.now().Add(2 * firstRetry))
+	assert.Equal(t, []conversation{c}, due)
 }
