@@ -3,16 +3,21 @@ package liveactivity
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // bothDesks is a product with both desks.
@@ -74,4 +79,66 @@ func TestSessionDetail_showsSeveralNotes(t *testing.T) {
 		assert.NotNil(t, detail.Notes)
 		assert.Empty(t, detail.Notes, "there is nothing to write")
 	}
+}
+
+// newPresence returns a presence over a log, of products that are registered once.
+func newPresence(log eventlog.Log) *presence {
+	return &presence{Memory: musttest.New(sessions.NewMemory(nil)), log: log, products: map[string]*followed{},
+		version: func(string) (document.Version, bool) { return 1, true }}
+}
+
+// entryOf returns an entry of a session that just did something.
+func entryOf(t *testing.T, session string) eventlog.Entry {
+	batch := activitytest.NewBatch("acme", session, "ada", activitytest.Pageview(time.Now(), "https://app.example.com/"+session))
+	data, err := activity.Marshal(&batch)
+	require.NoError(t, err)
+	return eventlog.Entry{SessionID: session, Data: data}
+}
+
+// knownTo returns the sessions of acme that a presence knows.
+func knownTo(t *testing.T, p *presence) (ids []string) {
+	page, err := p.List("acme", sessions.Query{}, time.Now())
+	require.NoError(t, err)
+	for _, s := range page.Sessions {
+		ids = append(ids, s.SessionID)
+	}
+	return ids
+}
+
+// Who follows a product anew begins with nothing, and who did before adds nothing
+// any more, nor takes anything away.
+func TestPresence_isFedByTheLastFollowerOnly(t *testing.T) {
+	p := newPresence(nil)
+	page := func(session string) []eventlog.Entry { return []eventlog.Entry{entryOf(t, session)} }
+	first := p.begin("acme", nil)
+	require.NoError(t, p.take("acme", first, page("before")))
+	assert.Equal(t, []string{"before"}, knownTo(t, p))
+	second := p.begin("acme", nil)
+	assert.Empty(t, knownTo(t, p))
+	require.ErrorIs(t, p.take("acme", first, page("before")), errSuperseded)
+	assert.Empty(t, knownTo(t, p))
+	require.NoError(t, p.take("acme", second, page("after")))
+	p.end("acme", first)
+	assert.Equal(t, []string{"after"}, knownTo(t, p))
+	p.end("acme", second)
+	assert.Empty(t, knownTo(t, p))
+}
+
+// An entry that storage has lost is not taken for the one after it, which is
+// another session's.
+func TestPresence_readsNoEntryOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		p := newPresence(log)
+		entries := []eventlog.Entry{entryOf(t, "s1"), entryOf(t, "s2")}
+		require.NoError(t, log.Append(t.Context(), "acme", entries))
+		time.Sleep(2 * time.Millisecond) // so that there is room for an ID
+		require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{entryOf(t, "s3")}))
+		lost := entries[1].ID
+		lost.Seq++
+		recent, err := p.read(t.Context(), "acme", []sessions.Position{sessions.Position(entries[0].ID), sessions.Position(lost)})
+		require.NoError(t, err)
+		require.Len(t, recent, 1)
+		assert.Equal(t, "https://app.example.com/s1", recent[0].RawURL)
+	})
 }
