@@ -223,7 +223,7 @@ func keepsItsViewInTheFragment(t *testing.T, browser context.Context) {
 	const odd = `a/b%2F?q#"<é>`
 	f := newFake()
 	f.rows = append(f.rows, row("s1", "u1", "ada@example.com", "", "https://app.example.com/checkout", time.Minute, time.Second),
-		row("s2", "", "", "", "https://app.example.com/checkout", time.Minute, 2*time.Second), row(odd, "u3", "", "", "https://app.example.com/pricing", time.Minute, 3*time.Second))
+		row("s2", "01a20428-e7ca-7ba7-a0c8-1838b4dd0057", "", "", "https://app.example.com/checkout", time.Minute, 2*time.Second), row(odd, "u3", "", "", "https://app.example.com/pricing", time.Minute, 3*time.Second))
 	f.details[odd] = visit(f.rows[2])
 	base := serveFake(t, f)
 	tab := open(t, browser, base, "", fakeKey)

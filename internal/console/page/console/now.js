@@ -5,7 +5,7 @@ import { Pace } from "./pace.js";
 import { sessionList } from "./rows.js";
 import { explain } from "./service.js";
 import { maxRows } from "./sessions.js";
-import { count, now, number } from "./words.js";
+import { count, isVisitor, now, number } from "./words.js";
 
 const lately = 300; // seconds: who was active since is there
 const pointing = 3000; // milliseconds for which a pointer that moved holds the order
@@ -139,7 +139,7 @@ export class NowView {
   #fits(row) {
     const { who, page } = this.filters;
     const wanted = page.toLowerCase();
-    return Boolean((!who || (who === "conversation" ? row.conversation : row.email || row.user)) &&
+    return Boolean((!who || (who === "conversation" ? row.conversation : !isVisitor(row))) &&
       (!wanted || row.page.includes(wanted) || row.url.toLowerCase().includes(wanted)));
   }
 

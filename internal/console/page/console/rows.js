@@ -2,7 +2,7 @@
 
 import { h, setText } from "./dom.js";
 import { List } from "./list.js";
-import { ago, capitalise, now, pathOf, span, stateName, who } from "./words.js";
+import { ago, capitalise, isVisitor, now, pathOf, span, stateName, who } from "./words.js";
 
 const columns = ["Who", "Page", "Last action", "Here for", "Conversation", "Assistance"];
 
@@ -20,7 +20,7 @@ function make() {
 function draw(app, row, cells, element) {
   const passed = now() - row.seen;
   const name = who(row);
-  set(cells.who, name, row.email && row.user !== row.email && row.user ? row.user : row.id);
+  set(cells.who, name, row.user && row.user !== name ? row.user : row.id);
   const href = app.hrefOf({ view: "person", id: row.id });
   if (cells.who.firstChild.getAttribute("href") !== href) cells.who.firstChild.setAttribute("href", href);
   set(cells.page, capitalise(row.page) || "Unknown page", pathOf(row.url));
@@ -31,7 +31,7 @@ function draw(app, row, cells, element) {
   const presence = passed < 60 ? "here" : passed < 300 ? "lately" : "gone";
   if (element.dataset.presence !== presence) element.dataset.presence = presence;
   element.classList.toggle("fresh", now() - row.touched < 0.9);
-  element.classList.toggle("anonymous", !row.email && !row.user);
+  element.classList.toggle("anonymous", isVisitor(row));
   element.classList.toggle("helped", row.state !== "" && row.state !== "thinking");
 }
 

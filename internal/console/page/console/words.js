@@ -41,8 +41,14 @@ export function bytes(n) {
   return `${i > 0 && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
+/** The ids that posthog-js makes up for visitors: UUIDs of version 7. */
+const madeUp = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
+
+/** Whether nobody has said who this is. */
+export const isVisitor = (row) => !row.email && (!row.user || madeUp.test(row.user));
+
 /** Whom a session belongs to. */
-export const who = (row) => row.email || row.user || "Visitor";
+export const who = (row) => (isVisitor(row) ? "Visitor" : row.email || row.user);
 
 /** The states of assistance. */
 const states = {
