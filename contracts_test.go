@@ -62,6 +62,12 @@ func (c contracted) fresh(t *testing.T, change ...func(*liveactivity.Options)) c
 	return c
 }
 
+// operations returns what is documented, but for the demo, which is the command's.
+func (c contracted) operations(t *testing.T) []contractstest.Operation {
+	t.Helper()
+	return slices.DeleteFunc(c.Operations(t), func(op contractstest.Operation) bool { return op.ID == "getDemo" })
+}
+
 // cutPattern returns the method of a pattern, empty for any, and its path
 // without a slash at the end.
 func cutPattern(pattern string) (method, path string) {
@@ -250,7 +256,7 @@ func TestOpenAPI_listsWhatIsServed(t *testing.T) {
 	c := contract(t)
 	documented, served := map[string]bool{}, map[string]bool{}
 	methods := map[string][]string{} // by path
-	for _, op := range c.Operations(t) {
+	for _, op := range c.operations(t) {
 		documented[op.Method+" "+op.Path] = true
 		methods[op.Path] = append(methods[op.Path], op.Method)
 	}
@@ -275,7 +281,7 @@ func TestOpenAPI_listsWhatIsServed(t *testing.T) {
 // Every documented request is answered as documented.
 func TestOpenAPI_examplesAreAnswered(t *testing.T) {
 	c := contract(t)
-	for _, op := range c.Operations(t) {
+	for _, op := range c.operations(t) {
 		t.Run(op.ID, func(t *testing.T) {
 			successes, documented := map[int]bool{}, map[int]bool{}
 			for _, status := range op.Statuses(t) {
@@ -301,7 +307,7 @@ func TestOpenAPI_examplesAreAnswered(t *testing.T) {
 // Every documented refusal can be had, and is of the documented form.
 func TestOpenAPI_requestsAreRefused(t *testing.T) {
 	c := contract(t)
-	for _, op := range c.Operations(t) {
+	for _, op := range c.operations(t) {
 		for _, status := range op.Statuses(t) {
 			if status < 400 || status == http.StatusServiceUnavailable {
 				continue
@@ -392,7 +398,7 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 func TestOpenAPI_otherMethodsAreRefused(t *testing.T) {
 	c := contract(t)
 	documented, first := map[string]map[string]bool{}, map[string]contractstest.Operation{}
-	for _, op := range c.Operations(t) {
+	for _, op := range c.operations(t) {
 		if documented[op.Path] == nil {
 			documented[op.Path] = map[string]bool{}
 		}
@@ -438,7 +444,7 @@ func TestOpenAPI_saysInWordsWhatHolds(t *testing.T) {
 	w := c.answer(outgoing{method: http.MethodGet, path: "/none"})
 	assert.Equal(t, http.StatusNotFound, w.Code)
 	assert.NoError(t, c.validateError(t, w.Body.Bytes()))
-	for _, op := range c.Operations(t) {
+	for _, op := range c.operations(t) {
 		r := c.signed(op, c.requests(t, op)[0])[0]
 		called := op.Tag() == "sdk" || op.Tag() == "ingest" && op.ID != "postWebhook"
 		if called || op.ID == "linkSession" {
@@ -505,7 +511,7 @@ func TestOpenAPI_whileStorageIsAway(t *testing.T) {
 		o.Log = away{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
 	})
 	without.service.Stopping() // so that nothing waits for it to catch up
-	for _, op := range c.Operations(t) {
+	for _, op := range c.operations(t) {
 		if !slices.Contains(op.Statuses(t), http.StatusServiceUnavailable) {
 			continue
 		}
@@ -549,7 +555,7 @@ func TestOpenAPI_toolsReturnTheObjectsOfREST(t *testing.T) {
 // operation returns the operation of that name.
 func (c contracted) operation(t *testing.T, id string) contractstest.Operation {
 	t.Helper()
-	ops := c.Operations(t)
+	ops := c.operations(t)
 	i := slices.IndexFunc(ops, func(op contractstest.Operation) bool { return op.ID == id })
 	require.GreaterOrEqual(t, i, 0, id)
 	return ops[i]

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/contracts"
+	"github.com/liveactivity/liveactivity/internal/contracts/contractstest"
 	"github.com/liveactivity/liveactivity/internal/demo"
 )
 
@@ -221,6 +224,32 @@ func TestDemo_saysElsewhereHowToOpenIt(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "evil")
 }
 
+// The OpenAPI document of the server says what the page's address answers.
+func TestDemo_isAnsweredAsDocumented(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	c := contractstest.Parse(t, contracts.OpenAPI(""))
+	documented := c.Operations(t)
+	at := slices.IndexFunc(documented, func(op contractstest.Operation) bool { return op.ID == "getDemo" })
+	require.GreaterOrEqual(t, at, 0)
+	op := documented[at]
+	statuses := op.Statuses(t)
+	ask := func(status int, change func(r *http.Request)) {
+		t.Helper()
+		r := request(op.Method, op.Path, "")
+		change(r)
+		w := s.serve(r)
+		assert.Equal(t, status, w.Code)
+		require.NoError(t, c.ValidateAnswer(t, op, w.Code, w.Header(), w.Body.Bytes()))
+		statuses = slices.DeleteFunc(statuses, func(documented int) bool { return documented == status })
+	}
+	ask(http.StatusOK, func(*http.Request) {})
+	ask(http.StatusForbidden, func(r *http.Request) { r.Host = "live.example.com" })
+	s.service.Keys().RemoveProduct("demo")
+	ask(http.StatusNotFound, func(*http.Request) {})
+	assert.Empty(t, statuses)
+}
+
 func TestOpensAt_isTrueOfWhatThePageCanBeAskedForAt(t *testing.T) {
 	t.Parallel()
 	for ip, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "::1": true, "0.0.0.0": true, "::": true, "192.0.2.2": false, "2001:db8::1": false} {
@@ -244,6 +273,7 @@ func TestDemo_takesWritesOfItsOwnPageOnly(t *testing.T) {
 		"an opaque origin":        {change: func(r *http.Request) { r.Header.Set("Origin", "null") }, want: 403},
 		"no origin":               {change: func(r *http.Request) { r.Header.Del("Origin") }, want: 403},
 		"a form":                  {change: func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, want: 415},
+		"a type in capitals":      {change: func(r *http.Request) { r.Header.Set("Content-Type", "APPLICATION/JSON") }, want: 201},
 		"a type with a parameter": {change: func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }, want: 201},
 		"no JSON":                 {body: `{`, want: 400},
 		"another type":            {body: `{"text":7}`, want: 400},
@@ -316,7 +346,7 @@ func TestDemo_itsFilesAreUnderAStrictPolicy(t *testing.T) {
 		assert.Equal(t, http.StatusOK, w.Code)
 		assert.Equal(t, kind, w.Header().Get("Content-Type"))
 		assert.True(t, strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
-			"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
+			"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
 		assert.Equal(t, "same-origin", w.Header().Get("Cross-Origin-Opener-Policy"))
 		assert.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
 		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))

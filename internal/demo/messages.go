@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
 
 // readMessage reads a message and returns what is wrong with it.
 func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) {
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); kind != "application/json" {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return m, httpx.Errorf(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
 	}
 	body, err := httpx.ReadBody(w, r, maxBody)

@@ -24,4 +24,4 @@ export function stick(element) {
 export const byId = (id) => document.getElementById(id);
 
 /** The time of day, to the second. */
-export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });

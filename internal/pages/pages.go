@@ -1,0 +1,62 @@
+// Package pages serves embedded pages and what they are made of, under one strict
+// policy: files and endpoints of their own origin, and nothing else.
+package pages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// policy is the Content-Security-Policy. Trusted types, of which there are none, keep
+// text from becoming HTML.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+const html = "text/html; charset=utf-8"
+
+// contentTypes of files, by the end of their names.
+var contentTypes = map[string]string{
+	".html": html,
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+func setHeaders(h http.Header, contentType, cache string) {
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", cache)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// Write writes a page, which is not to be stored.
+func Write(w http.ResponseWriter, status int, page []byte) {
+	setHeaders(w.Header(), html, "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+	w.WriteHeader(status)
+	_, _ = w.Write(page) // an error means that the client is gone
+}
+
+// ServeFile serves a file, which is not to be used again before it is asked whether
+// there is a new version. One that is not there is 404.
+func ServeFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string) error {
+	body, err := fs.ReadFile(files, name)
+	if err != nil {
+		return httpx.NotFound("Unknown file.")
+	}
+	sum := sha256.Sum256(body)
+	setHeaders(w.Header(), contentTypes[path.Ext(name)], "no-cache")
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
+	return nil
+}
