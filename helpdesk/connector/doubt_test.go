@@ -281,3 +281,33 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 		})
 	}
 }
+
+// A job may read of a session that joined at another server before it is given
+// notice of that.
+func TestFollow_writesOfASessionOfWhichItHasSeenNoNotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, d := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), newDesk()
+		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}
+		f, other := &following{service: newService(t, log, p, nil), desk: d}, newService(t, log, p, nil)
+		f.inbox = time.Hour
+		d.takes = func() time.Duration { return time.Second }
+		f.follow(t)
+		defer f.stop()
+		f.visit(t, "s", "a")
+		f.visit(t, "late", "x")
+		f.linkAs(t, "7", "s", byWebhook)
+		time.Sleep(time.Minute)
+		other.linkAs(t, "7", "late", byWebhook)
+		f.visit(t, "s", "b")
+		time.Sleep(100 * time.Millisecond)
+		f.visit(t, "s", "c")
+		f.visit(t, "late", "y")
+		time.Sleep(time.Minute)
+		f.visit(t, "late", "z")
+		time.Sleep(time.Minute)
+		all := strings.Join(d.texts("7"), " ")
+		for _, page := range []string{"a", "b", "c", "x", "y", "z"} {
+			assert.Equal(t, 1, strings.Count(all, "User visited "+page), "%s in %s", page, all)
+		}
+	})
+}

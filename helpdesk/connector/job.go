@@ -106,6 +106,11 @@ func (j *job) begin() {
 		j.conv.Writing = nil
 	}
 	j.resumes = j.conv.Writing != nil
+	for i := range j.conv.Sessions { // one may have joined of which no notice was seen
+		if s := &j.conv.Sessions[i]; j.join(j.lane, s) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
+			j.from = s.Cursor.After
+		}
+	}
 	switch w := j.conv.Writing; {
 	case w != nil && w.Summary != nil:
 	case w != nil:

@@ -203,17 +203,26 @@ func (p *partition) takeOver(key string, doc document.Document) {
 	}
 	for i := range conv.Sessions {
 		s := &conv.Sessions[i]
-		if l.has(s.ID) {
+		if !p.join(l, s) {
 			continue
 		}
-		l.sessions = append(l.sessions, laneSession{id: s.ID, after: s.Cursor.After})
-		p.bySession[s.ID] = l
 		if p.following {
 			l.queue.arrived(l, s.Cursor.After, now, now, 0) // what was appended before may be passed already
 		} else if s.Cursor.After.Compare(p.start) < 0 {
 			p.start = s.Cursor.After
 		}
 	}
+}
+
+// join lets a session's entries wake up the lane, and reports whether they did not
+// before: then everything after its cursor is to be read. The mutex is held.
+func (p *partition) join(l *lane, s *session) bool {
+	if l.has(s.ID) {
+		return false
+	}
+	l.sessions = append(l.sessions, laneSession{id: s.ID, after: s.Cursor.After})
+	p.bySession[s.ID] = l
+	return true
 }
 
 // queue returns the queue of a desk. The mutex is held.
