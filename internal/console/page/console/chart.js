@@ -5,6 +5,7 @@ import { number } from "./words.js";
 
 const width = 600;
 const height = 120;
+const headroom = 20; // above the highest column, for the number of what it stands for
 
 /**
  * Columns over time. series are {key, name}, stacked from below; points have a number for each key. Arrow keys and the pointer
@@ -36,12 +37,13 @@ export class Columns {
 
   update(points) {
     this.#points = points;
-    const most = Math.max(1, ...points.map((point) => this.#sum(point)));
+    const highest = Math.max(0, ...points.map((point) => this.#sum(point)));
+    const most = Math.max(1, highest);
     const step = width / Math.max(1, points.length);
     points.forEach((point, i) => {
       let y = height;
       this.series.forEach(({ key }, k) => {
-        const tall = ((point[key] ?? 0) / most) * (height - 4);
+        const tall = ((point[key] ?? 0) / most) * (height - headroom);
         const bar = this.groups[k].children[i] ?? this.groups[k].appendChild(s("rect", {}));
         y -= tall;
         for (const [name, value] of Object.entries({ x: i * step + 1, width: Math.max(1, step - 2), y, height: tall })) {
@@ -51,7 +53,7 @@ export class Columns {
       });
     });
     for (const group of this.groups) while (group.children.length > points.length) group.lastChild.remove();
-    setText(this.top, number(most));
+    setText(this.top, highest ? number(highest) : "");
     this.plot.setAttribute("aria-valuemax", Math.max(0, points.length - 1));
     this.#read();
   }

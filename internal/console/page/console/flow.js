@@ -19,7 +19,7 @@ export class FlowView {
     const shared = { name: (point) => minute(point.minute), all: "in the last hour" };
     this.events = new Columns({ ...shared, title: "Events", series: [{ key: "accepted", name: "accepted" }, { key: "ignored", name: "ignored" }, { key: "duplicate", name: "duplicate" }] });
     this.actions = new Columns({ ...shared, title: "Actions", series: [{ key: "actions", name: "views, clicks and submits" }] });
-    this.written = new Columns({ ...shared, title: "Written to the desk", series: [{ key: "notes", name: "notes" }, { key: "summaries", name: "summaries" }, { key: "offers", name: "offers of help" }] });
+    this.written = new Columns({ ...shared, title: "Written to the desk", series: [{ key: "notes", name: "notes" }, { key: "summaries", name: "summaries" }, { key: "offers", name: "offers" }] });
     this.readers = new Figure({ title: "Readers", help: "of the stream; this console is one" });
     this.lag = new Figure({ title: "Lag", unit: "s", help: "how far help desks are behind the log", format: (n) => (n < 10 ? n.toFixed(1) : number(Math.round(n))) });
     this.parked = new Figure({ title: "Parked", help: "conversations whose desk is away; nothing is lost" });

@@ -9,7 +9,7 @@ import { count, isVisitor, now, number } from "./words.js";
 
 const lately = 300; // seconds: who was active since is there
 const pointing = 3000; // milliseconds for which a pointer that moved holds the order
-const refreshEvery = 5; // seconds
+const refreshEvery = 2; // seconds
 
 const filters = [["", "Everyone"], ["identified", "Identified"], ["conversation", "In a conversation"]];
 
