@@ -9,7 +9,7 @@
 // A [Store] keeps the newest actions of every user for a few hours. [Memory]
 // is the engine that needs nothing but RAM:
 //
-//	store, err := activity.NewMemory(nil) // 50 actions a user, 4 hours, 100,000 users
+//	store, err := activity.NewMemory(nil) // 50 actions a user, 4 hours, 192 MiB a product
 //	err = store.Add(ctx, batch)
 //	recent, err := store.Recent(ctx, "acme", "user_42", 50)
 //
