@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -108,9 +109,9 @@ func (b *balancer) ask(timeout time.Duration, method, path, body string, headers
 var errNobody = errors.New("no server takes it")
 
 // isClosed reports whether an error says that the connection could not be had,
-// or was closed.
+// or was closed, which the client may notice while it writes.
 func isClosed(err error) bool {
-	for _, closed := range []error{errDown, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF} {
+	for _, closed := range []error{errDown, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, net.ErrClosed} {
 		if errors.Is(err, closed) {
 			return true
 		}
