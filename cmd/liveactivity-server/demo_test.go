@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // visitor is somebody who plays with the demo.
@@ -46,7 +47,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort)
 	url := p.URL()
-	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	require.Contains(t, p.Stdout.String(), "\n  "+url+"/demo/\n")
 	v := visitor{browsertest.Open(t, browsertest.Start(t))}
 
@@ -122,7 +123,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	p.Stop()
 	p = launch(t, nil, "--addr="+strings.TrimPrefix(url, "http://"))
 	p.URL()
-	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	v.Await("the page reports to the new server", fmt.Sprintf(`localStorage.getItem("liveactivity.demo").includes(%q)`, printed(t, p, "capture token")))
 	v.console("User landed on the shop page")
 }

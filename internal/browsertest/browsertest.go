@@ -4,12 +4,14 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -18,14 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// Patience is how long anything may take on a slow machine, and Pause the time
-// between two looks.
-const (
-	Patience = 30 * time.Second
-	Pause    = 20 * time.Millisecond
-)
+// Patience is how long anything may take on a slow machine.
+const Patience = 30 * time.Second
 
 // userAgent is an ordinary one: from a headless browser posthog-js sends nothing.
 const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
@@ -92,21 +91,44 @@ func (p *Tab) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	require.NoError(p.t, chromedp.Do(ctx, actions...), what)
 }
 
-// Eval returns the value of a JavaScript expression.
-func (p *Tab) Eval(expression string) string {
+// Eval returns the value of a JavaScript expression. Where the page is left
+// meanwhile, the expression is evaluated on the next one.
+func (p *Tab) Eval(expression string) (value string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, Patience)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+	var err error
+	waittest.Until(p.t, expression, func() bool {
+		value, err = p.evaluate(expression)
+		var left *cdproto.Error
+		return !errors.As(err, &left)
+	})
 	require.NoError(p.t, err, expression)
 	return value
 }
 
-// Await waits until a JavaScript expression is true. It does so from outside:
-// a page's policy may let nothing be evaluated inside.
+// Await waits until a JavaScript expression is true. What throws is not true: the
+// page may be loading. It does so from outside: a page's policy may let nothing be
+// evaluated inside.
 func (p *Tab) Await(what, expression string) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return p.Eval("String("+expression+")") == "true" }, Patience, Pause, what)
+	var value string
+	var err error
+	defer func() {
+		if p.t.Failed() {
+			p.t.Logf("%s is %s %v", expression, value, err)
+		}
+	}()
+	waittest.Until(p.t, what, func() bool {
+		value, err = p.evaluate("String(" + expression + ")")
+		return err == nil && value == "true"
+	})
+}
+
+// evaluate returns the value of an expression: a *cdproto.Error where the page was
+// left meanwhile, a *runtime.ExceptionDetails where it throws.
+func (p *Tab) evaluate(expression string) (string, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, Patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[string](expression))
 }
 
 // Texts returns the texts of the elements, one a line.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // TestConsole shares one browser.
@@ -450,11 +451,11 @@ func isMounted(t *testing.T, browser context.Context) {
 	assert.Equal(t, "#/basket Shop 0 600", tab.Eval(`[location.hash, document.title, sessionStorage.length, document.querySelector(".la").offsetHeight].join(" ")`))
 	tab.Eval(`console_.close(); ""`)
 	assert.Equal(t, "0", tab.Eval(`String(document.getElementById("beside").children.length)`))
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the stream ends", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return len(f.readers) == 0
-	}, browsertest.Patience, browsertest.Pause, "the stream ends")
+	})
 	assert.Empty(t, tab.Complaints())
 }
 

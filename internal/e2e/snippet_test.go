@@ -55,8 +55,8 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	tab := browsertest.Open(t, browsertest.Start(t))
 	said := func(name, want string) {
 		t.Helper()
-		assert.Eventually(t, func() bool { return tab.Eval(`said.`+name+` || ""`) == want }, patience, pause)
-		assert.Equal(t, want, tab.Eval(`said.`+name+` || ""`))
+		tab.Await(name+" is answered", `"`+name+`" in said`)
+		assert.Equal(t, want, tab.Eval(`said.`+name))
 	}
 	tab.Do("open the page", chromedp.Navigate(page.URL))
 	tab.Eval(`say("first", liveactivity.link("c1")); ""`)

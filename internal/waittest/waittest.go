@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long Receive waits. It is longer than the machine can be busy
-// with something else.
-const patience = 20 * time.Second
+// patience is how long Receive and Until wait. It is longer than the machine can be
+// busy with something else.
+const patience = 30 * time.Second
 
 // Receive returns the next value of a channel.
 func Receive[T any](t testing.TB, from <-chan T) T {
@@ -37,5 +37,16 @@ func Within(t testing.TB, limit time.Duration, what string, do func()) {
 	case <-done:
 	case <-time.After(limit):
 		t.Fatalf("%s has not returned after %s", what, limit)
+	}
+}
+
+// Until waits until a condition holds. The condition runs on the caller's goroutine,
+// so it may end the test.
+func Until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	pause, longest := time.Millisecond, 20*time.Millisecond
+	for began := time.Now(); !condition(); time.Sleep(pause) {
+		require.Less(t, time.Since(began), patience, what)
+		pause = min(2*pause, longest)
 	}
 }
