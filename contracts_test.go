@@ -32,6 +32,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // contracted is a service of the product that the examples of the contracts are
@@ -508,7 +509,7 @@ func TestOpenAPI_whileStorageIsAway(t *testing.T) {
 	c := contract(t)
 	without := c.fresh(t, func(o *liveactivity.Options) {
 		o.Products, o.Keys = nil, nil
-		o.Log = away{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
+		o.Log = away{musttest.New(memorylog.New(nil))}
 	})
 	without.service.Stopping() // so that nothing waits for it to catch up
 	for _, op := range c.operations(t) {
@@ -583,7 +584,7 @@ func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
 
 // Every kind of event of the stream is sent as documented.
 func TestAsyncAPI_framesOfTheStream(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+	log := musttest.New(memorylog.New(nil))
 	s := start(t, func(o *liveactivity.Options) { o.Log, o.Heartbeat = log, 100*time.Millisecond })
 	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 5*time.Second, time.Millisecond)
 	r := s.do(http.MethodGet, "/asyncapi.json", "")

@@ -39,10 +39,11 @@
 // a reader resumes by, so a reconnect, a slow reader and a restart are one
 // mechanism.
 //
-// Where the log is kept is the choice of an engine, which is passed in, so that
-// this package links none: memory by default, a file
+// Where the log is kept is the choice of an engine: memory by default
+// ([github.com/liveactivity/liveactivity/stream/eventlog/memorylog]), a file
 // ([github.com/liveactivity/liveactivity/stream/eventlog/boltlog]), or a Redis
 // that many services share ([github.com/liveactivity/liveactivity/stream/eventlog/redislog]).
+// The last two are passed in, so that this package links neither.
 //
 //	entries, err := boltlog.Open("/var/lib/acme", nil)
 //	if err != nil {

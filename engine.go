@@ -6,6 +6,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // engine is a log and what it can do beyond the interface.
@@ -41,7 +42,7 @@ type (
 func newEngine(o *Options) (e engine, err error) {
 	e = engine{Log: o.Log, store: o.Store}
 	if e.Log == nil {
-		if e.Log, err = eventlog.NewMemoryLog(o.Retention); err != nil {
+		if e.Log, err = memorylog.New(&memorylog.Options{Retention: o.Retention}); err != nil {
 			return e, err
 		}
 		e.isNew = true

@@ -1,8 +1,8 @@
 package liveactivity
 
 import (
-	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
@@ -11,7 +11,7 @@ var (
 	_ interface {
 		expirer
 		counter
-	} = (*eventlog.MemoryLog)(nil)
+	} = (*memorylog.Log)(nil)
 	_ interface {
 		pinger
 		expirer

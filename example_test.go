@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
@@ -77,7 +78,7 @@ func Example_parts() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	entries, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	entries, err := memorylog.New(nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // inTime is how long an answer may take while storage hangs.
@@ -112,7 +113,7 @@ func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
 	require.NoError(t, zip.Close())
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, io.Discard, func(o *liveactivity.Options) {
-			o.Log = hungLog{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
+			o.Log = hungLog{musttest.New(memorylog.New(nil))}
 		})
 		longest := time.Duration(0)
 		var mu sync.Mutex

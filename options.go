@@ -26,7 +26,7 @@ type Options struct {
 	Products []Product
 	Keys     []Key
 
-	// Log takes what the service accepts; nil for a new memory log. Methods it
+	// Log takes what the service accepts; nil for a new memorylog.Log. Methods it
 	// has beyond the interface are called: Run(ctx) error while Run runs,
 	// Expire(ctx) error every minute, Ping(ctx) error for /readyz, Stats() for
 	// metrics, Storage(ctx, productID) for GET /flow, and Now() as package

@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // patience is how long a test waits for what must come.
@@ -45,8 +46,8 @@ func openLog(t *testing.T, dir string) *boltlog.Log {
 	return log
 }
 
-func newMemoryLog() *eventlog.MemoryLog {
-	return musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+func newMemoryLog() *memorylog.Log {
+	return musttest.New(memorylog.New(nil))
 }
 
 // opens reports whether the credentials open the product.

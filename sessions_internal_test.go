@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // bothDesks is a product with both desks.
@@ -128,7 +129,7 @@ func TestPresence_isFedByTheLastFollowerOnly(t *testing.T) {
 // another session's.
 func TestPresence_readsNoEntryOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		log := musttest.New(memorylog.New(nil))
 		p := newPresence(log)
 		entries := []eventlog.Entry{entryOf(t, "s1"), entryOf(t, "s2")}
 		require.NoError(t, log.Append(t.Context(), "acme", entries))

@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // runService runs a service until stop is called, which returns what Run does.
@@ -158,7 +159,7 @@ func TestViews_areCalledAgainAfterAFailureOnly(t *testing.T) {
 
 // ownLog is a memory log with a life of its own.
 type ownLog struct {
-	*eventlog.MemoryLog
+	*memorylog.Log
 	fail    chan error // ends Run
 	broken  atomic.Bool
 	expired atomic.Int64
@@ -184,11 +185,11 @@ func (l *ownLog) Ping(context.Context) error {
 
 func (l *ownLog) Expire(ctx context.Context) error {
 	l.expired.Add(1)
-	return l.MemoryLog.Expire(ctx)
+	return l.Log.Expire(ctx)
 }
 
 func newOwnLog() *ownLog {
-	return &ownLog{MemoryLog: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), fail: make(chan error, 1)}
+	return &ownLog{Log: musttest.New(memorylog.New(nil)), fail: make(chan error, 1)}
 }
 
 func TestLog_isRunTidiedAndAskedWhetherItIsThere(t *testing.T) {
@@ -219,7 +220,7 @@ func TestRun_endsWhenTheLogFails(t *testing.T) {
 
 // filingLog is a log that files the actions of what it appends.
 type filingLog struct {
-	*eventlog.MemoryLog
+	*memorylog.Log
 	users *activity.Memory
 }
 
@@ -227,7 +228,7 @@ func (l filingLog) Activity() activity.Store { return l.users }
 
 func TestStore_isTheLogsOwnWhereItHasOne(t *testing.T) {
 	users := musttest.New(activity.NewMemory(nil))
-	service, err := liveactivity.New(&liveactivity.Options{Log: filingLog{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), users}})
+	service, err := liveactivity.New(&liveactivity.Options{Log: filingLog{musttest.New(memorylog.New(nil)), users}})
 	require.NoError(t, err)
 	record(t, service, "acme", "a")
 	live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
@@ -238,7 +239,7 @@ func TestStore_isTheLogsOwnWhereItHasOne(t *testing.T) {
 // A store that is passed in is filled from what the log held before, too.
 func TestStore_catchesUpWithTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, users := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), musttest.New(activity.NewMemory(nil))
+		log, users := musttest.New(memorylog.New(nil)), musttest.New(activity.NewMemory(nil))
 		before, err := liveactivity.New(&liveactivity.Options{Log: log})
 		require.NoError(t, err)
 		record(t, before, "acme", "a")
@@ -258,7 +259,7 @@ func TestStore_catchesUpWithTheLog(t *testing.T) {
 
 func TestLiveActivity_isNotReadyBeforeTheServiceHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service, err := liveactivity.New(&liveactivity.Options{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))})
+		service, err := liveactivity.New(&liveactivity.Options{Log: musttest.New(memorylog.New(nil))})
 		require.NoError(t, err)
 		began := time.Now()
 		_, err = service.LiveActivity(t.Context(), "acme", "ada", 0)

@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // proxy is a network between a consumer and its server that misbehaves: every
@@ -236,7 +237,7 @@ func misbehaviour(elsewhere string) []string {
 
 // service behind the proxy that can be restarted, with its log.
 type restartable struct {
-	log    *eventlog.MemoryLog
+	log    *memorylog.Log
 	proxy  *proxy
 	server *httptest.Server
 	stop   func()
@@ -347,7 +348,7 @@ func testBadNetwork(t *testing.T, withCursor bool) {
 		answers = append(answers, response(401, `{"detail":"no"}`), response(403, "{}"), response(404, "gone"))
 		opts.Cursor = &memoryCursor{t: t}
 	}
-	r := &restartable{log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), proxy: newProxy(t, seed, answers)}
+	r := &restartable{log: musttest.New(memorylog.New(nil)), proxy: newProxy(t, seed, answers)}
 	defer r.proxy.close()
 	r.restart()
 	defer func() { r.proxy.lead("127.0.0.1:1"); r.stop() }()

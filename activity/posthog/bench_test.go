@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // The captured request that is ingested: of its events, fourteen make actions
@@ -102,7 +103,7 @@ func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer
 // comparison, are not part of it. The ratio is the median of the rounds', which
 // a busy machine disturbs little; it must not be above 2.
 func BenchmarkIngestBatch(b *testing.B) {
-	recorder := musttest.New(eventlog.NewRecorder(musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), musttest.New(activity.NewMemory(nil)), nil))
+	recorder := musttest.New(eventlog.NewRecorder(musttest.New(memorylog.New(nil)), musttest.New(activity.NewMemory(nil)), nil))
 	handler := musttest.New(posthog.NewHandler(recorder, products, nil))
 	var zr gzip.Reader
 	var buf bytes.Buffer

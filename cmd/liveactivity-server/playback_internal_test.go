@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // playedAtRandom plays entries of users who go at random between a few pages, and returns
@@ -40,7 +41,7 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 		}
 		data, err := json.Marshal(activity.Batch{Type: activity.BatchType, SessionID: sessionID, Actions: []activity.BatchAction{{Action: action}}})
 		require.NoError(t, err)
-		p.take(eventlog.Entry{ID: eventlog.IDAt(at).Next(at), Data: data})
+		p.take(eventlog.Entry{ID: engine.NextID(eventlog.IDAt(at), at), Data: data})
 		most = max(most, len(p.sessions))
 	}
 	p.settle(p.now.Add(proactive.WindowSpan))

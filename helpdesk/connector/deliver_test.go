@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // following is a service whose connector follows its log, and a desk.
@@ -37,7 +38,7 @@ type following struct {
 func withDesk(t *testing.T, notes Notes, opts *Options, test func(t *testing.T, f *following)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		s := newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes}, opts)
+		s := newService(t, musttest.New(memorylog.New(nil)), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes}, opts)
 		f := &following{service: s, desk: d}
 		f.follow(t)
 		time.Sleep(time.Minute)
@@ -578,7 +579,7 @@ func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, p := range []Product{{}, {Desks: []Desk{{"zendesk", newDesk()}}}} {
-			s := newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), p, nil)
+			s := newService(t, musttest.New(memorylog.New(nil)), p, nil)
 			done := make(chan error, 1)
 			go func() { done <- s.Follow(t.Context(), "acme", musttest.New(eventlog.NewSource(s.log, "acme"))) }()
 			time.Sleep(time.Minute)
@@ -647,7 +648,7 @@ func TestFollow_waitsForADeskThatIsNotConfigured(t *testing.T) {
 		d := newDesk()
 		var configured atomic.Pointer[Product]
 		configured.Store(&Product{Desks: []Desk{{"other", newDesk()}}, Notes: DefaultNotes()})
-		s := newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{}, nil)
+		s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
 		s.products = productsFunc(func(string) (Product, bool, error) { return *configured.Load(), true, nil })
 		f := &following{service: s, desk: d}
 		f.follow(t)

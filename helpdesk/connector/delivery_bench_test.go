@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // BenchmarkFollow writes a note for each action, of 1000 conversations in turn, into
@@ -26,7 +27,7 @@ import (
 func BenchmarkFollow(b *testing.B) {
 	const conversations = 1000
 	d := newDesk()
-	s := newService(b, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{Desks: []Desk{{"zendesk", d}}, Notes: Notes{PreLinkWindow: time.Minute}}, nil)
+	s := newService(b, musttest.New(memorylog.New(nil)), Product{Desks: []Desk{{"zendesk", d}}, Notes: Notes{PreLinkWindow: time.Minute}}, nil)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() {

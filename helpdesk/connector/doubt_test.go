@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // A note of which the desk has an equal one from before is written all the same
@@ -184,7 +185,7 @@ func (c *counting) Read(ctx context.Context, productID string, after eventlog.ID
 
 func TestInbox_searchesEachEntryOnceForAWaitingUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &counting{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
+		log := &counting{Log: musttest.New(memorylog.New(nil))}
 		s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
 		in := &inbox{s.Connector, "acme", map[string]eventlog.ID{}}
 		const visits = 3 * scanPage
@@ -209,7 +210,7 @@ func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zendesk, intercom := newDesk(), newDesk()
 		p := Product{Desks: []Desk{{"intercom", intercom}, {"zendesk", zendesk}}, Notes: DefaultNotes()}
-		f := &following{service: newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), p, nil)}
+		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), p, nil)}
 		f.follow(t)
 		for _, desk := range []string{"zendesk", "intercom"} {
 			f.visit(t, desk+"'s", "a page of "+desk)
@@ -251,7 +252,7 @@ func (s slowStore) Get(ctx context.Context, productID string, names ...string) (
 func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T) {
 	for _, existed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			log := &slow{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), name: documentName(keyOf("zendesk", "7"))}
+			log := &slow{Log: musttest.New(memorylog.New(nil)), name: documentName(keyOf("zendesk", "7"))}
 			log.took.Store(true)
 			d := newDesk()
 			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}, nil), desk: d}
@@ -286,7 +287,7 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 // notice of that.
 func TestFollow_writesOfASessionOfWhichItHasSeenNoNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, d := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), newDesk()
+		log, d := musttest.New(memorylog.New(nil)), newDesk()
 		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}
 		f, other := &following{service: newService(t, log, p, nil), desk: d}, newService(t, log, p, nil)
 		f.inbox = time.Hour

@@ -17,10 +17,11 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 func newLinks(t testing.TB) *service {
-	return newService(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), Product{Notes: DefaultNotes()}, nil)
+	return newService(t, musttest.New(memorylog.New(nil)), Product{Notes: DefaultNotes()}, nil)
 }
 
 // linkAs links a session now, and returns the outcome in words.

@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
@@ -378,7 +379,7 @@ func TestWeather(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := newDay(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: 20 * time.Hour})), 2*time.Minute, seed)
+				d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})), 2*time.Minute, seed)
 				d.live(8, 12)
 				d.end()
 				d.check()
@@ -391,7 +392,7 @@ func TestWeather(t *testing.T) {
 func TestWeather_withACrowd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDay(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: 20 * time.Hour})), 2*time.Minute, 1)
+		d := newDay(t, musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: 20 * time.Hour}})), 2*time.Minute, 1)
 		d.live(crowd, 6)
 		d.end()
 		d.check()

@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // scriptDesk is a desk whose webhooks are Events as JSON, with the header X-Desk
@@ -149,7 +150,7 @@ func (d *failingDocs) Get(ctx context.Context, productID string, names ...string
 func newDoors(t testing.TB, model func(context.Context, string) (string, error)) *doors {
 	t.Helper()
 	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
-	log, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	log, err := memorylog.New(nil)
 	require.NoError(t, err)
 	store, err := activity.NewMemory(nil)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
@@ -33,7 +34,7 @@ var engines = []struct {
 }{
 	{"memory", func(*testing.B) engine {
 		store := musttest.New(activity.NewMemory(nil))
-		return engine{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), store, store}
+		return engine{musttest.New(memorylog.New(nil)), store, store}
 	}},
 	{"bbolt", func(b *testing.B) engine {
 		log, err := boltlog.Open(b.TempDir(), nil)

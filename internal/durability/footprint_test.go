@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
@@ -40,7 +41,7 @@ func BenchmarkFootprint(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
 		before := heaptest.InUse()
 		store := musttest.New(activity.NewMemory(nil))
-		e := engine{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1 << 40})), store, store}
+		e := engine{musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 1 << 40}})), store, store}
 		b.ReportMetric(fill(b, e), "data/action")
 		report(b, "heap", float64(heaptest.InUse()-before))
 		runtime.KeepAlive(e)

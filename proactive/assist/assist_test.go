@@ -29,6 +29,7 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 const (
@@ -96,7 +97,7 @@ type server struct {
 // newWorld returns a world in which the triggers of the configuration are on.
 func newWorld(t *testing.T, config *proactive.Config) *world {
 	t.Helper()
-	log, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	log, err := memorylog.New(nil)
 	require.NoError(t, err)
 	desk := helpdesktest.NewIntercom(&helpdesktest.IntercomOptions{InMemory: true})
 	seen := &seenOffers{to: desk.Client().Transport, shown: map[string][]time.Time{}}

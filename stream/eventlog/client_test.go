@@ -28,6 +28,8 @@ import (
 // default heartbeat, so that an open stream is never silent for as long.
 const patience = 20 * time.Second
 
+const product = "acme"
+
 // event is one server-sent event.
 type event struct{ id, name, data, retry string }
 

@@ -3,7 +3,7 @@
 // /stream/{product_id}, consumers in the same process, and views such as the
 // live memory of package activity.
 //
-//	entries, err := eventlog.NewMemoryLog(eventlog.Retention{})
+//	entries, err := memorylog.New(nil)
 //	recorder, err := eventlog.NewRecorder(entries, store, nil) // the sink of a source
 //	streams, err := eventlog.NewHandler(entries, nil)
 //	mux.Handle("GET /stream/{product_id}", streams)
@@ -22,14 +22,14 @@
 //
 // # Engines
 //
-// [MemoryLog] needs no storage and is lost when the process ends.
+// [github.com/liveactivity/liveactivity/stream/eventlog/memorylog] needs no
+// storage, and its log is gone when the process ends.
 // [github.com/liveactivity/liveactivity/stream/eventlog/boltlog] keeps the log
 // in a file of one process,
 // [github.com/liveactivity/liveactivity/stream/eventlog/redislog] in a Redis
-// shared by many processes. Each passes the suite in
-// [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest]; your
-// own engine needs only to do the same. [Validate], [Tail], [Entry.Encode],
-// [ID.Next] and [Retention.WithDefaults] are for engines only.
+// shared by many processes. To write your own, begin at
+// [github.com/liveactivity/liveactivity/stream/eventlog/engine]; [Entry.Own]
+// and [Entry.Encode] are for engines only.
 //
 // # Recording
 //

@@ -13,12 +13,13 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // A service in a few lines: what is recorded can be looked up by user and is
 // streamed to whoever listens. Put authentication in front of both endpoints.
 func Example() {
-	entries, err := eventlog.NewMemoryLog(eventlog.Retention{})
+	entries, err := memorylog.New(nil)
 	if err != nil {
 		log.Fatal(err)
 	}

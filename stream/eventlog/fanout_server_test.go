@@ -22,6 +22,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // fanoutServerEnv makes a run of the test binary a server instead. Its value
@@ -104,7 +105,7 @@ func newFanoutHub(config fanoutServerConfig) fanoutHub {
 	if config.Bare {
 		return &bareHub{buf: make([]byte, bareBytes)}
 	}
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: config.MaxBytes}))
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: config.MaxBytes}}))
 	return logHub{log: log, Handler: musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{WriteTimeout: config.WriteTimeout}))}
 }
 
@@ -153,7 +154,7 @@ func publishBody(hub fanoutHub, body io.Reader) error {
 // logHub is the package under test.
 type logHub struct {
 	http.Handler
-	log *eventlog.MemoryLog
+	log *memorylog.Log
 }
 
 func (h logHub) publish(data []byte) error {

@@ -31,17 +31,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-func newMemoryLog() *eventlog.MemoryLog {
-	return musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+func newMemoryLog() *memorylog.Log {
+	return musttest.New(memorylog.New(nil))
 }
 
 // What goes over the wire is part of the contract to the byte.
 func TestHandler_frames(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
-	entries := appendTo(t, log, eventlogtest.Entry("a", 0), eventlog.Entry{Data: []byte(`{"title":"größer ☕ <b>"}`)})
+	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlog.Entry{Data: []byte(`{"title":"größer ☕ <b>"}`)})
 	conn, err := s.dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -122,13 +123,13 @@ func TestHandler_sendsRetryOnceAndThenEntriesAsTheyCome(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			log := newMemoryLog()
 			s := serve(t, tr, log, nil)
-			appendTo(t, log, eventlogtest.Entry("before", 0))
+			eventlogtest.Append(t, log, product, eventlogtest.Entry("before", 0))
 			sub := s.subscribe(t, "", nil)
 			for n := range 5 {
-				sub.receives(t, appendTo(t, log, eventlogtest.Entry("a", n)))
+				sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", n)))
 			}
-			sub.receives(t, appendTo(t, log, eventlogtest.Entries("b", 300)...))
-			large := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("large", 0), 300<<10), eventlogtest.Entry("large", 1))
+			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entries("b", 300)...))
+			large := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 300<<10), eventlogtest.Entry("large", 1))
 			sub.receives(t, large)
 			require.NoError(t, log.Close())
 			sub.ends(t)
@@ -145,12 +146,12 @@ type resumption struct {
 
 func newResumption(t *testing.T, tr transport) resumption {
 	t.Helper()
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 80 << 10}))
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 80 << 10}}))
 	var entries []eventlog.Entry
 	for n := range 10 {
-		entries = append(entries, appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 9<<10))...)
+		entries = append(entries, eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 9<<10))...)
 	}
-	require.Equal(t, entries[3].ID, boundsOf(t, log).Oldest)
+	require.Equal(t, entries[3].ID, eventlogtest.Bounds(t, log, product).Oldest)
 	return resumption{serve(t, tr, log, nil), entries}
 }
 
@@ -223,7 +224,7 @@ func TestHandler_replaysSinceATime(t *testing.T) {
 				began := time.Now()
 				var entries []eventlog.Entry
 				for n := range 4 {
-					entries = append(entries, appendTo(t, s.log, eventlogtest.Entry("a", n))...)
+					entries = append(entries, eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", n))...)
 					time.Sleep(time.Millisecond)
 				}
 				since := strconv.FormatFloat(float64(began.Add(after).UnixMilli())/1000, 'f', 3, 64)
@@ -347,7 +348,7 @@ func TestHandler_ofAnEmptyLog_answersAnUnknownIDWithAGapWithoutOldest(t *testing
 			s := serve(t, tr, log, nil)
 			sub := s.subscribe(t, "", lastEventID("1-1"))
 			require.Equal(t, map[string]string{"requested": "1-1", "oldest": ""}, sub.gap(t))
-			sub.receives(t, appendTo(t, log, eventlogtest.Entry("a", 0)))
+			sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
 			require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
 		})
 	}
@@ -365,20 +366,20 @@ func TestHandler_sendsAGapOnlyForWhatWasAskedFor(t *testing.T) {
 		"after an id":    {func(id eventlog.ID) string { return query("last_event_id", id.String()) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &turningLog{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10}))}
+			log := &turningLog{Log: musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}}))}
 			s := serve(t, takenOver, log, nil)
-			first := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10), eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
+			first := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("old", 0), 5<<10), eventlogtest.Sized(eventlogtest.Entry("old", 1), 5<<10))[0]
 			log.turns.Store(true)
 			sub := s.subscribe(t, c.query(first.ID), nil)
 			if c.gap {
 				require.Equal(t, first.ID.String(), sub.gap(t)["requested"])
 			}
 			log.turns.Store(false)
-			sub.receives(t, retained(t, log))
+			sub.receives(t, eventlogtest.Retained(t, log, product))
 			require.Equal(t, c.gap, s.metric(t, "liveactivity_stream_gaps_total") > 0)
 
 			for n := range 40 { // now it does miss something, if it has been too slow
-				appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("live", n), 100))
+				eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("live", n), 100))
 			}
 			for n := range 40 {
 				require.Contains(t, sub.next(t).data, fmt.Sprintf(`"live","n":%d}`, n))
@@ -410,9 +411,9 @@ func TestHandler_leavesOutOtherSessions(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			log := newMemoryLog()
 			s := serve(t, tr, log, nil)
-			all := appendTo(t, log, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0), eventlogtest.Entry("", 0), eventlogtest.Entry("a&b", 0))
+			all := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0), eventlogtest.Entry("", 0), eventlogtest.Entry("a&b", 0))
 			live := s.subscribe(t, query("session_id", "b"), nil)
-			all = append(all, appendTo(t, log, eventlogtest.Entry("a", 1), eventlogtest.Entry("b", 1), eventlogtest.Entry("B", 1), eventlogtest.Entry("", 1))...)
+			all = append(all, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 1), eventlogtest.Entry("b", 1), eventlogtest.Entry("B", 1), eventlogtest.Entry("", 1))...)
 			require.NoError(t, log.Close())
 			live.receives(t, all[5:6])
 			live.ends(t)
@@ -435,7 +436,7 @@ func TestHandler_keepsProductsApart(t *testing.T) {
 	s := serve(t, takenOver, log, nil)
 	sub := s.subscribe(t, query("since", "0"), nil)
 	require.NoError(t, log.Append(t.Context(), "another", eventlogtest.Entries("a", 5)))
-	want := appendTo(t, log, eventlogtest.Entry("a", 0))
+	want := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0))
 	require.NoError(t, log.Close())
 	sub.receives(t, want)
 	sub.ends(t)
@@ -446,7 +447,7 @@ func TestHandler_countsWhatItDoes(t *testing.T) {
 	s := serve(t, takenOver, log, nil)
 	sub, filtered := s.subscribe(t, "", nil), s.subscribe(t, query("session_id", "a"), nil)
 	s.hasReaders(t, 2)
-	entries := appendTo(t, log, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0))
+	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("b", 0))
 	sub.receives(t, entries)
 	filtered.receives(t, entries[:1])
 	require.NoError(t, log.Close())
@@ -496,7 +497,7 @@ func testFanOut(t *testing.T, tr transport, readers int) {
 	}
 	appending.Wait()
 	s.hasReaders(t, readers)
-	want := eventIDs(retained(t, log))
+	want := eventIDs(eventlogtest.Retained(t, log, product))
 	require.NoError(t, log.Close())
 	reading.Wait()
 	close(failures)
@@ -538,7 +539,7 @@ func TestHandler_resumesWithoutGapOrDuplicateUnderLoad(t *testing.T) {
 	const total = 600
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
-	begin := boundsOf(t, log).Newest.String()
+	begin := eventlogtest.Bounds(t, log, product).Newest.String()
 	var appending sync.WaitGroup
 	appending.Go(func() {
 		for n := range total {
@@ -557,7 +558,7 @@ func TestHandler_resumesWithoutGapOrDuplicateUnderLoad(t *testing.T) {
 		sub.cancel()
 	}
 	appending.Wait()
-	require.Equal(t, eventIDs(retained(t, log)), got)
+	require.Equal(t, eventIDs(eventlogtest.Retained(t, log, product)), got)
 }
 
 func TestHandler_leavesNoGoroutineBehind(t *testing.T) {
@@ -621,7 +622,7 @@ func TestHandler_Wait_canBeCalledWhileReadersComeAndGo(t *testing.T) {
 // The kernel holds what a stalled reader has not read; the process does not.
 func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 	const limit, total = 1 << 20, 32 << 20
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit}))
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: limit}}))
 	s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, Coalesce: time.Millisecond})
 	for range 10 {
 		conn := s.rawSubscribe(t)
@@ -635,7 +636,7 @@ func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 		for i := range 16 {
 			burst = append(burst, eventlogtest.Sized(eventlogtest.Entry("a", 16*n+i), 32<<10))
 		}
-		lively.receives(t, appendTo(t, log, burst...))
+		lively.receives(t, eventlogtest.Append(t, log, product, burst...))
 	}
 	require.Equal(t, 11, s.readers(t), "nobody was cut off")
 	require.Less(t, liveHeap()-before, int64(limit+10*(1<<20)), "bytes more than before")
@@ -653,7 +654,7 @@ func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 					for i := range 16 {
 						entries = append(entries, eventlogtest.Sized(eventlogtest.Entry("a", 16*n+i), size))
 					}
-					appendTo(t, log, entries...)
+					eventlogtest.Append(t, log, product, entries...)
 				}
 				s := serve(t, takenOver, log, &eventlog.HandlerOptions{WriteTimeout: time.Hour, SendBuffer: 4 << 10})
 				before := liveHeap()
@@ -698,7 +699,7 @@ func TestHandler_cutsOffAReaderThatStallsOverTCP(t *testing.T) {
 			require.NoError(t, tcpOf(conn).SetReadBuffer(16<<10))
 			s.hasReaders(t, 1)
 			for n := range 256 {
-				appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
+				eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
 			}
 			require.NoError(t, s.handler.Wait(t.Context()))
 			require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
@@ -734,7 +735,7 @@ func TestHandler_doesNotListenToATalkativeClient(t *testing.T) {
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 	s.hasReaders(t, 1)
-	sub.receives(t, appendTo(t, log, eventlogtest.Entry("a", 0)))
+	sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0)))
 }
 
 // chatter is requests without end.
@@ -758,8 +759,8 @@ func TestHandler_isReadByR3labs(t *testing.T) {
 			go func() { subscribed <- client.SubscribeRawWithContext(ctx, func(e *sse.Event) { messages <- e }) }()
 			s.hasReaders(t, 1)
 			requireHeartbeat(t, messages)
-			want := appendTo(t, log, eventlogtest.Entries("a", 200)...)
-			want = append(want, appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("full", 0), 60<<10))...)
+			want := eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 200)...)
+			want = append(want, eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("full", 0), 60<<10))...)
 			for _, e := range want {
 				m := nextMessage(t, messages)
 				require.Equal(t, e.ID.String(), string(m.ID))

@@ -84,14 +84,3 @@ func (id ID) Previous() ID {
 	}
 	return ID{}
 }
-
-// Next returns the ID of an entry appended at now, after id.
-func (id ID) Next(now time.Time) ID {
-	if milli := now.UnixMilli(); milli > 0 && uint64(milli) > id.Milli {
-		return ID{Milli: uint64(milli)}
-	}
-	if id.Seq == math.MaxUint64 {
-		return ID{Milli: id.Milli + 1}
-	}
-	return ID{Milli: id.Milli, Seq: id.Seq + 1}
-}

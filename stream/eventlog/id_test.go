@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 func TestParseID_readsWhatStringWrote(t *testing.T) {
@@ -85,34 +86,6 @@ func TestID_Compare_ordersByTimeThenNumber(t *testing.T) {
 	}
 }
 
-func TestID_Next_growsStrictly(t *testing.T) {
-	at := time.UnixMilli
-	for name, c := range map[string]struct {
-		after eventlog.ID
-		now   time.Time
-		want  eventlog.ID
-	}{
-		"the first ever":                 {eventlog.ID{}, at(1000), eventlog.ID{Milli: 1000}},
-		"a later millisecond":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1001), eventlog.ID{Milli: 1001}},
-		"the same millisecond":           {eventlog.ID{Milli: 1000, Seq: 5}, at(1000), eventlog.ID{Milli: 1000, Seq: 6}},
-		"part of a millisecond":          {eventlog.ID{Milli: 1000}, at(1000).Add(999 * time.Microsecond), eventlog.ID{Milli: 1000, Seq: 1}},
-		"the clock went back":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1), eventlog.ID{Milli: 1000, Seq: 6}},
-		"the clock is before the epoch":  {eventlog.ID{Milli: 1000}, at(-5), eventlog.ID{Milli: 1000, Seq: 1}},
-		"the clock is at the epoch":      {eventlog.ID{}, at(0), eventlog.ID{Seq: 1}},
-		"the clock was never set":        {eventlog.ID{}, time.Time{}, eventlog.ID{Seq: 1}},
-		"the clock is far ahead":         {eventlog.ID{Milli: 1000}, at(math.MaxInt64), eventlog.ID{Milli: math.MaxInt64}},
-		"the number is used up":          {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(1000), eventlog.ID{Milli: 1001}},
-		"used up, the clock went back":   {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(1), eventlog.ID{Milli: 1001}},
-		"used up, the clock has gone on": {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(2000), eventlog.ID{Milli: 2000}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			next := c.after.Next(c.now)
-			assert.Equal(t, c.want, next)
-			assert.Positive(t, next.Compare(c.after), "IDs grow strictly")
-		})
-	}
-}
-
 func TestID_Previous_isJustBefore(t *testing.T) {
 	for id, want := range map[eventlog.ID]eventlog.ID{
 		{Milli: 7, Seq: 3}: {Milli: 7, Seq: 2},
@@ -146,7 +119,7 @@ func TestIDAt_liesBetweenWhatWasAppendedBeforeAndSince(t *testing.T) {
 	var ids []eventlog.ID
 	var last eventlog.ID
 	for _, milli := range []int64{1000, 1000, 1000, 1001, 1003, 1003} {
-		last = last.Next(time.UnixMilli(milli))
+		last = engine.NextID(last, time.UnixMilli(milli))
 		ids = append(ids, last)
 	}
 	for milli, want := range map[int64]int{999: 0, 1000: 0, 1001: 3, 1002: 4, 1003: 4, 1004: 6} {
@@ -161,7 +134,7 @@ func TestIDAt_liesBetweenWhatWasAppendedBeforeAndSince(t *testing.T) {
 
 func TestID_Time_isWhenTheEntryWasAppended(t *testing.T) {
 	now := time.UnixMilli(1767225600123)
-	require.True(t, eventlog.ID{}.Next(now).Time().Equal(now))
+	require.True(t, engine.NextID(eventlog.ID{}, now).Time().Equal(now))
 	require.True(t, eventlog.ID{}.Time().Equal(time.Unix(0, 0)))
 	require.True(t, eventlog.ID{Milli: math.MaxUint64}.Time().After(now), "a time too large does not wrap around")
 }

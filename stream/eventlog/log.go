@@ -1,7 +1,6 @@
 package eventlog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -103,18 +101,6 @@ var (
 	ErrInvalid = errors.New("eventlog: invalid entry")
 )
 
-// Validate returns an error wrapping [ErrInvalid] for data of more than one
-// line, which would be more than one field of a server-sent event. Engines
-// call it first.
-func Validate(entries []Entry) error {
-	for i := range entries {
-		if data := entries[i].Data; bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0 {
-			return fmt.Errorf("%w: the data of entry %d have more than one line", ErrInvalid, i)
-		}
-	}
-	return nil
-}
-
 // GapError reports that entries after a cursor are no longer retained.
 type GapError struct {
 	Floor  ID // where to read on from
@@ -193,15 +179,13 @@ func (e *Entry) Encode(id ID) {
 }
 
 // PageBytes is the size of data at which Read of a log stops, and the others are
-// defaults of its retention, in bytes.
+// defaults of a [Retention], in bytes.
 const (
 	PageBytes = 32 << 10
 
 	DefaultTTL                  = activity.DefaultTTL
-	DefaultMaxBytes             = 64 << 20  // of a product's log in memory
-	DefaultStateMaxBytes        = 512 << 20 // of a product's state in memory
-	DefaultLastingMaxBytes      = 4 << 30   // of a product's durable log
-	DefaultLastingStateMaxBytes = 4 << 30   // of a product's durable state
+	DefaultLastingMaxBytes      = 4 << 30 // of a product's durable log
+	DefaultLastingStateMaxBytes = 4 << 30 // of a product's durable state
 )
 
 // Retention bounds what an engine keeps of each product. A zero field means its
@@ -224,6 +208,13 @@ type Retention struct {
 	TotalBytes int64
 }
 
+// Stats counts what a product's log holds and has lost.
+type Stats struct {
+	Entries int
+	Bytes   int64 // what the entries cost in their storage
+	Dropped int64 // entries trimmed for their size before they expired
+}
+
 // Storage is what an engine keeps of a product and how much it may keep, in bytes
 // as they cost where it is kept. Every engine of this module has a method
 //
@@ -240,14 +231,3 @@ type Storage struct {
 
 // OptionError is a mistake in the arguments of a constructor.
 type OptionError = options.Error
-
-// WithDefaults returns the retention with its zero fields set, the sizes to
-// those given. It reports all negative fields at once.
-func (r Retention) WithDefaults(maxBytes, stateMaxBytes int64) (Retention, error) {
-	wrong := options.Mistakes{Package: "eventlog"}
-	r.TTL = options.Default(&wrong, "Retention.TTL", r.TTL, DefaultTTL)
-	r.MaxBytes = options.Default(&wrong, "Retention.MaxBytes", r.MaxBytes, maxBytes)
-	r.StateMaxBytes = options.Default(&wrong, "Retention.StateMaxBytes", r.StateMaxBytes, stateMaxBytes)
-	r.TotalBytes = options.Default(&wrong, "Retention.TotalBytes", r.TotalBytes, memlimit.Kept()/2)
-	return r, wrong.Err()
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 func TestConstructors_reportEveryMistake(t *testing.T) {
@@ -29,10 +30,6 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 			_, err := eventlog.NewRecorder(nil, nil, &eventlog.RecorderOptions{TTL: -1, Metrics: taken})
 			return err
 		}, []string{"log", "TTL", "Metrics"}},
-		"a log in memory": {func() error {
-			_, err := eventlog.NewMemoryLog(eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1})
-			return err
-		}, []string{"Retention.TTL", "Retention.MaxBytes", "Retention.StateMaxBytes", "Retention.TotalBytes"}},
 		"a source of nothing": {func() error {
 			_, err := eventlog.NewSource(nil, "")
 			return err
@@ -54,7 +51,7 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 func TestMetrics_ofTwoOfAKindShareARegistry(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	for range 2 {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		log := musttest.New(memorylog.New(nil))
 		require.NotNil(t, musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Metrics: reg})))
 		require.NotNil(t, musttest.New(eventlog.NewRecorder(log, nil, &eventlog.RecorderOptions{Metrics: reg})))
 	}

@@ -25,6 +25,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // recording is a recorder and what it records into.
@@ -56,7 +58,7 @@ func newRecording(t testing.TB) *recording {
 		store: &failingStore{Store: musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: 1000}))},
 	}
 	r.Recorder = musttest.New(eventlog.NewRecorder(r.log, r.store, nil))
-	r.start = boundsOf(t, r.log).Newest
+	r.start = eventlogtest.Bounds(t, r.log, product).Newest
 	return r
 }
 
@@ -71,8 +73,8 @@ func (r *recording) record(t testing.TB, events ...activity.Event) activity.Resu
 // entries returns what was appended to the log since it was last called.
 func (r *recording) entries(t testing.TB) []eventlog.Entry {
 	t.Helper()
-	entries := heldAfter(t, r.log, r.start)
-	r.start = boundsOf(t, r.log).Newest
+	entries := eventlogtest.ReadAll(t, r.log, product, r.start, 1000)
+	r.start = eventlogtest.Bounds(t, r.log, product).Newest
 	return entries
 }
 
@@ -772,7 +774,7 @@ func (r *recording) requireEachOnce(t *testing.T, total int) {
 
 func TestRecorder_metersWhatItReturns(t *testing.T) {
 	var metered activity.Flow
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+	log := musttest.New(memorylog.New(nil))
 	recorder := musttest.New(eventlog.NewRecorder(log, nil, &eventlog.RecorderOptions{Meter: func(productID string, f activity.Flow) {
 		assert.Equal(t, product, productID)
 		metered = metered.Plus(f)

@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // openBolt opens a log that lasts.
@@ -120,7 +121,7 @@ func TestReplay_bringsBackEveryLookup(t *testing.T) {
 				require.NoError(t, err)
 			}
 			want := lookups(t, store, tr.users)
-			newest := boundsOf(t, log).Newest
+			newest := eventlogtest.Bounds(t, log, product).Newest
 			require.NoError(t, log.Release())
 
 			again := openBolt(t, dir)
@@ -170,7 +171,7 @@ func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 	}))
 	_, err := musttest.New(eventlog.NewRecorder(log, nil, nil)).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
 	require.NoError(t, err)
-	last := appendTo(t, log, eventlogtest.Entry("s1", 1))[0]
+	last := eventlogtest.Append(t, log, product, eventlogtest.Entry("s1", 1))[0]
 	require.Equal(t, last.ID, replay(t, log, store))
 	require.Len(t, lookups(t, store, []string{"ada"})["ada"], 1)
 	require.Equal(t, 1, store.Users())
@@ -178,7 +179,7 @@ func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 
 func TestReplay_ofAnEmptyLogEndsAtItsFloor(t *testing.T) {
 	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
-	require.Equal(t, boundsOf(t, log).Floor, replay(t, log, store))
+	require.Equal(t, eventlogtest.Bounds(t, log, product).Floor, replay(t, log, store))
 	require.Zero(t, store.Users())
 }
 
@@ -251,7 +252,7 @@ func (l *readsLog) Read(ctx context.Context, productID string, after eventlog.ID
 
 func TestReplay_refusesABatchThatCannotBeRead(t *testing.T) {
 	log := newMemoryLog()
-	appendTo(t, log, eventlog.Entry{Data: []byte(`{"type":"activity_batch","actions":7}`)}, eventlog.Entry{Data: []byte(`{`)})
+	eventlogtest.Append(t, log, product, eventlog.Entry{Data: []byte(`{"type":"activity_batch","actions":7}`)}, eventlog.Entry{Data: []byte(`{`)})
 	_, err := eventlog.Replay(t.Context(), log, product, musttest.New(activity.NewMemory(nil)))
 	require.Error(t, err)
 }
@@ -280,9 +281,9 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 // Entries may come, and go, while a log is replayed: what is there up to the
 // entry that the replay ended with has been filed.
 func TestReplay_whileEntriesComeAndGo(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 400 << 10}))
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 400 << 10}}))
 	recordMany(t, log, 500)
-	first := boundsOf(t, log)
+	first := eventlogtest.Bounds(t, log, product)
 	const perRound = 50 // so that the log never loses all it held when a round began
 	allowed := make(chan struct{}, perRound)
 	var appending sync.WaitGroup
@@ -297,14 +298,14 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 		}
 	})
 	for range 20 {
-		before := boundsOf(t, log)
+		before := eventlogtest.Bounds(t, log, product)
 		for range perRound {
 			allowed <- struct{}{}
 		}
 		store := musttest.New(activity.NewMemory(nil))
 		newest := replay(t, log, store)
 		require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
-		require.Less(t, boundsOf(t, log).Floor.Compare(before.Newest), 0, "else there was nothing to find")
+		require.Less(t, eventlogtest.Bounds(t, log, product).Floor.Compare(before.Newest), 0, "else there was nothing to find")
 		for _, e := range heldNow(t, log) {
 			if e.ID.Compare(newest) <= 0 {
 				user := strings.Replace(e.SessionID, "s", "user ", 1)
@@ -314,7 +315,7 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	}
 	close(allowed)
 	appending.Wait()
-	require.Positive(t, boundsOf(t, log).Floor.Compare(first.Newest), "everything there was at first has gone")
+	require.Positive(t, eventlogtest.Bounds(t, log, product).Floor.Compare(first.Newest), "everything there was at first has gone")
 }
 
 // heldNow returns what the log holds at a moment, however fast that changes.
@@ -322,7 +323,7 @@ func heldNow(t testing.TB, log eventlog.Log) []eventlog.Entry {
 	t.Helper()
 	var held []eventlog.Entry
 	page := make([]eventlog.Entry, 1000)
-	bounds := boundsOf(t, log)
+	bounds := eventlogtest.Bounds(t, log, product)
 	for at := bounds.Floor; at.Compare(bounds.Newest) < 0; {
 		n, err := log.Read(t.Context(), product, at, page)
 		var gap *eventlog.GapError
@@ -342,6 +343,6 @@ func TestReplay_ofAClosedLog(t *testing.T) {
 	users := recordMany(t, log, 100)
 	require.NoError(t, log.Close())
 	store := musttest.New(activity.NewMemory(nil))
-	require.Equal(t, boundsOf(t, log).Newest, replay(t, log, store))
+	require.Equal(t, eventlogtest.Bounds(t, log, product).Newest, replay(t, log, store))
 	require.Equal(t, len(users), store.Users())
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+	log := musttest.New(memorylog.New(nil))
 	keys := access.NewKeyring()
 	handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: 10 * time.Millisecond}))
 	require.NoError(t, keys.Add("ours", "acme"))
@@ -56,7 +57,7 @@ func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
 func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
 	for name, hijacked := range map[string]bool{"hijacked": true, "HTTP/2": false} {
 		t.Run(name, func(t *testing.T) {
-			log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+			log := musttest.New(memorylog.New(nil))
 			keys := access.NewKeyring()
 			handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: time.Hour}))
 			require.NoError(t, keys.Add("ours", "acme"))

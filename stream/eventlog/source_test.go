@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // followed is what a source delivered, a line for each event.
@@ -69,7 +70,7 @@ func appendN(t *testing.T, log eventlog.Log, entries ...eventlog.Entry) {
 
 func TestSource_deliversWhatIsThereAndThenWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		log := musttest.New(memorylog.New(nil))
 		appendN(t, log, eventlog.Entry{SessionID: "a", Data: []byte("1")}, eventlog.Entry{SessionID: "b", Data: []byte("2")})
 		all := followSource(t, log, "", time.Unix(0, 0), "", nil)
 		live := followSource(t, log, "", time.Time{}, "", nil)
@@ -89,7 +90,7 @@ func TestSource_deliversWhatIsThereAndThenWhatComes(t *testing.T) {
 
 func TestSource_resumesAfterAnIDAndReportsGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour}))
+		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
 		entries := []eventlog.Entry{{Data: []byte("1")}, {Data: []byte("2")}}
 		appendN(t, log, entries...)
 		first := entries[0].ID.String()
@@ -107,7 +108,7 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 	errFull := errors.New("full")
 	for _, event := range []string{"open", "", "heartbeat"} {
 		synctest.Test(t, func(t *testing.T) {
-			log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+			log := musttest.New(memorylog.New(nil))
 			appendN(t, log, eventlog.Entry{Data: []byte("1")})
 			f := followSource(t, log, "", time.Unix(0, 0), "", func(e string) error {
 				if e == event {
@@ -136,7 +137,7 @@ func (b *brokenLog) Bounds(ctx context.Context, productID string) (eventlog.Boun
 
 func TestSource_waitsForStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &brokenLog{musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), time.Now().Add(time.Minute)}
+		log := &brokenLog{musttest.New(memorylog.New(nil)), time.Now().Add(time.Minute)}
 		appendN(t, log, eventlog.Entry{Data: []byte("1")})
 		f := followSource(t, log, "", time.Unix(0, 0), "", nil)
 		time.Sleep(59 * time.Second)
@@ -150,7 +151,7 @@ func TestSource_waitsForStorage(t *testing.T) {
 
 func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour}))
+		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
 		appendN(t, log, eventlog.Entry{SessionID: "trimmed", Data: []byte("1")})
 		time.Sleep(2 * time.Hour)
 		var many []eventlog.Entry
@@ -186,7 +187,7 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 
 func TestSource_AwaitClose_returnsWhenTheLogIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		log := musttest.New(memorylog.New(nil))
 		source := musttest.New(eventlog.NewSource(log, "acme"))
 		ended := make(chan error, 2)
 		go func() { ended <- source.AwaitClose(t.Context()) }()

@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // everyTransport runs a test in a bubble for each way a stream is served.
@@ -32,11 +33,11 @@ func everyTransport(t *testing.T, test func(t *testing.T, tr transport)) {
 
 func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 3 {
 			time.Sleep(time.Second)
-			e := appendTo(t, s.log, eventlogtest.Entry("a", n))[0]
+			e := eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", n))[0]
 			now := time.Now()
 			synctest.Wait()
 			require.Equal(t, []taped{{event{id: e.ID.String(), data: string(e.Data)}, now}}, tape.take())
@@ -47,10 +48,10 @@ func TestHandler_sendsALoneEntryAtOnce(t *testing.T) {
 // Under load nothing is later than the time that writes are apart.
 func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 200 {
-			appendTo(t, s.log, eventlogtest.Entry("a", n))
+			eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", n))
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(eventlog.DefaultCoalesce)
@@ -67,11 +68,11 @@ func TestHandler_delaysAnEntryForAMomentAtMost(t *testing.T) {
 
 func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), &eventlog.HandlerOptions{Coalesce: 20 * time.Millisecond})
+		s := servePiped(t, takenOver, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{Coalesce: 20 * time.Millisecond})
 		writes := s.countWrites(t)
 		before := writes.Load()
 		for n := range 200 { // for 200 ms
-			appendTo(t, s.log, eventlogtest.Entry("a", n))
+			eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", n))
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
@@ -83,7 +84,7 @@ func TestHandler_makesOneWriteOfManyEntriesUnderLoad(t *testing.T) {
 // sent at once like any other.
 func TestHandler_missesNoEntryThatComesWhileItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &lateLog{Log: musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))}
+		log := &lateLog{Log: musttest.New(memorylog.New(nil))}
 		s := servePiped(t, takenOver, log, nil)
 		began := time.Now()
 		sub := s.subscribe(t, "", nil)
@@ -138,7 +139,7 @@ func (s *service) rawSubscribe(t testing.TB) net.Conn {
 
 func TestHandler_keepsASilentStreamAlive(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		began := time.Now()
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 4 {
@@ -152,11 +153,11 @@ func TestHandler_keepsASilentStreamAlive(t *testing.T) {
 
 func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		tape := s.subscribe(t, "", nil).record()
 		for n := range 5 {
 			time.Sleep(eventlog.DefaultHeartbeat - time.Second)
-			appendTo(t, s.log, eventlogtest.Entry("a", n))
+			eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", n))
 		}
 		last := time.Now()
 		synctest.Wait()
@@ -172,11 +173,11 @@ func TestHandler_sendsNoHeartbeatWhileThereIsTraffic(t *testing.T) {
 // To a reader that filters, a product busy with other sessions is silent.
 func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		began := time.Now()
 		tape := s.subscribe(t, query("session_id", "mine"), nil).record()
 		for n := range 4_000 { // for 40 s
-			appendTo(t, s.log, eventlogtest.Entry("other", n))
+			eventlogtest.Append(t, s.log, product, eventlogtest.Entry("other", n))
 			time.Sleep(10 * time.Millisecond)
 		}
 		synctest.Wait()
@@ -193,12 +194,12 @@ func TestHandler_keepsAFilteredStreamAliveWhileOthersAreBusy(t *testing.T) {
 // The time-outs of the server are for requests, not for streams.
 func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), &eventlog.HandlerOptions{WriteTimeout: time.Minute}, func(server *http.Server) {
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{WriteTimeout: time.Minute}, func(server *http.Server) {
 			server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = time.Second, time.Second, time.Second
 		})
 		tape := s.subscribe(t, "", nil).record()
 		time.Sleep(10 * time.Second)
-		appendTo(t, s.log, eventlogtest.Entry("a", 0))
+		eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", 0))
 		time.Sleep(eventlog.DefaultHeartbeat)
 		synctest.Wait()
 		require.NoError(t, tape.end())
@@ -210,10 +211,10 @@ func TestHandler_outlivesTheTimeoutsOfTheServer(t *testing.T) {
 // that is longer harms nobody.
 func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), &eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), &eventlog.HandlerOptions{Heartbeat: time.Hour, WriteTimeout: time.Second})
 		tape := s.subscribe(t, "", nil).record()
 		time.Sleep(30 * time.Minute)
-		appendTo(t, s.log, eventlogtest.Entry("a", 0))
+		eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", 0))
 		synctest.Wait()
 		require.NoError(t, tape.end())
 		require.Len(t, tape.take(), 1)
@@ -226,10 +227,10 @@ func TestHandler_isNotCutByAWriteTimeoutShorterThanASilence(t *testing.T) {
 
 func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		tape, filtered := s.subscribe(t, "", nil).record(), s.subscribe(t, query("session_id", "b"), nil).record()
 		time.Sleep(time.Second)
-		want := appendTo(t, s.log, eventlogtest.Entries("a", 1000)...)
+		want := eventlogtest.Append(t, s.log, product, eventlogtest.Entries("a", 1000)...)
 		require.NoError(t, s.log.Close())
 		closed := time.Now()
 		require.NoError(t, s.handler.Wait(t.Context()))
@@ -249,8 +250,8 @@ func TestHandler_whenTheLogCloses_sendsWhatIsLeftAndEnds(t *testing.T) {
 
 func TestHandler_afterTheLogClosed_replaysAndEnds(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
-		want := appendTo(t, s.log, eventlogtest.Entries("a", 3)...)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
+		want := eventlogtest.Append(t, s.log, product, eventlogtest.Entries("a", 3)...)
 		require.NoError(t, s.log.Close())
 		sub := s.subscribe(t, "", lastEventID(want[0].ID.String()))
 		sub.receives(t, want[1:])
@@ -260,7 +261,7 @@ func TestHandler_afterTheLogClosed_replaysAndEnds(t *testing.T) {
 
 func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		stays, leaves := s.subscribe(t, "", nil), s.subscribe(t, "", nil)
 		synctest.Wait()
 		require.Equal(t, 2, s.readers(t))
@@ -276,7 +277,7 @@ func TestHandler_forgetsAReaderThatLeaves(t *testing.T) {
 
 func TestHandler_Wait_givesUpWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, takenOver, musttest.New(memorylog.New(nil)), nil)
 		require.NoError(t, s.handler.Wait(t.Context()), "there is no reader")
 		s.subscribe(t, "", nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -289,13 +290,13 @@ func TestHandler_Wait_givesUpWithItsContext(t *testing.T) {
 // waits for it.
 func TestHandler_cutsOffAReaderThatStalls(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil)
 		stalled := s.subscribe(t, "", nil)
 		lively := s.subscribe(t, "", nil).record()
 		synctest.Wait()
 		stall := time.Now()
 		for n := range 512 { // 16 MiB: more than any client takes in by itself
-			appendTo(t, s.log, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
+			eventlogtest.Append(t, s.log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
 		}
 		require.Zero(t, time.Since(stall), "nobody who writes waits for a reader")
 		time.Sleep(eventlog.DefaultCoalesce)
@@ -318,7 +319,7 @@ func TestHandler_doesNotWaitForAReaderToTakeTheEnd(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var server *http.Server
-				s := servePiped(t, tr, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil, func(made *http.Server) { server = made })
+				s := servePiped(t, tr, musttest.New(memorylog.New(nil)), nil, func(made *http.Server) { server = made })
 				greeted(t, s.rawSubscribe(t))
 				require.NoError(t, s.log.Close())
 				ctx, cancel := context.WithTimeout(t.Context(), 2*eventlog.DefaultWriteTimeout)
@@ -342,10 +343,10 @@ func (s *subscription) drain() error {
 // What a reader missed while it was busy it is sent afterwards.
 func TestHandler_letsASlowReaderCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := servePiped(t, takenOver, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), nil)
+		s := servePiped(t, takenOver, musttest.New(memorylog.New(nil)), nil)
 		conn := s.rawSubscribe(t)
 		sub := greeted(t, conn)
-		want := appendTo(t, s.log, eventlogtest.Entries("a", 500)...)
+		want := eventlogtest.Append(t, s.log, product, eventlogtest.Entries("a", 500)...)
 		time.Sleep(eventlog.DefaultWriteTimeout - time.Second)
 		sub.receives(t, want)
 	})
@@ -370,47 +371,24 @@ func greeted(t testing.TB, conn net.Conn) *subscription {
 // stream, and goes on from the oldest entry there is.
 func TestHandler_sendsAGapToAReaderThatFellTooFarBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 256 << 10}))
+		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 256 << 10}}))
 		s := servePiped(t, takenOver, log, nil)
 		sub := greeted(t, s.rawSubscribe(t))
-		first := appendTo(t, log, eventlogtest.Entry("first", 0))
+		first := eventlogtest.Append(t, log, product, eventlogtest.Entry("first", 0))
 		synctest.Wait() // the server is at writing it
 		for n := range 1000 {
-			appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 1024))
+			eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 1024))
 		}
-		oldest := boundsOf(t, log).Oldest
+		oldest := eventlogtest.Bounds(t, log, product).Oldest
 		sub.receives(t, first)
 		gap := sub.next(t)
 		require.Equal(t, "gap", gap.name)
 		require.JSONEq(t, `{"requested":"`+first[0].ID.String()+`","oldest":"`+oldest.String()+`"}`, gap.data)
 		require.Empty(t, gap.id)
-		sub.receives(t, retained(t, log))
+		sub.receives(t, eventlogtest.Retained(t, log, product))
 		require.EqualValues(t, 1, s.metric(t, "liveactivity_stream_gaps_total"))
-		sub.receives(t, appendTo(t, log, eventlogtest.Entry("live", 0)))
+		sub.receives(t, eventlogtest.Append(t, log, product, eventlogtest.Entry("live", 0)))
 	})
-}
-
-// retained returns everything that the product's log holds.
-func retained(t testing.TB, log eventlog.Log) []eventlog.Entry {
-	t.Helper()
-	return heldAfter(t, log, boundsOf(t, log).Floor)
-}
-
-// heldAfter returns everything after a cursor.
-func heldAfter(t testing.TB, log eventlog.Log, after eventlog.ID) (all []eventlog.Entry) {
-	t.Helper()
-	page := make([]eventlog.Entry, 1000)
-	for {
-		n, err := log.Read(t.Context(), product, after, page)
-		if n == 0 && errors.Is(err, eventlog.ErrClosed) {
-			return all
-		}
-		require.NoError(t, err)
-		if n == 0 {
-			return all
-		}
-		all, after = append(all, page[:n]...), page[n-1].ID
-	}
 }
 
 // failingLog is a log whose storage cannot be reached at times.
@@ -444,12 +422,12 @@ func (l *failingLog) Bounds(ctx context.Context, productID string) (eventlog.Bou
 
 func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
 	everyTransport(t, func(t *testing.T, tr transport) {
-		memory := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		memory := musttest.New(memorylog.New(nil))
 		log := &failingLog{Log: memory}
 		s := servePiped(t, tr, log, nil)
 		tape := s.subscribe(t, "", nil).record()
 		log.down.Store(true)
-		want := appendTo(t, memory, eventlogtest.Entries("a", 300)...) // by another server
+		want := eventlogtest.Append(t, memory, product, eventlogtest.Entries("a", 300)...) // by another server
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.NoError(t, tape.end())

@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // Defaults of [ServerOptions].
@@ -32,7 +33,7 @@ type ServerOptions struct {
 	ProductID string             // the only product; DefaultProductID
 	Token     string             // the key that opens its stream; DefaultToken
 	Heartbeat time.Duration      // how long a stream may be silent; eventlog.DefaultHeartbeat
-	Retention eventlog.Retention // of the log; the default of an eventlog.MemoryLog
+	Retention eventlog.Retention // of the log; the default of a memorylog.Log
 
 	// InMemory is for tests inside a testing/synctest bubble, where real
 	// connections do not work: the server does not listen and is reachable
@@ -42,13 +43,13 @@ type ServerOptions struct {
 }
 
 // Server is the stream of one product, for tests of its readers. An
-// [eventlog.Handler] over an [eventlog.MemoryLog] behind an [access.Keyring]
+// [eventlog.Handler] over a [memorylog.Log] behind an [access.Keyring]
 // serves it, as in the real service; Refuse, Disconnect, Tear and Stall inject
 // failures. Its methods are safe for concurrent use.
 type Server struct {
 	productID string
 	token     string
-	log       *eventlog.MemoryLog
+	log       *memorylog.Log
 	streams   *eventlog.Handler
 	served    http.Handler // the stream behind its key
 	http      *httptest.Server
@@ -97,7 +98,7 @@ func NewServer(opts *ServerOptions) (*Server, error) {
 	keys := access.NewKeyring()
 	wrong.Add(keys.Add(s.token, s.productID, access.Stream))
 	var err error
-	s.log, err = eventlog.NewMemoryLog(o.Retention)
+	s.log, err = memorylog.New(&memorylog.Options{Retention: o.Retention})
 	wrong.Add(err)
 	if err := wrong.Err(); err != nil {
 		return nil, err

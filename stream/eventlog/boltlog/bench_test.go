@@ -55,7 +55,7 @@ func BenchmarkAppend(b *testing.B) {
 func filled(b *testing.B, dir string, opts *boltlog.Options, n int) (*boltlog.Log, eventlog.ID) {
 	b.Helper()
 	log := open(b, dir, opts)
-	start := boundsOf(b, log, product).Newest
+	start := eventlogtest.Bounds(b, log, product).Newest
 	const step = 1000
 	for i := range n / step {
 		require.NoError(b, log.Append(b.Context(), product, benchEntries("filler", i, step)))

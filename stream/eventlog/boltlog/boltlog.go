@@ -54,6 +54,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // FileName is the name of the file in its folder.
@@ -116,7 +117,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	wrong := options.Mistakes{Package: "boltlog"}
 	wrong.Require(dir != "", "dir", "must not be empty")
 	o.TailBytes = options.Default(&wrong, "TailBytes", o.TailBytes, DefaultTailBytes)
-	retention, err := o.Retention.WithDefaults(eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
+	retention, err := engine.WithDefaults(o.Retention, eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
 	wrong.Add(err)
 	if err := wrong.Err(); err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	}
 	now := time.Now()
 	l := &Log{opened: now, retention: retention, tailBytes: o.TailBytes,
-		born: eventlog.ID{}.Next(now), path: db.Path(), db: db, logger: o.Logger,
+		born: engine.NextID(eventlog.ID{}, now), path: db.Path(), db: db, logger: o.Logger,
 		finish: (*bolt.Tx).Commit, products: map[string]*product{}, ping: ping{turn: make(chan struct{}, 1)}}
 	l.shares = fair.NewShares[*product](l.retention.TotalBytes)
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
@@ -195,7 +196,7 @@ func (l *Log) isClosed() bool {
 // Append implements [eventlog.Log]. When ctx ends while the disk is busy with the
 // commit, it is unknown whether the call had an effect.
 func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
-	if err := errors.Join(eventlog.Validate(entries), document.Validate(changes)); err != nil {
+	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}
 	o := &operation{product: l.product(productID), entries: cloneEntries(entries), changes: cloneChanges(changes), appends: true}

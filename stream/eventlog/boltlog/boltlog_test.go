@@ -76,7 +76,7 @@ func TestOpen_saysHowFarItIs(t *testing.T) {
 	dir := t.TempDir()
 	log := open(t, dir, nil)
 	for n := range 200 {
-		appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
+		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
 	}
 	require.NoError(t, log.Release())
 	info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
@@ -107,35 +107,6 @@ func reopen(t testing.TB, log *boltlog.Log, dir string, opts *boltlog.Options) *
 	t.Helper()
 	require.NoError(t, log.Release())
 	return open(t, dir, opts)
-}
-
-func appendTo(t testing.TB, log eventlog.Log, productID string, entries ...eventlog.Entry) []eventlog.Entry {
-	t.Helper()
-	require.NoError(t, log.Append(t.Context(), productID, entries))
-	return entries
-}
-
-func boundsOf(t testing.TB, log eventlog.Log, productID string) eventlog.Bounds {
-	t.Helper()
-	b, err := log.Bounds(t.Context(), productID)
-	require.NoError(t, err)
-	return b
-}
-
-// readAll returns the entries after the cursor, a page at a time.
-func readAll(t testing.TB, log eventlog.Log, productID string, after eventlog.ID, page int) []eventlog.Entry {
-	t.Helper()
-	var all []eventlog.Entry
-	dst := make([]eventlog.Entry, page)
-	for {
-		n, err := log.Read(t.Context(), productID, after, dst)
-		require.NoError(t, err)
-		if n == 0 {
-			return all
-		}
-		all = append(all, dst[:n]...)
-		after = dst[n-1].ID
-	}
 }
 
 // duplicates returns which keys of the entries the log refuses.

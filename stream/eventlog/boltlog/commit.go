@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // operation is what one call wants committed, and what became of it.
@@ -424,7 +425,7 @@ func (m *maker) write(b *buckets, o *operation) error {
 	}
 	for i := range o.entries {
 		e := &o.entries[i]
-		o.product.last = o.product.last.Next(m.now)
+		o.product.last = engine.NextID(o.product.last, m.now)
 		e.Encode(o.product.last)
 		key := appendID(nil, e.ID)
 		if err := b.log.Put(key, appendEntry(make([]byte, 0, entrySize(*e)-idSize), key, *e)); err != nil {

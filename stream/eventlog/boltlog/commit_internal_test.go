@@ -237,7 +237,7 @@ func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 				l := openLog(t, dir, &Options{Logger: slog.New(slog.NewTextHandler(&words, nil))})
 				old := eventlogtest.Entries("old", 2)
 				require.NoError(t, l.appends(old)())
-				start, before := boundsOf(t, l), memoryOf(l)
+				start, before := eventlogtest.Bounds(t, l, acme), memoryOf(l)
 				errs := together(l, test.finish, l.appends(eventlogtest.Entries("a", 3)), l.appends(old))
 				errs = append(errs, l.appends(eventlogtest.Entries("a", 3))(), l.appends(old)(), l.appends(eventlogtest.Entries("b", 1))())
 				for _, err := range errs {
@@ -250,7 +250,7 @@ func TestCommit_ofUnknownOutcomeIsTheLast(t *testing.T) {
 				require.Equal(t, 1, strings.Count(words.String(), "until the process is restarted"), "%s", &words)
 
 				require.Equal(t, before, memoryOf(l), "what is uncertain is shown to nobody")
-				require.Equal(t, start, boundsOf(t, l))
+				require.Equal(t, start, eventlogtest.Bounds(t, l, acme))
 				n, err := l.Read(t.Context(), acme, eventlog.ID{}, make([]eventlog.Entry, 10))
 				require.NoError(t, err)
 				require.Equal(t, 2, n, "what was acknowledged can still be read")
@@ -327,13 +327,6 @@ func TestPing_leavesNothing(t *testing.T) {
 	requireTrueMemory(t, l, dir, nil)
 }
 
-func boundsOf(t testing.TB, l *Log) eventlog.Bounds {
-	t.Helper()
-	b, err := l.Bounds(t.Context(), acme)
-	require.NoError(t, err)
-	return b
-}
-
 // A mistake of this program ends the call that came upon it, and acknowledges
 // none of those that share the commit.
 func TestCommit_thatPanicsAcknowledgesNothing(t *testing.T) {
@@ -363,7 +356,7 @@ func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, dir, nil)
 		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
-		start, before := boundsOf(t, l).Floor, memoryOf(l)
+		start, before := eventlogtest.Bounds(t, l, acme).Floor, memoryOf(l)
 		damaged := func(tx *bolt.Tx) error { return tx.Bucket(nil).Put(nil, nil) } // of no bucket
 		for _, err := range together(l, damaged, l.appends(eventlogtest.Entries("a", 2)), l.appends(eventlogtest.Entries("a", 2))) {
 			require.ErrorIs(t, err, ErrDamaged)

@@ -25,7 +25,7 @@ func TestLog_isSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	dir, opts := t.TempDir(), &boltlog.Options{TailBytes: 8 << 10}
 	log := open(t, dir, opts)
-	start := boundsOf(t, log, product)
+	start := eventlogtest.Bounds(t, log, product)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	const writers, calls = 6, 300
@@ -74,7 +74,7 @@ func TestLog_isSafeForConcurrentUse(t *testing.T) {
 	log = reopen(t, log, dir, opts)
 	require.Equal(t, stats, log.Stats()[product])
 	byWriter := map[string][]item{}
-	for _, e := range items(readAll(t, log, product, start.Floor, 100)) {
+	for _, e := range items(eventlogtest.ReadAll(t, log, product, start.Floor, 100)) {
 		byWriter[e.SessionID] = append(byWriter[e.SessionID], e)
 	}
 	for w, want := range acknowledged {

@@ -46,15 +46,15 @@ func sample(t testing.TB) []byte {
 	dir := t.TempDir()
 	log := open(t, dir, &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 30 << 10}})
 	for n := range 80 {
-		appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 400))
+		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 400))
 	}
-	appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 14<<10))
+	eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("large", 0), 14<<10))
 	for n := range 50 {
 		put(t, log, product, fmt.Sprint("document ", n), strings.Repeat("x", 4*n), time.Duration(n%2)*time.Hour)
 	}
-	appendTo(t, log, "small", eventlogtest.Entries("b", 3)...)
+	eventlogtest.Append(t, log, "small", eventlogtest.Entries("b", 3)...)
 	put(t, log, "small", "document", "value", 0)
-	appendTo(t, log, "other", eventlogtest.Entries("c", 60)...)
+	eventlogtest.Append(t, log, "other", eventlogtest.Entries("c", 60)...)
 	require.NoError(t, log.Release())
 	file, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
 	require.NoError(t, err)
@@ -322,9 +322,9 @@ func TestLog_survivesAFileThatIsCutUnderIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	log := open(t, dir, &boltlog.Options{TailBytes: 1})
-	start := boundsOf(t, log, product).Newest
+	start := eventlogtest.Bounds(t, log, product).Newest
 	for n := range 50 {
-		appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
+		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
 		put(t, log, product, fmt.Sprint(n), strings.Repeat("x", 2000), time.Hour)
 	}
 	require.NoError(t, os.Truncate(filepath.Join(dir, boltlog.FileName), 8<<10))

@@ -89,7 +89,7 @@ func hold(t *testing.T, dir string, n int) []holder {
 func TestOpen_makesTheFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
 	log := open(t, dir, nil)
-	appendTo(t, log, product, eventlogtest.Entries("a", 1)...)
+	eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 1)...)
 	for path, want := range map[string]os.FileMode{
 		filepath.Join(dir, boltlog.FileName): 0o600,
 		dir:                                  0o700 | os.ModeDir,
@@ -140,7 +140,7 @@ func TestOpen_doesNotMindLeftovers(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, boltlog.FileName+suffix), left, 0o600))
 			}
 			log := open(t, dir, nil)
-			appendTo(t, log, product, eventlogtest.Entries("a", 1)...)
+			eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 1)...)
 			log = reopen(t, log, dir, nil)
 			duplicates(t, log, product, eventlogtest.Entries("a", 1)...)
 		})
@@ -167,7 +167,7 @@ func TestOpen_isForOneOfManyThatStartTogether(t *testing.T) {
 		h.stop()
 	}
 	log := open(t, dir, nil)
-	entries := readAll(t, log, product, boundsOf(t, log, product).Floor, 10)
+	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 10)
 	require.Len(t, entries, 1)
 	require.Equal(t, winner, entries[0].SessionID)
 }
@@ -178,7 +178,7 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 		"by this process": func(t *testing.T, dir string) func() {
 			log := open(t, dir, nil)
 			return func() {
-				appendTo(t, log, product, eventlogtest.Entries("first", 1)...)
+				eventlogtest.Append(t, log, product, eventlogtest.Entries("first", 1)...)
 				require.NoError(t, log.Release())
 			}
 		},
@@ -197,7 +197,7 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 			require.Less(t, time.Since(started), 3*time.Second)
 			free()
 			log := open(t, dir, nil)
-			require.Len(t, readAll(t, log, product, boundsOf(t, log, product).Floor, 10), 1, "the first goes on unharmed")
+			require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 10), 1, "the first goes on unharmed")
 		})
 	}
 }
@@ -217,7 +217,7 @@ func TestOpen_afterAProcessWasKilled(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	log := open(t, dir, nil)
-	entries := readAll(t, log, product, boundsOf(t, log, product).Floor, 10)
+	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 10)
 	require.Len(t, entries, 1)
 	require.Equal(t, strings.TrimSpace(session), entries[0].SessionID)
 }
@@ -298,13 +298,13 @@ func TestReadOnly_readsEverythingAndChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	log := open(t, dir, nil)
 	require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries("s1", 20)))
-	want := boundsOf(t, log, product)
+	want := eventlogtest.Bounds(t, log, product)
 	require.NoError(t, log.Release())
 
 	log, unchanged := readBack(t, dir)
 	other, _ := readBack(t, dir)
 	require.NoError(t, other.Release(), "several processes can read")
-	assert.Equal(t, want, boundsOf(t, log, product))
+	assert.Equal(t, want, eventlogtest.Bounds(t, log, product))
 	entries := make([]eventlog.Entry, 30)
 	n, err := log.Read(t.Context(), product, eventlog.ID{}, entries)
 	require.NoError(t, err)
@@ -314,7 +314,7 @@ func TestReadOnly_readsEverythingAndChangesNothing(t *testing.T) {
 	require.Error(t, log.Ping(t.Context()))
 	_, err = boltlog.Open(dir, nil)
 	require.ErrorIs(t, err, boltlog.ErrInUse, "who writes must wait")
-	assert.Equal(t, want, boundsOf(t, log, product))
+	assert.Equal(t, want, eventlogtest.Bounds(t, log, product))
 	require.NoError(t, log.Release())
 	unchanged()
 

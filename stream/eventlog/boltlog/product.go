@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // product is what is in memory of a product's log.
@@ -27,7 +28,7 @@ type product struct {
 	last  eventlog.ID               // the newest ID assigned, committed or not
 
 	mu     sync.Mutex
-	tail   *eventlog.Tail // the newest entries
+	tail   *engine.Tail // the newest entries
 	share  *fair.Share[*product]
 	seen   int         // how many keys there are, as of the last commit
 	born   eventlog.ID // where the log began
@@ -38,7 +39,7 @@ type product struct {
 
 func newProduct(id string, newest eventlog.ID) *product {
 	return &product{id: id, bucket: []byte(productPrefix + id), keys: map[activity.Key]struct{}{},
-		last: newest, tail: eventlog.NewTail(newest), born: newest, floor: newest}
+		last: newest, tail: engine.NewTail(newest), born: newest, floor: newest}
 }
 
 func (l *Log) product(id string) *product {
@@ -180,7 +181,7 @@ func (p *product) count(k, v []byte) error {
 }
 
 // loadTail reads the newest entries of the file.
-func (l *Log) loadTail(floor, newest eventlog.ID, c *bolt.Cursor) (*eventlog.Tail, error) {
+func (l *Log) loadTail(floor, newest eventlog.ID, c *bolt.Cursor) (*engine.Tail, error) {
 	start := floor
 	var bytes int64
 	for k, v := c.Last(); k != nil; k, v = c.Prev() {
@@ -189,7 +190,7 @@ func (l *Log) loadTail(floor, newest eventlog.ID, c *bolt.Cursor) (*eventlog.Tai
 			break
 		}
 	}
-	tail := eventlog.NewTail(start)
+	tail := engine.NewTail(start)
 	err := readEntries(c, start, newest, func(e eventlog.Entry) bool {
 		tail.Add(e)
 		return true

@@ -23,10 +23,10 @@ func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 	const entries = 200
 	dir, opts := t.TempDir(), &boltlog.Options{TailBytes: 16 << 10}
 	log := open(t, dir, opts)
-	cursors := []eventlog.ID{boundsOf(t, log, product).Newest}
+	cursors := []eventlog.ID{eventlogtest.Bounds(t, log, product).Newest}
 	var want []item
 	for n := range entries {
-		e := appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 300))[0]
+		e := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 300))[0]
 		want = append(want, items([]eventlog.Entry{e})...)
 		cursors = append(cursors, e.ID)
 	}
@@ -47,16 +47,16 @@ func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 // One call copies no more of the file than a caller can bear.
 func TestRead_returnsLargeEntriesInParts(t *testing.T) {
 	log := open(t, t.TempDir(), &boltlog.Options{TailBytes: 1})
-	start := boundsOf(t, log, product).Newest
+	start := eventlogtest.Bounds(t, log, product).Newest
 	var want []item
 	for n := range 8 {
 		e := eventlogtest.Sized(eventlogtest.Entry("a", n), eventlog.PageBytes*2/3)
-		want = append(want, items(appendTo(t, log, product, e))...)
+		want = append(want, items(eventlogtest.Append(t, log, product, e))...)
 	}
 	n, err := log.Read(t.Context(), product, start, make([]eventlog.Entry, 100))
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
-	require.Equal(t, want, items(readAll(t, log, product, start, 100)))
+	require.Equal(t, want, items(eventlogtest.ReadAll(t, log, product, start, 100)))
 }
 
 // Every reader, however far behind, sees each entry once and in order, or is
@@ -65,7 +65,7 @@ func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
 	t.Parallel()
 	const calls, readers = 250, 2
 	log := open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 40 << 10}, TailBytes: 2 << 10})
-	appendTo(t, log, product, numbered(0, 0))
+	eventlogtest.Append(t, log, product, numbered(0, 0))
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	for r := range readers {
@@ -154,8 +154,8 @@ func TestBounds_holdTogether(t *testing.T) {
 		writing.Wait()
 		close(done)
 	}()
-	for last := boundsOf(t, log, product); ; {
-		b := boundsOf(t, log, product)
+	for last := eventlogtest.Bounds(t, log, product); ; {
+		b := eventlogtest.Bounds(t, log, product)
 		if b.Oldest == (eventlog.ID{}) {
 			require.Equal(t, b.Newest, b.Floor)
 		} else {
@@ -178,7 +178,7 @@ func TestRead_ofUnknownProductsLeavesTheFileAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	log := open(t, dir, nil)
 	for _, id := range []string{"a", "b"} {
-		n, err := log.Read(t.Context(), id, boundsOf(t, log, id).Newest, make([]eventlog.Entry, 1))
+		n, err := log.Read(t.Context(), id, eventlogtest.Bounds(t, log, id).Newest, make([]eventlog.Entry, 1))
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.Empty(t, list(t, log, id))

@@ -51,7 +51,7 @@ func TestOpen_findsEverythingAgain(t *testing.T) {
 			log := open(t, dir, opts)
 			want := map[string]*contents{}
 			for _, id := range oddProducts {
-				want[id] = &contents{start: boundsOf(t, log, id).Newest}
+				want[id] = &contents{start: eventlogtest.Bounds(t, log, id).Newest}
 			}
 			for round := range 3 {
 				for i, id := range oddProducts {
@@ -85,52 +85,52 @@ func (c *contents) grow(t *testing.T, log *boltlog.Log, productID string, round,
 			e.Keys[k][0] += byte(round) // no key twice
 		}
 	}
-	c.items = append(c.items, items(appendTo(t, log, productID, entries...))...)
+	c.items = append(c.items, items(eventlogtest.Append(t, log, productID, entries...))...)
 	put(t, log, productID, "changed", fmt.Sprint(round), 0)
 	put(t, log, productID, fmt.Sprint("\x00new ", round), "", time.Hour)
 	put(t, log, productID, "gone", "", 0)
 	_, err := log.Documents().Write(t.Context(), productID, document.Delete(get(t, log, productID, "gone")[0]))
 	require.NoError(t, err)
-	c.bounds, c.docs = boundsOf(t, log, productID), list(t, log, productID)
+	c.bounds, c.docs = eventlogtest.Bounds(t, log, productID), list(t, log, productID)
 }
 
 func (c *contents) require(t *testing.T, log *boltlog.Log, productID string) {
 	t.Helper()
-	require.Equal(t, c.items, items(readAll(t, log, productID, c.start, 7)), "product %q", productID)
-	require.Equal(t, c.bounds, boundsOf(t, log, productID), "product %q", productID)
+	require.Equal(t, c.items, items(eventlogtest.ReadAll(t, log, productID, c.start, 7)), "product %q", productID)
+	require.Equal(t, c.bounds, eventlogtest.Bounds(t, log, productID), "product %q", productID)
 	require.Equal(t, c.docs, list(t, log, productID), "product %q", productID)
 }
 
 func TestOpen_knowsTheKeys(t *testing.T) {
 	dir := t.TempDir()
 	log := open(t, dir, nil)
-	entries := appendTo(t, log, product, eventlogtest.Entries("a", 50)...)
+	entries := eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 50)...)
 	for range 2 {
 		log = reopen(t, log, dir, nil)
 		for _, e := range entries {
 			require.Equal(t, e.Keys, duplicates(t, log, product, eventlogtest.Entry("new", 0), e))
 		}
-		require.Len(t, readAll(t, log, product, boundsOf(t, log, product).Floor, 100), len(entries))
+		require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 100), len(entries))
 	}
-	appendTo(t, log, "other", eventlogtest.Entries("a", 50)...)
-	appendTo(t, log, product, eventlogtest.Entry("new", 0))
+	eventlogtest.Append(t, log, "other", eventlogtest.Entries("a", 50)...)
+	eventlogtest.Append(t, log, product, eventlogtest.Entry("new", 0))
 }
 
 // After a reopening what was dropped is still gone, and its keys are free.
 func TestOpen_keepsTheFloor(t *testing.T) {
 	dir, opts := t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}, TailBytes: 4 << 10}
 	log := open(t, dir, opts)
-	start := boundsOf(t, log, product).Newest
+	start := eventlogtest.Bounds(t, log, product).Newest
 	for n := range 100 {
-		appendTo(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
+		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
 	}
-	before := boundsOf(t, log, product)
+	before := eventlogtest.Bounds(t, log, product)
 	require.NotEqual(t, start, before.Floor)
 	log = reopen(t, log, dir, opts)
-	require.Equal(t, before, boundsOf(t, log, product))
+	require.Equal(t, before, eventlogtest.Bounds(t, log, product))
 	_, err := log.Read(t.Context(), product, start, make([]eventlog.Entry, 1))
 	require.Equal(t, &eventlog.GapError{Floor: before.Floor, Oldest: before.Oldest}, err)
-	appendTo(t, log, product, eventlogtest.Entry("a", 0))
+	eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0))
 	require.Len(t, duplicates(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("a", 99)), 2)
 }
 
@@ -138,15 +138,15 @@ func TestOpen_keepsTheFloor(t *testing.T) {
 func TestOpen_letsReadersReadOn(t *testing.T) {
 	dir, opts := t.TempDir(), &boltlog.Options{TailBytes: 8 << 10}
 	log := open(t, dir, opts)
-	cursors := []eventlog.ID{boundsOf(t, log, product).Newest}
-	want := items(appendTo(t, log, product, eventlogtest.Entries("a", 60)...))
+	cursors := []eventlog.ID{eventlogtest.Bounds(t, log, product).Newest}
+	want := items(eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 60)...))
 	for _, e := range want {
 		cursors = append(cursors, e.ID)
 	}
 	log = reopen(t, log, dir, opts)
-	want = append(want, items(appendTo(t, log, product, eventlogtest.Entries("b", 60)...))...)
+	want = append(want, items(eventlogtest.Append(t, log, product, eventlogtest.Entries("b", 60)...))...)
 	for i, after := range cursors {
-		require.Equal(t, want[i:], items(readAll(t, log, product, after, 11)))
+		require.Equal(t, want[i:], items(eventlogtest.ReadAll(t, log, product, after, 11)))
 	}
 }
 
@@ -157,7 +157,7 @@ func TestOpen_neverGivesAnIDAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, opts := t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{TTL: ttl}}
 			log := open(t, dir, opts)
-			last := appendTo(t, log, product, eventlogtest.Entries("a", 5)...)[4].ID
+			last := eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 5)...)[4].ID
 			if ttl < time.Second {
 				require.Eventually(t, func() bool {
 					require.NoError(t, log.Expire(t.Context()))
@@ -168,8 +168,8 @@ func TestOpen_neverGivesAnIDAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for range 3 {
 					log := open(t, dir, opts)
-					require.Equal(t, last, boundsOf(t, log, product).Newest)
-					next := appendTo(t, log, product, eventlogtest.Entry(fmt.Sprint("b", last), 0))[0].ID
+					require.Equal(t, last, eventlogtest.Bounds(t, log, product).Newest)
+					next := eventlogtest.Append(t, log, product, eventlogtest.Entry(fmt.Sprint("b", last), 0))[0].ID
 					require.Positive(t, next.Compare(last))
 					last = next
 					require.NoError(t, log.Release())
@@ -206,20 +206,20 @@ func TestOpen_countsTheTimeItWasClosed(t *testing.T) {
 	opts := &boltlog.Options{Retention: eventlog.Retention{TTL: time.Hour}}
 	synctest.Test(t, func(t *testing.T) {
 		log := open(t, dir, opts)
-		old := appendTo(t, log, product, eventlogtest.Entries("old", 3)...)
+		old := eventlogtest.Append(t, log, product, eventlogtest.Entries("old", 3)...)
 		put(t, log, product, "brief", "", time.Hour)
 		put(t, log, product, "ever", "", 0)
 		time.Sleep(59 * time.Minute)
 		log = reopen(t, log, dir, opts)
 		require.True(t, get(t, log, product, "brief")[0].Exists())
-		young := appendTo(t, log, product, eventlogtest.Entries("young", 3)...)
+		young := eventlogtest.Append(t, log, product, eventlogtest.Entries("young", 3)...)
 		require.NoError(t, log.Release())
 		time.Sleep(2 * time.Minute)
 		log = open(t, dir, opts)
 		require.False(t, get(t, log, product, "brief")[0].Exists())
 		require.True(t, get(t, log, product, "ever")[0].Exists())
-		require.Equal(t, eventlog.Bounds{Floor: old[2].ID, Oldest: young[0].ID, Newest: young[2].ID}, boundsOf(t, log, product))
-		appendTo(t, log, product, eventlogtest.Entry("old", 0))
+		require.Equal(t, eventlog.Bounds{Floor: old[2].ID, Oldest: young[0].ID, Newest: young[2].ID}, eventlogtest.Bounds(t, log, product))
+		eventlogtest.Append(t, log, product, eventlogtest.Entry("old", 0))
 		require.NoError(t, log.Release())
 	})
 }

@@ -28,5 +28,6 @@
 // [TestState] checks the bounds of these documents, and [TestStorage] what an
 // engine says of its storage.
 //
-// [Entry], [Entries] and [Sized] make entries with distinct data.
+// [Entry], [Entries] and [Sized] make entries with distinct data; [Append],
+// [Bounds], [ReadAll] and [Retained] are calls that must not fail.
 package eventlogtest

@@ -1,7 +1,6 @@
 package eventlogtest
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -65,8 +64,7 @@ type fixture struct {
 // with their IDs.
 func (f fixture) append(entries ...eventlog.Entry) []eventlog.Entry {
 	f.Helper()
-	require.NoError(f, f.log.Append(f.Context(), product, entries))
-	return entries
+	return Append(f, f.log, product, entries...)
 }
 
 // refused appends duplicate keys to the product and returns the error.
@@ -91,9 +89,7 @@ func (f fixture) appendUntil(done func() bool) {
 
 func (f fixture) bounds() eventlog.Bounds {
 	f.Helper()
-	b, err := f.log.Bounds(f.Context(), product)
-	require.NoError(f, err)
-	return b
+	return Bounds(f, f.log, product)
 }
 
 // read reads once, with room for n entries.
@@ -106,20 +102,7 @@ func (f fixture) read(after eventlog.ID, n int) ([]eventlog.Entry, error) {
 // readAll reads the entries after the cursor, one page at a time.
 func (f fixture) readAll(after eventlog.ID, page int) []eventlog.Entry {
 	f.Helper()
-	var all []eventlog.Entry
-	for {
-		entries, err := f.read(after, page)
-		if errors.Is(err, eventlog.ErrClosed) {
-			require.Empty(f, entries)
-			return all
-		}
-		require.NoError(f, err)
-		if len(entries) == 0 {
-			return all
-		}
-		all = append(all, entries...)
-		after = entries[len(entries)-1].ID
-	}
+	return ReadAll(f, f.log, product, after, page)
 }
 
 // gap reads after a cursor where entries were trimmed and returns the error.

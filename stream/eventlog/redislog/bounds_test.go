@@ -274,7 +274,7 @@ func TestRead_ofAReaderWhoWaits_doesNotNeedMessages(t *testing.T) {
 	require.NoError(t, err)
 	defer mute.Release()
 	r := follow(t, log, newest(t, log))
-	require.Eventually(t, func() bool { return len(readAll(t, log, newest(t, log))) == 0 }, patience, tick)
+	require.Eventually(t, func() bool { return len(eventlogtest.ReadAll(t, log, product, newest(t, log), 50)) == 0 }, patience, tick)
 	time.Sleep(50 * time.Millisecond) // it waits
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
 	r.has(t, 1)

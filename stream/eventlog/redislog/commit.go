@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // commit is what one call changes. Commits of a product share round trips.
@@ -37,7 +38,7 @@ var errUnfinished = errors.New("redislog: commit: it is unknown whether it happe
 // Append implements [eventlog.Log]. It files the actions of the entries' batches,
 // too.
 func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
-	if err := errors.Join(eventlog.Validate(entries), document.Validate(changes)); err != nil {
+	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}
 	switch repeated := repeatedKeys(entries); {

@@ -70,21 +70,6 @@ func newest(t testing.TB, log *redislog.Log) eventlog.ID {
 	return b.Newest
 }
 
-// readAll reads what there is after the cursor.
-func readAll(t testing.TB, log *redislog.Log, after eventlog.ID) (all []eventlog.Entry) {
-	t.Helper()
-	dst := make([]eventlog.Entry, 50)
-	for {
-		n, err := log.Read(t.Context(), product, after, dst)
-		require.NoError(t, err)
-		if n == 0 {
-			return all
-		}
-		all = append(all, dst[:n]...)
-		after = dst[n-1].ID
-	}
-}
-
 // data tells the data of entries.
 func data(entries []eventlog.Entry) []string {
 	list := make([]string, len(entries))

@@ -270,7 +270,7 @@ func TestCluster_refusesWhileASlotMoves(t *testing.T) {
 	move(owner, "stable")
 	move(other, "stable")
 	second := appendOne(t, log, entry("s", "eve"))
-	require.Equal(t, data([]eventlog.Entry{first, second}), data(readAll(t, log, start)))
+	require.Equal(t, data([]eventlog.Entry{first, second}), data(eventlogtest.ReadAll(t, log, product, start, 50)))
 	require.Empty(t, labels(t, log, "bob"))
 	docs, err := log.Documents().List(t.Context(), product, "", "", 10)
 	require.NoError(t, err)
@@ -302,7 +302,7 @@ func TestScripts_areSentAgainWhenRedisForgetsThem(t *testing.T) {
 		require.NoError(t, server.Client().ScriptFlush(t.Context()).Err())
 	}
 	writing.Wait()
-	requireAll(t, readAll(t, log, start), 20, writers...)
+	requireAll(t, eventlogtest.ReadAll(t, log, product, start, 50), 20, writers...)
 }
 
 // After FLUSHALL the product begins anew: readers get a gap, since they may have
@@ -437,7 +437,7 @@ func TestRead_findsUnannouncedEntries(t *testing.T) {
 	require.NoError(t, err)
 	defer mute.Release()
 	start := newest(t, log)
-	require.Empty(t, readAll(t, log, start))
+	require.Empty(t, eventlogtest.ReadAll(t, log, product, start, 50))
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
-	require.Eventually(t, func() bool { return len(readAll(t, log, start)) == 1 }, patience, 10*tick)
+	require.Eventually(t, func() bool { return len(eventlogtest.ReadAll(t, log, product, start, 50)) == 1 }, patience, 10*tick)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // product is what this process knows of a product's log: its end.
@@ -28,7 +29,7 @@ type product struct {
 	version atomic.Uint64 // the newest that this process knows of
 
 	mu        sync.Mutex
-	tail      *eventlog.Tail
+	tail      *engine.Tail
 	share     *fair.Share[*product]
 	started   bool        // the tail has its place in the log
 	known     eventlog.ID // there is nothing newer, as far as this process has heard
@@ -42,7 +43,7 @@ type product struct {
 
 func newProduct(l *Log, id string) *product {
 	k := keysOf(l.opts.Prefix, id)
-	p := &product{log: l, id: id, keys: k, tail: eventlog.NewTail(eventlog.ID{}),
+	p := &product{log: l, id: id, keys: k, tail: engine.NewTail(eventlog.ID{}),
 		scriptKeys: []string{k.meta, k.log, k.seen, k.names, k.docs, k.acts, k.never}}
 	p.share = l.shares.Join(p)
 	p.commits = groupcommit.New(maxCommits, p.commitAll)
@@ -166,7 +167,7 @@ func (l *Log) balance() {
 // restart makes the tail begin after an ID.
 func (p *product) restart(at eventlog.ID) {
 	p.tail.Notify() // waiters wait for another tail
-	p.tail, p.started = eventlog.NewTail(at), true
+	p.tail, p.started = engine.NewTail(at), true
 	if p.closed {
 		p.tail.Close()
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
 // Defaults of [Options].
@@ -52,7 +53,7 @@ func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 		set = *o
 	}
 	var err error
-	set.Retention, err = set.Retention.WithDefaults(eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
+	set.Retention, err = engine.WithDefaults(set.Retention, eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
 	wrong.Add(err)
 	set.MaxEvents = options.Default(wrong, "MaxEvents", set.MaxEvents, activity.DefaultMaxEvents)
 	set.TailBytes = options.Default(wrong, "TailBytes", set.TailBytes, DefaultTailBytes)

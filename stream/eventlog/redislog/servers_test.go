@@ -220,7 +220,7 @@ func TestAppend_filesActionsWithItsEntries(t *testing.T) {
 	refused := func(entries []eventlog.Entry, changes ...document.Change) {
 		t.Helper()
 		require.Error(t, log.Append(t.Context(), product, entries, changes...))
-		require.Empty(t, readAll(t, log, start))
+		require.Empty(t, eventlogtest.ReadAll(t, log, product, start, 50))
 		require.Empty(t, labels(t, log, "bob"))
 		docs, err := log.Documents().Get(t.Context(), product, "doc", "new")
 		require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestAppend_filesActionsWithItsEntries(t *testing.T) {
 	refused([]eventlog.Entry{fresh}, put, document.Put(document.Document{}, nil, 0))
 
 	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{fresh}, put))
-	require.Len(t, readAll(t, log, start), 1)
+	require.Len(t, eventlogtest.ReadAll(t, log, product, start, 50), 1)
 	require.Equal(t, []string{"Click bob"}, labels(t, log, "bob"))
 }
 
@@ -277,7 +277,7 @@ func TestPrefixes_keepApart(t *testing.T) {
 	a, b := open(t, url, &redislog.Options{Prefix: "a"}), open(t, url, &redislog.Options{Prefix: "a:b"})
 	appendOne(t, a, entry("s", "ada"))
 	start := newest(t, b)
-	require.Empty(t, readAll(t, b, start))
+	require.Empty(t, eventlogtest.ReadAll(t, b, product, start, 50))
 	require.Empty(t, labels(t, b, "ada"))
 	_, err := a.Documents().Write(t.Context(), product, document.Put(document.Document{Name: "doc"}, nil, 0))
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package eventlog
+package engine
 
 import (
 	"slices"
@@ -8,27 +8,28 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // Tail is the end of a product's log in memory, from which an engine serves
-// readers that keep up: [MemoryLog] has only the tail, the durable engines
-// keep the rest in their storage. It is not safe for concurrent use; its owner
-// must guard it.
+// readers that keep up: the log in memory is only the tail, durable engines keep
+// the rest in their storage. It is not safe for concurrent use; its owner must
+// guard it.
 type Tail struct {
-	entries []Entry // in order; live ones start at head
+	entries []eventlog.Entry // in order; live ones start at head
 	head    int
 	bytes   int64 // cost of the live entries
-	floor   ID
-	newest  ID
+	floor   eventlog.ID
+	newest  eventlog.ID
 	closed  bool
 	changed chan struct{} // nil without waiters
 	ahead   []sighting    // of IDs ahead of the clock, in order
-	expired ID            // of the sightings: entries up to here are too old
+	expired eventlog.ID   // of the sightings: entries up to here are too old
 }
 
 // sighting records when an ID was first found to be ahead of the clock.
 type sighting struct {
-	id ID
+	id eventlog.ID
 	at time.Time
 }
 
@@ -38,7 +39,7 @@ const sightings = 64
 // Expired returns the ID up to which entries are older than ttl. An ID ahead
 // of the clock, such as one assigned before the clock was set back, counts
 // from when a call of Expired first saw it.
-func (t *Tail) Expired(now time.Time, ttl time.Duration) ID {
+func (t *Tail) Expired(now time.Time, ttl time.Duration) eventlog.ID {
 	seen := len(t.ahead)
 	if t.newest.Time().After(now) && t.newest.Compare(t.expired) > 0 &&
 		(seen == 0 || t.newest != t.ahead[seen-1].id && now.Sub(t.ahead[seen-1].at) >= ttl/sightings) {
@@ -48,10 +49,10 @@ func (t *Tail) Expired(now time.Time, ttl time.Duration) ID {
 		t.expired = later(t.expired, t.ahead[0].id)
 		t.ahead = t.ahead[1:]
 	}
-	return later(t.expired, IDAt(now.Add(-ttl)))
+	return later(t.expired, eventlog.IDAt(now.Add(-ttl)))
 }
 
-func later(a, b ID) ID {
+func later(a, b eventlog.ID) eventlog.ID {
 	if a.Compare(b) < 0 {
 		return b
 	}
@@ -59,11 +60,11 @@ func later(a, b ID) ID {
 }
 
 // NewTail returns an empty tail of a log whose newest entry has that ID.
-func NewTail(newest ID) *Tail { return &Tail{floor: newest, newest: newest} }
+func NewTail(newest eventlog.ID) *Tail { return &Tail{floor: newest, newest: newest} }
 
 // Add adds encoded entries in order and wakes the readers. The tail retains
 // the entries' memory, but not the slice.
-func (t *Tail) Add(entries ...Entry) {
+func (t *Tail) Add(entries ...eventlog.Entry) {
 	if len(entries) == 0 {
 		return
 	}
@@ -73,7 +74,7 @@ func (t *Tail) Add(entries ...Entry) {
 	for _, e := range entries {
 		e.Batch = nil
 		t.entries = append(t.entries, e)
-		t.bytes += e.cost()
+		t.bytes += cost(&e)
 	}
 	t.newest = entries[len(entries)-1].ID
 	t.Notify()
@@ -83,23 +84,25 @@ func (t *Tail) Add(entries ...Entry) {
 const (
 	entrySlots = 2  // slots of the slice, which may be half free
 	keyShare   = 40 // bytes of a key in a half-full map
+	eventShare = 31 // bytes of an event besides its data
 )
 
-func (e *Entry) cost() int64 {
+func cost(e *eventlog.Entry) int64 {
 	keys := len(e.Keys) * len(activity.Key{})
-	return entrySlots*int64(unsafe.Sizeof(*e)) + fair.Size(cap(e.frame)) + fair.Size(len(e.SessionID)) +
+	return entrySlots*int64(unsafe.Sizeof(*e)) + fair.Size(eventShare+len(e.Data)) + fair.Size(len(e.SessionID)) +
 		fair.Size(keys) + int64(keyShare*len(e.Keys))
 }
 
-// Read copies entries after the cursor, as many as [Log.Read] does, and
+// Read copies entries after the cursor, as many as Read of an
+// [eventlog.Log] does, and
 // reports false if the tail starts after the cursor.
-func (t *Tail) Read(after ID, dst []Entry) (n int, ok bool) {
+func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 	if after.Compare(t.floor) < 0 {
 		return 0, false
 	}
 	bytes := 0
 	for _, e := range t.entries[t.after(after):] {
-		if n == len(dst) || bytes >= PageBytes {
+		if n == len(dst) || bytes >= eventlog.PageBytes {
 			break
 		}
 		dst[n] = e
@@ -111,7 +114,7 @@ func (t *Tail) Read(after ID, dst []Entry) (n int, ok bool) {
 
 // after returns the position of the first entry after id. Most readers are
 // near the end, so the search starts there.
-func (t *Tail) after(id ID) int {
+func (t *Tail) after(id eventlog.ID) int {
 	lo, hi := t.head, len(t.entries)
 	for step := 1; hi-step > lo; step *= 2 {
 		if t.entries[hi-step].ID.Compare(id) <= 0 {
@@ -125,7 +128,7 @@ func (t *Tail) after(id ID) int {
 
 // DropUpTo trims the entries up to id. It calls dropped, if not nil, with
 // each.
-func (t *Tail) DropUpTo(id ID, dropped func(Entry)) {
+func (t *Tail) DropUpTo(id eventlog.ID, dropped func(eventlog.Entry)) {
 	if t.Len() > 0 && t.entries[t.head].ID.Compare(id) <= 0 {
 		t.drop(t.after(id)-t.head, dropped)
 	}
@@ -133,7 +136,7 @@ func (t *Tail) DropUpTo(id ID, dropped func(Entry)) {
 
 // Shrink trims the oldest entries until the rest costs at most maxBytes or is
 // a single entry, and returns how many it trimmed.
-func (t *Tail) Shrink(maxBytes int64, dropped func(Entry)) (n int) {
+func (t *Tail) Shrink(maxBytes int64, dropped func(eventlog.Entry)) (n int) {
 	for t.bytes > maxBytes && t.Len() > 1 {
 		t.drop(1, dropped)
 		n++
@@ -141,15 +144,15 @@ func (t *Tail) Shrink(maxBytes int64, dropped func(Entry)) (n int) {
 	return n
 }
 
-func (t *Tail) drop(n int, dropped func(Entry)) {
+func (t *Tail) drop(n int, dropped func(eventlog.Entry)) {
 	for range n {
 		e := &t.entries[t.head]
 		if dropped != nil {
 			dropped(*e)
 		}
-		t.bytes -= e.cost()
+		t.bytes -= cost(e)
 		t.floor = e.ID
-		*e = Entry{}
+		*e = eventlog.Entry{}
 		t.head++
 	}
 	if t.head > len(t.entries)/4 {
@@ -161,7 +164,7 @@ func (t *Tail) drop(n int, dropped func(Entry)) {
 // left.
 func (t *Tail) compact() {
 	if n := t.Len(); cap(t.entries) > minSlots && cap(t.entries) > 2*n {
-		t.entries = append(make([]Entry, 0, n+n/4), t.entries[t.head:]...)
+		t.entries = append(make([]eventlog.Entry, 0, n+n/4), t.entries[t.head:]...)
 	} else {
 		t.entries = slices.Delete(t.entries, 0, t.head)
 	}
@@ -206,8 +209,8 @@ func (t *Tail) Len() int { return len(t.entries) - t.head }
 func (t *Tail) Bytes() int64 { return t.bytes }
 
 // Bounds returns the bounds of the tail: its entries have Floor < id ≤ Newest.
-func (t *Tail) Bounds() Bounds {
-	b := Bounds{Floor: t.floor, Newest: t.newest}
+func (t *Tail) Bounds() eventlog.Bounds {
+	b := eventlog.Bounds{Floor: t.floor, Newest: t.newest}
 	if t.Len() > 0 {
 		b.Oldest = t.entries[t.head].ID
 	}

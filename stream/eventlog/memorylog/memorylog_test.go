@@ -1,4 +1,4 @@
-package eventlog_test
+package memorylog_test
 
 import (
 	"fmt"
@@ -18,42 +18,43 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-func TestMemoryLog_keepsTheContract(t *testing.T) {
-	eventlogtest.TestLog(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return musttest.New(eventlog.NewMemoryLog(r)) })
+func TestLog_keepsTheContract(t *testing.T) {
+	eventlogtest.TestLog(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log {
+		return musttest.New(memorylog.New(&memorylog.Options{Retention: r}))
+	})
 }
 
-func TestMemoryLog_boundsDocuments(t *testing.T) {
-	eventlogtest.TestState(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log { return musttest.New(eventlog.NewMemoryLog(r)) })
+func TestLog_boundsDocuments(t *testing.T) {
+	eventlogtest.TestState(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log {
+		return musttest.New(memorylog.New(&memorylog.Options{Retention: r}))
+	})
 }
 
-func TestMemoryLog_reportsItsStorage(t *testing.T) {
+func TestLog_reportsItsStorage(t *testing.T) {
 	eventlogtest.TestStorage(t, "memory", func(_ *testing.T, r eventlog.Retention) eventlog.Log {
-		return musttest.New(eventlog.NewMemoryLog(r))
+		return musttest.New(memorylog.New(&memorylog.Options{Retention: r}))
 	})
 }
 
 const product = "acme"
 
-func appendTo(t testing.TB, log eventlog.Log, entries ...eventlog.Entry) []eventlog.Entry {
-	t.Helper()
-	require.NoError(t, log.Append(t.Context(), product, entries))
-	return entries
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+func TestNew_reportsEveryMistake(t *testing.T) {
+	_, err := memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
+	require.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes"},
+		musttest.Mistakes(t, err))
 }
 
-func boundsOf(t testing.TB, log eventlog.Log) eventlog.Bounds {
-	t.Helper()
-	b, err := log.Bounds(t.Context(), product)
-	require.NoError(t, err)
-	return b
-}
-
-func TestMemoryLog_staysWithinItsSize(t *testing.T) {
+func TestLog_staysWithinItsSize(t *testing.T) {
 	const limit = 100 << 10
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: limit}))
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: limit}}))
 	for n := range 1000 {
-		appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
+		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
 		stats := log.Stats()[product]
 		require.LessOrEqual(t, stats.Bytes, int64(limit))
 		require.GreaterOrEqual(t, stats.Bytes, int64(stats.Entries*1000), "what the entries hold is counted")
@@ -62,9 +63,9 @@ func TestMemoryLog_staysWithinItsSize(t *testing.T) {
 	require.Greater(t, log.Stats()[product].Entries, limit/1000/2, "the room is used")
 }
 
-func TestMemoryLog_boundsEachProductByItself(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 20 << 10}))
-	appendTo(t, log, eventlogtest.Entry("quiet", 0))
+func TestLog_boundsEachProductByItself(t *testing.T) {
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}}))
+	eventlogtest.Append(t, log, product, eventlogtest.Entry("quiet", 0))
 	for n := range 100 {
 		entry := eventlogtest.Sized(eventlogtest.Entry("busy", n), 1000)
 		require.NoError(t, log.Append(t.Context(), "busy", []eventlog.Entry{entry}))
@@ -75,20 +76,20 @@ func TestMemoryLog_boundsEachProductByItself(t *testing.T) {
 	require.NotZero(t, stats["busy"].Dropped)
 }
 
-func TestMemoryLog_keepsAnEntryLargerThanItsLimit(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 1000}))
-	appendTo(t, log, eventlogtest.Entry("a", 0))
-	large := appendTo(t, log, eventlogtest.Sized(eventlogtest.Entry("a", 1), 5000))[0]
-	require.Equal(t, large.ID, boundsOf(t, log).Oldest)
+func TestLog_keepsAnEntryLargerThanItsLimit(t *testing.T) {
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 1000}}))
+	eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0))
+	large := eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", 1), 5000))[0]
+	require.Equal(t, large.ID, eventlogtest.Bounds(t, log, product).Oldest)
 	require.Equal(t, 1, log.Stats()[product].Entries)
 }
 
-func TestMemoryLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
+func TestLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TTL: time.Hour}))
-		appendTo(t, log, eventlogtest.Entries("a", 3)...)
+		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
+		eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 3)...)
 		time.Sleep(59 * time.Minute)
-		appendTo(t, log, eventlogtest.Entry("a", 3))
+		eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 3))
 		require.Equal(t, 4, log.Stats()[product].Entries, "kept for the hour")
 		time.Sleep(2 * time.Minute)
 		require.NoError(t, log.Expire(t.Context()))
@@ -99,41 +100,41 @@ func TestMemoryLog_countsWhatAgesOutNotAsDropped(t *testing.T) {
 	})
 }
 
-func TestMemoryLog_zeroRetentionIsTheDefault(t *testing.T) {
+func TestLog_zeroRetentionIsTheDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
-		appendTo(t, log, eventlogtest.Entry("a", 0))
+		log := musttest.New(memorylog.New(nil))
+		eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0))
 		time.Sleep(eventlog.DefaultTTL - time.Second)
-		require.NotZero(t, boundsOf(t, log).Oldest)
+		require.NotZero(t, eventlogtest.Bounds(t, log, product).Oldest)
 		time.Sleep(2 * time.Second)
-		require.Zero(t, boundsOf(t, log).Oldest)
+		require.Zero(t, eventlogtest.Bounds(t, log, product).Oldest)
 	})
 }
 
 // After a restart the log is empty, and a cursor from before it is a gap.
-func TestMemoryLog_isGapAfterRestart(t *testing.T) {
+func TestLog_isGapAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before := appendTo(t, musttest.New(eventlog.NewMemoryLog(eventlog.Retention{})), eventlogtest.Entry("a", 0))[0]
+		before := eventlogtest.Append(t, musttest.New(memorylog.New(nil)), product, eventlogtest.Entry("a", 0))[0]
 		time.Sleep(time.Second)
-		restarted := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{}))
+		restarted := musttest.New(memorylog.New(nil))
 		_, err := restarted.Read(t.Context(), product, before.ID, make([]eventlog.Entry, 1))
 		var gap *eventlog.GapError
 		require.ErrorAs(t, err, &gap)
-		after := appendTo(t, restarted, eventlogtest.Entry("a", 1))[0]
+		after := eventlogtest.Append(t, restarted, product, eventlogtest.Entry("a", 1))[0]
 		require.Positive(t, after.ID.Compare(before.ID))
 	})
 }
 
-func TestMemoryLog_findsEveryCursor(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{MaxBytes: 10 << 10}))
+func TestLog_findsEveryCursor(t *testing.T) {
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 10 << 10}}))
 	for _, size := range []int{1, 2, 3, 10, 31, 32, 33, 100} {
 		t.Run(fmt.Sprintf("%d more entries", size), func(t *testing.T) {
 			for n := range size {
-				appendTo(t, log, eventlog.Entry{SessionID: fmt.Sprint(n), Data: []byte(`{}`)})
+				eventlogtest.Append(t, log, product, eventlog.Entry{SessionID: fmt.Sprint(n), Data: []byte(`{}`)})
 			}
-			held := retained(t, log)
+			held := eventlogtest.Retained(t, log, product)
 			for i, e := range held {
-				require.Equal(t, idsOf(held[i+1:]), idsOf(heldAfter(t, log, e.ID)))
+				require.Equal(t, eventlogtest.IDs(held[i+1:]), eventlogtest.IDs(eventlogtest.ReadAll(t, log, product, e.ID, 1000)))
 			}
 		})
 	}
@@ -141,7 +142,7 @@ func TestMemoryLog_findsEveryCursor(t *testing.T) {
 
 // What all products' logs hold together stays within the bound, whatever is
 // appended.
-func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
+func TestLog_takesNoMoreThanItMay(t *testing.T) {
 	const total, products, entries = 4 << 20, 10, 30_000
 	for name, of := range map[string]func(i int) eventlog.Entry{
 		"tiny": func(i int) eventlog.Entry { return eventlog.Entry{Data: []byte(`{}`)} },
@@ -159,7 +160,7 @@ func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
 		"of any size": func(i int) eventlog.Entry { return eventlogtest.Sized(eventlogtest.Entry("a", i), i%3000) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: total}))
+			log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: total}}))
 			grown := heaptest.After(func() {
 				for i := range entries {
 					require.NoError(t, log.Append(t.Context(), fmt.Sprint("product", i*products/entries), []eventlog.Entry{of(i)}))
@@ -174,8 +175,8 @@ func TestMemoryLog_takesNoMoreThanItMay(t *testing.T) {
 
 // An entry may be larger than all that the process may hold: it is kept until the
 // next one of its product comes.
-func TestMemoryLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: 4000}))
+func TestLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 4000}}))
 	waittest.Within(t, patience, "Append", func() {
 		for n := range 3 {
 			for _, productID := range []string{"acme", "other"} {
@@ -190,9 +191,9 @@ func TestMemoryLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
 
 // A product that appends all it can takes nothing from another, and what it
 // loses itself is counted.
-func TestMemoryLog_takesFromWhoHoldsMost(t *testing.T) {
-	log := musttest.New(eventlog.NewMemoryLog(eventlog.Retention{TotalBytes: 1 << 20}))
-	appendTo(t, log, eventlogtest.Entries("quiet", 100)...)
+func TestLog_takesFromWhoHoldsMost(t *testing.T) {
+	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 1 << 20}}))
+	eventlogtest.Append(t, log, product, eventlogtest.Entries("quiet", 100)...)
 	var loud sync.WaitGroup
 	for w := range 4 {
 		loud.Go(func() {

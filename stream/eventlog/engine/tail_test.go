@@ -1,4 +1,4 @@
-package eventlog_test
+package engine_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
@@ -27,15 +28,7 @@ func tailEntries(first, n int) []eventlog.Entry {
 
 func tailID(n int) eventlog.ID { return eventlog.ID{Milli: uint64(n) / 4, Seq: uint64(n) % 4 * 10} }
 
-func idsOf(entries []eventlog.Entry) []eventlog.ID {
-	ids := []eventlog.ID{}
-	for _, e := range entries {
-		ids = append(ids, e.ID)
-	}
-	return ids
-}
-
-func readTail(t testing.TB, tail *eventlog.Tail, after eventlog.ID, n int) []eventlog.Entry {
+func readTail(t testing.TB, tail *engine.Tail, after eventlog.ID, n int) []eventlog.Entry {
 	t.Helper()
 	dst := make([]eventlog.Entry, n)
 	n, ok := tail.Read(after, dst)
@@ -55,7 +48,7 @@ func fired(changed <-chan struct{}) bool {
 
 func TestTail_beginsAtTheNewestOfTheLog(t *testing.T) {
 	newest := eventlog.ID{Milli: 7, Seq: 3}
-	tail := eventlog.NewTail(newest)
+	tail := engine.NewTail(newest)
 	require.Equal(t, eventlog.Bounds{Floor: newest, Newest: newest}, tail.Bounds())
 	require.Zero(t, tail.Len())
 	require.Zero(t, tail.Bytes())
@@ -72,28 +65,28 @@ func TestTail_beginsAtTheNewestOfTheLog(t *testing.T) {
 
 func TestTail_readsFromAnyCursor(t *testing.T) {
 	const n = 100
-	tail := eventlog.NewTail(eventlog.ID{})
+	tail := engine.NewTail(eventlog.ID{})
 	tail.Add(tailEntries(1, n)...)
-	want := idsOf(tailEntries(1, n))
+	want := eventlogtest.IDs(tailEntries(1, n))
 	require.Equal(t, eventlog.Bounds{Oldest: want[0], Newest: want[n-1]}, tail.Bounds())
 	for i := range n + 1 {
 		for _, after := range []eventlog.ID{tailID(i), {Milli: tailID(i).Milli, Seq: tailID(i).Seq + 5}} {
 			for _, room := range []int{0, 1, 3, n - i, n + 1} {
-				require.Equal(t, want[i:min(n, i+room)], idsOf(readTail(t, tail, after, room)), "after %s", after)
+				require.Equal(t, want[i:min(n, i+room)], eventlogtest.IDs(readTail(t, tail, after, room)), "after %s", after)
 			}
 		}
 	}
 }
 
 func TestTail_dropsFromItsFront(t *testing.T) {
-	tail := eventlog.NewTail(tailID(0))
+	tail := engine.NewTail(tailID(0))
 	tail.Add(tailEntries(1, 10)...)
 	var dropped []eventlog.Entry
 	note := func(e eventlog.Entry) { dropped = append(dropped, e) }
 	tail.DropUpTo(tailID(0), note)
 	require.Empty(t, dropped)
 	tail.DropUpTo(eventlog.ID{Milli: tailID(3).Milli, Seq: tailID(3).Seq + 1}, note)
-	require.Equal(t, idsOf(tailEntries(1, 3)), idsOf(dropped))
+	require.Equal(t, eventlogtest.IDs(tailEntries(1, 3)), eventlogtest.IDs(dropped))
 	require.Equal(t, tailEntries(1, 3)[2].Keys, dropped[2].Keys, "whole, as they were")
 	require.Equal(t, eventlog.Bounds{Floor: tailID(3), Oldest: tailID(4), Newest: tailID(10)}, tail.Bounds())
 	tail.DropUpTo(tailID(2), note)
@@ -108,7 +101,7 @@ func TestTail_dropsFromItsFront(t *testing.T) {
 }
 
 func TestTail_shrinksToItsSizeButKeepsTheNewest(t *testing.T) {
-	tail := eventlog.NewTail(eventlog.ID{})
+	tail := engine.NewTail(eventlog.ID{})
 	tail.Add(tailEntries(1, 10)...)
 	each := tail.Bytes() / 10
 	var dropped []eventlog.Entry
@@ -133,7 +126,7 @@ func TestTail_countsWhatEntriesHold(t *testing.T) {
 		"keys":    {Keys: make([]activity.Key, 10_000/16)},
 		"nothing": {},
 	} {
-		tail := eventlog.NewTail(eventlog.ID{})
+		tail := engine.NewTail(eventlog.ID{})
 		e.Encode(tailID(1))
 		tail.Add(e)
 		held := int64(len(e.Data) + len(e.SessionID) + 16*len(e.Keys))
@@ -143,21 +136,21 @@ func TestTail_countsWhatEntriesHold(t *testing.T) {
 }
 
 func TestTail_keepsNothingOfTheCallers(t *testing.T) {
-	tail := eventlog.NewTail(eventlog.ID{})
-	b := activitytest.NewBatch(product, "s", "ada", activitytest.Pageview(time.Now(), "https://app.acme.example/"))
+	tail := engine.NewTail(eventlog.ID{})
+	b := activitytest.NewBatch("acme", "s", "ada", activitytest.Pageview(time.Now(), "https://app.acme.example/"))
 	entries := tailEntries(1, 2)
 	entries[0].Batch = &b
 	tail.Add(entries...)
 	entries[1] = eventlog.Entry{}
 	got := readTail(t, tail, eventlog.ID{}, 10)
 	require.Nil(t, got[0].Batch, "it would hold the batch in memory")
-	require.Equal(t, []eventlog.ID{tailID(1), tailID(2)}, idsOf(got))
+	require.Equal(t, []eventlog.ID{tailID(1), tailID(2)}, eventlogtest.IDs(got))
 	got[0] = eventlog.Entry{}
 	require.Equal(t, tailID(1), readTail(t, tail, eventlog.ID{}, 1)[0].ID)
 }
 
 func TestTail_wakesWhoWaits(t *testing.T) {
-	tail := eventlog.NewTail(eventlog.ID{})
+	tail := engine.NewTail(eventlog.ID{})
 	for name, wake := range map[string]func(){
 		"by an entry": func() { tail.Add(tailEntries(1+tail.Len(), 1)...) },
 		"for nothing": tail.Notify,
@@ -176,7 +169,7 @@ func TestTail_wakesWhoWaits(t *testing.T) {
 
 func TestTail_wakesEverybodyWhenItIsClosed(t *testing.T) {
 	for name, waited := range map[string]bool{"with somebody waiting": true, "with nobody waiting": false} {
-		tail := eventlog.NewTail(eventlog.ID{})
+		tail := engine.NewTail(eventlog.ID{})
 		tail.Add(tailEntries(1, 3)...)
 		var changed <-chan struct{}
 		if waited {
@@ -195,7 +188,7 @@ func TestTail_wakesEverybodyWhenItIsClosed(t *testing.T) {
 
 // Entries that were dropped are not held in memory, also while others stay.
 func TestTail_letsGoOfWhatIsDropped(t *testing.T) {
-	tail := eventlog.NewTail(eventlog.ID{})
+	tail := engine.NewTail(eventlog.ID{})
 	tail.Add(tailEntries(1, 100)...)
 	freed := make(chan struct{})
 	e := eventlogtest.Entry("watched", 0)
@@ -216,7 +209,7 @@ func TestTail_letsGoOfWhatIsDropped(t *testing.T) {
 func TestTail_isAsAList(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		tail, next := eventlog.NewTail(tailID(0)), 1
+		tail, next := engine.NewTail(tailID(0)), 1
 		first := 1 // the oldest in the tail
 		for range 300 {
 			switch random.IntN(4) {
@@ -238,7 +231,7 @@ func TestTail_isAsAList(t *testing.T) {
 			n, ok := tail.Read(tailID(max(after, 0)), dst)
 			require.Equal(t, max(after, 0) >= first-1, ok)
 			if ok {
-				require.Equal(t, idsOf(tailEntries(max(after, 0)+1, min(len(dst), max(0, next-1-max(after, 0))))), idsOf(dst[:n]), fmt.Sprint(seed))
+				require.Equal(t, eventlogtest.IDs(tailEntries(max(after, 0)+1, min(len(dst), max(0, next-1-max(after, 0))))), eventlogtest.IDs(dst[:n]), fmt.Sprint(seed))
 			}
 		}
 	}
@@ -249,13 +242,13 @@ func TestTail_isAsAList(t *testing.T) {
 func TestTail_expiresWhatIsAheadOfTheClock(t *testing.T) {
 	const ttl = time.Hour
 	now := time.UnixMilli(1_000_000_000)
-	add := func(tail *eventlog.Tail, at time.Time) eventlog.ID {
+	add := func(tail *engine.Tail, at time.Time) eventlog.ID {
 		e := eventlogtest.Entry("a", tail.Len())
-		e.Encode(tail.Bounds().Newest.Next(at))
+		e.Encode(engine.NextID(tail.Bounds().Newest, at))
 		tail.Add(e)
 		return e.ID
 	}
-	tail := eventlog.NewTail(eventlog.ID{})
+	tail := engine.NewTail(eventlog.ID{})
 	ahead := add(tail, now.Add(100*ttl))
 	require.Equal(t, eventlog.IDAt(now.Add(-ttl)), tail.Expired(now, ttl))
 	later := add(tail, now.Add(ttl/2))

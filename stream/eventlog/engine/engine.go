@@ -1,0 +1,79 @@
+// Package engine is for who writes an engine: a log, [eventlog.Log], over a
+// storage of their own. What uses a log needs none of it.
+//
+// An engine keeps the entries, and this package what all engines have in common.
+// Its constructor calls [WithDefaults]. Its Append looks like this, with a lock
+// of the product held:
+//
+//	if err := engine.Validate(entries); err != nil {
+//		return err
+//	}
+//	// Return a DuplicateError for keys, a ConflictError for documents, or ...
+//	for i := range entries {
+//		entries[i].Own() // they are kept after the call
+//		newest = engine.NextID(newest, time.Now())
+//		entries[i].Encode(newest)
+//	}
+//	// ... make them last, with their documents, and only then show them.
+//	tail.Add(entries...)
+//
+// [Tail] serves Read, Changed and Bounds for the newest entries of a product, and
+// says which are to expire. What is read from the storage gets its ID, and with
+// it the event that is sent to readers, by [eventlog.Entry.Encode].
+//
+// The contract is the documentation of [eventlog.Log]; the suite in
+// [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest] checks it,
+// sentence by sentence, and the one in
+// [github.com/liveactivity/liveactivity/activity/document/documenttest] checks the
+// documents. An engine that files actions itself passes
+// [github.com/liveactivity/liveactivity/activity/activitytest], too. Package
+// [github.com/liveactivity/liveactivity/stream/eventlog/memorylog] is the
+// shortest engine to learn from, and
+// [github.com/liveactivity/liveactivity.Options] lists the methods that the
+// service calls beyond the interface.
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// WithDefaults returns the retention with its zero fields set, the sizes of a
+// product to those given. It reports all negative fields at once.
+func WithDefaults(r eventlog.Retention, maxBytes, stateMaxBytes int64) (eventlog.Retention, error) {
+	wrong := options.Mistakes{Package: "eventlog"}
+	r.TTL = options.Default(&wrong, "Retention.TTL", r.TTL, eventlog.DefaultTTL)
+	r.MaxBytes = options.Default(&wrong, "Retention.MaxBytes", r.MaxBytes, maxBytes)
+	r.StateMaxBytes = options.Default(&wrong, "Retention.StateMaxBytes", r.StateMaxBytes, stateMaxBytes)
+	r.TotalBytes = options.Default(&wrong, "Retention.TotalBytes", r.TotalBytes, memlimit.Kept()/2)
+	return r, wrong.Err()
+}
+
+// Validate returns an error wrapping [eventlog.ErrInvalid] for data of more than
+// one line, which would be more than one field of a server-sent event. Append
+// calls it first.
+func Validate(entries []eventlog.Entry) error {
+	for i := range entries {
+		if data := entries[i].Data; bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0 {
+			return fmt.Errorf("%w: the data of entry %d have more than one line", eventlog.ErrInvalid, i)
+		}
+	}
+	return nil
+}
+
+// NextID returns the ID of an entry appended at now, after the newest one.
+func NextID(newest eventlog.ID, now time.Time) eventlog.ID {
+	if milli := now.UnixMilli(); milli > 0 && uint64(milli) > newest.Milli {
+		return eventlog.ID{Milli: uint64(milli)}
+	}
+	if newest.Seq == math.MaxUint64 {
+		return eventlog.ID{Milli: newest.Milli + 1}
+	}
+	return eventlog.ID{Milli: newest.Milli, Seq: newest.Seq + 1}
+}

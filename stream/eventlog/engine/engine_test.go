@@ -1,0 +1,40 @@
+package engine_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
+)
+
+func TestNextID_growsStrictly(t *testing.T) {
+	at := time.UnixMilli
+	for name, c := range map[string]struct {
+		after eventlog.ID
+		now   time.Time
+		want  eventlog.ID
+	}{
+		"the first ever":                 {eventlog.ID{}, at(1000), eventlog.ID{Milli: 1000}},
+		"a later millisecond":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1001), eventlog.ID{Milli: 1001}},
+		"the same millisecond":           {eventlog.ID{Milli: 1000, Seq: 5}, at(1000), eventlog.ID{Milli: 1000, Seq: 6}},
+		"part of a millisecond":          {eventlog.ID{Milli: 1000}, at(1000).Add(999 * time.Microsecond), eventlog.ID{Milli: 1000, Seq: 1}},
+		"the clock went back":            {eventlog.ID{Milli: 1000, Seq: 5}, at(1), eventlog.ID{Milli: 1000, Seq: 6}},
+		"the clock is before the epoch":  {eventlog.ID{Milli: 1000}, at(-5), eventlog.ID{Milli: 1000, Seq: 1}},
+		"the clock is at the epoch":      {eventlog.ID{}, at(0), eventlog.ID{Seq: 1}},
+		"the clock was never set":        {eventlog.ID{}, time.Time{}, eventlog.ID{Seq: 1}},
+		"the clock is far ahead":         {eventlog.ID{Milli: 1000}, at(math.MaxInt64), eventlog.ID{Milli: math.MaxInt64}},
+		"the number is used up":          {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(1000), eventlog.ID{Milli: 1001}},
+		"used up, the clock went back":   {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(1), eventlog.ID{Milli: 1001}},
+		"used up, the clock has gone on": {eventlog.ID{Milli: 1000, Seq: math.MaxUint64}, at(2000), eventlog.ID{Milli: 2000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := engine.NextID(c.after, c.now)
+			assert.Equal(t, c.want, next)
+			assert.Positive(t, next.Compare(c.after), "IDs grow strictly")
+		})
+	}
+}

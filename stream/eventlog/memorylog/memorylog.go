@@ -1,0 +1,330 @@
+// Package memorylog is the [eventlog.Log] of one process that needs no storage:
+// entries and documents are in memory, and gone when the process ends.
+//
+//	entries, err := memorylog.New(nil)
+//	if err != nil {
+//		return err
+//	}
+//	recorder, err := eventlog.NewRecorder(entries, store, nil)
+//
+// After a restart the log is empty, and resuming readers get a gap.
+//
+// Entries count with their overhead. Beyond Retention.MaxBytes a product loses
+// its oldest entries, and beyond TotalBytes the product that uses most does; the
+// newest entry of each product is always kept. Documents, a [document.Memory],
+// have half of StateMaxBytes and, of all products together, of TotalBytes.
+package memorylog
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/fair"
+	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
+)
+
+// Defaults of a [Log]'s retention, in bytes.
+const (
+	DefaultMaxBytes      = 64 << 20  // of a product's log
+	DefaultStateMaxBytes = 512 << 20 // of a product's state, of which documents have half
+)
+
+// Options of a [Log]. A zero field means its default.
+type Options struct {
+	Retention eventlog.Retention // MaxBytes is DefaultMaxBytes, and StateMaxBytes DefaultStateMaxBytes
+}
+
+// Log is the [eventlog.Log] in memory. Its methods are safe for concurrent use.
+type Log struct {
+	retention eventlog.Retention
+	born      eventlog.ID
+	docs      *document.Memory
+	shares    *fair.Shares[*product]
+
+	mu       sync.Mutex
+	products map[string]*product
+	closed   bool
+}
+
+// product is the log of one product.
+type product struct {
+	mu      sync.Mutex
+	share   *fair.Share[*product]
+	tail    *engine.Tail
+	keys    map[activity.Key]struct{}
+	peak    int   // number of keys since the map was last rebuilt
+	dropped int64 // entries trimmed for their size before they expired
+}
+
+// OptionError is a mistake in the arguments of [New].
+type OptionError = options.Error
+
+// New returns an empty log; opts may be nil. It reports all negative fields of
+// the retention at once.
+func New(opts *Options) (*Log, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	r, err := engine.WithDefaults(o.Retention, DefaultMaxBytes, DefaultStateMaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := document.NewMemory(&document.MemoryOptions{MaxBytes: r.StateMaxBytes / 2, TotalBytes: r.TotalBytes / 2})
+	if err != nil {
+		return nil, err
+	}
+	return &Log{retention: r, born: engine.NextID(eventlog.ID{}, time.Now()), docs: docs,
+		shares: fair.NewShares[*product](r.TotalBytes), products: map[string]*product{}}, nil
+}
+
+func (l *Log) product(id string) *product {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok := l.products[id]
+	if !ok {
+		p = &product{tail: engine.NewTail(l.born), keys: map[activity.Key]struct{}{}}
+		p.share = l.shares.Join(p)
+		l.products[strings.Clone(id)] = p
+		if l.closed {
+			p.tail.Close()
+		}
+	}
+	return p
+}
+
+// Append implements [eventlog.Log].
+func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	if err := l.append(ctx, productID, entries, changes); err != nil {
+		return err
+	}
+	l.balance()
+	return nil
+}
+
+func (l *Log) append(ctx context.Context, productID string, entries []eventlog.Entry, changes []document.Change) error {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tail.Closed() {
+		return eventlog.ErrClosed
+	}
+	if err := engine.Validate(entries); err != nil {
+		return err
+	}
+	now := time.Now()
+	p.expire(now, l.retention.TTL)
+	if err := p.claim(entries); err != nil {
+		return err
+	}
+	if len(changes) > 0 {
+		if _, err := l.docs.Write(ctx, productID, changes...); err != nil {
+			for _, e := range entries {
+				p.forget(e)
+			}
+			return err
+		}
+	}
+	newest := p.tail.Bounds().Newest
+	for i := range entries {
+		newest = engine.NextID(newest, now)
+		entries[i].Own()
+		entries[i].Encode(newest)
+	}
+	p.tail.Add(entries...)
+	p.tail.Expired(now, l.retention.TTL) // records when it saw IDs ahead of the clock
+	p.shrink(l.retention.MaxBytes)
+	return nil
+}
+
+// balance trims entries while all products together exceed the total.
+func (l *Log) balance() {
+	for {
+		p, over := l.shares.Excess()
+		if !over {
+			return
+		}
+		p.mu.Lock()
+		p.shrink(p.tail.Bytes() - 1) // by one entry, since another may then be the largest
+		p.mu.Unlock()
+	}
+}
+
+// shrink trims the oldest entries beyond a size.
+func (p *product) shrink(maxBytes int64) {
+	p.dropped += int64(p.tail.Shrink(maxBytes, p.forget))
+	p.account()
+}
+
+// account updates the product's cost in the total.
+func (p *product) account() {
+	p.peak = max(p.peak, len(p.keys))
+	if p.peak > minKeys && len(p.keys) < p.peak/2 { // maps never shrink
+		kept := make(map[activity.Key]struct{}, len(p.keys))
+		maps.Copy(kept, p.keys)
+		p.keys, p.peak = kept, len(kept)
+	}
+	p.share.Set(p.tail.Bytes(), p.tail.Len() > 1)
+}
+
+// minKeys is the size of a map that is not worth shrinking.
+const minKeys = 64
+
+// claim marks the entries' keys as seen, all or none.
+func (p *product) claim(entries []eventlog.Entry) error {
+	var claimed, seen []activity.Key
+	for _, e := range entries {
+		for _, key := range e.Keys {
+			if _, ok := p.keys[key]; ok {
+				seen = append(seen, key)
+				continue
+			}
+			p.keys[key] = struct{}{}
+			claimed = append(claimed, key)
+		}
+	}
+	if seen == nil {
+		return nil
+	}
+	for _, key := range claimed {
+		delete(p.keys, key)
+	}
+	return &eventlog.DuplicateError{Keys: seen}
+}
+
+// forget frees the keys of a trimmed entry.
+func (p *product) forget(e eventlog.Entry) {
+	for _, key := range e.Keys {
+		delete(p.keys, key)
+	}
+}
+
+// expire trims the entries older than ttl.
+func (p *product) expire(now time.Time, ttl time.Duration) {
+	p.dropUpTo(p.tail.Expired(now, ttl))
+}
+
+// dropUpTo trims the entries up to id.
+func (p *product) dropUpTo(id eventlog.ID) {
+	if n := p.tail.Len(); n > 0 {
+		if p.tail.DropUpTo(id, p.forget); p.tail.Len() < n {
+			p.account()
+		}
+	}
+}
+
+// Read implements [eventlog.Log].
+func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expire(time.Now(), l.retention.TTL)
+	b := p.tail.Bounds()
+	if after == (eventlog.ID{}) && b.Floor == l.born { // nothing was ever trimmed
+		after = l.born
+	}
+	n, ok := p.tail.Read(after, dst)
+	if !ok {
+		return 0, &eventlog.GapError{Floor: b.Floor, Oldest: b.Oldest}
+	}
+	if p.tail.Closed() && after.Compare(b.Newest) >= 0 {
+		return 0, eventlog.ErrClosed
+	}
+	return n, nil
+}
+
+// Bounds implements [eventlog.Log].
+func (l *Log) Bounds(_ context.Context, productID string) (eventlog.Bounds, error) {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expire(time.Now(), l.retention.TTL)
+	return p.tail.Bounds(), nil
+}
+
+// Changed implements [eventlog.Log].
+func (l *Log) Changed(productID string) <-chan struct{} {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tail.Changed()
+}
+
+// Documents implements [eventlog.Log]: a [document.Memory].
+func (l *Log) Documents() document.Store { return l.docs }
+
+// Drop implements [eventlog.Log].
+func (l *Log) Drop(_ context.Context, productID string) error {
+	p := l.product(productID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tail.Closed() {
+		return eventlog.ErrClosed
+	}
+	p.dropUpTo(p.tail.Bounds().Newest)
+	l.docs.Drop(productID)
+	return nil
+}
+
+// Close implements [eventlog.Log].
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, p := range l.products {
+		p.mu.Lock()
+		p.tail.Close()
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// Expire frees the entries that are older than the retention, and documents
+// whose time is over. Reading and appending do so too; call it now and then for
+// products where nothing happens.
+func (l *Log) Expire(context.Context) error {
+	l.docs.Expire()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.products {
+		p.mu.Lock()
+		p.expire(time.Now(), l.retention.TTL)
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// Stats returns the statistics of every product that has a log.
+func (l *Log) Stats() map[string]eventlog.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[string]eventlog.Stats, len(l.products))
+	for id, p := range l.products {
+		p.mu.Lock()
+		all[id] = eventlog.Stats{Entries: p.tail.Len(), Bytes: p.tail.Bytes(), Dropped: p.dropped}
+		p.mu.Unlock()
+	}
+	return all
+}
+
+// Storage returns what is kept of a product. What all products share may leave it
+// less than its limits.
+func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
+	l.mu.Lock()
+	p := l.products[productID]
+	l.mu.Unlock()
+	s := eventlog.Storage{Engine: "memory", LogMaxBytes: l.retention.MaxBytes, StateBytes: l.docs.Bytes(productID), StateMaxBytes: l.retention.StateMaxBytes}
+	if p != nil {
+		p.mu.Lock()
+		s.LogBytes = p.tail.Bytes()
+		p.mu.Unlock()
+	}
+	return s, nil
+}
