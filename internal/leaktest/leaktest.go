@@ -6,20 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // Goroutines returns how many goroutines there are once their number has
 // settled.
 func Goroutines(t testing.TB) int {
 	t.Helper()
-	last, calm := runtime.NumGoroutine(), 0
-	require.Eventually(t, func() bool {
-		now := runtime.NumGoroutine()
-		if calm++; now != last {
-			last, calm = now, 0
+	last, since := runtime.NumGoroutine(), time.Now()
+	waittest.Until(t, "the number of goroutines is constant", func() bool {
+		if now := runtime.NumGoroutine(); now != last {
+			last, since = now, time.Now()
 		}
-		return calm == 20
-	}, 20*time.Second, time.Millisecond)
+		return time.Since(since) >= 20*time.Millisecond
+	})
 	return last
 }

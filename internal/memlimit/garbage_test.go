@@ -5,10 +5,10 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 func TestPercent_isWhatTheHeadroomIsOfWhatIsLive(t *testing.T) {
@@ -40,10 +40,10 @@ func TestGovernor_boundsGarbage(t *testing.T) {
 	}
 	collectedUntil := func(ok func() bool) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		waittest.Until(t, "the target follows", func() bool {
 			runtime.GC()
 			return ok()
-		}, 20*time.Second, time.Millisecond)
+		})
 	}
 	kept := make([]byte, 64*mebibyte)
 	collectedUntil(func() bool { return garbage() < 0.3 })

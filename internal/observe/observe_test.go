@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/observe"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // observed is a handler under observation.
@@ -283,7 +283,7 @@ func TestWrap_keepsFlushAndHijack(t *testing.T) {
 			resp.Body.Close()
 			server.Close()
 			assert.Equal(t, tt.body, string(body))
-			require.Eventually(t, func() bool { return len(o.lines(t)) == 1 }, 5*time.Second, time.Millisecond)
+			waittest.Until(t, "the request is logged", func() bool { return len(o.lines(t)) == 1 })
 			assert.Equal(t, map[string]uint64{"code=200 route=route": 1}, o.durations(t))
 		})
 	}

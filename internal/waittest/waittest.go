@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long Receive and Until wait. It is longer than the machine can be
-// busy with something else.
-const patience = 30 * time.Second
+// Patience is how long a test waits for what it expects. It is longer than the
+// machine can be busy with something else. A test of a conformance suite, which must
+// fail, shortens it before it begins.
+var Patience = 30 * time.Second
 
 // Receive returns the next value of a channel.
 func Receive[T any](t testing.TB, from <-chan T) T {
@@ -19,7 +21,7 @@ func Receive[T any](t testing.TB, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(patience):
+	case <-time.After(Patience):
 		require.FailNow(t, "nothing came")
 		panic("unreachable")
 	}
@@ -44,9 +46,29 @@ func Within(t testing.TB, limit time.Duration, what string, do func()) {
 // so it may end the test.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
+	if !holds(condition) {
+		t.Fatalf("within %s it was never so: %s", Patience, what)
+	}
+}
+
+// Equal waits until get returns what is wanted. Like the condition of Until, get may
+// end the test.
+func Equal[T any](t testing.TB, want T, get func() T) {
+	t.Helper()
+	var got T
+	if !holds(func() bool { got = get(); return assert.ObjectsAreEqual(want, got) }) {
+		require.Equal(t, want, got, "after %s", Patience)
+	}
+}
+
+// holds reports whether a condition holds within Patience.
+func holds(condition func() bool) bool {
 	pause, longest := time.Millisecond, 20*time.Millisecond
 	for began := time.Now(); !condition(); time.Sleep(pause) {
-		require.Less(t, time.Since(began), patience, what)
+		if time.Since(began) > Patience {
+			return false
+		}
 		pause = min(2*pause, longest)
 	}
+	return true
 }
