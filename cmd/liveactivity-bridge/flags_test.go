@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // flags are the flags of the command.
@@ -49,7 +49,7 @@ func TestStart_printsWhatToOpen(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"127.0.0.1:0", ":0"} {
 		s := launch(t, nil, "--addr="+addr)
-		require.Eventually(t, func() bool { return strings.Contains(s.Stdout.String(), "in a browser") }, patience, pause)
+		waittest.Until(t, "it names its page", func() bool { return strings.Contains(s.Stdout.String(), "in a browser") })
 		assert.True(t, strings.HasPrefix(s.Stdout.String(), "listening on "+s.url+"\n"))
 		_, page, _ := strings.Cut(s.Stdout.String(), "open ")
 		page, _, _ = strings.Cut(page, " ")
@@ -114,9 +114,9 @@ func TestEnvironment_isTaken(t *testing.T) {
 	for _, origin := range []string{"https://portal.example.com", "http://localhost:3000"} {
 		assert.Equal(t, origin, s.sharedWith(origin))
 	}
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the batch is handled", func() bool {
 		return strings.Contains(s.get("/metrics"), "\nliveactivity_consumer_finished_total{type=\"actions\"} 1\n")
-	}, patience, pause)
+	})
 	s.await("s1")
 	assert.GreaterOrEqual(t, time.Since(begun), 1500*time.Millisecond, "it was there until then")
 	s.Stop()

@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/bridge"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
@@ -24,12 +25,6 @@ func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
 
 // token opens the stream; no output must ever hold it.
 const token = "lak-s3cr3t"
-
-// How long anything may take on a busy machine, and how often to look.
-const (
-	patience = 20 * time.Second
-	pause    = 5 * time.Millisecond
-)
 
 // service is the command at work.
 type service struct {
@@ -99,7 +94,5 @@ func (s *service) titles(sessionID string) []string {
 func (s *service) await(sessionID string, titles ...string) {
 	s.t.Helper()
 	titles = append([]string{}, titles...) // not nil
-	require.EventuallyWithT(s.t, func(t *assert.CollectT) {
-		assert.Equal(t, titles, s.titles(sessionID))
-	}, patience, pause, "of %s; the log: %s", sessionID, &s.Stderr)
+	waittest.Equal(s.t, titles, func() []string { return s.titles(sessionID) })
 }

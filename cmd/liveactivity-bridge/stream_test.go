@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // did is what somebody does in a session just now.
@@ -94,7 +94,7 @@ func TestStream_thatIsRefusedEndsIt(t *testing.T) {
 		trials = append(trials, trial{s.Process, status})
 	}
 	for _, tr := range trials {
-		assert.Equal(t, 1, tr.Wait(patience))
+		assert.Equal(t, 1, tr.Wait(waittest.Patience))
 		assert.Regexp(t, `^liveactivity-bridge: stream: the server refuses the stream: `+strconv.Itoa(tr.status)+` [A-Za-z ]+: [A-Z][^\n]+\n$`, tr.Stderr.String())
 		assert.NotContains(t, tr.Stderr.String(), "s3cr3t")
 	}
@@ -108,7 +108,7 @@ func TestReadyz_isOnceTheStreamWasCaughtUpWith(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, s.readiness())
 	s.get("/healthz")
 	s.report("s1", "Approve vendor", "") // it works meanwhile
-	require.Eventually(t, func() bool { return s.readiness() == http.StatusOK }, patience, pause)
+	waittest.Until(t, "it is ready", func() bool { return s.readiness() == http.StatusOK })
 
 	alone := launch(t, nil, proctest.AnyPort)
 	assert.Equal(t, http.StatusOK, alone.readiness(), "without a stream it needs none")
@@ -130,7 +130,7 @@ func TestStop_finishesWhatIsInFlight(t *testing.T) {
 				proctest.HangsUp(t, s.url)
 				assert.False(t, s.HasExited(), "it waits for the request")
 				assert.Equal(t, http.StatusAccepted, finish())
-				assert.Zero(t, s.Wait(patience), "%s", &s.Stderr)
+				assert.Zero(t, s.Wait(waittest.Patience), "%s", &s.Stderr)
 				assert.NotContains(t, s.Stderr.String(), "cut off")
 			})
 		}
@@ -143,7 +143,7 @@ func TestStop_aSecondSignalEndsItAtOnce(t *testing.T) {
 	proctest.UnderWay(t, s.url, "/demo/actions", report)
 	s.Signal(syscall.SIGTERM)
 	proctest.HangsUp(t, s.url)
-	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM, 5*time.Second), "it is ended by the signal")
+	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM), "it is ended by the signal")
 }
 
 func TestStop_doesNotWaitForTheStream(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // retrieve asks as Dify does and returns the status and the body of the answer.
@@ -44,7 +45,7 @@ func TestRecords_areTheSameOnBothWays(t *testing.T) {
 	begun := time.Now().Truncate(time.Millisecond)
 	for _, thing := range []string{"a", "b", "c", "d", "e", "f"} {
 		stream.Send(did("s1", "ada@example.com", thing))
-		require.Eventually(t, func() bool { return strings.Contains(s.get("/events?session_id=s1"), "clicked "+thing) }, patience, pause)
+		waittest.Until(t, "it knows "+thing, func() bool { return strings.Contains(s.get("/events?session_id=s1"), "clicked "+thing) })
 	}
 	assert.Equal(t, []string{"f", "e", "d", "c", "b", "a"}, s.records("s1"), "one of each batch, newest first")
 	assert.Equal(t, []string{"f", "e", "d", "c", "b"}, s.knows("s1"), "the top_k newest")
@@ -174,7 +175,7 @@ func TestDefaults_areAsDocumented(t *testing.T) {
 			assert.Equal(t, want, s.things("s1"))
 		}
 	}
-	require.Eventually(t, func() bool { return s.metric(`liveactivity_summaries_total{result="ok"}`) == "2" }, patience, pause)
+	waittest.Until(t, "two summaries are made", func() bool { return s.metric(`liveactivity_summaries_total{result="ok"}`) == "2" })
 	assert.Len(t, s.records("s1"), 12, "a summary of 40 and what came since")
 }
 
@@ -340,7 +341,7 @@ func TestRetrieval_answersWhateverComes(t *testing.T) {
 	s := follow(t, stream)
 	for _, thing := range []string{"a", "b"} {
 		stream.Send(did("s1", "", thing))
-		require.Eventually(t, func() bool { return strings.Contains(s.get("/events?session_id=s1"), "clicked "+thing) }, patience, pause)
+		waittest.Until(t, "it knows "+thing, func() bool { return strings.Contains(s.get("/events?session_id=s1"), "clicked "+thing) })
 	}
 	for name, tt := range map[string]struct {
 		body   string
@@ -437,7 +438,7 @@ func (s *service) dial(wire string) net.Conn {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
-	require.NoError(s.t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(s.t, conn.SetDeadline(time.Now().Add(waittest.Patience)))
 	_, _ = io.WriteString(conn, wire) // it may be refused half way
 	return conn
 }

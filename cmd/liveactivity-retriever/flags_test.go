@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // flags are the flags of the command.
@@ -57,7 +57,7 @@ func TestStart_reportsThatThePortIsTaken(t *testing.T) {
 func TestStart_printsItsAddress(t *testing.T) {
 	t.Parallel()
 	s := launch(t, enough)
-	require.Eventually(t, func() bool { return strings.Contains(s.Stdout.String(), "Dify") }, patience, pause)
+	waittest.Until(t, "it has started", func() bool { return strings.Contains(s.Stdout.String(), "Dify") })
 	assert.True(t, strings.HasPrefix(s.Stdout.String(), "listening on "+s.url+"\n"))
 	assert.Contains(t, s.Stdout.String(), s.url+"/events?session_id={session_id}\n")
 	assert.Regexp(t, `Dify.* `+regexp.QuoteMeta(s.url)+`\n`, s.Stdout.String())
@@ -163,10 +163,10 @@ func TestEnvironment_isTaken(t *testing.T) {
 		return said(t, body)
 	}
 	stream.Send(did("s1", "ada@example.com", "a"), did("s1", "", "b"))
-	require.Eventually(t, func() bool { return len(retrieve()) > 0 }, patience, pause)
+	waittest.Until(t, "it knows the session", func() bool { return len(retrieve()) > 0 })
 	assert.Equal(t, []string{"a+b"}, retrieve(), "merged")
 	stream.Send(did("s1", "", "c"))
-	require.Eventually(t, func() bool { return retrieve()[0] == "The user is busy." }, patience, pause, "summed up by the model")
+	waittest.Until(t, "the model's summary is there", func() bool { return retrieve()[0] == "The user is busy." })
 	assert.Len(t, retrieve(), 1)
 	for _, session := range []string{"s2", "s3"} {
 		stream.Send(did(session, "", "a"))
@@ -176,7 +176,7 @@ func TestEnvironment_isTaken(t *testing.T) {
 		_, body := proctest.Request(t, http.MethodGet, s.url+"/events?session_id="+session, "", "Authorization: Bearer "+apiKey)
 		return said(t, body)
 	}
-	require.Eventually(t, func() bool { return len(eventsOf("s2")) > 0 && len(eventsOf("s3")) > 0 }, patience, pause)
+	waittest.Until(t, "it knows both sessions", func() bool { return len(eventsOf("s2")) > 0 && len(eventsOf("s3")) > 0 })
 	assert.Equal(t, "2", s.metric("liveactivity_retriever_sessions"))
 	s.Stop()
 	for line := range strings.SplitSeq(strings.TrimSpace(s.Stderr.String()), "\n") {

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
@@ -29,12 +29,6 @@ const (
 	token     = "lak-s3cr3t"
 	apiKey    = "api-s3cr3t"
 	openAIKey = "sk-s3cr3t"
-)
-
-// How long anything may take on a busy machine, and how often to look.
-const (
-	patience = 20 * time.Second
-	pause    = 5 * time.Millisecond
 )
 
 // newStream returns the stream that a retriever reads.
@@ -131,9 +125,7 @@ func (s *service) things(sessionID string) []string {
 func (s *service) await(sessionID string, want ...string) {
 	s.t.Helper()
 	want = append([]string{}, want...) // not nil
-	require.EventuallyWithT(s.t, func(t *assert.CollectT) {
-		assert.Equal(t, want, s.things(sessionID))
-	}, patience, pause, "of %s; the log: %s", sessionID, &s.Stderr)
+	waittest.Equal(s.t, want, func() []string { return s.things(sessionID) })
 }
 
 // metric returns a line of the metrics without its value, and its value, as
@@ -151,16 +143,16 @@ func (s *service) metric(name string) string {
 // awaitMetric waits until a metric has a value.
 func (s *service) awaitMetric(name, value string) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.metric(name) == value }, patience, pause, "%s must become %s", name, value)
+	waittest.Until(s.t, name+" is "+value, func() bool { return s.metric(name) == value })
 }
 
 // awaitReady waits until the stream is open.
 func (s *service) awaitReady() {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool {
+	waittest.Until(s.t, "it is ready", func() bool {
 		status, _ := proctest.Request(s.t, http.MethodGet, s.url+"/readyz", "")
 		return status == http.StatusOK
-	}, patience, pause)
+	})
 }
 
 // newServer returns the URL of a server that answers so.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
@@ -69,7 +70,7 @@ func (m *model) questions() []question {
 // awaitQuestions waits until the model was asked n times.
 func (m *model) awaitQuestions(t *testing.T, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(m.questions()) == n }, patience, pause)
+	waittest.Until(t, fmt.Sprintf("the model is asked %d times", n), func() bool { return len(m.questions()) == n })
 }
 
 // say answers with a text.
@@ -169,7 +170,7 @@ func TestModel_thatFailsLosesNothing(t *testing.T) {
 	for name, tr := range trials {
 		t.Run(name, func(t *testing.T) {
 			const failed = "session was not summarized; retrying at its next batch"
-			require.Eventually(t, func() bool { return strings.Contains(tr.service.Stderr.String(), failed) }, 2*patience, pause)
+			waittest.Until(t, "the failure is logged", func() bool { return strings.Contains(tr.service.Stderr.String(), failed) })
 			assert.Equal(t, []string{"a", "b", "c"}, tr.service.things("s1"))
 			tr.model.answerWith(say("At last."))
 			tr.stream.Send(did("s1", "", "d"))
@@ -204,7 +205,7 @@ func TestModel_keyReachesTheEndpointOnly(t *testing.T) {
 	stream.Send(did("s1", "", "a", "b", "c"))
 	model.awaitQuestions(t, 1)
 	s.await("s1", "a", "b", "c")
-	require.Eventually(t, func() bool { return strings.Contains(s.Stderr.String(), "not summarized") }, patience, pause)
+	waittest.Until(t, "the failure is logged", func() bool { return strings.Contains(s.Stderr.String(), "not summarized") })
 	assert.Empty(t, elsewhere.questions(), "a redirect is not followed")
 	dump := <-seen
 	assert.Contains(t, dump, token)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const retrieval = `{"knowledge_id":"s1","query":"what did I do?","retrieval_setting":{"top_k":5,"score_threshold":0.5}}`
@@ -27,7 +28,7 @@ func TestStop_finishesWhatIsInFlight(t *testing.T) {
 			proctest.HangsUp(t, s.url)
 			assert.False(t, s.HasExited(), "it waits for the request")
 			assert.Equal(t, http.StatusOK, finish())
-			assert.Zero(t, s.Wait(patience), "%s", &s.Stderr)
+			assert.Zero(t, s.Wait(waittest.Patience), "%s", &s.Stderr)
 			assert.NotContains(t, s.Stderr.String(), "cut off")
 		})
 	}
@@ -39,7 +40,7 @@ func TestStop_aSecondSignalEndsItAtOnce(t *testing.T) {
 	proctest.UnderWay(t, s.url, "/retrieval", retrieval)
 	s.Signal(syscall.SIGTERM)
 	proctest.HangsUp(t, s.url)
-	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM, 5*time.Second), "it is ended by the signal")
+	assert.Equal(t, -1, s.SignalUntilExit(syscall.SIGTERM), "it is ended by the signal")
 }
 
 // Neither a stream that is silent, nor one that refuses, nor one that is not

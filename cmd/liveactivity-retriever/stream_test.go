@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
 
@@ -67,13 +68,13 @@ func TestStream_makesTheSameRecordsAfterAKill(t *testing.T) {
 		stream.Send(did("s1", "", sent[i]))
 	}
 	var want []string
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the newest record is there", func() bool {
 		want = contents(s)
 		return len(want) == 7 && strings.Contains(want[0], "thing 37")
-	}, patience, pause)
+	})
 	s.Kill()
 	again := follow(t, stream, "--threshold=10", "--max-chunks=7")
-	require.Eventually(t, func() bool { return slices.Equal(want, contents(again)) }, patience, pause)
+	waittest.Until(t, "the records are the same", func() bool { return slices.Equal(want, contents(again)) })
 }
 
 // stderrLine is what a command that logs nothing below errors says at its end.
@@ -100,7 +101,7 @@ func TestStream_thatIsRefusedEndsIt(t *testing.T) {
 		trials = append(trials, trial{s, status})
 	}
 	for _, tr := range trials {
-		assert.Equal(t, 1, tr.Wait(patience))
+		assert.Equal(t, 1, tr.Wait(waittest.Patience))
 		assert.Regexp(t, stderrLine, tr.Stderr.String())
 		assert.Contains(t, tr.Stderr.String(), strconv.Itoa(tr.status))
 		assert.NotContains(t, tr.Stderr.String(), "s3cr3t")
@@ -110,7 +111,7 @@ func TestStream_thatIsRefusedEndsIt(t *testing.T) {
 func TestStream_aWrongTokenEndsIt(t *testing.T) {
 	t.Parallel()
 	p := command.Launch(t, nil, proctest.AnyPort, "--stream-url="+newStream(t).URL(), "--token=wrong-s3cr3t", "--log-level=error")
-	assert.Equal(t, 1, p.Wait(patience))
+	assert.Equal(t, 1, p.Wait(waittest.Patience))
 	assert.Regexp(t, stderrLine, p.Stderr.String())
 	assert.NotContains(t, p.Stderr.String(), "s3cr3t")
 }
@@ -189,7 +190,7 @@ func TestReadyz_isOnceTheStreamWasCaughtUpWith(t *testing.T) {
 	assert.JSONEq(t, `{"status":"ready"}`, s.get("/readyz"))
 	stream.Refuse(http.StatusServiceUnavailable, -1)
 	stream.Disconnect()
-	require.Eventually(t, func() bool { return stream.Connected() == 0 }, patience, pause)
+	waittest.Until(t, "the stream has no reader", func() bool { return stream.Connected() == 0 })
 	assert.JSONEq(t, `{"status":"ready"}`, s.get("/readyz"), "what is in memory is still right")
 }
 
@@ -311,7 +312,7 @@ func TestStream_thatIsOddIsKept(t *testing.T) {
 		stream.SendRaw(data)
 	}
 	for session := range odd {
-		require.Eventually(t, func() bool { return len(s.records(session)) == 1 }, patience, pause, session)
+		waittest.Until(t, session+" has one record", func() bool { return len(s.records(session)) == 1 })
 		assert.Len(t, s.things(session), 1)
 	}
 	assert.Equal(t, []string{"x 2026-01-01 00:00:00 UTC: User clicked y"}, s.records("a line of its own"), "no text makes a line of its own")

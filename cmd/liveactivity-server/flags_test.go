@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // flags are the flags of the command.
@@ -186,13 +187,13 @@ func TestMetricsAddr_movesTheMetrics(t *testing.T) {
 	p := launch(t, nil, anyPort, "--metrics-addr=127.0.0.1:0")
 	url := p.URL()
 	var metrics string
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "it names the address of the metrics", func() bool {
 		match := regexp.MustCompile(`(?m)^metrics at (http://\S+)$`).FindStringSubmatch(p.Stdout.String())
 		if match != nil {
 			metrics = match[1]
 		}
 		return match != nil
-	}, 5*time.Second, time.Millisecond)
+	})
 	status, body := proctest.Request(t, http.MethodGet, metrics, "")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, body, "liveactivity_")

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 func TestBar_fitsIntoItsColumns(t *testing.T) {
@@ -94,7 +95,7 @@ func TestFollow_keepsTheBarBelowTheLogOfATerminal(t *testing.T) {
 		return progress{"reading", "entries", int64(looks), 4}, looks == 4
 	})
 	log.Info("afterwards")
-	require.Eventually(t, func() bool { return strings.Contains(shown.String(), "afterwards") }, 5*time.Second, time.Millisecond)
+	waittest.Until(t, "what is logged after the bar is shown", func() bool { return strings.Contains(shown.String(), "afterwards") })
 	bars := strings.Split(shown.String(), clearLine)
 	require.Len(t, bars, 6, "%q", shown.String())
 	assert.Contains(t, bars[1], "25 %  reading: 1 of 4 entries")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
@@ -55,7 +56,7 @@ func TestStart_showsHowFarTheLogIsReadBack(t *testing.T) {
 	args := []string{anyPort, "--config=" + acme(t), "--data-dir=" + largeLog(t)}
 	const readBack = `msg="the log was read back" entries=1200`
 	shown := command.LaunchOnTerminal(t, []string{"GOMAXPROCS=1", "TERM=xterm"}, args...)
-	require.Eventually(t, func() bool { return strings.Contains(shown.Stderr.String(), readBack) }, 30*time.Second, 5*time.Millisecond)
+	waittest.Until(t, "the log is read back", func() bool { return strings.Contains(shown.Stderr.String(), readBack) })
 	shown.URL()
 	shown.Stop()
 	text := shown.Stderr.String()
@@ -65,7 +66,7 @@ func TestStart_showsHowFarTheLogIsReadBack(t *testing.T) {
 	assert.NotRegexp(t, barShown, after, "no other one follows")
 
 	logged := launch(t, nil, args...)
-	require.Eventually(t, func() bool { return strings.Contains(logged.Stderr.String(), readBack) }, 30*time.Second, 5*time.Millisecond)
+	waittest.Until(t, "the log is read back", func() bool { return strings.Contains(logged.Stderr.String(), readBack) })
 	logged.Stop()
 	assert.NotContains(t, logged.Stderr.String(), "\x1b")
 }

@@ -7,12 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // printed returns what stdout says behind a name.
@@ -27,7 +27,7 @@ func TestStart_withoutAnythingServesADemoProduct(t *testing.T) {
 	t.Parallel()
 	p := launch(t, []string{"LIVEACTIVITY_ADDR=127.0.0.1:0"})
 	url := p.URL()
-	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	assert.Equal(t, 1, strings.Count(p.Stdout.String(), "listening on "))
 	assert.True(t, strings.HasPrefix(p.Stdout.String(), "listening on http://127.0.0.1:"))
 	assert.Equal(t, url+"/", printed(t, p, "console"))
@@ -81,7 +81,7 @@ func TestStart_makesFreshSecretsEachTime(t *testing.T) {
 	first, second := launch(t, nil, anyPort), launch(t, nil, anyPort)
 	for _, p := range []*proctest.Process{first, second} {
 		p.URL()
-		require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+		waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	}
 	for _, name := range []string{"key", "webhook secret", "capture token"} {
 		assert.NotEqual(t, printed(t, first, name), printed(t, second, name))
@@ -96,10 +96,10 @@ func TestStart_printsACurlLineThatWorksAsPasted(t *testing.T) {
 			p := launch(t, nil, "--addr="+addr)
 			p.URL()
 			var line string
-			require.Eventually(t, func() bool {
+			waittest.Until(t, "it prints a curl line", func() bool {
 				line = regexp.MustCompile(`(?m)^curl .*\n`).FindString(p.Stdout.String())
 				return line != ""
-			}, 5*time.Second, time.Millisecond)
+			})
 			cmd := exec.Command("bash", "-c", line)
 			cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/local/bin", "NO_PROXY=*"}
 			out, err := cmd.CombinedOutput()
@@ -135,7 +135,7 @@ func TestStart_printsThePublicURL(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--public-url=https://live.example.com/")
 	assert.True(t, strings.HasPrefix(p.URL(), "http://127.0.0.1:"), "the bound address is printed all the same")
-	require.Eventually(t, func() bool { return strings.Contains(p.Stdout.String(), "curl ") }, 5*time.Second, time.Millisecond)
+	waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
 	assert.Equal(t, "https://live.example.com/stream/demo", printed(t, p, "event stream"))
 	assert.Equal(t, "https://live.example.com/mcp", printed(t, p, "MCP server"))
 }

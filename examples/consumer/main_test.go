@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
@@ -25,8 +26,6 @@ import (
 var command proctest.Command
 
 func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
-
-const patience = 20 * time.Second
 
 func newServer(t *testing.T, opts *streamtest.ServerOptions) *streamtest.Server {
 	t.Helper()
@@ -69,7 +68,7 @@ func start(t *testing.T, args []string) (stdout *logtest.Buffer, stop func()) {
 func awaitOutput(t *testing.T, stdout *logtest.Buffer, want ...string) {
 	t.Helper()
 	all := strings.Join(want, "")
-	require.Eventually(t, func() bool { return len(stdout.String()) >= len(all) }, patience, time.Millisecond)
+	waittest.Until(t, "all is printed", func() bool { return len(stdout.String()) >= len(all) })
 	require.Equal(t, all, stdout.String())
 }
 
@@ -134,12 +133,12 @@ func TestCommand_survivesAKill(t *testing.T) {
 	ids := server.Send(clicked("s1", "ada@example.com", "New"), clicked("s1", "ada@example.com", "Save"))
 	first := command.Launch(t, nil, args(server, file)...)
 	awaitOutput(t, &first.Stdout, printed("s1", "ada@example.com", "New"), printed("s1", "ada@example.com", "Save"))
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "both are acknowledged", func() bool {
 		cursor, _ := cursorFile(file).Load(t.Context())
 		return strings.Contains(cursor, ids[1]) && !strings.Contains(cursor, "behind") // both are acknowledged
-	}, patience, time.Millisecond)
+	})
 	first.Signal(syscall.SIGKILL)
-	first.Wait(patience)
+	first.Wait(waittest.Patience)
 
 	server.Send(clicked("s1", "ada@example.com", "Close"))
 	second := command.Launch(t, nil, args(server, file)...)
@@ -150,7 +149,7 @@ func TestCommand_survivesAKill(t *testing.T) {
 func TestCommand_reportsWhyItEnds(t *testing.T) {
 	server := newServer(t, nil)
 	p := command.Launch(t, []string{"LIVEACTIVITY_STREAM_TOKEN=an-old-key"}, "--stream-url", server.URL())
-	assert.Equal(t, 1, p.Wait(patience))
+	assert.Equal(t, 1, p.Wait(waittest.Patience))
 	assert.Contains(t, p.Stderr.String(), "401 Unauthorized")
 }
 

@@ -20,12 +20,12 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const (
-	key      = "key-of-the-shop"
-	secret   = "secret of the shop"
-	patience = 20 * time.Second
+	key    = "key-of-the-shop"
+	secret = "secret of the shop"
 )
 
 // shop is the example at work.
@@ -52,13 +52,13 @@ func start(t *testing.T, args ...string) *shop {
 		s.err = run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), &s.stdout)
 	}()
 	t.Cleanup(s.stop)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the shop listens", func() bool {
 		match := listening.FindStringSubmatch(s.stdout.String())
 		if match != nil {
 			s.url = match[1]
 		}
 		return match != nil
-	}, patience, time.Millisecond)
+	})
 	return s
 }
 
@@ -69,7 +69,7 @@ func (s *shop) stop() {
 	select {
 	case <-s.done:
 		require.NoError(s.t, s.err)
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		require.Fail(s.t, "it does not stop")
 	}
 }
@@ -113,7 +113,7 @@ func (s *shop) report(user, page string) {
 // prints waits until a line was printed.
 func (s *shop) prints(line string) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return strings.Contains(s.stdout.String(), line+"\n") }, patience, time.Millisecond, line)
+	waittest.Until(s.t, "it prints "+line, func() bool { return strings.Contains(s.stdout.String(), line+"\n") })
 }
 
 func TestRun_servesBesideItsOwnPages(t *testing.T) {
@@ -233,13 +233,13 @@ func TestRun_finishesRequestsInFlight(t *testing.T) {
 	require.Equal(t, "HTTP/1.1 100 Continue\r\n", status)
 
 	s.cancel()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the address refuses connections", func() bool {
 		other, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = other.Close()
 		}
 		return err != nil
-	}, patience, time.Millisecond)
+	})
 	fmt.Fprint(conn, body)
 	answer, err := io.ReadAll(answers)
 	require.NoError(t, err)

@@ -16,11 +16,10 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
-
-const patience = 20 * time.Second
 
 // viewed is what is streamed of page views that come together.
 func viewed(sessionID string, pages ...string) activity.Batch {
@@ -74,7 +73,7 @@ func start(t *testing.T, modelURL string, args ...string) *program {
 func (p *program) prints(parts ...string) {
 	p.t.Helper()
 	want := strings.Join(parts, "")
-	require.Eventually(p.t, func() bool { return len(p.stdout.String()) >= len(want) }, patience, time.Millisecond)
+	waittest.Until(p.t, "all is printed", func() bool { return len(p.stdout.String()) >= len(want) })
 	require.Equal(p.t, want, p.stdout.String())
 }
 
@@ -166,7 +165,7 @@ func TestRun_keepsWhatASummaryDoesNotCover(t *testing.T) {
 	m.set(false, hold)
 	p := start(t, m.url, "--threshold", "2", "--llm-model", "tiny")
 	p.server.Send(viewed("s1", "pricing", "checkout"))
-	require.Eventually(t, func() bool { called, _ := m.state(); return called == 1 }, patience, time.Millisecond)
+	waittest.Until(t, "the model is asked", func() bool { called, _ := m.state(); return called == 1 })
 	p.server.Send(viewed("s1", "help"))
 	notes := note("s1", line("pricing"), line("checkout")) + note("s1", line("help"))
 	p.prints(notes)
@@ -180,7 +179,7 @@ func TestRun_losesNothingWhenTheModelFails(t *testing.T) {
 	m.set(true, m.hold)
 	p := start(t, m.url, "--threshold", "2", "--llm-model", "tiny")
 	p.server.Send(viewed("s1", "pricing", "checkout"))
-	require.Eventually(t, func() bool { called, _ := m.state(); return called == 1 }, patience, time.Millisecond)
+	waittest.Until(t, "the model is asked", func() bool { called, _ := m.state(); return called == 1 })
 	m.set(false, m.hold)
 	p.server.Send(viewed("s1", "help"))
 	p.prints(note("s1", line("pricing"), line("checkout")), note("s1", line("help")),

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -90,7 +91,7 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	conversation, hook := desk.Created(hooks, helpdesktest.IntercomContact{Email: "ada@shop.example"}, "Hello")
 	require.Equal(t, "linked", send(hook))
 	var offer helpdesktest.IntercomPart
-	require.Eventually(t, func() bool { // the service may need a moment until it follows
+	waittest.Until(t, "the visitor is offered help", func() bool { // the service may need a moment until it follows
 		view("/cart")
 		view("/shoes")
 		for _, part := range desk.Parts(conversation) {
@@ -99,7 +100,7 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 			}
 		}
 		return offer.ID != ""
-	}, 20*time.Second, 200*time.Millisecond)
+	})
 	assert.Equal(t, "Is something missing?", offer.Text)
 	send(desk.Replied(hooks, conversation, "shipping costs"))
 	select {

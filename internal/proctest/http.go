@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // AnyPort is the flag that lets a command listen wherever it can.
@@ -76,11 +78,11 @@ func UnderWay(t *testing.T, url, path, body string, headers ...string) (finish f
 // HangsUp waits until the URL refuses connections.
 func HangsUp(t *testing.T, url string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "it refuses connections", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		if err == nil {
 			conn.Close()
 		}
 		return err != nil
-	}, 10*time.Second, time.Millisecond)
+	})
 }

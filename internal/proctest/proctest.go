@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // Command is a command of the module, built once.
@@ -128,6 +129,9 @@ func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // most have exited by now
 		<-p.exited
+		if t.Failed() {
+			t.Logf("%s wrote\n%s", cmd.Path, &p.Stderr)
+		}
 	})
 	return p
 }
@@ -138,13 +142,13 @@ var listening = regexp.MustCompile(`(?m)^listening on (http://\S+)$`)
 func (p *Process) URL() string {
 	p.t.Helper()
 	var url string
-	require.Eventually(p.t, func() bool {
+	waittest.Until(p.t, "it listens or has ended", func() bool {
 		match := listening.FindStringSubmatch(p.Stdout.String())
 		if match != nil {
 			url = match[1]
 		}
 		return match != nil || p.HasExited()
-	}, 20*time.Second, time.Millisecond)
+	})
 	require.NotEmpty(p.t, url, "it did not start: %s", &p.Stderr)
 	return url
 }
@@ -179,12 +183,12 @@ func (p *Process) Signal(sig os.Signal) {
 
 // SignalUntilExit sends the process a signal repeatedly until it exits, and returns
 // the exit code.
-func (p *Process) SignalUntilExit(sig os.Signal, limit time.Duration) int {
+func (p *Process) SignalUntilExit(sig os.Signal) int {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool {
+	waittest.Until(p.t, "it has ended", func() bool {
 		_ = p.cmd.Process.Signal(sig) // it may have ended this moment
 		return p.HasExited()
-	}, limit, 10*time.Millisecond, "%s", &p.Stderr)
+	})
 	return p.cmd.ProcessState.ExitCode()
 }
 

@@ -24,10 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
-
-// patience is how long a server may take to start.
-const patience = 20 * time.Second
 
 // tick is how often it is looked at meanwhile.
 const tick = 10 * time.Millisecond
@@ -58,10 +56,10 @@ func StartReplica(tb testing.TB, of *Server, args ...string) *Server {
 	host, port, _ := net.SplitHostPort(of.Addr)
 	s := Start(tb, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, args...)...)
 	client := s.Client()
-	require.Eventually(tb, func() bool {
+	waittest.Until(tb, "the replica follows", func() bool {
 		info, err := client.Info(tb.Context(), "replication").Result()
 		return err == nil && strings.Contains(info, "master_link_status:up")
-	}, patience, tick)
+	})
 	return s
 }
 
@@ -144,7 +142,7 @@ func (s *Server) run() error {
 		_ = s.cmd.Wait() // it is killed
 		close(exited)
 	}()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(waittest.Patience); time.Now().Before(deadline); {
 		if s.answers() {
 			return nil
 		}
@@ -215,13 +213,13 @@ func (s *Server) Kill() {
 // returns when it answers.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	require.Eventually(s.tb, func() bool {
+	waittest.Until(s.tb, "Redis starts", func() bool {
 		err := s.run() // the port may still be busy
 		if err != nil {
 			s.tb.Log(err)
 		}
 		return err == nil
-	}, patience, 10*tick)
+	})
 }
 
 // clusterNodes is the fewest a cluster can have.
@@ -242,12 +240,12 @@ func Cluster(tb testing.TB, args ...string) []*Server {
 	require.NoError(tb, err, "%s", out)
 	for _, node := range nodes {
 		client := node.Client()
-		require.Eventually(tb, func() bool {
+		waittest.Until(tb, "the cluster works", func() bool {
 			ctx, cancel := context.WithTimeout(tb.Context(), time.Second)
 			defer cancel()
 			info, err := client.ClusterInfo(ctx).Result()
 			return err == nil && strings.Contains(info, "cluster_state:ok")
-		}, patience, 5*tick)
+		})
 	}
 	return nodes
 }
