@@ -30,6 +30,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/contracts/contractstest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -586,7 +587,7 @@ func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
 func TestAsyncAPI_framesOfTheStream(t *testing.T) {
 	log := musttest.New(memorylog.New(nil))
 	s := start(t, func(o *liveactivity.Options) { o.Log, o.Heartbeat = log, 100*time.Millisecond })
-	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 5*time.Second, time.Millisecond)
+	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
 	r := s.do(http.MethodGet, "/asyncapi.json", "")
 	require.Equal(t, http.StatusOK, r.status)
 	d := contractstest.Parse(t, []byte(r.body))

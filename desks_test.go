@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // desks are fake help desks of product acme.
@@ -230,7 +231,7 @@ func TestDesks_saysAtTheStartWhatIsOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, tt.change...)
 			if tt.want != "" {
-				assert.Eventually(t, func() bool { return strings.Contains(s.log.String(), tt.want) }, 5*time.Second, time.Millisecond)
+				waittest.Until(t, "it logs "+tt.want, func() bool { return strings.Contains(s.log.String(), tt.want) })
 			}
 			s.stop()
 			if tt.want == "" {
@@ -291,14 +292,14 @@ func TestDesks_showAgentsWhatUsersDo(t *testing.T) {
 			first.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
 			ticket, hook := d.zendesk.NewTicket(second.url+"/chatbot-webhook/acme", strings.ToUpper(mail), "Help!")
 			assert.Equal(t, "linked", second.send(hook).says(t))
-			assert.Eventually(t, func() bool { return len(d.zendesk.Notes(ticket)) == 1 }, 20*time.Second, 5*time.Millisecond)
+			waittest.Until(t, "the ticket has a note", func() bool { return len(d.zendesk.Notes(ticket)) == 1 })
 			second.webhook(pageview("u2", "s1", "https://app.example.com/signup"))
-			assert.Eventually(t, func() bool { return len(d.zendesk.Notes(ticket)) == 2 }, 20*time.Second, 5*time.Millisecond)
+			waittest.Until(t, "the ticket has two notes", func() bool { return len(d.zendesk.Notes(ticket)) == 2 })
 
 			conversation, hook := d.intercom.Created(first.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
 			assert.Equal(t, "pending", first.send(hook).says(t))
 			second.webhook(`{"event":"$pageview","uuid":"u3","distinct_id":"bob","properties":{"$session_id":"s2","$current_url":"https://app.example.com/docs"}}`)
-			assert.Eventually(t, func() bool { return len(d.intercom.Notes(conversation)) == 1 }, 20*time.Second, 5*time.Millisecond)
+			waittest.Until(t, "the conversation has a note", func() bool { return len(d.intercom.Notes(conversation)) == 1 })
 
 			notes := d.zendesk.Notes(ticket)
 			require.Len(t, notes, 2)
@@ -357,9 +358,9 @@ func TestDesks_loseNothingToWhatAnswersInTheirPlace(t *testing.T) {
 	assert.Equal(t, "linked", s.send(hook).says(t))
 	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{ExternalID: "bob"}, "Help!")
 	s.send(hook).says(t)
-	assert.Eventually(t, func() bool {
+	waittest.Until(t, "both desks have a note", func() bool {
 		return len(d.zendesk.Notes(ticket)) > 0 && len(d.intercom.Notes(conversation)) > 0
-	}, 40*time.Second, 5*time.Millisecond)
+	})
 	if notes := d.zendesk.Notes(ticket); assert.Len(t, notes, 1) {
 		assert.Contains(t, notes[0], "[1] User landed on the pricing page")
 	}
@@ -399,7 +400,7 @@ func TestDesks_replyToUsers(t *testing.T) {
 		return r
 	}
 	assert.Equal(t, "accepted", s.send(repeat()).says(t))
-	assert.Eventually(t, func() bool { return len(replies()) == 1 }, 20*time.Second, 5*time.Millisecond)
+	waittest.Until(t, "the ticket is answered", func() bool { return len(replies()) == 1 })
 	assert.Equal(t, "accepted", s.send(repeat()).says(t), "the same delivery")
 	assert.Contains(t, last.Load(), "- User landed on the pricing page\n")
 	assert.Contains(t, last.Load(), "The customer's message: Which plan?\"}, \"public\": true, \"ticket_id\": \"1\n")
@@ -410,7 +411,7 @@ func TestDesks_replyToUsers(t *testing.T) {
 	assert.Equal(t, "accepted", s.send(d.zendesk.Webhook(s.url+"/zendesk/chat/acme", echo)).says(t))
 	assert.Equal(t, "accepted", s.send(d.zendesk.AgentReply(s.url+"/zendesk/chat/acme", ticket, "I am on it.")).says(t))
 	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, strings.Repeat("Thanks ", 15_000))).says(t))
-	assert.Eventually(t, func() bool { return len(replies()) == 2 }, 20*time.Second, 5*time.Millisecond)
+	waittest.Until(t, "the ticket is answered again", func() bool { return len(replies()) == 2 })
 	time.Sleep(50 * time.Millisecond)
 	assert.Len(t, replies(), 2)
 	assert.EqualValues(t, 2, asked.Load(), "neither for the echo nor for the agent")

@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -52,7 +53,7 @@ func (s *service) flow(product, key string) (f flowFigures) {
 // flows waits until acme's last hour has come to that.
 func (s *service) flows(want activity.Flow) {
 	s.t.Helper()
-	assert.EventuallyWithT(s.t, func(c *assert.CollectT) { assert.Equal(c, want, s.flow("acme", acmeKey).total()) }, 10*time.Second, 50*time.Millisecond)
+	waittest.Equal(s.t, want, func() activity.Flow { return s.flow("acme", acmeKey).total() })
 }
 
 // taken are three page views that are taken, one of them twice, with two events
@@ -134,7 +135,7 @@ func TestFlow_countsReaders(t *testing.T) {
 	assert.Zero(t, s.flow("globex", globexKey).Readers)
 	assert.Equal(t, "bbolt", s.flow("acme", acmeKey).Storage.Engine)
 	leave()
-	assert.Eventually(t, func() bool { return s.flow("acme", acmeKey).Readers == 1 }, 5*time.Second, 5*time.Millisecond)
+	waittest.Until(t, "the stream has a reader", func() bool { return s.flow("acme", acmeKey).Readers == 1 })
 }
 
 func TestFlow_countsNotesAndOffers(t *testing.T) {
@@ -144,14 +145,14 @@ func TestFlow_countsNotesAndOffers(t *testing.T) {
 	_, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
 	require.Equal(t, "linked", s.send(hook).says(t))
 	n := 0
-	require.Eventually(t, func() bool { // the server may need a moment until it follows
+	waittest.Until(t, "a note and an offer are counted", func() bool { // the server may need a moment until it follows
 		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
 			n++
 			s.webhook(pageview(fmt.Sprint("v", n), "s1", "https://app.example.com"+page))
 		}
 		total := s.flow("acme", acmeKey).total()
 		return total.Offers == 1 && total.Notes > 0
-	}, 20*time.Second, 200*time.Millisecond)
+	})
 }
 
 func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
@@ -164,7 +165,7 @@ func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {
 	b.taken("b")
 	for _, s := range []*service{a, b} {
 		s.flows(takenFlow.Plus(takenFlow))
-		assert.Eventually(t, func() bool { return s.flow("acme", acmeKey).Readers == 2 }, 10*time.Second, 50*time.Millisecond)
+		waittest.Until(t, "both readers are counted", func() bool { return s.flow("acme", acmeKey).Readers == 2 })
 		storage := s.flow("acme", acmeKey).Storage
 		assert.Equal(t, "redis", storage.Engine)
 		assert.Positive(t, storage.LogBytes)
@@ -203,7 +204,7 @@ func TestFlow_endsWithTheProduct(t *testing.T) {
 	first := a.register(`{"product_id":"initech"}`)
 	count(a, first, "u1")
 	count(b, first, "u2")
-	assert.Eventually(t, func() bool { return a.flow("initech", first["key"]).total() == one.Plus(one) }, 10*time.Second, 50*time.Millisecond)
+	waittest.Equal(t, one.Plus(one), func() activity.Flow { return a.flow("initech", first["key"]).total() })
 	require.Equal(t, http.StatusNoContent, a.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
 	assert.Equal(t, http.StatusUnauthorized, a.do(http.MethodGet, "/flow/initech", "", bearer(first["key"])).status)
 	second := a.register(`{"product_id":"initech"}`)
@@ -212,7 +213,7 @@ func TestFlow_endsWithTheProduct(t *testing.T) {
 	}
 	count(b, second, "u3")
 	for _, s := range []*service{a, b} {
-		assert.Eventually(t, func() bool { return s.flow("initech", second["key"]).total() == one }, 10*time.Second, 50*time.Millisecond)
+		waittest.Equal(t, one, func() activity.Flow { return s.flow("initech", second["key"]).total() })
 	}
 }
 

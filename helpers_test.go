@@ -25,6 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -162,7 +163,7 @@ func (s *service) checkStop() {
 	if running.Add(-1) > 0 {
 		return // the last one of a test looks
 	}
-	assert.Eventually(s.t, func() bool { return len(leftovers()) == 0 }, 5*time.Second, time.Millisecond)
+	waittest.Until(s.t, "no goroutine of the server is left", func() bool { return len(leftovers()) == 0 })
 	assert.Empty(s.t, leftovers())
 }
 

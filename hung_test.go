@@ -21,6 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -90,7 +91,7 @@ func TestRedis_mayHang(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/healthz", "").status)
 
 	redis.Resume()
-	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
 	s.webhook(pageview("u3", "s1", "https://app.example.com/c"))
 }
 
@@ -154,7 +155,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 		}
 		require.Less(t, posted, 10_000)
 	}
-	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status != http.StatusOK }, 5*time.Second, 10*time.Millisecond)
+	waittest.Until(t, "the server is not ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status != http.StatusOK })
 	for name, r := range map[string]func() reply{
 		"ingest": post,
 		"SDK": func() reply {
@@ -173,7 +174,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 	assert.NotEmpty(t, before, "what is there can be read")
 
 	free()
-	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
 	posted = 20_000
 	require.Equal(t, http.StatusOK, post().status)
 	after := s.lookup("ada")["actions"].([]any)

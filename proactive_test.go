@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -57,7 +57,7 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 				return n
 			}
 			visits := 0
-			require.Eventually(t, func() bool { // a server may need a moment until it follows
+			waittest.Until(t, "the visitor is offered help", func() bool { // a server may need a moment until it follows
 				for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/x", visits)} {
 					var reporting sync.WaitGroup
 					for range 8 { // at once, at every server
@@ -71,8 +71,8 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 					reporting.Wait()
 				}
 				return offers() > 0
-			}, 20*time.Second, 200*time.Millisecond)
-			require.Eventually(t, func() bool { return !d.intercom.Exists(conversation) }, 30*time.Second, 20*time.Millisecond)
+			})
+			waittest.Until(t, "the conversation is gone", func() bool { return !d.intercom.Exists(conversation) })
 			requests := 0
 			for _, r := range d.intercom.Requests() {
 				if strings.Contains(string(r.Body), `"quick_reply"`) {

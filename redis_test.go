@@ -3,12 +3,12 @@ package liveactivity_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // Servers on one Redis are one service, whichever a client comes to.
@@ -48,9 +48,9 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 	stream := b.stream("/stream/initech", bearer(first["key"]))
 	second := a.register(`{"product_id":"initech","force":true}`)
 	assert.Equal(t, http.StatusOK, b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(second["key"])).status)
-	assert.Eventually(t, func() bool {
+	waittest.Until(t, "the old key is refused", func() bool {
 		return b.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(first["key"])).status == http.StatusUnauthorized
-	}, 5*time.Second, 5*time.Millisecond)
+	})
 	r = b.do(http.MethodPost, "/webhook/initech", pageview("u2", "s1", "https://app.example.com/b"), "X-PostHog-Secret: "+second["webhook_secret"])
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
@@ -86,7 +86,7 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/metrics", "").status)
 
 	redis.Restart()
-	require.Eventually(t, func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
 	s.webhook(event)
 	assert.Equal(t, "https://app.example.com/b", stream.nextBatch().Actions[0]["raw_url"])
 	assert.Len(t, s.lookup("ada")["actions"], 2)
@@ -112,10 +112,10 @@ func TestRedis_mayComeLater(t *testing.T) {
 	redis.Restart()
 	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {
 		status := http.StatusServiceUnavailable
-		require.Eventually(t, func() bool {
+		waittest.Until(t, "the server works with Redis: "+name, func() bool {
 			status = ask()
 			return status != http.StatusServiceUnavailable
-		}, 10*time.Second, 10*time.Millisecond, name)
+		})
 		assert.Equal(t, http.StatusOK, status, name)
 	}
 	assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)

@@ -22,13 +22,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
-
-// patience is how long a test waits for what must come.
-const patience = 10 * time.Second
 
 // attached returns a registry on the log, which has taken over what is there.
 func attached(t *testing.T, log eventlog.Log) *registry {
@@ -145,7 +143,7 @@ func TestRegistrations_reachServersOnTheSameLog(t *testing.T) {
 			a, b := attached(t, log), attached(t, log)
 			reported := run(t, b)
 			first := register(t, a, "acme", false)
-			require.Eventually(t, func() bool { return len(b.IDs()) == 1 }, patience, time.Millisecond, "automatically")
+			waittest.Until(t, "the registration is known automatically", func() bool { return len(b.IDs()) == 1 })
 			assertOpen(t, b, first, "acme")
 			second := register(t, b, "acme", true)
 			assertOpen(t, b, second, "acme")
@@ -153,7 +151,7 @@ func TestRegistrations_reachServersOnTheSameLog(t *testing.T) {
 			require.NoError(t, a.Load(t.Context()))
 			assertVoid(t, a, first, "acme")
 			third := register(t, a, "acme", true)
-			require.Eventually(t, func() bool { return opens(b, third, "acme") }, patience, time.Millisecond)
+			waittest.Until(t, "the third registration is known", func() bool { return opens(b, third, "acme") })
 			assertVoid(t, b, second, "acme")
 			require.Zero(t, reported.count.Load())
 		})
@@ -437,9 +435,7 @@ func TestRegister_returnsTheSecretsWhenStorageFailsAfterwards(t *testing.T) {
 	r := attached(t, log)
 	c := register(t, r, "acme", false)
 	log.down.Store(false)
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		assert.NoError(t, r.Keys().Check(c.Key, "acme", access.MCP))
-	}, 10*time.Second, time.Millisecond)
+	waittest.Until(t, "the key opens the product", func() bool { return r.Keys().Check(c.Key, "acme", access.MCP) == nil })
 	assertOpen(t, r, c, "acme")
 }
 

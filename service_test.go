@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -188,10 +189,10 @@ func TestMetrics_countWhatHappened(t *testing.T) {
 	s.do(http.MethodGet, "/none/"+mail, "")
 	s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[]}`)
 	var text string
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "the entry is counted as sent", func() bool {
 		text = s.do(http.MethodGet, "/metrics", "").body
 		return strings.Contains(text, "liveactivity_stream_sent_total 1\n")
-	}, 5*time.Second, time.Millisecond)
+	})
 	for _, line := range []string{
 		`liveactivity_events_total{outcome="accepted",product_id="acme",reason=""} 1`,
 		`liveactivity_events_total{outcome="duplicate",product_id="acme",reason=""} 1`,

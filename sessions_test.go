@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // sessionsOf returns a page of a product's sessions.
@@ -243,7 +244,7 @@ func TestSessions_ofAnUnknownProductAreNone(t *testing.T) {
 func TestSessions_waitsForNothingThatIsGone(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Retention.TTL = time.Second })
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
-	require.Eventually(t, func() bool { return len(s.sessionIDs(url.Values{})) == 0 }, 5*time.Second, 50*time.Millisecond)
+	waittest.Until(t, "the session is trimmed", func() bool { return len(s.sessionIDs(url.Values{})) == 0 })
 }
 
 // session returns a session's detail.
@@ -324,7 +325,7 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 
 	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Hello")
 	require.Equal(t, "linked", s.send(hook).says(t))
-	require.Eventually(t, func() bool { return len(d.zendesk.Notes(ticket)) == 1 }, 10*time.Second, 10*time.Millisecond)
+	waittest.Until(t, "the ticket has a note", func() bool { return len(d.zendesk.Notes(ticket)) == 1 })
 	assert.Contains(t, bodies(d.zendesk.Requests(), "html_body"), html["zendesk"])
 	linked := s.session("acme", acmeKey, "s1")
 	require.Len(t, linked.Notes, 1, "of the linked desk")
@@ -337,7 +338,7 @@ func TestSession_showsTheNoteThatIsWritten(t *testing.T) {
 	shown = s.session("acme", acmeKey, "s2")
 	conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "grace@example.com"}, "Hello")
 	require.Equal(t, "linked", s.send(hook).says(t))
-	require.Eventually(t, func() bool { return len(bodies(d.intercom.Requests(), "body")) > 0 }, 10*time.Second, 10*time.Millisecond)
+	waittest.Until(t, "the conversation has a note", func() bool { return len(bodies(d.intercom.Requests(), "body")) > 0 })
 	linked = s.session("acme", acmeKey, "s2")
 	require.Len(t, linked.Notes, 1)
 	assert.Contains(t, bodies(d.intercom.Requests(), "body"), linked.Notes[0].HTML)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // readReply reads one answer from a connection.
@@ -56,13 +58,13 @@ func (s *service) halfPosted(body string) (conn net.Conn, finish func()) {
 // refusesConnections waits until the server takes no more connections.
 func (s *service) refusesConnections() {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool {
+	waittest.Until(s.t, "it refuses connections", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err == nil {
 			conn.Close()
 		}
 		return err != nil
-	}, 10*time.Second, time.Millisecond)
+	})
 }
 
 func TestStop_finishesRequestsInFlightAndTheirEventsReachTheStreams(t *testing.T) {
@@ -177,7 +179,7 @@ func TestStream_forgetsAReaderThatHangsUp(t *testing.T) {
 			return strings.Contains(s.do(http.MethodGet, "/metrics", "").body, `liveactivity_stream_subscribers{product_id="acme"} `+n)
 		}
 	}
-	require.Eventually(t, subscribers("1"), 5*time.Second, time.Millisecond)
+	waittest.Until(t, "the reader is counted", subscribers("1"))
 	require.NoError(t, conn.Close())
-	require.Eventually(t, subscribers("0"), 5*time.Second, time.Millisecond)
+	waittest.Until(t, "the reader is no longer counted", subscribers("0"))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -77,7 +78,7 @@ func TestViews_followEveryProductWhileThereIsOne(t *testing.T) {
 	s := start(t, func(o *liveactivity.Options) { o.Views = []liveactivity.View{n.view} })
 	follows := func(entries int64, product string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return n.entries.Load() == entries && n.last.Load() == product }, 10*time.Second, time.Millisecond)
+		waittest.Until(t, "the view has what is expected", func() bool { return n.entries.Load() == entries && n.last.Load() == product })
 	}
 	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
 	follows(1, "acme")
@@ -90,7 +91,7 @@ func TestViews_followEveryProductWhileThereIsOne(t *testing.T) {
 	follows(2, "initech")
 	require.Zero(t, n.gone.Load())
 	require.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
-	require.Eventually(t, func() bool { return n.gone.Load() == 1 }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, "the view is closed", func() bool { return n.gone.Load() == 1 })
 	initech = s.register(`{"product_id":"initech"}`)
 	post("u2")
 	follows(3, "initech")
