@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/contracts/contractstest"
 	"github.com/liveactivity/liveactivity/internal/demo"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const host = "127.0.0.1:8080"
@@ -114,7 +115,7 @@ func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
 	s.visit("checkout")
 	shows := func(what ...string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		waittest.Until(t, "the conversation says all of it", func() bool {
 			conversation := s.get("/demo/desk/conversations/" + id)
 			for _, text := range what {
 				if !strings.Contains(conversation, text) {
@@ -122,13 +123,13 @@ func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
 				}
 			}
 			return true
-		}, 20*time.Second, 10*time.Millisecond, "%s", s.get("/demo/desk/conversations/"+id))
+		})
 	}
 	shows("[1] User landed on the lamps page", "[2] User landed on the cart page", "User landed on the checkout page", "built into the demo")
 	assert.Equal(t, id, s.write("/demo/desk/conversations/"+id+"/messages"))
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "it is answered twice", func() bool {
 		return strings.Count(s.get("/demo/desk/conversations/"+id), "built into the demo") == 2
-	}, 20*time.Second, 10*time.Millisecond)
+	})
 }
 
 func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {

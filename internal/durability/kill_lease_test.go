@@ -22,6 +22,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
@@ -55,9 +56,6 @@ func TestKill_leaseOfDefaultLength(t *testing.T) {
 // leaseTTL is short, so that the tests are.
 const leaseTTL = time.Second
 
-// takeover is how long it may take until another holder works.
-const takeover = 10 * time.Second
-
 // guild is the processes that compete for a lease, and the log of their work.
 type guild struct {
 	t       *testing.T
@@ -88,6 +86,11 @@ func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
 		cancel()
 		following.Wait()
 		require.NoError(t, g.log.Release())
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(g)
+		}
 	})
 	for i := range workers {
 		g.workers = append(g.workers, &worker{name: fmt.Sprintf("worker %d", i+1)})
@@ -170,13 +173,12 @@ func (g *guild) newest() (last numbered, n int) {
 
 // await waits until something is so, and returns how long that took. It ends
 // the test when it takes too long, or when something is wrong with the log.
-func (g *guild) await(limit time.Duration, what string, is func() bool) time.Duration {
+func (g *guild) await(what string, is func() bool) time.Duration {
 	g.t.Helper()
 	began := time.Now()
-	require.Eventually(g.t, func() bool { return g.failure() != nil || is() }, limit, tick, "%s: %s", what, g)
-	took := time.Since(began)
-	require.NoError(g.t, g.failure(), "%s", g)
-	return took
+	waittest.Until(g.t, what, func() bool { return g.failure() != nil || is() })
+	require.NoError(g.t, g.failure())
+	return time.Since(began)
 }
 
 // failure returns what is wrong with the log.
@@ -202,7 +204,7 @@ func (g *guild) holder() *worker {
 	g.t.Helper()
 	_, before := g.newest()
 	enough := before + 3 + g.rng.IntN(100)
-	g.await(takeover, "nobody works", func() bool {
+	g.await("a worker works", func() bool {
 		_, n := g.newest()
 		return n >= enough
 	})
@@ -219,7 +221,7 @@ func (g *guild) holder() *worker {
 // succeeded waits until another holder than the one of the token works.
 func (g *guild) succeeded(token uint64) {
 	g.t.Helper()
-	took := g.await(takeover, fmt.Sprintf("nobody takes over from the holder of %d", token), func() bool {
+	took := g.await(fmt.Sprintf("another takes over from the holder of %d", token), func() bool {
 		last, _ := g.newest()
 		return last.Token > token
 	})
@@ -243,7 +245,7 @@ func (g *guild) pauseHolder(w *worker) {
 	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGSTOP))
 	g.succeeded(last.Token)
 	require.NoError(g.t, w.cmd.Process.Signal(syscall.SIGCONT))
-	g.await(patience, w.name+" does not find that it has lost the lease", func() bool { return w.has(deedRefused, last.Token) })
+	g.await(w.name+" finds that it has lost the lease", func() bool { return w.has(deedRefused, last.Token) })
 }
 
 // killRedis kills Redis and starts it again: work goes on.
@@ -274,7 +276,7 @@ func (g *guild) end() {
 	require.NoError(g.t, err)
 	counted, err := strconv.Atoi(string(docs[0].Value))
 	require.NoError(g.t, err)
-	g.await(patience, fmt.Sprintf("the counter is %d", counted), func() bool {
+	g.await(fmt.Sprintf("the log has %d entries", counted), func() bool {
 		_, n := g.newest()
 		return n >= counted
 	})

@@ -3,6 +3,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // Whom the visitor turns out to be.
@@ -159,8 +161,8 @@ func timeless(actions []activity.Action) []activity.Action {
 }
 
 func (v *visit) checkLiveActivity(t *testing.T) {
-	before, _ := v.service.lookup(t, v.anonymous)
-	after, _ := v.service.lookup(t, userID)
+	before, _ := v.service.lookup(v.anonymous)
+	after, _ := v.service.lookup(userID)
 	assert.Equal(t, v.before(), timeless(before.Actions), "before the login")
 	assert.Equal(t, v.after(), timeless(after.Actions), "from the login on")
 
@@ -180,14 +182,14 @@ func (v *visit) checkStream(t *testing.T) {
 	want := len(v.before()) + len(v.after())
 	var batches []activity.Batch
 	var actions []activity.BatchAction
-	require.Eventually(t, func() bool {
+	waittest.Until(t, fmt.Sprintf("%d actions are streamed", want), func() bool {
 		batches, _ = v.stream.read()
 		actions = nil
 		for _, b := range batches {
 			actions = append(actions, b.Actions...)
 		}
 		return len(actions) >= want
-	}, patience, pause)
+	})
 
 	for i, a := range actions {
 		assert.Equal(t, i, a.Index, "indexes count over the session")
@@ -240,8 +242,8 @@ func summary(actions []activity.BatchAction) (lines []string) {
 }
 
 func (v *visit) checkSecrecy(t *testing.T) {
-	_, before := v.service.lookup(t, v.anonymous)
-	_, after := v.service.lookup(t, userID)
+	_, before := v.service.lookup(v.anonymous)
+	_, after := v.service.lookup(userID)
 	_, stream := v.stream.read()
 	for _, secret := range secrets {
 		assert.NotContains(t, before+after, secret)
@@ -289,7 +291,7 @@ func TestPostHogJS_slowRequestKeepsItsPlace(t *testing.T) {
 	arrive()
 	service.await(visitor, 2)
 
-	a, _ := service.lookup(t, visitor)
+	a, _ := service.lookup(visitor)
 	var titles []string
 	for _, action := range a.Actions {
 		titles = append(titles, action.Title)

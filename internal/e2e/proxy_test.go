@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // proxies start a proxy that listens at a socket and passes everything on.
@@ -76,13 +77,13 @@ func startProxy(t *testing.T, start func(t *testing.T, socket, target string) *e
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "nginx listens", func() bool {
 		conn, err := net.Dial("unix", socket)
 		if err == nil {
 			conn.Close()
 		}
 		return err == nil
-	}, patience, pause)
+	})
 	return &http.Client{Transport: transport}
 }
 
@@ -105,7 +106,7 @@ func (s *service) follow(t *testing.T, client *http.Client, after string) (e *ev
 	if after != "" {
 		r.Header.Set("Last-Event-ID", after)
 	}
-	held := time.AfterFunc(patience, cancel) // a proxy may hold even the headers back
+	held := time.AfterFunc(waittest.Patience, cancel) // a proxy may hold even the headers back
 	response, err := client.Do(r)
 	held.Stop()
 	require.NoError(t, err)

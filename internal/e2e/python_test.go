@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
@@ -175,7 +176,7 @@ func objects(t *testing.T, output *logtest.Buffer) (all []map[string]any) {
 // them.
 func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool {
+	waittest.Until(p.t, fmt.Sprintf("it has taken %d notes of %q", count, what), func() bool {
 		notes = nil
 		for _, note := range objects(p.t, &p.stderr) {
 			if note["note"] == what {
@@ -183,7 +184,7 @@ func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 			}
 		}
 		return len(notes) >= count
-	}, patience, pause, "%s", what)
+	})
 	return notes
 }
 
@@ -191,7 +192,7 @@ func (p *python) awaitNote(what string, count int) (notes []map[string]any) {
 // between the time since and now, except where a time is given.
 func (p *python) receives(since time.Time, want ...map[string]any) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return len(objects(p.t, &p.stdout)) >= len(want) }, patience, pause)
+	waittest.Until(p.t, fmt.Sprintf("%d payloads came", len(want)), func() bool { return len(objects(p.t, &p.stdout)) >= len(want) })
 	payloads := objects(p.t, &p.stdout)
 	require.Len(p.t, payloads, len(want))
 	for i, payload := range payloads {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/bridge"
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // The secrets of the product of a chain.
@@ -170,18 +171,16 @@ func (a *asker) ask(query string) []string {
 // await waits until exactly that is known by a query, oldest first.
 func (a *asker) await(query string, want ...string) {
 	a.t.Helper()
-	require.EventuallyWithT(a.t, func(t *assert.CollectT) {
-		assert.Equal(t, want, a.ask(query))
-	}, patience, pause, "the log: %s", &a.Stderr)
+	waittest.Equal(a.t, want, func() []string { return a.ask(query) })
 }
 
 // awaitMetric waits until the retriever's metrics have a line.
 func (a *asker) awaitMetric(line string) {
 	a.t.Helper()
-	require.Eventually(a.t, func() bool {
+	waittest.Until(a.t, "the metrics have "+line, func() bool {
 		_, metrics := proctest.Request(a.t, http.MethodGet, a.url+"/metrics", "")
 		return strings.Contains(metrics, "\n"+line+"\n")
-	}, patience, pause, line)
+	})
 }
 
 func (c *chain) testRetriever(t *testing.T) {
@@ -259,10 +258,8 @@ func (c *chain) testBridge(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &k))
 		return k
 	}
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		assert.Equal(t, "Hi! I can see you visited billing and clicked Export CSV.", known("ada").Summary)
-	}, patience, pause)
-	require.Eventually(t, func() bool { return len(known("bob").Actions) == 1 }, patience, pause)
+	waittest.Equal(t, "Hi! I can see you visited billing and clicked Export CSV.", func() string { return known("ada").Summary })
+	waittest.Until(t, "the other session is known", func() bool { return len(known("bob").Actions) == 1 })
 	assert.Len(t, known("ada").Actions, 2)
 
 	status, _ := proctest.Request(t, http.MethodPost, url+"/demo/actions", `{"session_id":"ada","title":"Approve vendor"}`)
@@ -276,7 +273,7 @@ func (c *chain) testRefusal(t *testing.T) {
 	for name, key := range map[string]string{"unknown": "lak-wrong-s3cr3t", "of no stream": lookupKey, "another product's": othersKey} {
 		for _, command := range []*proctest.Command{c.retriever, c.bridge} {
 			p := command.Launch(t, nil, append(o.stream(key), "--log-level=error")...)
-			assert.Equal(t, 1, p.Wait(patience), name)
+			assert.Equal(t, 1, p.Wait(waittest.Patience), name)
 			assert.Regexp(t, `^liveactivity-\w+: stream: the server refuses the stream: 40[13] [^\n]+\n$`, p.Stderr.String())
 			assert.NotContains(t, p.Stderr.String(), "s3cr3t")
 		}

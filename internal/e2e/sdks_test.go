@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -21,13 +22,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // runScript runs a script of testdata/sdks in Node.js, which must have nothing
 // to say.
 func (s *service) runScript(script string, environment ...string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waittest.Patience)
 	defer cancel()
 	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
 	require.NoError(s.t, err)
@@ -60,11 +62,11 @@ func (s *service) checkRequests(path string, want int) {
 func (s *service) checkActions(stream *reader, want ...activity.Action) {
 	s.t.Helper()
 	s.await(userID, len(want))
-	got, raw := s.lookup(s.t, userID)
+	got, raw := s.lookup(userID)
 	assert.Equal(s.t, numbered(want...), timeless(got.Actions))
 	assert.NotContains(s.t, raw, typed.Address)
 	var streamed []string
-	require.Eventually(s.t, func() bool {
+	waittest.Until(s.t, fmt.Sprintf("%d actions are streamed", len(want)), func() bool {
 		streamed = nil
 		batches, _ := stream.read()
 		for _, b := range batches {
@@ -76,7 +78,7 @@ func (s *service) checkActions(stream *reader, want ...activity.Action) {
 			}
 		}
 		return len(streamed) >= len(want)
-	}, patience, pause)
+	})
 	var titles []string
 	for _, a := range want {
 		titles = append(titles, email+" "+a.Title)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -24,16 +25,10 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-const (
-	productID = "shop"
-
-	// patience is how long anything may take on a slow machine; posthog-js
-	// sends every 3 seconds.
-	patience = 30 * time.Second
-	pause    = 20 * time.Millisecond // between two looks
-)
+const productID = "shop"
 
 // service is the real server with one product, and a note of every call that
 // came from the browser.
@@ -163,7 +158,7 @@ func (s *service) calls() []call {
 func (s *service) awaitEvent(name string) {
 	s.t.Helper()
 	brings := func(c call) bool { return slices.Contains(c.events(), name) }
-	require.Eventually(s.t, func() bool { return slices.ContainsFunc(s.calls(), brings) }, patience, pause, "no %s came", name)
+	waittest.Until(s.t, name+" is answered", func() bool { return slices.ContainsFunc(s.calls(), brings) })
 }
 
 // form returns in what form the call brings events, or "" when it brings none.
@@ -207,24 +202,25 @@ func (s *service) get(ctx context.Context, path string) (*http.Response, error) 
 }
 
 // lookup returns a user's live activity and its JSON.
-func (s *service) lookup(t require.TestingT, userID string) (a activity.LiveActivity, raw string) {
+func (s *service) lookup(userID string) (a activity.LiveActivity, raw string) {
+	s.t.Helper()
 	response, err := s.get(s.t.Context(), "/users/"+productID+"/"+url.PathEscape(userID)+"/live-activity")
-	require.NoError(t, err)
+	require.NoError(s.t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, response.StatusCode, string(body))
-	require.NoError(t, json.Unmarshal(body, &a))
+	require.NoError(s.t, err)
+	require.Equal(s.t, http.StatusOK, response.StatusCode, string(body))
+	require.NoError(s.t, json.Unmarshal(body, &a))
 	return a, string(body)
 }
 
 // await waits until the user's live activity has that many actions.
 func (s *service) await(userID string, count int) {
 	s.t.Helper()
-	require.EventuallyWithT(s.t, func(t *assert.CollectT) {
-		a, raw := s.lookup(t, userID)
-		assert.GreaterOrEqual(t, a.Count, count, raw)
-	}, patience, pause)
+	waittest.Until(s.t, fmt.Sprintf("%s has %d actions", userID, count), func() bool {
+		a, _ := s.lookup(userID)
+		return a.Count >= count
+	})
 }
 
 // reader reads the product's stream from when it was opened.

@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // The script from the README links the session of posthog-js from a page of
@@ -62,7 +63,7 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	tab.Eval(`say("first", liveactivity.link("c1")); ""`)
 	select {
 	case <-unknown: // the session; now it is reported
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		require.Fail(t, "the page did not ask")
 	}
 	action := activity.Action{Type: activity.TypePageview, Description: "User looked"}
