@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
-
-const soon = 10 * time.Second
 
 func follow(t *testing.T, server *streamtest.Server, actions func(context.Context, activity.Batch) error) *running {
 	t.Helper()
@@ -42,18 +40,18 @@ func TestConsumer_hasCaughtUpOnceWhatWasRetainedIsHandled(t *testing.T) {
 		}
 		return nil
 	})
-	require.Eventually(t, c.Connected, soon, time.Millisecond)
+	waittest.Until(t, "it is connected", c.Connected)
 	for range 9 {
 		handle <- struct{}{}
 	}
 	time.Sleep(2 * 250 * time.Millisecond)
 	assert.False(t, c.CaughtUp(), "one is not handled")
 	handle <- struct{}{}
-	require.Eventually(t, c.CaughtUp, soon, time.Millisecond)
+	waittest.Until(t, "it has caught up", c.CaughtUp)
 
 	server.Refuse(503, -1)
 	server.Disconnect()
-	require.Eventually(t, func() bool { return !c.Connected() }, soon, time.Millisecond)
+	waittest.Until(t, "it is disconnected", func() bool { return !c.Connected() })
 	assert.True(t, c.CaughtUp())
 }
 
@@ -65,14 +63,14 @@ func TestConsumer_hasCaughtUpWithAStreamOfNothing(t *testing.T) {
 	time.Sleep(2 * 250 * time.Millisecond)
 	assert.False(t, c.CaughtUp(), "the stream was never open")
 	server.Refuse(503, 0)
-	require.Eventually(t, c.CaughtUp, soon, time.Millisecond)
+	waittest.Until(t, "it has caught up", c.CaughtUp)
 }
 
 func TestConsumer_takesAHeartbeatForTheEndOfWhatWasRetained(t *testing.T) {
 	server := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token", Heartbeat: 20 * time.Millisecond}))
 	defer server.Close()
 	c := follow(t, server, func(context.Context, activity.Batch) error { return nil })
-	require.Eventually(t, c.CaughtUp, soon, time.Millisecond)
+	waittest.Until(t, "it has caught up", c.CaughtUp)
 }
 
 // A stream that is never silent is caught up with where a batch comes that is
@@ -85,11 +83,9 @@ func TestConsumer_catchesUpWithAStreamThatIsNeverSilent(t *testing.T) {
 		handled.Add(1)
 		return nil
 	})
-	start := time.Now()
-	for !c.CaughtUp() && time.Since(start) < soon {
+	waittest.Until(t, "it has caught up", func() bool {
 		server.Send(did("a"))
-		time.Sleep(20 * time.Millisecond)
-	}
-	assert.True(t, c.CaughtUp())
+		return c.CaughtUp()
+	})
 	assert.Positive(t, handled.Load())
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/ledger"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -603,7 +604,7 @@ func TestConsumer_callsItsCursorStoreOneAtATime(t *testing.T) {
 		for _, last = range s.Send(clicked(fmt.Sprint("s", i%50), "x")) {
 		}
 	}
-	require.Eventually(t, func() bool { return handled.Load() == 2000 }, patience, time.Millisecond)
+	waittest.Until(t, "all is handled", func() bool { return handled.Load() == 2000 })
 	c.stop(t)
 	assert.Contains(t, cursor.saved(), last)
 	assert.NotContains(t, cursor.saved(), "finished")

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
@@ -127,7 +128,7 @@ func (n *notes) raw() stream.Handlers {
 // become waits, in real time, until the notes are those.
 func (n *notes) become(t testing.TB, want ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(n.all()) >= len(want) }, patience, time.Millisecond, "%d notes", len(want))
+	waittest.Until(t, fmt.Sprintf("%d notes are taken", len(want)), func() bool { return len(n.all()) >= len(want) })
 	require.Equal(t, want, n.all())
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 )
 
@@ -193,14 +194,15 @@ func TestConsumer_survivesKills(t *testing.T) {
 	for i := range kills {
 		kill := k.start(t)
 		if enough := a.read + rand.IntN(100); i%4 > 0 && enough < entries { // else whenever, also before it has begun
-			require.Eventually(t, func() bool { return len(k.lines(t)) >= enough }, patience, time.Millisecond, "%s", &k.stderr)
+			waittest.Until(t, fmt.Sprintf("%d lines are written", enough), func() bool { return len(k.lines(t)) >= enough })
 		}
 		time.Sleep(time.Duration(rand.Int64N(int64(30 * time.Millisecond)))) // when it is killed
 		kill()
 		a.check(t, k.lines(t))
 	}
 	kill := k.start(t)
-	require.Eventually(t, func() bool { return distinct(k.lines(t)) == entries }, 2*patience, 10*time.Millisecond, "%s", &k.stderr)
+	sending.Wait()
+	waittest.Until(t, "all is handled", func() bool { return distinct(k.lines(t)) == entries })
 	kill()
 	a.check(t, k.lines(t))
 	t.Logf("%d entries of %d came again after %d kills", a.doubled, entries, kills)

@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -290,6 +291,14 @@ func (s *sequence) count() int {
 	return s.total
 }
 
+// reaches waits for so many entries, for a while for each hundred.
+func (s *sequence) reaches(t *testing.T, entries int) {
+	t.Helper()
+	for n := 0; n <= entries; n += 100 {
+		waittest.Until(t, fmt.Sprintf("%d entries are handled", n), func() bool { return s.count() >= n })
+	}
+}
+
 // appendNumbered appends so many entries of many sessions to a log, each numbered in
 // its session, of any size and some at once.
 func appendNumbered(t testing.TB, log eventlog.Log, rng *rand.Rand, entries int, step func(i int)) {
@@ -319,7 +328,7 @@ func TestConsumer_losesAndDoublesNothingOnABadNetwork(t *testing.T) {
 			before := leaktest.Goroutines(t)
 			testBadNetwork(t, withCursor)
 			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-			require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, patience, time.Millisecond, "goroutines are left")
+			waittest.Until(t, "no goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
 		})
 	}
 }
@@ -364,12 +373,15 @@ func testBadNetwork(t *testing.T, withCursor bool) {
 			r.restart()
 		}
 	})
-	require.Eventually(t, func() bool { return sequence.count() > entries/2 }, 3*patience, 10*time.Millisecond)
+	defer func() {
+		if t.Failed() {
+			stacks := make([]byte, 1<<20)
+			t.Logf("%d of %d; the log ends with\n%s\n%s", sequence.count(), entries, log.String()[max(0, len(log.String())-4000):], stacks[:runtime.Stack(stacks, true)])
+		}
+	}()
+	sequence.reaches(t, entries/2)
 	r.proxy.calmDown()
-	if !assert.Eventually(t, func() bool { return sequence.count() >= entries }, 2*patience, time.Millisecond) {
-		stacks := make([]byte, 1<<20)
-		t.Logf("%d of %d; the log ends with\n%s\n%s", sequence.count(), entries, log.String()[max(0, len(log.String())-4000):], stacks[:runtime.Stack(stacks, true)])
-	}
+	sequence.reaches(t, entries)
 	stop()
 	assert.Empty(t, sequence.wrong)
 	assert.Equal(t, entries, sequence.count())

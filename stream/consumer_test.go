@@ -114,7 +114,7 @@ func TestConsumer_handsOverWhatTheServerSends(t *testing.T) {
 		Summary: func(_ context.Context, sum stream.Summary) error { summaries <- sum; return nil },
 		Raw:     func(_ context.Context, m stream.Message) error { raw <- m; return nil },
 	}, quick())
-	require.Eventually(t, c.Connected, patience, time.Millisecond)
+	waittest.Until(t, "it is connected", c.Connected)
 
 	sent := clicked("s1", "Export", "Grüße ☕")
 	sent.Email, sent.ConversationID = "ada@example.com", "c1"
@@ -572,7 +572,7 @@ func TestConsumer_losesNothingBeforeTheFirstEntry(t *testing.T) {
 	s := newStream(t, nil)
 	s.SendRaw("long ago")
 	next := time.Now().Truncate(time.Second).Add(2 * time.Second)
-	require.Eventually(t, func() bool { return time.Now().After(next) }, patience, time.Millisecond) // it is long ago
+	time.Sleep(time.Until(next)) // it is long ago
 	var n notes
 	c := startConsumer(t, s.URL(), n.raw(), quick())
 	require.NoError(t, s.WaitConnected(t.Context()))
@@ -955,10 +955,10 @@ func TestConsumer_leavesNothingBehind(t *testing.T) {
 	requests := len(s.Requests())
 	s.Refuse(http.StatusNoContent, -1) // which leaves the connection open for another request
 	s.Disconnect()
-	require.Eventually(t, func() bool { return len(s.Requests()) > requests+1 }, patience, time.Millisecond)
+	waittest.Until(t, "it asks again", func() bool { return len(s.Requests()) > requests+1 })
 	cancel()
 	require.Equal(t, context.Canceled, waittest.Receive(t, ended))
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before }, patience, time.Millisecond)
+	waittest.Until(t, "no goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // Where all requests of a process go through a transport of another kind, such
@@ -1065,7 +1065,7 @@ func TestConsumer_passesOverWhatAHandlerRefuses(t *testing.T) {
 	server.Send(did("s"), did("s"))
 	assert.Equal(t, "s", <-handled)
 	assert.Equal(t, int64(3), calls.Load(), "the first batch twice, the second once")
-	require.Eventually(t, func() bool { return c.counted(t, "finished_total") == 1 }, soon, time.Millisecond)
+	waittest.Until(t, "the batch is finished", func() bool { return c.counted(t, "finished_total") == 1 })
 	assert.Equal(t, 1.0, c.counted(t, "skipped_total", "refused"))
 	assert.Equal(t, 1.0, c.counted(t, "handler_failures_total"))
 	assert.Contains(t, c.log.String(), "no such conversation")

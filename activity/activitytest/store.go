@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // Options are the bounds of a store under test. TTL and MaxEvents are always
@@ -410,7 +411,7 @@ func testRetention(t *testing.T, open openFunc) {
 			recent, err := f.store.Recent(context.WithoutCancel(t.Context()), product, "ada", maxEvents)
 			return err == nil && len(recent) == 0
 		}
-		require.Eventually(t, gone, 40*short, short/10)
+		waittest.Until(t, "the action has expired", gone)
 	})
 }
 

@@ -21,12 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
-
-// patience is how long a test waits for what must come. It is longer than the
-// default heartbeat, so that an open stream is never silent for as long.
-const patience = 20 * time.Second
 
 const product = "acme"
 
@@ -262,7 +259,7 @@ func (s *service) subscribe(t testing.TB, query string, header http.Header) *sub
 // open is subscribe for any goroutine; the caller cancels.
 func (s *service) open(query string, header http.Header) (*subscription, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	watchdog := time.AfterFunc(patience, cancel)
+	watchdog := time.AfterFunc(waittest.Patience, cancel)
 	defer watchdog.Stop()
 	response, err := s.get(ctx, http.MethodGet, query, header)
 	if err != nil {
@@ -278,7 +275,7 @@ func (s *service) open(query string, header http.Header) (*subscription, error) 
 
 // read returns the next event, or an error when none comes.
 func (s *subscription) read() (event, error) {
-	watchdog := time.AfterFunc(patience, s.cancel)
+	watchdog := time.AfterFunc(waittest.Patience, s.cancel)
 	defer watchdog.Stop()
 	return s.readEvent()
 }
@@ -394,7 +391,7 @@ func (s *service) readers(t testing.TB) int {
 // hasReaders waits until n streams are open.
 func (s *service) hasReaders(t testing.TB, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.readers(t) == n }, patience, time.Millisecond)
+	waittest.Until(t, fmt.Sprintf("there are %d readers", n), func() bool { return s.readers(t) == n })
 }
 
 // lastEventID is the header of a reader that resumes.

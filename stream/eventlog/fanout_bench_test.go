@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // The server runs in a process of its own, so that what it uses can be read
@@ -252,8 +254,7 @@ func TestFanout_separateProcesses(t *testing.T) {
 	assertComplete(t, run.fanoutReaders, run.publishers)
 
 	late := startFanoutReaders(t, []int{stalled}, newFanoutWindow(0))
-	assert.Eventually(t, func() bool { return late.delivered.Load() == entries }, fanoutPatience, time.Millisecond,
-		"a stalled reader catches up when it goes on reading")
+	waittest.Until(t, "a stalled reader catches up when it goes on reading", func() bool { return late.delivered.Load() == entries })
 	assertComplete(t, late, run.publishers)
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // An entry of the load is JSON of a fixed layout, so that finding its end and
@@ -153,7 +155,7 @@ func startFanoutReaders(tb testing.TB, streams []int, window *fanoutWindow) *fan
 	}
 	go rs.run()
 	tb.Cleanup(rs.close)
-	require.Eventually(tb, func() bool { return rs.greeted.Load() == int64(len(streams)) }, time.Minute, time.Millisecond)
+	waittest.Until(tb, "all streams are open", func() bool { return rs.greeted.Load() == int64(len(streams)) })
 	return rs
 }
 

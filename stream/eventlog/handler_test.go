@@ -87,7 +87,7 @@ func TestHandler_HEAD_opensNoStream(t *testing.T) {
 	conn, err := s.dial()
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(waittest.Patience)))
 	answers := bufio.NewReader(conn)
 	for range 2 {
 		_, err = io.WriteString(conn, "HEAD /stream/acme HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -513,7 +513,7 @@ func testFanOut(t *testing.T, tr transport, readers int) {
 // readToEnd returns the ids of the events of a stream and how it ended.
 func (s *subscription) readToEnd() ([]string, error) {
 	defer s.cancel()
-	watchdog := time.AfterFunc(2*patience, s.cancel)
+	watchdog := time.AfterFunc(2*waittest.Patience, s.cancel)
 	defer watchdog.Stop()
 	var ids []string
 	for {
@@ -586,10 +586,10 @@ func TestHandler_leavesNoGoroutineBehind(t *testing.T) {
 				sub.cancel()
 			}
 			require.NoError(t, s.handler.Wait(t.Context()))
-			require.Eventually(t, func() bool {
+			waittest.Until(t, "no goroutines are left", func() bool {
 				s.client.CloseIdleConnections()
 				return runtime.NumGoroutine() <= before
-			}, patience, time.Millisecond)
+			})
 		})
 	}
 }
@@ -668,11 +668,12 @@ func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 				}
 				s.hasReaders(t, readers)
 				sent := -1.0
-				require.Eventually(t, func() bool { // until nobody gets any further
+				waittest.Until(t, "no reader gets any further", func() bool {
 					last := sent
+					time.Sleep(200 * time.Millisecond)
 					sent = s.metric(t, "liveactivity_stream_sent_total")
 					return sent == last
-				}, patience, 200*time.Millisecond)
+				})
 				each := (liveHeap() - before) / readers
 				t.Logf("%d bytes a reader", each)
 				require.Less(t, each, int64(limit))
@@ -702,7 +703,7 @@ func TestHandler_cutsOffAReaderThatStallsOverTCP(t *testing.T) {
 				eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 32<<10))
 			}
 			require.NoError(t, s.handler.Wait(t.Context()))
-			require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+			require.NoError(t, conn.SetDeadline(time.Now().Add(waittest.Patience)))
 			sent, err := io.Copy(io.Discard, conn)
 			require.Less(t, sent, int64(1<<20), "of 8 MiB")
 			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
@@ -730,7 +731,7 @@ func TestHandler_doesNotListenToATalkativeClient(t *testing.T) {
 
 	endless := s.rawSubscribe(t)
 	greeted(t, endless)
-	require.NoError(t, endless.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, endless.SetDeadline(time.Now().Add(waittest.Patience)))
 	_, err = io.Copy(endless, chatter{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
 )
@@ -63,7 +64,7 @@ func consumed(t *testing.T, entries ...string) *stream.Consumer {
 	go func() { done <- c.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	<-held
-	require.Eventually(t, func() bool { return c.Stats().Pending == 1 }, 10*time.Second, time.Millisecond)
+	waittest.Until(t, "one batch is pending", func() bool { return c.Stats().Pending == 1 })
 	return c
 }
 

@@ -24,13 +24,11 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
-
-// patience is how long a test waits for an expected event.
-const patience = 20 * time.Second
 
 // event is one server-sent event.
 type event struct{ id, name, data, retry string }
@@ -141,7 +139,7 @@ func (r *reader) ends(t testing.TB, want error) {
 // waitConnected fails the test unless a reader connects.
 func waitConnected(t testing.TB, s *streamtest.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Patience)
 	defer cancel()
 	require.NoError(t, s.WaitConnected(ctx))
 }
@@ -166,7 +164,7 @@ func TestServer_sendsBatches(t *testing.T) {
 		assert.Contains(t, e.data, `"raw_url":"https://app.example.com/a?b&c"`, "as the real stream writes it")
 		var got activity.Batch
 		require.NoError(t, json.Unmarshal([]byte(e.data), &got))
-		assert.InDelta(t, before, got.ForwardedAt, patience.Seconds())
+		assert.InDelta(t, before, got.ForwardedAt, waittest.Patience.Seconds())
 		want := sent
 		want.Type, want.ProductID, want.Count, want.ForwardedAt = "actions", "acme", 2, got.ForwardedAt
 		filled := click("a")
@@ -188,7 +186,7 @@ func TestServer_sendsSummaries(t *testing.T) {
 	s.SendSummary(stream.Summary{})
 	var got stream.Summary
 	require.NoError(t, json.Unmarshal([]byte(r.next(t).data), &got))
-	assert.InDelta(t, activity.Seconds(time.Now()), got.ForwardedAt, patience.Seconds())
+	assert.InDelta(t, activity.Seconds(time.Now()), got.ForwardedAt, waittest.Patience.Seconds())
 }
 
 func TestServer_sendsAnyDataInOneLine(t *testing.T) {
@@ -447,7 +445,7 @@ func TestServer_disconnectsAReaderThatDoesNotRead(t *testing.T) {
 	r := connect(t, s)
 	s.SendRaw(strings.Repeat("x", 32<<20))
 	began := time.Now()
-	require.Eventually(t, func() bool { s.Disconnect(); return s.Connected() == 0 }, patience, time.Millisecond)
+	waittest.Until(t, "the reader is disconnected", func() bool { s.Disconnect(); return s.Connected() == 0 })
 	assert.Less(t, time.Since(began), eventlog.DefaultWriteTimeout)
 	_, err := io.Copy(io.Discard, r.lines)
 	require.NoError(t, err, "it gets what was in flight")
@@ -581,9 +579,12 @@ func nothingRuns(t *testing.T) {
 		return slices.ContainsFunc([]string{"net/http.(*Server)", "net/http.(*conn)", "stream.(*Handler)", "stream.awaitFarewell"},
 			func(function string) bool { return strings.Contains(stacks, function) })
 	}
-	for deadline := time.Now().Add(patience); running(); runtime.Gosched() {
-		require.True(t, time.Now().Before(deadline), "%s", stacks)
-	}
+	defer func() {
+		if t.Failed() {
+			t.Log(stacks)
+		}
+	}()
+	waittest.Until(t, "nothing of a server runs", func() bool { return !running() })
 }
 
 func TestServer_sendsWhatWasNotReadWhenItCloses(t *testing.T) {
@@ -654,7 +655,7 @@ func TestServer_closesInTime(t *testing.T) {
 					refusedWith(t, response, http.StatusServiceUnavailable, "The service cannot take this request just now; please repeat it.")
 				}
 			}()
-			require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, patience, time.Millisecond)
+			waittest.Until(t, "the request has come", func() bool { return len(s.Requests()) == 1 })
 		},
 	}
 	for name, prepare := range tests {

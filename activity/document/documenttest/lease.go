@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // acquire takes a lease that is free.
@@ -32,11 +33,11 @@ func (f fixture) requireHeld(name string) {
 // succeed waits until the lease can be taken, and takes it.
 func (f fixture) succeed(name string, ttl time.Duration) (l *document.Lease) {
 	f.Helper()
-	require.Eventually(f, func() (ok bool) {
+	waittest.Until(f, "the lease of "+name+" is free", func() (ok bool) {
 		var err error
 		l, err = document.Acquire(f.Context(), f.store, product, name, ttl)
 		return err == nil
-	}, patience, tick)
+	})
 	return l
 }
 

@@ -51,14 +51,9 @@ type test struct {
 const (
 	// product is the one that tests write to where the product does not matter.
 	product = "acme"
-	// tick is how often it looks.
-	tick = 5 * time.Millisecond
 	// brief is a short time to live.
 	brief = 60 * time.Millisecond
 )
-
-// patience is how long a test waits for an expected event.
-var patience = 10 * time.Second
 
 // fixture is a store under test. Its methods act on the product.
 type fixture struct {
@@ -122,7 +117,7 @@ func (f fixture) all() []document.Document {
 // gone waits until the named document does not exist.
 func (f fixture) gone(name string) {
 	f.Helper()
-	require.Eventually(f, func() bool { return !f.one(name).Exists() }, patience, tick)
+	waittest.Until(f, name+" has expired", func() bool { return !f.one(name).Exists() })
 }
 
 // outlive waits until documents put earlier with that time to live have
@@ -137,7 +132,7 @@ func (f fixture) outlive(ttl time.Duration) {
 // one was long enough for it to finish.
 func (f fixture) inTime(do func(ttl time.Duration) bool) {
 	f.Helper()
-	for ttl := brief; ttl < patience/2; ttl *= 2 {
+	for ttl := brief; ttl < waittest.Patience/2; ttl *= 2 {
 		if do(ttl) {
 			return
 		}
@@ -148,7 +143,7 @@ func (f fixture) inTime(do func(ttl time.Duration) bool) {
 // within fails the test if do takes too long.
 func (f fixture) within(what string, do func()) {
 	f.Helper()
-	waittest.Within(f, patience, what, do)
+	waittest.Within(f, waittest.Patience, what, do)
 }
 
 // item is a document in comparable form.

@@ -14,12 +14,13 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/suitetest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 func TestMemory_conforms(t *testing.T) {
 	mistake, broken := mistakes[suitetest.Mistake()]
 	if broken {
-		documenttest.SetPatience(time.Second)
+		waittest.Patience = time.Second
 	}
 	documenttest.TestStore(t, func(*testing.T) document.Store {
 		store := document.Store(musttest.New(document.NewMemory(nil)))

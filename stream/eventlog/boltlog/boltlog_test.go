@@ -32,9 +32,6 @@ func TestMain(m *testing.M) {
 
 const product = "acme"
 
-// patience is how long a test waits for what must come.
-const patience = 10 * time.Second
-
 func TestLog_keepsTheContract(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {

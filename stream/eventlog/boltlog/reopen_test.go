@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -159,10 +160,10 @@ func TestOpen_neverGivesAnIDAgain(t *testing.T) {
 			log := open(t, dir, opts)
 			last := eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 5)...)[4].ID
 			if ttl < time.Second {
-				require.Eventually(t, func() bool {
+				waittest.Until(t, "all has expired", func() bool {
 					require.NoError(t, log.Expire(t.Context()))
 					return log.Stats()[product].Entries == 0
-				}, patience, time.Millisecond)
+				})
 			}
 			require.NoError(t, log.Release())
 			synctest.Test(t, func(t *testing.T) {
@@ -191,10 +192,10 @@ func TestOpen_neverGivesAVersionAgain(t *testing.T) {
 		last = b.Version
 		_, err := log.Documents().Write(t.Context(), product, document.Delete(a))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool {
+		waittest.Until(t, "all has expired", func() bool {
 			require.NoError(t, log.Expire(t.Context()))
 			return len(list(t, log, product)) == 0
-		}, patience, time.Millisecond)
+		})
 		log = reopen(t, log, dir, nil)
 		require.Empty(t, list(t, log, product))
 	}

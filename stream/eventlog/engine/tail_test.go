@@ -11,6 +11,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -198,10 +199,10 @@ func TestTail_letsGoOfWhatIsDropped(t *testing.T) {
 	e = eventlog.Entry{}
 	tail.Add(tailEntries(102, 300)...)
 	tail.DropUpTo(tailID(101), nil)
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "what is trimmed is freed", func() bool {
 		runtime.GC()
 		return fired(freed)
-	}, 10*time.Second, time.Millisecond)
+	})
 	require.Equal(t, 300, tail.Len())
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -241,8 +242,8 @@ var keyTests = []test{
 	}},
 	{name: "are forgotten with an entry that has expired", retention: brief, run: func(f fixture) {
 		f.append(keyed("a"))
-		require.Eventually(f, func() bool {
+		waittest.Until(f, "the key is free again", func() bool {
 			return f.log.Append(f.Context(), product, []eventlog.Entry{keyed("a")}) == nil
-		}, patience, 5*time.Millisecond)
+		})
 	}},
 }

@@ -51,9 +51,6 @@ type test struct {
 // product is the one that tests write to where the product does not matter.
 const product = "acme"
 
-// patience is how long a test waits for an expected event.
-const patience = 10 * time.Second
-
 // fixture is a log under test.
 type fixture struct {
 	*testing.T
@@ -84,7 +81,7 @@ func (f fixture) appendUntil(done func() bool) {
 		}
 		f.append(Sized(Entry("filler", n), 1024))
 	}
-	require.Eventually(f, done, patience, 5*time.Millisecond)
+	waittest.Until(f, "enough is trimmed", done)
 }
 
 func (f fixture) bounds() eventlog.Bounds {
@@ -137,7 +134,7 @@ func (f fixture) follow(after eventlog.ID, n int, each func(eventlog.Entry)) ([]
 		}
 		select {
 		case <-changed:
-		case <-time.After(patience):
+		case <-time.After(waittest.Patience):
 			return got, fmt.Errorf("nothing woke the reader after %d of %d entries", len(got), n)
 		}
 	}
@@ -147,7 +144,7 @@ func (f fixture) follow(after eventlog.ID, n int, each func(eventlog.Entry)) ([]
 // within fails the test if do takes too long.
 func (f fixture) within(what string, do func()) {
 	f.Helper()
-	waittest.Within(f, patience, what, do)
+	waittest.Within(f, waittest.Patience, what, do)
 }
 
 // fires fails the test if the channel is not closed.

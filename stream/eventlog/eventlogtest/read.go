@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -152,10 +153,10 @@ var retentionTests = []test{
 				require.Equal(f, items(large), items(rest[len(rest)-1:]))
 			}
 		}
-		require.Eventually(f, func() bool {
+		waittest.Until(f, "one entry is left", func() bool {
 			f.write(product, document.Put(f.document("a"), nil, 0))
 			return len(f.readAll(f.bounds().Floor, 10)) == 1
-		}, patience, 5*time.Millisecond)
+		})
 	}},
 	{name: "by size keeps what fits", retention: small, run: func(f fixture) {
 		start := f.bounds().Newest
@@ -168,18 +169,18 @@ var retentionTests = []test{
 		for n := range 8 * smallLog / 1024 {
 			f.append(Sized(Entry("a", n), 1024))
 		}
-		require.Eventually(f, func() bool {
+		waittest.Until(f, "the log is as small as it must be", func() bool {
 			kept := 0
 			for _, e := range f.readAll(f.bounds().Floor, 100) {
 				kept += len(e.Data)
 			}
 			return kept <= smallLog*5/4
-		}, patience, 5*time.Millisecond)
+		})
 	}},
 	{name: "by time trims the oldest and gives readers a gap", retention: brief, run: func(f fixture) {
 		start := f.bounds().Newest
 		first := f.append(Entry("a", 0))[0]
-		require.Eventually(f, func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 }, patience, 5*time.Millisecond)
+		waittest.Until(f, "the floor has passed the first entry", func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
 		second := f.append(Entry("a", 1))[0]
 		gap := f.gap(start)
 		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
@@ -188,23 +189,23 @@ var retentionTests = []test{
 	{name: "by time applies to a reader that only reads", retention: brief, run: func(f fixture) {
 		start := f.bounds().Newest
 		f.append(Entry("a", 0))
-		require.Eventually(f, func() bool {
+		waittest.Until(f, "the start is below the floor", func() bool {
 			_, err := f.read(start, 1)
 			var gap *eventlog.GapError
 			return errors.As(err, &gap)
-		}, patience, 5*time.Millisecond)
+		})
 	}},
 	{name: "by time empties an idle log", retention: brief, run: func(f fixture) {
 		start := f.bounds().Newest
 		last := f.append(Entries("a", 3)...)[2].ID
-		require.Eventually(f, func() bool { return f.bounds().Oldest == eventlog.ID{} }, patience, 5*time.Millisecond)
+		waittest.Until(f, "nothing is left", func() bool { return f.bounds().Oldest == eventlog.ID{} })
 		require.Equal(f, eventlog.Bounds{Floor: last, Newest: last}, f.bounds())
 		require.Equal(f, &eventlog.GapError{Floor: last}, f.gap(start))
 		require.Empty(f, f.readAll(last, 10), "a reader that has read everything misses nothing")
 	}},
 	{name: "never reuses an ID", retention: brief, run: func(f fixture) {
 		given := f.append(Entries("a", 3)...)
-		require.Eventually(f, func() bool { return f.bounds().Oldest == eventlog.ID{} }, patience, 5*time.Millisecond)
+		waittest.Until(f, "nothing is left", func() bool { return f.bounds().Oldest == eventlog.ID{} })
 		requireGrowing(f, append(given, f.append(Entries("b", 3)...)...))
 	}},
 }

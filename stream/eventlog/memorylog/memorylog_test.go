@@ -41,9 +41,6 @@ func TestLog_reportsItsStorage(t *testing.T) {
 
 const product = "acme"
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
-
 func TestNew_reportsEveryMistake(t *testing.T) {
 	_, err := memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: -1, MaxBytes: -1, StateMaxBytes: -1, TotalBytes: -1}})
 	require.Equal(t, []string{"eventlog.Retention.TTL", "eventlog.Retention.MaxBytes", "eventlog.Retention.StateMaxBytes", "eventlog.Retention.TotalBytes"},
@@ -177,7 +174,7 @@ func TestLog_takesNoMoreThanItMay(t *testing.T) {
 // next one of its product comes.
 func TestLog_keepsTheNewestOfEachProductWhateverTheTotal(t *testing.T) {
 	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TotalBytes: 4000}}))
-	waittest.Within(t, patience, "Append", func() {
+	waittest.Within(t, waittest.Patience, "Append", func() {
 		for n := range 3 {
 			for _, productID := range []string{"acme", "other"} {
 				assert.NoError(t, log.Append(t.Context(), productID, []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("s", n), 10_000)}))

@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
@@ -145,6 +146,6 @@ func BenchmarkRead(b *testing.B) {
 		require.NoError(b, from.Append(b.Context(), product, entries))
 		sent += len(entries)
 	}
-	require.Eventually(b, func() bool { return len(r.read()) == b.N }, patience, time.Millisecond)
+	waittest.Until(b, "all is read", func() bool { return len(r.read()) == b.N })
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "entries/s")
 }

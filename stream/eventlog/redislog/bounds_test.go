@@ -14,6 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -152,11 +153,11 @@ func TestExpiry_isDoneUnderATrickle(t *testing.T) {
 	for i := range 30 {
 		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("s", i), 100)))
 	}
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "what is too old is gone", func() bool {
 		appendOne(t, log, entry("new", fmt.Sprint(time.Now().UnixNano())))
 		length, err := server.Client().XLen(t.Context(), "la:{p:acme}:log").Result()
 		return err == nil && length < 30
-	}, patience, 200*time.Millisecond)
+	})
 }
 
 // IDs of a clock that was ahead do not keep entries for longer.
@@ -274,7 +275,7 @@ func TestRead_ofAReaderWhoWaits_doesNotNeedMessages(t *testing.T) {
 	require.NoError(t, err)
 	defer mute.Release()
 	r := follow(t, log, newest(t, log))
-	require.Eventually(t, func() bool { return len(eventlogtest.ReadAll(t, log, product, newest(t, log), 50)) == 0 }, patience, tick)
+	waittest.Until(t, "nothing is left to read", func() bool { return len(eventlogtest.ReadAll(t, log, product, newest(t, log), 50)) == 0 })
 	time.Sleep(50 * time.Millisecond) // it waits
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
 	r.has(t, 1)

@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -52,7 +53,7 @@ func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
 	require.Equal(t, seen, newest(t, log))
 	events := resume(t, log, lost)
 	resumed := follow(t, log, lost)
-	require.Eventually(t, func() bool { return newest(t, log).Compare(lost) >= 0 }, patience, tick)
+	waittest.Until(t, "the clock has passed what was lost", func() bool { return newest(t, log).Compare(lost) >= 0 })
 	next := appendOne(t, log, eventlogtest.Entry("s", 2))
 	require.Positive(t, next.ID.Compare(lost))
 	require.Equal(t, next.ID, resumed.has(t, 1)[0].ID)

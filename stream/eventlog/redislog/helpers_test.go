@@ -12,16 +12,16 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
 const (
-	product  = "acme"
-	page     = "https://app.acme.example/reports/42"
-	patience = 20 * time.Second
-	tick     = 5 * time.Millisecond
+	product = "acme"
+	page    = "https://app.acme.example/reports/42"
+	tick    = 5 * time.Millisecond
 )
 
 // appendOne appends an entry, which must work, and returns it with its ID.
@@ -151,7 +151,7 @@ func (r *reader) read() []eventlog.Entry {
 // has waits until the reader has got that many entries.
 func (r *reader) has(t testing.TB, n int) []eventlog.Entry {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(r.read()) >= n }, patience, tick, "of %d entries", n)
+	waittest.Until(t, fmt.Sprintf("%d entries are read", n), func() bool { return len(r.read()) >= n })
 	return r.read()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -31,10 +32,10 @@ func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
 	size, err := client.DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	require.Greater(t, size, int64(60))
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "only the product's key is left", func() bool {
 		keys, err := client.Keys(t.Context(), "*").Result()
 		return err == nil && len(keys) == 1 && strings.HasSuffix(keys[0], ":meta")
-	}, patience, 10*tick)
+	})
 	require.Equal(t, map[string]eventlog.Stats{product: {}}, log.Stats())
 	appendOne(t, log, entry("session", "ada"))
 	require.Equal(t, 1, log.Stats()[product].Entries)

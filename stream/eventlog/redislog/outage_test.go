@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -96,10 +97,10 @@ func TestOutage_makesEveryCallFailSoonAndThenWorkAgain(t *testing.T) {
 			outage.end(server)
 			for name := range calls(log, 0) {
 				n := 100
-				require.Eventually(t, func() bool {
+				waittest.Until(t, name+" works again", func() bool {
 					n++
 					return calls(log, n)[name](t.Context()) == nil
-				}, patience, 10*tick, name)
+				})
 			}
 			require.NotEmpty(t, log.Stats())
 		})
@@ -219,7 +220,7 @@ func TestOutage_ofAClusterNode(t *testing.T) {
 // requireCall waits until a call works, or does not.
 func requireCall(t *testing.T, call func(context.Context) error, works bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return (call(t.Context()) == nil) == works }, patience, 10*tick)
+	waittest.Until(t, fmt.Sprintf("works is %v", works), func() bool { return (call(t.Context()) == nil) == works })
 }
 
 // A server may start before Redis does.
@@ -230,7 +231,7 @@ func TestOutage_atTheStart(t *testing.T) {
 	require.Error(t, log.Ping(t.Context()))
 	r := follow(t, log, eventlog.ID{Milli: 1 << 50})
 	server.Restart()
-	require.Eventually(t, func() bool { return log.Ping(t.Context()) == nil }, patience, tick)
+	waittest.Until(t, "Redis answers", func() bool { return log.Ping(t.Context()) == nil })
 	appendOne(t, log, eventlogtest.Entry("s", 0))
 	require.Empty(t, r.read())
 	require.Len(t, follow(t, log, eventlog.ID{}).has(t, 1), 1)
@@ -330,10 +331,10 @@ func TestFlush_isSurvived(t *testing.T) {
 		require.Positive(t, id.Compare(last))
 		last = id
 		for _, r := range readers {
-			require.Eventually(t, func() bool {
+			waittest.Until(t, "the newest entry is read", func() bool {
 				got := r.read()
 				return got[len(got)-1].ID == id
-			}, patience, tick)
+			})
 		}
 		next, err := b.Documents().Write(t.Context(), product, put)
 		require.NoError(t, err)
@@ -439,5 +440,5 @@ func TestRead_findsUnannouncedEntries(t *testing.T) {
 	start := newest(t, log)
 	require.Empty(t, eventlogtest.ReadAll(t, log, product, start, 50))
 	appendOne(t, mute, eventlogtest.Entry("s", 0))
-	require.Eventually(t, func() bool { return len(eventlogtest.ReadAll(t, log, product, start, 50)) == 1 }, patience, 10*tick)
+	waittest.Until(t, "the entry is read", func() bool { return len(eventlogtest.ReadAll(t, log, product, start, 50)) == 1 })
 }

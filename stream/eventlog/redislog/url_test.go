@@ -11,6 +11,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -148,7 +149,7 @@ func TestOpen_leavesNothingRunning(t *testing.T) {
 			disturb()
 			_ = log.Ping(t.Context()) // it may fail
 		})
-		require.Eventually(t, func() bool { return running() == "" }, patience, tick, "%s", running())
+		waittest.Until(t, "no goroutine is left", func() bool { return running() == "" })
 		server.Kill()
 		server.Restart()
 	}
