@@ -190,6 +190,22 @@ func TestNobodyImportsACommand(t *testing.T) {
 	}
 }
 
+// testify's Eventually runs its condition on another goroutine, where a require
+// cannot end the test, and its limit is up to each call: waittest.Until has neither.
+func TestTestsWaitByWaittest(t *testing.T) {
+	const root = "../.."
+	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, testify := range []string{"assert", "require"} {
+			assert.NotContains(t, string(source), testify+".Eventually", path)
+		}
+		return err
+	}))
+}
+
 func TestLayer(t *testing.T) {
 	names := []string{"internal/httpx", "activity/posthog", "stream/boltlog", "helpdesk/zendesk", "", "cmd/liveactivity-server"}
 	for i, name := range names {
