@@ -2,10 +2,13 @@ package liveactivity
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -27,8 +30,15 @@ func (s *Service) newMeter() *flow.Meter {
 
 // backlog returns what this process has still to deliver of a product.
 func (s *Service) backlog(productID string) flow.Backlog {
-	lag, parked := s.connector.Backlog(productID)
-	return flow.Backlog{Lag: max(lag, s.assistant.Lag(productID)), Parked: parked}
+	notes := s.connector.Backlog(productID)
+	all := flow.Backlog{Lag: max(notes.Lag, s.assistant.Lag(productID))}
+	if len(notes.Desks) > 0 {
+		all.Desks = map[string]flow.Desk{}
+	}
+	for name, desk := range notes.Desks {
+		all.Desks[name] = flow.Desk(desk)
+	}
+	return all
 }
 
 // drop removes everything that is kept of a product, and what was counted of it.
@@ -44,8 +54,31 @@ type flowAnswer struct {
 	Minutes   []flow.Minute    `json:"minutes"`
 	Readers   int              `json:"readers"`
 	LagS      float64          `json:"lag_s"`
-	Parked    int              `json:"parked"`
+	Parked    int              `json:"parked"` // at all desks
+	Desks     []flowDesk       `json:"desks"`
 	Storage   eventlog.Storage `json:"storage"`
+}
+
+// flowDesk is how many conversations wait for a desk.
+type flowDesk struct {
+	Name string `json:"desk"`
+	flow.Desk
+}
+
+// flowDesks returns what waits for the desks that a product has, and for those that
+// it had, by name.
+func flowDesks(product connector.Product, waiting map[string]flow.Desk) (desks []flowDesk, parked int) {
+	names := slices.Collect(maps.Keys(waiting))
+	for _, desk := range product.Desks {
+		names = append(names, desk.Name)
+	}
+	slices.Sort(names)
+	desks = []flowDesk{}
+	for _, name := range slices.Compact(names) {
+		desks = append(desks, flowDesk{name, waiting[name]})
+		parked += waiting[name].Parked
+	}
+	return desks, parked
 }
 
 // flowTimeout is how long the figures may take.
@@ -58,7 +91,11 @@ func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !s.products.Has(productID) {
+	product, ok, err := s.products.Product(productID)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	if !ok {
 		return httpx.NotFound("Unknown product.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), flowTimeout)
@@ -71,8 +108,10 @@ func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
+	answer := flowAnswer{ProductID: productID, AsOf: activity.Seconds(s.engine.now()), Minutes: sum.Minutes,
+		Readers: sum.Readers, LagS: sum.Lag.Seconds(), Storage: storage}
+	answer.Desks, answer.Parked = flowDesks(product, sum.Desks)
 	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusOK, flowAnswer{ProductID: productID, AsOf: activity.Seconds(s.engine.now()), Minutes: sum.Minutes,
-		Readers: sum.Readers, LagS: sum.Lag.Seconds(), Parked: sum.Parked, Storage: storage})
+	httpx.WriteJSON(w, http.StatusOK, answer)
 	return nil
 }

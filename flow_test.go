@@ -31,7 +31,13 @@ type flowFigures struct {
 	Readers int
 	LagS    float64 `json:"lag_s"`
 	Parked  int
+	Desks   []deskFigures
 	Storage eventlog.Storage
+}
+
+type deskFigures struct {
+	Desk             string
+	Parked, Retrying int
 }
 
 // total returns what the last hour came to.
@@ -97,6 +103,7 @@ func TestFlow_isThatOfTheProduct(t *testing.T) {
 	assert.Greater(t, f.Storage.StateBytes, int64(1000))
 	assert.Zero(t, f.LagS)
 	assert.Zero(t, f.Parked)
+	assert.Equal(t, []any{}, empty.json(t)["desks"], "it has none")
 
 	for n := range 40 {
 		s.webhook(pageview(fmt.Sprint("more", n), "s1", fmt.Sprint("https://a.example/more/", n)))
@@ -153,6 +160,27 @@ func TestFlow_countsNotesAndOffers(t *testing.T) {
 		total := s.flow("acme", acmeKey).total()
 		return total.Offers == 1 && total.Notes > 0
 	})
+}
+
+func TestFlow_saysWhichDeskIsAway(t *testing.T) {
+	d := newDesks()
+	s := d.start(t)
+	s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+	_, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+	require.Equal(t, "linked", s.send(hook).says(t))
+	d.intercom.Fail(helpdesktest.Fault{Status: http.StatusServiceUnavailable})
+	s.webhook(pageview("u1", "s1", "https://app.example.com/docs"))
+	var f flowFigures
+	waittest.Until(t, "the desk's conversation waits", func() bool {
+		f = s.flow("acme", acmeKey)
+		return f.Parked > 0
+	})
+	assert.Equal(t, 1, f.Parked)
+	assert.Equal(t, []deskFigures{{"intercom", 1, 1}, {"zendesk", 0, 0}}, f.Desks)
+	assert.Positive(t, f.LagS)
+	d.intercom.Heal()
+	waittest.Until(t, "the note is written", func() bool { return s.flow("acme", acmeKey).Parked == 0 })
+	assert.Equal(t, []deskFigures{{"intercom", 0, 0}, {"zendesk", 0, 0}}, s.flow("acme", acmeKey).Desks)
 }
 
 func TestFlow_sumsTheServersOnOneRedis(t *testing.T) {

@@ -359,24 +359,22 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
 		backlog := func() string {
 			synctest.Wait()
-			lag, parked := f.Backlog("acme")
-			return fmt.Sprint(lag, " ", parked)
+			b := f.Backlog("acme")
+			return fmt.Sprint(b.Lag, " ", b.Desks)
 		}
 		f.many(t, 3)
-		assert.Equal(t, "0s 0", backlog(), "everything is written")
+		assert.Equal(t, "0s map[]", backlog(), "everything is written")
 		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
 		f.visit(t, "s1", "x")
 		time.Sleep(time.Second)
-		assert.Equal(t, "0s 0", backlog(), "nothing is due")
+		assert.Equal(t, "0s map[]", backlog(), "nothing is due")
 		f.visit(t, "s2", "y")
 		time.Sleep(time.Minute)
-		assert.Equal(t, "1m1s 2", backlog(), "since the oldest action")
-		lag, parked := f.Backlog("other")
-		assert.Zero(t, lag)
-		assert.Zero(t, parked)
+		assert.Equal(t, "1m1s map[zendesk:{2 2}]", backlog(), "since the oldest action")
+		assert.Equal(t, Backlog{Desks: map[string]DeskBacklog{}}, f.Backlog("other"))
 		f.desk.refuses(nil)
 		time.Sleep(time.Minute)
-		assert.Equal(t, "0s 0", backlog())
+		assert.Equal(t, "0s map[]", backlog())
 	})
 }
 

@@ -304,36 +304,49 @@ func (p *partition) forget(l *lane) {
 	}
 }
 
+// Backlog is what a process has still to write of a product.
+type Backlog struct {
+	Lag   time.Duration          // for how long the oldest note that is due has had something to say; zero when none is due
+	Desks map[string]DeskBacklog // by the desk's name
+}
+
+// DeskBacklog counts the conversations of a desk that wait for it.
+type DeskBacklog struct {
+	Parked   int // the desk is away or limits them, so that their notes are overdue
+	Retrying int // of these, the last request failed and is made again
+}
+
 // Backlog returns how far the notes of a product that this process writes are
-// behind its log: for how long the oldest of them that is due has had something to
-// say, zero when none is due; and how many conversations are parked, because their
-// desk is away or limits them.
-func (c *Connector) Backlog(productID string) (lag time.Duration, parked int) {
+// behind its log.
+func (c *Connector) Backlog(productID string) Backlog {
+	all := Backlog{Desks: map[string]DeskBacklog{}}
 	for number := range partitions {
 		c.mu.Lock()
 		p := c.owned[partitionKey{productID, number}]
 		c.mu.Unlock()
-		if p == nil {
-			continue
+		if p != nil {
+			p.addTo(&all, time.Now())
 		}
-		late, n := p.backlog(time.Now())
-		lag, parked = max(lag, late), parked+n
 	}
-	return lag, parked
+	return all
 }
 
-func (p *partition) backlog(now time.Time) (lag time.Duration, parked int) {
+func (p *partition) addTo(all *Backlog, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.lanes {
 		if l.isOverdue(now) {
-			parked++
+			desk := all.Desks[l.queue.desk]
+			desk.Parked++
+			if l.failures > 0 {
+				desk.Retrying++
+			}
+			all.Desks[l.queue.desk] = desk
 		}
 		if l.since != 0 && (l.failures > 0 || l.due <= now.UnixNano()) {
-			lag = max(lag, now.Sub(time.Unix(0, l.since)))
+			all.Lag = max(all.Lag, now.Sub(time.Unix(0, l.since)))
 		}
 	}
-	return lag, parked
 }
 
 // measure shows how many notes are overdue.

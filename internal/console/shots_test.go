@@ -89,6 +89,7 @@ func figures() map[string]any {
 			"actions": 36 + wave*2 - wave/3, "summaries": wave / 40, "notes": wave / 6, "offers": wave % 3 / 2})
 	}
 	return map[string]any{"product_id": fakeProduct, "as_of": activity.Seconds(time.Now()), "minutes": minutes, "readers": 3, "lag_s": 0.4, "parked": 2,
+		"desks":   []map[string]any{{"desk": "intercom", "parked": 0, "retrying": 0}, {"desk": "zendesk", "parked": 2, "retrying": 1}},
 		"storage": map[string]any{"engine": "redis", "log_bytes": 831 << 20, "log_max_bytes": 4 << 30, "state_bytes": 96 << 20, "state_max_bytes": 4 << 30}}
 }
 

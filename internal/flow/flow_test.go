@@ -51,10 +51,14 @@ func (s *server) gauges() gauges {
 	return s.now
 }
 
-func (s *server) set(readers int, lag time.Duration, parked int) {
+// set sets what is true of now; the conversations that wait are of one desk.
+func (s *server) set(readers int, lag time.Duration, waiting ...Desk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = gauges{readers, Backlog{lag, parked}}
+	s.now = gauges{readers: readers, Backlog: Backlog{Lag: lag}}
+	for _, desk := range waiting {
+		s.now.Desks = map[string]Desk{"zendesk": desk}
+	}
 }
 
 func (s *server) serve(products ...string) {
@@ -191,7 +195,7 @@ func TestMeter_isSafeForConcurrentUse(t *testing.T) {
 
 func TestReport_isReadAsItWasWritten(t *testing.T) {
 	r := report{minutes{{60, activity.Flow{Accepted: 1, Ignored: 2, Duplicate: 3, Actions: 4, Summaries: 5, Notes: 6, Offers: 7}}, {120, accepted(9)}},
-		gauges{3, Backlog{1500 * time.Millisecond, 2}}, 4711}
+		gauges{3, Backlog{1500 * time.Millisecond, map[string]Desk{"intercom": {2, 1}, "zendesk": {}}}}, 4711}
 	data, err := r.encode()
 	require.NoError(t, err)
 	got, err := decodeReport(data)
@@ -210,13 +214,13 @@ func TestServers_sumWhatEachHasCounted(t *testing.T) {
 		}
 		a.Count("acme", accepted(1))
 		b.Count("acme", accepted(2))
-		a.set(3, 2*time.Second, 5)
-		b.set(4, time.Second, 6)
+		a.set(3, 2*time.Second, Desk{5, 1})
+		b.set(4, time.Second, Desk{6, 2})
 		time.Sleep(2 * shareEvery)
 		for name, s := range map[string]*server{"a": a, "b": b, "one that counts nothing": c} {
 			sum := s.sum(t)
 			assert.Equal(t, accepted(3), s.total(t), name)
-			assert.Equal(t, Sum{sum.Minutes, 7, Backlog{2 * time.Second, 11}}, sum, name)
+			assert.Equal(t, Sum{sum.Minutes, 7, Backlog{2 * time.Second, map[string]Desk{"zendesk": {11, 3}}}}, sum, name)
 		}
 		b.Count("acme", accepted(10))
 		assert.Equal(t, accepted(13), b.total(t), "one's own counts are there at once")
@@ -234,7 +238,7 @@ func TestServers_doNotCountTheReadersOfADeadOne(t *testing.T) {
 		kill := a.run(t)
 		defer b.run(t)()
 		a.Count("acme", accepted(1))
-		a.set(3, time.Second, 4)
+		a.set(3, time.Second, Desk{4, 4})
 		time.Sleep(2 * shareEvery)
 		assert.Equal(t, 3, b.sum(t).Readers)
 		kill()
@@ -255,7 +259,7 @@ func TestServers_knowAtOnceThatOneHasLeft(t *testing.T) {
 		docs := newDocuments()
 		a, b := newServer(docs, "acme"), newServer(docs, "acme")
 		kill := a.run(t)
-		a.set(3, 0, 0)
+		a.set(3, 0)
 		time.Sleep(shareEvery + time.Second)
 		require.Equal(t, 3, b.sum(t).Readers)
 		kill()
@@ -304,10 +308,10 @@ func TestMeter_writesOnlyWhatIsNews(t *testing.T) {
 		s.Count("acme", accepted(1))
 		time.Sleep(10 * time.Minute)
 		assert.Equal(t, 1, docs.made())
-		s.set(1, 0, 0)
+		s.set(1, 0)
 		time.Sleep(time.Minute)
 		assert.InDelta(t, 10, docs.made(), 1, "a reader is confirmed now and then")
-		s.set(0, 0, 0)
+		s.set(0, 0)
 		time.Sleep(time.Minute)
 		assert.Equal(t, 1, docs.made())
 		time.Sleep(2 * time.Hour)

@@ -34,8 +34,14 @@ type Config struct {
 
 // Backlog is what a server has still to deliver.
 type Backlog struct {
-	Lag    time.Duration // how far the delivery is behind the log; zero when it has caught up
-	Parked int           // conversations that wait for their desk
+	Lag   time.Duration   // how far the delivery is behind the log; zero when it has caught up
+	Desks map[string]Desk // by the desk's name; nil for none
+}
+
+// Desk counts the conversations of a desk that wait for it.
+type Desk struct {
+	Parked   int `json:"parked"`
+	Retrying int `json:"retrying"` // of these, the last request failed and is made again
 }
 
 // Meter counts for one server. Its methods are safe for concurrent use.
@@ -179,7 +185,7 @@ func (s *series) news(now time.Time, g gauges) (r report, before, next shared, o
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before = s.shared
-	if s.changes == before.changes && g == before.gauges && (g == gauges{} || now.Before(before.at.Add(renewAfter))) {
+	if s.changes == before.changes && g.equal(before.gauges) && (g.areZero() || now.Before(before.at.Add(renewAfter))) {
 		return r, before, next, false
 	}
 	if before.isOver(now) {

@@ -3,6 +3,7 @@ package flow
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -83,21 +84,34 @@ type gauges struct {
 
 // plus returns the gauges of two servers.
 func (g gauges) plus(h gauges) gauges {
-	return gauges{g.readers + h.readers, Backlog{max(g.Lag, h.Lag), g.Parked + h.Parked}}
+	sum := gauges{g.readers + h.readers, Backlog{max(g.Lag, h.Lag), maps.Clone(g.Desks)}}
+	for name, desk := range h.Desks {
+		if sum.Desks == nil {
+			sum.Desks = map[string]Desk{}
+		}
+		sum.Desks[name] = Desk{sum.Desks[name].Parked + desk.Parked, sum.Desks[name].Retrying + desk.Retrying}
+	}
+	return sum
 }
+
+func (g gauges) equal(h gauges) bool {
+	return g.readers == h.readers && g.Lag == h.Lag && maps.Equal(g.Desks, h.Desks)
+}
+
+func (g gauges) areZero() bool { return g.equal(gauges{}) }
 
 // stored is the JSON of a report. A minute is its beginning and its counts in the
 // order of activity.Flow.
 type stored struct {
-	Minutes [][8]int64 `json:"minutes"`
-	Readers int        `json:"readers,omitempty"`
-	LagMS   int64      `json:"lag_ms,omitempty"`
-	Parked  int        `json:"parked,omitempty"`
-	UntilMS int64      `json:"until_ms,omitempty"`
+	Minutes [][8]int64      `json:"minutes"`
+	Readers int             `json:"readers,omitempty"`
+	LagMS   int64           `json:"lag_ms,omitempty"`
+	Desks   map[string]Desk `json:"desks,omitempty"`
+	UntilMS int64           `json:"until_ms,omitempty"`
 }
 
 func (r report) encode() ([]byte, error) {
-	s := stored{Minutes: make([][8]int64, len(r.minutes)), Readers: r.readers, LagMS: r.Lag.Milliseconds(), Parked: r.Parked, UntilMS: r.until}
+	s := stored{Minutes: make([][8]int64, len(r.minutes)), Readers: r.readers, LagMS: r.Lag.Milliseconds(), Desks: r.Desks, UntilMS: r.until}
 	for i, m := range r.minutes {
 		s.Minutes[i] = [8]int64{m.Begin, int64(m.Accepted), int64(m.Ignored), int64(m.Duplicate),
 			int64(m.Actions), int64(m.Summaries), int64(m.Notes), int64(m.Offers)}
@@ -111,7 +125,7 @@ func decodeReport(data []byte) (report, error) {
 		return report{}, err
 	}
 	r := report{minutes: make(minutes, len(s.Minutes)), until: s.UntilMS,
-		gauges: gauges{s.Readers, Backlog{time.Duration(s.LagMS) * time.Millisecond, s.Parked}}}
+		gauges: gauges{s.Readers, Backlog{time.Duration(s.LagMS) * time.Millisecond, s.Desks}}}
 	for i, m := range s.Minutes {
 		r.minutes[i] = Minute{m[0], activity.Flow{Accepted: int(m[1]), Ignored: int(m[2]), Duplicate: int(m[3]),
 			Actions: int(m[4]), Summaries: int(m[5]), Notes: int(m[6]), Offers: int(m[7])}}

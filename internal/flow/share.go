@@ -82,7 +82,7 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 	for _, id := range products {
 		g := look(id)
 		s := m.find(id)
-		if s == nil && g != (gauges{}) {
+		if s == nil && !g.areZero() {
 			s = m.begin(id)
 		}
 		if s != nil {
@@ -173,7 +173,7 @@ func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
 type Sum struct {
 	Minutes []Minute // the last [Span], the oldest first, the current one last
 	Readers int      // open streams
-	Backlog          // the longest lag, and all that is parked
+	Backlog          // the longest lag, and the sums by desk
 }
 
 // Read sums what this server has counted and what others have shared. It costs

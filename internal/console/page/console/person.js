@@ -8,8 +8,6 @@ import { ago, capitalise, clock, count, pageName, span, stateName, who } from ".
 const soonest = 1000; // milliseconds between two looks at the same person
 const refreshEvery = 5; // seconds
 
-const deskNames = { zendesk: "Zendesk", intercom: "Intercom" };
-
 export class PersonView {
   title = "Person";
   #stop = new AbortController();
@@ -148,7 +146,7 @@ function card(title, subtitle, text, ...body) {
 }
 
 function noteCard({ desk, text, html }) {
-  const name = desk ? `Note in ${deskNames[desk] ?? capitalise(desk)}` : "Note";
+  const name = desk ? `Note in ${capitalise(desk)}` : "Note";
   if (!html) return card(name, desk ? "plain text" : "as any desk would be given it", text, h("pre", { class: "plain", tabindex: 0, "aria-label": name }, text));
   const shown = rendered(html);
   const source = h("pre", { class: "plain", hidden: true, tabindex: 0, "aria-label": `HTML of the ${name.toLowerCase()}` }, h("code", {}, html));
