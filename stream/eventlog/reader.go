@@ -83,6 +83,7 @@ func (r *reader) run(ctx context.Context) error {
 	if err := r.write(r.opening); err != nil {
 		return err
 	}
+	r.opening = nil
 	if r.gap != nil {
 		if err := r.write(r.gap); err != nil {
 			return err
