@@ -137,7 +137,8 @@ func EventKey(id string) Key {
 			return Key(u)
 		}
 	}
-	sum := sha256.Sum256([]byte(id))
+	var few [128]byte // most ids do not allocate
+	sum := sha256.Sum256(append(few[:0], id...))
 	return Key(sum[:16])
 }
 

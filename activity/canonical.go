@@ -115,7 +115,15 @@ func printable(raw string) string {
 	if !strings.ContainsFunc(clean, unicode.IsSpace) {
 		return clean
 	}
-	return strings.Join(strings.FieldsFunc(clean, unicode.IsSpace), "%20")
+	var b strings.Builder
+	b.Grow(len(clean))
+	for part := range strings.FieldsFuncSeq(clean, unicode.IsSpace) {
+		if b.Len() > 0 {
+			b.WriteString("%20")
+		}
+		b.WriteString(part)
+	}
+	return b.String()
 }
 
 // writeCanonicalPath writes path with its identifiers replaced and without a

@@ -40,11 +40,12 @@ func words(typ string, target Target, page string) (title, description string) {
 		}
 		return titlePrefix(typ) + capitalise(page), "User landed on the " + page + " page"
 	}
-	title, did := phrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
+	p := newPhrase(typ, CleanLabel(target.Label), cmp.Or(target.Element, "element"))
+	title = titlePrefix(typ) + p.what + p.noun
 	if page == "" {
-		return title, "User " + did
+		return title, "User " + p.did + p.article + p.what + p.noun
 	}
-	return title, "User " + did + " on the " + page + " page"
+	return title, "User " + p.did + p.article + p.what + p.noun + " on the " + page + " page"
 }
 
 // titleOfNoPage is the title of a page view without an address.
@@ -65,33 +66,38 @@ func titlePrefix(typ string) string {
 	return capitalise(typ) + " "
 }
 
-// phrase returns the title and the middle of the sentence.
-func phrase(typ, label, element string) (title, did string) {
-	prefix := titlePrefix(typ)
+// phrase is the middle of a sentence in its parts: "changed ", "the ", "Email"
+// and " field".
+type phrase struct{ did, article, what, noun string }
+
+func newPhrase(typ, label, element string) phrase {
+	p := phrase{what: label}
+	if label == "" {
+		if p.what = element; typ == TypeSubmit {
+			p.what = "form"
+		}
+		p.article = article(p.what)
+	}
 	switch typ {
 	case TypeClick:
-		if label != "" {
-			return prefix + label, "clicked " + label
-		}
-		return prefix + element, "clicked " + withArticle(element)
+		p.did = "clicked "
 	case TypeSubmit:
-		if label != "" {
-			label = withoutNoun(label, "form")
-			return prefix + label + " form", "submitted the " + label + " form"
-		}
-		return prefix + "form", "submitted a form"
+		p.did = "submitted "
+		p.callIt(label, "form")
 	case TypeChange:
-		if label != "" {
-			label = withoutNoun(label, "field")
-			return prefix + label + " field", "changed the " + label + " field"
-		}
-		return prefix + element, "changed " + withArticle(element)
+		p.did = "changed "
+		p.callIt(label, "field")
+	default:
+		p.did = "did a " + typ + " on "
 	}
-	what := label
-	if what == "" {
-		what = withArticle(element)
+	return p
+}
+
+// callIt puts the noun behind a label.
+func (p *phrase) callIt(label, noun string) {
+	if label != "" {
+		p.article, p.what, p.noun = "the ", withoutNoun(label, noun), " "+noun
 	}
-	return prefix + cmp.Or(label, element), "did a " + typ + " on " + what
 }
 
 // withoutNoun takes the noun off the end of a label that is about to be
@@ -103,11 +109,14 @@ func withoutNoun(label, noun string) string {
 	return label
 }
 
-func withArticle(noun string) string {
+func withArticle(noun string) string { return article(noun) + noun }
+
+// article returns the article of a noun, and a space.
+func article(noun string) string {
 	if noun != "" && strings.ContainsRune("aeiou", rune(noun[0])) {
-		return "an " + noun
+		return "an "
 	}
-	return "a " + noun
+	return "a "
 }
 
 // PageName returns what to call the page at a canonical URL, in lower case:

@@ -2,9 +2,9 @@ package activity
 
 import (
 	"cmp"
-	"math"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Merge returns batches of one session, in their order, as one batch: all
@@ -83,12 +83,12 @@ func (a Action) Sentence() string {
 }
 
 // fold returns s on one line, without characters that cannot be seen.
-func fold(s string) string { return foldStart(s, math.MaxInt) }
+func fold(s string) string { return foldStart(s, len(s)) }
 
 // foldStart is fold that may end early: beyond limit characters.
 func foldStart(s string, limit int) string {
-	if isFolded(s) {
-		return s
+	if start, _ := firstRunes(s, limit+1); isFolded(start) {
+		return start
 	}
 	var b strings.Builder
 	n, end, gap := 0, 0, false // characters written, bytes up to the last one that stays, space before the next one
@@ -128,15 +128,15 @@ func isInvisible(r rune) bool {
 	return unicode.IsControl(r) && !unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) && r != joiner
 }
 
-// isFolded reports whether s is visible ASCII with single spaces between its
-// words, as nearly every label is.
+// isFolded reports whether s is visible text with single spaces between its
+// words, as nearly every label is. It knows no joiners.
 func isFolded(s string) bool {
 	space := true
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' || space && s[i] == ' ' {
+	for _, r := range s {
+		if r > '~' && (isInvisible(r) || unicode.IsSpace(r) || r == joiner || r == utf8.RuneError) || r < ' ' || space && r == ' ' {
 			return false
 		}
-		space = s[i] == ' '
+		space = r == ' '
 	}
 	return s == "" || !space
 }

@@ -44,17 +44,14 @@ func clickTarget(elements []element, text string) activity.Target {
 		t.Label = firstLabel(clicked.Value, attributeLabel(clicked))
 		return t
 	}
-	labels := []string{attributeText(control), attributeText(clicked), fieldName(control), fieldName(clicked), idLabel(control), idLabel(clicked)}
-	if label := markedLabel(elements); label != "" {
-		labels = append([]string{label}, labels...)
-	} else if !isPrivate(elements) {
+	label := markedLabel(elements)
+	if label == "" && !isPrivate(elements) {
 		if isControl(control) {
-			labels = append([]string{control.Text, text, clicked.Text}, labels...)
-		} else {
-			labels = append([]string{text, clicked.Text}, labels...)
+			label = firstLabel(control.Text)
 		}
+		label = firstLabel(label, text, clicked.Text)
 	}
-	t.Label = firstLabel(labels...)
+	t.Label = firstLabel(label, attributeText(control), attributeText(clicked), fieldName(control), fieldName(clicked), idLabel(control), idLabel(clicked))
 	return t
 }
 

@@ -2,12 +2,13 @@ package posthog
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"net/http"
+
+	"github.com/google/uuid"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
@@ -55,7 +56,7 @@ type event struct {
 	Name string
 
 	UUID          text
-	Digest        text // of the JSON, only without a UUID
+	Digest        text // half a SHA-256 of the JSON as a UUID, only without one
 	DistinctID    text
 	Properties    properties
 	Timestamp     text
@@ -118,6 +119,7 @@ func readPayload(json *jsonscan.Scanner, yield func(*event)) (envelope, error) {
 type payloadReader struct {
 	*jsonscan.Scanner
 	digest hash.Hash // of the event's JSON
+	sum    []byte    // the digest
 	yield  func(*event)
 	batch  bool // the body is {"batch": […]}
 	answer error
@@ -234,11 +236,8 @@ func (r *payloadReader) emit(e *event) {
 	}
 	if e.UUID = text(trimmed(string(e.UUID))); e.UUID == "" {
 		r.EndTee()
-		const kind = "sha256:"
-		var digest [sha256.Size]byte
-		var id [len(kind) + 2*sha256.Size]byte
-		hex.Encode(id[copy(id[:], kind):], r.digest.Sum(digest[:0]))
-		e.Digest = text(id[:])
+		r.sum = r.digest.Sum(r.sum[:0])
+		e.Digest = text(uuid.UUID(r.sum[:len(uuid.UUID{})]).String())
 	}
 	r.Tee(nil)
 	r.wrapped = false

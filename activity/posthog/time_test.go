@@ -2,13 +2,13 @@ package posthog_test
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -281,7 +281,7 @@ func TestID_ofAnEvent(t *testing.T) {
 				assert.Equal(t, c.want, id)
 				return
 			}
-			assert.Regexp(t, `^sha256:[0-9a-f]{64}$`, id)
+			assert.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, id)
 		})
 	}
 }
@@ -396,6 +396,6 @@ func TestServeSDK_anEventWithoutUUIDIsTheSameInAnyRequest(t *testing.T) {
 		body := slices.Concat([]byte(`{"api_key":"`+shopToken+`","batch":[`), filler, []byte(", "), event, []byte("]}"))
 		requireCounts(t, s.post(captureDoor, gzipped(body)), 1, 1)
 		sum := sha256.Sum256(event)
-		assert.Equal(t, "sha256:"+hex.EncodeToString(sum[:]), s.requireOneEvent(t).ID)
+		assert.Equal(t, uuid.UUID(sum[:16]).String(), s.requireOneEvent(t).ID)
 	}
 }
