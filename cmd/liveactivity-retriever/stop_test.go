@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -55,6 +56,6 @@ func TestStop_doesNotWaitForTheStream(t *testing.T) {
 	} {
 		begun := time.Now()
 		s.Stop()
-		assert.Less(t, time.Since(begun), 5*time.Second, name)
+		assert.Less(t, time.Since(begun), serve.ShutdownTime, name)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,41 +77,51 @@ func (s *service) record(product, session, user, email, label, url string) {
 	require.NoError(s.t, err)
 }
 
+// requireSoon requires that something is done within a second three times. It is
+// tried more often, as other tests may keep the machine busy; how often is returned.
+func requireSoon(t *testing.T, do func(i int) time.Duration) int {
+	t.Helper()
+	var took []time.Duration
+	for soon := 0; soon < 3; {
+		require.Less(t, len(took), 12, "%v", took)
+		last := do(len(took))
+		if took = append(took, last); last < time.Second {
+			soon++
+		}
+	}
+	t.Log("done after", took)
+	return len(took)
+}
+
 func followsWithinASecond(t *testing.T, browser context.Context) {
 	s := startService(t, "127.0.0.1:0")
 	tab := browsertest.Open(t, browser)
 	tab.Do("enter the key", chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.web.URL), chromedp.WaitVisible(chromedp.ID("la-key")), chromedp.SendKeys(chromedp.ID("la-key"), acmeKey+kb.Enter))
 	awaitText(tab, "Nobody is there yet.")
 	awaitLive(tab)
-	var took []time.Duration
-	for i := range 5 {
+	clicks := requireSoon(t, func(i int) time.Duration {
 		label := fmt.Sprint("Button ", i)
 		began := time.Now()
 		s.record(acme, "s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
 		awaitRows(tab, label, "ada@example.com", "user_42", "Projects detail", "User clicked "+label)
-		took = append(took, time.Since(began))
-	}
-	t.Log("the list followed after", took)
-	assert.Less(t, slices.Sorted(slices.Values(took))[2], time.Second, "the median")
+		return time.Since(began)
+	})
 
-	took = nil
 	tab.Do("open the person", chromedp.Click(chromedp.Search(`//a[.="ada@example.com"]`)))
 	awaitText(tab, "What the agent sees")
-	for i := range 3 {
+	clicks += requireSoon(t, func(i int) time.Duration {
 		label := fmt.Sprint("Link ", i)
 		time.Sleep(time.Second) // what follows at once is shown a second later, together
 		began := time.Now()
 		s.record(acme, "s1", "user_42", "ada@example.com", label, "https://app.example.com/projects/42")
 		awaitText(tab, "Click "+label)
-		took = append(took, time.Since(began))
-	}
-	t.Log("the person followed after", took)
-	assert.Less(t, slices.Sorted(slices.Values(took))[1], time.Second, "the median")
+		return time.Since(began)
+	})
 	assert.Contains(t, tab.Texts(".agent"), "session_id: s1")
 	assert.Contains(t, tab.Texts(".agent pre"), `"user_id": "user_42"`)
 
 	tab.Do("open the flow", chromedp.Click(chromedp.Search(`//nav/a[.="Flow"]`)))
-	tab.Await("the flow shows", `document.querySelector(".chart:nth-child(2) .legend b")?.innerText === "8"`)
+	tab.Await("the flow shows", fmt.Sprintf(`document.querySelector(".chart:nth-child(2) .legend b")?.innerText === "%d"`, clicks))
 	assert.Contains(t, tab.Texts(".storage"), "in memory")
 	assert.Equal(t, "1", strings.Split(tab.Texts(".figure"), "\n")[0], "readers")
 	tab.Do("search", chromedp.Click(chromedp.Search(`//nav/a[.="Search"]`)), chromedp.SendKeys(chromedp.CSS(".search input"), "USER_4"))

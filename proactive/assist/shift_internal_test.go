@@ -127,16 +127,18 @@ func TestShift_computesWhatIsDueAnewWhenTheClockIsSetBack(t *testing.T) {
 }
 
 func TestShift_backsOffWhileAConversationFails(t *testing.T) {
-	s := newTestShift(t)
-	c := conversation{"acme", "intercom", "7"}
-	s.doubt(c)
-	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		s.talks[c].due = s.now()
-		s.settled(c, false)
-		assert.InDelta(t, wait*time.Second, time.Until(s.talks[c].due), float64(500*time.Millisecond))
-	}
-	s.settled(c, true)
-	assert.Zero(t, s.talks[c].failures)
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestShift(t)
+		c := conversation{"acme", "intercom", "7"}
+		s.doubt(c)
+		for _, wait := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			s.talks[c].due = s.now()
+			s.settled(c, false)
+			assert.Equal(t, wait*time.Second, time.Until(s.talks[c].due))
+		}
+		s.settled(c, true)
+		assert.Zero(t, s.talks[c].failures)
+	})
 }
 
 // BenchmarkShift_look is what a look for what is due costs, of so many sessions
