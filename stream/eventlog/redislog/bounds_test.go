@@ -154,6 +154,7 @@ func TestExpiry_isDoneUnderATrickle(t *testing.T) {
 		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("s", i), 100)))
 	}
 	waittest.Until(t, "what is too old is gone", func() bool {
+		time.Sleep(200 * time.Millisecond) // it is a trickle
 		appendOne(t, log, entry("new", fmt.Sprint(time.Now().UnixNano())))
 		length, err := server.Client().XLen(t.Context(), "la:{p:acme}:log").Result()
 		return err == nil && length < 30
