@@ -131,7 +131,8 @@ type Entry struct {
 	frame []byte
 
 	// Batch is what Data was encoded from, or nil. It is for engines that file
-	// actions themselves, in Append; Read leaves it nil.
+	// actions themselves, in Append, and no longer valid when that has returned;
+	// Read leaves it nil.
 	Batch *activity.Batch
 }
 

@@ -137,15 +137,19 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 type appending struct {
 	productID string
 	book      *activity.Book
+	turns     []turn
 	entries   []Entry
-	json      []byte // of the batch encoded last
+	batches   []activity.Batch       // of the entries, before a large one is divided
+	actions   []activity.BatchAction // of the batches
+	json      []byte                 // of the batch encoded last
 }
 
 // record records a step and counts what it omits.
 func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout time.Duration, result *activity.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	done, err := r.turns.take(ctx, s.turns(a.productID))
+	a.turns = s.appendTurns(a.turns[:0], a.productID)
+	done, err := r.turns.take(ctx, a.turns)
 	if err != nil {
 		return fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
 	}
@@ -188,7 +192,7 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 		}
 		expired += old
 	}
-	if err := a.encode(s.parts); err != nil {
+	if err := a.encode(s); err != nil {
 		return 0, err
 	}
 	for _, e := range a.entries {
@@ -202,12 +206,14 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 }
 
 // encode makes the entries of a step.
-func (a *appending) encode(parts []part) error {
+func (a *appending) encode(s *step) error {
 	clear(a.entries)
-	a.entries = slices.Grow(a.entries[:0], len(parts))
-	for i := range parts {
-		if p := &parts[i]; len(p.actions) > 0 {
-			if err := a.add(batch(a.productID, p)); err != nil {
+	a.entries = slices.Grow(a.entries[:0], len(s.parts))
+	a.batches = slices.Grow(a.batches[:0], len(s.parts))
+	a.actions = slices.Grow(a.actions[:0], len(s.events))
+	for i := range s.parts {
+		if p := &s.parts[i]; len(p.actions) > 0 {
+			if err := a.add(a.batch(p)); err != nil {
 				return fmt.Errorf("eventlog: encode batch: %w", err)
 			}
 		}
@@ -244,28 +250,30 @@ func (a *appending) addHalves(b *activity.Batch) error {
 }
 
 // batch returns what the log is given of a part.
-func batch(productID string, p *part) *activity.Batch {
-	b := &activity.Batch{
-		Type: activity.BatchType, ProductID: productID, SessionID: p.sessionID,
-		UserID: p.session.UserID, Email: p.session.Email, ConversationID: p.session.ConversationID,
-		Count: len(p.actions), ForwardedAt: activity.Seconds(time.Now()),
-		Actions: make([]activity.BatchAction, len(p.actions)),
-	}
+func (a *appending) batch(p *part) *activity.Batch {
+	from := len(a.actions)
 	for i := range p.actions {
-		e, a := &p.actions[i], &b.Actions[i]
-		*a = activity.BatchAction{Action: *e.Action, SessionID: b.SessionID, UserID: e.UserID,
-			Email: b.Email, ConversationID: b.ConversationID}
-		a.ID, a.Index = e.ID, p.session.Actions+i
-		a.TimestampStart = activity.Seconds(e.Time)
-		a.TimestampEnd = a.TimestampStart
+		e := &p.actions[i]
+		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
+			Email: p.session.Email, ConversationID: p.session.ConversationID}
+		did.ID, did.Index = e.ID, p.session.Actions+i
+		did.TimestampStart = activity.Seconds(e.Time)
+		did.TimestampEnd = did.TimestampStart
 		if i > 0 {
-			b.Actions[i-1].TimestampEnd = a.TimestampStart
+			a.actions[from+i-1].TimestampEnd = did.TimestampStart
 		}
 		if i == len(p.actions)-1 && !p.next.IsZero() {
-			a.TimestampEnd = activity.Seconds(p.next)
+			did.TimestampEnd = activity.Seconds(p.next)
 		}
+		a.actions = append(a.actions, did)
 	}
-	return b
+	a.batches = append(a.batches, activity.Batch{
+		Type: activity.BatchType, ProductID: a.productID, SessionID: p.sessionID,
+		UserID: p.session.UserID, Email: p.session.Email, ConversationID: p.session.ConversationID,
+		Count: len(p.actions), ForwardedAt: activity.Seconds(time.Now()),
+		Actions: slices.Clip(a.actions[from:]),
+	})
+	return &a.batches[len(a.batches)-1]
 }
 
 // textLen returns how many bytes the texts of a batch have: its JSON has more.

@@ -149,9 +149,9 @@ func (s *step) release() {
 	s.parts, s.events = s.parts[:0], nil
 }
 
-// turns returns what the step must have to itself.
-func (s *step) turns(productID string) []turn {
-	turns := make([]turn, 0, len(s.parts))
+// appendTurns appends what the step must have to itself.
+func (s *step) appendTurns(turns []turn, productID string) []turn {
+	turns = slices.Grow(turns, len(s.parts))
 	for i := range s.parts {
 		if p := &s.parts[i]; p.sessionID != "" || p.user != "" {
 			turns = append(turns, turn{product: productID, session: p.sessionID, user: p.user})
