@@ -51,7 +51,8 @@ type Store interface {
 	// Write makes all of the changes or none. It returns the new version of
 	// the documents put, greater than any the product has had. If a document
 	// is not at the version named by its change, Write returns a
-	// *ConflictError. It does not retain the values.
+	// *ConflictError. It does not retain the values, but may keep the names,
+	// which should not be parts of larger strings.
 	Write(ctx context.Context, productID string, changes ...Change) (Version, error)
 
 	// List returns the documents whose names begin with prefix and come after

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"strings"
@@ -43,8 +42,9 @@ type Memory struct {
 type names = btree.BTreeG[*memoryDocument]
 
 type memoryDocument struct {
-	Document
-	until int64 // nanoseconds since the epoch; zero means no expiry
+	name, value string
+	version     Version
+	until       int64 // nanoseconds since the epoch; zero means no expiry
 }
 
 func (d *memoryDocument) dead(now int64) bool { return d.until != 0 && d.until <= now }
@@ -59,7 +59,7 @@ const (
 // item returns the document's cost.
 func (d *memoryDocument) item() fair.Item {
 	return fair.Item{
-		Bytes:  fair.Size(unsafe.Sizeof(*d)) + fair.Size(len(d.Name)) + fair.Size(cap(d.Value)) + btreeShare,
+		Bytes:  fair.Size(unsafe.Sizeof(*d)) + fair.Size(len(d.name)) + fair.Size(len(d.value)) + btreeShare,
 		Due:    d.until,
 		Pinned: d.until == 0,
 	}
@@ -98,16 +98,14 @@ func (m *Memory) Get(_ context.Context, productID string, names ...string) ([]Do
 	for i, name := range names {
 		docs[i].Name = name
 		if d, ok := m.docs.Get(productID, name); ok && !d.dead(now) {
-			docs[i] = d.copied()
+			docs[i] = d.document()
 		}
 	}
 	return docs, nil
 }
 
-func (d *memoryDocument) copied() Document {
-	c := d.Document
-	c.Value = bytes.Clone(c.Value)
-	return c
+func (d *memoryDocument) document() Document {
+	return Document{Name: d.name, Value: []byte(d.value), Version: d.version}
 }
 
 // Write implements [Store]. It fails for conflicts and invalid changes only.
@@ -123,7 +121,7 @@ func (m *Memory) Write(_ context.Context, productID string, changes ...Change) (
 		var current Version
 		if d, ok := m.docs.Get(productID, c.Name); ok {
 			if docs[i] = d; !d.dead(now) {
-				current = d.Version
+				current = d.version
 			}
 		}
 		if current != c.Prev {
@@ -149,29 +147,29 @@ func (m *Memory) apply(productID string, d *memoryDocument, c Change, now int64)
 		return
 	}
 	if d == nil {
-		d = &memoryDocument{Document: Document{Name: strings.Clone(c.Name)}}
+		d = &memoryDocument{name: c.Name}
 		m.list(productID, d)
 	}
 	if c.Op == OpPut {
-		d.Value, d.Version = bytes.Clone(c.Value), m.version
+		d.value, d.version = string(c.Value), m.version
 	}
 	d.until = 0
 	if c.TTL > 0 {
 		d.until = now + min(int64(c.TTL), math.MaxInt64-now)
 	}
-	m.docs.Put(productID, d.Name, d, d.item())
+	m.docs.Put(productID, d.name, d, d.item())
 }
 
 func (m *Memory) remove(productID string, d *memoryDocument) {
-	m.docs.Remove(productID, d.Name)
-	m.unlist(productID, d.Name, d)
+	m.docs.Remove(productID, d.name)
+	m.unlist(productID, d.name, d)
 }
 
 // list adds a document to the ordered names.
 func (m *Memory) list(productID string, d *memoryDocument) {
 	listed, ok := m.byName[productID]
 	if !ok {
-		listed = btree.NewG(btreeDegree, func(a, b *memoryDocument) bool { return a.Name < b.Name })
+		listed = btree.NewG(btreeDegree, func(a, b *memoryDocument) bool { return a.name < b.name })
 		m.byName[strings.Clone(productID)] = listed
 	}
 	listed.ReplaceOrInsert(d)
@@ -211,13 +209,13 @@ func (m *Memory) List(_ context.Context, productID, prefix, after string, limit 
 	if !ok || limit <= 0 {
 		return docs, nil
 	}
-	from := &memoryDocument{Document: Document{Name: max(prefix, after)}}
+	from := &memoryDocument{name: max(prefix, after)}
 	listed.AscendGreaterOrEqual(from, func(d *memoryDocument) bool {
-		if !strings.HasPrefix(d.Name, prefix) {
+		if !strings.HasPrefix(d.name, prefix) {
 			return false
 		}
-		if d.Name != after && !d.dead(now) {
-			docs = append(docs, d.copied())
+		if d.name != after && !d.dead(now) {
+			docs = append(docs, d.document())
 		}
 		return len(docs) < limit
 	})

@@ -69,12 +69,13 @@ type holder[K comparable, V any] struct {
 }
 
 type item[K comparable, V any] struct {
-	Item
 	of           *holder[K, V]
 	key          K
 	value        V
-	asked        int64 // the time it is in due by: never after Due
-	at           int   // in due, -1 for not
+	bytes, due   int64 // as its Item says
+	asked        int64 // the time it is in the heap by: never after it is due
+	at           int32 // in the heap, -1 for not
+	pinned       bool
 	older, newer *item[K, V]
 }
 
@@ -139,19 +140,20 @@ func (c *Cache[K, V]) find(product string, key K) *item[K, V] {
 
 // Put keeps the value, as the one written last. Nothing is evicted before Trim.
 func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
-	i := c.find(product, key)
+	h := c.holder(product)
+	i := h.items[key]
 	if i == nil {
-		i = &item[K, V]{of: c.holder(product), key: key, at: -1}
-		i.of.bytes += c.overhead
-		i.of.items[key] = i
+		i = &item[K, V]{of: h, key: key, at: -1}
+		h.bytes += c.overhead
+		h.items[key] = i
 		c.length++
 	} else {
-		i.of.unlink(i)
+		h.unlink(i)
 	}
 	i.value = value
 	c.set(i, as)
-	i.of.link(i)
-	i.of.account()
+	h.link(i)
+	h.account()
 }
 
 // Set says anew what a cache needs to know of a value that it has, which does
@@ -161,7 +163,7 @@ func (c *Cache[K, V]) Set(product string, key K, as Item) {
 	if i == nil {
 		return
 	}
-	moves := i.Pinned != as.Pinned
+	moves := i.pinned != as.Pinned
 	if moves {
 		i.of.unlink(i)
 	}
@@ -172,15 +174,15 @@ func (c *Cache[K, V]) Set(product string, key K, as Item) {
 }
 
 func (c *Cache[K, V]) set(i *item[K, V], as Item) {
-	i.of.bytes += as.Bytes - i.Bytes
-	i.Item = as
+	i.of.bytes += as.Bytes - i.bytes
+	i.bytes, i.due, i.pinned = as.Bytes, as.Due, as.Pinned
 	switch {
 	case as.Due == 0 && i.at >= 0:
-		heap.Remove(&c.due, i.at)
+		heap.Remove(&c.due, int(i.at))
 	case as.Due == 0 || i.at >= 0 && i.asked <= as.Due: // what is asked too early is asked again
 	case i.at >= 0:
 		i.asked = as.Due
-		heap.Fix(&c.due, i.at)
+		heap.Fix(&c.due, int(i.at))
 	default:
 		i.asked = as.Due
 		heap.Push(&c.due, i)
@@ -197,11 +199,11 @@ func (c *Cache[K, V]) Remove(product string, key K) {
 func (c *Cache[K, V]) remove(i *item[K, V]) {
 	h := i.of
 	if i.at >= 0 {
-		heap.Remove(&c.due, i.at)
+		heap.Remove(&c.due, int(i.at))
 	}
 	h.unlink(i)
 	delete(h.items, i.key)
-	h.bytes -= i.Bytes + c.overhead
+	h.bytes -= i.bytes + c.overhead
 	c.length--
 	if len(h.items) == 0 {
 		h.share.Set(0, false)
@@ -254,10 +256,10 @@ func (c *Cache[K, V]) evict(h *holder[K, V]) {
 func (c *Cache[K, V]) Due(now int64) (product string, key K, value V, ok bool) {
 	for len(c.due) > 0 && c.due[0].asked <= now {
 		i := c.due[0]
-		if i.Due <= now {
+		if i.due <= now {
 			return i.of.product, i.key, i.value, true
 		}
-		i.asked = i.Due
+		i.asked = i.due
 		heap.Fix(&c.due, 0)
 	}
 	return product, key, value, false
@@ -287,7 +289,7 @@ func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 
 // link makes an item, unless it is pinned, the one written last.
 func (h *holder[K, V]) link(i *item[K, V]) {
-	if i.Pinned {
+	if i.pinned {
 		return
 	}
 	if i.older = h.newest; i.older != nil {
@@ -300,7 +302,7 @@ func (h *holder[K, V]) link(i *item[K, V]) {
 }
 
 func (h *holder[K, V]) unlink(i *item[K, V]) {
-	if i.Pinned {
+	if i.pinned {
 		return
 	}
 	if i.older != nil {
@@ -343,12 +345,12 @@ func (d dueHeap[K, V]) Len() int           { return len(d) }
 func (d dueHeap[K, V]) Less(a, b int) bool { return d[a].asked < d[b].asked }
 func (d dueHeap[K, V]) Swap(a, b int) {
 	d[a], d[b] = d[b], d[a]
-	d[a].at, d[b].at = a, b
+	d[a].at, d[b].at = int32(a), int32(b)
 }
 
 func (d *dueHeap[K, V]) Push(x any) {
 	i := x.(*item[K, V])
-	i.at = len(*d)
+	i.at = int32(len(*d))
 	*d = append(*d, i)
 }
 
