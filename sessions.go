@@ -37,6 +37,7 @@ type presence struct {
 type followed struct {
 	version document.Version
 	restart context.CancelFunc
+	decoder sessions.Decoder
 	cursor  eventlog.ID
 	moved   chan struct{} // closed when the cursor moves
 }
@@ -99,7 +100,7 @@ func (p *presence) end(productID string, f *followed) {
 func (p *presence) take(productID string, f *followed, page []eventlog.Entry) error {
 	entries := make([]sessions.Entry, 0, len(page))
 	for i := range page {
-		if e, ok := sessions.Decode(sessions.Position(page[i].ID), page[i].SessionID, page[i].Data); ok {
+		if e, ok := f.decoder.Decode(sessions.Position(page[i].ID), page[i].SessionID, page[i].Data); ok {
 			entries = append(entries, e)
 		}
 	}

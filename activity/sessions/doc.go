@@ -6,7 +6,8 @@
 // same view:
 //
 //	now, err := sessions.NewMemory(nil) // 4 hours, 64 MiB a product
-//	if entry, ok := sessions.Decode(at, sessionID, data); ok {
+//	var decoder sessions.Decoder
+//	if entry, ok := decoder.Decode(at, sessionID, data); ok {
 //		now.Add("acme", entry)
 //	}
 //	page, err := now.List("acme", sessions.Query{Prefix: "ada@"}, time.Now())

@@ -26,16 +26,20 @@ const (
 	maxSeconds = 1e11 // in the year 5138
 )
 
+// Decoder decodes entries, one after the other. The zero value is ready for use.
+type Decoder struct{ json jsonscan.Scanner }
+
 // Decode returns what the JSON of an [activity.Batch] says of its session, and
 // false for anything else, and for what belongs to no session. It reads no more
-// than it needs.
-func Decode(at Position, sessionID string, data []byte) (Entry, bool) {
+// than it needs, and keeps nothing of the data.
+func (d *Decoder) Decode(at Position, sessionID string, data []byte) (Entry, bool) {
 	if sessionID == "" {
 		return Entry{}, false
 	}
 	e := Entry{At: at, SessionID: sessionID}
-	isBatch := false
-	s := jsonscan.New(data)
+	isBatch, last := false, int64(0)
+	s := &d.json
+	s.Reset(data)
 	s.BeginObject()
 	for key, ok := s.Key(); ok; key, ok = s.Key() {
 		switch string(key) {
@@ -46,40 +50,48 @@ func Decode(at Position, sessionID string, data []byte) (Entry, bool) {
 		case "email":
 			e.Email = s.String(maxText)
 		case "actions":
-			e.decodeActions(s, data)
+			last = max(last, e.decodeActions(s))
 		default:
 			s.Skip()
 		}
 	}
-	return e, s.Err() == nil && isBatch && e.Count > 0
+	if s.Err() != nil || !isBatch || e.Count == 0 {
+		return Entry{}, false
+	}
+	if e.Count > 1 {
+		s.Reset(data[last:])
+		e.end(decodeAction(s))
+	}
+	return e, true
 }
 
-// decodeActions reads the actions of the entry's data: the first and the last of
-// them, the others are only counted.
-func (e *Entry) decodeActions(s *jsonscan.Scanner, data []byte) {
+// decodeActions reads the first action and counts the others. It returns where the
+// last one is.
+func (e *Entry) decodeActions(s *jsonscan.Scanner) (last int64) {
 	if s.Kind() != '[' {
 		s.Skip()
-		return
+		return 0
 	}
-	var last activity.Action
-	var at int64 // of the last one, unless it is the first
 	for s.BeginArray(); s.Element(); {
 		switch {
 		case s.Kind() != '{':
 			s.Skip()
 			continue
 		case e.Count == 0:
-			last = decodeAction(s)
-			e.First = started(last)
+			first := decodeAction(s)
+			e.First = started(first)
+			e.end(first)
 		default:
-			at = s.Offset()
+			last = s.Offset()
 			s.Skip()
 		}
 		e.Count++
 	}
-	if at > 0 {
-		last = decodeAction(jsonscan.New(data[at:]))
-	}
+	return last
+}
+
+// end takes over what the last action says.
+func (e *Entry) end(last activity.Action) {
 	e.Last, e.CanonicalURL, e.LastAction, e.Actions = started(last), last.CanonicalURL, last.Sentence(), last.Index+1
 }
 

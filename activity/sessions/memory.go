@@ -59,7 +59,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 }
 
 // Add takes over what entries of a product's log say, in the order of the log and
-// each once.
+// each once. It keeps their strings, which should not be parts of larger ones.
 func (m *Memory) Add(productID string, entries ...Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *Memory) add(product string, e Entry) {
 		m.unlist(product, s)
 	}
 	if !ok || e.First-s.last > m.ttl { // a session that has expired begins anew
-		s = &session{place: place{e.Last, strings.Clone(e.SessionID)}, first: e.First}
+		s = &session{place: place{e.Last, e.SessionID}, first: e.First}
 	}
 	s.take(e)
 	order, ok := m.orders[product]

@@ -46,7 +46,8 @@ func cutStep(steps []byte) (first step, rest []byte) {
 // add adds an entry with so many actions, and drops the first ones that are not
 // needed for the newest MaxRecent actions.
 func (t *trail) add(at Position, actions int) {
-	t.steps = step{at.Milli - t.newest, at.Seq, actions}.append(t.steps)
+	var few [3 * binary.MaxVarintLen64]byte
+	t.steps = append(t.steps, step{at.Milli - t.newest, at.Seq, actions}.append(few[:0])...)
 	t.newest = at.Milli
 	t.actions += actions
 	for {

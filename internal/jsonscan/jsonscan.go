@@ -47,6 +47,9 @@ type Scanner struct {
 // New returns a scanner of b.
 func New(b []byte) *Scanner { return &Scanner{buf: b} }
 
+// Reset makes s a scanner of b, in the memory that it has.
+func (s *Scanner) Reset(b []byte) { *s = Scanner{buf: b, scratch: s.scratch} }
+
 // NewReader returns a scanner of the first n bytes of the window and of what
 // comes from r, which is read through the window.
 func NewReader(r io.Reader, window []byte, n int) *Scanner {
@@ -413,6 +416,12 @@ func (s *Scanner) digits(limit int) {
 		s.fail()
 	}
 	for s.accept('0', '9', limit) {
+		i := s.pos
+		for i < len(s.buf) && '0' <= s.buf[i] && s.buf[i] <= '9' {
+			i++
+		}
+		s.scratch = append(s.scratch, s.buf[s.pos:min(i, s.pos+limit-len(s.scratch))]...)
+		s.pos = i
 	}
 }
 
