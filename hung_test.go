@@ -109,7 +109,7 @@ func TestIngest_waitsOnceWhileStorageHangs(t *testing.T) {
 	event := pageview("u1", "s1", "https://app.example.com/a")
 	var body bytes.Buffer
 	zip := gzip.NewWriter(&body)
-	_, err := io.WriteString(zip, `{"api_key":"`+acmeToken+`","batch":[`+event+strings.Repeat(" ", 7<<20)+`]}`)
+	_, err := io.WriteString(zip, `{"api_key":"`+acmeToken+`","batch":[`+event+`],"x":"`+strings.Repeat("x", 7<<20)+`"}`)
 	require.NoError(t, err)
 	require.NoError(t, zip.Close())
 	synctest.Test(t, func(t *testing.T) {

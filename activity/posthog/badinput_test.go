@@ -131,6 +131,12 @@ func TestBadInput_isRefused(t *testing.T) {
 func cutEnd(b []byte, n int) string { return string(b[:len(b)-n]) }
 
 // TestBadInput_nearlyTooMuchIsTaken: the limits are the last that is allowed.
+// padded is an object with one more field, which makes it as long as that.
+func padded(object string, n int) []byte {
+	const field = `,"x":""}`
+	return []byte(strings.TrimSuffix(object, "}") + field[:len(field)-2] + strings.Repeat("x", n-len(object)-len(field)+1) + field[len(field)-2:])
+}
+
 func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 	event := string(marshal(t, click(nil)))
 	for _, c := range []struct {
@@ -138,7 +144,7 @@ func TestBadInput_nearlyTooMuchIsTaken(t *testing.T) {
 		accepted, ignored int
 	}{
 		{"a mebibyte", event + strings.Repeat(" ", 1<<20-len(event)), 1, 0},
-		{"eight mebibytes, compressed", string(gzipped([]byte(event + strings.Repeat(" ", 8<<20-len(event))))), 1, 0},
+		{"eight mebibytes, compressed", string(gzipped(padded(event, 8<<20))), 1, 0},
 		{"ten thousand events", `{"api_key":"` + shopToken + `","batch":[` + event + strings.Repeat(`,{}`, posthog.MaxEvents-1) + `]}`, 1, posthog.MaxEvents - 1},
 	} {
 		for _, d := range doors {

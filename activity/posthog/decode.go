@@ -145,14 +145,15 @@ func skipBlank(br *bufio.Reader) ([]byte, error) {
 		_, _ = br.Discard(len(utf8BOM))
 	}
 	for {
-		head, err := br.Peek(1)
+		head, err := br.Peek(max(1, br.Buffered()))
 		if len(head) == 0 {
 			return nil, err
 		}
-		if head[0] != ' ' && head[0] != '\t' && head[0] != '\r' && head[0] != '\n' {
+		rest := bytes.TrimLeft(head, " \t\r\n")
+		_, _ = br.Discard(len(head) - len(rest))
+		if len(rest) > 0 {
 			return br.Peek(peekSize)
 		}
-		_, _ = br.Discard(1)
 	}
 }
 
