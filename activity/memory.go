@@ -77,14 +77,19 @@ type memoryRecord struct {
 type timeline struct {
 	key     memoryKey
 	records int
-	starts  []int64
-	users   []uint16 // of starts: hashes of the user ids
+	starts  []begin
 	// forgotten is the newest start dropped from starts; what followed it is
 	// known from the user's own records and, where the next action was another
 	// user's, by handovers: the starts of the actions before which the
 	// session changed hands.
 	forgotten int64
 	handovers []int64
+}
+
+// begin is the start of an action, and whose it is.
+type begin struct {
+	at   int64
+	user uint16 // hash of the user id
 }
 
 // maxHandovers is how many changes of user a timeline remembers beyond its starts.
@@ -116,12 +121,15 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 
 // Add implements [Store]. It fails only for an action with an invalid timestamp.
 func (m *Memory) Add(_ context.Context, b Batch) error {
-	records := make([]Record, len(b.Actions))
-	for i, a := range b.Actions {
-		var err error
-		if records[i], err = NewRecord(a.SessionID, a.Action); err != nil {
+	var few [4]Record
+	records := few[:0]
+	for i := range b.Actions {
+		a := &b.Actions[i]
+		r, err := NewRecord(a.SessionID, a.Action)
+		if err != nil {
 			return err
 		}
+		records = append(records, r)
 	}
 	oldest := m.oldest()
 	m.mu.Lock()
@@ -208,11 +216,11 @@ func (m *Memory) keepSession(product string, t *timeline) {
 
 func (m *Memory) sessionItem(t *timeline) fair.Item {
 	item := fair.Item{Pinned: t.records > 0, Bytes: fair.Size(unsafe.Sizeof(*t)) + fair.Size(len(t.key.id)) +
-		fair.Size(8*cap(t.starts)) + fair.Size(2*cap(t.users)) + fair.Size(8*cap(t.handovers))}
+		fair.Size(cap(t.starts)*int(unsafe.Sizeof(begin{}))) + fair.Size(8*cap(t.handovers))}
 	if t.records == 0 {
 		item.Due = m.due(0)
 		if n := len(t.starts); n > 0 {
-			item.Due = m.due(t.starts[n-1])
+			item.Due = m.due(t.starts[n-1].at)
 		}
 	}
 	return item
@@ -299,26 +307,24 @@ func (t *timeline) add(start int64, user uint16, limit int) {
 	if start <= t.forgotten {
 		return // too late to matter
 	}
-	at := t.after(start)
-	if at > 0 && t.starts[at-1] == start && t.users[at-1] == user {
+	at, b := t.after(start), begin{start, user}
+	if at > 0 && t.starts[at-1] == b {
 		return // a duplicate, or treated as one
 	}
-	t.starts = slices.Insert(t.starts, at, start)
-	t.users = slices.Insert(t.users, at, user)
+	t.starts = slices.Insert(t.starts, at, b)
 	for len(t.starts) > limit {
-		if t.users[0] != t.users[1] {
-			t.handovers = append(t.handovers, t.starts[1])
+		if t.starts[0].user != t.starts[1].user {
+			t.handovers = append(t.handovers, t.starts[1].at)
 			t.handovers = t.handovers[max(0, len(t.handovers)-maxHandovers):]
 		}
-		t.forgotten = t.starts[0]
+		t.forgotten = t.starts[0].at
 		t.starts = slices.Delete(t.starts, 0, 1)
-		t.users = slices.Delete(t.users, 0, 1)
 	}
 }
 
 // after returns the position of the first start after the given one.
 func (t *timeline) after(start int64) int {
-	return sort.Search(len(t.starts), func(i int) bool { return t.starts[i] > start })
+	return sort.Search(len(t.starts), func(i int) bool { return t.starts[i].at > start })
 }
 
 // next returns the start of the first action after the given one, if it is
@@ -327,7 +333,7 @@ func (t *timeline) after(start int64) int {
 func (t *timeline) next(start int64) (int64, bool) {
 	if start > t.forgotten {
 		if i := t.after(start); i < len(t.starts) {
-			return t.starts[i], true
+			return t.starts[i].at, true
 		}
 		return 0, false
 	}

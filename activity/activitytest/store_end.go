@@ -124,7 +124,7 @@ func testEndAtLimits(t *testing.T, open openFunc) {
 	t.Run("long after the session changed hands", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
 		f.add(NewBatch(product, "s", "anon", f.click(1)))
-		for second := range 40 {
+		for second := range 120 {
 			f.add(NewBatch(product, "s", "ada", f.click(float64(second+2))))
 		}
 		require.Equal(t, "1-2", f.spans(product, "anon"), "the end of an action must not move when later actions are trimmed")
@@ -132,7 +132,7 @@ func testEndAtLimits(t *testing.T, open openFunc) {
 	t.Run("long after an action without a user id", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
 		f.add(NewBatch(product, "s", "ada", f.click(1)))
-		for second := range 40 {
+		for second := range 120 {
 			f.add(NewBatch(product, "s", "", f.click(float64(second+2))))
 		}
 		require.Equal(t, "1-2", f.spans(product, "ada"))

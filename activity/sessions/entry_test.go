@@ -65,6 +65,13 @@ func TestDecoder_refusesAnythingElse(t *testing.T) {
 	assert.False(t, ok, "no session")
 }
 
+func TestDecoder_takesActionsOfTwoFieldsTogether(t *testing.T) {
+	data := `{"type":"actions","actions":[{"index":0},{"index":7,"description":"User waved"}],"actions":[]}`
+	got, ok := new(sessions.Decoder).Decode(sessions.Position{}, "s", []byte(data))
+	require.True(t, ok)
+	require.Equal(t, sessions.Entry{SessionID: "s", LastAction: "User waved", Count: 2, Actions: 8}, got)
+}
+
 func FuzzDecoder(f *testing.F) {
 	data, err := activity.Marshal(activitytest.NewBatch("acme", "s", "u", activitytest.Click(noon, "Save", "https://app.example.com/a")))
 	require.NoError(f, err)

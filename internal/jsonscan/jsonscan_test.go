@@ -19,10 +19,14 @@ import (
 
 // scanners returns scanners of b: of the bytes, and of streams of them.
 func scanners(b []byte) map[string]*jsonscan.Scanner {
+	again := jsonscan.New([]byte(`["\n",[`))
+	again.Skip()
+	again.Reset(b)
 	return map[string]*jsonscan.Scanner{
 		"bytes":           jsonscan.New(b),
 		"stream":          jsonscan.NewReader(bytes.NewReader(b), make([]byte, 7), 0),
 		"byte by byte":    jsonscan.NewReader(iotest.OneByteReader(bytes.NewReader(b)), make([]byte, 64), 0),
+		"again":           again,
 		"data with error": jsonscan.NewReader(iotest.DataErrReader(bytes.NewReader(b)), make([]byte, 16), 0),
 	}
 }
@@ -109,9 +113,10 @@ func TestScanner_boundsDepthLikeEncodingJSON(t *testing.T) {
 	for _, n := range []int{9999, 10_000, 10_001} {
 		for _, brackets := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
 			b := []byte(strings.Repeat(brackets[0], n) + "0" + strings.Repeat(brackets[1], n))
-			s := jsonscan.New(b)
-			s.Skip()
-			require.Equal(t, json.Valid(b), s.Err() == nil, n)
+			for name, s := range scanners(b) {
+				s.Skip()
+				require.Equal(t, json.Valid(b), s.Err() == nil, "%d %s", n, name)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"sort"
 	"time"
 	"unsafe"
@@ -16,9 +15,10 @@ import (
 // the rest in their storage. It is not safe for concurrent use; its owner must
 // guard it.
 type Tail struct {
-	entries []eventlog.Entry // in order; live ones start at head
-	head    int
-	bytes   int64 // cost of the live entries
+	blocks  [][]eventlog.Entry // in order, all but the last of blockSize entries
+	head    int                // entries of the first block that were trimmed
+	count   int                // of live entries
+	bytes   int64              // their cost
 	floor   eventlog.ID
 	newest  eventlog.ID
 	closed  bool
@@ -26,6 +26,10 @@ type Tail struct {
 	ahead   []sighting    // of IDs ahead of the clock, in order
 	expired eventlog.ID   // of the sightings: entries up to here are too old
 }
+
+// blockSize is how many entries fill 4 KiB. Blocks are not moved when the tail
+// grows, and are freed one by one.
+const blockSize = 36
 
 // sighting records when an ID was first found to be ahead of the clock.
 type sighting struct {
@@ -68,28 +72,40 @@ func (t *Tail) Add(entries ...eventlog.Entry) {
 	if len(entries) == 0 {
 		return
 	}
-	if len(t.entries)+len(entries) > cap(t.entries) {
-		t.entries = slices.Grow(t.entries, max(len(entries), len(t.entries))) // to twice as many, also if it is long
-	}
 	for _, e := range entries {
 		e.Batch = nil
-		t.entries = append(t.entries, e)
+		t.add(e)
 		t.bytes += cost(&e)
 	}
 	t.newest = entries[len(entries)-1].ID
 	t.Notify()
 }
 
+func (t *Tail) add(e eventlog.Entry) {
+	last := len(t.blocks) - 1
+	if last < 0 || len(t.blocks[last]) == blockSize {
+		t.blocks = append(t.blocks, make([]eventlog.Entry, 0, min(1+t.count, blockSize)))
+		last++
+	}
+	t.blocks[last] = append(t.blocks[last], e)
+	t.count++
+}
+
+// at returns the live entry at a position, counted from zero.
+func (t *Tail) at(i int) *eventlog.Entry {
+	i += t.head
+	return &t.blocks[i/blockSize][i%blockSize]
+}
+
 // Costs of an entry besides its event.
 const (
-	entrySlots = 2  // slots of the slice, which may be half free
 	keyShare   = 40 // bytes of a key in a half-full map
 	eventShare = 31 // bytes of an event besides its data
 )
 
 func cost(e *eventlog.Entry) int64 {
 	keys := len(e.Keys) * len(activity.Key{})
-	return entrySlots*int64(unsafe.Sizeof(*e)) + fair.Size(eventShare+len(e.Data)) + fair.Size(len(e.SessionID)) +
+	return int64(unsafe.Sizeof(*e)) + fair.Size(eventShare+len(e.Data)) + fair.Size(len(e.SessionID)) +
 		fair.Size(keys) + int64(keyShare*len(e.Keys))
 }
 
@@ -101,13 +117,10 @@ func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 		return 0, false
 	}
 	bytes := 0
-	for _, e := range t.entries[t.after(after):] {
-		if n == len(dst) || bytes >= eventlog.PageBytes {
-			break
-		}
-		dst[n] = e
+	for i := t.after(after); i < t.count && n < len(dst) && bytes < eventlog.PageBytes; i++ {
+		dst[n] = *t.at(i)
+		bytes += len(dst[n].Data)
 		n++
-		bytes += len(e.Data)
 	}
 	return n, true
 }
@@ -115,22 +128,22 @@ func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 // after returns the position of the first entry after id. Most readers are
 // near the end, so the search starts there.
 func (t *Tail) after(id eventlog.ID) int {
-	lo, hi := t.head, len(t.entries)
+	lo, hi := 0, t.count
 	for step := 1; hi-step > lo; step *= 2 {
-		if t.entries[hi-step].ID.Compare(id) <= 0 {
+		if t.at(hi-step).ID.Compare(id) <= 0 {
 			lo = hi - step
 			break
 		}
 		hi -= step
 	}
-	return lo + sort.Search(hi-lo, func(i int) bool { return t.entries[lo+i].ID.Compare(id) > 0 })
+	return lo + sort.Search(hi-lo, func(i int) bool { return t.at(lo+i).ID.Compare(id) > 0 })
 }
 
 // DropUpTo trims the entries up to id. It calls dropped, if not nil, with
 // each.
 func (t *Tail) DropUpTo(id eventlog.ID, dropped func(eventlog.Entry)) {
-	if t.Len() > 0 && t.entries[t.head].ID.Compare(id) <= 0 {
-		t.drop(t.after(id)-t.head, dropped)
+	if t.count > 0 && t.at(0).ID.Compare(id) <= 0 {
+		t.drop(t.after(id), dropped)
 	}
 }
 
@@ -146,33 +159,20 @@ func (t *Tail) Shrink(maxBytes int64, dropped func(eventlog.Entry)) (n int) {
 
 func (t *Tail) drop(n int, dropped func(eventlog.Entry)) {
 	for range n {
-		e := &t.entries[t.head]
+		e := t.at(0)
 		if dropped != nil {
 			dropped(*e)
 		}
 		t.bytes -= cost(e)
 		t.floor = e.ID
 		*e = eventlog.Entry{}
-		t.head++
-	}
-	if t.head > len(t.entries)/4 {
-		t.compact()
+		t.count--
+		if t.head++; t.head == len(t.blocks[0]) {
+			t.blocks[0] = nil
+			t.blocks, t.head = t.blocks[1:], 0
+		}
 	}
 }
-
-// compact moves the entries to the front, and to a smaller slice when few are
-// left.
-func (t *Tail) compact() {
-	if n := t.Len(); cap(t.entries) > minSlots && cap(t.entries) > 2*n {
-		t.entries = append(make([]eventlog.Entry, 0, n+n/4), t.entries[t.head:]...)
-	} else {
-		t.entries = slices.Delete(t.entries, 0, t.head)
-	}
-	t.head = 0
-}
-
-// minSlots is the size of a slice that is not worth shrinking.
-const minSlots = 64
 
 // Changed returns a channel that is closed by the next Add, Notify or Close.
 func (t *Tail) Changed() <-chan struct{} {
@@ -203,7 +203,7 @@ func (t *Tail) Close() {
 func (t *Tail) Closed() bool { return t.closed }
 
 // Len returns the number of entries in the tail.
-func (t *Tail) Len() int { return len(t.entries) - t.head }
+func (t *Tail) Len() int { return t.count }
 
 // Bytes returns what the entries cost in memory.
 func (t *Tail) Bytes() int64 { return t.bytes }
@@ -211,8 +211,8 @@ func (t *Tail) Bytes() int64 { return t.bytes }
 // Bounds returns the bounds of the tail: its entries have Floor < id ≤ Newest.
 func (t *Tail) Bounds() eventlog.Bounds {
 	b := eventlog.Bounds{Floor: t.floor, Newest: t.newest}
-	if t.Len() > 0 {
-		b.Oldest = t.entries[t.head].ID
+	if t.count > 0 {
+		b.Oldest = t.at(0).ID
 	}
 	return b
 }
