@@ -375,6 +375,12 @@ func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
 		f.desk.refuses(nil)
 		time.Sleep(time.Minute)
 		assert.Equal(t, "0s map[]", backlog())
+		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 429, Wait: time.Hour} })
+		f.visit(t, "s1", "x")
+		time.Sleep(time.Minute)
+		f.visit(t, "s2", "y")
+		time.Sleep(time.Minute)
+		assert.Equal(t, "2m0s map[zendesk:{2 1}]", backlog(), "the desk is asked for one of them")
 	})
 }
 
