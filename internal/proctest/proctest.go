@@ -3,6 +3,7 @@
 package proctest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -111,6 +112,16 @@ func (c *Command) LaunchOnTerminal(t *testing.T, env []string, args ...string) *
 func (c *Command) LaunchBy(t *testing.T, line string, args ...string) *Process {
 	t.Helper()
 	return launch(t, exec.Command("bash", append([]string{"-c", line, c.path}, args...)...), nil)
+}
+
+// Pipe runs the command with this input, and returns what it prints.
+func (c *Command) Pipe(t *testing.T, input []byte) []byte {
+	t.Helper()
+	cmd := exec.Command(c.path)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), t.Output()
+	output, err := cmd.Output()
+	require.NoError(t, err)
+	return output
 }
 
 func launch(t *testing.T, cmd *exec.Cmd, env []string) *Process {
