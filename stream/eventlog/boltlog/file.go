@@ -164,7 +164,7 @@ func check(path string, r *reading) (err error) {
 		return err
 	}
 	if err := checkStructure(db, file, r); err != nil {
-		return errors.Join(fmt.Errorf("%w: %s", err, path), db.Close())
+		return errors.Join(openError(path, err), db.Close())
 	}
 	return db.Close()
 }
@@ -181,7 +181,7 @@ func openBolt(path string, opts *bolt.Options) (*bolt.DB, error) {
 	return db, nil
 }
 
-// openError says what the error of bolt.Open means.
+// openError says what an error of bolt.Open or checkStructure means.
 func openError(path string, err error) error {
 	var cause syscall.Errno
 	switch {

@@ -82,8 +82,14 @@ func FuzzStructure(f *testing.F) {
 	leaf := make([]byte, 4*pageSize)
 	copy(leaf[2*pageSize:], []byte{2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 'k'})
 	f.Add(leaf, uint64(2))
+	full := make([]byte, 20*pageSize) // a list of free pages that says there is one more than its page has room for
+	copy(full[3*pageSize:], []byte{3, 0, 0, 0, 0, 0, 0, 0, 16, 0, (pageSize-headSize)/8 + 1})
+	for i := range (pageSize - headSize) / 8 {
+		full[3*pageSize+headSize+8*i] = byte(4 + i)
+	}
+	f.Add(full, uint64(2))
 	f.Fuzz(func(_ *testing.T, file []byte, root uint64) {
-		s := &structure{file: bytes.NewReader(file), pageSize: pageSize, reading: &reading{}}
+		s := &structure{file: bytes.NewReader(file), size: pageSize, reading: &reading{}}
 		s.used = make([]bool, max(2, len(file)/pageSize))
 		_ = s.tree(root, nil, nil)
 		_ = s.freelist(root + 1)
