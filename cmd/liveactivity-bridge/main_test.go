@@ -21,7 +21,7 @@ import (
 
 var command proctest.Command
 
-func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
+func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m, "../..", "cmd/liveactivity-bridge")) }
 
 // token opens the stream; no output must ever hold it.
 const token = "lak-s3cr3t"

@@ -22,7 +22,7 @@ import (
 
 var command proctest.Command
 
-func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
+func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m, "../..", "cmd/liveactivity-retriever")) }
 
 // The secrets of a retriever; no output must ever hold any.
 const (

@@ -14,7 +14,7 @@ import (
 
 var command proctest.Command
 
-func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
+func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m, "../..", "cmd/liveactivity-server")) }
 
 // launch starts the command with these arguments and no environment but env.
 func launch(t *testing.T, env []string, args ...string) *proctest.Process {

@@ -25,7 +25,7 @@ import (
 
 var command proctest.Command
 
-func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m)) }
+func TestMain(m *testing.M) { os.Exit(command.BuildAndRun(m, "../..", "examples/consumer")) }
 
 func newServer(t *testing.T, opts *streamtest.ServerOptions) *streamtest.Server {
 	t.Helper()

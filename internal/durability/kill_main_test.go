@@ -1,19 +1,16 @@
 package durability_test
 
 import (
-	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
 )
 
 // The tests of killing are as long as these environment variables say.
@@ -29,56 +26,13 @@ const (
 	defaultFaults = 40
 )
 
-// bin is the folder of the command once it is built.
-var bin string
+var command proctest.Command
 
 func TestMain(m *testing.M) {
 	if config := os.Getenv(holderVar); config != "" {
 		os.Exit(runHolder(config))
 	}
-	os.Exit(runTests(m))
-}
-
-func runTests(m *testing.M) int {
-	var err error
-	if bin, err = os.MkdirTemp("", "durability"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(bin)
-	return m.Run()
-}
-
-// build builds the command, once.
-var build = sync.OnceValues(func() (string, error) {
-	if err := watch("../.."); err != nil {
-		return "", err
-	}
-	path := filepath.Join(bin, "liveactivity-server")
-	out, err := exec.Command("go", "build", "-o", path, "../../cmd/liveactivity-server").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("cannot build the command: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// watch looks at every source file, so that go test does not repeat a result
-// of older sources from its cache.
-func watch(root string) error {
-	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && (strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".lua")) {
-			_, err = os.Stat(path)
-		}
-		return err
-	})
-}
-
-// command returns the path of the command.
-func command(t *testing.T) string {
-	t.Helper()
-	path, err := build()
-	require.NoError(t, err)
-	return path
+	os.Exit(command.BuildAndRun(m, "../..", "cmd/liveactivity-server"))
 }
 
 // number returns the value of an environment variable, or what is preset.

@@ -70,7 +70,7 @@ func newStorm(t *testing.T, servers int, args ...string) *storm {
 	s.ctx, s.fail = context.WithCancelCause(t.Context())
 	args = append([]string{"--addr=127.0.0.1:0", "--config=" + file, "--admin-key=" + adminKey, "--heartbeat=1s"}, args...)
 	for i := range servers {
-		s.servers = append(s.servers, &server{name: fmt.Sprintf("server %d", i+1), path: command(t), args: args})
+		s.servers = append(s.servers, &server{name: fmt.Sprintf("server %d", i+1), path: command.Path(), args: args})
 	}
 	t.Cleanup(func() {
 		s.fail(errTestEnds)

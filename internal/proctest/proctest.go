@@ -27,48 +27,55 @@ import (
 // Command is a command of the module, built once.
 type Command struct{ path string }
 
-// BuildAndRun builds the command in the current folder and runs the tests: it
-// is for TestMain.
-func (c *Command) BuildAndRun(m *testing.M) int {
+// BuildAndRun builds the command in a folder of the module at root and runs the
+// tests: it is for TestMain.
+func (c *Command) BuildAndRun(m *testing.M, root, folder string) int {
 	dir, err := os.MkdirTemp("", "liveactivity")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if err := c.build(".", dir); err != nil {
+	if err := c.build(root, folder, dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
 }
 
-// Build builds the command in a folder for the length of a test: one of the
-// module at root, with all of its packages, which the test does not import.
+// Build builds the command in a folder of the module at root for the length of a
+// test.
 func Build(t *testing.T, root, folder string) *Command {
 	t.Helper()
 	c := &Command{}
-	require.NoError(t, watch(root))
-	require.NoError(t, c.build(filepath.Join(root, folder), t.TempDir()))
+	require.NoError(t, c.build(root, folder, t.TempDir()))
 	return c
 }
 
-// watch looks at every source file, so that go test does not repeat a result
-// of older sources from its cache.
+// Path returns where the command is, for tests that run it on their own.
+func (c *Command) Path() string { return c.path }
+
+// watch looks at every file that may be part of a command, so that go test does not
+// repeat a result of older sources from its cache.
 func watch(root string) error {
-	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".go") {
-			_, err = os.Stat(path)
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), ".") {
+			return filepath.SkipDir
 		}
+		_, _ = os.Stat(path) // go test takes note of it
 		return err
 	})
 }
 
-// build builds the command of the source folder into the other one.
-func (c *Command) build(source, dir string) error {
+// build builds the command of the module's folder into another one, without what only
+// a debugger needs.
+func (c *Command) build(root, folder, dir string) error {
+	if err := watch(root); err != nil {
+		return err
+	}
 	c.path = filepath.Join(dir, "command")
-	cmd := exec.Command("go", "build", "-o", c.path, ".")
-	cmd.Dir = source
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", c.path, ".")
+	cmd.Dir = filepath.Join(root, folder)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the command: %w\n%s", err, out)
 	}
