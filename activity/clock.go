@@ -68,6 +68,11 @@ const (
 	// maxPoints bounds a clock. A session needs two, and one or two more each
 	// time that a request has less latency than all before.
 	maxPoints = 16
+	// slowest is how many times slower than the sender's clock the service's
+	// times go where a better correction would set them back, and maxSlowed by
+	// how much they then advance at most, from one point to the next.
+	slowest   = 16
+	maxSlowed = int64(10 * time.Millisecond / time.Microsecond)
 	// maxStamp bounds stamps, far beyond the years that can be written.
 	maxStamp = int64(1e18)
 )
@@ -144,16 +149,22 @@ func (c *clock) time(stamp, correction, latest int64) int64 {
 	case len(c.Points) == 0:
 		return t
 	case after == len(c.Points):
-		if last := c.Points[after-1]; last.stamp() == stamp {
+		last := c.Points[after-1]
+		if last.stamp() == stamp {
 			return last.time()
-		} else {
-			return max(t, last.time()+1)
 		}
+		return max(t, last.time()+max(1, min(slowed(stamp-last.stamp()), (latest-last.time())/2)))
 	case after == 0:
-		return min(t, c.Points[0].time()-1)
+		first := c.Points[0]
+		return min(t, first.time()-max(1, slowed(first.stamp()-stamp)))
 	}
 	return between(c.Points[after-1], c.Points[after], stamp)
 }
+
+// slowed returns how far apart the times of two stamps are at least where the
+// correction allows none: so that there are times between for stamps that
+// arrive later.
+func slowed(apart int64) int64 { return min(apart/slowest, maxSlowed) }
 
 // after returns how many points are not after the stamp.
 func (c *clock) after(stamp int64) int {
