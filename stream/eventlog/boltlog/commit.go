@@ -36,7 +36,7 @@ type operation struct {
 	err     error // of its caller
 
 	kept    []eventlog.Entry // the entries as the tail keeps them
-	claimed []activity.Key
+	claimed bool             // their keys are among the product's
 	dropped dropped
 }
 
@@ -254,9 +254,10 @@ func (m *maker) make(o *operation) error {
 	if err := m.expire(b, o, budget); err != nil {
 		return m.fail(err)
 	}
-	if err := o.claim(); err != nil {
+	if err := engine.Claim(o.product.keys, o.entries); err != nil {
 		return err
 	}
+	o.claimed = true
 	if err := m.write(b, o); err != nil {
 		return err
 	}
@@ -387,31 +388,17 @@ func (m *maker) writeStates() error {
 	return m.err
 }
 
-// claim marks the entries' keys as seen, or none of them.
-func (o *operation) claim() error {
-	var seen []activity.Key
+// unclaim frees the keys that the operation has claimed.
+func (o *operation) unclaim() {
+	if !o.claimed {
+		return
+	}
 	for _, e := range o.entries {
 		for _, key := range e.Keys {
-			if _, ok := o.product.keys[key]; ok {
-				seen = append(seen, key)
-				continue
-			}
-			o.product.keys[key] = struct{}{}
-			o.claimed = append(o.claimed, key)
+			delete(o.product.keys, key)
 		}
 	}
-	if seen == nil {
-		return nil
-	}
-	o.unclaim()
-	return &eventlog.DuplicateError{Keys: seen}
-}
-
-func (o *operation) unclaim() {
-	for _, key := range o.claimed {
-		delete(o.product.keys, key)
-	}
-	o.claimed = nil
+	o.claimed = false
 }
 
 // write writes entries and documents, or fails for a conflict before the first.

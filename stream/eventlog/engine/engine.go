@@ -8,7 +8,9 @@
 //	if err := engine.Validate(entries); err != nil {
 //		return err
 //	}
-//	// Return a DuplicateError for keys, a ConflictError for documents, or ...
+//	if err := engine.Claim(keys, entries); err != nil {
+//		return err
+//	}
 //	for i := range entries {
 //		entries[i].Own() // they are kept after the call
 //		newest = engine.NextID(newest, time.Now())
@@ -39,6 +41,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -65,6 +68,29 @@ func Validate(entries []eventlog.Entry) error {
 		}
 	}
 	return nil
+}
+
+// Claim adds the keys of entries to those of a product's retained entries, or it
+// adds none and returns an [*eventlog.DuplicateError].
+func Claim(retained map[activity.Key]struct{}, entries []eventlog.Entry) error {
+	var claimed, seen []activity.Key
+	for i := range entries {
+		for _, key := range entries[i].Keys {
+			if _, ok := retained[key]; ok {
+				seen = append(seen, key)
+				continue
+			}
+			retained[key] = struct{}{}
+			claimed = append(claimed, key)
+		}
+	}
+	if seen == nil {
+		return nil
+	}
+	for _, key := range claimed {
+		delete(retained, key)
+	}
+	return &eventlog.DuplicateError{Keys: seen}
 }
 
 // NextID returns the ID of an entry appended at now, after the newest one.

@@ -1,12 +1,15 @@
 package engine_test
 
 import (
+	"maps"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -36,5 +39,42 @@ func TestNextID_growsStrictly(t *testing.T) {
 			assert.Equal(t, c.want, next)
 			assert.Positive(t, next.Compare(c.after), "IDs grow strictly")
 		})
+	}
+}
+
+func TestClaim_addsTheKeysOfAllEntriesOrNone(t *testing.T) {
+	key := activity.EventKey
+	entries := func(keys ...string) (entries []eventlog.Entry) {
+		for _, k := range keys {
+			entries = append(entries, eventlog.Entry{Keys: []activity.Key{key(k)}})
+		}
+		return entries
+	}
+	retained := map[activity.Key]struct{}{}
+	require.NoError(t, engine.Claim(retained, entries("a", "b")))
+	require.NoError(t, engine.Claim(retained, nil))
+	want := maps.Clone(retained)
+	require.Len(t, want, 2)
+
+	for name, given := range map[string][]eventlog.Entry{
+		"retained":      entries("c", "b", "d"),
+		"in it already": entries("b", "c", "c"),
+	} {
+		var duplicate *eventlog.DuplicateError
+		require.ErrorAs(t, engine.Claim(retained, given), &duplicate, name)
+		require.Contains(t, duplicate.Keys, key("b"), name)
+		require.NotContains(t, duplicate.Keys, key("a"), name)
+		require.Equal(t, want, retained, name)
+	}
+	require.NoError(t, engine.Claim(retained, entries("c")))
+	require.Contains(t, retained, key("c"))
+}
+
+func TestValidate_refusesWhatIsMoreThanOneLine(t *testing.T) {
+	require.NoError(t, engine.Validate([]eventlog.Entry{{Data: []byte(`{"a":"b"}`)}, {}}))
+	for _, data := range []string{"a\nb", "a\rb", "\n"} {
+		err := engine.Validate([]eventlog.Entry{{Data: []byte("{}")}, {Data: []byte(data)}})
+		require.ErrorIs(t, err, eventlog.ErrInvalid)
+		require.ErrorContains(t, err, "entry 1")
 	}
 }

@@ -121,7 +121,7 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	}
 	now := time.Now()
 	p.expire(now, l.retention.TTL)
-	if err := p.claim(entries); err != nil {
+	if err := engine.Claim(p.keys, entries); err != nil {
 		return err
 	}
 	if len(changes) > 0 {
@@ -176,28 +176,6 @@ func (p *product) account() {
 
 // minKeys is the size of a map that is not worth shrinking.
 const minKeys = 64
-
-// claim marks the entries' keys as seen, all or none.
-func (p *product) claim(entries []eventlog.Entry) error {
-	var claimed, seen []activity.Key
-	for _, e := range entries {
-		for _, key := range e.Keys {
-			if _, ok := p.keys[key]; ok {
-				seen = append(seen, key)
-				continue
-			}
-			p.keys[key] = struct{}{}
-			claimed = append(claimed, key)
-		}
-	}
-	if seen == nil {
-		return nil
-	}
-	for _, key := range claimed {
-		delete(p.keys, key)
-	}
-	return &eventlog.DuplicateError{Keys: seen}
-}
 
 // forget frees the keys of a trimmed entry.
 func (p *product) forget(e eventlog.Entry) {
