@@ -330,10 +330,10 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, furt
 			continue
 		}
 		if e.UserID != "" {
-			b.meet(e)
+			b.note(ofUser(e.UserID), e.Email, e)
 		}
 		if sessionID != "" {
-			b.find(e)
+			b.note(ofEmail(e.Email), e.SessionID, e)
 		}
 	}
 	for _, e := range further {
@@ -350,25 +350,13 @@ func (b *Book) Count(sessionID string, actions int) {
 	b.change(p)
 }
 
-// meet remembers a user's e-mail address, unless a newer one is known.
-func (b *Book) meet(e Event) {
-	p := b.stored[ofUser(e.UserID)]
-	if !e.supersedes(p.fact.at) {
-		return
+// note remembers what an event says: a user's e-mail address, or the session that
+// an e-mail address was seen in. A newer fact stays.
+func (b *Book) note(about documentKey, is string, e Event) {
+	if p := b.stored[about]; e.supersedes(p.fact.at) {
+		p.fact = fact{is, e.Time}
+		b.change(p)
 	}
-	p.fact = fact{e.Email, e.Time}
-	b.change(p)
-}
-
-// find remembers the session that an e-mail address was seen in, unless it was
-// seen elsewhere later.
-func (b *Book) find(e Event) {
-	p := b.stored[ofEmail(e.Email)]
-	if !e.supersedes(p.fact.at) {
-		return
-	}
-	p.fact = fact{e.SessionID, e.Time}
-	b.change(p)
 }
 
 // resolved returns the session with its user's e-mail address where it has

@@ -106,11 +106,6 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(*buf)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(*buf) // an error means that the client is gone
+	httpx.WriteEncoded(w, *buf)
 	return nil
 }

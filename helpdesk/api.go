@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/liveactivity/liveactivity/activity"
 )
 
 // API calls a vendor's JSON API. Its fields must not change once it is in use;
@@ -71,7 +73,7 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	var body []byte
 	if r.Body != nil {
 		var err error
-		if body, err = encode(r.Body); err != nil {
+		if body, err = activity.Marshal(r.Body); err != nil {
 			return fmt.Errorf("%s: %s: encode: %w", a.Desk, r.Op, err)
 		}
 	}
@@ -90,15 +92,6 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 			return err
 		}
 	}
-}
-
-// encode returns the JSON of v, with HTML as it stands.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // authorized makes a request, and once more when its credentials were refused

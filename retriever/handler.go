@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -136,10 +135,5 @@ func (h *Handler) write(w http.ResponseWriter, sessionID string, limit int, end 
 	*buf = append((*buf)[:0], `{"records":[`...)
 	*buf = h.store.appendRecords(*buf, sessionID, limit, end)
 	*buf = append(*buf, "]}"...)
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(*buf)))
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(*buf) // an error means that the client is gone
+	httpx.WriteEncoded(w, *buf)
 }

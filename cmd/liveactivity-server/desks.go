@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
@@ -174,7 +174,8 @@ func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bo
 	}
 	if len(done.SigningSecrets) > 0 {
 		fmt.Fprint(w, "\nPut this into the product's zendesk in the product file, and restart the server:\n\n")
-		fmt.Fprintf(w, "  \"signing_secret\": %s\n", asJSON(done.SigningSecrets))
+		secrets, _ := activity.Marshal(done.SigningSecrets) // strings always encode
+		fmt.Fprintf(w, "  \"signing_secret\": %s\n", secrets)
 	}
 	if complete && !dryRun {
 		fmt.Fprint(w, `
@@ -183,12 +184,4 @@ to the assignee of a ticket, and so every note. To stop that add the condition
 "Comment > Is > Public" to it, in Admin Center under Objects and rules > Triggers.
 `)
 	}
-}
-
-func asJSON(v []string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // of strings, into memory
-	return strings.TrimSpace(b.String())
 }

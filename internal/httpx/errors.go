@@ -80,6 +80,16 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil { // a bug: every v is a type of ours
 		status, body = http.StatusInternalServerError, []byte(`{"detail":"The server could not encode its answer."}`)
 	}
+	write(w, status, body)
+}
+
+// WriteEncoded writes a body that is JSON already, for no cache to keep.
+func WriteEncoded(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Cache-Control", "no-store")
+	write(w, http.StatusOK, body)
+}
+
+func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -125,6 +125,15 @@ func (s *shift) join(known *session, c conversation) (unread bool) {
 	return unread
 }
 
+// change changes what is kept of a conversation.
+func (s *shift) change(c conversation, change func(t *talk)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.talk(c)
+	change(t)
+	s.arrange(t)
+}
+
 // talk returns what is kept of a conversation. The caller holds the lock and
 // arranges it.
 func (s *shift) talk(c conversation) *talk {
@@ -157,66 +166,51 @@ func (s *shift) keep(c conversation, m proactive.Machine) { s.learn(c, m, true) 
 // this one is newer.
 func (s *shift) learn(c conversation, m proactive.Machine, newer bool) {
 	at, ticks := s.rules(c).Due(m, s.now())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.talk(c)
-	if t.known && !newer {
-		return
+	if !ticks {
+		at = time.Time{}
 	}
-	t.machine, t.known, t.due = m, true, time.Time{}
-	if ticks {
-		t.due = at
-	}
-	s.arrange(t)
+	s.change(c, func(t *talk) {
+		if newer || !t.known {
+			t.machine, t.known, t.due = m, true, at
+		}
+	})
 }
 
 // doubt has a machine read again soon: it is not known what is stored.
 func (s *shift) doubt(c conversation) {
 	soon := s.now().Add(firstRetry)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.talk(c)
-	if t.due.IsZero() || t.due.After(soon) {
-		t.due = soon
-	}
-	s.arrange(t)
+	s.change(c, func(t *talk) {
+		if t.due.IsZero() || t.due.After(soon) {
+			t.due = soon
+		}
+	})
 }
 
 // begin lets ticks of a conversation wait until it is settled.
 func (s *shift) begin(c conversation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.talk(c)
-	t.busy = true
-	s.arrange(t)
+	s.change(c, func(t *talk) { t.busy = true })
 }
 
 // release gives back a conversation that dueAt returned: nothing was done.
 func (s *shift) release(c conversation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.talk(c)
-	t.busy = false
-	s.arrange(t)
+	s.change(c, func(t *talk) { t.busy = false })
 }
 
 // settled ends what began with begin or a tick. What did not succeed, or is due
 // nevertheless, is repeated after a back-off.
 func (s *shift) settled(c conversation, ok bool) {
 	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.talk(c)
-	t.busy = false
-	due := !t.due.IsZero() && !t.due.After(now)
-	switch {
-	case ok && !due:
-		t.failures = 0
-	case due:
-		t.due = now.Add(min(firstRetry<<min(t.failures, 10), lastRetry))
-		t.failures++
-	}
-	s.arrange(t)
+	s.change(c, func(t *talk) {
+		t.busy = false
+		due := !t.due.IsZero() && !t.due.After(now)
+		switch {
+		case ok && !due:
+			t.failures = 0
+		case due:
+			t.due = now.Add(min(firstRetry<<min(t.failures, 10), lastRetry))
+			t.failures++
+		}
+	})
 }
 
 // decide asks the core about a session.
