@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,6 +34,7 @@ type bookMemory struct {
 	keys      []documentKey
 	changes   []document.Change
 	values    []byte // of the changes, one behind the other
+	reader    documentReader
 }
 
 // Open begins the book anew, in the same memory: about other events. What its
@@ -122,64 +122,30 @@ type fact struct {
 	at time.Time
 }
 
-// contact is how the fact of a user is kept.
-type contact struct {
-	Email string    `json:"email"`
-	At    time.Time `json:"at"`
-}
-
-// holder is how the fact of an e-mail address is kept.
-type holder struct {
-	SessionID string    `json:"session_id"`
-	At        time.Time `json:"at"`
-}
-
-// sessionDocument is how a session is kept.
-type sessionDocument struct {
-	UserID         string     `json:"user_id,omitempty"`
-	UserBy         provenance `json:"user_by,omitzero"`
-	Email          string     `json:"email,omitempty"`
-	EmailBy        provenance `json:"email_by,omitzero"`
-	Desk           string     `json:"desk,omitempty"`
-	ConversationID string     `json:"conversation_id,omitempty"`
-	Actions        int        `json:"actions,omitempty"`
-	Clock          clock      `json:"clock,omitzero"`
-}
-
 // set takes over what a document read says: nothing, if it cannot be decoded. It
 // will then be written anew.
-func (p *storedDocument) set(doc document.Document) {
+func (p *storedDocument) set(doc document.Document, r *documentReader) {
 	p.doc, p.read = doc, true
-	if doc.Exists() && p.decode() != nil {
-		p.damaged = true
+	if !doc.Exists() {
+		return
 	}
-}
-
-func (p *storedDocument) decode() error {
+	var s Session
+	var f fact
+	r.begin(doc.Value)
 	switch p.kind {
+	case sessionKind:
+		r.session(&s)
 	case userKind:
-		var d contact
-		err := json.Unmarshal(p.doc.Value, &d)
-		if err == nil {
-			p.fact = fact{d.Email, d.At}
-		}
-		return err
+		r.fact(&f, "email")
 	case emailKind:
-		var d holder
-		err := json.Unmarshal(p.doc.Value, &d)
-		if err == nil {
-			p.fact = fact{d.SessionID, d.At}
-		}
-		return err
+		r.fact(&f, "session_id")
 	}
-	var d sessionDocument
-	err := json.Unmarshal(p.doc.Value, &d)
-	if err == nil {
-		*p.session = Session{UserID: d.UserID, userBy: d.UserBy, statedEmail: d.Email, emailBy: d.EmailBy,
-			Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock}
-		p.session.setEmail()
+	if p.damaged = r.end() != nil; p.damaged {
+		return
 	}
-	return err
+	if p.fact = f; p.kind == sessionKind {
+		*p.session = s
+	}
 }
 
 // appendValue appends the JSON of what was learned.
@@ -196,7 +162,8 @@ func (p *storedDocument) appendValue(dst []byte) (_ []byte, err error) {
 	return append(dst, '}'), err
 }
 
-// appendDocument appends the JSON of a sessionDocument.
+// appendDocument appends the JSON that a session is kept as; see
+// documentReader.session.
 func (s *Session) appendDocument(dst []byte) (_ []byte, err error) {
 	start := len(dst)
 	text := func(before, value string) {
@@ -279,7 +246,7 @@ func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 		return fmt.Errorf("activity: read directory: %w", err)
 	}
 	for i, p := range missing {
-		p.set(docs[i])
+		p.set(docs[i], &b.memory.reader)
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ type clock struct {
 	// Correction is what to add to a stamp, as far as is known: the time of
 	// arrival less that of sending, by the request with the least latency. Nil
 	// while no request has said when it was sent.
-	Correction *int64 `json:"correction,omitempty"`
+	Correction *int64
 	// Points are in order, both of their stamps and of their times.
-	Points []point `json:"points,omitempty"`
+	Points []point
 }
 
 // point is a stamp and its time.

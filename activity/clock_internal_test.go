@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -28,12 +27,14 @@ func shown(stamp, sent, received float64) Event {
 }
 
 // stored returns the clock as it comes back from storage.
-func stored(t testing.TB, c clock) (back clock) {
+func stored(t testing.TB, c clock) clock {
 	t.Helper()
-	value, err := json.Marshal(c)
+	known := Session{clock: c}
+	value, err := known.appendDocument(nil)
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(value, &back))
-	return back
+	known, err = readSession(value)
+	require.NoError(t, err)
+	return known.clock
 }
 
 func TestClock_settle(t *testing.T) {
@@ -149,9 +150,7 @@ func TestClock_isBounded(t *testing.T) {
 		require.LessOrEqual(t, len(k.Points), maxPoints)
 		require.True(t, slices.IsSortedFunc(k.Points, func(a, b point) int { return int(a.time() - b.time()) }))
 	}
-	value, err := json.Marshal(k)
-	require.NoError(t, err)
-	require.Less(t, len(value), 1<<10)
+	require.Less(t, len(k.append(nil, "")), 1<<10)
 	settled, _ := k.settle(nil, []Event{shown(4995, -1, 1000)}, time.Hour)
 	require.WithinDuration(t, after(499.5), settled[0].Time, 5*time.Second, "between its neighbours, about")
 }

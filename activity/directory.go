@@ -64,8 +64,8 @@ func (s *Session) setEmail() {
 
 // provenance is the event that something is known from.
 type provenance struct {
-	At         time.Time `json:"at,omitzero"`
-	Identified string    `json:"identified,omitempty"` // its user id, empty unless that is identified
+	At         time.Time
+	Identified string // its user id, empty unless that is identified
 }
 
 // Directory remembers who the sessions of all products belong to, the e-mail
