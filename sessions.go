@@ -38,6 +38,7 @@ type followed struct {
 	version document.Version
 	restart context.CancelFunc
 	decoder sessions.Decoder
+	entries []sessions.Entry // memory for a page
 	cursor  eventlog.ID
 	moved   chan struct{} // closed when the cursor moves
 }
@@ -98,7 +99,7 @@ func (p *presence) end(productID string, f *followed) {
 
 // take takes over a page of the log.
 func (p *presence) take(productID string, f *followed, page []eventlog.Entry) error {
-	entries := make([]sessions.Entry, 0, len(page))
+	entries := f.entries[:0]
 	for i := range page {
 		if e, ok := f.decoder.Decode(sessions.Position(page[i].ID), page[i].SessionID, page[i].Data); ok {
 			entries = append(entries, e)
@@ -110,6 +111,7 @@ func (p *presence) take(productID string, f *followed, page []eventlog.Entry) er
 		return errSuperseded
 	}
 	p.Add(productID, entries...)
+	f.entries = entries
 	f.cursor = page[len(page)-1].ID
 	close(f.moved)
 	f.moved = make(chan struct{})

@@ -332,10 +332,13 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	if s.Email != "" || s.UserID == "" {
 		return s, nil
 	}
-	if err := b.load(ctx, ofUser(s.UserID)); err != nil {
-		return Session{}, err
+	user := ofUser(s.UserID)
+	if b.stored[user] == nil {
+		if err := b.load(ctx, user); err != nil {
+			return Session{}, err
+		}
 	}
-	s.Email = b.stored[ofUser(s.UserID)].fact.is
+	s.Email = b.stored[user].fact.is
 	return s, nil
 }
 

@@ -56,6 +56,7 @@ var documents = []string{
 	`{"session_id":"s","at":"2026-10-01T10:00:00Z"}`, `{"email":"a@b.c","at":"2026-10-01T10:00:00Z"}`, `{}`, `null`, ` {} `, ``, `[]`, `7`, `"x"`, `{"user_id":7}`, `{"user_id":null}`, `{"actions":1.5}`, `{"actions":"1"}`,
 	`{"actions":99999999999999999999}`, `{"clock":[]}`, `{"clock":{"points":{}}}`, `{"clock":{"points":[["1"]]}}`, `{"clock":{"points":[7]}}`, `{"user_by":{"at":""}}`, `{"user_by":{"at":"noon"}}`, `{"user_by":{"at":1}}`,
 	`{"user_by":7}`, `{"user_id":"u"}x`, `{"user_id":"u"`, `{"user_id":"u",}`, `{"at":7}`, `{"session_id":[]}`, `{"clock":{"correction":true}}`,
+	`{"user_id":7,"user_by":{"at":"2026-10-01T10:00:00Z"}}`,
 }
 
 // FuzzDocumentReader: a document says what encoding/json reads in it, and is

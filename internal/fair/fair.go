@@ -138,7 +138,8 @@ func (c *Cache[K, V]) find(product string, key K) *item[K, V] {
 	return nil
 }
 
-// Put keeps the value, as the one written last. Nothing is evicted before Trim.
+// Put keeps the value, as the one written last. It counts, and others are evicted,
+// from Trim on.
 func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
 	h := c.holder(product)
 	i := h.items[key]
@@ -153,7 +154,6 @@ func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
 	i.value = value
 	c.set(i, as)
 	h.link(i)
-	h.account()
 }
 
 // Set says anew what a cache needs to know of a value that it has, which does
@@ -232,6 +232,9 @@ func (c *Cache[K, V]) Drop(product string, each func(V)) {
 // product. The value written last stays.
 func (c *Cache[K, V]) Trim(product string) {
 	h, ok := c.products[product]
+	if ok {
+		h.account()
+	}
 	for ok && h.listed > 1 && (h.bytes > c.maxBytes || h.listed > c.maxItems) {
 		c.evict(h)
 		h, ok = c.products[product]

@@ -82,7 +82,7 @@ func (s *Scanner) flushTee() {
 // Kind returns the first byte of the next value without reading it: one of
 // '{', '[', '"', 't', 'f', 'n', '-' and digits where it is valid.
 func (s *Scanner) Kind() byte {
-	for s.more() {
+	for s.pos < len(s.buf) && s.err == nil || s.more() {
 		switch c := s.buf[s.pos]; c {
 		case ' ', '\t', '\r', '\n':
 			s.pos++
