@@ -51,7 +51,7 @@ func testKillNotes(t *testing.T, servers int, storage string) {
 	s.end()
 	ended := time.Now()
 	for !assert.ObjectsAreEqual(k.wanted(), k.noted()) && time.Since(ended) < noteTime {
-		s.pause(50 * time.Millisecond)
+		s.pause(300 * time.Millisecond)
 	}
 	took := time.Since(ended)
 	k.terminateAll()

@@ -85,8 +85,12 @@ func TestState_ofActivityIsBoundedInRedis(t *testing.T) {
 			log := open(t, server.URL(), &redislog.Options{Prefix: "la",
 				Retention: eventlog.Retention{StateMaxBytes: 2 * limit, MaxBytes: 1 << 20}})
 			appendOne(t, log, batch("first", each))
-			for i := range 10_000 / each {
-				appendOne(t, log, batch(fmt.Sprintf("user%08d", i), each))
+			for i := 0; i < 10_000/each; i += 20 {
+				var entries []eventlog.Entry
+				for n := range 20 {
+					entries = append(entries, batch(fmt.Sprintf("user%08d", i+n), each))
+				}
+				require.NoError(t, log.Append(t.Context(), product, entries))
 			}
 			require.Less(t, used(t, client), int64(limit*5/4+3<<20), "and the log")
 			require.Empty(t, labels(t, log, "first"))
