@@ -7,10 +7,13 @@ FUZZTIME ?= 30s
 # Many tests wait more than they compute, so twice as many run as there are
 # processors. The lint target vets.
 JOBS    ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
+# The packages whose tests take longest begin first, so that they are not left to
+# end alone.
+LONGEST  = ./stream/eventlog/redislog ./internal/durability . ./internal/e2e
 
 .PHONY: test
 test: deps ## Run every test, as CI does.
-	$(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m ./...
+	$(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m $(LONGEST) ./...
 
 .PHONY: bench
 bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
