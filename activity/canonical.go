@@ -39,6 +39,9 @@ func canonical(s string) string {
 	writeCanonicalPath(&b, path)
 	_, fragment, _ := strings.Cut(tail, "#")
 	writeHashRoute(&b, fragment)
+	if b.Cap() > b.Len()+b.Len()/8 {
+		return strings.Clone(b.String()) // without the room that it was made in
+	}
 	return b.String()
 }
 

@@ -41,11 +41,10 @@ func CleanURL(raw string) (clean, canonical string) {
 	if clean = cutURL(whole); len(clean) != len(raw) {
 		clean = strings.Clone(clean)
 	}
-	canonical = cutSegments(CanonicalURL(page))
-	if canonical == clean {
+	if canonical = cutSegments(CanonicalURL(page)); canonical == clean {
 		return clean, clean
 	}
-	return clean, strings.Clone(canonical) // without the room they were made in
+	return clean, canonical
 }
 
 // visible returns s without control characters, what is not UTF-8 and white
@@ -86,7 +85,7 @@ func cutSegments(s string) string {
 	if i := strings.LastIndexByte(s[:maxURL+1], '/'); i > 0 {
 		return CanonicalURL(s[:i])
 	}
-	return cutURL(s)
+	return strings.Clone(cutURL(s))
 }
 
 // address is a URL taken apart where browsers do it.
