@@ -137,10 +137,10 @@ func TestMCP_listsSessions(t *testing.T) {
 	assert.Len(t, page["sessions"], 1)
 	assert.Nil(t, page["next"])
 	for want, arguments := range map[string]map[string]any{
-		"after must be what next was on the page before.": {"after": "x"},
-		"q must be at most 1024 bytes long.":              {"q": strings.Repeat("x", 1025)},
-		"q must be UTF-8 text without NUL.":               {"q": "a\x00"},
-		"API key does not match product_id":               {"product_id": "globex"},
+		"after must be what next was in the answer before.": {"after": "x"},
+		"q must be at most 1024 bytes long.":                {"q": strings.Repeat("x", 1025)},
+		"q must be UTF-8 text without NUL.":                 {"q": "a\x00"},
+		"API key does not match product_id":                 {"product_id": "globex"},
 	} {
 		result, _ := call(arguments)
 		assert.True(t, result.IsError)

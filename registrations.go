@@ -207,10 +207,10 @@ func (r *registry) load(ctx context.Context) (unreadable []error, _ error) {
 	if err != nil {
 		return nil, fmt.Errorf("liveactivity: read registrations: %w", err)
 	}
-	const page = 100
+	const atOnce = 100
 	registered := map[string]bool{}
 	for after, more := "", true; more; {
-		docs, err := r.log.Documents().List(ctx, ownProduct, registrationPrefix, after, page)
+		docs, err := r.log.Documents().List(ctx, ownProduct, registrationPrefix, after, atOnce)
 		if err != nil {
 			return nil, fmt.Errorf("liveactivity: read registrations: %w", err)
 		}
@@ -221,7 +221,7 @@ func (r *registry) load(ctx context.Context) (unreadable []error, _ error) {
 				unreadable = append(unreadable, err)
 			}
 		}
-		more = len(docs) == page
+		more = len(docs) == atOnce
 	}
 	r.removeAllBut(registered)
 	r.seen = bounds.Newest

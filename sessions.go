@@ -38,7 +38,7 @@ type followed struct {
 	version document.Version
 	restart context.CancelFunc
 	decoder sessions.Decoder
-	entries []sessions.Entry // memory for a page
+	decoded []sessions.Entry // memory for what take decodes
 	cursor  eventlog.ID
 	moved   chan struct{} // closed when the cursor moves
 }
@@ -59,7 +59,7 @@ func (p *presence) follow(ctx context.Context, productID string, source *eventlo
 	for {
 		following, restart := context.WithCancel(ctx)
 		f := p.begin(productID, restart)
-		err := source.Entries(following, eventlog.ID{}, func(page []eventlog.Entry) error { return p.take(productID, f, page) })
+		err := source.Entries(following, eventlog.ID{}, func(entries []eventlog.Entry) error { return p.take(productID, f, entries) })
 		restarted := following.Err() != nil
 		restart()
 		switch {
@@ -97,12 +97,12 @@ func (p *presence) end(productID string, f *followed) {
 	}
 }
 
-// take takes over a page of the log.
-func (p *presence) take(productID string, f *followed, page []eventlog.Entry) error {
-	entries := f.entries[:0]
-	for i := range page {
-		if e, ok := f.decoder.Decode(sessions.Position(page[i].ID), page[i].SessionID, page[i].Data); ok {
-			entries = append(entries, e)
+// take takes over entries of the log.
+func (p *presence) take(productID string, f *followed, entries []eventlog.Entry) error {
+	decoded := f.decoded[:0]
+	for i := range entries {
+		if e, ok := f.decoder.Decode(sessions.Position(entries[i].ID), entries[i].SessionID, entries[i].Data); ok {
+			decoded = append(decoded, e)
 		}
 	}
 	p.mu.Lock()
@@ -110,9 +110,9 @@ func (p *presence) take(productID string, f *followed, page []eventlog.Entry) er
 	if p.products[productID] != f {
 		return errSuperseded
 	}
-	p.Add(productID, entries...)
-	f.entries = entries
-	f.cursor = page[len(page)-1].ID
+	p.Add(productID, decoded...)
+	f.decoded = decoded
+	f.cursor = entries[len(entries)-1].ID
 	close(f.moved)
 	f.moved = make(chan struct{})
 	return nil
@@ -172,17 +172,17 @@ func (p *presence) knows(productID string, until, floor eventlog.ID) (known bool
 // of that name. It knows what was accepted before the call. While Run does not run
 // or is behind with its log it returns [ErrNotReady], after 4 seconds at most; a
 // mistake in the query is a *[sessions.QueryError].
-func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Query) (sessions.Page, error) {
+func (s *Service) Sessions(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
 	if err := s.presence.await(ctx, productID); err != nil {
-		return sessions.Page{}, err
+		return sessions.Listing{}, err
 	}
-	page, err := s.presence.List(productID, q, time.Now())
+	listing, err := s.presence.List(productID, q, time.Now())
 	if err == nil {
-		_, err = s.complete(ctx, productID, page.Sessions)
+		_, err = s.complete(ctx, productID, listing.Sessions)
 	}
-	return page, err
+	return listing, err
 }
 
 // sessionsPatience is how long a request for sessions may take, so that it is
@@ -326,12 +326,12 @@ func (s *Service) serveSessions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	query := r.URL.Query()
-	page, err := s.Sessions(r.Context(), r.PathValue("product_id"), sessions.Query{Limit: limit, After: query.Get("after"), Prefix: query.Get("q")})
+	listing, err := s.Sessions(r.Context(), r.PathValue("product_id"), sessions.Query{Limit: limit, After: query.Get("after"), Prefix: query.Get("q")})
 	if err != nil {
 		return sessionsError(err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusOK, page)
+	httpx.WriteJSON(w, http.StatusOK, listing)
 	return nil
 }
 

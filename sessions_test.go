@@ -21,7 +21,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
-// sessionsOf returns a page of a product's sessions.
+// sessionsOf returns a part of a product's sessions.
 func (s *service) sessionsOf(product, key, query string) (found []map[string]any, next string) {
 	s.t.Helper()
 	r := s.do(http.MethodGet, "/sessions/"+product+query, "", bearer(key))
@@ -36,7 +36,7 @@ func (s *service) sessionsOf(product, key, query string) (found []map[string]any
 	return found, next
 }
 
-// sessionIDs returns the ids of acme's sessions, page by page.
+// sessionIDs returns the ids of acme's sessions, one answer after the other.
 func (s *service) sessionIDs(query url.Values) (ids []any) {
 	s.t.Helper()
 	for {
@@ -176,10 +176,10 @@ func TestSessions_refusesBadParameters(t *testing.T) {
 		"limit=1.5":                      "The query parameter limit must be an integer.",
 		"limit=1;q=2":                    "The query string is malformed; limit must be an integer.",
 		"q=%zz":                          "The query string is malformed; limit must be an integer.",
-		"after=x":                        "The query parameter after must be what next was on the page before.",
-		"after=%00":                      "The query parameter after must be what next was on the page before.",
-		"after=%ff":                      "The query parameter after must be what next was on the page before.",
-		"after=AQAAAAAAAAAAczEAAAAA":     "The query parameter after must be what next was on the page before.",
+		"after=x":                        "The query parameter after must be what next was in the answer before.",
+		"after=%00":                      "The query parameter after must be what next was in the answer before.",
+		"after=%ff":                      "The query parameter after must be what next was in the answer before.",
+		"after=AQAAAAAAAAAAczEAAAAA":     "The query parameter after must be what next was in the answer before.",
 		"q=" + strings.Repeat("x", 2000): "The query parameter q must be at most 1024 bytes long.",
 		"q=a%ff":                         "The query parameter q must be UTF-8 text without NUL.",
 		"q=a%00":                         "The query parameter q must be UTF-8 text without NUL.",
@@ -231,9 +231,9 @@ func TestSessions_ofAnUnknownProductAreNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, io.Discard)
 		began := time.Now()
-		page, err := s.Sessions(t.Context(), "nobody", sessions.Query{})
+		listing, err := s.Sessions(t.Context(), "nobody", sessions.Query{})
 		require.NoError(t, err)
-		assert.Empty(t, page.Sessions)
+		assert.Empty(t, listing.Sessions)
 		_, err = s.Session(t.Context(), "nobody", "s1")
 		require.ErrorIs(t, err, liveactivity.ErrUnknownSession)
 		assert.Zero(t, time.Since(began))

@@ -19,7 +19,7 @@ import (
 // tools are what the tools look up in.
 type tools struct {
 	lookup   *activity.Lookup
-	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Page, error) // nil for no such tool
+	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) // nil for no such tool
 	keys     *access.Keyring
 	log      *slog.Logger
 }
@@ -113,11 +113,11 @@ func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
 		return q, notAnInteger
 	}
 	return query{args.ProductID, func(ctx context.Context, dst []byte, productID string) ([]byte, error) {
-		page, err := t.sessions(ctx, productID, sessions.Query{Limit: args.Limit.int(), After: args.After, Prefix: args.Prefix})
+		listing, err := t.sessions(ctx, productID, sessions.Query{Limit: args.Limit.int(), After: args.After, Prefix: args.Prefix})
 		if err != nil {
 			return nil, err
 		}
-		data, err := activity.Marshal(page)
+		data, err := activity.Marshal(listing)
 		return append(dst, data...), err
 	}}, ""
 }

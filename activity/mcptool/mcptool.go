@@ -47,7 +47,7 @@ const (
 type Options struct {
 	// Sessions returns who is there now; nil for no such tool. Its error is a
 	// *[sessions.QueryError] for a mistake of the caller's.
-	Sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Page, error)
+	Sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 	Logger   *slog.Logger // slog.Default()
 }
 

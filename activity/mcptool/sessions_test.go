@@ -28,18 +28,18 @@ type asked struct {
 	sessions.Query
 }
 
-// listing returns options with this list of sessions, and what it is asked for.
-func listing(page sessions.Page, err error) (*mcptool.Options, *asked) {
+// lists returns options with this listing of sessions, and what it is asked for.
+func lists(listing sessions.Listing, err error) (*mcptool.Options, *asked) {
 	a := &asked{}
-	return &mcptool.Options{Sessions: func(_ context.Context, productID string, q sessions.Query) (sessions.Page, error) {
+	return &mcptool.Options{Sessions: func(_ context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
 		*a = asked{productID, q}
-		return page, err
+		return listing, err
 	}}, a
 }
 
-func TestSessionsTool_returnsThePage(t *testing.T) {
+func TestSessionsTool_returnsTheListing(t *testing.T) {
 	next := "cursor"
-	page := sessions.Page{Sessions: []sessions.Session{{SessionID: "s1", LastAction: "User clicked <b>", LastSeen: 1795187991.29, State: "thinking"}}, Next: &next}
+	listing := sessions.Listing{Sessions: []sessions.Session{{SessionID: "s1", LastAction: "User clicked <b>", LastSeen: 1795187991.29, State: "thinking"}}, Next: &next}
 	for arguments, want := range map[string]asked{
 		`{}`:                    {"acme", sessions.Query{}},
 		`{"product_id":"acme"}`: {"acme", sessions.Query{}},
@@ -47,27 +47,27 @@ func TestSessionsTool_returnsThePage(t *testing.T) {
 		`{"limit":-1e30,"after":null,"q":null,"limits":7}`:       {"acme", sessions.Query{}},
 		`{"limit":1e30}`: {"acme", sessions.Query{Limit: 1<<31 - 1}},
 	} {
-		opts, asked := listing(page, nil)
+		opts, asked := lists(listing, nil)
 		w := serve(serving(t, filled(t, 1), opts), post(callSessions(arguments)))
 		require.Equal(t, http.StatusOK, w.Code)
 		result := decode(t, w)
 		require.Empty(t, result.message(t))
 		assert.Equal(t, want, *asked, arguments)
 		assert.JSONEq(t, string(result.Result.StructuredContent), result.Result.Content[0].Text)
-		var got sessions.Page
+		var got sessions.Listing
 		require.NoError(t, json.Unmarshal(result.Result.StructuredContent, &got))
-		assert.Equal(t, page, got)
+		assert.Equal(t, listing, got)
 	}
 }
 
 func TestSessionsTool_ofNoSessionsReturnsAnEmptyArray(t *testing.T) {
-	opts, _ := listing(sessions.Page{Sessions: []sessions.Session{}}, nil)
+	opts, _ := lists(sessions.Listing{Sessions: []sessions.Session{}}, nil)
 	result := decode(t, serve(serving(t, filled(t, 1), opts), post(callSessions(`{}`))))
 	assert.JSONEq(t, `{"sessions":[],"next":null}`, string(result.Result.StructuredContent))
 }
 
 func TestSessionsTool_errors(t *testing.T) {
-	opts, _ := listing(sessions.Page{}, &sessions.QueryError{Param: "after", Problem: "must be good"})
+	opts, _ := lists(sessions.Listing{}, &sessions.QueryError{Param: "after", Problem: "must be good"})
 	h := serving(t, filled(t, 1), opts)
 	for arguments, want := range map[string]string{
 		`{"product_id":"globex"}`: "API key does not match product_id",
@@ -91,7 +91,7 @@ func TestSessionsTool_errors(t *testing.T) {
 
 func TestSessionsTool_saysThatStorageIsAway(t *testing.T) {
 	var log bytes.Buffer
-	opts, _ := listing(sessions.Page{}, errors.New("dial tcp 10.0.0.1: refused"))
+	opts, _ := lists(sessions.Listing{}, errors.New("dial tcp 10.0.0.1: refused"))
 	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	w := serve(serving(t, filled(t, 1), opts), post(callSessions(`{"q":"ada@example.com"}`)))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -114,7 +114,7 @@ func TestSessionsTool_isThereOnlyWithAList(t *testing.T) {
 		}
 		return names
 	}
-	opts, _ := listing(sessions.Page{}, nil)
+	opts, _ := lists(sessions.Listing{}, nil)
 	assert.Equal(t, []string{"get_live_user_activity", "list_live_sessions"}, names(opts))
 	assert.Equal(t, []string{"get_live_user_activity"}, names(nil))
 }

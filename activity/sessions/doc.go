@@ -10,9 +10,9 @@
 //	if entry, ok := decoder.Decode(at, sessionID, data); ok {
 //		now.Add("acme", entry)
 //	}
-//	page, err := now.List("acme", sessions.Query{Prefix: "ada@"}, time.Now())
+//	listing, err := now.List("acme", sessions.Query{Prefix: "ada@"}, time.Now())
 //
-// Page by page a [Query] continues at the cursor of the page before. A session that
+// A [Query] continues at the cursor of the [Listing] before. A session that
 // does something meanwhile moves to the front; every other one is found exactly
 // once.
 package sessions

@@ -42,19 +42,19 @@ func fill(m *sessions.Memory, product string, n int) time.Time {
 	return at
 }
 
-// list returns a page and its cursor, "" at the end.
+// list returns a listing and its cursor, "" at the end.
 func list(t require.TestingT, m *sessions.Memory, q sessions.Query, now time.Time) (found []sessions.Session, next string) {
-	page, err := m.List("acme", q, now)
+	listing, err := m.List("acme", q, now)
 	require.NoError(t, err)
-	require.NotNil(t, page.Sessions)
-	if page.Next != nil {
-		require.NotEmpty(t, *page.Next)
-		next = *page.Next
+	require.NotNil(t, listing.Sessions)
+	if listing.Next != nil {
+		require.NotEmpty(t, *listing.Next)
+		next = *listing.Next
 	}
-	return page.Sessions, next
+	return listing.Sessions, next
 }
 
-// walk returns the ids of all pages.
+// walk returns the ids of all listings.
 func walk(t require.TestingT, m *sessions.Memory, q sessions.Query, now time.Time) (ids []string) {
 	for {
 		found, next := list(t, m, q, now)

@@ -105,26 +105,26 @@ const (
 )
 
 // List returns the sessions of a product that are there now. It looks at no more
-// than 10,000 of them: with a prefix, a page that is not the last may have fewer
+// than 10,000 of them: with a prefix, a listing that is not the last may have fewer
 // sessions than asked for, or none. Its error is a *[QueryError].
-func (m *Memory) List(productID string, q Query, now time.Time) (Page, error) {
+func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error) {
 	at, err := q.check()
 	if err != nil {
-		return Page{}, err
+		return Listing{}, err
 	}
-	l := list{page: Page{Sessions: []Session{}}, prefix: q.Prefix, characters: utf8.RuneCountInString(q.Prefix), limit: q.limit(), at: at}
+	l := list{listing: Listing{Sessions: []Session{}}, prefix: q.Prefix, characters: utf8.RuneCountInString(q.Prefix), limit: q.limit(), at: at}
 	for l.examined < maxExamined && !l.done {
 		m.step(productID, &l, now)
 	}
 	if !l.done {
 		l.next()
 	}
-	return l.page, nil
+	return l.listing, nil
 }
 
 // list is a call of List.
 type list struct {
-	page       Page
+	listing    Listing
 	prefix     string
 	characters int // of the prefix
 	limit      int
@@ -133,7 +133,7 @@ type list struct {
 	done       bool
 }
 
-// step looks at some sessions, and is done at the end or with a full page.
+// step looks at some sessions, and is done at the end or with a full listing.
 func (m *Memory) step(productID string, l *list, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +150,7 @@ func (m *Memory) step(productID string, l *list, now time.Time) {
 			return false
 		case s.place == l.at:
 			return true
-		case len(l.page.Sessions) == l.limit:
+		case len(l.listing.Sessions) == l.limit:
 			l.next()
 			return false
 		case l.examined == until:
@@ -160,16 +160,16 @@ func (m *Memory) step(productID string, l *list, now time.Time) {
 		l.examined++
 		l.at = s.place
 		if s.matches(l.prefix, l.characters) {
-			l.page.Sessions = append(l.page.Sessions, s.row())
+			l.listing.Sessions = append(l.listing.Sessions, s.row())
 		}
 		return true
 	})
 }
 
-// next makes the page end where the list is, with more to come.
+// next makes the listing end where the list is, with more to come.
 func (l *list) next() {
 	next := l.at.cursor()
-	l.page.Next = &next
+	l.listing.Next = &next
 }
 
 // Session returns a session that is there now, and where the log has its newest

@@ -31,7 +31,7 @@ func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {
 	}}, found)
 	nobody, err := m.List("initech", sessions.Query{}, noon)
 	require.NoError(t, err)
-	assert.Equal(t, sessions.Page{Sessions: []sessions.Session{}}, nobody)
+	assert.Equal(t, sessions.Listing{Sessions: []sessions.Session{}}, nobody)
 }
 
 // What comes late is not what the user did last, but says who the user is.
@@ -66,7 +66,7 @@ func TestMemory_beginsAnExpiredSessionAnew(t *testing.T) {
 	}
 }
 
-func TestMemory_limitsAPage(t *testing.T) {
+func TestMemory_limitsAListing(t *testing.T) {
 	m := newMemory(t, nil)
 	now := fill(m, "acme", 300)
 	for limit, want := range map[int]int{0: 50, -1: 50, 1: 1, 50: 50, 200: 200, 201: 200, 1 << 40: 200} {
@@ -77,13 +77,13 @@ func TestMemory_limitsAPage(t *testing.T) {
 	_, last := list(t, m, sessions.Query{Limit: 200}, now)
 	found, next := list(t, m, sessions.Query{Limit: 100, After: last}, now)
 	assert.Len(t, found, 100)
-	assert.Empty(t, next, "a full page that is the last says so")
+	assert.Empty(t, next, "a full listing that is the last says so")
 }
 
 // Of the sessions that do nothing while their list is read, each is found once;
 // one that is new or moves is found once at most, however many are seen at the
 // same moment.
-func TestMemory_pagesWhileSessionsMove(t *testing.T) {
+func TestMemory_listsWhileSessionsMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := sessions.NewMemory(nil)
 		require.NoError(t, err)
@@ -222,13 +222,13 @@ func TestMemory_refusesABadQuery(t *testing.T) {
 func FuzzMemory_List(f *testing.F) {
 	m := newMemory(f, nil)
 	now := fill(m, "acme", 30)
-	page, err := m.List("acme", sessions.Query{Limit: 1}, now)
+	listing, err := m.List("acme", sessions.Query{Limit: 1}, now)
 	require.NoError(f, err)
-	f.Add(*page.Next, "a")
+	f.Add(*listing.Next, "a")
 	f.Fuzz(func(t *testing.T, after, prefix string) {
-		page, err := m.List("acme", sessions.Query{After: after, Prefix: prefix}, now)
+		listing, err := m.List("acme", sessions.Query{After: after, Prefix: prefix}, now)
 		if err == nil {
-			require.LessOrEqual(t, len(page.Sessions), 30)
+			require.LessOrEqual(t, len(listing.Sessions), 30)
 		}
 	})
 }
@@ -371,7 +371,7 @@ func BenchmarkMemory_List(b *testing.B) {
 	m := newMemory(b, nil)
 	now := fill(m, "acme", 10_000)
 	for name, q := range map[string]sessions.Query{
-		"first page": {}, "nothing found among 10,000": {Prefix: "nobody@example.com"}, "200": {Limit: 200},
+		"first listing": {}, "nothing found among 10,000": {Prefix: "nobody@example.com"}, "200": {Limit: 200},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The number of sessions on a page.
+// The number of sessions in a [Listing].
 const (
 	DefaultLimit = 50
 	MaxLimit     = 200
@@ -21,8 +21,8 @@ const MaxPrefix = 1024
 
 // Query is what to list.
 type Query struct {
-	Limit  int    // sessions on the page; DefaultLimit for one below 1, at most MaxLimit
-	After  string // Page.Next of the page before; empty for the first
+	Limit  int    // sessions in the listing; DefaultLimit for one below 1, at most MaxLimit
+	After  string // Listing.Next of the one before; empty for the first
 	Prefix string // what the e-mail address, the user id or the session id begins with, in upper or lower case
 }
 
@@ -52,7 +52,7 @@ func (q Query) check() (after place, err error) {
 	}
 	after, ok := parseCursor(q.After)
 	if !ok {
-		return place{}, &QueryError{"after", "must be what next was on the page before"}
+		return place{}, &QueryError{"after", "must be what next was in the answer before"}
 	}
 	return after, nil
 }

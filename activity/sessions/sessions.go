@@ -28,10 +28,10 @@ type Session struct {
 	State          string `json:"state,omitempty"`           // of the assistance in that conversation
 }
 
-// Page is a part of a list.
-type Page struct {
+// Listing is a part of the list of sessions.
+type Listing struct {
 	Sessions []Session `json:"sessions"` // the one seen last first, never nil
-	Next     *string   `json:"next"`     // Query.After of the next page; nil at the end
+	Next     *string   `json:"next"`     // Query.After of the next listing; nil at the end
 }
 
 // session is what is held of a session.

@@ -75,9 +75,9 @@ func newPlayback(productID string, config *proactive.Config, out *bufio.Writer) 
 // run replays everything that the log has now, and what the sessions at its end
 // lead to when nothing more happens.
 func (p *playback) run(ctx context.Context, log eventlog.Log) error {
-	var page [256]eventlog.Entry
+	var into [256]eventlog.Entry
 	for after := (eventlog.ID{}); ; {
-		n, err := log.Read(ctx, p.productID, after, page[:])
+		n, err := log.Read(ctx, p.productID, after, into[:])
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
@@ -91,10 +91,10 @@ func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 			p.settle(p.now.Add(proactive.WindowSpan))
 			return nil
 		}
-		for _, entry := range page[:n] {
+		for _, entry := range into[:n] {
 			p.take(entry)
 		}
-		after = page[n-1].ID
+		after = into[n-1].ID
 	}
 }
 

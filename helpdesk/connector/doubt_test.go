@@ -188,7 +188,7 @@ func TestInbox_searchesEachEntryOnceForAWaitingUser(t *testing.T) {
 		log := &counting{Log: musttest.New(memorylog.New(nil))}
 		s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
 		in := &inbox{s.Connector, "acme", map[string]eventlog.ID{}}
-		const visits = 3 * scanPage
+		const visits = 3 * scanEntries
 		for n := range visits {
 			s.visitAs(t, "s", "ada", "", time.Now(), fmt.Sprint("a", n))
 		}

@@ -137,10 +137,10 @@ func (c *Connector) watchInbox(ctx context.Context, productID string) error {
 	}
 }
 
-// each calls see with the documents below a prefix, a page at a time.
+// each calls see with the documents below a prefix.
 func (in *inbox) each(ctx context.Context, prefix string, see func(docs []document.Document) error) error {
 	for after := ""; ; {
-		docs, err := in.docs.List(ctx, in.productID, prefix, after, listPage)
+		docs, err := in.docs.List(ctx, in.productID, prefix, after, listLimit)
 		if err != nil || len(docs) == 0 {
 			return err
 		}
@@ -263,9 +263,9 @@ func (in *inbox) findUsers(ctx context.Context, links []*waitingDocument) error 
 			at = from
 		}
 	}
-	page := make([]eventlog.Entry, scanPage)
+	into := make([]eventlog.Entry, scanEntries)
 	for {
-		n, err := in.log.Read(ctx, in.productID, at, page)
+		n, err := in.log.Read(ctx, in.productID, at, into)
 		var gap *eventlog.GapError
 		if errors.As(err, &gap) {
 			at = gap.Floor
@@ -274,10 +274,10 @@ func (in *inbox) findUsers(ctx context.Context, links []*waitingDocument) error 
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := in.findIn(ctx, page[:n], links); err != nil {
+		if err := in.findIn(ctx, into[:n], links); err != nil {
 			return err
 		}
-		at = page[n-1].ID
+		at = into[n-1].ID
 		for name, searched := range in.searched {
 			in.searched[name] = later(searched, at)
 		}
@@ -286,8 +286,8 @@ func (in *inbox) findUsers(ctx context.Context, links []*waitingDocument) error 
 
 // findIn links the users that entries are of to the conversations that wait for
 // them.
-func (in *inbox) findIn(ctx context.Context, page []eventlog.Entry, links []*waitingDocument) error {
-	for _, e := range page {
+func (in *inbox) findIn(ctx context.Context, entries []eventlog.Entry, links []*waitingDocument) error {
+	for _, e := range entries {
 		var of struct {
 			SessionID string `json:"session_id"`
 			UserID    string `json:"user_id"`

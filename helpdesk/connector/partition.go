@@ -39,7 +39,7 @@ type partition struct {
 
 const (
 	storageRetry = time.Second
-	listPage     = 256 // documents
+	listLimit    = 256 // documents
 	measureEvery = 15 * time.Second
 	sweepRounds  = 20 // measurements between two sweeps
 )
@@ -85,7 +85,7 @@ func (p *partition) load(ctx context.Context) error {
 	p.start = bounds.Newest
 	prefix := partitionPrefix(p.number)
 	for after := ""; ; {
-		docs, err := p.docs.List(ctx, p.productID, prefix, after, listPage)
+		docs, err := p.docs.List(ctx, p.productID, prefix, after, listLimit)
 		if err != nil {
 			if err := p.storageFailed(ctx, err); err != nil {
 				return err
@@ -244,13 +244,13 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // see wakes up the conversations of entries.
-func (p *partition) see(page []eventlog.Entry) error {
+func (p *partition) see(entries []eventlog.Entry) error {
 	debounce := p.product().Notes.Debounce
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range page {
-		e := &page[i]
+	for i := range entries {
+		e := &entries[i]
 		l, ok := p.bySession[e.SessionID]
 		if !ok {
 			continue

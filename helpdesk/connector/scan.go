@@ -45,9 +45,9 @@ const (
 	maxScan = 16 << 20
 	// maxText is about how much text is taken for one session: a note of the
 	// largest size that desks take.
-	maxText   = 96 << 10
-	scanPage  = 256
-	lineExtra = 8 // bytes of a line beside its sentence
+	maxText     = 96 << 10
+	scanEntries = 256
+	lineExtra   = 8 // bytes of a line beside its sentence
 )
 
 // scan reads what is wanted from the log, in one pass for all that are near each
@@ -55,10 +55,10 @@ const (
 func (c *Connector) scan(ctx context.Context, productID string, wants []*want) error {
 	wants = slices.Clone(wants)
 	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
-	page := make([]eventlog.Entry, scanPage)
+	into := make([]eventlog.Entry, scanEntries)
 	for len(wants) > 0 {
 		p := pass{wants: wants, open: map[string]*want{}}
-		if err := c.read(ctx, productID, &p, page); err != nil {
+		if err := c.read(ctx, productID, &p, into); err != nil {
 			return fmt.Errorf("connector: read the log: %w", err)
 		}
 		wants = p.wants
@@ -99,10 +99,10 @@ func (p *pass) close(id eventlog.ID) {
 
 // read reads from where the first want begins until none is open, at most
 // maxScan. At the end of the log nothing is left to come to.
-func (c *Connector) read(ctx context.Context, productID string, p *pass, page []eventlog.Entry) error {
+func (c *Connector) read(ctx context.Context, productID string, p *pass, into []eventlog.Entry) error {
 	at := p.wants[0].from
 	for read, begun := 0, false; (read < maxScan || p.whole > 0) && (!begun || len(p.open) > 0); begun = true {
-		n, err := c.log.Read(ctx, productID, at, page)
+		n, err := c.log.Read(ctx, productID, at, into)
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
@@ -118,17 +118,17 @@ func (c *Connector) read(ctx context.Context, productID string, p *pass, page []
 			p.wants = nil
 			return nil
 		}
-		for i := range page[:n] {
-			e := &page[i]
+		for i := range into[:n] {
+			e := &into[i]
 			read += len(e.Data)
 			p.admit(e.ID)
 			if w := p.open[e.SessionID]; w != nil && !w.take(e) {
 				delete(p.open, e.SessionID)
 			}
 		}
-		at = page[n-1].ID
+		at = into[n-1].ID
 		p.close(at)
-		clear(page[:n])
+		clear(into[:n])
 	}
 	for _, w := range p.open {
 		w.more, w.reached = true, at

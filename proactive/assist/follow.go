@@ -24,7 +24,7 @@ const (
 	sweepEvery   = 10 * time.Second       // how often it is looked for sessions that are over
 	productEvery = 5 * time.Second        // how often a product that makes no offers is asked again
 	storageRetry = time.Second
-	listPage     = 256 // documents
+	listLimit    = 256 // documents
 	maxInFlight  = 32  // conversations of a product that a desk is asked something for
 )
 
@@ -155,7 +155,7 @@ func (a *Assistant) Lag(productID string) time.Duration {
 // load reads the machines of the product's conversations, for what is due.
 func (s *shift) load(ctx context.Context) error {
 	for after := ""; ; {
-		docs, err := s.docs.List(ctx, s.productID, assistPrefix, after, listPage)
+		docs, err := s.docs.List(ctx, s.productID, assistPrefix, after, listLimit)
 		if err != nil {
 			s.logger.Warn("offers wait for storage", "err", err)
 			select {

@@ -38,7 +38,7 @@ type Log interface {
 
 	// Read fills dst with the entries after the cursor, oldest first, and
 	// returns their number; zero and nil mean that there is nothing yet. It
-	// stops before dst is full once the entries' data have reached PageBytes,
+	// stops before dst is full once the entries' data have reached ReadBytes,
 	// so a call costs at most that and one entry. If entries
 	// after the cursor have been trimmed it returns a *GapError; the zero ID
 	// is the cursor before the first entry. When the log is closed and
@@ -89,7 +89,7 @@ func filled(entries []Entry, length int) bool {
 	for i := range entries {
 		bytes += len(entries[i].Data)
 	}
-	return len(entries) == length || bytes >= PageBytes
+	return len(entries) == length || bytes >= ReadBytes
 }
 
 // Errors of every log.
@@ -179,10 +179,10 @@ func (e *Entry) Encode(id ID) {
 	e.ID = id
 }
 
-// PageBytes is the size of data at which Read of a log stops, and the others are
+// ReadBytes is the size of data at which Read of a log stops, and the others are
 // defaults of a [Retention], in bytes.
 const (
-	PageBytes = 32 << 10
+	ReadBytes = 32 << 10
 
 	DefaultTTL                  = activity.DefaultTTL
 	DefaultLastingMaxBytes      = 4 << 30 // of a product's durable log

@@ -61,17 +61,17 @@ func gapData(requested string, oldest ID) []byte {
 	return data
 }
 
-// Buffers of a reader. It has a page only while it reads, and frames only
+// Buffers of a reader. It has entries only while it reads, and frames only
 // while it writes: one whose client does not read costs a buffer of frames. A
 // larger frame is sent in parts, and read again for each.
 const (
-	pageEntries = 96
-	framesBytes = 48 << 10 // a page of entries of usual size
+	readEntries = 96
+	framesBytes = 48 << 10 // of entries of usual size
 )
 
 var (
-	pagePool   = sync.Pool{New: func() any { return new([pageEntries]Entry) }}
-	framesPool = sync.Pool{New: func() any { return new([framesBytes]byte) }}
+	entriesPool = sync.Pool{New: func() any { return new([readEntries]Entry) }}
+	framesPool  = sync.Pool{New: func() any { return new([framesBytes]byte) }}
 )
 
 // run sends entries until the log ends, the client disconnects or ctx is done.
@@ -198,20 +198,20 @@ type burst struct {
 	found  finding
 }
 
-// read copies as many frames of a page to the buffer as fit, and releases the
+// read copies as many frames to the buffer as fit, and releases the
 // entries.
 func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
-	page := pagePool.Get().(*[pageEntries]Entry)
-	defer pagePool.Put(page)
+	into := entriesPool.Get().(*[readEntries]Entry)
+	defer entriesPool.Put(into)
 	b := burst{frames: buf, cursor: r.cursor, begun: r.begun}
-	n, err := r.h.log.Read(ctx, r.productID, r.cursor, page[:])
+	n, err := r.h.log.Read(ctx, r.productID, r.cursor, into[:])
 	if err != nil || n == 0 {
 		return b, err
 	}
-	entries := page[:n]
+	entries := into[:n]
 	defer clear(entries) // the pool must not keep trimmed entries alive
 	b.found = some
-	if filled(entries, len(page)) {
+	if filled(entries, len(into)) {
 		b.found = more
 	}
 	for i := range entries {

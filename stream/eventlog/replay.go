@@ -13,8 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// replayPage is the number of entries that Replay reads at a time.
-const replayPage = 512
+// replayEntries is the number of entries that Replay reads at a time.
+const replayEntries = 512
 
 // Replay files the actions of a product's log in a store, in order: it brings
 // an in-memory store up to date with a durable log. It returns an ID up to
@@ -35,14 +35,14 @@ func replay(ctx context.Context, log Log, productID string, after ID, store acti
 	}
 	var end ID
 	group, ctx := errgroup.WithContext(ctx)
-	pages := make(chan *page, runtime.GOMAXPROCS(0))
+	portions := make(chan *portion, runtime.GOMAXPROCS(0))
 	group.Go(func() error {
-		defer close(pages)
+		defer close(portions)
 		var err error
-		end, err = readPages(ctx, log, productID, bounds, func(p *page) error {
+		end, err = readPortions(ctx, log, productID, bounds, func(p *portion) error {
 			group.Go(p.decode)
 			select {
-			case pages <- p:
+			case portions <- p:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -51,7 +51,7 @@ func replay(ctx context.Context, log Log, productID string, after ID, store acti
 		return err
 	})
 	group.Go(func() error {
-		for p := range pages {
+		for p := range portions {
 			<-p.decoded
 			for _, b := range p.batches {
 				if err := store.Add(ctx, b); err != nil {
@@ -67,8 +67,8 @@ func replay(ctx context.Context, log Log, productID string, after ID, store acti
 	return end, nil
 }
 
-// page is a page of entries being filed.
-type page struct {
+// portion is a portion of the entries that are being filed.
+type portion struct {
 	entries []Entry
 	decoded chan struct{} // closed when the batches are decoded
 	batches []activity.Batch
@@ -77,15 +77,15 @@ type page struct {
 // errReplayed ends the replay at its upper bound.
 var errReplayed = errors.New("eventlog: replayed")
 
-// readPages reads the entries between the bounds, calls send with each page
+// readPortions reads the entries between the bounds, calls send with each portion
 // and returns the cursor it has reached.
-func readPages(ctx context.Context, log Log, productID string, bounds Bounds, send func(*page) error) (at ID, err error) {
+func readPortions(ctx context.Context, log Log, productID string, bounds Bounds, send func(*portion) error) (at ID, err error) {
 	at = bounds.Floor
 	err = follow(ctx, log, productID, func(ctx context.Context) (pace, error) {
 		if at.Compare(bounds.Newest) >= 0 {
 			return pace{}, errReplayed
 		}
-		p := &page{entries: make([]Entry, replayPage), decoded: make(chan struct{})}
+		p := &portion{entries: make([]Entry, replayEntries), decoded: make(chan struct{})}
 		n, err := log.Read(ctx, productID, at, p.entries)
 		var gap *GapError
 		switch {
@@ -107,7 +107,7 @@ func readPages(ctx context.Context, log Log, productID string, bounds Bounds, se
 	return at, err
 }
 
-func (p *page) decode() error {
+func (p *portion) decode() error {
 	defer close(p.decoded)
 	for _, e := range p.entries {
 		b, err := decodeBatch(e)

@@ -322,17 +322,17 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 func heldNow(t testing.TB, log eventlog.Log) []eventlog.Entry {
 	t.Helper()
 	var held []eventlog.Entry
-	page := make([]eventlog.Entry, 1000)
+	into := make([]eventlog.Entry, 1000)
 	bounds := eventlogtest.Bounds(t, log, product)
 	for at := bounds.Floor; at.Compare(bounds.Newest) < 0; {
-		n, err := log.Read(t.Context(), product, at, page)
+		n, err := log.Read(t.Context(), product, at, into)
 		var gap *eventlog.GapError
 		if errors.As(err, &gap) {
 			held, at = nil, gap.Floor
 			continue
 		}
 		require.NoError(t, err)
-		held, at = append(held, page[:n]...), page[n-1].ID
+		held, at = append(held, into[:n]...), into[n-1].ID
 	}
 	return held
 }

@@ -65,10 +65,10 @@ func (f *following) step(ctx context.Context) (pace, error) {
 	if !f.begun {
 		return f.begin(ctx)
 	}
-	page := pagePool.Get().(*[pageEntries]Entry)
-	defer pagePool.Put(page)
-	n, err := f.log.Read(ctx, f.productID, f.cursor, page[:])
-	defer clear(page[:n]) // the pool must not keep trimmed entries alive
+	into := entriesPool.Get().(*[readEntries]Entry)
+	defer entriesPool.Put(into)
+	n, err := f.log.Read(ctx, f.productID, f.cursor, into[:])
+	defer clear(into[:n]) // the pool must not keep trimmed entries alive
 	var gap *GapError
 	switch {
 	case errors.As(err, &gap):
@@ -79,7 +79,7 @@ func (f *following) step(ctx context.Context) (pace, error) {
 		return pace{wait: idleEvery, orChange: true}, f.deliver("heartbeat", "", nil)
 	}
 	f.lenient = false
-	return pace{}, f.hand(page[:n])
+	return pace{}, f.hand(into[:n])
 }
 
 // begin finds the first cursor and delivers "open".
@@ -129,17 +129,17 @@ func retryRead(productID string, err error) (pace, error) {
 	return pace{wait: storageRetry}, nil
 }
 
-// Entries calls see with the entries after the cursor, a page at a time and in
+// Entries calls see with the entries after the cursor, as many at a time as Read returns and in
 // order, then with new ones, until ctx ends, the log is closed and read, or see
 // returns an error; it returns that error. Entries that are no longer retained are
 // passed over. The slice is reused after the call, and what the entries share must
 // not be modified. If the log cannot be read, Entries retries every second.
-func (s *Source) Entries(ctx context.Context, after ID, see func(page []Entry) error) error {
+func (s *Source) Entries(ctx context.Context, after ID, see func(entries []Entry) error) error {
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
-		page := pagePool.Get().(*[pageEntries]Entry)
-		defer pagePool.Put(page)
-		n, err := s.log.Read(ctx, s.productID, after, page[:])
-		defer clear(page[:n]) // the pool must not keep trimmed entries alive
+		into := entriesPool.Get().(*[readEntries]Entry)
+		defer entriesPool.Put(into)
+		n, err := s.log.Read(ctx, s.productID, after, into[:])
+		defer clear(into[:n]) // the pool must not keep trimmed entries alive
 		var gap *GapError
 		switch {
 		case errors.As(err, &gap):
@@ -150,8 +150,8 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(page []Entry) e
 		case n == 0:
 			return pace{wait: idleEvery, orChange: true}, nil
 		}
-		after = page[n-1].ID
-		return pace{}, see(page[:n])
+		after = into[n-1].ID
+		return pace{}, see(into[:n])
 	})
 }
 
@@ -187,10 +187,10 @@ func (s *Source) AwaitClose(ctx context.Context) error {
 
 // end returns the cursor at the end of the log, which is at or after the given one.
 func (s *Source) end(ctx context.Context, cursor ID) (ID, error) {
-	page := pagePool.Get().(*[pageEntries]Entry)
-	defer pagePool.Put(page)
+	into := entriesPool.Get().(*[readEntries]Entry)
+	defer entriesPool.Put(into)
 	for {
-		n, err := s.log.Read(ctx, s.productID, cursor, page[:])
+		n, err := s.log.Read(ctx, s.productID, cursor, into[:])
 		var gap *GapError
 		if errors.As(err, &gap) {
 			cursor = gap.Floor
@@ -199,7 +199,7 @@ func (s *Source) end(ctx context.Context, cursor ID) (ID, error) {
 		if err != nil || n == 0 {
 			return cursor, err
 		}
-		cursor = page[n-1].ID
-		clear(page[:n]) // the pool must not keep trimmed entries alive
+		cursor = into[n-1].ID
+		clear(into[:n]) // the pool must not keep trimmed entries alive
 	}
 }

@@ -162,8 +162,8 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 		var seen []eventlog.Entry
 		read := func(after eventlog.ID, enough error) error {
 			seen = nil
-			return musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), after, func(page []eventlog.Entry) error {
-				seen = append(seen, page...)
+			return musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), after, func(entries []eventlog.Entry) error {
+				seen = append(seen, entries...)
 				if len(seen) >= 501 {
 					return enough
 				}

@@ -201,7 +201,7 @@ func testListsWhatStays(f fixture) {
 		})
 	}
 	for range 10 {
-		listed := f.pages("doc/", 7)
+		listed := f.listAll("doc/", 7)
 		assert.True(f, slices.IsSorted(listed))
 		listed = slices.DeleteFunc(listed, func(name string) bool { return len(name) > len(stay[0]) })
 		assert.Equal(f, stay, listed)

@@ -85,7 +85,7 @@ var listTests = []test{
 		require.Equal(f, []string{"d"}, names(f.list("", "b", 1)))
 		require.Empty(f, f.list("b", "", 10))
 	}},
-	{name: "pages through many documents", run: testPages},
+	{name: "lists many documents by and by", run: testManyLists},
 }
 
 // putAll creates documents of these names in one call.
@@ -98,13 +98,13 @@ func (f fixture) putAll(names ...string) {
 	f.write(changes...)
 }
 
-// pages lists the documents that begin with prefix, one page at a time.
-func (f fixture) pages(prefix string, page int) []string {
+// listAll lists the documents that begin with prefix, at most so many at once.
+func (f fixture) listAll(prefix string, atOnce int) []string {
 	f.Helper()
 	var all []string
 	for after := ""; ; after = all[len(all)-1] {
-		got := f.list(prefix, after, page)
-		require.LessOrEqual(f, len(got), page)
+		got := f.list(prefix, after, atOnce)
+		require.LessOrEqual(f, len(got), atOnce)
 		if len(got) == 0 {
 			return all
 		}
@@ -112,17 +112,17 @@ func (f fixture) pages(prefix string, page int) []string {
 	}
 }
 
-func testPages(f fixture) {
+func testManyLists(f fixture) {
 	var want []string
 	for i := range 1200 {
 		want = append(want, fmt.Sprintf("many/%04d", i))
 	}
 	f.putAll(append([]string{"many", "many.", "many0", "a"}, want...)...)
-	for _, page := range []int{50, 333, 1000, 1199, 1200, 1201, 5000} {
-		require.Equal(f, want, f.pages("many/", page), "%d at a time", page)
+	for _, each := range []int{50, 333, 1000, 1199, 1200, 1201, 5000} {
+		require.Equal(f, want, f.listAll("many/", each), "%d at a time", each)
 	}
-	require.Equal(f, want[100:200], f.pages("many/01", 7))
+	require.Equal(f, want[100:200], f.listAll("many/01", 7))
 	require.Equal(f, want, names(f.list("many/", "", 5000)), "fewer than the limit only where there are no more")
 	require.Equal(f, want[1:], names(f.list("many/", want[0], 1199)))
-	require.Len(f, f.pages("", 500), 1204)
+	require.Len(f, f.listAll("", 500), 1204)
 }

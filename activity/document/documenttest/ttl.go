@@ -39,7 +39,7 @@ var timeToLiveTests = []test{
 		f.put("c", "1", 0)
 		f.outlive(brief)
 		require.Equal(f, []string{"a", "c"}, names(f.list("", "", 10)))
-		require.Equal(f, []string{"c"}, names(f.list("", "a", 1)), "it takes no room in a page")
+		require.Equal(f, []string{"c"}, names(f.list("", "a", 1)), "it takes no room in a list")
 		require.Empty(f, f.list("b", "", 10))
 	}},
 	{name: "that is over makes what was read stale", run: testStaleAfterExpiry},

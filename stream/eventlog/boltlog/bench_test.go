@@ -63,26 +63,26 @@ func filled(b *testing.B, dir string, opts *boltlog.Options, n int) (*boltlog.Lo
 	return log, start
 }
 
-// A reader's pages of a hundred entries, out of memory and out of the file.
+// A reader's reads of a hundred entries, out of memory and out of the file.
 func BenchmarkRead(b *testing.B) {
-	const held, page = 10_000, 100
+	const held, each = 10_000, 100
 	for _, from := range []struct {
 		name string
 		tail int64
 	}{{"tail", 0}, {"file", 1}} {
 		b.Run(from.name, func(b *testing.B) {
 			log, start := filled(b, b.TempDir(), &boltlog.Options{TailBytes: from.tail}, held)
-			dst := make([]eventlog.Entry, page)
+			dst := make([]eventlog.Entry, each)
 			b.ReportAllocs()
 			at := start
 			for b.Loop() {
 				n, err := log.Read(b.Context(), product, at, dst)
 				require.NoError(b, err)
-				if at = start; n == page {
+				if at = start; n == each {
 					at = dst[n-1].ID
 				}
 			}
-			b.ReportMetric(float64(b.N*page)/b.Elapsed().Seconds(), "entries/s")
+			b.ReportMetric(float64(b.N*each)/b.Elapsed().Seconds(), "entries/s")
 		})
 	}
 }

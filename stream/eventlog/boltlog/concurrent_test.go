@@ -93,7 +93,7 @@ func appendCounted(ctx context.Context, log *boltlog.Log, name string, n int) ([
 	return entries, log.Append(ctx, product, entries, document.Put(docs[0], fmt.Append(nil, n+1), 0))
 }
 
-// readSomewhere reads a page somewhere in the log.
+// readSomewhere reads somewhere in the log.
 func readSomewhere(ctx context.Context, log *boltlog.Log, floor eventlog.ID, random *rand.Rand) error {
 	b, err := log.Bounds(ctx, product)
 	if err != nil || b.Newest == floor {

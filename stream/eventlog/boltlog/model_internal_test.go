@@ -307,7 +307,7 @@ func (m *model) check(id string) {
 	for _, e := range page[:read] {
 		size += len(e.Data)
 	}
-	require.True(m, read == n || size >= eventlog.PageBytes, "it stops only where it may")
+	require.True(m, read == n || size >= eventlog.ReadBytes, "it stops only where it may")
 	for i, want := range p.entries[len(p.entries)-n:] {
 		got := dst[i]
 		same := got.ID == want.ID && got.SessionID == want.SessionID && bytes.Equal(got.Data, want.Data) && slices.Equal(got.Keys, want.Keys)

@@ -270,7 +270,7 @@ func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Ent
 			dst[n] = e
 			n++
 			bytes += len(e.Data)
-			return n < len(dst) && bytes < eventlog.PageBytes
+			return n < len(dst) && bytes < eventlog.ReadBytes
 		})
 	})
 	switch {

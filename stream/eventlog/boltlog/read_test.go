@@ -17,7 +17,7 @@ import (
 )
 
 // A log that is large relative to its tail reads the same from every cursor,
-// before and after a reopening, whether a page ends before, at or after the
+// before and after a reopening, whether a read ends before, at or after the
 // place where the tail begins.
 func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 	const entries = 200
@@ -32,11 +32,11 @@ func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 	}
 	for range 2 {
 		for i, after := range cursors {
-			for _, page := range []int{1, 7, 1000} {
-				dst := make([]eventlog.Entry, page)
+			for _, each := range []int{1, 7, 1000} {
+				dst := make([]eventlog.Entry, each)
 				n, err := log.Read(t.Context(), product, after, dst)
 				require.NoError(t, err)
-				require.Equal(t, min(page, entries-i, (eventlog.PageBytes+299)/300), n, "after entry %d", i)
+				require.Equal(t, min(each, entries-i, (eventlog.ReadBytes+299)/300), n, "after entry %d", i)
 				require.Equal(t, want[i:i+n], items(dst[:n]), "after entry %d", i)
 			}
 		}
@@ -50,7 +50,7 @@ func TestRead_returnsLargeEntriesInParts(t *testing.T) {
 	start := eventlogtest.Bounds(t, log, product).Newest
 	var want []item
 	for n := range 8 {
-		e := eventlogtest.Sized(eventlogtest.Entry("a", n), eventlog.PageBytes*2/3)
+		e := eventlogtest.Sized(eventlogtest.Entry("a", n), eventlog.ReadBytes*2/3)
 		want = append(want, items(eventlogtest.Append(t, log, product, e))...)
 	}
 	n, err := log.Read(t.Context(), product, start, make([]eventlog.Entry, 100))
@@ -101,14 +101,14 @@ func numbered(n, size int) eventlog.Entry {
 }
 
 // readFromFloor reads the log from its floor to its end as it is on the way,
-// page by page, of numbered entries.
-func readFromFloor(ctx context.Context, log *boltlog.Log, page int) error {
+// read by read, of numbered entries.
+func readFromFloor(ctx context.Context, log *boltlog.Log, each int) error {
 	b, err := log.Bounds(ctx, product)
 	if err != nil {
 		return err
 	}
 	after, last, whole := b.Floor, -1, false
-	dst := make([]eventlog.Entry, page+1)
+	dst := make([]eventlog.Entry, each+1)
 	for after.Compare(b.Newest) < 0 {
 		n, err := log.Read(ctx, product, after, dst)
 		var gap *eventlog.GapError

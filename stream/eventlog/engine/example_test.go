@@ -26,11 +26,11 @@ func Example() {
 	// Here the entries are stored.
 	tail.Add(entries...)
 
-	page := make([]eventlog.Entry, 10)
-	n, ok := tail.Read(entries[0].ID, page)
-	fmt.Println(n, ok, page[0].ID, page[0].SessionID)
+	into := make([]eventlog.Entry, 10)
+	n, ok := tail.Read(entries[0].ID, into)
+	fmt.Println(n, ok, into[0].ID, into[0].SessionID)
 	tail.DropUpTo(entries[0].ID, nil)
-	_, ok = tail.Read(eventlog.ID{}, page)
+	_, ok = tail.Read(eventlog.ID{}, into)
 	fmt.Println("all from the beginning:", ok)
 	// Output:
 	// 1 true 2000-1 s2

@@ -117,7 +117,7 @@ func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
 		return 0, false
 	}
 	bytes := 0
-	for i := t.after(after); i < t.count && n < len(dst) && bytes < eventlog.PageBytes; i++ {
+	for i := t.after(after); i < t.count && n < len(dst) && bytes < eventlog.ReadBytes; i++ {
 		dst[n] = *t.at(i)
 		bytes += len(dst[n].Data)
 		n++

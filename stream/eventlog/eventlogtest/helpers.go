@@ -31,10 +31,10 @@ func Retained(t testing.TB, log eventlog.Log, productID string) []eventlog.Entry
 	return ReadAll(t, log, productID, Bounds(t, log, productID).Floor, 1000)
 }
 
-// ReadAll returns the entries after the cursor, page of them by each Read.
-func ReadAll(t testing.TB, log eventlog.Log, productID string, after eventlog.ID, page int) (all []eventlog.Entry) {
+// ReadAll returns the entries after the cursor, and reads at most so many at once.
+func ReadAll(t testing.TB, log eventlog.Log, productID string, after eventlog.ID, atOnce int) (all []eventlog.Entry) {
 	t.Helper()
-	dst := make([]eventlog.Entry, page)
+	dst := make([]eventlog.Entry, atOnce)
 	for {
 		n, err := log.Read(t.Context(), productID, after, dst)
 		if errors.Is(err, eventlog.ErrClosed) {

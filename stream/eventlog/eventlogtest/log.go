@@ -96,10 +96,10 @@ func (f fixture) read(after eventlog.ID, n int) ([]eventlog.Entry, error) {
 	return dst[:n], err
 }
 
-// readAll reads the entries after the cursor, one page at a time.
-func (f fixture) readAll(after eventlog.ID, page int) []eventlog.Entry {
+// readAll reads the entries after the cursor, at most so many at once.
+func (f fixture) readAll(after eventlog.ID, atOnce int) []eventlog.Entry {
 	f.Helper()
-	return ReadAll(f, f.log, product, after, page)
+	return ReadAll(f, f.log, product, after, atOnce)
 }
 
 // gap reads after a cursor where entries were trimmed and returns the error.

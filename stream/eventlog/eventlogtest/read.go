@@ -30,8 +30,8 @@ var readTests = []test{
 	{name: "fills a slice of any length", run: func(f fixture) {
 		start := f.bounds().Newest
 		want := items(f.append(Entries("a", 25)...))
-		for _, page := range []int{1, 2, 3, 7, 24, 25, 26, 1000} {
-			require.Equal(f, want, items(f.readAll(start, page)), "%d at a time", page)
+		for _, each := range []int{1, 2, 3, 7, 24, 25, 26, 1000} {
+			require.Equal(f, want, items(f.readAll(start, each)), "%d at a time", each)
 		}
 	}},
 	{name: "starts after the cursor", run: func(f fixture) {
@@ -57,11 +57,11 @@ var readTests = []test{
 			many.Keys = append(many.Keys, keysNamed(fmt.Sprint("many ", i))...)
 		}
 		want := f.append(keyed("b", "a", "c"), keyed(), keyed("d"), Entry("a", 0), many)
-		for _, page := range []int{1, 2, 100} {
-			got := f.readAll(start, page)
+		for _, each := range []int{1, 2, 100} {
+			got := f.readAll(start, each)
 			require.Len(f, got, len(want))
 			for i := range want {
-				require.True(f, slices.Equal(want[i].Keys, got[i].Keys), "entry %d, %d at a time", i, page)
+				require.True(f, slices.Equal(want[i].Keys, got[i].Keys), "entry %d, %d at a time", i, each)
 			}
 		}
 	}},
@@ -76,16 +76,16 @@ var readTests = []test{
 		require.Nil(f, got[0].Batch)
 		require.JSONEq(f, string(data), string(got[0].Data))
 	}},
-	{name: "stops when the entries' data have reached PageBytes", run: func(f fixture) {
+	{name: "stops when the entries' data have reached ReadBytes", run: func(f fixture) {
 		start := f.bounds().Newest
 		var want []eventlog.Entry
 		for n := range 40 {
 			want = append(want, f.append(Sized(Entry("a", n), 1<<10*(n%7+1)), Sized(Entry("b", n), 100))...)
 		}
-		want = append(want, f.append(Sized(Entry("huge", 0), 3*eventlog.PageBytes), Entry("huge", 1))...)
-		f.readsPages(start, want)
+		want = append(want, f.append(Sized(Entry("huge", 0), 3*eventlog.ReadBytes), Entry("huge", 1))...)
+		f.readsAsMuchAsItMay(start, want)
 		f.append(Entry("later", 0)) // entries before it may no longer be in memory
-		f.readsPages(start, append(want, f.readAll(want[len(want)-1].ID, 1)...))
+		f.readsAsMuchAsItMay(start, append(want, f.readAll(want[len(want)-1].ID, 1)...))
 	}},
 	{name: "from the zero cursor returns everything of an untrimmed log", run: func(f fixture) {
 		f.readsNothing(eventlog.ID{})
@@ -104,15 +104,15 @@ var readTests = []test{
 	}},
 }
 
-// readsPages fails the test unless pages are as large as they may be and
-// contain the entries.
-func (f fixture) readsPages(after eventlog.ID, want []eventlog.Entry) {
+// readsAsMuchAsItMay fails the test unless each read returns as many entries as it
+// may, and these.
+func (f fixture) readsAsMuchAsItMay(after eventlog.ID, want []eventlog.Entry) {
 	f.Helper()
 	for len(want) > 0 {
 		got, err := f.read(after, 1000)
 		require.NoError(f, err)
 		n, bytes := 0, 0
-		for ; n < len(want) && bytes < eventlog.PageBytes; n++ {
+		for ; n < len(want) && bytes < eventlog.ReadBytes; n++ {
 			bytes += len(want[n].Data)
 		}
 		require.Equal(f, items(want[:n]), items(got))

@@ -19,12 +19,12 @@ func Example() {
 	if err := entries.Append(ctx, "acme", []eventlog.Entry{{Data: []byte(`{"n":1}`)}, {Data: []byte(`{"n":2}`)}}); err != nil {
 		log.Fatal(err)
 	}
-	page := make([]eventlog.Entry, 10)
-	n, err := entries.Read(ctx, "acme", eventlog.ID{}, page)
+	into := make([]eventlog.Entry, 10)
+	n, err := entries.Read(ctx, "acme", eventlog.ID{}, into)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, e := range page[:n] {
+	for _, e := range into[:n] {
 		fmt.Printf("%s\n", e.Data)
 	}
 	// Output:

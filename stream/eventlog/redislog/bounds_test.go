@@ -305,11 +305,11 @@ func TestTails_areBoundedTogether(t *testing.T) {
 		for p := range products {
 			var after eventlog.ID
 			for read := 0; read < each; {
-				page := make([]eventlog.Entry, each)
-				n, err := log.Read(t.Context(), fmt.Sprint(p), after, page)
+				into := make([]eventlog.Entry, each)
+				n, err := log.Read(t.Context(), fmt.Sprint(p), after, into)
 				require.NoError(t, err)
 				require.Positive(t, n)
-				read, after = read+n, page[n-1].ID
+				read, after = read+n, into[n-1].ID
 			}
 			require.LessOrEqual(t, log.TailBytes(), int64(total))
 		}

@@ -141,31 +141,31 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	f.err = errUnfinished
 	defer p.finish(f)
 	known, began := p.heard(), time.Now()
-	page, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)
+	part, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.err, f.gap = err, page.gap; err != nil {
+	if f.err, f.gap = err, part.gap; err != nil {
 		return
 	}
 	if p.known == known { // it may have been lost
-		p.known = page.newest
+		p.known = part.newest
 	}
-	p.check(page.newest, began)
+	p.check(part.newest, began)
 	newest := p.tail.Bounds().Newest
 	switch {
-	case p.started && newest.Compare(f.after) >= 0 && page.gap == nil:
-		p.extend(page.entries)
+	case p.started && newest.Compare(f.after) >= 0 && part.gap == nil:
+		p.extend(part.entries)
 	case p.started && newest.Compare(f.after) > 0:
 		f.gap = nil // not here, where entries came meanwhile
-	case page.gap != nil:
-		p.restart(page.gap.Floor)
-	case f.after.Compare(page.newest) <= 0:
-		p.restart(later(f.after, page.floor))
-		p.extend(page.entries)
+	case part.gap != nil:
+		p.restart(part.gap.Floor)
+	case f.after.Compare(part.newest) <= 0:
+		p.restart(later(f.after, part.floor))
+		p.extend(part.entries)
 	case !p.started: // the cursor lies in the future
-		p.restart(page.newest)
+		p.restart(part.newest)
 	}
-	p.forgetUpTo(page.floor)
+	p.forgetUpTo(part.floor)
 }
 
 // finish lets those go on who wait for a fetch.
@@ -178,20 +178,20 @@ func (p *product) finish(f *fetch) {
 
 // readOld reads entries that are no longer in memory.
 func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	page, err := p.read(ctx, after, len(dst), eventlog.PageBytes)
+	part, err := p.read(ctx, after, len(dst), eventlog.ReadBytes)
 	if err != nil {
 		return 0, err
 	}
-	p.hear(page.newest)
-	p.dropUpTo(page.floor)
-	if page.gap != nil {
-		return 0, page.gap
+	p.hear(part.newest)
+	p.dropUpTo(part.floor)
+	if part.gap != nil {
+		return 0, part.gap
 	}
-	return copy(dst, page.entries), nil
+	return copy(dst, part.entries), nil
 }
 
-// page is a part of the log as it is in Redis.
-type page struct {
+// portion is a part of the log as it is in Redis.
+type portion struct {
 	newest  eventlog.ID
 	floor   eventlog.ID
 	gap     *eventlog.GapError // if set, there are no entries
@@ -203,24 +203,24 @@ var farthest = eventlog.ID{Milli: 1 << 53}
 
 // read reads at most n entries after the cursor from Redis, until their data
 // have reached a number of bytes.
-func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (page, error) {
+func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (portion, error) {
 	if after.Compare(farthest) > 0 {
 		after = farthest
 	}
 	reply, err := p.log.eval(ctx, readScript, []string{p.keys.meta, p.keys.log},
 		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes)
 	if err != nil {
-		return page{}, failed("read", err)
+		return portion{}, failed("read", err)
 	}
 	if len(reply) != 4 {
-		return page{}, failed("read", errReply)
+		return portion{}, failed("read", errReply)
 	}
-	var result page
+	var result portion
 	if result.newest, err = parseID(reply[0]); err != nil {
-		return page{}, err
+		return portion{}, err
 	}
 	if result.floor, err = parseID(reply[1]); err != nil {
-		return page{}, err
+		return portion{}, err
 	}
 	if reply[2] != nil {
 		result.gap = &eventlog.GapError{Floor: result.floor}

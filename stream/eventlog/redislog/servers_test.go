@@ -303,13 +303,13 @@ func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 		id := fmt.Sprint("product", n)
 		entries := []eventlog.Entry{eventlogtest.Entry("s", 0)}
 		require.NoError(t, log.Append(t.Context(), id, entries))
-		page := make([]eventlog.Entry, 1)
-		read, err := log.Read(t.Context(), id, entries[0].ID, page)
+		into := make([]eventlog.Entry, 1)
+		read, err := log.Read(t.Context(), id, entries[0].ID, into)
 		require.NoError(t, err)
 		require.Zero(t, read)
 		require.NoError(t, mute.Append(t.Context(), id, []eventlog.Entry{eventlogtest.Entry("s", 1)}))
 		require.NoError(t, log.Drop(t.Context(), id))
-		_, err = log.Read(t.Context(), id, entries[0].ID, page)
+		_, err = log.Read(t.Context(), id, entries[0].ID, into)
 		var gap *eventlog.GapError
 		require.ErrorAs(t, err, &gap)
 	}
