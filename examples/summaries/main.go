@@ -38,7 +38,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Fatal(err)
@@ -46,7 +46,7 @@ func main() {
 }
 
 // run keeps notes until ctx ends or the server refuses the stream.
-func run(ctx context.Context, args []string, stdout io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("summaries", flag.ExitOnError)
 	url := flags.String("stream-url", "http://127.0.0.1:8080/stream/demo", "the product's event stream")
 	token := flags.String("token", "", "a key of the product; $LIVEACTIVITY_STREAM_TOKEN without it")
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	model := flags.String("llm-model", "gpt-4o-mini", "the language model")
 	_ = flags.Parse(args) // ends the program when they are wrong
 
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	n := &notebook{w: stdout, notes: map[string][]activity.BatchAction{}}
 	summarizer, err := stream.NewSummarizer(n.overwrite, &stream.SummarizerOptions{
 		Threshold: *threshold,

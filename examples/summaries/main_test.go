@@ -43,9 +43,9 @@ func note(sessionID string, lines ...string) string {
 
 // program is the example at work.
 type program struct {
-	t      *testing.T
-	server *streamtest.Server
-	stdout logtest.Buffer
+	t              *testing.T
+	server         *streamtest.Server
+	stdout, stderr logtest.Buffer
 }
 
 // start runs the example until the test ends, with a language model at that URL
@@ -61,7 +61,7 @@ func start(t *testing.T, modelURL string, args ...string) *program {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	args = append([]string{"--stream-url", p.server.URL(), "--token", p.server.Token(), "--debounce", "0s"}, args...)
-	go func() { done <- run(ctx, args, &p.stdout) }()
+	go func() { done <- run(ctx, args, &p.stdout, &p.stderr) }()
 	t.Cleanup(func() {
 		stop()
 		assert.ErrorIs(t, <-done, context.Canceled)
@@ -179,7 +179,7 @@ func TestRun_losesNothingWhenTheModelFails(t *testing.T) {
 	m.set(true, m.hold)
 	p := start(t, m.url, "--threshold", "2", "--llm-model", "tiny")
 	p.server.Send(viewed("s1", "pricing", "checkout"))
-	waittest.Until(t, "the model is asked", func() bool { called, _ := m.state(); return called == 1 })
+	waittest.Until(t, "the model has failed", func() bool { return strings.Contains(p.stderr.String(), "session was not summarized") })
 	m.set(false, m.hold)
 	p.server.Send(viewed("s1", "help"))
 	p.prints(note("s1", line("pricing"), line("checkout")), note("s1", line("help")),
@@ -190,7 +190,7 @@ func TestRun_endsWhenRefused(t *testing.T) {
 	server, err := streamtest.NewServer(nil)
 	require.NoError(t, err)
 	defer server.Close()
-	err = run(t.Context(), []string{"--stream-url", server.URL(), "--token", "wrong"}, &logtest.Buffer{})
+	err = run(t.Context(), []string{"--stream-url", server.URL(), "--token", "wrong"}, &logtest.Buffer{}, &logtest.Buffer{})
 	var refused *stream.RefusedError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, http.StatusUnauthorized, refused.Status)
