@@ -38,10 +38,11 @@ func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(body); err != nil {
+	calls, err := check(body)
+	if err != nil {
 		return nil, err
 	}
-	a := &answer{deadline: time.Now().Add(maxTime)}
+	a := &answer{deadline: time.Now().Add(maxTime), room: int64(min(max(calls, 1), copies)) * maxAnswer}
 	a.left.Store(maxAnswer - maxCalls*overhead)
 	r = r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -51,6 +52,7 @@ func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
 // Bounds of the answers to all requests: they hold room until they are sent.
 const (
 	maxAnswers = 256 << 20       // bytes
+	copies     = 5               // of the largest answer that a batch holds: results, messages, and the growing response
 	ofMemory   = 8               // the part of the memory that answers may hold
 	sharers    = 4               // products that hold all the room together, at least
 	maxWaiting = 16 << 20        // bytes that the waiting requests of a product hold
@@ -63,37 +65,45 @@ func newAnswers() *admission.Pool {
 	return admission.NewPool(total, max(total/sharers, maxAnswer), maxWaiting)
 }
 
-// admit waits until there is room for the largest answer to a request of the
-// product, and fails when there is none in time.
+// admit waits until there is room for what a request of the product may hold, and
+// fails when there is none in time. A call alone comes nowhere near the largest
+// answer, so all its copies are expected to fit in the room of one.
 func admit(r *http.Request, answers *admission.Pool, productID string) (release func(), err error) {
 	if r.Method != http.MethodPost {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithDeadline(r.Context(), answerOf(r.Context()).deadline)
 	defer cancel()
-	if release, err = answers.Acquire(ctx, productID, maxAnswer, maxBody); err != nil {
+	if release, err = answers.Acquire(ctx, productID, answerOf(ctx).room, maxBody); err != nil {
 		return nil, httpx.Unavailable(err)
 	}
 	return release, nil
 }
 
-// check refuses a body that is too much work to decode.
-func check(body []byte) error {
+// check refuses a body that is too much work to decode, and returns how many
+// calls it is a batch of, zero for none.
+func check(body []byte) (calls int, err error) {
 	s := jsonscan.ShapeOf(body)
 	switch {
 	case s.Elements > maxCalls:
-		return httpx.BadRequest("A batch must contain at most %d calls.", maxCalls)
+		return 0, httpx.BadRequest("A batch must contain at most %d calls.", maxCalls)
 	case s.Depth > maxDepth:
-		return httpx.BadRequest("The request is nested deeper than %d objects and arrays.", maxDepth)
+		return 0, httpx.BadRequest("The request is nested deeper than %d objects and arrays.", maxDepth)
 	case s.Values > maxValues:
-		return httpx.BadRequest("The request contains more than %d JSON values.", maxValues)
+		return 0, httpx.BadRequest("The request contains more than %d JSON values.", maxValues)
 	}
-	return nil
+	return s.Elements, nil
+}
+
+func isBounded(body []byte) bool {
+	_, err := check(body)
+	return err == nil
 }
 
 // answer is the budget of all results in one response.
 type answer struct {
 	left        atomic.Int64 // bytes on the wire
+	room        int64        // bytes held until it is sent
 	deadline    time.Time    // of the lookups
 	unavailable atomic.Bool  // a lookup failed
 }

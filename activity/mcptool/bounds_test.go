@@ -260,3 +260,29 @@ func TestHandler_boundsTheAnswersOfAllRequests(t *testing.T) {
 		assert.Empty(t, decode(t, serve(h, post(call(arguments)))).message(t), "all room is free again")
 	})
 }
+
+// The copies of a batch's answer take several times its bytes while it is made: of
+// a product one batch at a time is served, beside calls that come alone.
+func TestHandler_countsTheCopiesOfABatchsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{Store: filled(t, 3), open: make(chan struct{})}
+		h := serving(t, g, nil)
+		codes := make(chan int, 4)
+		ask := func(body string) {
+			go func() { codes <- serve(h, post(body)).Code }()
+			synctest.Wait()
+		}
+		ask(batch(20, numbered))
+		one := g.waiting.Load()
+		require.Positive(t, one)
+		ask(call(arguments))
+		require.Equal(t, one+1, g.waiting.Load())
+		ask(batch(20, numbered))
+		ask(batch(5, numbered))
+		assert.Equal(t, one+1, g.waiting.Load(), "the other batches wait")
+		close(g.open)
+		for range cap(codes) {
+			assert.Equal(t, http.StatusOK, <-codes)
+		}
+	})
+}

@@ -146,7 +146,7 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 		Method string          `json:"method"`
 	}
 	body, err := httpx.ReadBody(w, r, maxStranger)
-	if err != nil || check(body) != nil || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
+	if err != nil || !isBounded(body) || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
 		return access.Refusal(access.ErrInvalid)
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
