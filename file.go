@@ -27,7 +27,7 @@ type File struct {
 type Product struct {
 	ProductID         string            `json:"product_id"`                   // one path segment
 	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // of PostHog's webhook
-	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; everybody can see them
+	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; public
 	AllowedOrigins    []string          `json:"allowed_origins"`              // of browsers that may report; none for all
 	IntegrationConfig IntegrationConfig `json:"integration_config"`
 }

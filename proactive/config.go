@@ -174,7 +174,7 @@ func seconds(n *int, byDefault time.Duration) time.Duration {
 
 // CleanLabels returns what can be shown of labels, wherever they come from: white
 // space folded, without control characters and angle brackets, at most 80
-// characters each, none empty or there twice, and no more than
+// characters each, none empty or a duplicate, and no more than
 // [helpdesk.MaxLabels].
 func CleanLabels(labels []string) []string {
 	clean := make([]string, 0, min(len(labels), helpdesk.MaxLabels))

@@ -117,7 +117,7 @@ func NewRegistry(triggers ...Trigger) (*Registry, error) {
 		}
 		id := t.ID()
 		m.Require(id != "", "trigger id", "must not be empty")
-		m.Require(id == "" || !known[id], "trigger "+id, "is there twice")
+		m.Require(id == "" || !known[id], "trigger "+id, "is a duplicate")
 		known[id] = true
 	}
 	if err := m.Err(); err != nil {

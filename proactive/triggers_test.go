@@ -171,7 +171,7 @@ func TestNewRegistry_reportsEveryMistake(t *testing.T) {
 	_, err := proactive.NewRegistry(nil, proactive.PingPong{}, proactive.Predicate("", no), proactive.PingPong{})
 	require.EqualError(t, err, `proactive: trigger must not be nil
 proactive: trigger id must not be empty
-proactive: trigger canonical_url_ping_pong is there twice`)
+proactive: trigger canonical_url_ping_pong is a duplicate`)
 	var mistake *proactive.OptionError
 	require.ErrorAs(t, err, &mistake)
 	_, err = proactive.NewCore(nil, &proactive.Config{IdleTeardown: "never"})

@@ -46,7 +46,7 @@ func FuzzNewMessage(f *testing.F) {
 	})
 }
 
-// isPlain reports whether no field can be there twice, or be written in another
+// isPlain reports whether no field can be a duplicate, or be written in another
 // way.
 func isPlain(data []byte) bool {
 	lower := bytes.ToLower(data)

@@ -86,8 +86,8 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 }
 
 // givenKey returns the key that requests must carry, if one is given. One that
-// is empty is none given by mistake: a variable that is not set must not let
-// everybody in.
+// is empty is none given by mistake: a variable that is not set must not open the
+// endpoints to every request.
 func givenKey(key *string) (string, error) {
 	switch {
 	case key == nil:

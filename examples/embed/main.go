@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	// separate product.
 	product, key := liveactivity.NewProduct(productID)
 	product.WebhookSecret = cmp.Or(os.Getenv("SHOP_WEBHOOK_SECRET"), product.WebhookSecret)
-	product.CaptureTokens = []string{"phc_shop"} // posthog-js sends it: everybody can see it
+	product.CaptureTokens = []string{"phc_shop"} // public: posthog-js sends it
 	key.Key = cmp.Or(os.Getenv("SHOP_KEY"), key.Key)
 
 	options := &liveactivity.Options{

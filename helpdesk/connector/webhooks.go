@@ -251,7 +251,7 @@ func (c *Connector) linkKnown(ctx context.Context, productID, desk, conversation
 	return result, err
 }
 
-// linkOrWait is linkKnown for a contact of whom nothing more can be found out:
+// linkOrWait is linkKnown for a contact about which no more can be found out:
 // without a session the link waits for one.
 func (c *Connector) linkOrWait(ctx context.Context, productID, desk, conversationID string, contact helpdesk.Contact, at time.Time) (status, error) {
 	result, err := c.linkContact(ctx, productID, desk, conversationID, contact, at)

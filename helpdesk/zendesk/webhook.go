@@ -208,7 +208,7 @@ func parse(body []byte) (trigger, error) {
 		}
 		value := s.Text(limit + 1)
 		if seen[i] || len(value) > limit {
-			return trigger{}, &helpdesk.PayloadError{Problem: "a field is there twice or too long"}
+			return trigger{}, &helpdesk.PayloadError{Problem: "a field is a duplicate or too long"}
 		}
 		seen[i], *field = true, value
 	}

@@ -145,7 +145,7 @@ func withoutThoughts(answer string) string {
 }
 
 // ask sends the prompt with the parameters that the endpoint takes. There are
-// two generations of them. Everybody knows max_tokens and temperature, but
+// two generations of them. All endpoints know max_tokens and temperature, but
 // OpenAI's newer models refuse both and want max_completion_tokens; that in
 // turn Mistral refuses and older local servers ignore, so that their answers
 // have no end. Neither names of models nor hosts identify the provider,

@@ -32,7 +32,7 @@ const (
 // HandlerOptions configures a [Handler]; a zero field means its default.
 type HandlerOptions struct {
 	// Keys are asked for every reader, which needs one with the scope
-	// [access.Stream] of the product; nil lets everybody read.
+	// [access.Stream] of the product; with nil the stream is open to every request.
 	Keys *access.Keyring
 	// Heartbeat is how long a stream may be silent before a heartbeat event.
 	Heartbeat time.Duration

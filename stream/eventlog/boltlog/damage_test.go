@@ -128,7 +128,7 @@ var damages = map[string]func(page []byte, number int, whole []byte){
 
 // damageEveryPage damages each page of the file in the folder BOLTLOG_TEST_DIR
 // in every way, and single bits of it, and tries what is left. It prints what it
-// is about to do, so that the last line tells what killed it.
+// is about to do, so that the last line says what killed it.
 func damageEveryPage() {
 	f := &victim{path: filepath.Join(os.Getenv("BOLTLOG_TEST_DIR"), boltlog.FileName)}
 	var err error
@@ -252,7 +252,7 @@ func TestOpen_refusesEveryDamagedPage(t *testing.T) {
 }
 
 // What is not a file of this program, or not a whole one, is refused in a way
-// that tells the operator what is where, and is left as it is.
+// that names the file, and is left as it is.
 func TestOpen_refusesWhatIsNotItsFile(t *testing.T) {
 	whole := sample(t)
 	cut := func(n int) []byte { return whole[:n] }

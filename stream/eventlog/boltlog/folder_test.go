@@ -37,7 +37,7 @@ func openFile() {
 	fmt.Println(err)
 }
 
-// holdFile opens the folder BOLTLOG_TEST_DIR, appends an entry that tells the
+// holdFile opens the folder BOLTLOG_TEST_DIR, appends an entry that names the
 // process, prints its session or the error, and waits until standard input ends.
 func holdFile() {
 	session := fmt.Sprint("process ", os.Getpid())

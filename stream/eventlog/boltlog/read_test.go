@@ -60,7 +60,7 @@ func TestRead_returnsLargeEntriesInParts(t *testing.T) {
 }
 
 // Every reader, however far behind, sees each entry once and in order, or is
-// told of a gap: also while what it is about to read is being dropped.
+// sent a gap: also while what it is about to read is being dropped.
 func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
 	t.Parallel()
 	const calls, readers = 250, 2
@@ -93,7 +93,7 @@ func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
 	running.Wait()
 }
 
-// numbered returns an entry that tells its place in the log.
+// numbered returns an entry that holds its place in the log.
 func numbered(n, size int) eventlog.Entry {
 	e := eventlogtest.Sized(eventlogtest.Entry("numbered", n), size)
 	e.SessionID = fmt.Sprint(n)

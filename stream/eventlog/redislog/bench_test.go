@@ -41,7 +41,7 @@ func batch(user string, n int) eventlog.Entry {
 	return e
 }
 
-// BenchmarkAppend tells how many events a second are appended and filed, and
+// BenchmarkAppend measures how many events a second are appended and filed, and
 // how that compares with what redis-benchmark, which does nothing else, gets
 // out of the same script and arguments.
 func BenchmarkAppend(b *testing.B) {

@@ -49,7 +49,7 @@ func entry(session string, users ...string) eventlog.Entry {
 	return e
 }
 
-// labels tells what a user clicked.
+// labels returns what a user clicked.
 func labels(t testing.TB, log *redislog.Log, user string) (titles []string) {
 	t.Helper()
 	recent, err := log.Activity().Recent(t.Context(), product, user, 100)
@@ -70,7 +70,7 @@ func newest(t testing.TB, log *redislog.Log) eventlog.ID {
 	return b.Newest
 }
 
-// data tells the data of entries.
+// data returns the data of entries.
 func data(entries []eventlog.Entry) []string {
 	list := make([]string, len(entries))
 	for i, e := range entries {

@@ -40,7 +40,7 @@ func TestActivity_isThatOfMemory(t *testing.T) {
 					require.NoError(t, err)
 					got, err := log.Activity().Recent(t.Context(), product, user, 100)
 					require.NoError(t, err)
-					require.Equal(t, told(want, h.base), told(got, h.base), "user %q", user)
+					require.Equal(t, inSeconds(want, h.base), inSeconds(got, h.base), "user %q", user)
 				}
 			}
 		})
@@ -86,8 +86,8 @@ func (h *history) batch() activity.Batch {
 	return b
 }
 
-// told tells the actions in seconds.
-func told(recent activity.Recent, base time.Time) (all []string) {
+// inSeconds returns the actions with their times in seconds.
+func inSeconds(recent activity.Recent, base time.Time) (all []string) {
 	for _, r := range recent {
 		start, end := time.UnixMicro(r.Start).Sub(base), time.UnixMicro(r.End).Sub(base)
 		all = append(all, fmt.Sprintf("%q %.3f-%.3f", r.Session, start.Seconds(), end.Seconds()))

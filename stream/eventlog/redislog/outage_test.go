@@ -389,7 +389,7 @@ func TestRefusal_isAnError(t *testing.T) {
 	appendOne(t, log, entry("s", "eve"))
 }
 
-// A failover may lose what was acknowledged last. Whoever has seen it goes on,
+// A failover may lose what was acknowledged last. A server that has seen it goes on,
 // IDs and versions grow all the same, and it can be appended again.
 func TestFailover_thatLosesTheNewest(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ const (
 // Redis was asked, which Run does more often for products with readers.
 const recheck = 2 * pollInterval
 
-// Read implements [eventlog.Log]. Who is near the end is served from memory, and
-// everybody else from Redis.
+// Read implements [eventlog.Log]. A cursor near the end is served from memory, any
+// other from Redis.
 func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p, closed := l.product(productID), l.closed.Load()
 	began := time.Now()
