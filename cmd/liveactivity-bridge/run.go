@@ -72,9 +72,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	b.Register(mux)
 	serve.Mount(mux, ready)
 	serve.MountMetrics(mux, reg)
-	listener, err := serve.Listen(f.Addr)
+	listener, err := serve.Listen("--addr", f.Addr)
 	if err != nil {
-		return err
+		return wrong.Named(err)
 	}
 	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
 	fmt.Fprintf(stdout, "open %s/ in a browser to see the vendor portal and its chat widget\n", serve.URL(listener.Addr()))

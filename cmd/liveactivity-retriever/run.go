@@ -121,9 +121,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := wrong.Err(); err != nil {
 		return err
 	}
-	listener, err := serve.Listen(f.Addr)
+	listener, err := serve.Listen("--addr", f.Addr)
 	if err != nil {
-		return err
+		return wrong.Named(err)
 	}
 	addr := listener.Addr()
 	warnIfOpen(log, s.apiKey, addr)

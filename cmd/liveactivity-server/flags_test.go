@@ -205,12 +205,14 @@ func TestMetricsAddr_movesTheMetrics(t *testing.T) {
 	p.Stop()
 }
 
-func TestMetricsAddr_thatIsTakenIsRefused(t *testing.T) {
+func TestAddr_thatIsTakenIsRefused(t *testing.T) {
 	t.Parallel()
 	first := launch(t, nil, anyPort)
 	taken := strings.TrimPrefix(first.URL(), "http://")
 	p := launch(t, []string{"LIVEACTIVITY_METRICS_ADDR=" + taken}, anyPort)
 	assert.Contains(t, proctest.Refused(t, p), "LIVEACTIVITY_METRICS_ADDR: cannot listen on "+taken)
+	p = launch(t, []string{"LIVEACTIVITY_ADDR=" + taken})
+	assert.Contains(t, proctest.Refused(t, p), "LIVEACTIVITY_ADDR: cannot listen on "+taken)
 }
 
 func TestFlags_goBeforeTheEnvironment(t *testing.T) {

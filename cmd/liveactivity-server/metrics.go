@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"net"
 
@@ -18,9 +17,9 @@ type metricsServer struct {
 }
 
 func listenForMetrics(addr string, reg *prometheus.Registry, log *slog.Logger) (*metricsServer, error) {
-	listener, err := serve.Listen(addr)
+	listener, err := serve.Listen("--metrics-addr", addr)
 	if err != nil {
-		return nil, fmt.Errorf("--metrics-addr: %w", err)
+		return nil, err
 	}
 	mux := httpx.NewMux(nil)
 	serve.MountMetrics(mux, reg)

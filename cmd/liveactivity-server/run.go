@@ -82,7 +82,7 @@ func (s *settings) loadProducts(path *string) (warnings []string, err error) {
 
 // serve listens and serves until ctx ends and everything is finished.
 func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
-	listener, err := serve.Listen(s.Addr)
+	listener, err := serve.Listen("--addr", s.Addr)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (c *Command) CheckPortTaken(t *testing.T, env []string, args ...string) {
 	first := c.Launch(t, env, append(slices.Clone(args), AnyPort)...)
 	addr := strings.TrimPrefix(first.URL(), "http://")
 	words := Refused(t, c.Launch(t, env, append(slices.Clone(args), "--addr="+addr)...))
-	assert.Contains(t, words, "cannot listen on "+addr)
+	assert.Contains(t, words, "--addr: cannot listen on "+addr)
 	assert.Contains(t, words, "address already in use")
 	status, _ := Request(t, http.MethodGet, first.URL()+"/healthz", "")
 	assert.Equal(t, http.StatusOK, status, "the first is not disturbed")

@@ -92,11 +92,11 @@ type Service struct {
 	Run []func(ctx context.Context) error
 }
 
-// Listen listens on a TCP address.
-func Listen(addr string) (net.Listener, error) {
+// Listen listens on a TCP address, that of a flag.
+func Listen(flag, addr string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("%s: cannot listen on %s: %w", flag, addr, err)
 	}
 	return listener, nil
 }
