@@ -529,7 +529,7 @@ func TestConsumer_savesWhatIsWrittenAfterItEnded(t *testing.T) {
 		assert.Equal(t, []string{"s1 a", "s1 b"}, h.written.all())
 		assert.Equal(t, "after 2", place(t, h.cursor.saved()))
 		assert.Zero(t, h.counted(t, "pending"))
-		assert.InDelta(t, 2, h.counted(t, "finished_total"), 0)
+		assert.InDelta(t, 2, h.counted(t, "acknowledged_total"), 0)
 	})
 }
 
@@ -580,7 +580,7 @@ func TestConsumer_isNotHeldUpTooLate(t *testing.T) {
 			require.NoError(t, writer.Add(late, clicked("s1", "b")))
 			synctest.Wait()
 		}
-		assert.InDelta(t, 1, c.counted(t, "finished_total"), 0)
+		assert.InDelta(t, 1, c.counted(t, "acknowledged_total"), 0)
 		assert.Zero(t, c.counted(t, "pending"))
 		assert.Equal(t, 1, cursor.count())
 	})

@@ -109,7 +109,7 @@ func TestConsumer_passesOverWhatIsMalformed(t *testing.T) {
 				assert.ElementsMatch(t, []string{"s1 first", "s1 last"}, n.all())
 				assert.EqualValues(t, 3, raw.Load(), "raw is everything")
 				assert.InDelta(t, 1, c.counted(t, "skipped_total", "malformed"), 0)
-				assert.InDelta(t, 2, c.counted(t, "finished_total"), 0)
+				assert.InDelta(t, 2, c.counted(t, "acknowledged_total"), 0)
 				assert.Zero(t, c.counted(t, "handler_failures_total"))
 				assert.Contains(t, c.log.String(), "malformed entry")
 				assert.NotContains(t, c.log.String(), "SECRET")
@@ -181,9 +181,9 @@ func TestConsumer_doesNotMindOtherTypes(t *testing.T) {
 		c := startConsumer(t, fakeURL, stream.Handlers{Actions: n.everything(nil).Actions}, stream.ConsumerOptions{Client: s.client()})
 		synctest.Wait()
 		assert.Equal(t, []string{"s1 a"}, n.all())
-		assert.InDelta(t, 1, c.counted(t, "finished_total", "other"), 0)
-		assert.InDelta(t, 1, c.counted(t, "finished_total", "summary"), 0)
-		assert.InDelta(t, 1, c.counted(t, "finished_total", "actions"), 0)
+		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "other"), 0)
+		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "summary"), 0)
+		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "actions"), 0)
 		assert.Zero(t, c.counted(t, "skipped_total"))
 	})
 }
@@ -217,7 +217,7 @@ func TestConsumer_keepsTheOrderOfASessionAndDelaysNoOther(t *testing.T) {
 		synctest.Wait()
 		requireOrder(t, n.all(), "slow", 5)
 		assert.Zero(t, c.counted(t, "pending"))
-		assert.InDelta(t, 15, c.counted(t, "finished_total"), 0)
+		assert.InDelta(t, 15, c.counted(t, "acknowledged_total"), 0)
 	})
 }
 
@@ -323,7 +323,7 @@ func TestConsumer_retriesAFailedHandler(t *testing.T) {
 			requireBackOff(t, calls[i+1].Sub(calls[i]), want*time.Second)
 		}
 		assert.InDelta(t, failures, c.counted(t, "handler_failures_total"), 0)
-		assert.InDelta(t, 4, c.counted(t, "finished_total"), 0)
+		assert.InDelta(t, 4, c.counted(t, "acknowledged_total"), 0)
 		assert.ElementsMatch(t, []string{"1", "2", "3", "4"}, raw.all(), "Raw had been told already")
 		assert.Contains(t, c.log.String(), "store is down")
 	})
@@ -383,11 +383,11 @@ func TestConsumer_countsWhatItDoes(t *testing.T) {
 		c := startConsumer(t, fakeURL, new(notes).everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
 		time.Sleep(10 * time.Second)
 		for name, want := range map[string]float64{"connects_total": 2, "interruptions_total": 2, "gaps_total": 1, "skipped_total": 1,
-			"finished_total": 4, "handler_failures_total": 0, "pending": 0} {
+			"acknowledged_total": 4, "handler_failures_total": 0, "pending": 0} {
 			assert.InDelta(t, want, c.counted(t, name), 0, name)
 		}
-		assert.InDelta(t, 2, c.counted(t, "finished_total", "actions"), 0)
-		assert.InDelta(t, 1, c.counted(t, "finished_total", "summary"), 0)
-		assert.InDelta(t, 1, c.counted(t, "finished_total", "other"), 0)
+		assert.InDelta(t, 2, c.counted(t, "acknowledged_total", "actions"), 0)
+		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "summary"), 0)
+		assert.InDelta(t, 1, c.counted(t, "acknowledged_total", "other"), 0)
 	})
 }

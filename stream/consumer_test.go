@@ -1065,7 +1065,7 @@ func TestConsumer_passesOverWhatAHandlerRefuses(t *testing.T) {
 	server.Send(did("s"), did("s"))
 	assert.Equal(t, "s", <-handled)
 	assert.Equal(t, int64(3), calls.Load(), "the first batch twice, the second once")
-	waittest.Until(t, "the batch is finished", func() bool { return c.counted(t, "finished_total") == 1 })
+	waittest.Until(t, "the batch is finished", func() bool { return c.counted(t, "acknowledged_total") == 1 })
 	assert.Equal(t, 1.0, c.counted(t, "skipped_total", "refused"))
 	assert.Equal(t, 1.0, c.counted(t, "handler_failures_total"))
 	assert.Contains(t, c.log.String(), "no such conversation")

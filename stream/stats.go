@@ -18,7 +18,7 @@ type ConsumerStats struct {
 	Parked          uint64 // times a session fell behind because its handler kept failing
 
 	// Entries acknowledged.
-	FinishedActions, FinishedSummaries, FinishedOthers uint64
+	AcknowledgedActions, AcknowledgedSummaries, AcknowledgedOthers uint64
 
 	// Entries skipped.
 	SkippedMalformed   uint64
@@ -26,7 +26,7 @@ type ConsumerStats struct {
 	SkippedRefused     uint64 // by an error marked by Permanent
 	SkippedHeldTooLong uint64 // sessions that were let go for others, see Delivery.Hold
 
-	Pending int64 // entries received and not finished, now
+	Pending int64 // entries received and not acknowledged, now
 }
 
 // WriterStats are what a [Writer] has done since it was made.
@@ -57,7 +57,7 @@ func (c *Consumer) Stats() ConsumerStats {
 	return ConsumerStats{
 		Connects: s.connects.Load(), Interruptions: s.interruptions.Load(), Gaps: s.gaps.Load(),
 		HandlerFailures: s.failures.Load(), Parked: s.parked.Load(),
-		FinishedActions: s.actions.Load(), FinishedSummaries: s.summaries.Load(), FinishedOthers: s.others.Load(),
+		AcknowledgedActions: s.actions.Load(), AcknowledgedSummaries: s.summaries.Load(), AcknowledgedOthers: s.others.Load(),
 		SkippedMalformed: s.malformed.Load(), SkippedTooLarge: s.tooLarge.Load(),
 		SkippedRefused: s.refused.Load(), SkippedHeldTooLong: s.heldTooLong.Load(),
 		Pending: s.pending.Load(),

@@ -115,7 +115,7 @@ func TestEnvironment_isTaken(t *testing.T) {
 		assert.Equal(t, origin, s.sharedWith(origin))
 	}
 	waittest.Until(t, "the batch is handled", func() bool {
-		return strings.Contains(s.get("/metrics"), "\nliveactivity_consumer_finished_total{type=\"actions\"} 1\n")
+		return strings.Contains(s.get("/metrics"), "\nliveactivity_consumer_acknowledged_total{type=\"actions\"} 1\n")
 	})
 	s.await("s1")
 	assert.GreaterOrEqual(t, time.Since(begun), 1500*time.Millisecond, "it was there until then")

@@ -170,7 +170,7 @@ func TestDefaults_areAsDocumented(t *testing.T) {
 		want = append(want, fmt.Sprint("thing ", i))
 		stream.Send(did("s1", "", want[i]))
 		kept.await("s1", want[max(0, i-49):]...)
-		s.awaitMetric(`liveactivity_consumer_finished_total{type="actions"}`, fmt.Sprint(i+1))
+		s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, fmt.Sprint(i+1))
 		if i < 19 {
 			assert.Equal(t, want, s.things("s1"))
 		}
@@ -224,7 +224,7 @@ func TestAPIKey_isRequiredOnBoth(t *testing.T) {
 	stream := newStream(t)
 	s := follow(t, stream, "--api-key="+apiKey, "--log-level=debug")
 	stream.Send(did("s1", "", "a"))
-	s.awaitMetric(`liveactivity_consumer_finished_total{type="actions"}`, "1")
+	s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, "1")
 	const noKey, wrongKey = 1001, 1002
 	for name, tt := range map[string]struct {
 		header string

@@ -171,7 +171,7 @@ func TestEnvironment_isTaken(t *testing.T) {
 	for _, session := range []string{"s2", "s3"} {
 		stream.Send(did(session, "", "a"))
 	}
-	s.awaitMetric(`liveactivity_consumer_finished_total{type="actions"}`, "5")
+	s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, "5")
 	eventsOf := func(session string) []string {
 		_, body := proctest.Request(t, http.MethodGet, s.url+"/events?session_id="+session, "", "Authorization: Bearer "+apiKey)
 		return said(t, body)
@@ -204,7 +204,7 @@ func TestActivityTTL_isHowLongARecordIsKept(t *testing.T) {
 		services = append(services, s)
 	}
 	for _, s := range services {
-		s.awaitMetric(`liveactivity_consumer_finished_total{type="actions"}`, "1")
+		s.awaitMetric(`liveactivity_consumer_acknowledged_total{type="actions"}`, "1")
 		s.await("s1")
 	}
 	assert.GreaterOrEqual(t, time.Since(begun), 1500*time.Millisecond)

@@ -210,7 +210,7 @@ func TestMetrics_areValid(t *testing.T) {
 	assert.Empty(t, problems)
 	for name, want := range map[string]string{
 		"liveactivity_retriever_sessions": "1", "liveactivity_consumer_connects_total": "1",
-		`liveactivity_consumer_finished_total{type="actions"}`: "1", `liveactivity_summaries_total{result="ok"}`: "1",
+		`liveactivity_consumer_acknowledged_total{type="actions"}`: "1", `liveactivity_summaries_total{result="ok"}`: "1",
 		`liveactivity_http_request_duration_seconds_count{code="404",route="none"}`: "1",
 	} {
 		assert.Contains(t, metrics, "\n"+name+" "+want+"\n")

@@ -20,8 +20,8 @@ import (
 // Consumers returns a collector of liveactivity_consumer_*.
 func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
 	const prefix = "liveactivity_consumer_"
-	finished := func(s stream.ConsumerStats) []float64 {
-		return []float64{float64(s.FinishedActions), float64(s.FinishedSummaries), float64(s.FinishedOthers)}
+	acknowledged := func(s stream.ConsumerStats) []float64 {
+		return []float64{float64(s.AcknowledgedActions), float64(s.AcknowledgedSummaries), float64(s.AcknowledgedOthers)}
 	}
 	skipped := func(s stream.ConsumerStats) []float64 {
 		return []float64{float64(s.SkippedMalformed), float64(s.SkippedTooLarge), float64(s.SkippedRefused), float64(s.SkippedHeldTooLong)}
@@ -37,8 +37,8 @@ func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
 			func(s stream.ConsumerStats) uint64 { return s.HandlerFailures }),
 		counter(prefix+"parked_total", "Times a session fell behind because its handler kept failing.",
 			func(s stream.ConsumerStats) uint64 { return s.Parked }),
-		counters(prefix+"finished_total", "Entries acknowledged.",
-			"type", []string{activity.BatchType, stream.SummaryType, "other"}, finished),
+		counters(prefix+"acknowledged_total", "Entries acknowledged.",
+			"type", []string{activity.BatchType, stream.SummaryType, "other"}, acknowledged),
 		counters(prefix+"skipped_total", "Entries skipped: malformed, too_large, refused by a permanent error, or held_too_long.",
 			"reason", []string{"malformed", "too_large", "refused", "held_too_long"}, skipped),
 		gauge(prefix+"pending", "Entries received and not acknowledged.",

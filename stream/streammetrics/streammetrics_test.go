@@ -84,11 +84,11 @@ func TestConsumers_areSummed(t *testing.T) {
 	two := consumed(t, actions(t, "s1"), `{"type":"summary","session_id":"s"}`, `{"type":"else"}`)
 	text := scrape(t, streammetrics.Consumers(one, two))
 	assert.Contains(t, text, `
-# HELP liveactivity_consumer_finished_total Entries acknowledged.
-# TYPE liveactivity_consumer_finished_total counter
-liveactivity_consumer_finished_total{type="actions"} 3
-liveactivity_consumer_finished_total{type="other"} 1
-liveactivity_consumer_finished_total{type="summary"} 1
+# HELP liveactivity_consumer_acknowledged_total Entries acknowledged.
+# TYPE liveactivity_consumer_acknowledged_total counter
+liveactivity_consumer_acknowledged_total{type="actions"} 3
+liveactivity_consumer_acknowledged_total{type="other"} 1
+liveactivity_consumer_acknowledged_total{type="summary"} 1
 `)
 	assert.Contains(t, text, `
 # HELP liveactivity_consumer_pending Entries received and not acknowledged.
@@ -115,7 +115,7 @@ func TestCollectors_shareARegistryByALabel(t *testing.T) {
 	for _, f := range families {
 		names = append(names, f.GetName())
 	}
-	assert.Equal(t, []string{"liveactivity_consumer_connects_total", "liveactivity_consumer_finished_total", "liveactivity_consumer_gaps_total",
+	assert.Equal(t, []string{"liveactivity_consumer_acknowledged_total", "liveactivity_consumer_connects_total", "liveactivity_consumer_gaps_total",
 		"liveactivity_consumer_handler_failures_total", "liveactivity_consumer_interruptions_total", "liveactivity_consumer_parked_total",
 		"liveactivity_consumer_pending", "liveactivity_consumer_skipped_total", "liveactivity_summaries_total", "liveactivity_writer_failures_total",
 		"liveactivity_writer_pending", "liveactivity_writer_refused_total", "liveactivity_writer_written_total"}, names)
