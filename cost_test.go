@@ -54,8 +54,8 @@ func TestService_allocatesLittleForAnEvent(t *testing.T) {
 	sendCrowd(t, crowd(), func() { runtime.ReadMemStats(&before) }, func() { runtime.ReadMemStats(&after) })
 	allocations, bytes := (after.Mallocs-before.Mallocs)/crowdSize, (after.TotalAlloc-before.TotalAlloc)/crowdSize
 	t.Logf("%d allocations, %d bytes", allocations, bytes)
-	assert.LessOrEqual(t, allocations, uint64(42))
-	assert.LessOrEqual(t, bytes, uint64(5_200))
+	assert.LessOrEqual(t, allocations, uint64(32))
+	assert.LessOrEqual(t, bytes, uint64(4_000))
 }
 
 // BenchmarkCrowd reports the time of a request also in passes of the JSON

@@ -85,6 +85,8 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"labels":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
 		"chains":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
 		"the longest URLs":           batch(3_700, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
+		"the longest ids":            batch(3_800, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 1000)+`%07[1]d","properties":{"$session_id":"`+strings.Repeat("s", 1000)+`%07[1]d","$current_url":"/"}}`),
+		"long sessions":              batch(9_990, `{"event":"$pageview","uuid":"u%d","properties":{"$session_id":"`+strings.Repeat("s", 715)+`%07[1]d","$current_url":"/"}}`),
 		"other tokens":               batch(5_000, `{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
 	}
 })
