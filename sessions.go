@@ -131,7 +131,7 @@ func (p *presence) await(ctx context.Context, productID string) error {
 	}
 	until := bounds.Newest
 	for {
-		known, moved := p.knows(productID, until, bounds.Floor)
+		known, moved := p.knows(productID, until, bounds.TrimmedTo)
 		if known {
 			return nil
 		}
@@ -150,8 +150,8 @@ func (p *presence) await(ctx context.Context, productID string) error {
 }
 
 // knows reports whether the log is known up to an ID, or what is not was trimmed
-// up to the floor. If not, the channel is closed when that may have changed.
-func (p *presence) knows(productID string, until, floor eventlog.ID) (known bool, moved <-chan struct{}) {
+// up to what the log is trimmed to. If not, the channel is closed when that may have changed.
+func (p *presence) knows(productID string, until, trimmedTo eventlog.ID) (known bool, moved <-chan struct{}) {
 	version, served := p.version(productID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ func (p *presence) knows(productID string, until, floor eventlog.ID) (known bool
 		f.restart()
 		return false, f.moved
 	}
-	return f.cursor.Compare(until) >= 0 || floor.Compare(until) >= 0, f.moved
+	return f.cursor.Compare(until) >= 0 || trimmedTo.Compare(until) >= 0, f.moved
 }
 
 // Sessions returns who is there now, the session seen last first, like the endpoint

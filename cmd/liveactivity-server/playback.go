@@ -81,7 +81,7 @@ func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
-			after = gap.Floor
+			after = gap.TrimmedTo
 			continue
 		case err != nil:
 			return fmt.Errorf("--data-dir: %w", err)

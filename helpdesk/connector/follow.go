@@ -268,7 +268,7 @@ func (in *inbox) findUsers(ctx context.Context, links []*waitingDocument) error 
 		n, err := in.log.Read(ctx, in.productID, at, into)
 		var gap *eventlog.GapError
 		if errors.As(err, &gap) {
-			at = gap.Floor
+			at = gap.TrimmedTo
 			continue
 		}
 		if err != nil || n == 0 {

@@ -106,11 +106,11 @@ func (c *Connector) read(ctx context.Context, productID string, p *pass, into []
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
-			p.admit(gap.Floor)
+			p.admit(gap.TrimmedTo)
 			for _, w := range p.open {
-				w.gap = w.gap || w.at.After.Compare(gap.Floor) < 0
+				w.gap = w.gap || w.at.After.Compare(gap.TrimmedTo) < 0
 			}
-			at = gap.Floor
+			at = gap.TrimmedTo
 			continue
 		case err != nil && !errors.Is(err, eventlog.ErrClosed):
 			return err

@@ -33,7 +33,7 @@ func BenchmarkFootprint(b *testing.B) {
 		bounds, err := e.log.Bounds(b.Context(), "acme")
 		require.NoError(b, err)
 		entries := make([]eventlog.Entry, 1)
-		_, err = e.log.Read(b.Context(), "acme", bounds.Floor, entries)
+		_, err = e.log.Read(b.Context(), "acme", bounds.TrimmedTo, entries)
 		require.NoError(b, err)
 		return float64(len(entries[0].Data))
 	}

@@ -120,7 +120,7 @@ func (g *guild) follow(ctx context.Context) {
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
-			at = gap.Floor
+			at = gap.TrimmedTo
 		case n > 0:
 			at = page[n-1].ID
 			g.add(page[:n])

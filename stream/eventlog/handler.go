@@ -272,14 +272,14 @@ func (s start) cursor(b Bounds) (at ID, gap bool) {
 	switch {
 	case s.id != "":
 		id, err := ParseID(s.id)
-		if err != nil || id.Compare(b.Floor) < 0 || id.Compare(b.Newest) > 0 {
-			return b.Floor, true
+		if err != nil || id.Compare(b.TrimmedTo) < 0 || id.Compare(b.Newest) > 0 {
+			return b.TrimmedTo, true
 		}
 		return id, false
 	case !s.since.IsZero():
 		id := IDAt(s.since)
-		if id.Compare(b.Floor) < 0 {
-			return b.Floor, false
+		if id.Compare(b.TrimmedTo) < 0 {
+			return b.TrimmedTo, false
 		}
 		if id.Compare(b.Newest) > 0 {
 			return b.Newest, false

@@ -70,12 +70,12 @@ type Log interface {
 	Close() error
 }
 
-// Bounds describes the entries of a product's log: every one with Floor < id ≤
+// Bounds describes the entries of a product's log: every one with TrimmedTo < id ≤
 // Newest.
 type Bounds struct {
-	// Floor is the ID that the log is trimmed to: entries up to it may be
+	// TrimmedTo is the ID that the log is trimmed to: entries up to it may be
 	// gone. Without entries it equals Newest.
-	Floor ID
+	TrimmedTo ID
 	// Oldest is the ID of the oldest entry retained, zero without entries.
 	Oldest ID
 	// Newest is the ID assigned last.
@@ -103,12 +103,12 @@ var (
 
 // GapError reports that entries after a cursor are no longer retained.
 type GapError struct {
-	Floor  ID // where to read on from
-	Oldest ID // the first entry after Floor, zero if there is none
+	TrimmedTo ID // where to read on from
+	Oldest    ID // the first entry after TrimmedTo, zero if there is none
 }
 
 func (e *GapError) Error() string {
-	return fmt.Sprintf("eventlog: entries up to %s are no longer retained", e.Floor)
+	return fmt.Sprintf("eventlog: entries up to %s are no longer retained", e.TrimmedTo)
 }
 
 // DuplicateError reports which keys of an Append belong to retained entries.

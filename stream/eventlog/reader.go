@@ -180,7 +180,7 @@ func (r *reader) skip(gap *GapError) error {
 		return errTorn
 	}
 	requested := r.cursor
-	r.cursor = gap.Floor
+	r.cursor = gap.TrimmedTo
 	if r.lenient {
 		return nil
 	}

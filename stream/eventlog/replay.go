@@ -30,8 +30,8 @@ func replay(ctx context.Context, log Log, productID string, after ID, store acti
 	if err != nil {
 		return ID{}, fmt.Errorf("eventlog: replay: %w", err)
 	}
-	if bounds.Floor.Compare(after) < 0 {
-		bounds.Floor = after
+	if bounds.TrimmedTo.Compare(after) < 0 {
+		bounds.TrimmedTo = after
 	}
 	var end ID
 	group, ctx := errgroup.WithContext(ctx)
@@ -80,7 +80,7 @@ var errReplayed = errors.New("eventlog: replayed")
 // readPortions reads the entries between the bounds, calls send with each portion
 // and returns the cursor it has reached.
 func readPortions(ctx context.Context, log Log, productID string, bounds Bounds, send func(*portion) error) (at ID, err error) {
-	at = bounds.Floor
+	at = bounds.TrimmedTo
 	err = follow(ctx, log, productID, func(ctx context.Context) (pace, error) {
 		if at.Compare(bounds.Newest) >= 0 {
 			return pace{}, errReplayed
@@ -90,7 +90,7 @@ func readPortions(ctx context.Context, log Log, productID string, bounds Bounds,
 		var gap *GapError
 		switch {
 		case errors.As(err, &gap):
-			at = gap.Floor
+			at = gap.TrimmedTo
 			return pace{}, nil
 		case errors.Is(err, ErrClosed), err == nil && n == 0:
 			return pace{}, errReplayed

@@ -177,9 +177,9 @@ func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 	require.Equal(t, 1, store.Users())
 }
 
-func TestReplay_ofAnEmptyLogEndsAtItsFloor(t *testing.T) {
+func TestReplay_ofAnEmptyLogEndsWhereItIsTrimmedTo(t *testing.T) {
 	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
-	require.Equal(t, eventlogtest.Bounds(t, log, product).Floor, replay(t, log, store))
+	require.Equal(t, eventlogtest.Bounds(t, log, product).TrimmedTo, replay(t, log, store))
 	require.Zero(t, store.Users())
 }
 
@@ -305,7 +305,7 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 		store := musttest.New(activity.NewMemory(nil))
 		newest := replay(t, log, store)
 		require.GreaterOrEqual(t, newest.Compare(before.Newest), 0)
-		require.Less(t, eventlogtest.Bounds(t, log, product).Floor.Compare(before.Newest), 0, "else there was nothing to find")
+		require.Less(t, eventlogtest.Bounds(t, log, product).TrimmedTo.Compare(before.Newest), 0, "else there was nothing to find")
 		for _, e := range heldNow(t, log) {
 			if e.ID.Compare(newest) <= 0 {
 				user := strings.Replace(e.SessionID, "s", "user ", 1)
@@ -315,7 +315,7 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	}
 	close(allowed)
 	appending.Wait()
-	require.Positive(t, eventlogtest.Bounds(t, log, product).Floor.Compare(first.Newest), "everything there was at first has gone")
+	require.Positive(t, eventlogtest.Bounds(t, log, product).TrimmedTo.Compare(first.Newest), "everything there was at first has gone")
 }
 
 // heldNow returns what the log holds at a moment, however fast that changes.
@@ -324,11 +324,11 @@ func heldNow(t testing.TB, log eventlog.Log) []eventlog.Entry {
 	var held []eventlog.Entry
 	into := make([]eventlog.Entry, 1000)
 	bounds := eventlogtest.Bounds(t, log, product)
-	for at := bounds.Floor; at.Compare(bounds.Newest) < 0; {
+	for at := bounds.TrimmedTo; at.Compare(bounds.Newest) < 0; {
 		n, err := log.Read(t.Context(), product, at, into)
 		var gap *eventlog.GapError
 		if errors.As(err, &gap) {
-			held, at = nil, gap.Floor
+			held, at = nil, gap.TrimmedTo
 			continue
 		}
 		require.NoError(t, err)

@@ -113,7 +113,7 @@ func (f *following) hand(entries []Entry) error {
 // skip moves the cursor past a gap and delivers it.
 func (f *following) skip(gap *GapError) error {
 	requested := f.cursor
-	f.cursor = gap.Floor
+	f.cursor = gap.TrimmedTo
 	if f.lenient {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(entries []Entry
 		var gap *GapError
 		switch {
 		case errors.As(err, &gap):
-			after = gap.Floor
+			after = gap.TrimmedTo
 			return pace{}, nil
 		case err != nil:
 			return retryRead(s.productID, err)
@@ -193,7 +193,7 @@ func (s *Source) end(ctx context.Context, cursor ID) (ID, error) {
 		n, err := s.log.Read(ctx, s.productID, cursor, into[:])
 		var gap *GapError
 		if errors.As(err, &gap) {
-			cursor = gap.Floor
+			cursor = gap.TrimmedTo
 			continue
 		}
 		if err != nil || n == 0 {

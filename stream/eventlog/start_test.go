@@ -24,8 +24,8 @@ func FuzzParseStart(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	bounds := []Bounds{
-		{Floor: ID{Milli: 1000}, Newest: ID{Milli: 1000}},
-		{Floor: ID{Milli: 1000}, Oldest: ID{Milli: 1000, Seq: 1}, Newest: ID{Milli: 2000}},
+		{TrimmedTo: ID{Milli: 1000}, Newest: ID{Milli: 1000}},
+		{TrimmedTo: ID{Milli: 1000}, Oldest: ID{Milli: 1000, Seq: 1}, Newest: ID{Milli: 2000}},
 	}
 	f.Fuzz(func(t *testing.T, header, id, since string) {
 		start, err := parseStart(startRequest(header, id, since))
@@ -35,10 +35,10 @@ func FuzzParseStart(f *testing.F) {
 		}
 		for _, b := range bounds {
 			cursor, gap := start.cursor(b)
-			require.GreaterOrEqual(t, cursor.Compare(b.Floor), 0)
+			require.GreaterOrEqual(t, cursor.Compare(b.TrimmedTo), 0)
 			require.LessOrEqual(t, cursor.Compare(b.Newest), 0)
 			if gap {
-				require.Equal(t, b.Floor, cursor)
+				require.Equal(t, b.TrimmedTo, cursor)
 				requireGapEvent(t, gapEvent(start.id, b.Oldest))
 			}
 		}

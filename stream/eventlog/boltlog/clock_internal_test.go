@@ -41,7 +41,7 @@ func TestOpen_limitsWhatAClockLeftThatWasAhead(t *testing.T) {
 		require.Equal(t, ahead[0].ID, eventlogtest.Bounds(t, l, acme).Oldest, "not before their time")
 		require.Len(t, documentsOf(t, l), 3)
 		time.Sleep(ttl/32 + time.Second)
-		require.Equal(t, eventlog.Bounds{Floor: ahead[2].ID, Oldest: later[0].ID, Newest: later[0].ID}, eventlogtest.Bounds(t, l, acme))
+		require.Equal(t, eventlog.Bounds{TrimmedTo: ahead[2].ID, Oldest: later[0].ID, Newest: later[0].ID}, eventlogtest.Bounds(t, l, acme))
 		require.Len(t, documentsOf(t, l), 2)
 		require.NoError(t, l.Expire(t.Context()))
 		require.Equal(t, 1, l.Stats()[acme].Entries, "they make room")

@@ -42,12 +42,12 @@ type operation struct {
 
 // dropped is what was removed from the front of the log.
 type dropped struct {
-	floor   eventlog.ID // zero for nothing
-	entries int
-	tooMany int // of the entries: those that had not expired
-	bytes   int64
-	keys    []activity.Key
-	all     map[activity.Key]struct{} // all keys there were, when all went at once; else nil
+	trimmedTo eventlog.ID // zero for nothing
+	entries   int
+	tooMany   int // of the entries: those that had not expired
+	bytes     int64
+	keys      []activity.Key
+	all       map[activity.Key]struct{} // all keys there were, when all went at once; else nil
 }
 
 // commit makes the operations in one transaction. One commit runs at a time.
@@ -189,7 +189,7 @@ func byProduct(ops []*operation) map[*product][]*operation {
 func (l *Log) publish(p *product, ops []*operation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var floor eventlog.ID
+	var trimmedTo eventlog.ID
 	for _, o := range ops {
 		if p.oldest == (eventlog.ID{}) && len(o.kept) > 0 {
 			p.oldest = o.kept[0].ID
@@ -198,13 +198,13 @@ func (l *Log) publish(p *product, ops []*operation) {
 		p.stats.Entries += len(o.kept) - o.dropped.entries
 		p.stats.Dropped += int64(o.dropped.tooMany)
 		if o.dropped.entries > 0 {
-			floor = o.dropped.floor
+			trimmedTo = o.dropped.trimmedTo
 		}
 	}
 	p.stats.Bytes, p.seen = p.bytes, len(p.keys)
 	p.tail.Expired(time.Now(), l.retention.TTL) // it has seen them
 	p.tail.Shrink(l.tailBytes, nil)
-	_ = l.raise(p, floor) // fails only when the file cannot be read
+	_ = l.raise(p, trimmedTo) // fails only when the file cannot be read
 	p.account()
 }
 
@@ -374,7 +374,7 @@ func (m *maker) found(p *product) error {
 			return err
 		}
 	}
-	return b.Put(keyState, state{born: m.log.born, floor: m.log.born}.encode(p.bucket))
+	return b.Put(keyState, state{born: m.log.born, trimmedTo: m.log.born}.encode(p.bucket))
 }
 
 // writeStates writes what the operations have made of the products' states.
@@ -462,7 +462,7 @@ func (m *maker) drop(b *buckets, o *operation, goes func(eventlog.ID) bool) erro
 		if err := c.Delete(); err != nil {
 			return err
 		}
-		b.state.floor = id
+		b.state.trimmedTo = id
 		b.state.entries--
 	}
 	return nil
@@ -482,6 +482,6 @@ func (o *operation) drop(id eventlog.ID, k, v []byte) error {
 	o.product.bytes -= size
 	o.dropped.bytes += size
 	o.dropped.entries++
-	o.dropped.floor = id
+	o.dropped.trimmedTo = id
 	return nil
 }

@@ -40,17 +40,17 @@ func openLog(t testing.TB, dir string, opts *Options) *Log {
 
 // memory is what a log knows of a product without looking.
 type memory struct {
-	keys                  map[activity.Key]struct{}
-	bytes                 int64
-	floor, oldest, newest eventlog.ID
-	entries               int
+	keys                      map[activity.Key]struct{}
+	bytes                     int64
+	trimmedTo, oldest, newest eventlog.ID
+	entries                   int
 }
 
 func memoryOf(l *Log) map[string]memory {
 	all := map[string]memory{}
 	for _, p := range l.all() {
 		if p.stats.Entries > 0 {
-			all[p.id] = memory{maps.Clone(p.keys), p.bytes, p.floor, p.oldest, p.tail.Bounds().Newest, p.stats.Entries}
+			all[p.id] = memory{maps.Clone(p.keys), p.bytes, p.trimmedTo, p.oldest, p.tail.Bounds().Newest, p.stats.Entries}
 		}
 	}
 	return all
@@ -356,7 +356,7 @@ func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, dir, nil)
 		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
-		start, before := eventlogtest.Bounds(t, l, acme).Floor, memoryOf(l)
+		start, before := eventlogtest.Bounds(t, l, acme).TrimmedTo, memoryOf(l)
 		damaged := func(tx *bolt.Tx) error { return tx.Bucket(nil).Put(nil, nil) } // of no bucket
 		for _, err := range together(l, damaged, l.appends(eventlogtest.Entries("a", 2)), l.appends(eventlogtest.Entries("a", 2))) {
 			require.ErrorIs(t, err, ErrDamaged)

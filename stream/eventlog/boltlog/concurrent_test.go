@@ -50,7 +50,7 @@ func TestLog_isSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	for i, use := range []func(*rand.Rand) error{
-		func(r *rand.Rand) error { return readSomewhere(ctx, log, start.Floor, r) },
+		func(r *rand.Rand) error { return readSomewhere(ctx, log, start.TrimmedTo, r) },
 		func(*rand.Rand) error { return ignore(log.Documents().List(ctx, product, "", "", 5)) },
 		func(*rand.Rand) error { return ignore(log.Documents().Get(ctx, product, "1", "2", "none")) },
 		func(r *rand.Rand) error { return churnDocuments(ctx, log, r) },
@@ -74,7 +74,7 @@ func TestLog_isSafeForConcurrentUse(t *testing.T) {
 	log = reopen(t, log, dir, opts)
 	require.Equal(t, stats, log.Stats()[product])
 	byWriter := map[string][]item{}
-	for _, e := range items(eventlogtest.ReadAll(t, log, product, start.Floor, 100)) {
+	for _, e := range items(eventlogtest.ReadAll(t, log, product, start.TrimmedTo, 100)) {
 		byWriter[e.SessionID] = append(byWriter[e.SessionID], e)
 	}
 	for w, want := range acknowledged {
@@ -94,14 +94,14 @@ func appendCounted(ctx context.Context, log *boltlog.Log, name string, n int) ([
 }
 
 // readSomewhere reads somewhere in the log.
-func readSomewhere(ctx context.Context, log *boltlog.Log, floor eventlog.ID, random *rand.Rand) error {
+func readSomewhere(ctx context.Context, log *boltlog.Log, trimmedTo eventlog.ID, random *rand.Rand) error {
 	b, err := log.Bounds(ctx, product)
-	if err != nil || b.Newest == floor {
+	if err != nil || b.Newest == trimmedTo {
 		return err
 	}
-	after := eventlog.ID{Milli: floor.Milli + random.Uint64N(b.Newest.Milli-floor.Milli+1)}
-	if after.Compare(floor) < 0 {
-		after = floor
+	after := eventlog.ID{Milli: trimmedTo.Milli + random.Uint64N(b.Newest.Milli-trimmedTo.Milli+1)}
+	if after.Compare(trimmedTo) < 0 {
+		after = trimmedTo
 	}
 	dst := make([]eventlog.Entry, 1+random.IntN(50))
 	n, err := log.Read(ctx, product, after, dst)

@@ -75,7 +75,7 @@ func whatIsIn(dir string) (map[string]any, error) {
 			return nil, errors.Join(err, log.Release())
 		}
 		dst := make([]eventlog.Entry, 1000)
-		n, err := log.Read(ctx, id, b.Floor, dst)
+		n, err := log.Read(ctx, id, b.TrimmedTo, dst)
 		if err != nil {
 			return nil, errors.Join(err, log.Release())
 		}

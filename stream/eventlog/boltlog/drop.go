@@ -37,7 +37,7 @@ func (m *maker) dropAll(b *buckets, o *operation) error {
 		if err != nil {
 			return err
 		}
-		b.state.floor, o.dropped.floor = newest, newest
+		b.state.trimmedTo, o.dropped.trimmedTo = newest, newest
 	}
 	all, err := m.tx.CreateBucketIfNotExists(bucketDropped)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
 	require.Zero(t, left(t, l))
 	require.Equal(t, eventlog.Stats{}, l.Stats()[acme])
 	require.NoError(t, l.appends(eventlogtest.Entries("a", 3))(), "the keys are free")
-	require.Equal(t, given[len(given)-1].ID, eventlogtest.Bounds(t, l, acme).Floor)
+	require.Equal(t, given[len(given)-1].ID, eventlogtest.Bounds(t, l, acme).TrimmedTo)
 	requireConsistent(t, l, acme)
 	requireTrueMemory(t, l, dir, nil)
 }
@@ -96,7 +96,7 @@ func TestDrop_goesOnWhereItWasCut(t *testing.T) {
 				require.Equal(t, 1, left(t, l))
 				require.Empty(t, documentsOf(t, l))
 				newest := given[len(given)-1].ID
-				require.Equal(t, eventlog.Bounds{Floor: newest, Newest: newest}, eventlogtest.Bounds(t, l, acme))
+				require.Equal(t, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, eventlogtest.Bounds(t, l, acme))
 				_, err := l.Read(t.Context(), acme, given[0].ID, make([]eventlog.Entry, 1))
 				require.ErrorAs(t, err, new(*eventlog.GapError))
 				require.NoError(t, l.Release())

@@ -168,7 +168,7 @@ func TestOpen_isForOneOfManyThatStartTogether(t *testing.T) {
 		h.stop()
 	}
 	log := open(t, dir, nil)
-	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 10)
+	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10)
 	require.Len(t, entries, 1)
 	require.Equal(t, winner, entries[0].SessionID)
 }
@@ -198,7 +198,7 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 			require.Less(t, time.Since(started), waittest.Patience)
 			free()
 			log := open(t, dir, nil)
-			require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 10), 1, "the first goes on unharmed")
+			require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10), 1, "the first goes on unharmed")
 		})
 	}
 }
@@ -218,7 +218,7 @@ func TestOpen_afterAProcessWasKilled(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	log := open(t, dir, nil)
-	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 10)
+	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10)
 	require.Len(t, entries, 1)
 	require.Equal(t, strings.TrimSpace(session), entries[0].SessionID)
 }

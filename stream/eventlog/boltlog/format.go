@@ -116,8 +116,8 @@ func unseal(key, value []byte) ([]byte, error) {
 // holds as many entries and documents is checked when it is opened: it
 // distinguishes when some have been lost.
 type state struct {
-	born               eventlog.ID // where the log began: it has lost nothing while that is its floor
-	floor              eventlog.ID // the newest ID dropped from the log
+	born               eventlog.ID // where the log began: it has lost nothing while it is trimmed to that
+	trimmedTo          eventlog.ID // the newest ID dropped from the log
 	entries, documents uint64
 	documentBytes      uint64 // what the documents take, see record.cost
 }
@@ -125,7 +125,7 @@ type state struct {
 // encode returns the state as a value in the product's bucket. Its sum is that
 // of the bucket's name, too.
 func (s state) encode(bucket []byte) []byte {
-	value := appendID(appendID(make([]byte, sumSize), s.born), s.floor)
+	value := appendID(appendID(make([]byte, sumSize), s.born), s.trimmedTo)
 	value = binary.BigEndian.AppendUint64(value, s.entries)
 	value = binary.BigEndian.AppendUint64(value, s.documents)
 	value = binary.BigEndian.AppendUint64(value, s.documentBytes)

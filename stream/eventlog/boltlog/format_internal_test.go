@@ -98,7 +98,7 @@ func FuzzStructure(f *testing.F) {
 }
 
 func TestState_isOfItsBucketOnly(t *testing.T) {
-	a := state{floor: eventlog.ID{Milli: 1, Seq: 2}, entries: 3, documents: 4}.encode([]byte("p/a"))
+	a := state{trimmedTo: eventlog.ID{Milli: 1, Seq: 2}, entries: 3, documents: 4}.encode([]byte("p/a"))
 	_, err := unseal([]byte("p/a"), a)
 	require.NoError(t, err)
 	_, err = unseal([]byte("p/b"), a)

@@ -291,7 +291,7 @@ func (m *model) check(id string) {
 	var dst []eventlog.Entry
 	require.NoError(m, m.log.view(func(tx *bolt.Tx) error {
 		if bucket := tx.Bucket([]byte(productPrefix + id)); bucket != nil {
-			return readEntries(bucket.Bucket(bucketLog).Cursor(), b.Floor, b.Newest, func(e eventlog.Entry) bool {
+			return readEntries(bucket.Bucket(bucketLog).Cursor(), b.TrimmedTo, b.Newest, func(e eventlog.Entry) bool {
 				dst = append(dst, e)
 				return true
 			})
@@ -300,7 +300,7 @@ func (m *model) check(id string) {
 	}))
 	n := len(dst)
 	page := make([]eventlog.Entry, 1000)
-	read, err := m.log.Read(ctx, id, b.Floor, page)
+	read, err := m.log.Read(ctx, id, b.TrimmedTo, page)
 	require.NoError(m, err)
 	require.True(m, slices.EqualFunc(dst[:read], page[:read], func(a, b eventlog.Entry) bool { return a.ID == b.ID && bytes.Equal(a.Data, b.Data) }))
 	size := 0
@@ -314,7 +314,7 @@ func (m *model) check(id string) {
 		require.True(m, same && now.Sub(got.ID.Time()) < time.Hour, "%v and %v", want, got)
 	}
 	if dropped := len(p.entries) - n; dropped > 0 {
-		require.Equal(m, p.entries[dropped-1].ID, b.Floor)
+		require.Equal(m, p.entries[dropped-1].ID, b.TrimmedTo)
 		_, err = m.log.Read(ctx, id, p.entries[0].ID, page)
 		if dropped > 1 {
 			require.ErrorAs(m, err, new(*eventlog.GapError))
@@ -402,7 +402,7 @@ func requireConsistent(t require.TestingT, l *Log, id string) (size int64) {
 		}
 		s, err := stateOf(b, []byte(productPrefix+id))
 		require.NoError(t, err)
-		require.Equal(t, state{born: s.born, floor: s.floor, entries: entries, documents: docs, documentBytes: docBytes}, s)
+		require.Equal(t, state{born: s.born, trimmedTo: s.trimmedTo, entries: entries, documents: docs, documentBytes: docBytes}, s)
 		return nil
 	}))
 	p := l.product(id)

@@ -27,19 +27,19 @@ type product struct {
 	bytes int64                     // of the entries in the file
 	last  eventlog.ID               // the newest ID assigned, committed or not
 
-	mu     sync.Mutex
-	tail   *engine.Tail // the newest entries
-	share  *fair.Share[*product]
-	seen   int         // how many keys there are, as of the last commit
-	born   eventlog.ID // where the log began
-	floor  eventlog.ID // trimmed to: entries up to here are gone or count as gone
-	oldest eventlog.ID // the first entry after floor; zero for none
-	stats  eventlog.Stats
+	mu        sync.Mutex
+	tail      *engine.Tail // the newest entries
+	share     *fair.Share[*product]
+	seen      int         // how many keys there are, as of the last commit
+	born      eventlog.ID // where the log began
+	trimmedTo eventlog.ID // trimmed to: entries up to here are gone or count as gone
+	oldest    eventlog.ID // the first entry after trimmedTo; zero for none
+	stats     eventlog.Stats
 }
 
 func newProduct(id string, newest eventlog.ID) *product {
 	return &product{id: id, bucket: []byte(productPrefix + id), keys: map[activity.Key]struct{}{},
-		last: newest, tail: engine.NewTail(newest), born: newest, floor: newest}
+		last: newest, tail: engine.NewTail(newest), born: newest, trimmedTo: newest}
 }
 
 func (l *Log) product(id string) *product {
@@ -92,7 +92,7 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (*product, erro
 	if err != nil {
 		return nil, err
 	}
-	p := newProduct(id, state.floor)
+	p := newProduct(id, state.trimmedTo)
 	p.born, p.written = state.born, b.Sequence()
 	if l.db.IsReadOnly() {
 		p.keys = nil
@@ -111,7 +111,7 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (*product, erro
 		return nil, errMalformed
 	}
 	p.stats.Bytes = p.bytes
-	p.tail, err = l.loadTail(state.floor, p.last, c)
+	p.tail, err = l.loadTail(state.trimmedTo, p.last, c)
 	return p, err
 }
 
@@ -181,8 +181,8 @@ func (p *product) count(k, v []byte) error {
 }
 
 // loadTail reads the newest entries of the file.
-func (l *Log) loadTail(floor, newest eventlog.ID, c *bolt.Cursor) (*engine.Tail, error) {
-	start := floor
+func (l *Log) loadTail(trimmedTo, newest eventlog.ID, c *bolt.Cursor) (*engine.Tail, error) {
+	start := trimmedTo
 	var bytes int64
 	for k, v := c.Last(); k != nil; k, v = c.Prev() {
 		if bytes += int64(len(v)); bytes > l.tailBytes/2 {
@@ -235,11 +235,11 @@ func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst [
 	if err := l.expire(p); err != nil {
 		return 0, err
 	}
-	if after == (eventlog.ID{}) && p.floor == p.born { // nothing was ever dropped
+	if after == (eventlog.ID{}) && p.trimmedTo == p.born { // nothing was ever dropped
 		after = p.born
 	}
-	if after.Compare(p.floor) < 0 {
-		return 0, &eventlog.GapError{Floor: p.floor, Oldest: p.oldest}
+	if after.Compare(p.trimmedTo) < 0 {
+		return 0, &eventlog.GapError{TrimmedTo: p.trimmedTo, Oldest: p.oldest}
 	}
 	newest := p.tail.Bounds().Newest
 	if p.tail.Closed() && after.Compare(newest) >= 0 {
@@ -282,14 +282,14 @@ func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Ent
 	return n, nil
 }
 
-// gapAfter returns the error of a reader whose cursor is before the floor of
+// gapAfter returns the error of a reader whose cursor is before what is trimmed of
 // the product's bucket, nil for one whose is not.
 func (p *product) gapAfter(b *bolt.Bucket, after, newest eventlog.ID) (*eventlog.GapError, error) {
 	state, err := stateOf(b, p.bucket)
-	if err != nil || after.Compare(state.floor) >= 0 {
+	if err != nil || after.Compare(state.trimmedTo) >= 0 {
 		return nil, err
 	}
-	gap := &eventlog.GapError{Floor: state.floor}
+	gap := &eventlog.GapError{TrimmedTo: state.trimmedTo}
 	if k, _ := b.Bucket(bucketLog).Cursor().First(); k != nil {
 		if gap.Oldest, err = parseID(k); err == nil && gap.Oldest.Compare(newest) > 0 {
 			gap.Oldest = eventlog.ID{} // it is not visible yet
@@ -304,7 +304,7 @@ func (l *Log) Bounds(_ context.Context, productID string) (eventlog.Bounds, erro
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err := l.expire(p)
-	return eventlog.Bounds{Floor: p.floor, Oldest: p.oldest, Newest: p.tail.Bounds().Newest}, err
+	return eventlog.Bounds{TrimmedTo: p.trimmedTo, Oldest: p.oldest, Newest: p.tail.Bounds().Newest}, err
 }
 
 // Changed implements [eventlog.Log].
@@ -322,31 +322,31 @@ func (p *product) expired(now time.Time, ttl time.Duration) eventlog.ID {
 	return p.tail.Expired(now, ttl)
 }
 
-// expire raises the floor to what is too old now, also where the file still
+// expire trims to what is too old now, also where the file still
 // has it. p is locked.
 func (l *Log) expire(p *product) error {
 	old := p.tail.Expired(time.Now(), l.retention.TTL)
 	if p.oldest == (eventlog.ID{}) || p.oldest.Compare(old) > 0 {
 		return nil
 	}
-	floor, _, err := l.around(p, old)
+	trimmedTo, _, err := l.around(p, old)
 	if err != nil {
 		return err
 	}
-	return l.raise(p, floor)
+	return l.raise(p, trimmedTo)
 }
 
-// raise raises the floor to the ID of an entry. p is locked.
-func (l *Log) raise(p *product, floor eventlog.ID) error {
-	if floor.Compare(p.floor) <= 0 {
+// raise trims to the ID of an entry. p is locked.
+func (l *Log) raise(p *product, trimmedTo eventlog.ID) error {
+	if trimmedTo.Compare(p.trimmedTo) <= 0 {
 		return nil
 	}
-	_, oldest, err := l.around(p, floor)
+	_, oldest, err := l.around(p, trimmedTo)
 	if err != nil {
 		return err
 	}
-	p.tail.DropUpTo(floor, nil)
-	p.floor, p.oldest = floor, oldest
+	p.tail.DropUpTo(trimmedTo, nil)
+	p.trimmedTo, p.oldest = trimmedTo, oldest
 	p.account()
 	return nil
 }

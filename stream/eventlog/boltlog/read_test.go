@@ -71,7 +71,7 @@ func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
 	for r := range readers {
 		running.Go(func() {
 			for lag := r; ; lag++ {
-				assert.NoError(t, readFromFloor(t.Context(), log, lag%7))
+				assert.NoError(t, readAllOf(t.Context(), log, lag%7))
 				select {
 				case <-done:
 					return
@@ -100,23 +100,23 @@ func numbered(n, size int) eventlog.Entry {
 	return e
 }
 
-// readFromFloor reads the log from its floor to its end as it is on the way,
+// readAllOf reads the log from its beginning to its end as it is on the way,
 // read by read, of numbered entries.
-func readFromFloor(ctx context.Context, log *boltlog.Log, each int) error {
+func readAllOf(ctx context.Context, log *boltlog.Log, each int) error {
 	b, err := log.Bounds(ctx, product)
 	if err != nil {
 		return err
 	}
-	after, last, whole := b.Floor, -1, false
+	after, last, whole := b.TrimmedTo, -1, false
 	dst := make([]eventlog.Entry, each+1)
 	for after.Compare(b.Newest) < 0 {
 		n, err := log.Read(ctx, product, after, dst)
 		var gap *eventlog.GapError
 		if errors.As(err, &gap) {
-			if gap.Floor.Compare(after) <= 0 {
-				return fmt.Errorf("a gap up to %s for a reader at %s", gap.Floor, after)
+			if gap.TrimmedTo.Compare(after) <= 0 {
+				return fmt.Errorf("a gap up to %s for a reader at %s", gap.TrimmedTo, after)
 			}
-			after, whole = gap.Floor, false
+			after, whole = gap.TrimmedTo, false
 			continue
 		}
 		if err != nil || n == 0 {
@@ -157,12 +157,12 @@ func TestBounds_holdTogether(t *testing.T) {
 	for last := eventlogtest.Bounds(t, log, product); ; {
 		b := eventlogtest.Bounds(t, log, product)
 		if b.Oldest == (eventlog.ID{}) {
-			require.Equal(t, b.Newest, b.Floor)
+			require.Equal(t, b.Newest, b.TrimmedTo)
 		} else {
-			require.Negative(t, b.Floor.Compare(b.Oldest), "%+v", b)
+			require.Negative(t, b.TrimmedTo.Compare(b.Oldest), "%+v", b)
 			require.LessOrEqual(t, b.Oldest.Compare(b.Newest), 0, "%+v", b)
 		}
-		require.GreaterOrEqual(t, b.Floor.Compare(last.Floor), 0)
+		require.GreaterOrEqual(t, b.TrimmedTo.Compare(last.TrimmedTo), 0)
 		require.GreaterOrEqual(t, b.Newest.Compare(last.Newest), 0)
 		last = b
 		select {

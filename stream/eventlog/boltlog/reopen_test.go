@@ -111,14 +111,14 @@ func TestOpen_knowsTheKeys(t *testing.T) {
 		for _, e := range entries {
 			require.Equal(t, e.Keys, duplicates(t, log, product, eventlogtest.Entry("new", 0), e))
 		}
-		require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).Floor, 100), len(entries))
+		require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 100), len(entries))
 	}
 	eventlogtest.Append(t, log, "other", eventlogtest.Entries("a", 50)...)
 	eventlogtest.Append(t, log, product, eventlogtest.Entry("new", 0))
 }
 
 // After a reopening what was dropped is still gone, and its keys are free.
-func TestOpen_keepsTheFloor(t *testing.T) {
+func TestOpen_keepsWhatTheLogIsTrimmedTo(t *testing.T) {
 	dir, opts := t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 20 << 10}, TailBytes: 4 << 10}
 	log := open(t, dir, opts)
 	start := eventlogtest.Bounds(t, log, product).Newest
@@ -126,11 +126,11 @@ func TestOpen_keepsTheFloor(t *testing.T) {
 		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 1000))
 	}
 	before := eventlogtest.Bounds(t, log, product)
-	require.NotEqual(t, start, before.Floor)
+	require.NotEqual(t, start, before.TrimmedTo)
 	log = reopen(t, log, dir, opts)
 	require.Equal(t, before, eventlogtest.Bounds(t, log, product))
 	_, err := log.Read(t.Context(), product, start, make([]eventlog.Entry, 1))
-	require.Equal(t, &eventlog.GapError{Floor: before.Floor, Oldest: before.Oldest}, err)
+	require.Equal(t, &eventlog.GapError{TrimmedTo: before.TrimmedTo, Oldest: before.Oldest}, err)
 	eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0))
 	require.Len(t, duplicates(t, log, product, eventlogtest.Entry("a", 0), eventlogtest.Entry("a", 99)), 2)
 }
@@ -219,7 +219,7 @@ func TestOpen_countsTheTimeItWasClosed(t *testing.T) {
 		log = open(t, dir, opts)
 		require.False(t, get(t, log, product, "brief")[0].Exists())
 		require.True(t, get(t, log, product, "ever")[0].Exists())
-		require.Equal(t, eventlog.Bounds{Floor: old[2].ID, Oldest: young[0].ID, Newest: young[2].ID}, eventlogtest.Bounds(t, log, product))
+		require.Equal(t, eventlog.Bounds{TrimmedTo: old[2].ID, Oldest: young[0].ID, Newest: young[2].ID}, eventlogtest.Bounds(t, log, product))
 		eventlogtest.Append(t, log, product, eventlogtest.Entry("old", 0))
 		require.NoError(t, log.Release())
 	})

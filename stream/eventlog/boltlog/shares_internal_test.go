@@ -85,7 +85,7 @@ func TestKeys_ofTheNewestEntryAreKept(t *testing.T) {
 		page := make([]eventlog.Entry, 10)
 		bounds, err := l.Bounds(t.Context(), "a")
 		require.NoError(t, err)
-		read, err := l.Read(t.Context(), "a", bounds.Floor, page)
+		read, err := l.Read(t.Context(), "a", bounds.TrimmedTo, page)
 		require.NoError(t, err)
 		require.Equal(t, 1, read)
 		require.Equal(t, e.Data, page[0].Data)

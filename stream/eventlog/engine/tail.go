@@ -15,16 +15,16 @@ import (
 // the rest in their storage. It is not safe for concurrent use; its owner must
 // guard it.
 type Tail struct {
-	blocks  [][]eventlog.Entry // in order, all but the last of blockSize entries
-	head    int                // entries of the first block that were trimmed
-	count   int                // of live entries
-	bytes   int64              // their cost
-	floor   eventlog.ID
-	newest  eventlog.ID
-	closed  bool
-	changed chan struct{} // nil without waiters
-	ahead   []sighting    // of IDs ahead of the clock, in order
-	expired eventlog.ID   // of the sightings: entries up to here are too old
+	blocks    [][]eventlog.Entry // in order, all but the last of blockSize entries
+	head      int                // entries of the first block that were trimmed
+	count     int                // of live entries
+	bytes     int64              // their cost
+	trimmedTo eventlog.ID
+	newest    eventlog.ID
+	closed    bool
+	changed   chan struct{} // nil without waiters
+	ahead     []sighting    // of IDs ahead of the clock, in order
+	expired   eventlog.ID   // of the sightings: entries up to here are too old
 }
 
 // blockSize is how many entries fill 4 KiB. Blocks are not moved when the tail
@@ -64,7 +64,7 @@ func later(a, b eventlog.ID) eventlog.ID {
 }
 
 // NewTail returns an empty tail of a log whose newest entry has that ID.
-func NewTail(newest eventlog.ID) *Tail { return &Tail{floor: newest, newest: newest} }
+func NewTail(newest eventlog.ID) *Tail { return &Tail{trimmedTo: newest, newest: newest} }
 
 // Add adds encoded entries in order and wakes the readers. The tail retains
 // the entries' memory, but not the slice.
@@ -113,7 +113,7 @@ func cost(e *eventlog.Entry) int64 {
 // [eventlog.Log] does, and
 // reports false if the tail starts after the cursor.
 func (t *Tail) Read(after eventlog.ID, dst []eventlog.Entry) (n int, ok bool) {
-	if after.Compare(t.floor) < 0 {
+	if after.Compare(t.trimmedTo) < 0 {
 		return 0, false
 	}
 	bytes := 0
@@ -164,7 +164,7 @@ func (t *Tail) drop(n int, dropped func(eventlog.Entry)) {
 			dropped(*e)
 		}
 		t.bytes -= cost(e)
-		t.floor = e.ID
+		t.trimmedTo = e.ID
 		*e = eventlog.Entry{}
 		t.count--
 		if t.head++; t.head == len(t.blocks[0]) {
@@ -208,9 +208,9 @@ func (t *Tail) Len() int { return t.count }
 // Bytes returns what the entries cost in memory.
 func (t *Tail) Bytes() int64 { return t.bytes }
 
-// Bounds returns the bounds of the tail: its entries have Floor < id ≤ Newest.
+// Bounds returns the bounds of the tail: its entries have TrimmedTo < id ≤ Newest.
 func (t *Tail) Bounds() eventlog.Bounds {
-	b := eventlog.Bounds{Floor: t.floor, Newest: t.newest}
+	b := eventlog.Bounds{TrimmedTo: t.trimmedTo, Newest: t.newest}
 	if t.count > 0 {
 		b.Oldest = t.at(0).ID
 	}

@@ -50,7 +50,7 @@ func fired(changed <-chan struct{}) bool {
 func TestTail_beginsAtTheNewestOfTheLog(t *testing.T) {
 	newest := eventlog.ID{Milli: 7, Seq: 3}
 	tail := engine.NewTail(newest)
-	require.Equal(t, eventlog.Bounds{Floor: newest, Newest: newest}, tail.Bounds())
+	require.Equal(t, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, tail.Bounds())
 	require.Zero(t, tail.Len())
 	require.Zero(t, tail.Bytes())
 	require.False(t, tail.Closed())
@@ -61,7 +61,7 @@ func TestTail_beginsAtTheNewestOfTheLog(t *testing.T) {
 	tail.Add()
 	tail.DropUpTo(eventlog.ID{Milli: 1 << 40}, nil)
 	require.Zero(t, tail.Shrink(0, nil))
-	require.Equal(t, eventlog.Bounds{Floor: newest, Newest: newest}, tail.Bounds())
+	require.Equal(t, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, tail.Bounds())
 }
 
 func TestTail_readsFromAnyCursor(t *testing.T) {
@@ -89,16 +89,16 @@ func TestTail_dropsFromItsFront(t *testing.T) {
 	tail.DropUpTo(eventlog.ID{Milli: tailID(3).Milli, Seq: tailID(3).Seq + 1}, note)
 	require.Equal(t, eventlogtest.IDs(tailEntries(1, 3)), eventlogtest.IDs(dropped))
 	require.Equal(t, tailEntries(1, 3)[2].Keys, dropped[2].Keys, "whole, as they were")
-	require.Equal(t, eventlog.Bounds{Floor: tailID(3), Oldest: tailID(4), Newest: tailID(10)}, tail.Bounds())
+	require.Equal(t, eventlog.Bounds{TrimmedTo: tailID(3), Oldest: tailID(4), Newest: tailID(10)}, tail.Bounds())
 	tail.DropUpTo(tailID(2), note)
-	require.Len(t, dropped, 3, "the floor does not move back")
+	require.Len(t, dropped, 3, "what it is trimmed to does not move back")
 	_, ok := tail.Read(tailID(2), make([]eventlog.Entry, 1))
 	require.False(t, ok)
 	require.Len(t, readTail(t, tail, tailID(3), 10), 7)
 	tail.DropUpTo(eventlog.ID{Milli: 1 << 40}, nil)
-	require.Equal(t, eventlog.Bounds{Floor: tailID(10), Newest: tailID(10)}, tail.Bounds())
+	require.Equal(t, eventlog.Bounds{TrimmedTo: tailID(10), Newest: tailID(10)}, tail.Bounds())
 	tail.Add(tailEntries(11, 1)...)
-	require.Equal(t, eventlog.Bounds{Floor: tailID(10), Oldest: tailID(11), Newest: tailID(11)}, tail.Bounds())
+	require.Equal(t, eventlog.Bounds{TrimmedTo: tailID(10), Oldest: tailID(11), Newest: tailID(11)}, tail.Bounds())
 }
 
 func TestTail_shrinksToItsSizeButKeepsTheNewest(t *testing.T) {
@@ -111,7 +111,7 @@ func TestTail_shrinksToItsSizeButKeepsTheNewest(t *testing.T) {
 	require.Equal(t, n, len(dropped))
 	require.LessOrEqual(t, tail.Bytes(), 5*each)
 	require.Equal(t, 10-n, tail.Len())
-	require.Equal(t, tailID(n), tail.Bounds().Floor)
+	require.Equal(t, tailID(n), tail.Bounds().TrimmedTo)
 	require.Equal(t, tail.Len()-1, tail.Shrink(0, nil))
 	require.Equal(t, tailID(10), tail.Bounds().Oldest)
 	require.Positive(t, tail.Bytes())

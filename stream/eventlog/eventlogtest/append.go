@@ -236,7 +236,7 @@ var keyTests = []test{
 		keys := keysNamed("a", "b")
 		first := f.append(eventlog.Entry{Keys: keys, Data: []byte(`{}`)})[0]
 		copy(keys, keysNamed("x", "y")) // the caller owns the slice
-		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(first.ID) >= 0 })
 		f.append(keyed("a"), keyed("b"))
 		require.Equal(f, distinct(keysNamed("a", "b")), distinct(f.refused(keyed("a", "b", "x", "y")).Keys))
 	}},

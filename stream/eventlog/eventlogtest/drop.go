@@ -20,9 +20,9 @@ var dropTests = []test{
 		given := f.append(Entries("a", 300)...)
 		newest := given[len(given)-1].ID
 		f.drop()
-		require.Equal(f, eventlog.Bounds{Floor: newest, Newest: newest}, f.bounds())
+		require.Equal(f, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, f.bounds())
 		for _, cursor := range []eventlog.ID{start, given[0].ID, given[298].ID} {
-			require.Equal(f, &eventlog.GapError{Floor: newest}, f.gap(cursor))
+			require.Equal(f, &eventlog.GapError{TrimmedTo: newest}, f.gap(cursor))
 		}
 		require.Empty(f, f.readAll(newest, 10), "a reader that has read everything misses nothing")
 	}},
@@ -78,7 +78,7 @@ var dropTests = []test{
 
 		f.append(Entries("b", 3)...)
 		require.NoError(f, f.log.Drop(f.Context(), other))
-		require.Len(f, f.readAll(f.bounds().Floor, 10), 3)
+		require.Len(f, f.readAll(f.bounds().TrimmedTo, 10), 3)
 	}},
 	{name: "of nothing succeeds, and so does a second call", run: func(f fixture) {
 		require.NoError(f, f.log.Drop(f.Context(), "unheard of"))

@@ -28,7 +28,7 @@ func Bounds(t testing.TB, log eventlog.Log, productID string) eventlog.Bounds {
 // trimmed.
 func Retained(t testing.TB, log eventlog.Log, productID string) []eventlog.Entry {
 	t.Helper()
-	return ReadAll(t, log, productID, Bounds(t, log, productID).Floor, 1000)
+	return ReadAll(t, log, productID, Bounds(t, log, productID).TrimmedTo, 1000)
 }
 
 // ReadAll returns the entries after the cursor, and reads at most so many at once.

@@ -94,7 +94,7 @@ var readTests = []test{
 	}},
 	{name: "from the zero cursor is a gap in a trimmed log", retention: small, run: func(f fixture) {
 		first := f.append(Entry("first", 0))[0]
-		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(first.ID) >= 0 })
 		f.gap(eventlog.ID{})
 	}},
 	{name: "is repeatable", run: func(f fixture) {
@@ -134,11 +134,11 @@ var retentionTests = []test{
 	{name: "by size trims the oldest and gives readers a gap", retention: small, run: func(f fixture) {
 		start := f.bounds().Newest
 		first := f.append(Entry("first", 0))[0]
-		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(first.ID) >= 0 })
 		gap := f.gap(start)
 		require.NotEmpty(f, gap.Error())
-		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
-		rest := f.readAll(gap.Floor, 10)
+		require.GreaterOrEqual(f, gap.TrimmedTo.Compare(first.ID), 0)
+		rest := f.readAll(gap.TrimmedTo, 10)
 		require.NotEmpty(f, rest)
 		require.Equal(f, gap.Oldest, rest[0].ID)
 		require.Equal(f, f.bounds().Newest, rest[len(rest)-1].ID, "the newest is kept")
@@ -149,13 +149,13 @@ var retentionTests = []test{
 			large := f.append(Sized(Entry("large", n), 3*smallLog))
 			for range 2 { // what is too much goes before a call returns, or with the next ones
 				f.write(product, document.Put(f.document("a"), nil, 0))
-				rest := f.readAll(f.bounds().Floor, 10)
+				rest := f.readAll(f.bounds().TrimmedTo, 10)
 				require.Equal(f, items(large), items(rest[len(rest)-1:]))
 			}
 		}
 		waittest.Until(f, "one entry is left", func() bool {
 			f.write(product, document.Put(f.document("a"), nil, 0))
-			return len(f.readAll(f.bounds().Floor, 10)) == 1
+			return len(f.readAll(f.bounds().TrimmedTo, 10)) == 1
 		})
 	}},
 	{name: "by size keeps what fits", retention: small, run: func(f fixture) {
@@ -171,7 +171,7 @@ var retentionTests = []test{
 		}
 		waittest.Until(f, "the log is as small as it must be", func() bool {
 			kept := 0
-			for _, e := range f.readAll(f.bounds().Floor, 100) {
+			for _, e := range f.readAll(f.bounds().TrimmedTo, 100) {
 				kept += len(e.Data)
 			}
 			return kept <= smallLog*5/4
@@ -180,16 +180,16 @@ var retentionTests = []test{
 	{name: "by time trims the oldest and gives readers a gap", retention: brief, run: func(f fixture) {
 		start := f.bounds().Newest
 		first := f.append(Entry("a", 0))[0]
-		waittest.Until(f, "the floor has passed the first entry", func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		waittest.Until(f, "the first entry is trimmed", func() bool { return f.bounds().TrimmedTo.Compare(first.ID) >= 0 })
 		second := f.append(Entry("a", 1))[0]
 		gap := f.gap(start)
-		require.GreaterOrEqual(f, gap.Floor.Compare(first.ID), 0)
+		require.GreaterOrEqual(f, gap.TrimmedTo.Compare(first.ID), 0)
 		require.Contains(f, []eventlog.ID{second.ID, {}}, gap.Oldest, "the second may be trimmed too")
 	}},
 	{name: "by time applies to a reader that only reads", retention: brief, run: func(f fixture) {
 		start := f.bounds().Newest
 		f.append(Entry("a", 0))
-		waittest.Until(f, "the start is below the floor", func() bool {
+		waittest.Until(f, "the start is trimmed", func() bool {
 			_, err := f.read(start, 1)
 			var gap *eventlog.GapError
 			return errors.As(err, &gap)
@@ -199,8 +199,8 @@ var retentionTests = []test{
 		start := f.bounds().Newest
 		last := f.append(Entries("a", 3)...)[2].ID
 		waittest.Until(f, "nothing is left", func() bool { return f.bounds().Oldest == eventlog.ID{} })
-		require.Equal(f, eventlog.Bounds{Floor: last, Newest: last}, f.bounds())
-		require.Equal(f, &eventlog.GapError{Floor: last}, f.gap(start))
+		require.Equal(f, eventlog.Bounds{TrimmedTo: last, Newest: last}, f.bounds())
+		require.Equal(f, &eventlog.GapError{TrimmedTo: last}, f.gap(start))
 		require.Empty(f, f.readAll(last, 10), "a reader that has read everything misses nothing")
 	}},
 	{name: "never reuses an ID", retention: brief, run: func(f fixture) {
@@ -214,18 +214,18 @@ var boundsTests = []test{
 	{name: "have no oldest in an empty log", run: func(f fixture) {
 		b := f.bounds()
 		require.Equal(f, eventlog.ID{}, b.Oldest)
-		require.Equal(f, b.Newest, b.Floor)
+		require.Equal(f, b.Newest, b.TrimmedTo)
 	}},
 	{name: "enclose the retained entries", run: func(f fixture) {
 		start := f.bounds()
 		given := f.append(Entries("a", 5)...)
-		require.Equal(f, eventlog.Bounds{Floor: start.Floor, Oldest: given[0].ID, Newest: given[4].ID}, f.bounds())
+		require.Equal(f, eventlog.Bounds{TrimmedTo: start.TrimmedTo, Oldest: given[0].ID, Newest: given[4].ID}, f.bounds())
 	}},
-	{name: "let readers start at the floor without a gap", retention: small, run: func(f fixture) {
+	{name: "let readers start at what they are trimmed to without a gap", retention: small, run: func(f fixture) {
 		first := f.append(Entry("a", 0))[0]
-		f.appendUntil(func() bool { return f.bounds().Floor.Compare(first.ID) >= 0 })
+		f.appendUntil(func() bool { return f.bounds().TrimmedTo.Compare(first.ID) >= 0 })
 		b := f.bounds()
-		rest := f.readAll(b.Floor, 50)
+		rest := f.readAll(b.TrimmedTo, 50)
 		require.NotEmpty(f, rest)
 		require.Equal(f, b.Oldest, rest[0].ID)
 		require.Equal(f, b.Newest, rest[len(rest)-1].ID)
@@ -243,7 +243,7 @@ var boundsTests = []test{
 			}
 			b := f.bounds()
 			requireConsistent(f, b)
-			require.GreaterOrEqual(f, b.Floor.Compare(last.Floor), 0, "Floor moved back")
+			require.GreaterOrEqual(f, b.TrimmedTo.Compare(last.TrimmedTo), 0, "TrimmedTo moved back")
 			require.GreaterOrEqual(f, b.Newest.Compare(last.Newest), 0, "Newest moved back")
 			last = b
 		}
@@ -264,9 +264,9 @@ func (f fixture) churn(n int) error {
 func requireConsistent(f fixture, b eventlog.Bounds) {
 	f.Helper()
 	if b.Oldest == (eventlog.ID{}) {
-		require.Equal(f, b.Newest, b.Floor)
+		require.Equal(f, b.Newest, b.TrimmedTo)
 		return
 	}
-	require.Negative(f, b.Floor.Compare(b.Oldest), "%+v", b)
+	require.Negative(f, b.TrimmedTo.Compare(b.Oldest), "%+v", b)
 	require.LessOrEqual(f, b.Oldest.Compare(b.Newest), 0, "%+v", b)
 }

@@ -205,12 +205,12 @@ func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst [
 	defer p.mu.Unlock()
 	p.expire(time.Now(), l.retention.TTL)
 	b := p.tail.Bounds()
-	if after == (eventlog.ID{}) && b.Floor == l.born { // nothing was ever trimmed
+	if after == (eventlog.ID{}) && b.TrimmedTo == l.born { // nothing was ever trimmed
 		after = l.born
 	}
 	n, ok := p.tail.Read(after, dst)
 	if !ok {
-		return 0, &eventlog.GapError{Floor: b.Floor, Oldest: b.Oldest}
+		return 0, &eventlog.GapError{TrimmedTo: b.TrimmedTo, Oldest: b.Oldest}
 	}
 	if p.tail.Closed() && after.Compare(b.Newest) >= 0 {
 		return 0, eventlog.ErrClosed

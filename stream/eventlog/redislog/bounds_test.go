@@ -180,7 +180,7 @@ func TestExpiry_isThatOfTheClockNotOfTheIDs(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		bounds, err := log.Bounds(t.Context(), product)
 		require.NoError(t, err)
-		if bounds.Floor.Compare(e.ID) >= 0 {
+		if bounds.TrimmedTo.Compare(e.ID) >= 0 {
 			break
 		}
 		require.Less(t, i, 100)

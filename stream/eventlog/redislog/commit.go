@@ -346,9 +346,9 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	if len(c.entries) == 0 {
 		return nil
 	}
-	floor, err := parseID(reply[6])
+	trimmedTo, err := parseID(reply[6])
 	previous, first := eventlog.ID{Milli: n[1], Seq: n[2]}, eventlog.ID{Milli: n[3], Seq: n[4]}
-	p.appended(c.entries, previous, first, floor, began)
+	p.appended(c.entries, previous, first, trimmedTo, began)
 	p.log.balance()
 	return err
 }

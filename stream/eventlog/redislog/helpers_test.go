@@ -117,7 +117,7 @@ func (r *reader) run(ctx context.Context, log eventlog.Log, after eventlog.ID) {
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
-			after = gap.Floor
+			after = gap.TrimmedTo
 			r.mu.Lock()
 			r.gaps++
 			r.mu.Unlock()

@@ -124,7 +124,7 @@ func (p *product) check(newest eventlog.ID, at time.Time) {
 
 // appended takes over entries of this process. Where the tail ends right
 // before them it goes on with them; else readers fetch them.
-func (p *product) appended(entries []eventlog.Entry, previous, first, floor eventlog.ID, began time.Time) {
+func (p *product) appended(entries []eventlog.Entry, previous, first, trimmedTo eventlog.ID, began time.Time) {
 	for i := range entries {
 		entries[i].Encode(eventlog.ID{Milli: first.Milli, Seq: first.Seq + uint64(i)})
 	}
@@ -137,7 +137,7 @@ func (p *product) appended(entries []eventlog.Entry, previous, first, floor even
 	if p.tail.Bounds().Newest == previous {
 		p.extend(entries)
 	}
-	p.forgetUpTo(floor)
+	p.forgetUpTo(trimmedTo)
 	p.tail.Notify()
 }
 
@@ -185,10 +185,10 @@ func (p *product) extend(entries []eventlog.Entry) {
 }
 
 // dropUpTo forgets what Redis has dropped.
-func (p *product) dropUpTo(floor eventlog.ID) {
+func (p *product) dropUpTo(trimmedTo eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forgetUpTo(floor)
+	p.forgetUpTo(trimmedTo)
 }
 
 // expire forgets what is too old.

@@ -158,14 +158,14 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	case p.started && newest.Compare(f.after) > 0:
 		f.gap = nil // not here, where entries came meanwhile
 	case part.gap != nil:
-		p.restart(part.gap.Floor)
+		p.restart(part.gap.TrimmedTo)
 	case f.after.Compare(part.newest) <= 0:
-		p.restart(later(f.after, part.floor))
+		p.restart(later(f.after, part.trimmedTo))
 		p.extend(part.entries)
 	case !p.started: // the cursor lies in the future
 		p.restart(part.newest)
 	}
-	p.forgetUpTo(part.floor)
+	p.forgetUpTo(part.trimmedTo)
 }
 
 // finish lets those go on who wait for a fetch.
@@ -183,7 +183,7 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 		return 0, err
 	}
 	p.hear(part.newest)
-	p.dropUpTo(part.floor)
+	p.dropUpTo(part.trimmedTo)
 	if part.gap != nil {
 		return 0, part.gap
 	}
@@ -192,10 +192,10 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 
 // portion is a part of the log as it is in Redis.
 type portion struct {
-	newest  eventlog.ID
-	floor   eventlog.ID
-	gap     *eventlog.GapError // if set, there are no entries
-	entries []eventlog.Entry
+	newest    eventlog.ID
+	trimmedTo eventlog.ID
+	gap       *eventlog.GapError // if set, there are no entries
+	entries   []eventlog.Entry
 }
 
 // farthest is a cursor after every entry.
@@ -219,11 +219,11 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	if result.newest, err = parseID(reply[0]); err != nil {
 		return portion{}, err
 	}
-	if result.floor, err = parseID(reply[1]); err != nil {
+	if result.trimmedTo, err = parseID(reply[1]); err != nil {
 		return portion{}, err
 	}
 	if reply[2] != nil {
-		result.gap = &eventlog.GapError{Floor: result.floor}
+		result.gap = &eventlog.GapError{TrimmedTo: result.trimmedTo}
 		result.gap.Oldest, err = parseID(reply[2])
 		return result, err
 	}
@@ -273,12 +273,12 @@ func (l *Log) Bounds(ctx context.Context, productID string) (eventlog.Bounds, er
 		return eventlog.Bounds{}, failed("bounds", errReply)
 	}
 	var b eventlog.Bounds
-	for i, id := range []*eventlog.ID{&b.Floor, &b.Oldest, &b.Newest} {
+	for i, id := range []*eventlog.ID{&b.TrimmedTo, &b.Oldest, &b.Newest} {
 		if *id, err = parseID(reply[i]); err != nil {
 			return eventlog.Bounds{}, err
 		}
 	}
 	p.hear(b.Newest)
-	p.dropUpTo(b.Floor)
+	p.dropUpTo(b.TrimmedTo)
 	return b, nil
 }

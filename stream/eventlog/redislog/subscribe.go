@@ -137,9 +137,9 @@ func (l *Log) pollOnce(ctx context.Context, products []*product) {
 			continue
 		}
 		newest, errNewest := parseID(state[0])
-		floor, errFloor := parseID(state[1])
-		if errNewest == nil && errFloor == nil {
-			p.dropUpTo(floor)
+		trimmedTo, errTrimmed := parseID(state[1])
+		if errNewest == nil && errTrimmed == nil {
+			p.dropUpTo(trimmedTo)
 			p.polled(newest, began)
 		}
 	}

@@ -57,11 +57,11 @@ func (p *product) tidyStep(ctx context.Context, docs, acts, first int) (more boo
 	if err != nil {
 		return false, -1, -1, failed("tidy", err)
 	}
-	floor, err := parseID(reply[1])
+	trimmedTo, err := parseID(reply[1])
 	if err != nil {
 		return false, -1, -1, err
 	}
-	p.dropUpTo(floor)
+	p.dropUpTo(trimmedTo)
 	left, _ := reply[0].(int64)
 	d, _ := reply[2].(int64)
 	a, _ := reply[3].(int64)
@@ -109,12 +109,12 @@ func (l *Log) Drop(ctx context.Context, productID string) error {
 		if err != nil {
 			return failed("drop", err)
 		}
-		floor, err := parseID(reply[1])
+		trimmedTo, err := parseID(reply[1])
 		if err != nil {
 			return err
 		}
-		p.hear(floor)
-		p.dropUpTo(floor)
+		p.hear(trimmedTo)
+		p.dropUpTo(trimmedTo)
 		if more, _ := reply[0].(int64); more == 0 {
 			return nil
 		}
