@@ -212,7 +212,7 @@ const redacted = "redacted"
 // redacted returns the address without user and password and the values of its
 // credentials: s, which it was taken from, where nothing is left out.
 func (a address) redacted(s string) string {
-	if len(a.prefix)+len(a.host)+len(a.rest) == len(s) && !strings.ContainsAny(a.rest, "=%") {
+	if len(a.prefix)+len(a.host)+len(a.rest) == len(s) && !strings.ContainsAny(a.rest, "=%@") {
 		return s
 	}
 	var b strings.Builder
@@ -225,10 +225,12 @@ func (a address) redacted(s string) string {
 
 // writeRedacted writes path, query and fragment of a URL with the values of its
 // credentials replaced, wherever they are: in the query, as path parameters, in
-// the fragment and, percent-encoded, in a URL that is itself a value.
+// the fragment and, percent-encoded, in a URL that is itself a value. Such a URL
+// loses user and password, too.
 func writeRedacted(b *strings.Builder, s string) {
 	const inPath, inQuery = "/;?#&", "&#" // what ends a value
 	ends, from, named := inPath, 0, false // from is where a name may begin
+	var slashes slashRow
 	for i := 0; i < len(s); {
 		d := delimiterAt(s, i)
 		b.WriteString(s[i : i+d.size])
@@ -239,6 +241,10 @@ func writeRedacted(b *strings.Builder, s string) {
 			b.WriteString(s[i : i+n])
 			i += n
 			continue
+		case d.char == '@':
+			continue
+		case d.char == '/' && slashes.add(s[:i], d.size):
+			i += userLen(s[i:])
 		case d.char == '=' && !named && isCredential(s[from:i-d.size]):
 			end := valueEnd(s, i, d.level, ends)
 			if end > i {
@@ -261,7 +267,40 @@ func writeRedacted(b *strings.Builder, s string) {
 	}
 }
 
-// delimiter is what parts the parameters of a URL and their values.
+// slashRow counts the slashes that follow each other without anything between.
+type slashRow struct {
+	n, end     int
+	afterColon bool
+}
+
+// add adds a slash of that size at the end of s, and reports whether an authority
+// begins behind it: it is the second after a colon.
+func (r *slashRow) add(s string, size int) bool {
+	if before := s[:len(s)-size]; r.n == 0 || len(before) != r.end {
+		r.n, r.afterColon = 0, strings.HasSuffix(before, ":") || len(before) > 2 && strings.EqualFold(before[len(before)-2:], "3a")
+	}
+	r.n++
+	r.end = len(s)
+	return r.afterColon && r.n == 2
+}
+
+// userLen returns the length of user and password, with the "@" behind them, where
+// s begins with an authority.
+func userLen(s string) (n int) {
+	for i := 0; i < len(s); {
+		d := delimiterAt(s, i)
+		if strings.IndexByte("/?#&", d.char) >= 0 {
+			break
+		}
+		if i += d.size; s[i-1] == '@' || d.char == '@' {
+			n = i
+		}
+	}
+	return n
+}
+
+// delimiter is what parts the parameters of a URL and their values, or an "@" that
+// is percent-encoded.
 type delimiter struct {
 	char  byte // 0 for none
 	level int  // how often it is percent-encoded
@@ -284,7 +323,7 @@ func delimiterAt(s string, i int) delimiter {
 		j, level = j+2, level+1
 	}
 	if j+2 <= len(s) {
-		for _, code := range []string{"2f/", "3f?", "23#", "26&", "3b;", "3d="} {
+		for _, code := range []string{"2f/", "3f?", "23#", "26&", "3b;", "3d=", "40@"} {
 			if strings.EqualFold(s[j:j+2], code[:2]) {
 				return delimiter{code[2], level, j + 2 - i}
 			}

@@ -72,6 +72,14 @@ func TestCleanURL(t *testing.T) {
 		{"address in a value in a value", host + "/?n=%2Fa%3Fn%3D%252Fb%253Ftoken%253Ds3cret%2526x%253D1", host + "/?n=%2Fa%3Fn%3D%252Fb%253Ftoken%253Dredacted%2526x%253D1"},
 		{"address in a value in a value in a value", host + "/?n=%2Fa%3Fn%3D%252Fb%253Fn%253D%25252Fc%25253Ftoken%25253Ds3cret%252526x",
 			host + "/?n=%2Fa%3Fn%3D%252Fb%253Fn%253D%25252Fc%25253Ftoken%25253Dredacted%252526x"},
+		{"password of an address in a value", host + "/login?next=https://ada:se@cret@a.example/b@c?x=1&y=d@e", host + "/login?next=https://a.example/b@c?x=1&y=d@e"},
+		{"password of an address in a value, percent-encoded", host + "/?n=https%3A%2F%2Fada%3Ase;c=ret%40a.example%2Fb%40c&y=2", host + "/?n=https%3A%2F%2Fa.example%2Fb%40c&y=2"},
+		{"password of an address in a value in a value", host + "/?n=%2Fa%3Fn%3Dhttps%253a%252F%252fada%253Asecret%2540a.example%2526x", host + "/?n=%2Fa%3Fn%3Dhttps%253a%252F%252fa.example%2526x"},
+		{"password of an address in the path", host + "/web/2026/https://ada:secret@a.example/b", host + "/web/2026/https://a.example/b"},
+		{"password of an address in the fragment", host + "/#https://ada:secret@a.example", host + "/#https://a.example"},
+		{"passwords of addresses one in the other", host + "/https://a:b@http://c:d@e", host + "/https://http://e"},
+		{"at sign behind slashes that follow no colon", host + "/a//@ada/b:/@ada///@ada", host + "/a//@ada/b:/@ada///@ada"},
+		{"at sign behind three slashes", host + "/file:///@ada", host + "/file:///@ada"},
 		{"value with delimiters that are encoded", host + "/?token=a%26b%3Dc%23d&x=1", host + "/?token=redacted&x=1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,7 +150,7 @@ func TestNewAction_cleansItsURL(t *testing.T) {
 
 func FuzzCleanURL(f *testing.F) {
 	for _, raw := range []string{
-		"https://u:p@h/a;sid=1?token=x&y#/z?code=1", "https:\\\\u:p@h", "%3D%253b=;?#", "//u%40h?x", "blob:x", strings.Repeat("https://h/?token=1&", 150),
+		"https://u:p@h/a;sid=1?token=x&y#/z?code=1", "https:\\\\u:p@h", "%3D%253b=;?#", "//u%40h?x", "https://h/?n=https://u:p@h/@", "h://h?%3A%2f%252Fu%2540@/@", "blob:x", strings.Repeat("https://h/?token=1&", 150),
 	} {
 		f.Add(raw)
 	}
