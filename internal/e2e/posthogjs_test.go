@@ -83,7 +83,7 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	service.await(v.anonymous, 1)
 	v.tab.Do("click inside a button", chromedp.Click(chromedp.ID("add-text")))
 	service.await(v.anonymous, 2)
-	v.tab.Do("follow a link", chromedp.Click(chromedp.ID("product")), chromedp.WaitVisible(chromedp.ID("checkout")))
+	v.follow("follow a link", chromedp.Click(chromedp.ID("product")), chromedp.WaitVisible(chromedp.ID("checkout")))
 	service.await(v.anonymous, 4)
 	v.tab.Do("go on within the document", chromedp.Click(chromedp.ID("checkout")), chromedp.WaitVisible(chromedp.ID("order")))
 	v.tab.Do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
@@ -95,7 +95,7 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 		chromedp.SendKeys(chromedp.CSS("[name=wrapping]"), "G"),
 		chromedp.Click(chromedp.CSS("[name=gift]")))
 	service.await(userID, 5)
-	v.tab.Do("send the form", chromedp.Click(chromedp.ID("place")), chromedp.WaitVisible(chromedp.ID("rate")))
+	v.follow("send the form", chromedp.Click(chromedp.ID("place")), chromedp.WaitVisible(chromedp.ID("rate")))
 	require.Equal(t, []url.Values{{"address": {typed.Address}, "passphrase": {typed.Passphrase},
 		"wrapping": {typed.Wrapping}, "gift": {typed.Gift}}}, v.shop.taken(), "what the shop was sent")
 	service.await(userID, 8)
@@ -104,8 +104,17 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	return v
 }
 
-// autocaptures reports whether posthog-js has its remote configuration.
+// autocaptures reports whether posthog-js has its remote configuration, of this
+// document or one before.
 const autocaptures = `posthog.get_property('$autocapture_disabled_server_side') === false`
+
+// follow does what leads to another document, and waits until posthog-js has its
+// configuration there: of what is done before, it may capture nothing.
+func (v *visit) follow(what string, does ...chromedp.Action[chromedp.Void]) {
+	v.tab.Do("forget the configuration", chromedp.Evaluate[chromedp.Void](`posthog.unregister('$autocapture_disabled_server_side')`))
+	v.tab.Do(what, does...)
+	v.tab.Await("the next document is configured", autocaptures)
+}
 
 // before returns the actions of the visit before the visitor logs in.
 func (v *visit) before() []activity.Action {
