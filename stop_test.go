@@ -40,7 +40,7 @@ func (s *service) halfPosted(body string) (conn net.Conn, finish func()) {
 	half := len(body) / 2
 	_, err = fmt.Fprintf(conn, "POST /webhook/acme HTTP/1.1\r\nHost: x\r\nX-PostHog-Secret: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", acmeSecret, len(body))
 	require.NoError(s.t, err)
-	// The server asks for the body once the request is under way.
+	// The server asks for the body once the request is in flight.
 	require.NoError(s.t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	const goOn = "HTTP/1.1 100 Continue\r\n\r\n"
 	got := make([]byte, len(goOn))

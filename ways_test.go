@@ -18,7 +18,7 @@ import (
 // capturePaths are where posthog-js and the server SDKs post events.
 var capturePaths = []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/some/prefix/e", "/prefix/i/v0/e"}
 
-// An event that came in by any way is what REST, MCP and the stream tell, in
+// An event that came in by any way is what REST, MCP and the stream say, in
 // the same words.
 func TestEvent_isVisibleEverywhere(t *testing.T) {
 	s := start(t)
@@ -65,7 +65,7 @@ func TestEvent_isVisibleEverywhere(t *testing.T) {
 			tool := s.callTool(user)
 			delete(rest, "as_of")
 			delete(tool, "as_of")
-			assert.Equal(t, rest, tool, "MCP tells the object of REST")
+			assert.Equal(t, rest, tool, "MCP answers the object of REST")
 
 			b := stream.nextBatch()
 			require.Len(t, b.Actions, 1)
@@ -74,7 +74,7 @@ func TestEvent_isVisibleEverywhere(t *testing.T) {
 			assert.Equal(t, user, b.Actions[0]["user_id"])
 			assert.Equal(t, mail, b.Actions[0]["email"])
 			for field, value := range action {
-				assert.Equal(t, value, b.Actions[0][field], "the stream tells the %s of REST", field)
+				assert.Equal(t, value, b.Actions[0][field], "the stream has the %s of REST", field)
 			}
 		})
 	}

@@ -533,7 +533,7 @@ func TestConsumer_savesWhatIsWrittenAfterItEnded(t *testing.T) {
 	})
 }
 
-// Once the consumer runs again, only the new run tells where it is: the old
+// Once the consumer runs again, only the new run says where it is: the old
 // one's place would lead back.
 func TestConsumer_savesNothingOfARunBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -630,7 +630,7 @@ func TestConsumer_takesAnyGap(t *testing.T) {
 		var n notes
 		startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
 		synctest.Wait()
-		assert.Equal(t, []string{"a"}, n.all(), "nobody has to be told")
+		assert.Equal(t, []string{"a"}, n.all(), "there is nothing to report")
 	})
 }
 
@@ -830,10 +830,10 @@ func TestConsumer_endsAtOnce(t *testing.T) {
 		answer func(*http.Request) (*http.Response, error)
 		handle func(context.Context) error
 	}{
-		"before the answer":    {hang, nil},
-		"while it backs off":   {func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }, nil},
-		"while it was told to": {func(*http.Request) (*http.Response, error) { return answered(503, "", "Retry-After", "300"), nil }, nil},
-		"while nothing comes":  {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }, nil},
+		"before the answer":     {hang, nil},
+		"while it backs off":    {func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }, nil},
+		"while it was asked to": {func(*http.Request) (*http.Response, error) { return answered(503, "", "Retry-After", "300"), nil }, nil},
+		"while nothing comes":   {func(req *http.Request) (*http.Response, error) { return streaming(req, nil), nil }, nil},
 		"within an event": {func(req *http.Request) (*http.Response, error) {
 			return streaming(req, nil, chunk{text: "id: 1\nd"}), nil
 		}, nil},

@@ -472,7 +472,7 @@ func TestWriter_Flush(t *testing.T) {
 		require.Empty(t, w.after(10*time.Second), "the next waits again")
 		require.Equal(t, []string{"1m3s write s1: c"}, w.after(64*time.Second))
 		w.add(t, clicked("s1", "d"))
-		require.NoError(t, w.Flush(t.Context()), "waits for a write under way")
+		require.NoError(t, w.Flush(t.Context()), "waits for a write in flight")
 		require.Equal(t, 67*time.Second, time.Since(w.began))
 		require.Equal(t, []string{"1m5s write s1: d"}, w.take())
 
@@ -801,7 +801,7 @@ func TestWriter_writesBeforeItSumsUp(t *testing.T) {
 }
 
 // A summary replaces what was written when the model was asked, and waits for
-// a write under way, as a write waits for it.
+// a write in flight, as a write waits for it.
 func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, model := summingUp(t, 10*time.Second, stream.WriterOptions{})
@@ -891,7 +891,7 @@ func TestWriter_stopsWhileItSumsUp(t *testing.T) {
 	}
 }
 
-// A summary that waits for a write under way does not come after the end.
+// A summary that waits for a write in flight does not come after the end.
 func TestWriter_stopsASummaryThatWaitsForAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := summingUp(t, time.Second, stream.WriterOptions{})

@@ -23,7 +23,7 @@ import (
 //
 // Publishers post as fast as they are answered, but wait while the slowest
 // reader has more than a bounded number of entries to come. Without that bound
-// a latency only tells how long the queue is that publishers managed to build.
+// a latency only says how long the queue is that publishers managed to build.
 //
 // For scale every figure has one beside it of a server that does the least
 // possible, measured in the same run: see bareHub.

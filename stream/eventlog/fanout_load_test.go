@@ -279,7 +279,7 @@ func nextEvent(p []byte) (n int, data []byte, ok bool) {
 	return n, data, data[0] == '{' && string(p[n-3:n]) == "}\n\n"
 }
 
-// follows tells whether the id of an entry comes after the one before.
+// follows says whether the id of an entry comes after the one before.
 func (r *fanoutReader) follows(event []byte) bool {
 	id, _, _ := bytes.Cut(event[len("id: "):], []byte("\n"))
 	milli, seq, ok := bytes.Cut(id, []byte("-"))

@@ -162,7 +162,7 @@ func TestHandler_resumesAfterTheID(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			r := newResumption(t, tr)
 			var byHeader, byQuery [10]*subscription
-			for i := 2; i < 10; i++ { // what was dropped last still tells what came after it
+			for i := 2; i < 10; i++ { // what was dropped last still says what came after it
 				id := r.entries[i].ID.String()
 				byHeader[i] = r.subscribe(t, "", lastEventID(id))
 				byQuery[i] = r.subscribe(t, query("last_event_id", id), nil)

@@ -59,7 +59,7 @@ func titlesOf(batches []activity.Batch) (all [][]string) {
 func TestRecorder_takesNoIdentifyForOlderThanWhatItFollows(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, arrives(does("s1", "anonymous", "a", 1), 1, 1.3))
-	r.record(t, arrives(tells("s1", "ada", "ada@example.com", 1.1), 1.3, 1.32))
+	r.record(t, arrives(identifies("s1", "ada", "ada@example.com", 1.1), 1.3, 1.32))
 	r.record(t, arrives(does("s1", "", "b", 2), 2, 2.1))
 	b := r.batches(t)[1]
 	require.Equal(t, []string{"ada", "ada@example.com"}, []string{b.UserID, b.Email})
@@ -68,7 +68,7 @@ func TestRecorder_takesNoIdentifyForOlderThanWhatItFollows(t *testing.T) {
 func TestRecorder_leavesOutWhatHasExpired(t *testing.T) {
 	r := newRecording(t)
 	result := r.record(t, arrives(does("s1", "u1", "old", -4*3600-1), 0, 0.5), arrives(does("s1", "u1", "kept", -4*3600), 0, 0.5),
-		arrives(tells("", "u1", "ada@example.com", -5*3600), 0, 0))
+		arrives(identifies("", "u1", "ada@example.com", -5*3600), 0, 0))
 	require.Equal(t, activity.Result{Accepted: 1, Expired: 2}, result)
 	require.Equal(t, []string{"kept"}, activitytest.Titles(r.batches(t)[0]))
 	ada, err := musttest.New(activity.NewDirectory(r.log.Documents(), 0)).Update(t.Context(), product, "other", func(s *activity.Session) { s.UserID = "u1" })
@@ -223,12 +223,12 @@ func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 func TestRecorder_dividesWhatIsTooMuchForOneStep(t *testing.T) {
 	const total = 10_000
 	for name, event := range map[string]func(n int) activity.Event{
-		"sessions": func(n int) activity.Event { return tells(fmt.Sprint("s", n), fmt.Sprint("u", n), "", 1) },
+		"sessions": func(n int) activity.Event { return identifies(fmt.Sprint("s", n), fmt.Sprint("u", n), "", 1) },
 		"identities of a session": func(n int) activity.Event {
-			return tells("s1", fmt.Sprint("u", n), fmt.Sprint("u", n, "@example.com"), float64(n)/100)
+			return identifies("s1", fmt.Sprint("u", n), fmt.Sprint("u", n, "@example.com"), float64(n)/100)
 		},
 		"users without a session": func(n int) activity.Event {
-			return tells("", fmt.Sprint("u", n), fmt.Sprint("u", n, "@example.com"), 1)
+			return identifies("", fmt.Sprint("u", n), fmt.Sprint("u", n, "@example.com"), 1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,8 +120,8 @@ func does(sessionID, userID, title string, second float64) activity.Event {
 	}
 }
 
-// tells is an event that tells who a session is and nothing else.
-func tells(sessionID, userID, email string, second float64) activity.Event {
+// identifies is an event that says who a session is and nothing else.
+func identifies(sessionID, userID, email string, second float64) activity.Event {
 	e := does(sessionID, userID, fmt.Sprint("identify ", sessionID, userID, email, second), second)
 	e.Email, e.Action = email, nil
 	return e
@@ -191,7 +191,7 @@ func TestRecorder_countsTheIndexOverTheSession(t *testing.T) {
 func TestRecorder_countsEachProductsSessionsByThemselves(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "a", 1))
-	_, err := r.Record(t.Context(), "another", []activity.Event{does("s1", "u1", "a", 1), tells("s1", "u1", "x@example.com", 2)})
+	_, err := r.Record(t.Context(), "another", []activity.Event{does("s1", "u1", "a", 1), identifies("s1", "u1", "x@example.com", 2)})
 	require.NoError(t, err)
 	r.record(t, does("s1", "u1", "b", 2))
 	batches := r.batches(t)
@@ -199,11 +199,11 @@ func TestRecorder_countsEachProductsSessionsByThemselves(t *testing.T) {
 	require.Empty(t, batches[1].Email)
 }
 
-// The envelope tells what is known of the session, an action the user id its
+// The envelope says what is known of the session, an action the user id its
 // own event carried. posthog-js sends $identify ahead of queued clicks.
 func TestRecorder_keepsTheIdentityOfEventsThatAreOvertaken(t *testing.T) {
 	r := newRecording(t)
-	require.Equal(t, activity.Result{Accepted: 1}, r.record(t, tells("s1", "ada", "ada@example.com", 10)))
+	require.Equal(t, activity.Result{Accepted: 1}, r.record(t, identifies("s1", "ada", "ada@example.com", 10)))
 	require.Empty(t, r.batches(t), "no action, no entry")
 	r.record(t, does("s1", "anonymous", "before", 5), does("s1", "ada", "after", 11))
 	b := r.batches(t)[0]
@@ -219,11 +219,11 @@ func TestRecorder_keepsTheIdentityOfEventsThatAreOvertaken(t *testing.T) {
 func TestRecorder_usesAnEmailFromWhenItIsLearned(t *testing.T) {
 	r := newRecording(t)
 	r.record(t, does("s1", "u1", "a", 1))
-	r.record(t, tells("s1", "u1", "ada@example.com", 2))
+	r.record(t, identifies("s1", "u1", "ada@example.com", 2))
 	r.record(t, does("s1", "u1", "b", 3))
-	r.record(t, tells("s1", "u1", "grace@example.com", 4), does("s1", "u1", "c", 3.5))
-	r.record(t, tells("s1", "u1", "old@example.com", 1), does("s1", "u1", "d", 5))
-	r.record(t, tells("s1", "", "", 6), does("s1", "", "e", 7))
+	r.record(t, identifies("s1", "u1", "grace@example.com", 4), does("s1", "u1", "c", 3.5))
+	r.record(t, identifies("s1", "u1", "old@example.com", 1), does("s1", "u1", "d", 5))
+	r.record(t, identifies("s1", "", "", 6), does("s1", "", "e", 7))
 	var emails []string
 	for _, b := range r.batches(t) {
 		require.Equal(t, "u1", b.UserID)
@@ -237,7 +237,7 @@ func TestRecorder_learnsFromEventsWhoseActionIsADuplicate(t *testing.T) {
 	r := newRecording(t)
 	click := does("s1", "u1", "a", 1)
 	r.record(t, click)
-	r.record(t, click, tells("s1", "u1", "ada@example.com", 2))
+	r.record(t, click, identifies("s1", "u1", "ada@example.com", 2))
 	r.record(t, does("s1", "u1", "b", 3))
 	require.Equal(t, "ada@example.com", r.batches(t)[1].Email)
 }
@@ -475,7 +475,7 @@ func (s *flakyStore) Add(ctx context.Context, b activity.Batch) error {
 }
 
 // When Record returns nil every action is where readers find it, also when the
-// same request is under way elsewhere and its filing fails.
+// same request is in flight elsewhere and its filing fails.
 func TestRecorder_whenTheStoreFails_neverAcknowledgesWhatIsNotFiled(t *testing.T) {
 	const requests, senders = 100, 4
 	r := newRecording(t)
@@ -607,7 +607,7 @@ func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 	view := does("s1", "u1", "view", 1)
 	view.Action.Type = activity.TypePageview
 	for range 2 { // the second time they are duplicates
-		_, err := r.Record(t.Context(), product, []activity.Event{view, does("s1", "u1", "a", 2), does("s1", "u1", "b", 3), tells("s1", "u1", "", 4)})
+		_, err := r.Record(t.Context(), product, []activity.Event{view, does("s1", "u1", "a", 2), does("s1", "u1", "b", 3), identifies("s1", "u1", "", 4)})
 		require.NoError(t, err)
 	}
 	families, err := reg.Gather()
@@ -622,7 +622,7 @@ func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 	require.Equal(t, map[string]float64{"product_id=acme": 3, "type=pageview": 1, "type=click": 2}, got)
 }
 
-// SDKs and webhooks retry while the first attempt is still under way.
+// SDKs and webhooks retry while the first attempt is still in flight.
 func TestRecorder_appendsAnEventOnceHoweverManyBringIt(t *testing.T) {
 	const requests = 16
 	r := newRecording(t)
@@ -647,7 +647,7 @@ func TestRecorder_numbersASessionInTheOrderOfTheLog(t *testing.T) {
 		var events []activity.Event
 		for _, n := range random.Perm(distinct)[:20] {
 			events = append(events, does("s1", "u1", fmt.Sprint("action ", n), float64(n)))
-			events = append(events, tells("s1", "u1", "ada@example.com", float64(n)))
+			events = append(events, identifies("s1", "u1", "ada@example.com", float64(n)))
 		}
 		return append(events, does("s1", "u1", fmt.Sprint("request ", request), float64(request)))
 	})
@@ -679,7 +679,7 @@ func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
 	for request := range requests {
 		for _, recorder := range recorders {
 			running.Go(func() {
-				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1), tells("s1", "u1", "ada@example.com", float64(request))}
+				events := []activity.Event{does("s1", "u1", fmt.Sprint("action ", request), 1), identifies("s1", "u1", "ada@example.com", float64(request))}
 				_, err := recorder.Record(t.Context(), product, events)
 				assert.NoError(t, err)
 			})
@@ -703,16 +703,16 @@ func TestRecorder_takesManySessionsInOneRequest(t *testing.T) {
 	r.requireEachOnce(t, 2*sessions+1)
 }
 
-// So is one of very many actions of a session, and nobody can tell.
+// So is one of very many actions of a session, and it makes no difference.
 func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
 	const total = 2000
 	r := newRecording(t)
-	events := []activity.Event{tells("s1", "u0", "ada@example.com", total)}
+	events := []activity.Event{identifies("s1", "u0", "ada@example.com", total)}
 	for n := range total {
 		events = append(events, does("s1", fmt.Sprint("u", n%10), fmt.Sprint("action ", n), float64(n)))
 	}
 	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, events...))
-	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...), "who somebody is may be told again")
+	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...), "who somebody is may be said again")
 	var next int
 	for _, b := range r.batches(t) {
 		require.Equal(t, []string{"u0", "ada@example.com"}, []string{b.UserID, b.Email})
@@ -781,7 +781,7 @@ func TestRecorder_metersWhatItReturns(t *testing.T) {
 	}}))
 	old := does("s1", "u1", "old", 0)
 	old.Time = time.Now().Add(-2 * activity.DefaultTTL)
-	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2), tells("s1", "u1", "ada@example.com", 3), old}
+	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2), identifies("s1", "u1", "ada@example.com", 3), old}
 	want := activity.Flow{Accepted: 3, Ignored: 1, Actions: 2}
 	_, err := recorder.Record(t.Context(), product, events)
 	require.NoError(t, err)

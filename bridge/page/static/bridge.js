@@ -48,7 +48,7 @@ async function send() {
     if (response.status >= 500) return postpone("The server is busy just now. What you do is kept here and sent later.");
     if (queue[0] === next) queue.shift();
     if (!response.ok) {
-      tell(`One action was not recorded: ${await detail(response)}`, false);
+      say(`One action was not recorded: ${await detail(response)}`, false);
       continue;
     }
     const answer = await response.json();
@@ -58,7 +58,7 @@ async function send() {
 }
 
 function postpone(text) {
-  tell(text, true);
+  say(text, true);
   timer = setTimeout(flush, retryAfter);
 }
 
@@ -74,7 +74,7 @@ function recorded(n) {
   byId("recorded").textContent = `${count(n, "action")} recorded`;
 }
 
-function tell(text, retry) {
+function say(text, retry) {
   byId("banner-text").textContent = text;
   byId("banner-retry").hidden = !retry;
   byId("banner").hidden = false;
