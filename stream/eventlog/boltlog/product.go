@@ -32,7 +32,7 @@ type product struct {
 	share     *fair.Share[*product]
 	seen      int         // how many keys there are, as of the last commit
 	born      eventlog.ID // where the log began
-	trimmedTo eventlog.ID // trimmed to: entries up to here are gone or count as gone
+	trimmedTo eventlog.ID // entries up to here are gone or count as gone
 	oldest    eventlog.ID // the first entry after trimmedTo; zero for none
 	stats     eventlog.Stats
 }
@@ -282,7 +282,7 @@ func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Ent
 	return n, nil
 }
 
-// gapAfter returns the error of a reader whose cursor is before what is trimmed of
+// gapAfter returns the error of a reader whose cursor is before what remains in
 // the product's bucket, nil for one whose is not.
 func (p *product) gapAfter(b *bolt.Bucket, after, newest eventlog.ID) (*eventlog.GapError, error) {
 	state, err := stateOf(b, p.bucket)
