@@ -14,9 +14,10 @@ func Kept() int64 { return kept(Bytes()) }
 func kept(limit int64) int64 { return limit / 5 * 2 }
 
 // BoundGarbage bounds, from now on, what garbage takes: as much as what is live,
-// the runtime's default, but above 256 MiB, or a tenth of [Bytes] where that is
-// less, at most a quarter of what is live. It leaves alone what GOGC and
-// GOMEMLIMIT say.
+// the runtime's default. While little is live there may be 32 MiB, up to four
+// times what is live, so that a large request is not collected from many times;
+// above 256 MiB, or a tenth of [Bytes] where that is less, there may be a quarter
+// of what is live. It leaves alone what GOGC and GOMEMLIMIT say.
 func BoundGarbage() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(Bytes() / 4 * 3) // for what grows within one collection
@@ -31,6 +32,8 @@ func headroom(limit int64) int64 { return min(256<<20, limit/10) }
 const (
 	defaultPercent = 100
 	leastPercent   = 25
+	mostPercent    = 400
+	leastGarbage   = 32 << 20
 )
 
 // governor sets the runtime's garbage collection target after each collection.
@@ -58,7 +61,11 @@ func (g *governor) adjust() {
 
 // percent returns how much garbage there may be beside what is live, in hundredths of it.
 func percent(live, headroom int64) int {
-	if live <= headroom {
+	least := min(leastGarbage, headroom)
+	switch {
+	case live < least:
+		return int(min(least*defaultPercent/max(live, 1), mostPercent))
+	case live <= headroom:
 		return defaultPercent
 	}
 	return max(int(headroom*100/live), leastPercent)
