@@ -41,6 +41,8 @@ type Memory struct {
 	users int
 }
 
+type memoryEntry = fair.Entry[memoryKey, any]
+
 // memoryKey is a user or a session of a product.
 type memoryKey struct {
 	kind memoryKind
@@ -57,7 +59,6 @@ const (
 
 // memoryUser holds a user's records in order of their start.
 type memoryUser struct {
-	key     memoryKey
 	records []memoryRecord
 	bytes   int64 // of the records' JSON
 }
@@ -75,7 +76,7 @@ type memoryRecord struct {
 // action ends where the session's next one starts. It stays as long as there
 // are records of it.
 type timeline struct {
-	key     memoryKey
+	entry   *memoryEntry
 	records int
 	starts  []begin
 	// forgotten is the newest start dropped from starts; what followed it is
@@ -148,30 +149,30 @@ func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
 	who := uint16(maphash.String(m.seed, a.UserID))
 	if a.UserID == "" {
 		session.add(r.Start, who, m.maxStarts)
-		m.keepSession(product, session)
+		session.entry.Keep(m.sessionItem(session))
 		return
 	}
-	u := m.user(product, a.UserID)
+	entry, u := m.user(product, a.UserID)
 	key := EventKey(a.ID)
 	record := memoryRecord{maphash.Bytes(m.seed, key[:]), r.Start, session, r.JSON}
-	m.expireUser(product, u, oldest)
+	m.expireUser(u, oldest)
 	if gone, ok := u.add(record, m.maxEvents); ok {
 		session.add(r.Start, who, m.maxStarts)
 		session.records++
-		m.release(product, gone)
+		m.release(gone)
 	}
-	m.keepSession(product, session)
-	m.keepUser(product, u)
+	session.entry.Keep(m.sessionItem(session))
+	entry.Keep(m.userItem(entry, u))
 }
 
 // user returns the user of that id, which begins here if it is new.
-func (m *Memory) user(product, id string) *memoryUser {
-	key := memoryKey{kindUser, id}
-	if u, ok := m.held.Get(product, key); ok {
-		return u.(*memoryUser)
+func (m *Memory) user(product, id string) (*memoryEntry, *memoryUser) {
+	entry := m.held.Open(product, memoryKey{kindUser, id})
+	if entry.Value == nil {
+		m.users++
+		entry.Value = &memoryUser{}
 	}
-	m.users++
-	return &memoryUser{key: key}
+	return entry, entry.Value.(*memoryUser)
 }
 
 // timeline returns that of the session, which begins here if it is new. What a
@@ -181,27 +182,23 @@ func (m *Memory) timeline(product, user, session string) *timeline {
 	if session == "" {
 		key = memoryKey{kindNone, user}
 	}
-	if t, ok := m.held.Get(product, key); ok {
-		return t.(*timeline)
+	entry := m.held.Open(product, key)
+	if entry.Value == nil {
+		entry.Value = &timeline{entry: entry}
 	}
-	return &timeline{key: key}
+	return entry.Value.(*timeline)
 }
 
 // session returns the id of the timeline's session, empty for none.
 func (t *timeline) session() string {
-	if t.key.kind == kindSession {
-		return t.key.id
+	if key := t.entry.Key(); key.kind == kindSession {
+		return key.id
 	}
 	return ""
 }
 
-// keepUser keeps the user as the one written last.
-func (m *Memory) keepUser(product string, u *memoryUser) {
-	m.held.Put(product, u.key, u, m.userItem(u))
-}
-
-func (m *Memory) userItem(u *memoryUser) fair.Item {
-	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*u)) + fair.Size(len(u.key.id)) +
+func (m *Memory) userItem(entry *memoryEntry, u *memoryUser) fair.Item {
+	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*u)) + fair.Size(len(entry.Key().id)) +
 		fair.Size(cap(u.records)*int(unsafe.Sizeof(memoryRecord{}))) + u.bytes}
 	if len(u.records) > 0 {
 		item.Due = m.due(u.records[0].start)
@@ -209,13 +206,8 @@ func (m *Memory) userItem(u *memoryUser) fair.Item {
 	return item
 }
 
-// keepSession keeps the session as the one written last.
-func (m *Memory) keepSession(product string, t *timeline) {
-	m.held.Put(product, t.key, t, m.sessionItem(t))
-}
-
 func (m *Memory) sessionItem(t *timeline) fair.Item {
-	item := fair.Item{Pinned: t.records > 0, Bytes: fair.Size(unsafe.Sizeof(*t)) + fair.Size(len(t.key.id)) +
+	item := fair.Item{Pinned: t.records > 0, Bytes: fair.Size(unsafe.Sizeof(*t)) + fair.Size(len(t.entry.Key().id)) +
 		fair.Size(cap(t.starts)*int(unsafe.Sizeof(begin{}))) + fair.Size(8*cap(t.handovers))}
 	if t.records == 0 {
 		item.Due = m.due(0)
@@ -231,36 +223,36 @@ func (m *Memory) sessionItem(t *timeline) fair.Item {
 func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
 
 // release accounts for records that have been removed.
-func (m *Memory) release(product string, gone []memoryRecord) {
+func (m *Memory) release(gone []memoryRecord) {
 	for _, r := range gone {
 		if r.session.records--; r.session.records == 0 {
-			m.held.Set(product, r.session.key, m.sessionItem(r.session))
+			r.session.entry.Set(m.sessionItem(r.session))
 		}
 	}
 }
 
 // evicted accounts for the eviction of a user or a session. The sessions that
 // only the user had go, too.
-func (m *Memory) evicted(product string, _ memoryKey, value any) {
-	u, ok := value.(*memoryUser)
+func (m *Memory) evicted(entry *memoryEntry) {
+	u, ok := entry.Value.(*memoryUser)
 	if !ok {
 		return
 	}
 	m.users--
 	for _, r := range u.records {
 		if r.session.records--; r.session.records == 0 {
-			m.held.Remove(product, r.session.key)
+			r.session.entry.Remove()
 		}
 	}
 }
 
 // expireUser drops the user's records that start before oldest.
-func (m *Memory) expireUser(product string, u *memoryUser, oldest int64) {
+func (m *Memory) expireUser(u *memoryUser, oldest int64) {
 	if n := u.before(oldest); n > 0 {
 		gone := slices.Clone(u.records[:n])
 		u.records = slices.Delete(u.records, 0, n)
 		u.forget(gone)
-		m.release(product, gone)
+		m.release(gone)
 	}
 }
 
@@ -403,22 +395,19 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 	defer m.mu.Unlock()
 	oldest := m.oldest()
 	for range expireStep {
-		product, key, value, ok := m.held.Due(m.due(oldest - 1))
-		if !ok {
+		entry := m.held.Due(m.due(oldest - 1))
+		if entry == nil {
 			return forgotten, false
 		}
-		u, isUser := value.(*memoryUser)
-		if !isUser {
-			m.held.Remove(product, key)
-			continue
+		if u, ok := entry.Value.(*memoryUser); ok {
+			if m.expireUser(u, oldest); len(u.records) > 0 {
+				entry.Set(m.userItem(entry, u))
+				continue
+			}
+			m.users--
+			forgotten++
 		}
-		if m.expireUser(product, u, oldest); len(u.records) > 0 {
-			m.held.Set(product, key, m.userItem(u))
-			continue
-		}
-		m.held.Remove(product, key)
-		m.users--
-		forgotten++
+		entry.Remove()
 	}
 	return forgotten, true
 }

@@ -87,11 +87,11 @@ func (w *windows) open(session string, now time.Time) *window {
 func (w *windows) keep(session string, s *window, now time.Time) {
 	w.sessions.Put(owner, session, s, fair.Item{Bytes: fair.Size(len(session)) + s.size(), Due: w.due(s)})
 	for {
-		_, expired, _, ok := w.sessions.Due(now.UnixMicro())
-		if !ok {
+		expired := w.sessions.Due(now.UnixMicro())
+		if expired == nil {
 			break
 		}
-		w.sessions.Remove(owner, expired)
+		expired.Remove()
 	}
 	w.sessions.Trim(owner)
 }

@@ -287,8 +287,8 @@ func foldEmail(email string) string { return strings.ToLower(strings.TrimSpace(e
 // is called for each batch.
 func (s *Store) sweep(now time.Time) {
 	for range 2 {
-		if _, id, _, ok := s.sessions.Due(now.UnixMicro()); ok {
-			s.sessions.Remove(owner, id)
+		if expired := s.sessions.Due(now.UnixMicro()); expired != nil {
+			expired.Remove()
 		}
 	}
 }

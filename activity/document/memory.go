@@ -82,7 +82,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m := &Memory{epoch: time.Now(), byName: map[string]*names{}}
-	m.docs = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.unlist)
+	m.docs = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(e *fair.Entry[string, *memoryDocument]) { m.unlist(e.Product(), e.Value) })
 	return m, nil
 }
 
@@ -162,7 +162,7 @@ func (m *Memory) apply(productID string, d *memoryDocument, c Change, now int64)
 
 func (m *Memory) remove(productID string, d *memoryDocument) {
 	m.docs.Remove(productID, d.name)
-	m.unlist(productID, d.name, d)
+	m.unlist(productID, d)
 }
 
 // list adds a document to the ordered names.
@@ -176,7 +176,7 @@ func (m *Memory) list(productID string, d *memoryDocument) {
 }
 
 // unlist removes an evicted document from the ordered names.
-func (m *Memory) unlist(productID, _ string, d *memoryDocument) {
+func (m *Memory) unlist(productID string, d *memoryDocument) {
 	listed := m.byName[productID]
 	if listed.Delete(d); listed.Len() == 0 {
 		delete(m.byName, productID)
@@ -237,11 +237,11 @@ func (m *Memory) expireSome() (removed int) {
 	defer m.mu.Unlock()
 	now := m.now()
 	for ; removed < expireStep; removed++ {
-		productID, _, d, ok := m.docs.Due(now)
-		if !ok {
+		due := m.docs.Due(now)
+		if due == nil {
 			break
 		}
-		m.remove(productID, d)
+		m.remove(due.Product(), due.Value)
 	}
 	return removed
 }

@@ -54,7 +54,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m := &Memory{ttl: o.TTL.Microseconds(), orders: map[string]*btree.BTreeG[*session]{}}
-	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(product, _ string, s *session) { m.unlist(product, s) })
+	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(e *fair.Entry[string, *session]) { m.unlist(e.Product(), e.Value) })
 	return m, nil
 }
 
@@ -199,12 +199,12 @@ func (m *Memory) expireSome(now time.Time) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for range expireStep {
-		product, id, s, ok := m.held.Due(now.UnixMicro())
-		if !ok {
+		due := m.held.Due(now.UnixMicro())
+		if due == nil {
 			return false
 		}
-		m.unlist(product, s)
-		m.held.Remove(product, id)
+		m.unlist(due.Product(), due.Value)
+		due.Remove()
 	}
 	return true
 }

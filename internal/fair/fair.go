@@ -8,9 +8,11 @@
 // products that hold something. So no product can push out what another holds
 // within its share.
 //
-//	users := fair.New(&fair.Options{MaxBytes: 256 << 20, TotalBytes: 1 << 30}, forgotten)
-//	users.Put("acme", "ada", user, fair.Item{Bytes: user.size(), Due: user.expires()})
-//	users.Trim("acme") // once for everything that was put
+//	users := fair.New[string, user](&fair.Options{MaxBytes: 256 << 20, TotalBytes: 1 << 30}, forgotten)
+//	ada := users.Open("acme", "ada") // which is there now
+//	ada.Value.visits++
+//	ada.Keep(fair.Item{Bytes: ada.Value.size(), Due: ada.Value.expires()})
+//	users.Trim("acme") // once for everything that was kept
 //
 // What a value costs is for who puts it to say, honestly: [Size] is what an
 // allocation takes. The cache adds what it needs for itself.
@@ -35,12 +37,12 @@ type Options struct {
 }
 
 // Cache keeps values by product and key. It is not safe for concurrent use:
-// its owner must guard it. Get, Put, Set and Remove take the time of a map
-// and, at worst, the logarithm of what is kept; Get does not allocate.
+// its owner must guard it, and its entries. Its methods and theirs take the time of
+// a map and, at worst, the logarithm of what is kept; Get and Find do not allocate.
 type Cache[K comparable, V any] struct {
 	maxBytes int64
 	maxItems int
-	evicted  func(product string, key K, value V)
+	evicted  func(*Entry[K, V])
 	overhead int64 // of a value, beyond what its Item says
 	products map[string]*holder[K, V]
 	shares   *Shares[*holder[K, V]]
@@ -55,36 +57,40 @@ type Item struct {
 	Pinned bool  // it is never evicted, but counts
 }
 
-// holder is what a product holds.
-type holder[K comparable, V any] struct {
-	product string
-	share   *Share[*holder[K, V]]
-	bytes   int64
-	items   map[K]*item[K, V]
-	peak    int // the most there were since the map was made
-	// What is not pinned is a list in the order it was written. Its links are in
-	// the items: an entry of golang-lru takes as much memory as an item again.
-	oldest, newest *item[K, V]
-	listed         int
-}
+// Entry is a value that a [Cache] keeps. It stays the same until the value is
+// removed or evicted, and is not to be used from then on.
+type Entry[K comparable, V any] struct {
+	Value V
 
-type item[K comparable, V any] struct {
 	of           *holder[K, V]
 	key          K
-	value        V
 	bytes, due   int64 // as its Item says
 	asked        int64 // the time it is in the heap by: never after it is due
 	at           int32 // in the heap, -1 for not
-	pinned       bool
-	older, newer *item[K, V]
+	unlisted     bool  // it is pinned, or was never kept
+	older, newer *Entry[K, V]
+}
+
+// holder is what a product holds.
+type holder[K comparable, V any] struct {
+	cache   *Cache[K, V]
+	product string
+	share   *Share[*holder[K, V]]
+	bytes   int64
+	items   map[K]*Entry[K, V]
+	peak    int // the most there were since the map was made
+	// What is not pinned is a list in the order it was written. Its links are in
+	// the items: an entry of golang-lru takes as much memory as an item again.
+	oldest, newest *Entry[K, V]
+	listed         int
 }
 
 // holderOverhead is what a product costs that holds something.
 const holderOverhead = 1024
 
 // New returns an empty cache; opts may be nil. The function, which may be nil,
-// is called with each value that is evicted; it may put and remove others.
-func New[K comparable, V any](opts *Options, evicted func(product string, key K, value V)) *Cache[K, V] {
+// is called with each value that was evicted; it may keep and remove others.
+func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[K, V] {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -96,12 +102,12 @@ func New[K comparable, V any](opts *Options, evicted func(product string, key K,
 		o.MaxItems = math.MaxInt
 	}
 	if evicted == nil {
-		evicted = func(string, K, V) {}
+		evicted = func(*Entry[K, V]) {}
 	}
 	var k K
-	var i item[K, V]
+	var e Entry[K, V]
 	const pointer = 8
-	size := Size(unsafe.Sizeof(i)) +
+	size := Size(unsafe.Sizeof(e)) +
 		int64(unsafe.Sizeof(k)+pointer+1)*7/3 + // a map is at least three sevenths full
 		2*pointer // in due
 	return &Cache[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
@@ -125,85 +131,99 @@ func Size[N ~int | ~int64 | ~uintptr](n N) int64 {
 
 // Get returns the value of the key. It does not renew it.
 func (c *Cache[K, V]) Get(product string, key K) (value V, ok bool) {
-	if i := c.find(product, key); i != nil {
-		return i.value, true
+	if e := c.Find(product, key); e != nil {
+		return e.Value, true
 	}
 	return value, false
 }
 
-func (c *Cache[K, V]) find(product string, key K) *item[K, V] {
+// Find returns the entry of the key, nil if there is none. It does not renew it.
+func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
 	if h, ok := c.products[product]; ok {
 		return h.items[key]
 	}
 	return nil
 }
 
-// Put keeps the value, as the one written last. It counts, and others are evicted,
-// from Trim on.
-func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
+// Open returns the entry of the key, which begins here with a zero value if it is
+// new. It stays until it is removed: what was never kept is not evicted.
+func (c *Cache[K, V]) Open(product string, key K) *Entry[K, V] {
 	h := c.holder(product)
-	i := h.items[key]
-	if i == nil {
-		i = &item[K, V]{of: h, key: key, at: -1}
+	e := h.items[key]
+	if e == nil {
+		e = &Entry[K, V]{of: h, key: key, at: -1, unlisted: true}
 		h.bytes += c.overhead
-		h.items[key] = i
+		h.items[key] = e
 		c.length++
-	} else {
-		h.unlink(i)
 	}
-	i.value = value
-	c.set(i, as)
-	h.link(i)
+	return e
 }
 
-// Set says anew what a cache needs to know of a value that it has, which does
-// not renew it, unless it is pinned no longer.
-func (c *Cache[K, V]) Set(product string, key K, as Item) {
-	i := c.find(product, key)
-	if i == nil {
-		return
-	}
-	moves := i.pinned != as.Pinned
-	if moves {
-		i.of.unlink(i)
-	}
-	if c.set(i, as); moves {
-		i.of.link(i)
-	}
-	i.of.account()
-}
-
-func (c *Cache[K, V]) set(i *item[K, V], as Item) {
-	i.of.bytes += as.Bytes - i.bytes
-	i.bytes, i.due, i.pinned = as.Bytes, as.Due, as.Pinned
-	switch {
-	case as.Due == 0 && i.at >= 0:
-		heap.Remove(&c.due, int(i.at))
-	case as.Due == 0 || i.at >= 0 && i.asked <= as.Due: // what is asked too early is asked again
-	case i.at >= 0:
-		i.asked = as.Due
-		heap.Fix(&c.due, int(i.at))
-	default:
-		i.asked = as.Due
-		heap.Push(&c.due, i)
-	}
+// Put keeps a value, as [Entry.Keep] does.
+func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
+	e := c.Open(product, key)
+	e.Value = value
+	e.Keep(as)
 }
 
 // Remove forgets the value of the key.
 func (c *Cache[K, V]) Remove(product string, key K) {
-	if i := c.find(product, key); i != nil {
-		c.remove(i)
+	if e := c.Find(product, key); e != nil {
+		e.Remove()
 	}
 }
 
-func (c *Cache[K, V]) remove(i *item[K, V]) {
-	h := i.of
-	if i.at >= 0 {
-		heap.Remove(&c.due, int(i.at))
+// Product returns whose entry it is.
+func (e *Entry[K, V]) Product() string { return e.of.product }
+
+// Key returns what the entry is found by.
+func (e *Entry[K, V]) Key() K { return e.key }
+
+// Keep makes the value the one written last. It counts, and others are evicted,
+// from Trim on.
+func (e *Entry[K, V]) Keep(as Item) {
+	e.of.unlink(e)
+	e.set(as)
+	e.of.link(e)
+}
+
+// Set says anew what a cache needs to know of the value, which does not renew it,
+// unless it is pinned no longer.
+func (e *Entry[K, V]) Set(as Item) {
+	if as.Pinned == e.unlisted {
+		e.set(as)
+	} else {
+		e.Keep(as)
 	}
-	h.unlink(i)
-	delete(h.items, i.key)
-	h.bytes -= i.bytes + c.overhead
+	e.of.account()
+}
+
+func (e *Entry[K, V]) set(as Item) {
+	e.of.bytes += as.Bytes - e.bytes
+	e.bytes, e.due, e.unlisted = as.Bytes, as.Due, as.Pinned
+	due := &e.of.cache.due
+	switch {
+	case as.Due == 0 && e.at >= 0:
+		heap.Remove(due, int(e.at))
+	case as.Due == 0 || e.at >= 0 && e.asked <= as.Due: // what is asked too early is asked again
+	case e.at >= 0:
+		e.asked = as.Due
+		heap.Fix(due, int(e.at))
+	default:
+		e.asked = as.Due
+		heap.Push(due, e)
+	}
+}
+
+// Remove forgets the value.
+func (e *Entry[K, V]) Remove() {
+	h, c := e.of, e.of.cache
+	if e.at >= 0 {
+		heap.Remove(&c.due, int(e.at))
+	}
+	h.unlink(e)
+	delete(h.items, e.key)
+	h.bytes -= e.bytes + c.overhead
 	c.length--
 	if len(h.items) == 0 {
 		h.share.Set(0, false)
@@ -220,10 +240,10 @@ func (c *Cache[K, V]) Drop(product string, each func(V)) {
 	if !ok {
 		return
 	}
-	for _, i := range slices.Collect(maps.Values(h.items)) {
-		c.remove(i)
+	for _, e := range slices.Collect(maps.Values(h.items)) {
+		e.Remove()
 		if each != nil {
-			each(i.value)
+			each(e.Value)
 		}
 	}
 }
@@ -249,23 +269,23 @@ func (c *Cache[K, V]) Trim(product string) {
 }
 
 func (c *Cache[K, V]) evict(h *holder[K, V]) {
-	i := h.oldest
-	c.remove(i)
-	c.evicted(h.product, i.key, i.value)
+	oldest := h.oldest
+	oldest.Remove()
+	c.evicted(oldest)
 }
 
-// Due returns a value that was due at that time or before, if there is one. Who
-// calls it again removes the value first, or sets when it is due next.
-func (c *Cache[K, V]) Due(now int64) (product string, key K, value V, ok bool) {
+// Due returns the entry of a value that was due at that time or before, nil if there
+// is none. Who calls it again removes the value first, or sets when it is due next.
+func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 	for len(c.due) > 0 && c.due[0].asked <= now {
-		i := c.due[0]
-		if i.due <= now {
-			return i.of.product, i.key, i.value, true
+		e := c.due[0]
+		if e.due <= now {
+			return e
 		}
-		i.asked = i.due
+		e.asked = e.due
 		heap.Fix(&c.due, 0)
 	}
-	return product, key, value, false
+	return nil
 }
 
 // Len returns how many values are kept.
@@ -283,42 +303,42 @@ func (c *Cache[K, V]) Bytes(product string) int64 {
 func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	h, ok := c.products[product]
 	if !ok {
-		h = &holder[K, V]{product: strings.Clone(product), items: map[K]*item[K, V]{}, bytes: holderOverhead + Size(len(product))}
+		h = &holder[K, V]{cache: c, product: strings.Clone(product), items: map[K]*Entry[K, V]{}, bytes: holderOverhead + Size(len(product))}
 		h.share = c.shares.Join(h)
 		c.products[h.product] = h
 	}
 	return h
 }
 
-// link makes an item, unless it is pinned, the one written last.
-func (h *holder[K, V]) link(i *item[K, V]) {
-	if i.pinned {
+// link makes an entry, unless it is pinned, the one written last.
+func (h *holder[K, V]) link(e *Entry[K, V]) {
+	if e.unlisted {
 		return
 	}
-	if i.older = h.newest; i.older != nil {
-		i.older.newer = i
+	if e.older = h.newest; e.older != nil {
+		e.older.newer = e
 	} else {
-		h.oldest = i
+		h.oldest = e
 	}
-	h.newest = i
+	h.newest = e
 	h.listed++
 }
 
-func (h *holder[K, V]) unlink(i *item[K, V]) {
-	if i.pinned {
+func (h *holder[K, V]) unlink(e *Entry[K, V]) {
+	if e.unlisted {
 		return
 	}
-	if i.older != nil {
-		i.older.newer = i.newer
+	if e.older != nil {
+		e.older.newer = e.newer
 	} else {
-		h.oldest = i.newer
+		h.oldest = e.newer
 	}
-	if i.newer != nil {
-		i.newer.older = i.older
+	if e.newer != nil {
+		e.newer.older = e.older
 	} else {
-		h.newest = i.older
+		h.newest = e.older
 	}
-	i.older, i.newer = nil, nil
+	e.older, e.newer = nil, nil
 	h.listed--
 }
 
@@ -336,13 +356,13 @@ func (h *holder[K, V]) shrink() {
 	h.peak = max(h.peak, len(h.items))
 	if h.peak > minShrink && len(h.items) < h.peak/2 {
 		old := h.items
-		h.items, h.peak = make(map[K]*item[K, V], len(old)), len(old)
+		h.items, h.peak = make(map[K]*Entry[K, V], len(old)), len(old)
 		maps.Copy(h.items, old)
 	}
 }
 
-// dueHeap is a heap of items by due time.
-type dueHeap[K comparable, V any] []*item[K, V]
+// dueHeap is a heap of entries by due time.
+type dueHeap[K comparable, V any] []*Entry[K, V]
 
 func (d dueHeap[K, V]) Len() int           { return len(d) }
 func (d dueHeap[K, V]) Less(a, b int) bool { return d[a].asked < d[b].asked }
@@ -352,18 +372,18 @@ func (d dueHeap[K, V]) Swap(a, b int) {
 }
 
 func (d *dueHeap[K, V]) Push(x any) {
-	i := x.(*item[K, V])
-	i.at = int32(len(*d))
-	*d = append(*d, i)
+	e := x.(*Entry[K, V])
+	e.at = int32(len(*d))
+	*d = append(*d, e)
 }
 
 func (d *dueHeap[K, V]) Pop() any {
 	last := len(*d) - 1
-	i := (*d)[last]
-	i.at = -1
+	e := (*d)[last]
+	e.at = -1
 	(*d)[last] = nil
 	if *d = (*d)[:last]; cap(*d) > 4*last+minShrink {
 		*d = append(make(dueHeap[K, V], 0, 2*last), *d...)
 	}
-	return i
+	return e
 }

@@ -61,21 +61,23 @@ func TestCache_forgetsWhatWasWrittenFirst(t *testing.T) {
 		"first come":        {func(*cache) {}, "b c d"},
 		"put again":         {func(c *cache) { put(c, "p", "a") }, "a c d"},
 		"read":              {func(c *cache) { c.Get("p", "a") }, "b c d"},
-		"set":               {func(c *cache) { c.Set("p", "a", fair.Item{Due: 1}) }, "b c d"},
+		"set":               {func(c *cache) { c.Find("p", "a").Set(fair.Item{Due: 1}) }, "b c d"},
 		"pinned":            {func(c *cache) { c.Put("p", "a", "value of a", fair.Item{Pinned: true}) }, "a c d"},
-		"pinned by set":     {func(c *cache) { c.Set("p", "a", fair.Item{Pinned: true}) }, "a c d"},
-		"pinned for a time": {func(c *cache) { c.Set("p", "a", fair.Item{Pinned: true}); c.Set("p", "a", fair.Item{}) }, "a c d"},
-		"grown":             {func(c *cache) { c.Set("p", "b", fair.Item{Bytes: one(t)}) }, "c d"},
+		"pinned by set":     {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}) }, "a c d"},
+		"pinned for a time": {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}); c.Find("p", "a").Set(fair.Item{}) }, "a c d"},
+		"kept":              {func(c *cache) { c.Open("p", "a").Keep(fair.Item{}) }, "a c d"},
+		"opened":            {func(c *cache) { c.Open("p", "a") }, "b c d"},
+		"grown":             {func(c *cache) { c.Find("p", "b").Set(fair.Item{Bytes: one(t)}) }, "c d"},
 		"removed":           {func(c *cache) { c.Remove("p", "b") }, "a c d"},
-		"of no product":     {func(c *cache) { c.Remove("q", "a"); c.Set("q", "a", fair.Item{Bytes: 1 << 30}) }, "b c d"},
+		"of no product":     {func(c *cache) { c.Remove("q", "a"); require.Nil(t, c.Find("q", "a")) }, "b c d"},
 		"another product":   {func(c *cache) { put(c, "q", "a") }, "b c d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var evicted []string
-			m := fair.New(&fair.Options{MaxBytes: base(t) + 3*one(t)}, func(product, key, value string) {
-				assert.Equal(t, "p", product)
-				assert.Equal(t, "value of "+key, value)
-				evicted = append(evicted, key)
+			m := fair.New(&fair.Options{MaxBytes: base(t) + 3*one(t)}, func(e *fair.Entry[string, string]) {
+				assert.Equal(t, "p", e.Product())
+				assert.Equal(t, "value of "+e.Key(), e.Value)
+				evicted = append(evicted, e.Key())
 			})
 			for _, key := range []string{"a", "b", "c"} {
 				put(m, "p", key)
@@ -99,6 +101,23 @@ func TestCache_keepsWhatWasWrittenLastHoweverLarge(t *testing.T) {
 	put(c, "q", "a")
 	assert.Equal(t, "a", kept(t, c, "q", "a"))
 	assert.Empty(t, kept(t, c, "p", "b"), "of another product nothing has to stay")
+}
+
+func TestCache_evictsNothingBeforeItIsKept(t *testing.T) {
+	c := fair.New[string, string](&fair.Options{MaxBytes: 1}, nil)
+	e := c.Open("p", "a")
+	require.Same(t, e, c.Open("p", "a"))
+	require.Same(t, e, c.Find("p", "a"))
+	assert.Equal(t, []string{"p", "a", ""}, []string{e.Product(), e.Key(), e.Value})
+	assert.Equal(t, base(t)+one(t), c.Bytes("p"), "it counts")
+	put(c, "p", "b")
+	put(c, "p", "c")
+	assert.Equal(t, 2, c.Len())
+	require.Same(t, e, c.Find("p", "a"))
+	e.Value = "value of a"
+	e.Keep(fair.Item{})
+	c.Trim("p")
+	assert.Equal(t, "a", kept(t, c, "p", "a", "b", "c"))
 }
 
 func TestCache_evictsNothingPinned(t *testing.T) {
@@ -157,10 +176,12 @@ func TestCache_pinnedValuesCountForTheShare(t *testing.T) {
 func TestCache_returnsWhatIsDue(t *testing.T) {
 	c := fair.New[string, string](nil, nil)
 	next := func(now int64) string {
-		_, key, _, ok := c.Due(now)
-		require.Equal(t, ok, key != "")
-		c.Remove("p", key)
-		return key
+		due := c.Due(now)
+		if due == nil {
+			return ""
+		}
+		due.Remove()
+		return due.Key()
 	}
 	item := func(due int64) fair.Item { return fair.Item{Due: due} }
 	c.Put("p", "never", "", fair.Item{})
@@ -169,9 +190,9 @@ func TestCache_returnsWhatIsDue(t *testing.T) {
 	c.Put("p", "later now", "", item(5))
 	c.Put("p", "later now", "", item(40))
 	c.Put("p", "earlier now", "", item(40))
-	c.Set("p", "earlier now", item(20))
+	c.Find("p", "earlier now").Set(item(20))
 	c.Put("p", "never now", "", item(1))
-	c.Set("p", "never now", fair.Item{})
+	c.Find("p", "never now").Set(fair.Item{})
 	assert.Empty(t, next(9))
 	assert.Equal(t, "early", next(10))
 	assert.Empty(t, next(10))
@@ -251,10 +272,10 @@ func remaining(t testing.TB, c *cache, list []entry) []entry {
 	return left
 }
 
-func TestCache_readsWithoutAllocating(t *testing.T) {
+func TestCache_readsAndRenewsWithoutAllocating(t *testing.T) {
 	c := fair.New[string, string](nil, nil)
 	put(c, "p", "a")
-	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get("p", "a"); c.Get("p", "b"); c.Get("q", "a") }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get("p", "a"); c.Find("p", "b"); c.Get("q", "a"); c.Open("p", "a").Keep(fair.Item{}) }))
 }
 
 // What a cache holds takes what it counts, whatever it is and was.
@@ -298,7 +319,7 @@ func TestCache_costsWhatItSays(t *testing.T) {
 				c.Put("p", key, "", fair.Item{Bytes: fair.Size(len(key)), Pinned: true})
 			}
 			for i := range 9_900 {
-				c.Set("p", fmt.Sprint(i), item("1234567"))
+				c.Find("p", fmt.Sprint(i)).Set(item("1234567"))
 			}
 			c.Trim("p")
 			c.Drop("p", nil)
@@ -334,7 +355,7 @@ func BenchmarkPut(b *testing.B) {
 
 func TestCache_holdsSoManyOfAProduct(t *testing.T) {
 	var gone []string
-	c := fair.New(&fair.Options{MaxItems: 2}, func(product, key string, _ int) { gone = append(gone, product+"/"+key) })
+	c := fair.New(&fair.Options{MaxItems: 2}, func(e *fair.Entry[string, int]) { gone = append(gone, e.Product()+"/"+e.Key()) })
 	for _, product := range []string{"a", "b"} {
 		for i, key := range []string{"1", "2", "3"} {
 			c.Put(product, key, i, fair.Item{})
