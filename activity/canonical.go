@@ -102,6 +102,12 @@ func isPlain(s string) bool {
 	return true
 }
 
+// isControl reports whether r is a control character or a line separator. Browsers
+// report neither in a URL.
+func isControl(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
+}
+
 // printable drops control characters and what is not UTF-8, trims white space
 // and encodes what is left of it.
 func printable(raw string) string {
@@ -109,7 +115,7 @@ func printable(raw string) string {
 		return raw
 	}
 	clean := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if isControl(r) {
 			return -1
 		}
 		return r

@@ -32,6 +32,7 @@ func TestCanonicalURL(t *testing.T) {
 		{"white space around", " \n https://app.example.com/a\t", "https://app.example.com/a"},
 		{"white space inside", "https://app.example.com/my page?c", "https://app.example.com/my%20page"},
 		{"control characters", "https://app.exam\x00ple.com/a\r\nb", "https://app.example.com/ab"},
+		{"line separators", "https://app.exam\u2028ple.com/a\u2029b", "https://app.example.com/ab"},
 
 		{"scheme and host in capitals", "HTTPS://APP.EXAMPLE.COM/Reports", "https://app.example.com/Reports"},
 		{"path keeps its case", "https://app.example.com/MyPage", "https://app.example.com/MyPage"},

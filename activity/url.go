@@ -57,7 +57,7 @@ func visible(s string) (clean string, all bool) {
 	for i, r := range s {
 		size := utf8.RuneLen(r)
 		switch {
-		case unicode.IsControl(r), r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"), b.Len() == 0 && unicode.IsSpace(r):
+		case isControl(r), r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"), b.Len() == 0 && unicode.IsSpace(r):
 			continue
 		case b.Len()+size > maxScan:
 			return b.String(), false

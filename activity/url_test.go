@@ -21,6 +21,7 @@ func TestCleanURL(t *testing.T) {
 		{"empty", "", ""},
 		{"white space around", " \n" + host + "/ \t", host + "/"},
 		{"control characters", "https://app.\texample.com/\x00a\r\nb\u0085", host + "/ab"},
+		{"line separators", "https://app.\u2028example.com/a\u2029b?c=\u2028d", host + "/ab?c=d"},
 		{"what is not UTF-8", host + "/a\xffb\ufffd", host + "/ab\ufffd"},
 
 		{"password", "https://ada:secret@app.example.com/a?b", host + "/a?b"},

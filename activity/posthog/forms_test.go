@@ -246,6 +246,7 @@ func TestHandler_isSafeForConcurrentUse(t *testing.T) {
 // TestForms_personOfAWebhookCarriesTheEmail, whatever the event is.
 func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 	person := object{"properties": object{"email": "ada@example.com"}}
+	longest := strings.Repeat("a", 242) + "@example.com" // 254 bytes
 	cases := []struct {
 		name     string
 		event    object
@@ -260,6 +261,9 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 		{"a click, a person without properties", click(nil), object{}, 1, ""},
 		{"a click, an address that is none", click(nil), object{"properties": object{"email": "ada"}}, 1, ""},
 		{"a click, an address that is a number", click(nil), object{"properties": object{"email": 5}}, 1, ""},
+		{"a click, as long as an address gets", click(nil), object{"properties": object{"email": longest}}, 1, longest},
+		{"a click, an address that is too long", click(nil), object{"properties": object{"email": "a" + longest}}, 1, ""},
+		{"a click, an address on two lines", click(nil), object{"properties": object{"email": "ada\u2028b@example.com"}}, 1, ""},
 		{"the event's $set wins", click(object{"$set": object{"email": "new@example.com"}}), person, 1, "new@example.com"},
 		{"$set in the properties", click(object{"properties.$set": object{"email": "new@example.com"}}), nil, 1, "new@example.com"},
 	}

@@ -326,6 +326,7 @@ func TestID_digest(t *testing.T) {
 
 func TestID_ofUserAndSession(t *testing.T) {
 	long := strings.Repeat("x", 1025)
+	escaped := "x" + strings.Repeat("\"", 257) + "y" // a byte of JSON more for each
 	cases := []struct {
 		name    string
 		changes object
@@ -345,10 +346,13 @@ func TestID_ofUserAndSession(t *testing.T) {
 		{"an object", object{"properties.distinct_id": object{"id": 1}}, &visitor{"session-1", ""}},
 		{"no session", object{"properties.$session_id": nil}, &visitor{"", "user_42"}},
 		{"as long as an id gets", object{"properties.distinct_id": long[1:]}, &visitor{"session-1", long[1:]}},
+		{"as many escapes as an id gets", object{"properties.distinct_id": escaped[2:]}, &visitor{"session-1", escaped[2:]}},
 
 		{"neither user nor session", object{"properties.distinct_id": nil, "properties.$session_id": nil}, nil},
 		{"a user id that is too long", object{"properties.distinct_id": long}, nil},
 		{"a session id that is too long", object{"properties.$session_id": long}, nil},
+		{"a user id of too many escapes", object{"properties.distinct_id": escaped}, nil},
+		{"a session id of too many escapes", object{"properties.$session_id": escaped}, nil},
 		{"an event id that is too long", object{"uuid": long}, nil},
 	}
 	for _, c := range cases {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -31,8 +32,9 @@ const (
 
 // Longest values taken over, in bytes. An event with a longer id is malformed.
 const (
-	maxID    = 1024
-	maxEmail = 320
+	maxID      = 1024
+	maxEscapes = 256 // by how much an id is longer in JSON, in which it stands again and again
+	maxEmail   = 254 // a path of 256 with its brackets: RFC 5321, 4.5.3.1.3
 )
 
 // translate returns what an event means, without its time, or the reason for
@@ -49,7 +51,7 @@ func translate(e *event) (activity.Event, string) {
 		Email:     email(e),
 	}
 	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || string(p.UserID) == out.UserID)
-	if len(out.ID) > maxID || len(out.SessionID) > maxID || len(out.UserID) > maxID {
+	if len(out.ID) > maxID || isLongID(out.SessionID) || isLongID(out.UserID) {
 		return activity.Event{}, reasonMalformed
 	}
 	switch e.Name {
@@ -71,6 +73,15 @@ func translate(e *event) (activity.Event, string) {
 		return out, ""
 	}
 	return activity.Event{}, reasonNothing
+}
+
+func isLongID(id string) bool {
+	const longestEscape = len(`\u0000`) // of a byte
+	if len(id) <= maxEscapes/(longestEscape-1) {
+		return false
+	}
+	data, err := activity.Marshal(id)
+	return err != nil || len(id) > maxID || len(data)-len(`""`)-len(id) > maxEscapes
 }
 
 // action puts a page view or an autocapture event in words.
@@ -153,7 +164,9 @@ func trimmed(s string) string {
 	return s
 }
 
-func isBlank(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }
+func isBlank(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
+}
 
 // timing is what an event states about its time.
 type timing struct {
