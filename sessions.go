@@ -111,6 +111,7 @@ func (p *presence) take(productID string, f *followed, entries []eventlog.Entry)
 		return errSuperseded
 	}
 	p.Add(productID, decoded...)
+	clear(decoded) // it must not keep what is evicted
 	f.decoded = decoded
 	f.cursor = entries[len(entries)-1].ID
 	close(f.moved)

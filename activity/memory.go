@@ -167,8 +167,8 @@ func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
 
 // user returns the user of that id, which begins here if it is new.
 func (m *Memory) user(product, id string) (*memoryEntry, *memoryUser) {
-	entry := m.held.Open(product, memoryKey{kindUser, id})
-	if entry.Value == nil {
+	entry, isNew := m.held.Open(product, memoryKey{kindUser, id})
+	if isNew {
 		m.users++
 		entry.Value = &memoryUser{}
 	}
@@ -182,8 +182,8 @@ func (m *Memory) timeline(product, user, session string) *timeline {
 	if session == "" {
 		key = memoryKey{kindNone, user}
 	}
-	entry := m.held.Open(product, key)
-	if entry.Value == nil {
+	entry, isNew := m.held.Open(product, key)
+	if isNew {
 		entry.Value = &timeline{entry: entry}
 	}
 	return entry.Value.(*timeline)

@@ -18,8 +18,8 @@ import (
 // entryOf is what Decode returns of a batch, by the batch itself.
 func entryOf(at sessions.Position, b activity.Batch) sessions.Entry {
 	first, last := b.Actions[0], b.Actions[len(b.Actions)-1]
-	return sessions.Entry{At: at, SessionID: b.SessionID, UserID: b.UserID, Email: b.Email,
-		First: first.Start().UnixMicro(), Last: last.Start().UnixMicro(), CanonicalURL: last.CanonicalURL, LastAction: last.Sentence(),
+	return sessions.Entry{At: at, SessionID: b.SessionID, Text: sessions.NewText(b.UserID, b.Email, last.CanonicalURL, last.Sentence()),
+		First: first.Start().UnixMicro(), Last: last.Start().UnixMicro(),
 		Count: len(b.Actions), Actions: last.Index + 1}
 }
 
@@ -69,7 +69,32 @@ func TestDecoder_takesActionsOfTwoFieldsTogether(t *testing.T) {
 	data := `{"type":"actions","actions":[{"index":0},{"index":7,"description":"User waved"}],"actions":[]}`
 	got, ok := new(sessions.Decoder).Decode(sessions.Position{}, "s", []byte(data))
 	require.True(t, ok)
-	require.Equal(t, sessions.Entry{SessionID: "s", LastAction: "User waved", Count: 2, Actions: 8}, got)
+	require.Equal(t, sessions.Entry{SessionID: "s", Text: sessions.NewText("", "", "", "User waved"), Count: 2, Actions: 8}, got)
+}
+
+func TestDecoder_allocatesNothingButTheText(t *testing.T) {
+	data, err := activity.Marshal(activitytest.NewBatch("acme", "s", "u", activitytest.Click(noon, "Save", "https://app.example.com/a"), activitytest.Click(noon, "Send", "https://app.example.com/b")))
+	require.NoError(t, err)
+	var decoder sessions.Decoder
+	assert.Equal(t, 1.0, testing.AllocsPerRun(100, func() {
+		if _, ok := decoder.Decode(sessions.Position{}, "s", data); !ok {
+			t.Fatal("not decoded")
+		}
+	}))
+}
+
+func TestDecoder_saysSomethingOfAnActionWithoutADescription(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"type":"click","title":"Click\tSave"}`:                       "Click Save",
+		`{"type":"click","title":"Click Save","description":"\u200b"}`: "Click Save",
+		`{"type":"click","title":""}`:                                  "click",
+		`{}`:                                                           "User did something",
+		`{"title":"Click Save","description":"User  clicked \u0007Save"}`: "User clicked Save",
+	} {
+		e, ok := new(sessions.Decoder).Decode(sessions.Position{}, "s", []byte(`{"type":"actions","user_id":"ada","actions":[`+data+`]}`))
+		require.True(t, ok)
+		assert.Equal(t, sessions.NewText("ada", "", "", want), e.Text, data)
+	}
 }
 
 func FuzzDecoder(f *testing.F) {

@@ -35,7 +35,7 @@ type Memory struct {
 	ttl int64 // microseconds
 
 	mu     sync.Mutex
-	held   *fair.Cache[string, *session]
+	held   *fair.Cache[string, session]
 	orders map[string]*btree.BTreeG[*session] // by product, as they are listed; of those that hold sessions
 }
 
@@ -54,48 +54,53 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m := &Memory{ttl: o.TTL.Microseconds(), orders: map[string]*btree.BTreeG[*session]{}}
-	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(e *fair.Entry[string, *session]) { m.unlist(e.Product(), e.Value) })
+	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(e *fair.Entry[string, session]) { m.unlist(e) })
 	return m, nil
 }
 
 // Add takes over what entries of a product's log say, in the order of the log and
-// each once. It keeps their strings, which should not be parts of larger ones.
+// each once. It keeps their session ids and texts, which should not be parts of
+// larger strings.
 func (m *Memory) Add(productID string, entries ...Entry) {
+	if len(entries) == 0 {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range entries {
-		m.add(productID, e)
+	order, ok := m.orders[productID]
+	if !ok {
+		order = btree.NewG(treeDegree, func(a, b *session) bool { return a.isBefore(b.place) })
+		m.orders[strings.Clone(productID)] = order
+	}
+	for i := range entries {
+		m.add(productID, order, &entries[i])
 	}
 	m.held.Trim(productID)
 }
 
-func (m *Memory) add(product string, e Entry) {
-	s, ok := m.held.Get(product, e.SessionID)
-	if ok {
-		m.unlist(product, s)
+func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
+	held, isNew := m.held.Open(product, e.SessionID)
+	s := &held.Value
+	if !isNew {
+		order.Delete(s)
 	}
-	if !ok || e.First-s.last > m.ttl { // a session that has expired begins anew
-		s = &session{place: place{e.Last, e.SessionID}, first: e.First}
+	if isNew || e.First-s.last > m.ttl { // a session that has expired begins anew
+		*s = session{place: place{e.Last, held.Key()}, first: e.First}
 	}
 	s.take(e)
-	order, ok := m.orders[product]
-	if !ok {
-		order = btree.NewG(treeDegree, func(a, b *session) bool { return a.isBefore(b.place) })
-		m.orders[strings.Clone(product)] = order
-	}
 	order.ReplaceOrInsert(s)
-	m.held.Put(product, s.id, s, fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
+	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 
 // treeDegree is that of the trees: their nodes hold 31 to 63 sessions.
 const treeDegree = 32
 
 // unlist takes a session out of the list.
-func (m *Memory) unlist(product string, s *session) {
-	order := m.orders[product]
-	order.Delete(s)
+func (m *Memory) unlist(held *fair.Entry[string, session]) {
+	order := m.orders[held.Product()]
+	order.Delete(&held.Value)
 	if order.Len() == 0 {
-		delete(m.orders, product)
+		delete(m.orders, held.Product())
 	}
 }
 
@@ -178,11 +183,11 @@ func (l *list) next() {
 func (m *Memory) Session(productID, sessionID string, now time.Time) (Session, []Position, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, ok := m.held.Get(productID, sessionID)
-	if !ok || s.last < now.UnixMicro()-m.ttl {
+	held := m.held.Find(productID, sessionID)
+	if held == nil || held.Value.last < now.UnixMicro()-m.ttl {
 		return Session{}, nil, false
 	}
-	return s.row(), s.trail.positions(), true
+	return held.Value.row(), held.Value.trail.positions(), true
 }
 
 // expireStep is how many sessions Expire frees under one lock.
@@ -203,7 +208,7 @@ func (m *Memory) expireSome(now time.Time) (more bool) {
 		if due == nil {
 			return false
 		}
-		m.unlist(due.Product(), due.Value)
+		m.unlist(due)
 		due.Remove()
 	}
 	return true

@@ -39,7 +39,7 @@ func TestMemory_keepsTheNewestActionAndWhatTheLogSaysLast(t *testing.T) {
 	m := newMemory(t, nil)
 	m.Add("acme", seen("a", noon))
 	late := seen("a", noon.Add(-time.Minute))
-	late.UserID, late.Email, late.CanonicalURL, late.LastAction, late.Actions = "ada", "", "https://app.example.com/late", "late", 7
+	late.Text, late.Actions = sessions.NewText("ada", "", "https://app.example.com/late", "late"), 7
 	m.Add("acme", late)
 	s, _, ok := m.Session("acme", "a", noon)
 	require.True(t, ok)
@@ -145,7 +145,7 @@ func TestMemory_looksForAPrefix(t *testing.T) {
 		{"s-6", "ÖZGE", ""}, {"s-7", "K7", ""}, {"s-8", "\u212a8", ""}, {"s-9", "日本", ""}, {"s-10", "", "ſam@example.com"},
 	} {
 		e := seen(s.id, noon.Add(time.Duration(-i)*time.Second))
-		e.UserID, e.Email = s.user, s.mail
+		e.Text = sessions.NewText(s.user, s.mail, e.CanonicalURL(), e.LastAction())
 		m.Add("acme", e)
 	}
 	for prefix, want := range map[string]string{

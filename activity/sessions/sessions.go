@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-	"unsafe"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/fair"
@@ -37,11 +36,10 @@ type Listing struct {
 // session is what is held of a session.
 type session struct {
 	place
-	userID, email            string
-	canonicalURL, lastAction string
-	first                    int64 // start of its first action, in microseconds since the epoch
-	actions                  int
-	trail                    trail
+	Text
+	first   int64 // start of its first action, in microseconds since the epoch
+	actions int
+	trail   trail
 }
 
 // place is where a session stands in a list.
@@ -59,11 +57,12 @@ func (p place) isBefore(other place) bool {
 }
 
 // take takes over what an entry says, which is the newest of the log.
-func (s *session) take(e Entry) {
-	s.userID, s.email, s.actions = e.UserID, e.Email, e.Actions
-	s.first = min(s.first, e.First)
+func (s *session) take(e *Entry) {
+	s.first, s.actions = min(s.first, e.First), e.Actions
 	if e.Last >= s.last {
-		s.last, s.canonicalURL, s.lastAction = e.Last, e.CanonicalURL, e.LastAction
+		s.last, s.Text = e.Last, e.Text
+	} else {
+		s.Text = NewText(e.UserID(), e.Email(), s.CanonicalURL(), s.LastAction())
 	}
 	s.trail.add(e.At, e.Count)
 }
@@ -71,14 +70,14 @@ func (s *session) take(e Entry) {
 // bytes returns what the session takes, but for what the cache needs for itself.
 func (s *session) bytes() int64 {
 	const inOrder = 16 // a pointer in a node of a tree that is at least half full
-	return fair.Size(unsafe.Sizeof(*s)) + inOrder + fair.Size(len(s.id)) + fair.Size(len(s.userID)) + fair.Size(len(s.email)) +
-		fair.Size(len(s.canonicalURL)) + fair.Size(len(s.lastAction)) + fair.Size(cap(s.trail.steps))
+	return inOrder + fair.Size(len(s.id)) + fair.Size(len(s.all)) + fair.Size(cap(s.trail.older))
 }
 
 // row returns the session as a list shows it.
 func (s *session) row() Session {
-	return Session{SessionID: s.id, UserID: s.userID, Email: s.email, Page: activity.PageName(s.canonicalURL), CanonicalURL: s.canonicalURL,
-		LastAction: s.lastAction, FirstSeen: seconds(s.first), LastSeen: seconds(s.last), Actions: s.actions}
+	url := s.CanonicalURL()
+	return Session{SessionID: s.id, UserID: s.UserID(), Email: s.Email(), Page: activity.PageName(url), CanonicalURL: url,
+		LastAction: s.LastAction(), FirstSeen: seconds(s.first), LastSeen: seconds(s.last), Actions: s.actions}
 }
 
 func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micros)) }
@@ -86,7 +85,7 @@ func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micr
 // matches reports whether an identifier of the session begins with the prefix,
 // which has so many characters.
 func (s *session) matches(prefix string, characters int) bool {
-	return prefix == "" || hasPrefixFold(s.email, prefix, characters) || hasPrefixFold(s.userID, prefix, characters) || hasPrefixFold(s.id, prefix, characters)
+	return prefix == "" || hasPrefixFold(s.Email(), prefix, characters) || hasPrefixFold(s.UserID(), prefix, characters) || hasPrefixFold(s.id, prefix, characters)
 }
 
 // hasPrefixFold reports whether s begins with the prefix of so many characters,

@@ -1,6 +1,9 @@
 package sessions
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Position is where a log has an entry: its ID.
 type Position struct{ Milli, Seq uint64 }
@@ -10,24 +13,24 @@ type Position struct{ Milli, Seq uint64 }
 const MaxRecent = 50
 
 // trail is the positions of a session's newest entries, in the order of the log,
-// and how many actions each has. An entry takes three numbers in some five bytes:
-// the milliseconds since the one before, its number within the millisecond, and
-// its actions.
+// and how many actions each has.
 type trail struct {
-	steps   []byte
-	newest  uint64 // Milli of the last one
+	newest  Position
+	count   int    // the newest one's actions
 	actions int    // of all
+	older   []byte // the steps to those before, the oldest first
 }
 
-// step is an entry of a trail.
+// step leads from an entry to the one after it. It takes three numbers in some five
+// bytes.
 type step struct {
-	after   uint64 // milliseconds since the step before, for the first since the epoch
-	seq     uint64
-	actions int
+	milli   uint64 // between the two
+	seq     uint64 // of the first
+	actions int    // of the first
 }
 
 func (s step) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, s.after)
+	dst = binary.AppendUvarint(dst, s.milli)
 	dst = binary.AppendUvarint(dst, s.seq)
 	return binary.AppendUvarint(dst, uint64(s.actions))
 }
@@ -46,32 +49,33 @@ func cutStep(steps []byte) (first step, rest []byte) {
 // add adds an entry with so many actions, and drops the first ones that are not
 // needed for the newest MaxRecent actions.
 func (t *trail) add(at Position, actions int) {
-	var few [3 * binary.MaxVarintLen64]byte
-	t.steps = append(t.steps, step{at.Milli - t.newest, at.Seq, actions}.append(few[:0])...)
-	t.newest = at.Milli
+	if t.count > 0 {
+		t.older = step{at.Milli - t.newest.Milli, t.newest.Seq, t.count}.append(t.older)
+	}
+	t.newest, t.count = at, actions
 	t.actions += actions
-	for {
-		first, rest := cutStep(t.steps)
-		if len(rest) == 0 || t.actions-first.actions < MaxRecent {
+	for len(t.older) > 0 {
+		first, rest := cutStep(t.older)
+		if t.actions-first.actions < MaxRecent {
 			return
 		}
 		t.actions -= first.actions
-		second, rest := cutStep(rest)
-		second.after += first.after
-		head := second.append(nil)
-		n := copy(t.steps, head) // no longer than the two that it replaces
-		t.steps = t.steps[:n+copy(t.steps[n:], rest)]
+		t.older = t.older[:copy(t.older, rest)]
 	}
 }
 
 // positions returns the positions of the entries, in the order of the log.
-func (t *trail) positions() (all []Position) {
-	var milli uint64
-	for steps := t.steps; len(steps) > 0; {
+func (t *trail) positions() []Position {
+	var steps []step
+	for rest := t.older; len(rest) > 0; {
 		var s step
-		s, steps = cutStep(steps)
-		milli += s.after
-		all = append(all, Position{milli, s.seq})
+		s, rest = cutStep(rest)
+		steps = append(steps, s)
 	}
+	all := []Position{t.newest}
+	for _, s := range slices.Backward(steps) {
+		all = append(all, Position{all[len(all)-1].Milli - s.milli, s.seq})
+	}
+	slices.Reverse(all)
 	return all
 }

@@ -9,7 +9,7 @@
 // within its share.
 //
 //	users := fair.New[string, user](&fair.Options{MaxBytes: 256 << 20, TotalBytes: 1 << 30}, forgotten)
-//	ada := users.Open("acme", "ada") // which is there now
+//	ada, _ := users.Open("acme", "ada") // which is there now
 //	ada.Value.visits++
 //	ada.Keep(fair.Item{Bytes: ada.Value.size(), Due: ada.Value.expires()})
 //	users.Trim("acme") // once for everything that was kept
@@ -147,21 +147,21 @@ func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
 
 // Open returns the entry of the key, which begins here with a zero value if it is
 // new. It stays until it is removed: what was never kept is not evicted.
-func (c *Cache[K, V]) Open(product string, key K) *Entry[K, V] {
+func (c *Cache[K, V]) Open(product string, key K) (e *Entry[K, V], isNew bool) {
 	h := c.holder(product)
-	e := h.items[key]
-	if e == nil {
+	e = h.items[key]
+	if isNew = e == nil; isNew {
 		e = &Entry[K, V]{of: h, key: key, at: -1, unlisted: true}
 		h.bytes += c.overhead
 		h.items[key] = e
 		c.length++
 	}
-	return e
+	return e, isNew
 }
 
 // Put keeps a value, as [Entry.Keep] does.
 func (c *Cache[K, V]) Put(product string, key K, value V, as Item) {
-	e := c.Open(product, key)
+	e, _ := c.Open(product, key)
 	e.Value = value
 	e.Keep(as)
 }

@@ -65,7 +65,7 @@ func TestCache_forgetsWhatWasWrittenFirst(t *testing.T) {
 		"pinned":            {func(c *cache) { c.Put("p", "a", "value of a", fair.Item{Pinned: true}) }, "a c d"},
 		"pinned by set":     {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}) }, "a c d"},
 		"pinned for a time": {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}); c.Find("p", "a").Set(fair.Item{}) }, "a c d"},
-		"kept":              {func(c *cache) { c.Open("p", "a").Keep(fair.Item{}) }, "a c d"},
+		"kept":              {func(c *cache) { c.Find("p", "a").Keep(fair.Item{}) }, "a c d"},
 		"opened":            {func(c *cache) { c.Open("p", "a") }, "b c d"},
 		"grown":             {func(c *cache) { c.Find("p", "b").Set(fair.Item{Bytes: one(t)}) }, "c d"},
 		"removed":           {func(c *cache) { c.Remove("p", "b") }, "a c d"},
@@ -105,8 +105,11 @@ func TestCache_keepsWhatWasWrittenLastHoweverLarge(t *testing.T) {
 
 func TestCache_evictsNothingBeforeItIsKept(t *testing.T) {
 	c := fair.New[string, string](&fair.Options{MaxBytes: 1}, nil)
-	e := c.Open("p", "a")
-	require.Same(t, e, c.Open("p", "a"))
+	e, isNew := c.Open("p", "a")
+	require.True(t, isNew)
+	again, isNew := c.Open("p", "a")
+	require.False(t, isNew)
+	require.Same(t, e, again)
 	require.Same(t, e, c.Find("p", "a"))
 	assert.Equal(t, []string{"p", "a", ""}, []string{e.Product(), e.Key(), e.Value})
 	assert.Equal(t, base(t)+one(t), c.Bytes("p"), "it counts")
@@ -275,7 +278,7 @@ func remaining(t testing.TB, c *cache, list []entry) []entry {
 func TestCache_readsAndRenewsWithoutAllocating(t *testing.T) {
 	c := fair.New[string, string](nil, nil)
 	put(c, "p", "a")
-	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get("p", "a"); c.Find("p", "b"); c.Get("q", "a"); c.Open("p", "a").Keep(fair.Item{}) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get("p", "a"); c.Find("p", "b"); c.Get("q", "a"); c.Find("p", "a").Keep(fair.Item{}) }))
 }
 
 // What a cache holds takes what it counts, whatever it is and was.

@@ -195,6 +195,19 @@ func (s *Scanner) String(limit int) string {
 	return owned(s.str(limit))
 }
 
+// AppendString appends what String returns. It does not allocate where dst has room.
+func (s *Scanner) AppendString(dst []byte, limit int) []byte {
+	if s.Kind() != '"' {
+		s.Skip()
+		return dst
+	}
+	b := s.str(limit)
+	if utf8.Valid(b) {
+		return append(dst, b...)
+	}
+	return append(dst, owned(b)...)
+}
+
 func owned(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
