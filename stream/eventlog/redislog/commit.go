@@ -197,6 +197,8 @@ func (p *product) commitTogether(commits []*commit) {
 
 // commitOnce makes commits and returns those that need a tidy log first.
 func (p *product) commitOnce(ctx context.Context, commits []*commit) (again []*commit) {
+	p.setCommitting(true)
+	defer p.setCommitting(false)
 	began := time.Now()
 	var current []*commit
 	for _, c := range commits {

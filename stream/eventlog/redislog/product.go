@@ -37,6 +37,9 @@ type product struct {
 	fetch     *fetch      // in flight
 	watched   bool        // a caller has waited for a change
 
+	committing bool        // a commit is in flight
+	announced  eventlog.ID // newest that was announced meanwhile
+
 	closed bool
 	end    *eventlog.ID // after Close: where reading ends
 }
@@ -88,6 +91,32 @@ func (l *Log) Changed(productID string) <-chan struct{} {
 func (p *product) hear(id eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.hearLocked(id)
+}
+
+// announce is hear, after the commit in flight if there is one: the entry may be
+// the commit's, and readers are then not to ask Redis for what is about to be in
+// the tail.
+func (p *product) announce(id eventlog.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.committing {
+		p.announced = later(p.announced, id)
+		return
+	}
+	p.hearLocked(id)
+}
+
+// setCommitting records whether a commit is in flight.
+func (p *product) setCommitting(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.committing = is; !is {
+		p.hearLocked(p.announced)
+	}
+}
+
+func (p *product) hearLocked(id eventlog.ID) {
 	if p.known.Compare(id) < 0 {
 		p.known = id
 		p.tail.Notify()
@@ -104,7 +133,7 @@ func (p *product) wake() {
 // polled records the newest ID as of a time. One below what is known is none:
 // a reader finds out what Redis has lost.
 func (p *product) polled(newest eventlog.ID, at time.Time) {
-	p.hear(newest)
+	p.announce(newest)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known == newest {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -313,4 +315,39 @@ func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 		var gap *eventlog.GapError
 		require.ErrorAs(t, err, &gap)
 	}
+}
+
+// What a server appends its own readers get from its memory, though a message
+// announces it before the append is answered.
+func TestAppend_isNotReadBackByItsOwnServer(t *testing.T) {
+	server := redistest.Start(t)
+	log := open(t, server.URL(), nil)
+	r := follow(t, log, newest(t, log))
+	appended := 0
+	reads := func(n int) int {
+		before := timesRead(t, server)
+		require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("from", appended), n)))
+		appended += n
+		r.has(t, appended)
+		return timesRead(t, server) - before
+	}
+	waittest.Until(t, "messages are received", func() bool { return reads(1) == 0 })
+	const calls = 50
+	sum := 0
+	for range calls {
+		sum += reads(100)
+	}
+	require.Less(t, sum, calls/5, "it looks when it has not heard anything for long")
+}
+
+// timesRead returns how often entries were read from a server.
+func timesRead(t *testing.T, server *redistest.Server) (n int) {
+	t.Helper()
+	info, err := server.Client().Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	if _, stats, ok := strings.Cut(info, "cmdstat_xrange:calls="); ok {
+		_, err = fmt.Sscan(stats[:strings.IndexByte(stats, ',')], &n)
+		require.NoError(t, err)
+	}
+	return n
 }

@@ -79,7 +79,7 @@ func (l *Log) notice(payload string) {
 	if dropped {
 		p.dropUpTo(id)
 	}
-	p.hear(id)
+	p.announce(id)
 }
 
 // pollInterval is how long a reader waits for an entry whose message is lost.
