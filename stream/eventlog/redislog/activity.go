@@ -20,7 +20,7 @@ func (l *Log) Activity() activity.Store { return users{l} }
 
 // Add implements [activity.Store].
 func (u users) Add(ctx context.Context, b activity.Batch) error {
-	c := &commit{}
+	c := &commit{args: newArguments()}
 	if err := c.addActions(&b); err != nil {
 		return err
 	}
@@ -52,53 +52,67 @@ func (c *commit) addActions(b *activity.Batch) error {
 // addRun adds actions of a user in a session. What was done without a user
 // outside any session is no user's next action.
 func (c *commit) addRun(user, session string, actions []activity.BatchAction) error {
-	records := make([]activity.Record, len(actions))
-	for i, a := range actions {
-		var err error
-		if records[i], err = activity.NewRecord(session, a.Action); err != nil {
+	filed := user != "" || session != ""
+	if filed {
+		c.args.text(user)
+		c.addTimeline(session, user)
+		c.args.number(int64(len(actions)))
+		c.counts[2]++
+		c.work += 2 + len(actions)
+	}
+	for i := range actions {
+		a := &actions[i]
+		r, err := activity.NewRecord(session, a.Action)
+		if err != nil {
 			return err
 		}
+		if filed {
+			c.addNumber(activity.EventKey(a.ID))
+			c.args.number(r.Start)
+			c.addRecord(r)
+		}
 	}
-	if user == "" && session == "" {
-		return nil
-	}
-	c.add(user, timeline(session, user), len(actions))
-	for i, r := range records {
-		packed := packRecord(r)
-		c.add(c.number(activity.EventKey(actions[i].ID)), r.Start, packed)
-		c.size += len(packed)
-	}
-	c.counts[2]++
-	c.work += 2 + len(actions)
 	return nil
 }
 
-// number returns the key of the commit's next action after its number, of seven
-// digits.
-func (c *commit) number(key activity.Key) []byte {
-	c.actions++
-	numbered := make([]byte, 0, 7+len(key))
-	for unit := 1_000_000; unit > 0; unit /= 10 {
-		numbered = append(numbered, byte('0'+c.actions/unit%10))
+// addTimeline adds the name of the timeline of a session. What a user does
+// outside any session is a timeline of that user.
+func (c *commit) addTimeline(session, user string) {
+	if session == "" {
+		c.args.text("u:", user)
+	} else {
+		c.args.text("s:", session)
 	}
-	return append(numbered, key[:]...)
 }
 
-// packRecord returns a record as it is kept: start, length of the session and
+// addNumber adds the key of the commit's next action after its number, of seven
+// digits.
+func (c *commit) addNumber(key activity.Key) {
+	c.actions++
+	start := c.args.begin()
+	for unit := 1_000_000; unit > 0; unit /= 10 {
+		c.args.packed = append(c.args.packed, byte('0'+c.actions/unit%10))
+	}
+	c.args.packed = append(c.args.packed, key[:]...)
+	c.args.end(start)
+}
+
+// addRecord adds a record as it is kept: start, length of the session and
 // session, separated by spaces, and then the JSON.
-func packRecord(r activity.Record) []byte {
-	packed := make([]byte, 0, 24+len(r.Session)+len(r.JSON))
-	packed = strconv.AppendInt(packed, r.Start, 10)
+func (c *commit) addRecord(r activity.Record) {
+	start := c.args.begin()
+	packed := strconv.AppendInt(c.args.packed, r.Start, 10)
 	packed = append(packed, ' ')
 	packed = strconv.AppendInt(packed, int64(len(r.Session)), 10)
 	packed = append(packed, ' ')
 	packed = append(packed, r.Session...)
-	return append(packed, r.JSON...)
+	c.args.packed = append(packed, r.JSON...)
+	c.args.end(start)
 }
 
 var errRecord = errors.New("redislog: recent: strange record")
 
-// unpackRecord reads what packRecord wrote, and an end in microseconds; nil
+// unpackRecord reads what addRecord wrote, and an end in microseconds; nil
 // means that the action ends as it starts.
 func unpackRecord(packed string, end any) (activity.Record, error) {
 	start, rest, _ := strings.Cut(packed, " ")

@@ -1,11 +1,9 @@
 package redislog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,11 +17,10 @@ import (
 // commit is what one call changes. Commits of a product share round trips.
 type commit struct {
 	entries []eventlog.Entry // copies, which get their IDs
-	args    []any            // of the script, after those that all calls share
+	args    arguments        // of the script, beside those that all calls share
 	counts  [3]int           // of documents, entries and runs of actions
 	actions int              // in the runs
 	work    int              // about how long Redis is busy with it: documents, keys and actions
-	size    int              // about how many bytes the arguments have
 	appends bool             // refused once the log is closed
 	since   time.Time        // when it was ready
 	gone    <-chan struct{}  // closed when its caller has given up; nil for never
@@ -49,7 +46,7 @@ func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.E
 	case repeated != nil:
 		return &eventlog.DuplicateError{Keys: repeated}
 	}
-	c := &commit{}
+	c := &commit{args: newArguments(), appends: true}
 	c.addDocuments(changes)
 	c.addEntries(entries)
 	for _, e := range entries {
@@ -60,7 +57,6 @@ func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.E
 			return err
 		}
 	}
-	c.appends = true
 	err := l.product(productID).commit(ctx, c)
 	if err == nil {
 		copy(entries, c.entries)
@@ -86,12 +82,14 @@ func repeatedKeys(entries []eventlog.Entry) (repeated []activity.Key) {
 	return repeated
 }
 
-func (c *commit) add(values ...any) { c.args = append(c.args, values...) }
-
 func (c *commit) addDocuments(changes []document.Change) {
-	for _, change := range changes {
-		c.add(int(change.Op), change.Name, strconv.FormatUint(uint64(change.Prev), 10), milliseconds(change.TTL), bytes.Clone(change.Value))
-		c.size += len(change.Name) + len(change.Value)
+	for i := range changes {
+		change := &changes[i]
+		c.args.number(int64(change.Op))
+		c.args.text(change.Name)
+		c.args.number(int64(change.Prev))
+		c.args.number(milliseconds(change.TTL))
+		c.args.bytes(change.Value)
 	}
 	c.counts[0] = len(changes)
 	c.work += len(changes)
@@ -107,19 +105,16 @@ func (c *commit) addEntries(entries []eventlog.Entry) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		e.Own()
-		c.add(e.SessionID, e.Data, packKeys(e.Keys))
-		c.size += len(e.SessionID) + len(e.Data) + len(activity.Key{})*len(e.Keys)
+		c.args.text(e.SessionID)
+		c.args.bytes(e.Data)
+		start := c.args.begin()
+		for k := range e.Keys {
+			c.args.packed = append(c.args.packed, e.Keys[k][:]...)
+		}
+		c.args.end(start)
 		c.work += 1 + len(e.Keys)
 	}
 	c.counts[1] = len(entries)
-}
-
-func packKeys(keys []activity.Key) []byte {
-	packed := make([]byte, 0, len(activity.Key{})*len(keys))
-	for _, key := range keys {
-		packed = append(packed, key[:]...)
-	}
-	return packed
 }
 
 func unpackKeys(packed string) []activity.Key {
@@ -144,8 +139,9 @@ const (
 func (p *product) commit(ctx context.Context, c *commit) error {
 	c.err, c.since, c.gone = errUnfinished, time.Now(), ctx.Done()
 	if err := p.commits.Do(ctx, c); err != nil {
-		return failed("commit", err)
+		return failed("commit", err) // and it may go on
 	}
+	c.args.release()
 	return c.err
 }
 
@@ -171,9 +167,9 @@ func (p *product) commitAll(commits []*commit) {
 
 // together returns how many of the first commits share a round trip.
 func together(commits []*commit) int {
-	n, size, work := 1, commits[0].size, commits[0].work
-	for n < len(commits) && size+commits[n].size <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
-		size += commits[n].size
+	n, size, work := 1, len(commits[0].args.packed), commits[0].work
+	for n < len(commits) && size+len(commits[n].args.packed) <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
+		size += len(commits[n].args.packed)
 		work += commits[n].work
 		n++
 	}
@@ -203,7 +199,7 @@ func (p *product) commitOnce(ctx context.Context, commits []*commit) (again []*c
 	var current []*commit
 	for _, c := range commits {
 		switch {
-		case len(c.args) == 0: // it waits for those before
+		case c.args.n == 0: // it waits for those before
 			c.err = nil
 		case c.appends && p.log.closed.Load():
 			c.err = eventlog.ErrClosed
@@ -279,7 +275,7 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 // the client sends again.
 func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
 	o, known := p.log.opts, p.seen()
-	args := make([]any, 0, 15+len(p.scriptKeys)+len(c.args))
+	args := make([]any, 0, 16+len(p.scriptKeys))
 	if whole {
 		args = append(args, "eval", sharedSource+commitSource)
 	} else {
@@ -290,8 +286,8 @@ func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd
 		args = append(args, key)
 	}
 	args = append(args, milliseconds(o.Retention.TTL), o.Retention.MaxBytes, o.Retention.StateMaxBytes/2, o.MaxEvents, channel(o.Prefix), p.id,
-		known.Milli, known.Seq, p.version.Load(), c.counts[0], c.counts[1], c.counts[2])
-	cmd := redis.NewCmd(ctx, append(args, c.args...)...)
+		known.Milli, known.Seq, p.version.Load(), c.counts[0], c.counts[1], c.counts[2], c.args.all())
+	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
 }

@@ -28,14 +28,5 @@ func (k keys) document(name string) string { return k.base + "doc:" + name }
 func (k keys) user(id string) string       { return k.base + "user:" + id }
 func (k keys) actions(id string) string    { return k.base + "acts:" + id }
 
-// timeline names the timeline of a session. What a user does outside any
-// session is a timeline of that user.
-func timeline(session, user string) string {
-	if session == "" {
-		return "u:" + user
-	}
-	return "s:" + session
-}
-
 // channel is where the newest ID of a product is published.
 func channel(prefix string) string { return prefix + ":changed" }

@@ -9,7 +9,8 @@
 --       4 most actions of a user        5 channel to publish on
 --       6 product                       7, 8 newest ID known to the caller
 --       9 newest version known to the caller
---       10, 11, 12 how many of each follow:
+--       10, 11, 12 how many there are of each in
+--       13 an array of MessagePack, which is empty without any of them:
 --       documents: operation, name, version ("0" for none), time to live in
 --         milliseconds (0 for ever), value
 --       entries: session, data, keys of 16 bytes each
@@ -26,7 +27,8 @@ local meta, log, seen, names, docs, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4],
 local base = string.sub(meta, 1, -5)
 local ttl, max_bytes, max_state, max_events = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local documents, entries, runs = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
-local first_document = 13
+local args = cmsgpack.unpack(ARGV[13])
+local first_document = 1
 local first_entry = first_document + 5 * documents
 local first_run = first_entry + 3 * entries
 
@@ -38,7 +40,7 @@ local millis = math.floor(micros / 1000)
 -- and therefore live two periods longer than they must.
 local period_length = math.max(1, math.floor(ttl / 16))
 local period = math.floor(millis / period_length)
-local lifetime = ttl + 2 * period_length + 1000
+local lifetime = digits(ttl + 2 * period_length + 1000)
 
 local function before(ms, seq, other_ms, other_seq)
   return ms < other_ms or ms == other_ms and seq < other_seq
@@ -49,8 +51,8 @@ end
 local function document_key(name) return base .. 'doc:' .. name end
 
 for i = first_document, first_entry - 1, 5 do
-  local stored = call('GETRANGE', document_key(ARGV[i + 1]), 0, 20)
-  if (string.match(stored, '^%d+') or '0') ~= ARGV[i + 2] then return {1, ARGV[i + 1]} end
+  local stored = call('GETRANGE', document_key(args[i + 1]), 0, 20)
+  if (string.match(stored, '^%d+') or '0') ~= args[i + 2] then return {1, args[i + 1]} end
 end
 
 local state = call('HMGET', meta, 'newest', 'floor', 'bytes', 'version', 'oldest', 'period', 'ahead',
@@ -102,7 +104,7 @@ if entries > 0 then
   end
 
   local keys = {}
-  for i = first_entry, first_run - 1, 3 do append_keys(keys, ARGV[i + 2]) end
+  for i = first_entry, first_run - 1, 3 do append_keys(keys, args[i + 2]) end
   local duplicates = {2}
   if #keys == 1 then -- it can be added at once
     if call('SADD', seen, keys[1]) == 0 then duplicates[2] = 1 end
@@ -133,7 +135,7 @@ if entries > 0 then
   local prefix = digits(ms) .. '-'
   for i = 0, entries - 1 do
     local at = first_entry + 3 * i
-    local session, data, packed = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+    local session, data, packed = args[at], args[at + 1], args[at + 2]
     newest = prefix .. digits(seq + i)
     if ms > millis + 1000 then -- the ID does not say when it was appended
       call('XADD', log, newest, 's', session, 'd', data, 'k', packed, 't', millis)
@@ -172,11 +174,11 @@ if documents > 0 then
   local longest, for_ever = 0, false
   local gone, fresh = {}, {}
   for i = first_document, first_entry - 1, 5 do
-    local operation, name, existed = ARGV[i], ARGV[i + 1], ARGV[i + 2] ~= '0'
-    local key, lives = document_key(name), tonumber(ARGV[i + 3])
+    local operation, name, existed = args[i], args[i + 1], args[i + 2] ~= '0'
+    local key, lives = document_key(name), tonumber(args[i + 3])
     if operation == '0' then
-      local stored = version_text .. ' ' .. ARGV[i + 4]
-      if lives > 0 then call('SET', key, stored, 'PX', lives) else call('SET', key, stored) end
+      local stored = version_text .. ' ' .. args[i + 4]
+      if lives > 0 then call('SET', key, stored, 'PX', args[i + 3]) else call('SET', key, stored) end
       doc_sizes[name] = document_cost(key, name, #stored)
       if not existed then
         fresh[#fresh + 1] = '0'
@@ -187,7 +189,7 @@ if documents > 0 then
       gone[#gone + 1] = name
       doc_sizes[name] = 0
     elseif operation == '3' then
-      if lives > 0 then call('PEXPIRE', key, lives) else call('PERSIST', key) end
+      if lives > 0 then call('PEXPIRE', key, args[i + 3]) else call('PERSIST', key) end
       doc_sizes[name] = document_cost(key, name, call('STRLEN', key))
     end
     if operation == '0' or operation == '3' then
@@ -301,7 +303,7 @@ end
 -- Files the actions of a run one by one.
 local function file_each(user, line, first, last)
   fresh = false
-  for i = first, last, 3 do file(user, line, ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+  for i = first, last, 3 do file(user, line, args[i], args[i + 1], args[i + 2]) end
   call('PEXPIRE', line, lifetime)
   if user == '' then return end
   local users, acts = sets_of(user)
@@ -314,11 +316,11 @@ end
 -- Files a run at once, with the same outcome. It returns false, and has done
 -- nothing, unless the run is new, in order, and later than all of its timeline.
 local function file_run(user, line, first, last)
-  local start = tonumber(ARGV[first + 1])
+  local start = tonumber(args[first + 1])
   if user == '' or start < oldest then return false end
   local fields, once, latest, count = {}, {}, start, 0
   for i = first, last, 3 do
-    local this, key = tonumber(ARGV[i + 1]), key_of(ARGV[i])
+    local this, key = tonumber(args[i + 1]), key_of(args[i])
     if this < latest or once[key] then return false end
     once[key], latest, count = true, this, count + 1
     fields[count] = key
@@ -340,19 +342,19 @@ local function file_run(user, line, first, last)
   end
 
   if previous and ends[2] == ends[4] then
-    finish_all(line, ends[2], ARGV[first + 1])
+    finish_all(line, ends[2], args[first + 1])
   elseif previous then
-    finish(ends[1], ends[2], ARGV[first + 1])
+    finish(ends[1], ends[2], args[first + 1])
   end
   local records, starts, marks, r, n = {}, {}, {}, 0, 0
   for i = first, last, 3 do
-    local key, at = fields[n / 2 + 1], ARGV[i + 1]
-    starts[n + 1], starts[n + 2] = at, version_text .. ARGV[i]
+    local key, at = fields[n / 2 + 1], args[i + 1]
+    starts[n + 1], starts[n + 2] = at, version_text .. args[i]
     marks[n + 1], marks[n + 2] = at, key .. user
-    records[r + 1], records[r + 2] = key, ARGV[i + 2]
+    records[r + 1], records[r + 2] = key, args[i + 2]
     n, r = n + 2, r + 2
     if i < last then
-      records[r + 1], records[r + 2] = key .. 'e', ARGV[i + 4]
+      records[r + 1], records[r + 2] = key .. 'e', args[i + 4]
       r = r + 2
     end
   end
@@ -379,9 +381,9 @@ local line_cost, action_cost, key_cost = 96, 180, 400
 
 local at = first_run
 for _ = 1, runs do
-  local user, timeline, first = ARGV[at], ARGV[at + 1], at + 3
+  local user, timeline, first = args[at], args[at + 1], at + 3
   local line = base .. 'line:' .. timeline
-  local last = first + 3 * (tonumber(ARGV[at + 2]) - 1)
+  local last = first + 3 * (tonumber(args[at + 2]) - 1)
   if not file_run(user, line, first, last) then file_each(user, line, first, last) end
   -- Now and then: a timeline is longer than what users keep, for actions that
   -- come late.
@@ -394,7 +396,7 @@ for _ = 1, runs do
   act_sizes[name] = (act_sizes[name] or 0) + n * (line_cost + #user)
   if user ~= '' then
     local bytes = n * action_cost
-    for i = first, last, 3 do bytes = bytes + #ARGV[i + 2] end
+    for i = first, last, 3 do bytes = bytes + #args[i + 2] end
     name = 'u' .. user
     act_sizes[name] = (act_sizes[name] or 0) + bytes
   end

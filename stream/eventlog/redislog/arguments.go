@@ -1,0 +1,78 @@
+package redislog
+
+import (
+	"encoding/binary"
+	"strconv"
+	"sync"
+)
+
+// arguments are any number of texts in one argument of a script, which takes
+// them apart with cmsgpack.unpack: that costs both sides far less than as many
+// arguments of the command.
+type arguments struct {
+	packed []byte // an array of MessagePack, with room for its head
+	n      int
+}
+
+// buffers have memory of arguments that are no longer used.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func newArguments() arguments { return arguments{packed: (*buffers.Get().(*[]byte))[:0]} }
+
+// release gives the memory of the arguments to others.
+func (a *arguments) release() {
+	memory := a.packed
+	*a = arguments{}
+	buffers.Put(&memory)
+}
+
+// Kinds of MessagePack values, each with four bytes that follow.
+const (
+	packedArray = 0xdd // how many values follow
+	packedText  = 0xdb // how long the text is that follows
+	packedHead  = 1 + 4
+)
+
+// begin begins an argument, which is what is appended to packed until end.
+func (a *arguments) begin() (start int) {
+	if a.n == 0 {
+		a.packed = append(a.packed, packedArray, 0, 0, 0, 0)
+	}
+	a.n++
+	a.packed = append(a.packed, packedText, 0, 0, 0, 0)
+	return len(a.packed)
+}
+
+func (a *arguments) end(start int) {
+	binary.BigEndian.PutUint32(a.packed[start-4:], uint32(len(a.packed)-start))
+}
+
+// text adds the parts as one argument.
+func (a *arguments) text(parts ...string) {
+	start := a.begin()
+	for _, part := range parts {
+		a.packed = append(a.packed, part...)
+	}
+	a.end(start)
+}
+
+func (a *arguments) bytes(b []byte) {
+	start := a.begin()
+	a.packed = append(a.packed, b...)
+	a.end(start)
+}
+
+// number adds a number in decimal digits.
+func (a *arguments) number(n int64) {
+	start := a.begin()
+	a.packed = strconv.AppendInt(a.packed, n, 10)
+	a.end(start)
+}
+
+// all returns the argument that has all of them.
+func (a *arguments) all() []byte {
+	if a.n > 0 {
+		binary.BigEndian.PutUint32(a.packed[1:], uint32(a.n))
+	}
+	return a.packed
+}
