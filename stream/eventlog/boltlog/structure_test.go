@@ -89,14 +89,16 @@ func TestOpen_refusesAFileThatEndsBeforeItsLastPage(t *testing.T) {
 		eventlogtest.Append(t, log, "other", eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
 	}
 	require.NoError(t, log.Drop(t.Context(), "other"))
-	for n := range 3 {
+	var whole []byte
+	last := 0
+	for n := 0; last == 0 || isInUse(whole, last); n++ { // which pages bbolt uses is random
+		require.Less(t, n, 100)
 		eventlogtest.Append(t, log, product, eventlogtest.Entry("a", n))
+		var err error
+		whole, err = os.ReadFile(filepath.Join(dir, boltlog.FileName))
+		require.NoError(t, err)
+		last = int(newest(whole).pages) - 1
 	}
-	require.NoError(t, log.Release())
-	whole, err := os.ReadFile(filepath.Join(dir, boltlog.FileName))
-	require.NoError(t, err)
-	last := int(newest(whole).pages) - 1
-	require.False(t, isInUse(whole, last))
 	requireRefused(t, whole[:last*os.Getpagesize()])
 }
 
