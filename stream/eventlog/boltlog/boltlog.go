@@ -301,9 +301,9 @@ func (l *Log) overdue(p *product) (found bool, err error) {
 		if err != nil {
 			return err
 		}
-		mortal, _ := b.Bucket(bucketOrder).Cursor().First()
+		mortal, _ := b.Bucket(bucketPlaces).Cursor().First()
 		found = tooLarge || mortal != nil && state.documentBytes > l.documentBytes() || bytes.Compare(entry, appendID(nil, old)) <= 0 && entry != nil ||
-			doc != nil && bytes.Compare(doc, expiryKey(now.UnixMilli()+1, "")) < 0
+			doc != nil && bytes.Compare(doc, expiryKey(now.UnixMilli()+1, nil)) < 0
 		return nil
 	})
 	if err != nil {

@@ -214,13 +214,14 @@ type maker struct {
 	tx      *bolt.Tx
 	now     time.Time
 	buckets map[*product]*buckets
-	err     error // of the file: the transaction cannot be committed
+	before  []record // of the operation being made: its documents, in the order of its changes
+	err     error    // of the file: the transaction cannot be committed
 }
 
 // buckets are those of a product, and its state.
 type buckets struct {
-	product, log, documents, expiry, written *bolt.Bucket // written is bucketOrder
-	state                                    state
+	product, log, documents, places, expiry *bolt.Bucket
+	state                                   state
 }
 
 // make makes one operation, or nothing of it.
@@ -359,8 +360,8 @@ func (m *maker) open(o *operation) (*buckets, error) {
 // open opens the buckets in the product's.
 func (b *buckets) open() {
 	b.log, b.documents = b.product.Bucket(bucketLog), b.product.Bucket(bucketDocuments)
-	b.expiry, b.written = b.product.Bucket(bucketExpiry), b.product.Bucket(bucketOrder)
-	b.log.FillPercent, b.expiry.FillPercent, b.written.FillPercent = 1, 1, 1 // what comes, comes at the end
+	b.places, b.expiry = b.product.Bucket(bucketPlaces), b.product.Bucket(bucketExpiry)
+	b.log.FillPercent, b.places.FillPercent, b.expiry.FillPercent = 1, 1, 1 // what comes, comes at the end
 }
 
 // found makes a product's buckets.

@@ -19,32 +19,31 @@ import (
 //	                      bucket's sequence is the newest document version
 //	  log                 ID, 16 bytes → entry, see appendEntry
 //	  documents           name → document, see record
-//	  expiry              milliseconds, 8 bytes, and a name → nothing: when to
-//	                      look whether the document has expired
-//	  order               number of a write, 8 bytes, and a name → nothing: the
-//	                      mortal documents, each at a write of it that may not
-//	                      have been the last
+//	  places              place, 16 bytes → the mortal documents that are there,
+//	                      see group
+//	  expiry              milliseconds, 8 bytes, and a place → nothing: when to
+//	                      look whether the documents there have expired
 //	dropped
 //	  <number>            the buckets of a product that was dropped, whose room is
 //	                      still to be freed
 //
-// Numbers are big-endian. Entries, documents and states begin with a sum, see
-// seal.
+// Numbers are big-endian. Entries, documents, groups and states begin with a sum,
+// see seal.
 var (
 	bucketFormat    = []byte("liveactivity")
 	keyFormat       = []byte("format")
 	bucketLog       = []byte("log")
 	bucketDocuments = []byte("documents")
+	bucketPlaces    = []byte("places")
 	bucketExpiry    = []byte("expiry")
-	bucketOrder     = []byte("order")
 	bucketDropped   = []byte("dropped")
 	keyState        = []byte("state")
 
-	productBuckets = [][]byte{bucketLog, bucketDocuments, bucketExpiry, bucketOrder}
+	productBuckets = [][]byte{bucketLog, bucketDocuments, bucketPlaces, bucketExpiry}
 )
 
 const (
-	format        = "3" // a file of another is refused: raise it with every change of the layout
+	format        = "4" // a file of another is refused: raise it with every change of the layout
 	productPrefix = "p/"
 )
 
@@ -195,10 +194,9 @@ func parseKeys(b []byte) []activity.Key {
 type record struct {
 	version document.Version
 	written uint64 // the version of the call that put or touched it last
-	ordered uint64 // under which write it is in the order bucket, never after written; zero for not at all
+	place   place  // zero for a document that never expires
 	ttl     int64  // milliseconds that it had to live when it was written
 	until   int64  // milliseconds since the epoch from when on it has expired; zero for never
-	indexed int64  // under which time it is in the expiry bucket, never after until; zero for not at all
 	value   []byte
 }
 
@@ -207,7 +205,7 @@ const recordHead = sumSize + 48
 // encode returns the record as the value of its name, in newly allocated memory.
 func (r record) encode(name []byte) []byte {
 	value := make([]byte, sumSize, recordHead+len(r.value))
-	for _, number := range [...]uint64{uint64(r.version), r.written, r.ordered, uint64(r.ttl), uint64(r.until), uint64(r.indexed)} {
+	for _, number := range [...]uint64{uint64(r.version), r.written, r.place.written, r.place.number, uint64(r.ttl), uint64(r.until)} {
 		value = binary.BigEndian.AppendUint64(value, number)
 	}
 	return seal(name, append(value, r.value...))
@@ -222,10 +220,9 @@ func parseRecord(name, value []byte) (record, error) {
 	return record{
 		version: document.Version(binary.BigEndian.Uint64(b)),
 		written: binary.BigEndian.Uint64(b[8:]),
-		ordered: binary.BigEndian.Uint64(b[16:]),
-		ttl:     int64(binary.BigEndian.Uint64(b[24:])),
-		until:   int64(binary.BigEndian.Uint64(b[32:])),
-		indexed: int64(binary.BigEndian.Uint64(b[40:])),
+		place:   place{binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])},
+		ttl:     int64(binary.BigEndian.Uint64(b[32:])),
+		until:   int64(binary.BigEndian.Uint64(b[40:])),
 		value:   b[48:],
 	}, nil
 }
@@ -233,11 +230,10 @@ func parseRecord(name, value []byte) (record, error) {
 // pageElement is what bbolt adds to each key and value.
 const pageElement = 16
 
-// cost returns what a document takes in the file, its places in the indexes
-// included.
+// cost returns what a document takes in the file, with a place of its own.
 func (r record) cost(name string) uint64 {
-	const places = 2
-	return uint64((1+places)*(len(name)+pageElement) + places*8 + recordHead + len(r.value))
+	const at = pageElement + placeSize + groupHead + maxNameWidth + pageElement + expirySize
+	return uint64(pageElement + len(name) + recordHead + len(r.value) + at + len(name))
 }
 
 // clock is by what time documents expire.
@@ -255,12 +251,4 @@ func (r record) expired(c clock) bool {
 		until = min(until, c.opened+r.ttl)
 	}
 	return r.until != 0 && until <= c.now
-}
-
-// expiryKey is the key of a document in the expiry bucket.
-func expiryKey(at int64, name string) []byte { return orderKey(uint64(at), name) }
-
-// orderKey is the key of a document in the order bucket.
-func orderKey(written uint64, name string) []byte {
-	return append(binary.BigEndian.AppendUint64(nil, written), name...)
 }

@@ -57,19 +57,41 @@ func widthsOf(value []byte) int {
 func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte("name"), []byte("value"), uint64(1), int64(0), int64(0))
 	f.Add([]byte{}, make([]byte, recordHead), ^uint64(0), int64(-1), int64(1))
-	f.Fuzz(func(t *testing.T, name, value []byte, version uint64, until, indexed int64) {
+	f.Fuzz(func(t *testing.T, name, value []byte, version uint64, until, ttl int64) {
 		if r, err := parseRecord(name, value); err == nil {
 			require.Equal(t, value, r.encode(name))
 		}
 		_, _ = parseRecord(name, seal(name, append(make([]byte, sumSize), value...)))
-		want := record{version: document.Version(version), written: version + 1, ordered: version - 1, ttl: until - 1, until: until,
-			indexed: indexed, value: append([]byte{}, value...)}
+		want := record{version: document.Version(version), written: version + 1, place: place{version - 1, uint64(ttl)}, ttl: ttl, until: until,
+			value: append([]byte{}, value...)}
 		encoded := want.encode(name)
 		got, err := parseRecord(name, encoded)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 		encoded[int(version%uint64(len(encoded)))] ^= 0x80
 		_, err = parseRecord(name, encoded)
+		require.ErrorIs(t, err, ErrDamaged)
+	})
+}
+
+func FuzzParseGroup(f *testing.F) {
+	f.Add([]byte("place"), []byte("\x00\x00\x00\x00\x00\x00\x00\x01\x01a\x02bc"), []byte("name"), []byte("other"), int64(1))
+	f.Add([]byte{}, []byte("\x00\x00\x00\x00\x00\x00\x00\x01\x05a"), []byte{}, bytes.Repeat([]byte("n"), 1024), int64(-1))
+	f.Fuzz(func(t *testing.T, key, value, one, other []byte, until int64) {
+		_, _ = parseGroup(key, value)
+		if g, err := parseGroup(key, seal(key, append(make([]byte, sumSize), value...))); err == nil {
+			again, err := parseGroup(key, g.encode(key))
+			require.NoError(t, err)
+			require.Equal(t, g, again)
+		}
+		want := group{until, [][]byte{one, other}}
+		encoded := want.encode(key)
+		got, err := parseGroup(key, encoded)
+		require.NoError(t, err)
+		require.Equal(t, until, got.until)
+		require.True(t, bytes.Equal(one, got.names[0]) && bytes.Equal(other, got.names[1]))
+		encoded[len(encoded)/2] ^= 1
+		_, err = parseGroup(key, encoded)
 		require.ErrorIs(t, err, ErrDamaged)
 	})
 }

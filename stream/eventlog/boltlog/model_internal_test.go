@@ -354,7 +354,7 @@ func requireConsistent(t require.TestingT, l *Log, id string) (size int64) {
 	keys := map[activity.Key]int{} // to how many entries have them
 	var entries, docs uint64
 	var docBytes uint64
-	indexed, ordered := map[string]struct{}{}, map[string]struct{}{}
+	placed, members := map[string]group{}, map[string]int{} // by the keys of places
 	require.NoError(t, l.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(productPrefix + id))
 		if b == nil {
@@ -370,36 +370,31 @@ func requireConsistent(t require.TestingT, l *Log, id string) (size int64) {
 			return err
 		})
 		require.NoError(t, err)
+		err = b.Bucket(bucketPlaces).ForEach(func(k, v []byte) (err error) {
+			placed[string(k)], err = parseGroup(k, v)
+			return err
+		})
+		require.NoError(t, err)
 		err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {
 			r, err := parseRecord(k, v)
+			require.Equal(t, r.until != 0, r.place != place{})
 			if r.until != 0 {
-				require.NotZero(t, r.indexed)
-				require.LessOrEqual(t, r.indexed, r.until)
-			}
-			require.Equal(t, r.until != 0, r.ordered != 0)
-			if r.ordered != 0 {
-				require.LessOrEqual(t, r.ordered, r.written)
-				ordered[string(orderKey(r.ordered, string(k)))] = struct{}{}
+				at := string(r.place.key())
+				require.LessOrEqual(t, r.place.written, r.written)
+				require.LessOrEqual(t, placed[at].until, r.until)
+				require.Equal(t, 1, count(placed[at].names, k))
+				members[at]++
 			}
 			docBytes += r.cost(string(k))
-			if r.indexed != 0 {
-				indexed[string(expiryKey(r.indexed, string(k)))] = struct{}{}
-			}
 			docs++
 			return err
 		})
 		require.NoError(t, err)
-		for name, places := range map[string]map[string]struct{}{string(bucketExpiry): indexed, string(bucketOrder): ordered} {
-			err = b.Bucket([]byte(name)).ForEach(func(k, _ []byte) error {
-				if _, ok := places[string(k)]; !ok {
-					return fmt.Errorf("nothing has the place %q", k)
-				}
-				delete(places, string(k))
-				return nil
-			})
-			require.NoError(t, err)
-			require.Empty(t, places)
+		for at, g := range placed {
+			require.Len(t, g.names, members[at])
+			require.NotNil(t, b.Bucket(bucketExpiry).Get(expiryKey(g.until, []byte(at))))
 		}
+		require.Equal(t, len(placed), b.Bucket(bucketExpiry).Stats().KeyN)
 		s, err := stateOf(b, []byte(productPrefix+id))
 		require.NoError(t, err)
 		require.Equal(t, state{born: s.born, trimmedTo: s.trimmedTo, entries: entries, documents: docs, documentBytes: docBytes}, s)
@@ -413,4 +408,13 @@ func requireConsistent(t require.TestingT, l *Log, id string) (size int64) {
 	require.Equal(t, size, p.bytes)
 	require.EqualValues(t, entries, p.stats.Entries)
 	return size
+}
+
+func count(names [][]byte, name []byte) (n int) {
+	for _, other := range names {
+		if bytes.Equal(other, name) {
+			n++
+		}
+	}
+	return n
 }

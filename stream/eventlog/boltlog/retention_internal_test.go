@@ -225,6 +225,100 @@ func TestDocuments_haveOnePlaceInTheIndex(t *testing.T) {
 	})
 }
 
+// Documents that are written together share a few places, which they leave one by
+// one, and still expire each in its own time.
+func TestDocuments_shareAPlace(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, nil)
+		write := func(changes ...document.Change) {
+			_, err := l.Documents().Write(t.Context(), acme, changes...)
+			require.NoError(t, err)
+			requireConsistent(t, l, acme)
+		}
+		left := func() (names []string) {
+			docs, err := l.Documents().List(t.Context(), acme, "", "", 1000)
+			require.NoError(t, err)
+			for _, d := range docs {
+				names = append(names, d.Name)
+			}
+			return names
+		}
+		var changes []document.Change
+		for n := range 400 {
+			ttl := time.Hour
+			if n >= 300 {
+				ttl = 2 * time.Hour
+			}
+			changes = append(changes, document.Put(document.Document{Name: fmt.Sprintf("session %03d", n)}, nil, ttl))
+		}
+		write(changes...)
+		require.Greater(t, countOf(t, l, bucketPlaces), 2)
+		require.Less(t, countOf(t, l, bucketPlaces), 10)
+		require.Equal(t, countOf(t, l, bucketPlaces), countOf(t, l, bucketExpiry))
+
+		docs, err := l.Documents().List(t.Context(), acme, "", "", 1000)
+		require.NoError(t, err)
+		for n := 3; n < 250; n++ {
+			write(document.Delete(docs[n]))
+		}
+		time.Sleep(time.Minute)
+		write(document.Put(docs[0], nil, time.Hour), document.Touch(docs[1], 2*time.Hour), document.Put(docs[2], nil, 0),
+			document.Touch(docs[250], time.Minute), document.Touch(docs[300], time.Minute))
+		time.Sleep(time.Minute)
+		require.Len(t, left(), 3+400-250-2)
+		time.Sleep(58 * time.Minute)
+		require.NoError(t, l.Expire(t.Context()))
+		requireConsistent(t, l, acme)
+		require.Equal(t, []string{"session 000", "session 001", "session 002", "session 301"}, left()[:4])
+		require.Len(t, left(), 3+99)
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, l.Expire(t.Context()))
+		require.Equal(t, []string{"session 002"}, left())
+		require.Zero(t, countOf(t, l, bucketPlaces)+countOf(t, l, bucketExpiry))
+		require.NoError(t, l.Release())
+	})
+}
+
+// Of documents that were written together as many are evicted as have to be, and
+// none that was written again since.
+func TestState_evictsPartOfAPlace(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { // all at the same moment
+		l := openLog(t, dir, &Options{Retention: eventlog.Retention{StateMaxBytes: 64 << 10}})
+		put := func(from, to int) {
+			var changes []document.Change
+			for n := from; n < to; n++ {
+				d := document.Document{Name: fmt.Sprintf("n%03d", n)}
+				if docs, err := l.Documents().Get(t.Context(), acme, d.Name); err == nil {
+					d = docs[0]
+				}
+				changes = append(changes, document.Put(d, make([]byte, 100), time.Hour))
+			}
+			_, err := l.Documents().Write(t.Context(), acme, changes...)
+			require.NoError(t, err)
+			requireConsistent(t, l, acme)
+		}
+		put(0, 100)
+		put(5, 10)
+		put(0, 5)
+		places := countOf(t, l, bucketPlaces)
+		for n := 100; ; n++ {
+			put(n, n+1)
+			docs, err := l.Documents().List(t.Context(), acme, "", "", 1000)
+			require.NoError(t, err)
+			if gone := n + 1 - len(docs); gone > 0 {
+				require.Equal(t, 1, gone)
+				require.Equal(t, "n009", docs[9].Name)
+				require.Equal(t, "n011", docs[10].Name)
+				require.GreaterOrEqual(t, countOf(t, l, bucketPlaces), places)
+				break
+			}
+		}
+		require.NoError(t, l.Release())
+	})
+}
+
 // While Expire has much to do, others wait for a small part of it only.
 func TestExpire_letsOthersThrough(t *testing.T) {
 	dir := t.TempDir()
