@@ -158,6 +158,9 @@ func cut(s string, limit int) string {
 
 // firstRunes returns the first n characters of s, and whether s has more.
 func firstRunes(s string, n int) (head string, more bool) {
+	if len(s) <= n {
+		return s, false
+	}
 	for i := range s {
 		if n == 0 {
 			return s[:i], true

@@ -82,7 +82,7 @@ func (s *Scanner) flushTee() {
 // Kind returns the first byte of the next value without reading it: one of
 // '{', '[', '"', 't', 'f', 'n', '-' and digits where it is valid.
 func (s *Scanner) Kind() byte {
-	for s.pos < len(s.buf) && s.err == nil || s.more() {
+	for s.pos < len(s.buf) || s.more() {
 		switch c := s.buf[s.pos]; c {
 		case ' ', '\t', '\r', '\n':
 			s.pos++
@@ -116,46 +116,51 @@ func (s *Scanner) begin(bracket byte) {
 func (s *Scanner) Key() ([]byte, bool) { return s.key(maxKey) }
 
 func (s *Scanner) key(limit int) ([]byte, bool) {
-	if !s.another('}') {
+	switch s.another('}') {
+	case '"':
+	case 0:
 		return nil, false
-	}
-	if s.Kind() != '"' {
+	default:
 		s.fail()
 		return nil, false
 	}
 	key := s.str(limit)
-	if s.src != nil && (s.pos == len(s.buf) || s.buf[s.pos] != ':') { // looking for it may read over the key
+	if s.pos == len(s.buf) || s.buf[s.pos] != ':' { // looking for it may read over the key
 		s.scratch = append(s.scratch[:0], key...)
 		key = s.scratch
-	}
-	if s.Kind() != ':' {
-		s.fail()
-		return nil, false
+		if s.Kind() != ':' {
+			s.fail()
+			return nil, false
+		}
 	}
 	s.pos++
 	return key, true
 }
 
 // Element reports whether the array has another element.
-func (s *Scanner) Element() bool { return s.another(']') }
+func (s *Scanner) Element() bool { return s.another(']') != 0 }
 
-func (s *Scanner) another(closing byte) bool {
+// another returns the first byte of what is next in a container, 0 at its end.
+func (s *Scanner) another(closing byte) byte {
 	c := s.Kind()
 	switch {
 	case c == closing:
 		s.pos++
 		s.depth--
 		s.fresh = false
-		return false
+		return 0
 	case s.fresh:
 		s.fresh = false
-		return s.err == nil
-	case c != ',':
-		s.fail()
-		return false
+	case c == ',':
+		s.pos++
+		c = s.Kind()
+	default:
+		c = 0
 	}
-	s.pos++
-	return s.Kind() != 0
+	if c == 0 {
+		s.fail()
+	}
+	return c
 }
 
 // End makes sure that nothing but white space follows.
@@ -290,6 +295,7 @@ func (s *Scanner) more() bool {
 func (s *Scanner) fail() {
 	if s.err == nil {
 		s.err = &SyntaxError{Offset: s.Offset()}
+		s.buf = s.buf[:s.pos] // there is no more
 	}
 }
 
@@ -406,55 +412,109 @@ func (s *Scanner) hex() (r rune) {
 	return r
 }
 
-// number reads a number and returns at most limit bytes of it.
+// number reads a number and returns at most limit bytes of it, valid until the next
+// call of the scanner.
 func (s *Scanner) number(limit int) []byte {
 	s.scratch = s.scratch[:0]
-	s.accept('-', '-', limit)
-	if !s.accept('0', '0', limit) {
-		s.digits(limit)
+	at := numberBegins
+	for s.more() {
+		from := s.pos
+		for s.pos < len(s.buf) {
+			next := numberParts[at][s.buf[s.pos]]
+			if next == numberEnds {
+				break
+			}
+			at = next
+			s.pos++
+		}
+		read := s.buf[from:min(s.pos, from+limit-len(s.scratch))]
+		if s.pos < len(s.buf) {
+			if !at.mayEnd() {
+				s.fail()
+			}
+			if len(s.scratch) == 0 {
+				return read
+			}
+			s.scratch = append(s.scratch, read...)
+			return s.scratch
+		}
+		s.scratch = append(s.scratch, read...)
 	}
-	if s.accept('.', '.', limit) {
-		s.digits(limit)
-	}
-	if s.accept('e', 'e', limit) || s.accept('E', 'E', limit) {
-		_ = s.accept('+', '+', limit) || s.accept('-', '-', limit)
-		s.digits(limit)
+	if s.err == io.ErrUnexpectedEOF && s.depth == 0 && at.mayEnd() {
+		s.err = nil // the number is all there is
 	}
 	return s.scratch
 }
 
-// digits reads one digit and those that follow.
-func (s *Scanner) digits(limit int) {
-	if !s.accept('0', '9', limit) {
-		s.fail()
-	}
-	for s.accept('0', '9', limit) {
-		i := s.pos
-		for i < len(s.buf) && '0' <= s.buf[i] && s.buf[i] <= '9' {
-			i++
+// numberPart is where in a number a reader of it is.
+type numberPart byte
+
+const (
+	numberEnds numberPart = iota // before the byte
+	numberBegins
+	afterMinus
+	afterZero
+	inWhole
+	afterPoint
+	inFraction
+	afterE
+	afterSign
+	inExponent
+)
+
+// numberParts are the next parts, by part and byte.
+var numberParts = func() (table [inExponent + 1][256]numberPart) {
+	for part := range table {
+		for c := range table[part] {
+			table[part][c] = numberPart(part).next(byte(c))
 		}
-		s.scratch = append(s.scratch, s.buf[s.pos:min(i, s.pos+limit-len(s.scratch))]...)
-		s.pos = i
 	}
+	return table
+}()
+
+// next returns where in the number it is after c.
+func (p numberPart) next(c byte) numberPart {
+	isDigit := '0' <= c && c <= '9'
+	switch p {
+	case numberBegins, afterMinus:
+		switch {
+		case c == '-' && p == numberBegins:
+			return afterMinus
+		case c == '0':
+			return afterZero
+		case isDigit:
+			return inWhole
+		}
+	case inWhole, afterZero:
+		switch {
+		case isDigit && p == inWhole:
+			return inWhole
+		case c == '.':
+			return afterPoint
+		case c|' ' == 'e':
+			return afterE
+		}
+	case afterPoint, inFraction:
+		switch {
+		case isDigit:
+			return inFraction
+		case c|' ' == 'e' && p == inFraction:
+			return afterE
+		}
+	case afterE, afterSign, inExponent:
+		switch {
+		case isDigit:
+			return inExponent
+		case p == afterE && (c == '+' || c == '-'):
+			return afterSign
+		}
+	}
+	return numberEnds
 }
 
-// accept takes the next byte of a number over if it is in a range.
-func (s *Scanner) accept(from, to byte, limit int) bool {
-	if s.err != nil {
-		return false
-	}
-	if !s.more() && s.err == io.ErrUnexpectedEOF && s.depth == 0 {
-		s.err = nil // the number is all there is
-		return false
-	}
-	if s.err != nil || s.buf[s.pos] < from || to < s.buf[s.pos] {
-		return false
-	}
-	if len(s.scratch) < limit {
-		s.scratch = append(s.scratch, s.buf[s.pos])
-	}
-	s.pos++
-	return true
+// mayEnd reports whether a number can end there.
+func (p numberPart) mayEnd() bool {
+	return p == afterZero || p == inWhole || p == inFraction || p == inExponent
 }
 
 func (s *Scanner) literal(word string) {

@@ -122,7 +122,8 @@ func TestScanner_boundsDepthLikeEncodingJSON(t *testing.T) {
 }
 
 func TestScanner_locatesTheMistake(t *testing.T) {
-	for input, offset := range map[string]int64{`{"a":?}`: 5, `[1,2,x]`: 5, `[1 2]`: 3, `{"a" 1}`: 5, `tru?`: 3, "[\"a\x01\"]": 3, `[1.x]`: 3} {
+	for input, offset := range map[string]int64{`{"a":?}`: 5, `[1,2,x]`: 5, `[1 2]`: 3, `{"a" 1}`: 5, `tru?`: 3, "[\"a\x01\"]": 3, `[1.x]`: 3,
+		"[\x00]": 1, "[1,\x00]": 3, "{\x00": 1, `{1`: 1, `[01]`: 2, `[-]`: 2, `[1e+]`: 4, `[.5]`: 1, `[1.5.5]`: 4, `[1e5e]`: 4} {
 		for name, s := range scanners([]byte(input)) {
 			s.Skip()
 			var mistake *jsonscan.SyntaxError
