@@ -21,13 +21,13 @@ type flags struct {
 	RedisPrefix       *string `env:"LIVEACTIVITY_REDIS_PREFIX" placeholder:"NAME" help:"What all keys in Redis begin with; the default is liveactivity. Only with --redis-url."`
 	ActivityTTL       string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long activity is kept, in seconds or as a duration such as 4h; at least 1s."`
 	ActivityMaxEvents string  `default:"50" env:"ACTIVITY_MAX_EVENTS" help:"Actions kept per user, and the most a lookup returns."`
-	LogMaxBytes       string  `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped. At least 65536; the default is 67108864 in memory, and 4294967296 with --data-dir or --redis-url."`
-	StateMaxBytes     string  `env:"LIVEACTIVITY_STATE_MAX_BYTES" placeholder:"BYTES" help:"Size limit of what else is kept of each product; what was written first goes first, but no registration. At least 65536; the default is 536870912 in memory, and 4294967296 with --data-dir or --redis-url."`
+	LogMaxBytes       *string `env:"LIVEACTIVITY_LOG_MAX_BYTES" placeholder:"BYTES" help:"Size limit of each product's event log; the oldest events beyond are dropped. At least 65536; the default is 67108864 in memory, and 4294967296 with --data-dir or --redis-url."`
+	StateMaxBytes     *string `env:"LIVEACTIVITY_STATE_MAX_BYTES" placeholder:"BYTES" help:"Size limit of what else is kept of each product; what was written first goes first, but no registration. At least 65536; the default is 536870912 in memory, and 4294967296 with --data-dir or --redis-url."`
 	AdminKey          *string `env:"LIVEACTIVITY_ADMIN_KEY" placeholder:"KEY" help:"Opens the admin endpoints; without it they answer 404."`
-	PublicURL         string  `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL the outside world reaches the server at, for the URLs it prints and registers."`
+	PublicURL         *string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL the outside world reaches the server at, for the URLs it prints and registers."`
 	Heartbeat         string  `default:"15s" env:"LIVEACTIVITY_HEARTBEAT" help:"How long a stream may be silent before a heartbeat, in seconds or as a duration; at least 100ms."`
 	MetricsAddr       *string `env:"LIVEACTIVITY_METRICS_ADDR" placeholder:"HOST:PORT" help:"Listen address of /metrics alone, which is then no longer served at --addr."`
-	LLMModel          string  `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that replies to users in help desks and writes summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it there are no replies, and summaries are put together from the actions."`
+	LLMModel          *string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that replies to users in help desks and writes summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it there are no replies, and summaries are put together from the actions."`
 
 	OpenAIKey     string `name:"openai-api-key" hidden:"" env:"OPENAI_API_KEY"`
 	OpenAIBaseURL string `name:"openai-base-url" hidden:"" env:"OPENAI_BASE_URL"`
@@ -58,7 +58,7 @@ func (f flags) settings(wrong *command.Mistakes) settings {
 		}
 		return *value
 	}
-	s.AdminKey, s.PublicURL = given("--admin-key", f.AdminKey), f.PublicURL
+	s.AdminKey, s.PublicURL = given("--admin-key", f.AdminKey), given("--public-url", f.PublicURL)
 	s.DataDir, s.RedisURL = given("--data-dir", f.DataDir), given("--redis-url", f.RedisURL)
 	s.RedisPrefix, s.MetricsAddr = given("--redis-prefix", f.RedisPrefix), given("--metrics-addr", f.MetricsAddr)
 	var err error
@@ -67,18 +67,18 @@ func (f flags) settings(wrong *command.Mistakes) settings {
 	maxEvents, err := command.Count(f.ActivityMaxEvents)
 	s.MaxEvents = int(maxEvents)
 	wrong.Check("--activity-max-events", err)
-	if f.LogMaxBytes != "" {
-		s.Retention.MaxBytes, err = command.Count(f.LogMaxBytes)
+	if bytes := given("--log-max-bytes", f.LogMaxBytes); bytes != "" {
+		s.Retention.MaxBytes, err = command.Count(bytes)
 		wrong.Check("--log-max-bytes", err)
 	}
-	if f.StateMaxBytes != "" {
-		s.Retention.StateMaxBytes, err = command.Count(f.StateMaxBytes)
+	if bytes := given("--state-max-bytes", f.StateMaxBytes); bytes != "" {
+		s.Retention.StateMaxBytes, err = command.Count(bytes)
 		wrong.Check("--state-max-bytes", err)
 	}
 	s.Heartbeat, err = command.Duration(f.Heartbeat)
 	wrong.Check("--heartbeat", err)
-	if f.LLMModel != "" {
-		s.Model, err = llm.New(f.LLMModel, f.OpenAIKey, f.OpenAIBaseURL)
+	if model := given("--llm-model", f.LLMModel); model != "" {
+		s.Model, err = llm.New(model, f.OpenAIKey, f.OpenAIBaseURL)
 		wrong.Check("--llm-model", err)
 	}
 	s.check(wrong)

@@ -161,7 +161,8 @@ func TestEnvironment_isTaken(t *testing.T) {
 // without something that was meant to be.
 func TestEnvironment_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"LIVEACTIVITY_CONFIG", "LIVEACTIVITY_DATA_DIR", "LIVEACTIVITY_REDIS_URL", "LIVEACTIVITY_REDIS_PREFIX", "LIVEACTIVITY_METRICS_ADDR", "LIVEACTIVITY_ADMIN_KEY"} {
+	for _, name := range []string{"LIVEACTIVITY_CONFIG", "LIVEACTIVITY_DATA_DIR", "LIVEACTIVITY_REDIS_URL", "LIVEACTIVITY_REDIS_PREFIX", "LIVEACTIVITY_METRICS_ADDR", "LIVEACTIVITY_ADMIN_KEY",
+		"LIVEACTIVITY_PUBLIC_URL", "LIVEACTIVITY_LLM_MODEL", "LIVEACTIVITY_LOG_MAX_BYTES", "LIVEACTIVITY_STATE_MAX_BYTES"} {
 		t.Run(name, func(t *testing.T) {
 			assert.Contains(t, proctest.Refused(t, launch(t, []string{name + "="}, anyPort)), name+": must not be empty")
 		})
