@@ -92,16 +92,12 @@ func ofSession(id string) documentKey  { return documentKey{sessionKind, id} }
 func ofUser(id string) documentKey     { return documentKey{userKind, id} }
 func ofEmail(email string) documentKey { return documentKey{emailKind, strings.ToLower(email)} }
 
-// longestName is how many bytes the name of a document has at most. Names are kept
-// in memory, in every index.
-const longestName = 128
-
 // documentName returns the name of the document. An id that makes a name too
 // long goes by its digest, and so does one that looks like that.
 func (k documentKey) documentName() string {
 	const digested = "sha256/"
 	prefix := prefixes[k.kind]
-	if len(prefix)+len(k.id) <= longestName && !strings.HasPrefix(k.id, digested) {
+	if len(prefix)+len(k.id) <= document.MaxName && !strings.HasPrefix(k.id, digested) {
 		return prefix + k.id
 	}
 	sum := sha256.Sum256([]byte(k.id))

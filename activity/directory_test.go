@@ -471,8 +471,7 @@ func TestDirectory_takesAnyID(t *testing.T) {
 		sum := sha256.Sum256([]byte(id))
 		return "sha256/" + hex.EncodeToString(sum[:])
 	}
-	const longestName = 128
-	fits := func(prefix string) string { return strings.Repeat("x", longestName-len(prefix)) }
+	fits := func(prefix string) string { return strings.Repeat("x", document.MaxName-len(prefix)) }
 	ids := []string{
 		long, long + "x", digest(long), digest(digest(long)), "sha256/", "sha256/x", "sha256", digest(long) + "0", "session/" + digest(long),
 		fits("session/"), fits("session/") + "x", fits("user/"), fits("email/"),
