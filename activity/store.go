@@ -56,18 +56,26 @@ const (
 )
 
 // NewRecord encodes an action of a session. The record ends where it starts.
-func NewRecord(session string, a Action) (Record, error) {
-	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
-		return Record{}, fmt.Errorf("activity: encode action: invalid timestamp %g", a.TimestampStart)
-	}
+func NewRecord(session string, a Action) (_ Record, err error) {
 	buf := buffers.Get().(*[]byte)
 	defer release(buf)
-	*buf = appendField(a.appendWords((*buf)[:0]), rawURLField, a.RawURL)
-	if a.CanonicalURL != a.RawURL {
-		*buf = appendField(*buf, canonicalURLField, a.CanonicalURL)
+	if *buf, err = AppendRecord((*buf)[:0], &a); err != nil {
+		return Record{}, err
 	}
 	start := micros(a.TimestampStart)
 	return Record{Session: session, Start: start, End: start, JSON: string(*buf)}, nil
+}
+
+// AppendRecord appends the JSON of an action's [Record].
+func AppendRecord(dst []byte, a *Action) ([]byte, error) {
+	if !(math.Abs(a.TimestampStart) <= maxSeconds) {
+		return dst, fmt.Errorf("activity: encode action: invalid timestamp %g", a.TimestampStart)
+	}
+	dst = appendField(a.appendWords(dst), rawURLField, a.RawURL)
+	if a.CanonicalURL != a.RawURL {
+		dst = appendField(dst, canonicalURLField, a.CanonicalURL)
+	}
+	return dst, nil
 }
 
 // appendJSON appends the record's action object.

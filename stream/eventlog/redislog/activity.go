@@ -52,26 +52,23 @@ func (c *commit) addActions(b *activity.Batch) error {
 // addRun adds actions of a user in a session. What was done without a user
 // outside any session is no user's next action.
 func (c *commit) addRun(user, session string, actions []activity.BatchAction) error {
-	filed := user != "" || session != ""
-	if filed {
-		c.args.text(user)
-		c.addTimeline(session, user)
-		c.args.number(int64(len(actions)))
-		c.counts[2]++
-		c.work += 2 + len(actions)
+	if user == "" && session == "" {
+		return nil
 	}
+	c.args.text(user)
+	c.addTimeline(session, user)
+	c.args.number(int64(len(actions)))
 	for i := range actions {
 		a := &actions[i]
-		r, err := activity.NewRecord(session, a.Action)
-		if err != nil {
+		start := a.Start().UnixMicro()
+		c.addNumber(activity.EventKey(a.ID))
+		c.args.number(start)
+		if err := c.addRecord(session, start, &a.Action); err != nil {
 			return err
 		}
-		if filed {
-			c.addNumber(activity.EventKey(a.ID))
-			c.args.number(r.Start)
-			c.addRecord(r)
-		}
 	}
+	c.counts[2]++
+	c.work += 2 + len(actions)
 	return nil
 }
 
@@ -97,17 +94,18 @@ func (c *commit) addNumber(key activity.Key) {
 	c.args.end(start)
 }
 
-// addRecord adds a record as it is kept: start, length of the session and
+// addRecord adds an action's record as it is kept: start, length of the session and
 // session, separated by spaces, and then the JSON.
-func (c *commit) addRecord(r activity.Record) {
-	start := c.args.begin()
-	packed := strconv.AppendInt(c.args.packed, r.Start, 10)
+func (c *commit) addRecord(session string, start int64, a *activity.Action) error {
+	at := c.args.begin()
+	packed := strconv.AppendInt(c.args.packed, start, 10)
 	packed = append(packed, ' ')
-	packed = strconv.AppendInt(packed, int64(len(r.Session)), 10)
+	packed = strconv.AppendInt(packed, int64(len(session)), 10)
 	packed = append(packed, ' ')
-	packed = append(packed, r.Session...)
-	c.args.packed = append(packed, r.JSON...)
-	c.args.end(start)
+	packed, err := activity.AppendRecord(append(packed, session...), a)
+	c.args.packed = packed
+	c.args.end(at)
+	return err
 }
 
 var errRecord = errors.New("redislog: recent: strange record")
