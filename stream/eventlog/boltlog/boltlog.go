@@ -90,6 +90,7 @@ type Log struct {
 	group     *groupcommit.Group[*operation]
 	finish    func(*bolt.Tx) error // commits; tests make it fail
 	broken    error                // why no commit can follow; for who commits
+	values    []byte               // memory for those of the next transaction; for who commits
 	failed    atomic.Bool          // the last commit, or one since Ping looked
 	logger    *slog.Logger
 	ping      ping
@@ -217,10 +218,19 @@ func cloneEntries(entries []eventlog.Entry) []eventlog.Entry {
 	return entries
 }
 
+// cloneChanges returns copies of the changes, whose values share one piece of
+// memory.
 func cloneChanges(changes []document.Change) []document.Change {
 	changes = slices.Clone(changes)
+	size := 0
+	for _, c := range changes {
+		size += len(c.Value)
+	}
+	values := make([]byte, 0, size)
 	for i := range changes {
-		changes[i].Value = bytes.Clone(changes[i].Value)
+		start := len(values)
+		values = append(values, changes[i].Value...)
+		changes[i].Value = values[start:]
 	}
 	return changes
 }
@@ -295,14 +305,17 @@ func (l *Log) overdue(p *product) (found bool, err error) {
 		if b == nil {
 			return nil
 		}
-		entry, _ := b.Bucket(bucketLog).Cursor().First()
+		oldest, err := firstOf(b.Bucket(bucketLog).Cursor().First())
+		if err != nil {
+			return err
+		}
 		doc, _ := b.Bucket(bucketExpiry).Cursor().First()
 		state, err := stateOf(b, p.bucket)
 		if err != nil {
 			return err
 		}
 		mortal, _ := b.Bucket(bucketPlaces).Cursor().First()
-		found = tooLarge || mortal != nil && state.documentBytes > l.documentBytes() || bytes.Compare(entry, appendID(nil, old)) <= 0 && entry != nil ||
+		found = tooLarge || mortal != nil && state.documentBytes > l.documentBytes() || oldest != (eventlog.ID{}) && oldest.Compare(old) <= 0 ||
 			doc != nil && bytes.Compare(doc, expiryKey(now.UnixMilli()+1, nil)) < 0
 		return nil
 	})

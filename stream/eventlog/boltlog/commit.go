@@ -93,9 +93,12 @@ func (l *Log) transact(ops []*operation) error {
 		}
 		defer func() { _ = tx.Rollback() }() // does nothing after a commit
 		id = tx.ID()
-		m := &maker{log: l, tx: tx, now: time.Now(), buckets: map[*product]*buckets{}}
+		m := &maker{log: l, tx: tx, now: time.Now(), buckets: map[*product]*buckets{}, values: l.values[:0]}
 		for _, o := range ops {
 			o.refusal = m.make(o)
+		}
+		if l.values = m.values; cap(l.values) > maxValues {
+			l.values = nil
 		}
 		if m.err == nil {
 			m.err = probe(tx, ops)
@@ -114,6 +117,9 @@ func (l *Log) transact(ops []*operation) error {
 	}
 	return err
 }
+
+// maxValues is how many bytes for values are kept from one transaction to the next.
+const maxValues = 4 << 20
 
 // giveUp makes a failed commit the last one where a further one could
 // acknowledge what is not on the disk. That is after a failed fdatasync, which
@@ -215,6 +221,7 @@ type maker struct {
 	now     time.Time
 	buckets map[*product]*buckets
 	before  []record // of the operation being made: its documents, in the order of its changes
+	values  []byte   // put in the file, and some names; bbolt reads them until the commit is over
 	err     error    // of the file: the transaction cannot be committed
 }
 
@@ -293,8 +300,7 @@ func (m *maker) shrink(b *buckets, o *operation, n int) error {
 	if p.bytes <= limit {
 		return nil
 	}
-	k, _ := b.log.Cursor().Last()
-	newest, err := parseID(k)
+	newest, err := lastOf(b.log.Cursor().Last())
 	if err != nil {
 		return err
 	}
@@ -309,11 +315,7 @@ func (m *maker) shrink(b *buckets, o *operation, n int) error {
 
 // trim removes the oldest entries, as many as the operation says.
 func (m *maker) trim(b *buckets, o *operation) error {
-	k, _ := b.log.Cursor().Last()
-	if k == nil {
-		return nil
-	}
-	newest, err := parseID(k)
+	newest, err := lastOf(b.log.Cursor().Last())
 	if err != nil {
 		return err
 	}
@@ -362,6 +364,7 @@ func (b *buckets) open() {
 	b.log, b.documents = b.product.Bucket(bucketLog), b.product.Bucket(bucketDocuments)
 	b.places, b.expiry = b.product.Bucket(bucketPlaces), b.product.Bucket(bucketExpiry)
 	b.log.FillPercent, b.places.FillPercent, b.expiry.FillPercent = 1, 1, 1 // what comes, comes at the end
+	b.documents.FillPercent = 0.8                                           // many names do, those that begin with a time
 }
 
 // found makes a product's buckets.
@@ -411,78 +414,77 @@ func (m *maker) write(b *buckets, o *operation) error {
 	if err := m.applyChanges(b, o); err != nil {
 		return m.fail(err)
 	}
-	for i := range o.entries {
-		e := &o.entries[i]
-		o.product.last = engine.NextID(o.product.last, m.now)
-		e.Encode(o.product.last)
-		key := appendID(nil, e.ID)
-		if err := b.log.Put(key, appendEntry(make([]byte, 0, entrySize(*e)-idSize), key, *e)); err != nil {
+	for len(o.kept) < len(o.entries) {
+		if err := m.writeRun(b, o); err != nil {
 			return m.fail(err)
 		}
-		b.state.entries++
-		o.kept = append(o.kept, *e)
-		o.product.bytes += entrySize(*e)
 	}
 	return nil
 }
 
-// entrySize is what an entry takes in the file, but for bbolt's own.
-func entrySize(e eventlog.Entry) int64 {
-	return int64(idSize + sumSize + uvarintSize(len(e.SessionID)) + len(e.SessionID) + uvarintSize(len(e.Keys)) + len(e.Keys)*len(activity.Key{}) + len(e.Data))
-}
-
-func uvarintSize(n int) int {
-	size := 1
-	for ; n >= 1<<7; n >>= 7 {
-		size++
+// writeRun writes the next entries of the operation, as many as belong in a run.
+func (m *maker) writeRun(b *buckets, o *operation) error {
+	p, entries := o.product, o.entries[len(o.kept):]
+	start, size, n := len(m.values), 0, 0
+	m.values = append(m.values, make([]byte, runHead)...)
+	for ; n < len(entries); n++ {
+		e, id := &entries[n], engine.NextID(p.last, m.now)
+		size += encodedSize(*e)
+		if n > 0 && (size > runBytes || id.Milli != p.last.Milli) {
+			break
+		}
+		e.Encode(id)
+		m.values, p.last = appendEntry(m.values, *e), id
 	}
-	return size
-}
-
-func entriesSize(entries []eventlog.Entry) (size int64) {
-	for _, e := range entries {
-		size += entrySize(e)
+	key := appendID(nil, p.last)
+	if err := b.log.Put(key, sealRun(key, m.values[start:], n)); err != nil {
+		return err
 	}
-	return size
+	b.state.entries += uint64(n)
+	p.bytes += entriesSize(entries[:n])
+	o.kept = o.entries[:len(o.kept)+n]
+	return nil
 }
 
 // drop removes entries from the front of the log, as long as they are to go.
 func (m *maker) drop(b *buckets, o *operation, goes func(eventlog.ID) bool) error {
 	c := b.log.Cursor()
 	for k, v := c.First(); k != nil; k, v = c.First() {
-		id, err := parseID(k)
+		first, last, err := runIDs(k, v)
 		if err != nil {
 			return err
 		}
-		if !goes(id) {
+		if !goes(first) {
 			return nil
 		}
-		if err := o.drop(id, k, v); err != nil {
+		rest, err := parseRun(k, v)
+		if err != nil {
 			return err
+		}
+		for len(rest) > 0 && goes(rest[0].id) {
+			o.drop(rest[0])
+			rest = rest[1:]
+		}
+		b.state.trimmedTo = o.dropped.trimmedTo
+		b.state.entries -= last.Seq - first.Seq + 1 - uint64(len(rest))
+		if len(rest) > 0 {
+			return b.log.Put(k, encodeRun(k, rest))
 		}
 		if err := c.Delete(); err != nil {
 			return err
 		}
-		b.state.trimmedTo = id
-		b.state.entries--
 	}
 	return nil
 }
 
 // drop accounts for a removed entry.
-func (o *operation) drop(id eventlog.ID, k, v []byte) error {
-	_, keys, _, err := parseEntry(k, v)
-	if err != nil {
-		return err
-	}
-	for _, key := range parseKeys(keys) {
+func (o *operation) drop(e stored) {
+	for _, key := range parseKeys(e.keys) {
 		delete(o.product.keys, key)
 		o.dropped.keys = append(o.dropped.keys, key)
 	}
-	size := int64(len(k) + len(v))
-	o.product.bytes -= size
-	o.dropped.bytes += size
+	o.product.bytes -= e.size()
+	o.dropped.bytes += e.size()
 	o.dropped.entries++
-	o.dropped.trimmedTo = id
-	return nil
+	o.dropped.trimmedTo = e.id
 }

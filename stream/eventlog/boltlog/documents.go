@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -20,8 +21,10 @@ func (d documents) Get(_ context.Context, productID string, names ...string) ([]
 	docs := make([]document.Document, len(names))
 	now := d.log.clock(d.log.product(productID), time.Now())
 	err := d.view(productID, func(c *bolt.Cursor) error {
+		var key []byte
 		for i, name := range names {
-			r, err := find(c, []byte(name))
+			key = append(key[:0], name...)
+			r, err := find(c, key)
 			if err != nil {
 				return err
 			}
@@ -103,10 +106,12 @@ func (d documents) List(_ context.Context, productID, prefix, after string, limi
 // documents as they are in m.before, those that have expired, too.
 func (m *maker) checkVersions(b *buckets, o *operation) error {
 	now := m.log.clock(o.product, m.now)
-	m.before = m.before[:0]
+	m.before = slices.Grow(m.before[:0], len(o.changes))
 	c := b.documents.Cursor()
+	var key []byte
 	for _, change := range o.changes {
-		r, err := find(c, []byte(change.Name))
+		key = append(key[:0], change.Name...)
+		r, err := find(c, key)
 		if err != nil {
 			return m.fail(err)
 		}
@@ -143,7 +148,8 @@ func (m *maker) applyChanges(b *buckets, o *operation) error {
 
 // applyChange changes a document, which was like before.
 func (m *maker) applyChange(p *placing, c document.Change, before record, version document.Version) error {
-	name := []byte(c.Name)
+	m.values = append(m.values, c.Name...)
+	name := m.values[len(m.values)-len(c.Name):]
 	switch c.Op {
 	case document.OpCheck:
 		return nil
@@ -164,7 +170,9 @@ func (m *maker) applyChange(p *placing, c document.Change, before record, versio
 		p.state.documentBytes -= before.cost(c.Name)
 	}
 	p.state.documentBytes += after.cost(c.Name)
-	return p.documents.Put(name, after.encode(name))
+	start := len(m.values)
+	m.values = after.append(m.values, name)
+	return p.documents.Put(name, m.values[start:])
 }
 
 // clock returns by what time the product's documents expire.

@@ -7,6 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // Drop implements [eventlog.Log]. One commit makes everything disappear at once;
@@ -32,11 +33,11 @@ func (l *Log) sweepDropped(ctx context.Context) error {
 // dropAll moves everything of a product but what IDs and versions go on from to
 // the bucket of what is dropped.
 func (m *maker) dropAll(b *buckets, o *operation) error {
-	if k, _ := b.log.Cursor().Last(); k != nil {
-		newest, err := parseID(k)
-		if err != nil {
-			return err
-		}
+	newest, err := lastOf(b.log.Cursor().Last())
+	if err != nil {
+		return err
+	}
+	if newest != (eventlog.ID{}) {
 		b.state.trimmedTo, o.dropped.trimmedTo = newest, newest
 	}
 	all, err := m.tx.CreateBucketIfNotExists(bucketDropped)

@@ -17,7 +17,7 @@ import (
 //	liveactivity          "format" is the version of what follows
 //	p/<product id>        "state" is that of the product, see state; the
 //	                      bucket's sequence is the newest document version
-//	  log                 ID, 16 bytes → entry, see appendEntry
+//	  log                 ID, 16 bytes → a run of entries, see runHead
 //	  documents           name → document, see record
 //	  places              place, 16 bytes → the mortal documents that are there,
 //	                      see group
@@ -27,8 +27,8 @@ import (
 //	  <number>            the buckets of a product that was dropped, whose room is
 //	                      still to be freed
 //
-// Numbers are big-endian. Entries, documents, groups and states begin with a sum,
-// see seal.
+// Numbers are big-endian. Runs of entries, documents, groups and states begin
+// with a sum, see seal.
 var (
 	bucketFormat    = []byte("liveactivity")
 	keyFormat       = []byte("format")
@@ -142,35 +142,6 @@ func stateOf(b *bolt.Bucket, bucket []byte) (state, error) {
 		binary.BigEndian.Uint64(numbers[16:])}, nil
 }
 
-// appendEntry appends an entry as the value of its key: the sum, the length of
-// the session id, the session id, the number of keys, the keys, the data.
-func appendEntry(dst, key []byte, e eventlog.Entry) []byte {
-	start := len(dst)
-	dst = append(dst, make([]byte, sumSize)...)
-	dst = binary.AppendUvarint(dst, uint64(len(e.SessionID)))
-	dst = append(dst, e.SessionID...)
-	dst = binary.AppendUvarint(dst, uint64(len(e.Keys)))
-	for _, key := range e.Keys {
-		dst = append(dst, key[:]...)
-	}
-	dst = append(dst, e.Data...)
-	seal(key, dst[start:])
-	return dst
-}
-
-// parseEntry decodes an entry, whose parts share value's memory.
-func parseEntry(key, value []byte) (session, keys, data []byte, err error) {
-	b, err := unseal(key, value)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if session, b, err = cutBytes(b, 1); err != nil {
-		return nil, nil, nil, err
-	}
-	keys, data, err = cutBytes(b, len(activity.Key{}))
-	return session, keys, data, err
-}
-
 // cutBytes cuts a number of items of a size off b.
 func cutBytes(b []byte, size int) (items, rest []byte, err error) {
 	n, width := binary.Uvarint(b)
@@ -202,13 +173,16 @@ type record struct {
 
 const recordHead = sumSize + 48
 
-// encode returns the record as the value of its name, in newly allocated memory.
-func (r record) encode(name []byte) []byte {
-	value := make([]byte, sumSize, recordHead+len(r.value))
+// append appends the record as the value of its name.
+func (r record) append(dst, name []byte) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, sumSize)...)
 	for _, number := range [...]uint64{uint64(r.version), r.written, r.place.written, r.place.number, uint64(r.ttl), uint64(r.until)} {
-		value = binary.BigEndian.AppendUint64(value, number)
+		dst = binary.BigEndian.AppendUint64(dst, number)
 	}
-	return seal(name, append(value, r.value...))
+	dst = append(dst, r.value...)
+	seal(name, dst[start:])
+	return dst
 }
 
 // parseRecord decodes a document, whose value shares memory with the one given.

@@ -2,56 +2,100 @@ package boltlog
 
 import (
 	"bytes"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 )
 
-func FuzzParseEntry(f *testing.F) {
-	f.Add([]byte("0123456789abcdef"), []byte(nil), "session", []byte("{}"), 3)
-	f.Add([]byte(""), []byte("\x00\x00\x00\x00\x01s\x01"), "", []byte(nil), 0)
+func FuzzParseRun(f *testing.F) {
+	f.Add([]byte("0123456789abcdef"), []byte("\x00\x01\x01s\x01"), "session", []byte("{}"), 3)
+	f.Add(make([]byte, idSize), []byte("\x00\x02\x00\x00\x00\x00\x00\x00"), "", []byte(nil), 0)
 	f.Add([]byte("k"), bytes.Repeat([]byte{0xff}, 40), "\x00", []byte("\xff"), 300)
 	f.Fuzz(func(t *testing.T, key, value []byte, session string, data []byte, n int) {
-		if s, keys, d, err := parseEntry(key, value); err == nil {
-			require.Equal(t, len(value), sumSize+len(s)+len(keys)+len(d)+widthsOf(value), "every byte is a part")
+		_, _ = parseRun(key, value)
+		value = seal(key, append(make([]byte, sumSize), value...)) // right by its sum only
+		if run, err := parseRun(key, value); err == nil {
+			require.Equal(t, value, encodeRun(key, run), "every byte is a part")
+			require.Equal(t, idAt(key), run[len(run)-1].id)
+			require.LessOrEqual(t, run[0].id.Compare(run[len(run)-1].id), 0)
 		}
-		_, _, _, _ = parseEntry(key, seal(key, append(make([]byte, sumSize), value...))) // right by its sum only
+		last := eventlog.ID{Milli: 5, Seq: uint64(n&0xf) + 1}
+		key = appendID(nil, last)
 		e := eventlog.Entry{SessionID: session, Data: data, Keys: make([]activity.Key, n&0x3ff)}
 		for i := range e.Keys {
 			e.Keys[i][i%len(e.Keys[i])] = byte(i)
 		}
-		encoded := appendEntry(nil, key, e)
-		require.EqualValues(t, entrySize(e), idSize+len(encoded))
-		s, keys, d, err := parseEntry(key, encoded)
+		value = appendEntry(make([]byte, runHead), eventlog.Entry{})
+		first := len(value)
+		value = appendEntry(value, e)
+		require.EqualValues(t, entrySize(e), entryHead+len(value)-first)
+		run, err := parseRun(key, sealRun(key, value, 2))
 		require.NoError(t, err)
-		require.Equal(t, session, string(s))
-		require.Equal(t, string(data), string(d))
-		require.Equal(t, e.Keys, parseKeys(keys))
-		_, _, _, err = parseEntry(append(key, 'x'), encoded)
+		require.Equal(t, []eventlog.ID{{Milli: 5, Seq: last.Seq - 1}, last}, []eventlog.ID{run[0].id, run[1].id})
+		require.Equal(t, entrySize(e), run[1].size())
+		require.Equal(t, session, string(run[1].session))
+		require.Equal(t, string(data), string(run[1].data))
+		require.Equal(t, e.Keys, parseKeys(run[1].keys))
+		rest, err := parseRun(key, encodeRun(key, run[1:]))
+		require.NoError(t, err)
+		require.Equal(t, run[1:], rest)
+		_, err = parseRun(append(key, 'x'), value)
 		require.ErrorIs(t, err, ErrDamaged)
-		encoded[n&0xffff%len(encoded)] ^= 1
-		_, _, _, err = parseEntry(key, encoded)
+		_, err = parseRun(key, sealRun(key, value, 3))
+		require.ErrorIs(t, err, ErrDamaged)
+		_, err = parseRun(key, sealRun(key, value, 1))
+		require.ErrorIs(t, err, ErrDamaged)
+		value[n&0xffff%len(value)] ^= 1
+		_, err = parseRun(key, value)
 		require.ErrorIs(t, err, ErrDamaged)
 	})
 }
 
-// widthsOf returns how many bytes the two lengths in an entry take.
-func widthsOf(value []byte) int {
-	b := value[sumSize:]
-	width := func() (n int) {
-		for n = 1; b[n-1] >= 0x80; n++ {
-			continue
-		}
-		return n
+// Entries of one call are a few runs, which are cut where they become too large
+// and where IDs do not follow each other; entries are read from any other.
+func TestRuns_holdTheEntriesOfACall(t *testing.T) {
+	const n = 300
+	l := openLog(t, t.TempDir(), &Options{TailBytes: 1, Retention: eventlog.Retention{MaxBytes: 50_000}})
+	ahead := eventlog.ID{Milli: uint64(time.Now().Add(time.Hour).UnixMilli()), Seq: math.MaxUint64 - n/2}
+	l.product(acme).last = ahead
+	entries := make([]eventlog.Entry, n)
+	for i := range entries {
+		entries[i] = eventlogtest.Sized(eventlogtest.Entry("a", i), 100)
 	}
-	first := width()
-	session, _, _ := cutBytes(b, 1)
-	b = b[first+len(session):]
-	return first + width()
+	require.NoError(t, l.Append(t.Context(), acme, entries))
+	require.Equal(t, eventlog.ID{Milli: ahead.Milli, Seq: math.MaxUint64}, entries[n/2-1].ID)
+	require.Equal(t, eventlog.ID{Milli: ahead.Milli + 1}, entries[n/2].ID)
+	requireConsistent(t, l, acme)
+	runs := countOf(t, l, bucketLog)
+	require.Greater(t, runs, int(l.Stats()[acme].Bytes/runBytes))
+	require.Less(t, runs, n/20)
+
+	for held := n; held > n/2; held -= 7 { // the front goes
+		for i := n - held; i < n; i++ {
+			into := make([]eventlog.Entry, 2)
+			read, err := l.Read(t.Context(), acme, entries[i].ID, into)
+			require.NoError(t, err)
+			require.Equal(t, min(2, n-1-i), read)
+			if read > 0 {
+				require.Equal(t, entries[i+1].ID, into[0].ID)
+				require.Equal(t, entries[i+1].Data, into[0].Data)
+			}
+			before, after, err := l.around(l.product(acme), entries[i].ID)
+			require.NoError(t, err)
+			require.Equal(t, []eventlog.ID{entries[i].ID, into[0].ID}, []eventlog.ID{before, after})
+		}
+		require.NoError(t, l.do(t.Context(), &operation{product: l.product(acme), trims: 7}))
+		requireConsistent(t, l, acme)
+		b := eventlogtest.Bounds(t, l, acme)
+		require.Equal(t, eventlog.Bounds{TrimmedTo: entries[n-held+6].ID, Oldest: entries[n-held+7].ID, Newest: entries[n-1].ID}, b)
+	}
 }
 
 func FuzzParseRecord(f *testing.F) {
@@ -59,12 +103,12 @@ func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte{}, make([]byte, recordHead), ^uint64(0), int64(-1), int64(1))
 	f.Fuzz(func(t *testing.T, name, value []byte, version uint64, until, ttl int64) {
 		if r, err := parseRecord(name, value); err == nil {
-			require.Equal(t, value, r.encode(name))
+			require.Equal(t, value, r.append(nil, name))
 		}
 		_, _ = parseRecord(name, seal(name, append(make([]byte, sumSize), value...)))
 		want := record{version: document.Version(version), written: version + 1, place: place{version - 1, uint64(ttl)}, ttl: ttl, until: until,
 			value: append([]byte{}, value...)}
-		encoded := want.encode(name)
+		encoded := want.append([]byte("before"), name)[len("before"):]
 		got, err := parseRecord(name, encoded)
 		require.NoError(t, err)
 		require.Equal(t, want, got)

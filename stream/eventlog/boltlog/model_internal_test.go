@@ -361,12 +361,14 @@ func requireConsistent(t require.TestingT, l *Log, id string) (size int64) {
 			return nil
 		}
 		err := b.Bucket(bucketLog).ForEach(func(k, v []byte) error {
-			_, of, _, err := parseEntry(k, v)
-			for _, key := range parseKeys(of) {
-				keys[key]++
+			run, err := parseRun(k, v)
+			for _, e := range run {
+				for _, key := range parseKeys(e.keys) {
+					keys[key]++
+				}
+				size += e.size()
+				entries++
 			}
-			size += int64(len(k) + len(v))
-			entries++
 			return err
 		})
 		require.NoError(t, err)

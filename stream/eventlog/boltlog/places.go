@@ -117,7 +117,7 @@ func (b *buckets) empty(key []byte, more func() bool, goes func(record) bool) er
 		if goes(r) {
 			err = b.delete(name, r)
 		} else if err = again.add(name, &r); err == nil {
-			err = b.documents.Put(name, r.encode(name))
+			err = b.documents.Put(name, r.append(nil, name))
 		}
 		if err != nil {
 			return err

@@ -156,27 +156,28 @@ func (l *Log) balance() *product {
 	}
 }
 
-// count accounts for the next entry in the file.
+// count accounts for the next run of entries in the file.
 func (p *product) count(k, v []byte) error {
-	id, err := parseID(k)
+	entries, err := parseRun(k, v)
 	if err != nil {
 		return err
 	}
-	_, keys, _, err := parseEntry(k, v)
-	if err != nil || id.Compare(p.last) <= 0 {
+	if entries[0].id.Compare(p.last) <= 0 {
 		return errMalformed
 	}
 	if p.oldest == (eventlog.ID{}) {
-		p.oldest = id
+		p.oldest = entries[0].id
 	}
-	if p.keys != nil {
-		for _, key := range parseKeys(keys) {
-			p.keys[key] = struct{}{}
+	for _, e := range entries {
+		if p.keys != nil {
+			for _, key := range parseKeys(e.keys) {
+				p.keys[key] = struct{}{}
+			}
 		}
+		p.bytes += e.size()
+		p.stats.Entries++
+		p.last = e.id
 	}
-	p.bytes += int64(len(k) + len(v))
-	p.stats.Entries++
-	p.last = id
 	return nil
 }
 
@@ -201,27 +202,23 @@ func (l *Log) loadTail(trimmedTo, newest eventlog.ID, c *bolt.Cursor) (*engine.T
 // readEntries calls each with the entries after the cursor up to newest, until
 // that returns false. They are encoded and share no memory with the file.
 func readEntries(c *bolt.Cursor, after, newest eventlog.ID, each func(eventlog.Entry) bool) error {
-	from := appendID(nil, after)
-	k, v := c.Seek(from)
-	if bytes.Equal(k, from) {
-		k, v = c.Next()
-	}
-	for ; k != nil; k, v = c.Next() {
-		id, err := parseID(k)
+	for k, v := c.Seek(appendID(nil, after)); k != nil; k, v = c.Next() {
+		run, err := parseRun(k, v)
 		if err != nil {
 			return err
 		}
-		if id.Compare(newest) > 0 {
-			return nil
-		}
-		session, keys, data, err := parseEntry(k, v)
-		if err != nil {
-			return err
-		}
-		e := eventlog.Entry{SessionID: string(session), Keys: parseKeys(keys), Data: data}
-		e.Encode(id)
-		if !each(e) {
-			return nil
+		for _, s := range run {
+			if s.id.Compare(after) <= 0 {
+				continue
+			}
+			if s.id.Compare(newest) > 0 {
+				return nil
+			}
+			e := eventlog.Entry{SessionID: string(s.session), Keys: parseKeys(s.keys), Data: s.data}
+			e.Encode(s.id)
+			if !each(e) {
+				return nil
+			}
 		}
 	}
 	return nil
@@ -290,10 +287,8 @@ func (p *product) gapAfter(b *bolt.Bucket, after, newest eventlog.ID) (*eventlog
 		return nil, err
 	}
 	gap := &eventlog.GapError{TrimmedTo: state.trimmedTo}
-	if k, _ := b.Bucket(bucketLog).Cursor().First(); k != nil {
-		if gap.Oldest, err = parseID(k); err == nil && gap.Oldest.Compare(newest) > 0 {
-			gap.Oldest = eventlog.ID{} // it is not visible yet
-		}
+	if gap.Oldest, err = firstOf(b.Bucket(bucketLog).Cursor().First()); gap.Oldest.Compare(newest) > 0 {
+		gap.Oldest = eventlog.ID{} // it is not visible yet
 	}
 	return gap, err
 }
@@ -361,19 +356,24 @@ func (l *Log) around(p *product, id eventlog.ID) (before, after eventlog.ID, err
 			return nil
 		}
 		c := b.Bucket(bucketLog).Cursor()
-		at := appendID(nil, id)
-		k, _ := c.Seek(at)
-		if bytes.Equal(k, at) {
+		k, v := c.Seek(appendID(nil, id))
+		if k == nil {
+			before, err = lastOf(c.Last())
+			return err
+		}
+		first, last, err := runIDs(k, v)
+		switch {
+		case err != nil:
+		case id.Compare(first) < 0:
+			after = first
+			before, err = lastOf(c.Prev())
+		case id == last:
 			before = id
-			k, _ = c.Next()
-		} else if previous := previousKey(c, k); previous != nil {
-			before, _ = parseID(previous) // it was parsed when it was read or written
-			k, _ = c.Next()
+			after, err = firstOf(c.Next())
+		default: // within the run
+			before, after = id, eventlog.ID{Milli: id.Milli, Seq: id.Seq + 1}
 		}
-		if k != nil {
-			after, _ = parseID(k)
-		}
-		return nil
+		return err
 	})
 	if before.Compare(newest) > 0 {
 		before = newest
@@ -382,15 +382,4 @@ func (l *Log) around(p *product, id eventlog.ID) (before, after eventlog.ID, err
 		after = eventlog.ID{}
 	}
 	return before, after, err
-}
-
-// previousKey moves the cursor, which is at k or at the end, to the entry
-// before and returns its key.
-func previousKey(c *bolt.Cursor, k []byte) []byte {
-	if k == nil {
-		k, _ = c.Last()
-		return k
-	}
-	k, _ = c.Prev()
-	return k
 }
