@@ -36,31 +36,25 @@ type Memory struct {
 	maxStarts int // kept of a session
 	seed      maphash.Seed
 
-	mu    sync.Mutex
-	held  *fair.Cache[memoryKey, any] // *memoryUser and *timeline
-	users int
+	mu       sync.Mutex
+	users    *memoryCache // *memoryUser by user
+	sessions *memoryCache // *timeline by session
+	outside  *memoryCache // *timeline, of what a user does outside any session, by user
+	known    int          // users
 }
 
-type memoryEntry = fair.Entry[memoryKey, any]
+// memoryCache is one of the caches beside each other.
+type memoryCache = fair.Cache[string, any]
 
-// memoryKey is a user or a session of a product.
-type memoryKey struct {
-	kind memoryKind
-	id   string
-}
-
-type memoryKind uint8
-
-const (
-	kindUser    memoryKind = iota // id is that of the user, as with kindNone
-	kindSession                   // id is that of the session
-	kindNone                      // what a user does outside any session
-)
+// memoryEntry is the place of a user or a timeline in its cache.
+type memoryEntry = fair.Entry[string, any]
 
 // memoryUser holds a user's records in order of their start.
 type memoryUser struct {
+	memoryEntry
 	records []memoryRecord
-	bytes   int64 // of the records' JSON
+	bytes   int64           // of the records' JSON
+	first   [1]memoryRecord // memory of records, while one is enough
 }
 
 // memoryRecord is a [Record] that shares what actions of a session have in common.
@@ -76,8 +70,9 @@ type memoryRecord struct {
 // action ends where the session's next one starts. It stays as long as there
 // are records of it.
 type timeline struct {
-	entry   *memoryEntry
-	records int
+	memoryEntry
+	outside bool // it is what a user does outside any session
+	records int32
 	starts  []begin
 	// forgotten is the newest start dropped from starts; what followed it is
 	// known from the user's own records and, where the next action was another
@@ -85,6 +80,7 @@ type timeline struct {
 	// session changed hands.
 	forgotten int64
 	handovers []int64
+	first     [1]begin // memory of starts, which is enough for most sessions
 }
 
 // begin is the start of an action, and whose it is.
@@ -116,7 +112,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m.maxStarts = max(2*m.maxEvents, 2*DefaultMaxEvents) // also for what comes late
-	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
+	m.users = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
+	m.sessions, m.outside = m.users.Beside(), m.users.Beside()
 	return m, nil
 }
 
@@ -140,7 +137,7 @@ func (m *Memory) Add(_ context.Context, b Batch) error {
 			m.add(b.ProductID, b.Actions[i], r, oldest)
 		}
 	}
-	m.held.Trim(b.ProductID)
+	m.users.Trim(b.ProductID)
 	return nil
 }
 
@@ -149,10 +146,10 @@ func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
 	who := uint16(maphash.String(m.seed, a.UserID))
 	if a.UserID == "" {
 		session.add(r.Start, who, m.maxStarts)
-		session.entry.Keep(m.sessionItem(session))
+		session.Keep(m.sessionItem(session))
 		return
 	}
-	entry, u := m.user(product, a.UserID)
+	u := m.user(product, a.UserID)
 	key := EventKey(a.ID)
 	record := memoryRecord{maphash.Bytes(m.seed, key[:]), r.Start, session, r.JSON}
 	m.expireUser(u, oldest)
@@ -161,45 +158,51 @@ func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
 		session.records++
 		m.release(gone)
 	}
-	session.entry.Keep(m.sessionItem(session))
-	entry.Keep(m.userItem(entry, u))
+	session.Keep(m.sessionItem(session))
+	u.Keep(m.userItem(u))
 }
 
 // user returns the user of that id, which begins here if it is new.
-func (m *Memory) user(product, id string) (*memoryEntry, *memoryUser) {
-	entry, isNew := m.held.Open(product, memoryKey{kindUser, id})
-	if isNew {
-		m.users++
-		entry.Value = &memoryUser{}
+func (m *Memory) user(product, id string) *memoryUser {
+	if e := m.users.Find(product, id); e != nil {
+		return e.Value.(*memoryUser)
 	}
-	return entry, entry.Value.(*memoryUser)
+	u := &memoryUser{}
+	u.Value, u.records = u, u.first[:0]
+	m.users.Insert(product, id, &u.memoryEntry)
+	m.known++
+	return u
 }
 
 // timeline returns that of the session, which begins here if it is new. What a
 // user does outside any session counts as a session of that user.
 func (m *Memory) timeline(product, user, session string) *timeline {
-	key := memoryKey{kindSession, session}
+	cache, id := m.sessions, session
 	if session == "" {
-		key = memoryKey{kindNone, user}
+		cache, id = m.outside, user
 	}
-	entry, isNew := m.held.Open(product, key)
-	if isNew {
-		entry.Value = &timeline{entry: entry}
+	if e := cache.Find(product, id); e != nil {
+		return e.Value.(*timeline)
 	}
-	return entry.Value.(*timeline)
+	t := &timeline{outside: session == ""}
+	t.Value, t.starts = t, t.first[:0]
+	cache.Insert(product, id, &t.memoryEntry)
+	return t
 }
 
 // session returns the id of the timeline's session, empty for none.
 func (t *timeline) session() string {
-	if key := t.entry.Key(); key.kind == kindSession {
-		return key.id
+	if t.outside {
+		return ""
 	}
-	return ""
+	return t.Key()
 }
 
-func (m *Memory) userItem(entry *memoryEntry, u *memoryUser) fair.Item {
-	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*u)) + fair.Size(len(entry.Key().id)) +
-		fair.Size(cap(u.records)*int(unsafe.Sizeof(memoryRecord{}))) + u.bytes}
+func (m *Memory) userItem(u *memoryUser) fair.Item {
+	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) + u.bytes}
+	if cap(u.records) > len(u.first) {
+		item.Bytes += fair.Size(cap(u.records) * int(unsafe.Sizeof(memoryRecord{})))
+	}
 	if len(u.records) > 0 {
 		item.Due = m.due(u.records[0].start)
 	}
@@ -207,8 +210,10 @@ func (m *Memory) userItem(entry *memoryEntry, u *memoryUser) fair.Item {
 }
 
 func (m *Memory) sessionItem(t *timeline) fair.Item {
-	item := fair.Item{Pinned: t.records > 0, Bytes: fair.Size(unsafe.Sizeof(*t)) + fair.Size(len(t.entry.Key().id)) +
-		fair.Size(cap(t.starts)*int(unsafe.Sizeof(begin{}))) + fair.Size(8*cap(t.handovers))}
+	item := fair.Item{Pinned: t.records > 0, Bytes: fair.Size(unsafe.Sizeof(*t)) - entrySize + fair.Size(len(t.Key())) + fair.Size(8*cap(t.handovers))}
+	if cap(t.starts) > len(t.first) {
+		item.Bytes += fair.Size(cap(t.starts) * int(unsafe.Sizeof(begin{})))
+	}
 	if t.records == 0 {
 		item.Due = m.due(0)
 		if n := len(t.starts); n > 0 {
@@ -218,6 +223,9 @@ func (m *Memory) sessionItem(t *timeline) fair.Item {
 	return item
 }
 
+// entrySize is what a cache counts of an entry that is a part of something larger.
+var entrySize = fair.Size(unsafe.Sizeof(memoryEntry{}))
+
 // due returns when an action of that start has expired, in microseconds since
 // the epoch and above zero.
 func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
@@ -226,7 +234,7 @@ func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds
 func (m *Memory) release(gone []memoryRecord) {
 	for _, r := range gone {
 		if r.session.records--; r.session.records == 0 {
-			r.session.entry.Set(m.sessionItem(r.session))
+			r.session.Set(m.sessionItem(r.session))
 		}
 	}
 }
@@ -238,10 +246,10 @@ func (m *Memory) evicted(entry *memoryEntry) {
 	if !ok {
 		return
 	}
-	m.users--
+	m.known--
 	for _, r := range u.records {
 		if r.session.records--; r.session.records == 0 {
-			r.session.entry.Remove()
+			r.session.Remove()
 		}
 	}
 }
@@ -277,7 +285,9 @@ func (u *memoryUser) add(r memoryRecord, limit int) (gone []memoryRecord, ok boo
 	at := sort.Search(len(u.records), func(i int) bool { return u.records[i].start > r.start })
 	if len(u.records) < limit {
 		if len(u.records) == cap(u.records) {
-			u.records = slices.Grow(u.records, min(max(1, len(u.records)), limit-len(u.records)))
+			few := u.records
+			u.records = slices.Grow(few, min(len(few), limit-len(few)))
+			clear(few) // it may be first, which must not keep them
 		}
 		u.records = slices.Insert(u.records, at, r)
 		u.bytes += fair.Size(len(r.json))
@@ -341,11 +351,11 @@ func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) 
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	held, ok := m.held.Get(productID, memoryKey{kindUser, userID})
-	if !ok {
+	held := m.users.Find(productID, userID)
+	if held == nil {
 		return nil, nil
 	}
-	u := held.(*memoryUser)
+	u := held.Value.(*memoryUser)
 	records := u.records[u.before(oldest):]
 	records = records[len(records)-min(max(limit, 0), len(records)):]
 	recent := make(Recent, len(records))
@@ -395,19 +405,19 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 	defer m.mu.Unlock()
 	oldest := m.oldest()
 	for range expireStep {
-		entry := m.held.Due(m.due(oldest - 1))
-		if entry == nil {
+		due := m.users.Due(m.due(oldest - 1))
+		if due == nil {
 			return forgotten, false
 		}
-		if u, ok := entry.Value.(*memoryUser); ok {
+		if u, ok := due.Value.(*memoryUser); ok {
 			if m.expireUser(u, oldest); len(u.records) > 0 {
-				entry.Set(m.userItem(entry, u))
+				u.Set(m.userItem(u))
 				continue
 			}
-			m.users--
+			m.known--
 			forgotten++
 		}
-		entry.Remove()
+		due.Remove()
 	}
 	return forgotten, true
 }
@@ -416,9 +426,9 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held.Drop(productID, func(value any) {
+	m.users.Drop(productID, func(value any) {
 		if _, ok := value.(*memoryUser); ok {
-			m.users--
+			m.known--
 		}
 	})
 }
@@ -427,14 +437,14 @@ func (m *Memory) Drop(productID string) {
 func (m *Memory) Users() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.users
+	return m.known
 }
 
 // Bytes returns what is held of a product's users.
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.held.Bytes(productID)
+	return m.users.Bytes(productID)
 }
 
 func (m *Memory) oldest() int64 { return time.Now().Add(-m.ttl).UnixMicro() }

@@ -283,6 +283,57 @@ func TestMemory_isBounded(t *testing.T) {
 	})
 }
 
+// What users and sessions take is what they are said to, however much each did.
+func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
+	start := time.Now().Add(-time.Minute)
+	for name, add := range map[string]func(m *activity.Memory, i int){
+		"an action each": func(m *activity.Memory, i int) {
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 1)
+		},
+		"some each": func(m *activity.Memory, i int) {
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 5)
+		},
+		"of no session": func(m *activity.Memory, i int) { addClicks(t, m, fmt.Sprint("user", i), "", start, 2) },
+		"of no user":    func(m *activity.Memory, i int) { addClicks(t, m, "", fmt.Sprint("session", i), start, 2) },
+		"a long one that is forgotten": func(m *activity.Memory, i int) {
+			long := activitytest.Click(start.Add(-time.Second), "Save", page+strings.Repeat("x", 1000))
+			require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("acme", fmt.Sprint("session", i), fmt.Sprint("user", i), long)))
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i), start, 5)
+		},
+		"a shared session": func(m *activity.Memory, i int) {
+			addClicks(t, m, fmt.Sprint("user", i), fmt.Sprint("session", i%100), start.Add(time.Duration(i)*time.Millisecond), 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5}))
+			grown := heaptest.After(func() {
+				for i := range 5000 {
+					add(m, i)
+				}
+			})
+			said := m.Bytes("acme")
+			t.Logf("%.2f of what is said", float64(grown)/float64(said))
+			assert.LessOrEqual(t, grown, said*105/100)
+			assert.Greater(t, grown, said*75/100)
+			runtime.KeepAlive(m)
+		})
+	}
+}
+
+func TestMemory_allocatesLittleForANewUser(t *testing.T) {
+	m := musttest.New(activity.NewMemory(nil))
+	const runs = 1000
+	batches := make([]activity.Batch, runs+1)
+	for i := range batches {
+		batches[i] = activitytest.NewBatch("acme", fmt.Sprint("s", i), fmt.Sprint("u", i), activitytest.Click(time.Now(), "Save", page))
+	}
+	next := 0
+	assert.LessOrEqual(t, testing.AllocsPerRun(runs, func() {
+		require.NoError(t, m.Add(t.Context(), batches[next]))
+		next++
+	}), 6.0, "the user, the session, the JSON, and room in maps; the race detector drops buffers")
+}
+
 func TestMemory_expireFreesWhatItHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("x", 1<<10)

@@ -40,6 +40,13 @@ type Options struct {
 // its owner must guard it, and its entries. Its methods and theirs take the time of
 // a map and, at worst, the logarithm of what is kept; Get and Find do not allocate.
 type Cache[K comparable, V any] struct {
+	*state[K, V]
+	space int // of its keys, among those beside each other
+}
+
+// state is what caches beside each other share.
+type state[K comparable, V any] struct {
+	spaces   int
 	maxBytes int64
 	maxItems int
 	evicted  func(*Entry[K, V])
@@ -68,21 +75,28 @@ type Entry[K comparable, V any] struct {
 	asked        int64 // the time it is in the heap by: never after it is due
 	at           int32 // in the heap, -1 for not
 	unlisted     bool  // it is pinned, or was never kept
+	space        uint8 // of the key
 	older, newer *Entry[K, V]
 }
 
 // holder is what a product holds.
 type holder[K comparable, V any] struct {
-	cache   *Cache[K, V]
+	all     *state[K, V]
 	product string
 	share   *Share[*holder[K, V]]
 	bytes   int64
-	items   map[K]*Entry[K, V]
-	peak    int // the most there were since the map was made
+	spaces  []space[K, V]
+	length  int // entries in all spaces
 	// What is not pinned is a list in the order it was written. Its links are in
 	// the items: an entry of golang-lru takes as much memory as an item again.
 	oldest, newest *Entry[K, V]
 	listed         int
+}
+
+// space is the entries of a product by key.
+type space[K comparable, V any] struct {
+	items map[K]*Entry[K, V]
+	peak  int // the most there were since the map was made
 }
 
 // holderOverhead is what a product costs that holds something.
@@ -110,9 +124,20 @@ func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[
 	size := Size(unsafe.Sizeof(e)) +
 		int64(unsafe.Sizeof(k)+pointer+1)*7/3 + // a map is at least three sevenths full
 		2*pointer // in due
-	return &Cache[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
-		products: map[string]*holder[K, V]{}, shares: NewShares[*holder[K, V]](o.TotalBytes)}
+	return (&state[K, V]{maxBytes: o.MaxBytes, maxItems: o.MaxItems, evicted: evicted, overhead: size,
+		products: map[string]*holder[K, V]{}, shares: NewShares[*holder[K, V]](o.TotalBytes)}).cache()
 }
+
+// cache returns a cache of keys of its own.
+func (s *state[K, V]) cache() *Cache[K, V] {
+	s.spaces++
+	return &Cache[K, V]{s, s.spaces - 1}
+}
+
+// Beside returns a cache of other keys within the bounds of c: the values of both
+// are in one order, in which they are evicted, and Due, Drop, Trim, Len and Bytes of
+// either are about both. There may be 256 caches beside each other.
+func (c *Cache[K, V]) Beside() *Cache[K, V] { return c.cache() }
 
 // Size returns about what an allocation of n bytes takes: those of the next
 // size that the runtime has.
@@ -139,8 +164,8 @@ func (c *Cache[K, V]) Get(product string, key K) (value V, ok bool) {
 
 // Find returns the entry of the key, nil if there is none. It does not renew it.
 func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
-	if h, ok := c.products[product]; ok {
-		return h.items[key]
+	if h, ok := c.products[product]; ok && c.space < len(h.spaces) {
+		return h.spaces[c.space].items[key]
 	}
 	return nil
 }
@@ -149,14 +174,18 @@ func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
 // new. It stays until it is removed: what was never kept is not evicted.
 func (c *Cache[K, V]) Open(product string, key K) (e *Entry[K, V], isNew bool) {
 	h := c.holder(product)
-	e = h.items[key]
-	if isNew = e == nil; isNew {
-		e = &Entry[K, V]{of: h, key: key, at: -1, unlisted: true}
-		h.bytes += c.overhead
-		h.items[key] = e
-		c.length++
+	if e = h.space(c.space).items[key]; e != nil {
+		return e, false
 	}
-	return e, isNew
+	e = &Entry[K, V]{}
+	h.insert(c.space, key, e)
+	return e, true
+}
+
+// Insert makes e, which may be a part of something larger, the entry of a key that
+// has none. It stays as one that Open began.
+func (c *Cache[K, V]) Insert(product string, key K, e *Entry[K, V]) {
+	c.holder(product).insert(c.space, key, e)
 }
 
 // Put keeps a value, as [Entry.Keep] does.
@@ -201,7 +230,7 @@ func (e *Entry[K, V]) Set(as Item) {
 func (e *Entry[K, V]) set(as Item) {
 	e.of.bytes += as.Bytes - e.bytes
 	e.bytes, e.due, e.unlisted = as.Bytes, as.Due, as.Pinned
-	due := &e.of.cache.due
+	due := &e.of.all.due
 	switch {
 	case as.Due == 0 && e.at >= 0:
 		heap.Remove(due, int(e.at))
@@ -217,17 +246,18 @@ func (e *Entry[K, V]) set(as Item) {
 
 // Remove forgets the value.
 func (e *Entry[K, V]) Remove() {
-	h, c := e.of, e.of.cache
+	h, all := e.of, e.of.all
 	if e.at >= 0 {
-		heap.Remove(&c.due, int(e.at))
+		heap.Remove(&all.due, int(e.at))
 	}
 	h.unlink(e)
-	delete(h.items, e.key)
-	h.bytes -= e.bytes + c.overhead
-	c.length--
-	if len(h.items) == 0 {
+	h.space(int(e.space)).remove(e.key)
+	h.bytes -= e.bytes + all.overhead
+	h.length--
+	all.length--
+	if h.length == 0 {
 		h.share.Set(0, false)
-		delete(c.products, h.product)
+		delete(all.products, h.product)
 		return
 	}
 	h.account()
@@ -240,10 +270,12 @@ func (c *Cache[K, V]) Drop(product string, each func(V)) {
 	if !ok {
 		return
 	}
-	for _, e := range slices.Collect(maps.Values(h.items)) {
-		e.Remove()
-		if each != nil {
-			each(e.Value)
+	for i := range h.spaces {
+		for _, e := range slices.Collect(maps.Values(h.spaces[i].items)) {
+			e.Remove()
+			if each != nil {
+				each(e.Value)
+			}
 		}
 	}
 }
@@ -303,11 +335,29 @@ func (c *Cache[K, V]) Bytes(product string) int64 {
 func (c *Cache[K, V]) holder(product string) *holder[K, V] {
 	h, ok := c.products[product]
 	if !ok {
-		h = &holder[K, V]{cache: c, product: strings.Clone(product), items: map[K]*Entry[K, V]{}, bytes: holderOverhead + Size(len(product))}
+		h = &holder[K, V]{all: c.state, product: strings.Clone(product), bytes: holderOverhead + Size(len(product))}
 		h.share = c.shares.Join(h)
 		c.products[h.product] = h
 	}
 	return h
+}
+
+func (h *holder[K, V]) insert(space int, key K, e *Entry[K, V]) {
+	e.of, e.key, e.at, e.unlisted, e.space = h, key, -1, true, uint8(space)
+	s := h.space(space)
+	s.items[key] = e
+	s.peak = max(s.peak, len(s.items))
+	h.bytes += h.all.overhead
+	h.length++
+	h.all.length++
+}
+
+// space returns the entries of a space, which begins here if it is new.
+func (h *holder[K, V]) space(i int) *space[K, V] {
+	for len(h.spaces) <= i {
+		h.spaces = append(h.spaces, space[K, V]{items: map[K]*Entry[K, V]{}})
+	}
+	return &h.spaces[i]
 }
 
 // link makes an entry, unless it is pinned, the one written last.
@@ -343,21 +393,18 @@ func (h *holder[K, V]) unlink(e *Entry[K, V]) {
 }
 
 // account says what the product holds after a change.
-func (h *holder[K, V]) account() {
-	h.shrink()
-	h.share.Set(h.bytes, h.listed > 0)
-}
+func (h *holder[K, V]) account() { h.share.Set(h.bytes, h.listed > 0) }
 
 // minShrink is the peak of a map that is worth freeing.
 const minShrink = 64
 
-// shrink frees the memory of a map that has become much smaller: maps do not.
-func (h *holder[K, V]) shrink() {
-	h.peak = max(h.peak, len(h.items))
-	if h.peak > minShrink && len(h.items) < h.peak/2 {
-		old := h.items
-		h.items, h.peak = make(map[K]*Entry[K, V], len(old)), len(old)
-		maps.Copy(h.items, old)
+// remove removes an entry, and frees the memory of a map that has become much
+// smaller: maps do not.
+func (s *space[K, V]) remove(key K) {
+	delete(s.items, key)
+	if old := s.items; s.peak > minShrink && len(old) < s.peak/2 {
+		s.items, s.peak = make(map[K]*Entry[K, V], len(old)), len(old)
+		maps.Copy(s.items, old)
 	}
 }
 

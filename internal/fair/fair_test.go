@@ -123,6 +123,56 @@ func TestCache_evictsNothingBeforeItIsKept(t *testing.T) {
 	assert.Equal(t, "a", kept(t, c, "p", "a", "b", "c"))
 }
 
+// Caches beside each other have keys of their own, and all else in common.
+func TestCache_sharesItsBoundsWithThoseBeside(t *testing.T) {
+	var evicted []string
+	c := fair.New(&fair.Options{MaxBytes: base(t) + 3*one(t)}, func(e *fair.Entry[string, string]) { evicted = append(evicted, e.Value) })
+	d := c.Beside()
+	assert.Nil(t, d.Find("p", "a"))
+	c.Put("p", "a", "first", fair.Item{Due: 1})
+	assert.Nil(t, d.Find("p", "a"))
+	d.Put("p", "a", "second", fair.Item{Due: 2})
+	d.Put("p", "b", "third", fair.Item{Due: 3})
+	put(c, "q", "a")
+	for _, either := range []*cache{c, d} {
+		assert.Equal(t, base(t)+3*one(t), either.Bytes("p"))
+		assert.Equal(t, 4, either.Len())
+		assert.Equal(t, "first", either.Due(2).Value)
+	}
+	c.Remove("p", "b")
+	require.NotNil(t, d.Find("p", "b"), "another key")
+	c.Put("p", "c", "fourth", fair.Item{})
+	d.Put("p", "c", "fifth", fair.Item{})
+	d.Trim("p")
+	assert.Equal(t, []string{"first", "second"}, evicted)
+	assert.Nil(t, c.Find("p", "a"))
+	d.Remove("p", "b")
+	assert.Nil(t, d.Find("p", "b"))
+	assert.Equal(t, base(t)+2*one(t), c.Bytes("p"))
+	dropped := 0
+	d.Drop("p", func(string) { dropped++ })
+	assert.Equal(t, 2, dropped)
+	assert.Equal(t, 1, d.Len())
+}
+
+func TestCache_takesAnEntryOfItsOwner(t *testing.T) {
+	var owned struct {
+		fair.Entry[string, string]
+		more int
+	}
+	owned.Value = "value of a"
+	c := fair.New[string, string](&fair.Options{MaxBytes: 1}, nil)
+	c.Insert("p", "a", &owned.Entry)
+	assert.Equal(t, base(t)+one(t), c.Bytes("p"))
+	put(c, "p", "b")
+	assert.Equal(t, "a b", kept(t, c, "p", "a", "b"), "it was not kept yet")
+	owned.Keep(fair.Item{})
+	c.Trim("p")
+	assert.Equal(t, "a", kept(t, c, "p", "a", "b"))
+	owned.Remove()
+	assert.Zero(t, c.Bytes("p"))
+}
+
 func TestCache_evictsNothingPinned(t *testing.T) {
 	c := fair.New[string, string](&fair.Options{MaxBytes: 1, TotalBytes: 1}, nil)
 	for i := range 100 {
@@ -313,6 +363,14 @@ func TestCache_costsWhatItSays(t *testing.T) {
 				c.Put("p", fmt.Sprint(i), "", item("1234567"))
 				if i >= 1000 {
 					c.Remove("p", fmt.Sprint(i-1000))
+				}
+			}
+		},
+		"two beside each other": func(c *cache) {
+			for _, c := range []*cache{c, c.Beside()} {
+				for i := range 10_000 {
+					c.Put("p", fmt.Sprint(i), "", item("1234567"))
+					c.Trim("p")
 				}
 			}
 		},
