@@ -33,6 +33,9 @@ const (
 
 	// windowSize is how much of a body is unpacked before it is known whose it is.
 	windowSize = 64 << 10
+	// largeRequest is from how many bytes of JSON on a request is to be spared
+	// garbage: events of that size need more memory than time.
+	largeRequest = 2 << 20
 	// maxSurveys is how many larger ones are surveyed at once.
 	maxSurveys = 16
 	// maxWait is how long a request waits for others to finish, from when it has
@@ -61,12 +64,16 @@ type body struct {
 	encoding string
 	json     []byte // unpacked, if it is little
 	decoded  func() // releases its share of the decode budget
+	spared   func() // ends the sparing of garbage
 }
 
 func (b *body) release() {
 	b.arrival.Release()
 	if b.decoded != nil {
 		b.decoded()
+	}
+	if b.spared != nil {
+		b.spared()
 	}
 }
 
@@ -183,6 +190,9 @@ func (b *body) scan(ctx context.Context, productID string, s survey, read func(*
 		return err
 	}
 	b.decoded = release
+	if s.size > largeRequest {
+		b.spared = memlimit.Spare()
+	}
 	defer func() {
 		b.bytes, b.json = nil, nil
 		b.arrival.Release()
