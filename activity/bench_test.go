@@ -210,10 +210,6 @@ func record(ctx context.Context, d *activity.Directory, docs document.Store, ses
 		return err
 	}
 	book.Count(sessionID, len(events))
-	changes, err := book.Changes()
-	if err != nil {
-		return err
-	}
-	_, err = docs.Write(ctx, "acme", changes...)
+	_, err = docs.Write(ctx, "acme", book.Changes()...)
 	return err
 }

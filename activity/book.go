@@ -149,7 +149,7 @@ func (p *storedDocument) set(doc document.Document, r *documentReader) {
 }
 
 // appendValue appends the JSON of what was learned.
-func (p *storedDocument) appendValue(dst []byte) (_ []byte, err error) {
+func (p *storedDocument) appendValue(dst []byte) []byte {
 	switch p.kind {
 	case sessionKind:
 		return p.session.appendDocument(dst)
@@ -158,13 +158,12 @@ func (p *storedDocument) appendValue(dst []byte) (_ []byte, err error) {
 	case emailKind:
 		dst = appendField(dst, `{"session_id":`, p.fact.is)
 	}
-	dst, err = appendMoment(append(dst, `,"at":`...), p.fact.at)
-	return append(dst, '}'), err
+	return append(appendMoment(dst, `,"at":`, p.fact.at), '}')
 }
 
 // appendDocument appends the JSON that a session is kept as; see
 // documentReader.session.
-func (s *Session) appendDocument(dst []byte) (_ []byte, err error) {
+func (s *Session) appendDocument(dst []byte) []byte {
 	start := len(dst)
 	text := func(before, value string) {
 		if value != "" {
@@ -172,13 +171,9 @@ func (s *Session) appendDocument(dst []byte) (_ []byte, err error) {
 		}
 	}
 	text(`,"user_id":`, s.UserID)
-	if dst, err = s.userBy.append(dst, `,"user_by":`); err != nil {
-		return nil, err
-	}
+	dst = s.userBy.append(dst, `,"user_by":`)
 	text(`,"email":`, s.statedEmail)
-	if dst, err = s.emailBy.append(dst, `,"email_by":`); err != nil {
-		return nil, err
-	}
+	dst = s.emailBy.append(dst, `,"email_by":`)
 	text(`,"desk":`, s.Desk)
 	text(`,"conversation_id":`, s.ConversationID)
 	if s.Actions != 0 {
@@ -186,25 +181,23 @@ func (s *Session) appendDocument(dst []byte) (_ []byte, err error) {
 		dst = strconv.AppendInt(dst, int64(s.Actions), 10)
 	}
 	dst = s.clock.append(dst, `,"clock":`)
-	return closeObject(dst, start), nil
+	return closeObject(dst, start)
 }
 
 // append appends a member of a JSON object, unless nothing is known.
-func (p provenance) append(dst []byte, before string) (_ []byte, err error) {
+func (p provenance) append(dst []byte, before string) []byte {
 	if p == (provenance{}) {
-		return dst, nil
+		return dst
 	}
 	dst = append(dst, before...)
 	start := len(dst)
 	if !p.At.IsZero() {
-		if dst, err = appendMoment(append(dst, `,"at":`...), p.At); err != nil {
-			return nil, err
-		}
+		dst = appendMoment(dst, `,"at":`, p.At)
 	}
 	if p.Identified != "" {
 		dst = appendField(dst, `,"identified":`, p.Identified)
 	}
-	return closeObject(dst, start), nil
+	return closeObject(dst, start)
 }
 
 // closeObject makes a JSON object of the members that dst has from start on,
@@ -217,10 +210,10 @@ func closeObject(dst []byte, start int) []byte {
 	return append(dst, '}')
 }
 
-// appendMoment appends a time as encoding/json writes it.
-func appendMoment(dst []byte, t time.Time) ([]byte, error) {
-	dst, err := t.AppendText(append(dst, '"'))
-	return append(dst, '"'), err
+// appendMoment appends a member of a JSON object that is a time: microseconds since
+// the epoch.
+func appendMoment(dst []byte, before string, t time.Time) []byte {
+	return strconv.AppendInt(append(dst, before...), t.UnixMicro(), 10)
 }
 
 // load reads those of the documents that the book does not have.
@@ -342,20 +335,17 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	return s, nil
 }
 
-// Changes are what makes the directory know what the book has learned. It
-// fails for events at times that no calendar has.
-func (b *Book) Changes() (_ []document.Change, err error) {
+// Changes are what makes the directory know what the book has learned.
+func (b *Book) Changes() []document.Change {
 	changes := slices.Grow(b.memory.changes[:0], len(b.changed))
 	values := slices.Grow(b.memory.values[:0], valueSize*len(b.changed))
 	for _, p := range b.changed {
 		start := len(values)
-		if values, err = p.appendValue(values); err != nil {
-			return nil, fmt.Errorf("activity: encode directory: %w", err)
-		}
+		values = p.appendValue(values)
 		changes = append(changes, document.Put(p.doc, values[start:len(values):len(values)], b.dir.ttl))
 	}
 	b.memory.changes, b.memory.values = changes, values
-	return changes, nil
+	return changes
 }
 
 // valueSize is about how many bytes a document's value has.
@@ -364,10 +354,6 @@ const valueSize = 192
 // write makes the directory know what the book has learned, together with other
 // changes.
 func (b *Book) write(ctx context.Context, with ...document.Change) error {
-	changes, err := b.Changes()
-	if err != nil {
-		return err
-	}
-	_, err = b.dir.docs.Write(ctx, b.productID, append(changes, with...)...)
+	_, err := b.dir.docs.Write(ctx, b.productID, append(b.Changes(), with...)...)
 	return err
 }

@@ -30,9 +30,7 @@ func shown(stamp, sent, received float64) Event {
 func stored(t testing.TB, c clock) clock {
 	t.Helper()
 	known := Session{clock: c}
-	value, err := known.appendDocument(nil)
-	require.NoError(t, err)
-	known, err = readSession(value)
+	known, err := readSession(known.appendDocument(nil))
 	require.NoError(t, err)
 	return known.clock
 }

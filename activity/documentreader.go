@@ -71,9 +71,11 @@ func (r *documentReader) text(s *string) {
 	}
 }
 
-func (r *documentReader) time(t *time.Time) {
-	if r.is('"') {
-		r.wrong = t.UnmarshalText([]byte(r.String(document.MaxValue))) != nil || r.wrong
+// moment reads a time: microseconds since the epoch.
+func (r *documentReader) moment(t *time.Time) {
+	var micros int64
+	if r.integer(&micros) {
+		*t = time.UnixMicro(micros).UTC()
 	}
 }
 
@@ -99,7 +101,7 @@ func (r *documentReader) fact(f *fact, name string) {
 		case name:
 			r.text(&f.is)
 		case "at":
-			r.time(&f.at)
+			r.moment(&f.at)
 		default:
 			r.Skip()
 		}
@@ -139,7 +141,7 @@ func (r *documentReader) provenance(p *provenance) {
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "at":
-			r.time(&p.At)
+			r.moment(&p.At)
 		case "identified":
 			r.text(&p.Identified)
 		default:

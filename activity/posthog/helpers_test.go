@@ -119,11 +119,7 @@ func (s *sink) settle(ctx context.Context, productID string, events []activity.E
 		}
 	}
 	slices.SortStableFunc(settled, func(a, b activity.Event) int { return position(events, a) - position(events, b) })
-	changes, err := book.Changes()
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.docs.Write(ctx, productID, changes...)
+	_, err = s.docs.Write(ctx, productID, book.Changes()...)
 	return settled, err
 }
 

@@ -198,11 +198,7 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	for _, e := range a.entries {
 		a.book.Count(e.SessionID, e.Batch.Count)
 	}
-	changes, err := a.book.Changes()
-	if err != nil {
-		return 0, err
-	}
-	return expired, r.commit(ctx, a.productID, a.entries, changes)
+	return expired, r.commit(ctx, a.productID, a.entries, a.book.Changes())
 }
 
 // encode makes the entries of a step.
