@@ -51,7 +51,7 @@ end
 local function document_key(name) return base .. 'doc:' .. name end
 
 for i = first_document, first_entry - 1, 5 do
-  local stored = call('GETRANGE', document_key(args[i + 1]), 0, 20)
+  local stored = call('GETRANGE', document_key(args[i + 1]), '0', '20')
   if (string.match(stored, '^%d+') or '0') ~= args[i + 2] then return {1, args[i + 1]} end
 end
 
@@ -331,7 +331,7 @@ local function file_run(user, line, first, last)
   for i = 1, count do
     if known[i] then return false end
   end
-  local ends = call('ZREVRANGE', line, 0, 1, 'WITHSCORES')
+  local ends = call('ZREVRANGE', line, '0', '1', 'WITHSCORES')
   local previous = tonumber(ends[2])
   if previous and previous >= start then return false end
   local is_new = not known[count + 1]
@@ -443,7 +443,7 @@ local function account(order, field, held, sizes, immortal, all_new, grown)
       local size = sizes[name]
       local class, bytes = rounded(grown and grown(size, key_cost + 2 * #name, name) or size)
       sum = sum + bytes
-      scores[2 * i - 1], scores[2 * i] = (immortal[name] and ever or last) + class, name
+      scores[2 * i - 1], scores[2 * i] = digits((immortal[name] and ever or last) + class), name
     end
     if call('ZADD', order, 'NX', unpack(scores)) == n then return finish(sum) end
     -- Some were there, and what they were has expired.
