@@ -134,6 +134,11 @@ const (
 	maxCommitWork  = 512
 )
 
+// othersTurn is how long a product that has kept Redis busy with more than
+// maxCommitWork leaves it to others, so that a call of theirs that follows from
+// the answer to another need not wait for each of many large commits.
+const othersTurn = time.Millisecond
+
 // commit makes the commit and returns what became of it, or that ctx ended
 // first.
 func (p *product) commit(ctx context.Context, c *commit) error {
@@ -160,7 +165,11 @@ func (c *commit) isGone() bool {
 func (p *product) commitAll(commits []*commit) {
 	for len(commits) > 0 {
 		n := together(commits)
+		time.Sleep(time.Until(p.turn))
 		p.commitTogether(commits[:n])
+		if commits[0].work > maxCommitWork {
+			p.turn = time.Now().Add(othersTurn)
+		}
 		commits = commits[n:]
 	}
 }

@@ -20,11 +20,11 @@ type product struct {
 	scriptKeys []string // of the scripts that change it
 	commits    *groupcommit.Group[*commit]
 
-	// When Redis could not be reached last, and why. It belongs to the
-	// goroutine that commits.
-	failedAt time.Time
-	failure  error
-	untidy   int64 // what the last commit said about it, of the kinds of tidy.go
+	// These belong to the goroutine that commits.
+	failedAt time.Time // when Redis could not be reached last
+	failure  error     // and why
+	untidy   int64     // what the last commit said about it, of the kinds of tidy.go
+	turn     time.Time // of the next commit
 
 	version atomic.Uint64 // the newest that this process knows of
 

@@ -1,0 +1,44 @@
+package redislog
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A product that has much to commit leaves Redis to others now and then; one
+// that has little waits for nothing.
+func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
+	log, err := Open("redis://localhost", nil)
+	require.NoError(t, err)
+	given := make(chan struct{})
+	close(given)
+	for _, c := range []struct {
+		name string
+		work int
+		want time.Duration
+	}{
+		{"small", maxCommitWork, 0},
+		{"large", maxCommitWork + 1, 2 * othersTurn},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				commits := make([]*commit, 3)
+				for i := range commits {
+					commits[i] = &commit{work: c.work, gone: given} // its caller has given up, so it needs no Redis
+					commits[i].args.text("")
+				}
+				p, began := log.product(c.name), time.Now()
+				p.commitAll(commits[:1])
+				p.commitAll(commits[1:])
+				require.Equal(t, c.want, time.Since(began))
+				time.Sleep(othersTurn)
+				began = time.Now()
+				p.commitAll(commits[:1])
+				require.Zero(t, time.Since(began), "what comes later is not delayed")
+			})
+		})
+	}
+}
