@@ -307,7 +307,7 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: 5}))
 			grown := heaptest.After(func() {
-				for i := range 5000 {
+				for i := range 2000 {
 					add(m, i)
 				}
 			})
