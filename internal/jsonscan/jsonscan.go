@@ -243,6 +243,8 @@ const maxNumber = 400
 // Skip reads a value of any kind and forgets it.
 func (s *Scanner) Skip() {
 	switch c := s.Kind(); {
+	case c == '"':
+		s.str(0)
 	case c == '{':
 		for s.BeginObject(); ; s.Skip() {
 			if _, ok := s.key(0); !ok {
@@ -253,8 +255,6 @@ func (s *Scanner) Skip() {
 		for s.BeginArray(); s.Element(); {
 			s.Skip()
 		}
-	case c == '"':
-		s.str(0)
 	case c == 't':
 		s.literal("true")
 	case c == 'f':
@@ -309,12 +309,12 @@ var plain = func() (table [256]bool) {
 
 // plainRun returns where the plain bytes from pos on end, in buf.
 func (s *Scanner) plainRun() int {
-	buf := s.buf
-	i := s.pos
-	for i < len(buf) && plain[buf[i]] {
-		i++
+	for i, c := range s.buf[s.pos:] {
+		if !plain[c] {
+			return s.pos + i
+		}
 	}
-	return i
+	return len(s.buf)
 }
 
 // str reads a string and returns at most limit bytes of it, valid until the
@@ -418,16 +418,18 @@ func (s *Scanner) number(limit int) []byte {
 	s.scratch = s.scratch[:0]
 	at := numberBegins
 	for s.more() {
-		from := s.pos
-		for s.pos < len(s.buf) {
-			next := numberParts[at][s.buf[s.pos]]
+		rest := s.buf[s.pos:]
+		n := 0
+		for n < len(rest) {
+			next := numberParts[at][rest[n]]
 			if next == numberEnds {
 				break
 			}
 			at = next
-			s.pos++
+			n++
 		}
-		read := s.buf[from:min(s.pos, from+limit-len(s.scratch))]
+		s.pos += n
+		read := rest[:min(n, limit-len(s.scratch))]
 		if s.pos < len(s.buf) {
 			if !at.mayEnd() {
 				s.fail()
