@@ -65,7 +65,7 @@ func filled(b *testing.B, dir string, opts *boltlog.Options, n int) (*boltlog.Lo
 
 // A reader's reads of a hundred entries, out of memory and out of the file.
 func BenchmarkRead(b *testing.B) {
-	const held, each = 10_000, 100
+	const held, each = 5000, 100
 	for _, from := range []struct {
 		name string
 		tail int64

@@ -77,7 +77,7 @@ type Options struct {
 }
 
 // DefaultTailBytes is how much of a product's log is also kept in memory.
-const DefaultTailBytes = 16 << 20
+const DefaultTailBytes = 8 << 20
 
 // Log is a [eventlog.Log] in a file. Its documents are a [document.Store].
 type Log struct {
