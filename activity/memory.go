@@ -134,14 +134,14 @@ func (m *Memory) Add(_ context.Context, b Batch) error {
 	defer m.mu.Unlock()
 	for i, r := range records {
 		if r.Start >= oldest {
-			m.add(b.ProductID, b.Actions[i], r, oldest)
+			m.add(b.ProductID, &b.Actions[i], r, oldest)
 		}
 	}
 	m.users.Trim(b.ProductID)
 	return nil
 }
 
-func (m *Memory) add(product string, a BatchAction, r Record, oldest int64) {
+func (m *Memory) add(product string, a *BatchAction, r Record, oldest int64) {
 	session := m.timeline(product, a.UserID, r.Session)
 	who := uint16(maphash.String(m.seed, a.UserID))
 	if a.UserID == "" {

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"math"
+	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
@@ -25,9 +26,11 @@ type Text struct {
 	ends [3]uint32 // of the user id, the e-mail address and the canonical URL
 }
 
-// NewText returns the text of its parts. The last action is a sentence.
+// NewText returns the text of its parts, which it copies. The last action is a
+// sentence.
 func NewText(userID, email, canonicalURL, lastAction string) Text {
-	return textOf(userID+email+canonicalURL+lastAction, len(userID), len(email), len(canonicalURL))
+	all := strings.Join([]string{userID, email, canonicalURL, lastAction}, "")
+	return textOf(all, len(userID), len(email), len(canonicalURL))
 }
 
 // textOf returns the text whose first parts are so long.

@@ -300,6 +300,15 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 				fill(m, fmt.Sprint("product ", i), 1)
 			}
 		},
+		"entries that come late": func(m *sessions.Memory) {
+			for i := range 12_000 {
+				known := seen(id(i), noon)
+				known.Text = sessions.NewText("", strings.Repeat("e", 1000), "", "User clicked Save")
+				late := seen(id(i), noon.Add(-time.Minute))
+				late.Text = sessions.NewText("", "", "", "User clicked Cancel")
+				m.Add("acme", known, late)
+			}
+		},
 		"many entries of a session": func(m *sessions.Memory) {
 			for i := range 50_000 {
 				m.Add("acme", seen(id(i%4000), noon.Add(time.Duration(i)*time.Second)))
