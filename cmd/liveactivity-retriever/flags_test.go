@@ -106,11 +106,14 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 	}
 }
 
-// A variable that was to hold the key and is empty must not let everybody in.
-func TestFlags_anEmptyAPIKeyIsNotNone(t *testing.T) {
+// A variable that was not filled must not open the endpoints, or do without a model.
+func TestFlags_mayNotBeEmptyWhereThatWouldHideAMistake(t *testing.T) {
 	t.Parallel()
-	words := proctest.Refused(t, command.Launch(t, append([]string{"LIVEACTIVITY_RETRIEVER_API_KEY="}, enough...)))
-	assert.Contains(t, words, "LIVEACTIVITY_RETRIEVER_API_KEY: must not be empty")
+	for _, name := range []string{"LIVEACTIVITY_RETRIEVER_API_KEY", "LIVEACTIVITY_LLM_MODEL"} {
+		t.Run(name, func(t *testing.T) {
+			assert.Contains(t, proctest.Refused(t, command.Launch(t, append([]string{name + "="}, enough...))), name+": must not be empty")
+		})
+	}
 }
 
 func TestFlags_thatAreRequiredAreAskedFor(t *testing.T) {

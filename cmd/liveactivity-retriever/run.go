@@ -36,7 +36,7 @@ type flags struct {
 	MaxSessions string  `default:"100000" env:"LIVEACTIVITY_RETRIEVER_MAX_SESSIONS" help:"Sessions kept; the least recently used are dropped."`
 	ActivityTTL string  `name:"activity-ttl" default:"14400" env:"ACTIVITY_TTL_S" help:"How long a record is kept, in seconds or as a duration such as 4h."`
 	APIKey      *string `name:"api-key" env:"LIVEACTIVITY_RETRIEVER_API_KEY" placeholder:"KEY" help:"The bearer token that requests must carry; without it anyone may ask."`
-	LLMModel    string  `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that writes the summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it they are put together from the actions."`
+	LLMModel    *string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"Language model that writes the summaries, at $OPENAI_BASE_URL or OpenAI, with $OPENAI_API_KEY. Without it they are put together from the actions."`
 
 	OpenAIKey     string `name:"openai-api-key" hidden:"" env:"OPENAI_API_KEY"`
 	OpenAIBaseURL string `name:"openai-base-url" hidden:"" env:"OPENAI_BASE_URL"`
@@ -66,8 +66,8 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	wrong.Check("--key-by", err)
 	s.debounce, err = command.Milliseconds(f.DebounceMS)
 	wrong.Check("--debounce-ms", err)
-	s.apiKey, err = givenKey(f.APIKey)
-	wrong.Check("--api-key", err)
+	s.apiKey = wrong.Given("--api-key", f.APIKey)
+	wrong.Check("--api-key", checkKey(s.apiKey))
 	count := func(flag, text string) int {
 		n, err := command.Count(text)
 		wrong.Check(flag, err)
@@ -78,26 +78,19 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	s.store.MaxSessions = count("--max-sessions", f.MaxSessions)
 	s.store.TTL, err = command.Duration(f.ActivityTTL)
 	wrong.Check("--activity-ttl", err)
-	if f.LLMModel != "" {
-		s.summarizer.Model, err = llm.New(f.LLMModel, f.OpenAIKey, f.OpenAIBaseURL)
+	if model := wrong.Given("--llm-model", f.LLMModel); model != "" {
+		s.summarizer.Model, err = llm.New(model, f.OpenAIKey, f.OpenAIBaseURL)
 		wrong.Check("--llm-model", err)
 	}
 	return s
 }
 
-// givenKey returns the key that requests must carry, if one is given. One that
-// is empty is none given by mistake: a variable that is not set must not open the
-// endpoints to every request.
-func givenKey(key *string) (string, error) {
-	switch {
-	case key == nil:
-		return "", nil
-	case *key == "":
-		return "", errors.New("must not be empty; leave it out to let anyone ask")
-	case strings.ContainsFunc(*key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", errors.New("must be printable ASCII without spaces")
+// checkKey returns what is wrong with the key that requests must carry.
+func checkKey(key string) error {
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("must be printable ASCII without spaces")
 	}
-	return *key, nil
+	return nil
 }
 
 const description = "Keeps what users just did as records that chatbot platforms such as Dify retrieve. Reads a product's event stream, from the oldest event retained on, and keeps everything in memory."

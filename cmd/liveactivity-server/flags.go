@@ -51,47 +51,31 @@ type settings struct {
 // them.
 func (f flags) settings(wrong *command.Mistakes) settings {
 	s := settings{Addr: f.Addr}
-	given := func(flag string, value *string) string {
-		wrong.Check(flag, notEmpty(value))
-		if value == nil {
-			return ""
-		}
-		return *value
-	}
-	s.AdminKey, s.PublicURL = given("--admin-key", f.AdminKey), given("--public-url", f.PublicURL)
-	s.DataDir, s.RedisURL = given("--data-dir", f.DataDir), given("--redis-url", f.RedisURL)
-	s.RedisPrefix, s.MetricsAddr = given("--redis-prefix", f.RedisPrefix), given("--metrics-addr", f.MetricsAddr)
+	s.AdminKey, s.PublicURL = wrong.Given("--admin-key", f.AdminKey), wrong.Given("--public-url", f.PublicURL)
+	s.DataDir, s.RedisURL = wrong.Given("--data-dir", f.DataDir), wrong.Given("--redis-url", f.RedisURL)
+	s.RedisPrefix, s.MetricsAddr = wrong.Given("--redis-prefix", f.RedisPrefix), wrong.Given("--metrics-addr", f.MetricsAddr)
 	var err error
 	s.Retention.TTL, err = command.Duration(f.ActivityTTL)
 	wrong.Check("--activity-ttl", err)
 	maxEvents, err := command.Count(f.ActivityMaxEvents)
 	s.MaxEvents = int(maxEvents)
 	wrong.Check("--activity-max-events", err)
-	if bytes := given("--log-max-bytes", f.LogMaxBytes); bytes != "" {
+	if bytes := wrong.Given("--log-max-bytes", f.LogMaxBytes); bytes != "" {
 		s.Retention.MaxBytes, err = command.Count(bytes)
 		wrong.Check("--log-max-bytes", err)
 	}
-	if bytes := given("--state-max-bytes", f.StateMaxBytes); bytes != "" {
+	if bytes := wrong.Given("--state-max-bytes", f.StateMaxBytes); bytes != "" {
 		s.Retention.StateMaxBytes, err = command.Count(bytes)
 		wrong.Check("--state-max-bytes", err)
 	}
 	s.Heartbeat, err = command.Duration(f.Heartbeat)
 	wrong.Check("--heartbeat", err)
-	if model := given("--llm-model", f.LLMModel); model != "" {
+	if model := wrong.Given("--llm-model", f.LLMModel); model != "" {
 		s.Model, err = llm.New(model, f.OpenAIKey, f.OpenAIBaseURL)
 		wrong.Check("--llm-model", err)
 	}
 	s.check(wrong)
 	return s
-}
-
-// notEmpty returns what is wrong with a flag that may be left out but not be
-// empty: a variable that is not set must not make a server forget.
-func notEmpty(value *string) error {
-	if value != nil && *value == "" {
-		return errors.New("must not be empty; leave it out instead")
-	}
-	return nil
 }
 
 // check adds everything that is wrong with the settings, in the names of the

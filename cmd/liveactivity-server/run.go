@@ -42,7 +42,7 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	settings.display = newDisplay(stderr, f.LogFormat)
 	settings.Logger, err = f.Logger(settings.display)
 	wrong.Add(err)
-	warnings, err := settings.loadProducts(f.Config)
+	warnings, err := settings.loadProducts(wrong.Given("--config", f.Config))
 	wrong.Add(err)
 	if err := wrong.Err(); err != nil {
 		return err
@@ -63,15 +63,12 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 
 // loadProducts reads the product file into the options or, without one, makes
 // the demo product.
-func (s *settings) loadProducts(path *string) (warnings []string, err error) {
-	if path == nil {
+func (s *settings) loadProducts(path string) (warnings []string, err error) {
+	if path == "" {
 		s.demo = s.addDemo()
 		return nil, nil
 	}
-	if err := notEmpty(path); err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
-	}
-	file, warnings, err := liveactivity.LoadFile(*path, os.LookupEnv, nil)
+	file, warnings, err := liveactivity.LoadFile(path, os.LookupEnv, nil)
 	var unread *fs.PathError
 	if errors.As(err, &unread) {
 		err = fmt.Errorf("--config: %w", err)

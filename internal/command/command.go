@@ -128,6 +128,19 @@ func (m *Mistakes) Check(flag string, err error) {
 	}
 }
 
+// Given returns the value of a flag that may be left out, empty if it is. To be
+// empty is a mistake: a variable that was not filled must not make the command do
+// without.
+func (m *Mistakes) Given(flag string, value *string) string {
+	if value == nil {
+		return ""
+	}
+	if *value == "" {
+		m.Check(flag, errors.New("must not be empty; leave it out instead"))
+	}
+	return *value
+}
+
 // Add adds errors that begin with the names of their flags; nil is ignored.
 func (m *Mistakes) Add(errs ...error) { m.errs = append(m.errs, errs...) }
 
