@@ -64,7 +64,7 @@ func (s *session) take(e *Entry) {
 	} else {
 		s.Text = NewText(e.UserID(), e.Email(), s.CanonicalURL(), s.LastAction())
 	}
-	s.trail.add(e.At, e.Count)
+	s.trail.add(e.At, int32(e.Count))
 }
 
 // bytes returns what the session takes, but for what the cache needs for itself.

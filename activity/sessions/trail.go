@@ -16,8 +16,8 @@ const MaxRecent = 50
 // and how many actions each has.
 type trail struct {
 	newest  Position
-	count   int    // the newest one's actions
-	actions int    // of all
+	count   int32  // the newest one's actions
+	actions int32  // of all
 	older   []byte // the steps to those before, the oldest first
 }
 
@@ -26,7 +26,7 @@ type trail struct {
 type step struct {
 	milli   uint64 // between the two
 	seq     uint64 // of the first
-	actions int    // of the first
+	actions int32  // of the first
 }
 
 func (s step) append(dst []byte) []byte {
@@ -42,13 +42,13 @@ func cutStep(steps []byte) (first step, rest []byte) {
 		steps = steps[size:]
 		return n
 	}
-	first = step{number(), number(), int(number())}
+	first = step{number(), number(), int32(number())}
 	return first, steps
 }
 
 // add adds an entry with so many actions, and drops the first ones that are not
 // needed for the newest MaxRecent actions.
-func (t *trail) add(at Position, actions int) {
+func (t *trail) add(at Position, actions int32) {
 	if t.count > 0 {
 		t.older = step{at.Milli - t.newest.Milli, t.newest.Seq, t.count}.append(t.older)
 	}
