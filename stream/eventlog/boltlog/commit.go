@@ -94,8 +94,13 @@ func (l *Log) transact(ops []*operation) error {
 		defer func() { _ = tx.Rollback() }() // does nothing after a commit
 		id = tx.ID()
 		m := &maker{log: l, tx: tx, now: time.Now(), buckets: map[*product]*buckets{}, values: l.values[:0]}
+		made := false
 		for _, o := range ops {
 			o.refusal = m.make(o)
+			made = made || o.refusal == nil || o.removed > 0
+		}
+		if !made && m.err == nil {
+			return nil // all were refused for what is on the disk
 		}
 		if l.values = m.values; cap(l.values) > maxValues {
 			l.values = nil

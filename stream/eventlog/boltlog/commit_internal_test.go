@@ -210,6 +210,39 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
+// Where all calls are refused there is nothing to commit, unless something has
+// expired that goes with them.
+func TestCommit_ofRefusedCallsLeavesTheDiskAlone(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		opts := &Options{Retention: eventlog.Retention{TTL: time.Hour}}
+		l := openLog(t, dir, opts)
+		require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
+		time.Sleep(time.Minute)
+		create := document.Put(document.Document{Name: "a"}, nil, 0)
+		again := []func() error{l.appends(eventlogtest.Entries("a", 2)), l.appends(eventlogtest.Entries("b", 1), create)}
+		require.NoError(t, again[0]())
+		require.NoError(t, again[1]())
+		again[1] = l.appends(eventlogtest.Entries("c", 1), create)
+		requireRefused := func(errs []error) {
+			require.ErrorAs(t, errs[0], new(*eventlog.DuplicateError))
+			require.ErrorAs(t, errs[1], new(*document.ConflictError))
+		}
+		before, held := l.lastCommit(), memoryOf(l)
+		requireRefused([]error{again[0](), again[1]()})
+		require.Equal(t, before, l.lastCommit())
+		requireRefused(together(l, (*bolt.Tx).Commit, again...))
+		require.Equal(t, before+1, l.lastCommit(), "that of the call they waited for")
+		require.Equal(t, held, memoryOf(l))
+
+		time.Sleep(59*time.Minute + time.Millisecond)
+		requireRefused([]error{again[0](), again[1]()})
+		require.Equal(t, before+2, l.lastCommit())
+		require.Equal(t, 3, l.Stats()[acme].Entries)
+		requireTrueMemory(t, l, dir, opts)
+	})
+}
+
 func documentsOf(t testing.TB, l *Log) []document.Document {
 	t.Helper()
 	docs, err := l.Documents().List(t.Context(), acme, "", "", 100)
