@@ -27,7 +27,7 @@ import (
 // Defaults of [Options].
 const (
 	DefaultPrefix    = "liveactivity"
-	DefaultTailBytes = 16 << 20
+	DefaultTailBytes = 8 << 20
 )
 
 // Options of a [Log]. A zero field means its default. All servers on one Redis
