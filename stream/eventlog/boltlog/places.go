@@ -11,7 +11,7 @@ import (
 // and expire together share one, and each has one.
 type place struct {
 	written uint64 // a write of the documents, for each of them the last or one before
-	number  uint64 // tells the places of a write apart; never zero
+	number  uint64 // distinguishes the places of a write; never zero
 }
 
 const placeSize = 16
