@@ -35,7 +35,7 @@ const (
 	windowSize = 64 << 10
 	// largeRequest is from how many bytes of JSON on a request is to be spared
 	// garbage: events of that size need more memory than time.
-	largeRequest = 2 << 20
+	largeRequest = 4 << 20
 	// maxSurveys is how many larger ones are surveyed at once.
 	maxSurveys = 16
 	// maxWait is how long a request waits for others to finish, from when it has

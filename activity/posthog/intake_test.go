@@ -136,7 +136,7 @@ func TestIntake_sparesGarbageOfALargeRequest(t *testing.T) {
 	for _, c := range []struct {
 		padding int
 		percent uint64
-	}{{1 << 20, 100}, {3 << 20, 25}} {
+	}{{3 << 20, 100}, {5 << 20, 25}} {
 		awaitTarget(100)
 		during = c.percent
 		requireCounts(t, s.post(captureDoor, gzipped(marshal(t, click(object{"padding": strings.Repeat("x", c.padding)})))), 1, 0)

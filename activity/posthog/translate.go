@@ -75,13 +75,21 @@ func translate(e *event) (activity.Event, string) {
 	return activity.Event{}, reasonNothing
 }
 
-func isLongID(id string) bool {
-	const longestEscape = len(`\u0000`) // of a byte
-	if len(id) <= maxEscapes/(longestEscape-1) {
-		return false
+func isLongID(id string) bool { return len(id) > maxID || escapes(id) > maxEscapes }
+
+// escapes returns by how many bytes an id is longer in JSON, at most.
+func escapes(id string) (n int) {
+	for _, r := range id {
+		switch {
+		case r == '"', r == '\\':
+			n++
+		case r < ' ':
+			n += len(`\u0000`) - 1
+		case r == '\u0085', r == '\u2028', r == '\u2029':
+			n += len(`\u0085`) - utf8.RuneLen(r)
+		}
 	}
-	data, err := activity.Marshal(id)
-	return err != nil || len(id) > maxID || len(data)-len(`""`)-len(id) > maxEscapes
+	return n
 }
 
 // action puts a page view or an autocapture event in words.
