@@ -77,11 +77,9 @@ func (g *governor) spare() (release func()) {
 
 func (g *governor) addSparing(n int) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	before := g.sparing
-	if g.sparing += n; (before == 0) != (g.sparing == 0) {
-		go g.adjust() // which waits for a collection to end
-	}
+	g.sparing += n
+	g.mu.Unlock()
+	g.adjust()
 }
 
 func (g *governor) adjust() {

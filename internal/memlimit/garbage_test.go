@@ -55,7 +55,6 @@ func TestGovernor_boundsGarbage(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(defaultPercent) })
 	g := new(governor)
 	before := g.spare()
-	g.adjust()
 	assert.Zero(t, g.percent, "it has not started")
 	g.start(8 * mebibyte)
 	before()
@@ -72,6 +71,9 @@ func TestGovernor_boundsGarbage(t *testing.T) {
 	settled := func(garbage float64) bool { return 0.9 < garbage && garbage < 1.1 }
 	collectedUntil(t, "the target is that of a heap of medium size", settled)
 	first, second := g.spare(), g.spare()
+	g.mu.Lock()
+	assert.Equal(t, leastPercent, g.percent, "at once")
+	g.mu.Unlock()
 	first()
 	first()
 	collectedUntil(t, "the target sinks while memory is to be spared", func(garbage float64) bool { return garbage < 0.3 })
