@@ -8,8 +8,8 @@ import (
 )
 
 // maxURL is how many bytes of a URL are kept, and maxScan how many are read to
-// find them: a secret that is left out may be long. What is longer than maxHost
-// and never ends is not a host.
+// find them: a secret that is left out may be long. What is longer than maxHost is
+// not a host, and nothing is kept of what follows.
 const (
 	maxURL  = 2 << 10
 	maxScan = 64 << 10
@@ -26,8 +26,8 @@ const (
 func CleanURL(raw string) (clean, canonical string) {
 	s, all := visible(raw)
 	a := splitAddress(s)
-	if a.open && (!all || len(a.host) > maxHost) { // a caller may have cut a password, too
-		a.host = ""
+	if a.open && !all || len(a.host) > maxHost { // a caller may have cut a password, too
+		a.host, a.rest = "", ""
 	}
 	whole := a.redacted(s)
 	page, fragment := cutURL(whole), ""
@@ -69,11 +69,13 @@ func visible(s string) (clean string, all bool) {
 	return strings.TrimRightFunc(b.String(), unicode.IsSpace), true
 }
 
+// cutURL returns at most maxURL bytes of s, which do not end with white space where
+// they are not all of it.
 func cutURL(s string) string {
 	if len(s) <= maxURL {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxURL], "")
+	return strings.TrimRightFunc(strings.ToValidUTF8(s[:maxURL], ""), unicode.IsSpace)
 }
 
 // cutSegments cuts a canonical URL where a segment ends: a part of one could
@@ -85,7 +87,7 @@ func cutSegments(s string) string {
 	if i := strings.LastIndexByte(s[:maxURL+1], '/'); i > 0 {
 		return CanonicalURL(s[:i])
 	}
-	return strings.Clone(cutURL(s))
+	return CanonicalURL(cutURL(s))
 }
 
 // address is a URL taken apart where browsers do it.

@@ -102,10 +102,9 @@ func FuzzScanner(f *testing.F) {
 		f.Add([]byte(sample))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if bytes.Contains(b, []byte(`\u`)) && len(b) > 1<<16 {
-			return
+		if len(b) <= 256 { // no key of which is cut
+			requireSameAsJSON(t, b)
 		}
-		requireSameAsJSON(t, b)
 	})
 }
 
