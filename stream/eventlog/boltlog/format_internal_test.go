@@ -2,11 +2,13 @@ package boltlog
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -169,4 +171,47 @@ func TestState_isOfItsBucketOnly(t *testing.T) {
 	require.NoError(t, err)
 	_, err = unseal([]byte("p/b"), a)
 	require.ErrorIs(t, err, ErrDamaged)
+}
+
+// The pages are whole: it is what they hold that does not fit together.
+func TestOpen_refusesDamagedPlaces(t *testing.T) {
+	for name, damage := range map[string]func(b *bolt.Bucket, at []byte) error{
+		"a byte of a name": func(b *bolt.Bucket, at []byte) error {
+			value := bytes.Clone(b.Bucket(bucketPlaces).Get(at))
+			value[len(value)-1] ^= 1
+			return b.Bucket(bucketPlaces).Put(at, value)
+		},
+		"no place": func(b *bolt.Bucket, at []byte) error { return b.Bucket(bucketPlaces).Delete(at) },
+		"a name less": func(b *bolt.Bucket, at []byte) error {
+			g, err := parseGroup(at, b.Bucket(bucketPlaces).Get(at))
+			g.names = g.names[1:]
+			return errors.Join(err, b.Bucket(bucketPlaces).Put(at, g.encode(at)))
+		},
+		"another time": func(b *bolt.Bucket, at []byte) error {
+			g, err := parseGroup(at, b.Bucket(bucketPlaces).Get(at))
+			g.until++
+			return errors.Join(err, b.Bucket(bucketPlaces).Put(at, g.encode(at)))
+		},
+		"no time": func(b *bolt.Bucket, at []byte) error {
+			k, _ := b.Bucket(bucketExpiry).Cursor().First()
+			return b.Bucket(bucketExpiry).Delete(k)
+		},
+		"a time too many": func(b *bolt.Bucket, at []byte) error { return b.Bucket(bucketExpiry).Put([]byte("soon"), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := openLog(t, dir, nil)
+			_, err := l.Documents().Write(t.Context(), acme, document.Put(document.Document{Name: "a"}, nil, time.Hour),
+				document.Put(document.Document{Name: "b"}, nil, time.Hour), document.Put(document.Document{Name: "c"}, nil, 0))
+			require.NoError(t, err)
+			require.NoError(t, l.db.Update(func(tx *bolt.Tx) error {
+				b := tx.Bucket([]byte(productPrefix + acme))
+				at, _ := b.Bucket(bucketPlaces).Cursor().First()
+				return damage(b, at)
+			}))
+			require.NoError(t, l.Release())
+			_, err = Open(dir, nil)
+			require.ErrorIs(t, err, ErrDamaged)
+		})
+	}
 }

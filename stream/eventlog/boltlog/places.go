@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // place is where a mortal document is found when others are to make room, or its
@@ -195,4 +197,32 @@ const expirySize = 8 + placeSize
 // expiryKey is the key of a place in the expiry bucket.
 func expiryKey(until int64, placeKey []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, expirySize), uint64(until)), placeKey...)
+}
+
+// checkPlaces checks the places of a product's bucket, where so many documents are.
+func checkPlaces(b *bolt.Bucket, documents int) error {
+	places, names, n := b.Bucket(bucketPlaces), 0, 0
+	err := b.Bucket(bucketExpiry).ForEach(func(k, _ []byte) error {
+		if len(k) != expirySize {
+			return errMalformed
+		}
+		g, err := parseGroup(k[8:], places.Get(k[8:]))
+		if err == nil && uint64(g.until) != binary.BigEndian.Uint64(k) {
+			err = errMalformed
+		}
+		names += len(g.names)
+		n++
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = places.ForEach(func(_, _ []byte) error {
+		n--
+		return nil
+	})
+	if err == nil && (n != 0 || names != documents) {
+		err = errMalformed
+	}
+	return err
 }

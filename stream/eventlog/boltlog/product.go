@@ -117,15 +117,22 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (*product, erro
 
 // countDocuments checks the documents of a product's bucket.
 func countDocuments(b *bolt.Bucket) (n, bytes uint64, err error) {
+	placed := 0
 	err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {
 		n++
 		r, err := parseRecord(k, v)
 		if err == nil && (r.version == 0 || uint64(r.version) > b.Sequence()) {
 			err = errMalformed
 		}
+		if r.place != (place{}) {
+			placed++
+		}
 		bytes += r.cost(string(k))
 		return err
 	})
+	if err == nil {
+		err = checkPlaces(b, placed)
+	}
 	return n, bytes, err
 }
 
