@@ -14,10 +14,10 @@
 //	ada.Keep(fair.Item{Bytes: ada.Value.size(), Due: ada.Value.expires()})
 //	users.Trim("acme") // once for everything that was kept
 //
-// What a value costs is for who puts it to say, honestly: [Size] is what an
+// What a value costs is for the caller to say, honestly: [Size] is what an
 // allocation takes. The cache adds what it needs for itself.
 //
-// [Shares] is the account behind it, for who keeps values in another form.
+// [Shares] is the account behind it, for values that are kept in another form.
 package fair
 
 import (
@@ -307,7 +307,7 @@ func (c *Cache[K, V]) evict(h *holder[K, V]) {
 }
 
 // Due returns the entry of a value that was due at that time or before, nil if there
-// is none. Who calls it again removes the value first, or sets when it is due next.
+// is none. Before the next call the value is to be removed, or set to be due later.
 func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 	for len(c.due) > 0 && c.due[0].asked <= now {
 		e := c.due[0]

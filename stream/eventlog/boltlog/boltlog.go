@@ -89,8 +89,8 @@ type Log struct {
 	db        *bolt.DB
 	group     *groupcommit.Group[*operation]
 	finish    func(*bolt.Tx) error // commits; tests make it fail
-	broken    error                // why no commit can follow; for who commits
-	values    []byte               // memory for those of the next transaction; for who commits
+	broken    error                // why no commit can follow; of the goroutine that commits
+	values    []byte               // memory for those of the next transaction; of that goroutine, too
 	failed    atomic.Bool          // the last commit, or one since Ping looked
 	logger    *slog.Logger
 	ping      ping

@@ -22,7 +22,7 @@ type product struct {
 	bucket  []byte
 	written uint64 // the newest write of documents when the file was opened
 
-	// For who commits.
+	// Of the goroutine that commits.
 	keys  map[activity.Key]struct{} // of the entries in the file; nil where it is only read
 	bytes int64                     // of the entries in the file
 	last  eventlog.ID               // the newest ID assigned, committed or not
