@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -475,6 +479,32 @@ func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	require.NoError(t, r.Keys().Check("both", "acme", access.MCP))
 	_, err = r.Register(t.Context(), Product{ProductID: "acme"}, true)
 	require.ErrorIs(t, err, errFixed)
+}
+
+// A webhook of a secret that another server has just given the product is taken,
+// and one whose secret may be such is not refused while that cannot be known.
+func TestRegister_byForceGivesASecretThatFitsAtOnce(t *testing.T) {
+	log := &watchedLog{Log: newMemoryLog()}
+	here, there := attached(t, log), attached(t, log)
+	old := register(t, there, "acme", false)
+	require.NoError(t, here.Load(t.Context()))
+	renewed := register(t, there, "acme", true)
+	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
+	handler := musttest.New(posthog.NewHandler(recorder, here, nil))
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /webhook/{product_id}", handler.ServeWebhook)
+	post := func(secret string) int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/webhook/acme", strings.NewReader(`{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"/"}}`))
+		r.Header.Set("X-PostHog-Secret", secret)
+		mux.ServeHTTP(w, r)
+		return w.Code
+	}
+	assert.Equal(t, http.StatusOK, post(renewed.WebhookSecret))
+	assert.Equal(t, http.StatusUnauthorized, post(old.WebhookSecret))
+	assert.Equal(t, http.StatusUnauthorized, post("guess"))
+	log.down.Store(true)
+	assert.Equal(t, http.StatusServiceUnavailable, post("guess"))
+	assert.Equal(t, http.StatusUnauthorized, post(""), "none is never right")
 }
 
 // Two servers that rotate at the same time end with one valid key, and both

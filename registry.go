@@ -154,6 +154,15 @@ func (r *registry) WebhookSecret(productID string) (string, bool, error) {
 	return orRefresh(r, find)
 }
 
+// Refresh implements posthog.Refresher. A product that is not registered stays what
+// it is.
+func (r *registry) Refresh(productID string) error {
+	if r.isFixed(productID) {
+		return nil
+	}
+	return r.refresh()
+}
+
 // ProductOfToken implements posthog.Products. Tokens are public: they stand in
 // every page.
 func (r *registry) ProductOfToken(token string) (string, bool, error) {

@@ -41,6 +41,15 @@ type Products interface {
 	AllowedOrigins(productID string) (origins []string, err error)
 }
 
+// Refresher is implemented by Products whose secrets may have been changed
+// elsewhere: before a webhook is refused that carries another, the product is
+// looked up anew.
+type Refresher interface {
+	// Refresh returns when what WebhookSecret returns for the product is no older
+	// than the call.
+	Refresh(productID string) error
+}
+
 // Options of a [Handler]; a zero field means its default.
 type Options struct {
 	MaxBody    int64                 // DefaultMaxBody
@@ -117,8 +126,8 @@ func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer b.release()
-	if !verify(secret, r.Header.Get("X-PostHog-Secret"), b.bytes) {
-		return httpx.Unauthorized("The X-PostHog-Secret header is missing or wrong.", "")
+	if err := h.checkSecret(productID, secret, r.Header.Get("X-PostHog-Secret"), b.bytes); err != nil {
+		return err
 	}
 	s, err := b.survey(r.Context())
 	if err != nil {
@@ -134,6 +143,27 @@ func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 	}
 	httpx.WriteJSON(w, http.StatusOK, answer{Status: "ok", counts: counts})
 	return nil
+}
+
+// checkSecret returns the answer to a secret header that does not fit the product's
+// secret, which may have been another until now.
+func (h *Handler) checkSecret(productID, secret, header string, body []byte) error {
+	if verify(secret, header, body) {
+		return nil
+	}
+	if products, ok := h.products.(Refresher); ok && header != "" {
+		if err := products.Refresh(productID); err != nil {
+			return httpx.Unavailable(err)
+		}
+		renewed, _, err := h.products.WebhookSecret(productID)
+		if err != nil {
+			return httpx.Unavailable(err)
+		}
+		if renewed != secret && verify(renewed, header, body) {
+			return nil
+		}
+	}
+	return httpx.Unauthorized("The X-PostHog-Secret header is missing or wrong.", "")
 }
 
 // verify checks the secret header in constant time. An empty secret fits nothing.
