@@ -65,12 +65,19 @@ func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	stalled, reading := openStream(t, url), openStream(t, url)
 	defer stalled.Body.Close()
 	underWay(t, url, pageview("never", "https://app.example.com/never"))
+	var got []byte
+	var err error
+	read := make(chan struct{}) // closed when got is all of the stream
+	go func() {
+		defer close(read)
+		got, err = io.ReadAll(reading.Body)
+	}()
 	const events = 500
 	for i := range events {
 		post(t, url, pageview(fmt.Sprint("u", i), "https://app.example.com/"+strings.Repeat("x", 2000)))
 	}
 	p.Signal(syscall.SIGTERM)
-	got, err := io.ReadAll(reading.Body)
+	<-read
 	require.NoError(t, err)
 	assert.Equal(t, events, strings.Count(string(got), "\ndata: {\""))
 	assert.Zero(t, p.Wait(10*time.Second), "%s", &p.Stderr)
