@@ -63,17 +63,13 @@ type body struct {
 	bytes    []byte
 	encoding string
 	json     []byte // unpacked, if it is little
-	decoded  func() // releases its share of the decode budget
-	spared   func() // ends the sparing of garbage
+	decoded  func() // releases its share of the decode budget, and lets garbage be
 }
 
 func (b *body) release() {
 	b.arrival.Release()
 	if b.decoded != nil {
 		b.decoded()
-	}
-	if b.spared != nil {
-		b.spared()
 	}
 }
 
@@ -191,7 +187,8 @@ func (b *body) scan(ctx context.Context, productID string, s survey, read func(*
 	}
 	b.decoded = release
 	if s.size > largeRequest {
-		b.spared = memlimit.Spare()
+		spared := memlimit.Spare()
+		b.decoded = func() { spared(); release() }
 	}
 	defer func() {
 		b.bytes, b.json = nil, nil
