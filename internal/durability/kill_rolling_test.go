@@ -87,10 +87,10 @@ func (b *balancer) ask(timeout time.Duration, method, path, body string, headers
 	for i := range n {
 		sv := b.storm.servers[(turn+i)%n]
 		where = strings.TrimSpace(where + " " + sv.name)
-		answered := false
-		ctx := httptrace.WithClientTrace(b.storm.ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { answered = true }})
+		var answered atomic.Bool // the trace is called for a request that was given up, too
+		ctx := httptrace.WithClientTrace(b.storm.ctx, &httptrace.ClientTrace{GotFirstResponseByte: func() { answered.Store(true) }})
 		a, err = b.storm.ask(ctx, sv, timeout, method, path, body, headers...)
-		isRefused := err != nil && !answered && isClosed(err)
+		isRefused := err != nil && !answered.Load() && isClosed(err)
 		if !isRefused && (err != nil || !a.isAway()) {
 			return a, where, err
 		}
