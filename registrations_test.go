@@ -21,10 +21,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -481,30 +484,86 @@ func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	require.ErrorIs(t, err, errFixed)
 }
 
-// A webhook of a secret that another server has just given the product is taken,
-// and one whose secret may be such is not refused while that cannot be known.
-func TestRegister_byForceGivesASecretThatFitsAtOnce(t *testing.T) {
-	log := &watchedLog{Log: newMemoryLog()}
-	here, there := attached(t, log), attached(t, log)
-	old := register(t, there, "acme", false)
-	require.NoError(t, here.Load(t.Context()))
-	renewed := register(t, there, "acme", true)
-	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
-	handler := musttest.New(posthog.NewHandler(recorder, here, nil))
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /webhook/{product_id}", handler.ServeWebhook)
-	post := func(secret string) int {
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/webhook/acme", strings.NewReader(`{"event":"$pageview","distinct_id":"u","properties":{"$current_url":"/"}}`))
-		r.Header.Set("X-PostHog-Secret", secret)
-		mux.ServeHTTP(w, r)
-		return w.Code
+// What another server has just changed of a product counts at once: a request that
+// fits it is taken, and none that may fit is refused while that cannot be known.
+func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
+	const event = `"event":"$pageview","distinct_id":"u","properties":{"$session_id":"s","$current_url":"/"}`
+	const ticket = `{"ticket_id":"1","requester_email":"x@acme.example","trigger_type":"new_ticket"}`
+	const page = "https://app.acme.example"
+	desk := helpdesktest.NewZendesk(nil)
+	t.Cleanup(desk.Close)
+	open := Product{ProductID: "acme", AllowedOrigins: []string{page},
+		IntegrationConfig: IntegrationConfig{Desks: map[string]json.RawMessage{"zendesk": desk.Config()}}}
+	post := func(path, body, header, value string) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set(header, value)
+		return r
 	}
-	assert.Equal(t, http.StatusOK, post(renewed.WebhookSecret))
-	assert.Equal(t, http.StatusUnauthorized, post(old.WebhookSecret))
-	assert.Equal(t, http.StatusUnauthorized, post("guess"))
-	log.down.Store(true)
-	assert.Equal(t, http.StatusServiceUnavailable, post("guess"))
-	assert.Equal(t, http.StatusUnauthorized, post(""), "none is never right")
+	for name, tt := range map[string]struct {
+		close   func(*Product) // makes of the product one that refuses the request
+		refused int
+		request func(credentials) *http.Request
+	}{
+		"webhook secret": {func(*Product) {}, 401, func(c credentials) *http.Request {
+			return post("/webhook/acme", "{"+event+"}", "X-PostHog-Secret", c.WebhookSecret)
+		}},
+		"origin of events": {func(p *Product) { p.AllowedOrigins = []string{"https://acme.example"} }, 403, func(c credentials) *http.Request {
+			return post("/e/", `{"api_key":"`+c.CaptureToken+`",`+event+`}`, "Origin", page)
+		}},
+		"origin of links": {func(p *Product) { p.AllowedOrigins = nil }, 403, func(credentials) *http.Request {
+			return post("/sessions/link", `{"product_id":"acme","session_id":"s","conversation_id":"1"}`, "Origin", page)
+		}},
+		"signing secret of a desk": {func(p *Product) {
+			config := strings.Replace(string(desk.Config()), helpdesktest.ZendeskSigningSecret, "another", 1)
+			p.IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": json.RawMessage(config)}
+		}, 401, func(credentials) *http.Request { return desk.Webhook("/chatbot-webhook/acme", []byte(ticket)) }},
+		"desk": {func(p *Product) { p.IntegrationConfig.Desks = nil }, 404, func(credentials) *http.Request {
+			return desk.Webhook("/chatbot-webhook/acme", []byte(ticket))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &watchedLog{Log: newMemoryLog()}
+			here, there := attached(t, log), attached(t, log)
+			register := func(p Product) credentials {
+				c, err := there.Register(t.Context(), p, true)
+				require.NoError(t, err)
+				return c
+			}
+			recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
+			ingest := musttest.New(posthog.NewHandler(recorder, here, nil))
+			connected := musttest.New(connector.New(log, here, nil))
+			mux := http.NewServeMux()
+			mux.HandleFunc("/webhook/{product_id}", ingest.ServeWebhook)
+			mux.HandleFunc("/e/", ingest.ServeSDK)
+			mux.HandleFunc("/chatbot-webhook/{product_id}", connected.ServeWebhook)
+			mux.HandleFunc("/sessions/link", connected.ServeLink)
+			send := func(c credentials) int {
+				w := httptest.NewRecorder()
+				mux.ServeHTTP(w, tt.request(c))
+				return w.Code
+			}
+			_, err := recorder.Record(t.Context(), "acme", []activity.Event{{ID: "e", Time: time.Now(), UserID: "u", SessionID: "s"}})
+			require.NoError(t, err)
+			closed := open
+			tt.close(&closed)
+
+			register(closed)
+			require.NoError(t, here.Load(t.Context()))
+			opened := register(open)
+			assert.Equal(t, http.StatusOK, send(opened))
+
+			stranger := register(closed)
+			stranger.WebhookSecret = "guess"
+			require.NoError(t, here.Load(t.Context()))
+			assert.Equal(t, tt.refused, send(stranger))
+			log.down.Store(true)
+			assert.Equal(t, http.StatusServiceUnavailable, send(stranger))
+			stranger.WebhookSecret = ""
+			if name == "webhook secret" {
+				assert.Equal(t, http.StatusUnauthorized, send(stranger), "none is never right")
+			}
+		})
+	}
 }
 
 // Two servers that rotate at the same time end with one valid key, and both

@@ -154,7 +154,7 @@ func (r *registry) WebhookSecret(productID string) (string, bool, error) {
 	return orRefresh(r, find)
 }
 
-// Refresh implements posthog.Refresher. A product that is not registered stays what
+// Refresh implements access.Refresher. A product that is not registered stays what
 // it is.
 func (r *registry) Refresh(productID string) error {
 	if r.isFixed(productID) {

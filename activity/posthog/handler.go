@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 	"github.com/liveactivity/liveactivity/internal/metrics"
@@ -28,7 +29,8 @@ const (
 
 // Products looks up products for the handler. Its methods are called for every
 // request, concurrently. An error means that they cannot be looked up just
-// now: the request is answered 503.
+// now: the request is answered 503. Products that other processes may
+// change implement [access.Refresher].
 type Products interface {
 	// WebhookSecret returns the secret that webhooks of the product carry,
 	// empty if it accepts none, and whether the product exists.
@@ -39,15 +41,6 @@ type Products interface {
 	// product, none when any page may. "https://*.example.com" stands for every
 	// subdomain, "null" for pages with an opaque origin.
 	AllowedOrigins(productID string) (origins []string, err error)
-}
-
-// Refresher is implemented by Products whose secrets may have been changed
-// elsewhere: before a webhook is refused that carries another, the product is
-// looked up anew.
-type Refresher interface {
-	// Refresh returns when what WebhookSecret returns for the product is no older
-	// than the call.
-	Refresh(productID string) error
 }
 
 // Options of a [Handler]; a zero field means its default.
@@ -114,19 +107,15 @@ func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	secret, ok, err := h.products.WebhookSecret(productID)
-	if err != nil {
-		return httpx.Unavailable(err)
-	}
-	if !ok {
-		return httpx.NotFound("Unknown product.")
+	if _, err := h.webhookSecret(productID); err != nil {
+		return err
 	}
 	b, err := h.intake.receive(w, r)
 	if err != nil {
 		return err
 	}
 	defer b.release()
-	if err := h.checkSecret(productID, secret, r.Header.Get("X-PostHog-Secret"), b.bytes); err != nil {
+	if err := h.checkSecret(productID, r.Header.Get("X-PostHog-Secret"), b.bytes); err != nil {
 		return err
 	}
 	s, err := b.survey(r.Context())
@@ -145,26 +134,35 @@ func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// checkSecret returns the answer to a secret header that does not fit the product's
-// secret, which may have been another until now.
-func (h *Handler) checkSecret(productID, secret, header string, body []byte) error {
-	if verify(secret, header, body) {
-		return nil
+// webhookSecret returns the secret of a product, or the answer for one that is not
+// known.
+func (h *Handler) webhookSecret(productID string) (string, error) {
+	secret, ok, err := h.products.WebhookSecret(productID)
+	switch {
+	case err != nil:
+		return "", httpx.Unavailable(err)
+	case !ok:
+		return "", httpx.NotFound("Unknown product.")
 	}
-	if products, ok := h.products.(Refresher); ok && header != "" {
-		if err := products.Refresh(productID); err != nil {
-			return httpx.Unavailable(err)
-		}
-		renewed, _, err := h.products.WebhookSecret(productID)
-		if err != nil {
-			return httpx.Unavailable(err)
-		}
-		if renewed != secret && verify(renewed, header, body) {
-			return nil
-		}
-	}
-	return httpx.Unauthorized("The X-PostHog-Secret header is missing or wrong.", "")
+	return secret, nil
 }
+
+// checkSecret returns the answer to a secret header that does not fit the product's
+// secret.
+func (h *Handler) checkSecret(productID, header string, body []byte) error {
+	if header == "" {
+		return errSecret
+	}
+	return access.CheckCurrent(h.products, productID, func() error {
+		secret, err := h.webhookSecret(productID)
+		if err == nil && !verify(secret, header, body) {
+			err = errSecret
+		}
+		return err
+	})
+}
+
+var errSecret = httpx.Unauthorized("The X-PostHog-Secret header is missing or wrong.", "")
 
 // verify checks the secret header in constant time. An empty secret fits nothing.
 func verify(secret, header string, body []byte) bool {

@@ -1,6 +1,7 @@
 package posthog
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
@@ -47,12 +49,18 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request, productID string) 
 	if from == "" {
 		return nil
 	}
-	allowed, err := g.products.AllowedOrigins(productID)
-	if err != nil {
-		return httpx.Unavailable(err)
-	}
-	if len(allowed) == 0 || origin.Allows(allowed, from) {
+	err := access.CheckCurrent(g.products, productID, func() error {
+		allowed, err := g.products.AllowedOrigins(productID)
+		switch {
+		case err != nil:
+			return httpx.Unavailable(err)
+		case len(allowed) > 0 && !origin.Allows(allowed, from):
+			return errOrigin
+		}
 		return nil
+	})
+	if !errors.Is(err, errOrigin) {
+		return err
 	}
 	for _, name := range corsHeaders {
 		w.Header().Del(name)
@@ -62,8 +70,10 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request, productID string) 
 	if g.isNew(productID, from) {
 		g.log.Warn("refused a page that the product's allowed_origins lack", "product_id", productID, "origin", from)
 	}
-	return httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
+	return err
 }
+
+var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
 
 // isNew reports whether the origin is refused for the first time.
 func (g *guard) isNew(productID, from string) bool {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
@@ -80,18 +81,18 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err := decodeLink(body, &link); err != nil {
 		return err
 	}
-	product, known, err := c.products.Product(link.ProductID)
-	switch from := r.Header.Get("Origin"); {
-	case err != nil:
-		return httpx.Unavailable(err)
-	case !known:
-		return httpx.NotFound("Unknown product.")
-	case !origin.Allows(product.AllowedOrigins, from):
-		return httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
-	default:
-		w.Header().Del("Vary")
-		allowPage(w.Header(), from)
+	product, from := Product{}, r.Header.Get("Origin")
+	err = access.CheckCurrent(c.products, link.ProductID, func() (err error) {
+		if product, err = c.product(link.ProductID); err == nil && !origin.Allows(product.AllowedOrigins, from) {
+			err = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	w.Header().Del("Vary")
+	allowPage(w.Header(), from)
 	if link.Desk, err = chooseDesk(product, link.Desk); err != nil {
 		return err
 	}

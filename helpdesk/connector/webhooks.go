@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -100,23 +101,8 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 	if in.productID, err = httpx.PathValue(r, "product_id"); err != nil {
 		return in, err
 	}
-	product, known, err := c.products.Product(in.productID)
-	switch {
-	case err != nil:
-		return in, httpx.Unavailable(err)
-	case !known:
-		return in, httpx.NotFound("Unknown product.")
-	}
-	desks := product.Desks
-	if desk != "" {
-		found, ok := product.find(desk)
-		if _, chats := found.Desk.(helpdesk.Chatter); !ok || !chats {
-			return in, httpx.NotFound("The product has no such help desk with a chat.")
-		}
-		desks = []Desk{found}
-	}
-	if len(desks) == 0 {
-		return in, httpx.NotFound("The product has no help desk.")
+	if _, err := c.product(in.productID); err != nil {
+		return in, err
 	}
 	if err := checkJSON(r); err != nil {
 		return in, err
@@ -125,8 +111,48 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 	if err != nil {
 		return in, err
 	}
-	in.desk, in.event, err = recognize(desks, r.Header, body, c.now())
+	err = access.CheckCurrent(c.products, in.productID, func() error {
+		product, err := c.product(in.productID)
+		if err != nil {
+			return err
+		}
+		desks, err := product.receivers(desk)
+		if err != nil {
+			return err
+		}
+		in.desk, in.event, err = recognize(desks, r.Header, body, c.now())
+		return err
+	})
 	return in, err
+}
+
+// product returns what is configured for a product, or the answer for one that is not
+// known.
+func (c *Connector) product(productID string) (Product, error) {
+	product, known, err := c.products.Product(productID)
+	switch {
+	case err != nil:
+		return Product{}, httpx.Unavailable(err)
+	case !known:
+		return Product{}, httpx.NotFound("Unknown product.")
+	}
+	return product, nil
+}
+
+// receivers returns the desks that a message to the named one can be of, or a webhook
+// if that is empty.
+func (p Product) receivers(desk string) ([]Desk, error) {
+	if desk != "" {
+		found, ok := p.find(desk)
+		if _, chats := found.Desk.(helpdesk.Chatter); !ok || !chats {
+			return nil, httpx.NotFound("The product has no such help desk with a chat.")
+		}
+		return []Desk{found}, nil
+	}
+	if len(p.Desks) == 0 {
+		return nil, httpx.NotFound("The product has no help desk.")
+	}
+	return p.Desks, nil
 }
 
 // find returns the desk of that name.
