@@ -29,8 +29,8 @@ const (
 
 // Products looks up products for the handler. Its methods are called for every
 // request, concurrently. An error means that they cannot be looked up just
-// now: the request is answered 503. Products that other processes may
-// change implement [access.Refresher].
+// now: the request is answered 503. Products that other processes may change
+// implement [access.Refresher].
 type Products interface {
 	// WebhookSecret returns the secret that webhooks of the product carry,
 	// empty if it accepts none, and whether the product exists.

@@ -36,7 +36,8 @@ import (
 )
 
 // Products says what is configured for a product. It is asked often, and safe
-// for concurrent use.
+// for concurrent use. Products that other processes may change implement
+// [access.Refresher].
 type Products interface {
 	// Product returns the configuration of a product, and false for one that is
 	// unknown. An error means that storage cannot say.
