@@ -263,6 +263,7 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 		{"a click, an address that is a number", click(nil), object{"properties": object{"email": 5}}, 1, ""},
 		{"a click, as long as an address gets", click(nil), object{"properties": object{"email": longest}}, 1, longest},
 		{"a click, an address that is too long", click(nil), object{"properties": object{"email": "a" + longest}}, 1, ""},
+		{"a click, an address that is too long with the space around it", click(nil), object{"properties": object{"email": strings.Repeat(" ", 2033) + "ada@example.com.au"}}, 1, ""},
 		{"a click, an address on two lines", click(nil), object{"properties": object{"email": "ada\u2028b@example.com"}}, 1, ""},
 		{"the event's $set wins", click(object{"$set": object{"email": "new@example.com"}}), person, 1, "new@example.com"},
 		{"$set in the properties", click(object{"properties.$set": object{"email": "new@example.com"}}), nil, 1, "new@example.com"},

@@ -2,6 +2,7 @@ package posthog_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -326,7 +327,8 @@ func TestID_digest(t *testing.T) {
 
 func TestID_ofUserAndSession(t *testing.T) {
 	long := strings.Repeat("x", 1025)
-	escaped := "x" + strings.Repeat("\"", 257) + "y" // a byte of JSON more for each
+	escaped := "x" + strings.Repeat("\"", 257) + "y"  // a byte of JSON more for each
+	spaced := strings.Repeat(" ", 1500) + long[:1000] // what is read of it ends before the id does
 	cases := []struct {
 		name    string
 		changes object
@@ -354,6 +356,9 @@ func TestID_ofUserAndSession(t *testing.T) {
 		{"a user id of too many escapes", object{"properties.distinct_id": escaped}, nil},
 		{"a session id of too many escapes", object{"properties.$session_id": escaped}, nil},
 		{"an event id that is too long", object{"uuid": long}, nil},
+		{"a session id that is too long with the space around it", object{"properties.$session_id": spaced}, nil},
+		{"a session id of which no part of a character was read", object{"properties.$session_id": json.RawMessage(`"` + spaced[:2046] + `\ud83d\ude00"`)}, nil},
+		{"an event id that is too long with the space around it", object{"uuid": spaced}, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -164,9 +164,10 @@ func email(e *event) string {
 }
 
 // trimmed returns s without white space around it, which then takes no memory
-// either.
+// either. A text that may have been cut stays as it is, which is too long for an id:
+// a part of one could be that of another.
 func trimmed(s string) string {
-	if t := strings.TrimSpace(s); len(t) != len(s) {
+	if t := strings.TrimSpace(s); len(t) != len(s) && len(s) <= maxText-utf8.UTFMax {
 		return strings.Clone(t)
 	}
 	return s
