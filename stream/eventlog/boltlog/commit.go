@@ -46,7 +46,7 @@ type dropped struct {
 	entries   int
 	tooMany   int // of the entries: those that had not expired
 	bytes     int64
-	keys      []activity.Key
+	keys      []activity.Key            // but those of the operation's own entries
 	all       map[activity.Key]struct{} // all keys there were, when all went at once; else nil
 }
 
@@ -484,9 +484,12 @@ func (m *maker) drop(b *buckets, o *operation, goes func(eventlog.ID) bool) erro
 
 // drop accounts for a removed entry.
 func (o *operation) drop(e stored) {
+	isOwn := len(o.kept) > 0 && e.id.Compare(o.kept[0].ID) >= 0
 	for _, key := range parseKeys(e.keys) {
 		delete(o.product.keys, key)
-		o.dropped.keys = append(o.dropped.keys, key)
+		if !isOwn {
+			o.dropped.keys = append(o.dropped.keys, key)
+		}
 	}
 	o.product.bytes -= e.size()
 	o.dropped.bytes += e.size()

@@ -210,6 +210,29 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
+// An append that is larger than the whole log drops some of its own entries, and may
+// bring again what has expired. When it fails it can be repeated.
+func TestCommit_thatFailsCanBeRepeatedWhateverItDrops(t *testing.T) {
+	dir := t.TempDir()
+	opts := &Options{Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 3000}}
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, opts)
+		require.NoError(t, l.appends(eventlogtest.Entries("a", 1))())
+		time.Sleep(time.Hour + time.Millisecond)
+		entries := eventlogtest.Entries("a", 4) // the first of them has expired
+		for i := range entries {
+			entries[i] = eventlogtest.Sized(entries[i], 2000)
+		}
+		before := memoryOf(l)
+		require.ErrorIs(t, together(l, func(*bolt.Tx) error { return errDisk }, l.appends(entries))[0], errDisk)
+		require.Len(t, l.product(acme).keys, 1, "that of what has expired")
+		require.Equal(t, before, memoryOf(l))
+		require.NoError(t, l.appends(entries)())
+		require.Equal(t, 1, l.Stats()[acme].Entries)
+		requireTrueMemory(t, l, dir, opts)
+	})
+}
+
 // Where all calls are refused there is nothing to commit, unless something has
 // expired that goes with them.
 func TestCommit_ofRefusedCallsLeavesTheDiskAlone(t *testing.T) {
