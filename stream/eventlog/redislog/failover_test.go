@@ -70,6 +70,36 @@ func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
 	}
 }
 
+// What is lost is a gap for readers of the server that appends next, too, if it has
+// heard of what is lost; those who have read it go on.
+func TestFailover_isAGapForReadersOfTheServerThatGoesOn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, want := range map[string]int{"heard of": 1, "read": 0} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, server.URL(), nil)
+			cursor := appendOne(t, a, eventlogtest.Entry("s", 0)).ID
+			client, kept := server.Client(), map[string]string{}
+			for _, key := range client.Keys(t.Context(), t.Name()+"*").Val() {
+				kept[key] = client.Dump(t.Context(), key).Val()
+			}
+			lost := appendOne(t, b, eventlogtest.Entry("s", 1)).ID
+			require.Equal(t, lost, newest(t, a))
+			if want == 0 {
+				cursor = readTo(t, a, cursor, lost)
+			}
+			for key, value := range kept {
+				require.NoError(t, client.RestoreReplace(t.Context(), key, 0, value).Err())
+			}
+			next := appendOne(t, a, eventlogtest.Entry("s", 2))
+			r := follow(t, a, cursor)
+			require.Equal(t, next.ID, r.has(t, 1)[0].ID)
+			r.stop()
+			require.Equal(t, want, r.gaps)
+		})
+	}
+}
+
 // resume follows the log over HTTP after an ID, and returns a function that
 // returns the first line of the stream that is no comment, heartbeat or retry.
 func resume(t *testing.T, log *redislog.Log, after eventlog.ID) func() string {

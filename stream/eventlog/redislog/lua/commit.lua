@@ -17,7 +17,7 @@
 --       runs of actions: user, timeline, number of actions, and for each a
 --         7-digit number that grows and its key, start in microseconds, record
 --
--- Returns {0, newest ID before (2 numbers), ID of the first entry (2 numbers),
+-- Returns {0, newest ID before, lost ones included (2 numbers), ID of the first entry (2 numbers),
 -- version of the documents put, floor, 1 when there is too much or 2 when it is time to tidy, else 0}, or
 -- {1, name} when a document is not at its version, or {2, positions of keys...}
 -- when the log has keys already, or {3} when it may have them only because it
@@ -85,11 +85,10 @@ if entries > 0 then
   local bytes = tonumber(state[3] or 0)
   if state[1] then
     previous_ms, previous_seq = parse_id(state[1])
-    ms, seq = previous_ms, previous_seq
-    if before(ms, seq, known_ms, known_seq) then -- what came between is lost
+    if before(previous_ms, previous_seq, known_ms, known_seq) then -- what came between is lost
       change('lost', state[1])
       change('regained', make_id(known_ms, known_seq))
-      ms, seq = known_ms, known_seq
+      previous_ms, previous_seq = known_ms, known_seq
     end
   else
     -- A product that is new, or was lost, starts now: what came before is
@@ -98,10 +97,10 @@ if entries > 0 then
     if before(previous_ms, previous_seq, known_ms, known_seq) then
       previous_ms, previous_seq = known_ms, known_seq
     end
-    ms, seq = previous_ms, previous_seq
-    floor = make_id(ms, seq)
+    floor = make_id(previous_ms, previous_seq)
     change('born', floor)
   end
+  ms, seq = previous_ms, previous_seq
 
   local keys = {}
   for i = first_entry, first_run - 1, 3 do append_keys(keys, args[i + 2]) end
