@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // A product that has much to commit leaves Redis to others now and then; one
@@ -41,4 +43,23 @@ func TestCommit_leavesRedisToOthersAfterALargeOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was announced during a commit is heard at its end, and not again at that of
+// the next when Redis has lost it.
+func TestAnnounce_isHeardOnceAfterTheCommit(t *testing.T) {
+	log, err := Open("redis://localhost", nil)
+	require.NoError(t, err)
+	p, id := log.product("acme"), eventlog.ID{Milli: 1}
+	p.setCommitting(true)
+	p.announce(id)
+	require.Zero(t, p.heard())
+	changed := log.Changed("acme")
+	p.setCommitting(false)
+	require.Equal(t, id, p.heard())
+	<-changed
+	p.known = eventlog.ID{} // a reader has asked
+	p.setCommitting(true)
+	p.setCommitting(false)
+	require.Zero(t, p.heard())
 }

@@ -113,6 +113,7 @@ func (p *product) setCommitting(is bool) {
 	defer p.mu.Unlock()
 	if p.committing = is; !is {
 		p.hearLocked(p.announced)
+		p.announced = eventlog.ID{} // Redis may lose it
 	}
 }
 
