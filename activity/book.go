@@ -171,9 +171,9 @@ func (s *Session) appendDocument(dst []byte) []byte {
 		}
 	}
 	text(`,"user_id":`, s.UserID)
-	dst = s.userBy.append(dst, `,"user_by":`)
+	dst = s.userBy.append(dst, `,"user_by":`, s.UserID)
 	text(`,"email":`, s.statedEmail)
-	dst = s.emailBy.append(dst, `,"email_by":`)
+	dst = s.emailBy.append(dst, `,"email_by":`, s.UserID)
 	text(`,"desk":`, s.Desk)
 	text(`,"conversation_id":`, s.ConversationID)
 	if s.Actions != 0 {
@@ -184,8 +184,9 @@ func (s *Session) appendDocument(dst []byte) []byte {
 	return closeObject(dst, start)
 }
 
-// append appends a member of a JSON object, unless nothing is known.
-func (p provenance) append(dst []byte, before string) []byte {
+// append appends a member of a JSON object, unless nothing is known. The session's
+// user, whom it usually names, it does not repeat: ids may be long.
+func (p provenance) append(dst []byte, before, userID string) []byte {
 	if p == (provenance{}) {
 		return dst
 	}
@@ -194,7 +195,11 @@ func (p provenance) append(dst []byte, before string) []byte {
 	if !p.At.IsZero() {
 		dst = appendMoment(dst, `,"at":`, p.At)
 	}
-	if p.Identified != "" {
+	switch p.Identified {
+	case "":
+	case userID:
+		dst = append(dst, `,"is_user":true`...)
+	default:
 		dst = appendField(dst, `,"identified":`, p.Identified)
 	}
 	return closeObject(dst, start)

@@ -71,6 +71,12 @@ func (r *documentReader) text(s *string) {
 	}
 }
 
+func (r *documentReader) flag(is *bool) {
+	if kind := r.Kind(); kind == 'f' || r.is('t') {
+		*is = r.Bool()
+	}
+}
+
 // moment reads a time: microseconds since the epoch.
 func (r *documentReader) moment(t *time.Time) {
 	var micros int64
@@ -109,16 +115,17 @@ func (r *documentReader) fact(f *fact, name string) {
 }
 
 func (r *documentReader) session(s *Session) {
+	var userIs, emailIs bool // of the session's user
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "user_id":
 			r.text(&s.UserID)
 		case "user_by":
-			r.provenance(&s.userBy)
+			r.provenance(&s.userBy, &userIs)
 		case "email":
 			r.text(&s.statedEmail)
 		case "email_by":
-			r.provenance(&s.emailBy)
+			r.provenance(&s.emailBy, &emailIs)
 		case "desk":
 			r.text(&s.Desk)
 		case "conversation_id":
@@ -134,16 +141,26 @@ func (r *documentReader) session(s *Session) {
 			r.Skip()
 		}
 	})
+	if userIs {
+		s.userBy.Identified = s.UserID
+	}
+	if emailIs {
+		s.emailBy.Identified = s.UserID
+	}
 	s.setEmail()
 }
 
-func (r *documentReader) provenance(p *provenance) {
+// provenance reads an event that something of a session is known from, and whether
+// its identified user is the session's.
+func (r *documentReader) provenance(p *provenance, isUser *bool) {
 	r.object(func(key []byte) {
 		switch string(key) {
 		case "at":
 			r.moment(&p.At)
 		case "identified":
 			r.text(&p.Identified)
+		case "is_user":
+			r.flag(isUser)
 		default:
 			r.Skip()
 		}

@@ -40,9 +40,15 @@ type jsonSession struct {
 type jsonEvent struct {
 	At         *int64 `json:"at"` // microseconds since the epoch
 	Identified string `json:"identified"`
+	IsUser     bool   `json:"is_user"` // it is the session's user who is identified
 }
 
-func (j jsonEvent) provenance() provenance { return provenance{moment(j.At), j.Identified} }
+func (j jsonEvent) provenance(userID string) provenance {
+	if j.IsUser {
+		return provenance{moment(j.At), userID}
+	}
+	return provenance{moment(j.At), j.Identified}
+}
 
 func moment(micros *int64) (t time.Time) {
 	if micros != nil {
@@ -52,7 +58,7 @@ func moment(micros *int64) (t time.Time) {
 }
 
 func (j jsonSession) session() Session {
-	s := Session{UserID: j.UserID, userBy: j.UserBy.provenance(), statedEmail: j.Email, emailBy: j.EmailBy.provenance(),
+	s := Session{UserID: j.UserID, userBy: j.UserBy.provenance(j.UserID), statedEmail: j.Email, emailBy: j.EmailBy.provenance(j.UserID),
 		Desk: j.Desk, ConversationID: j.ConversationID, Actions: j.Actions, clock: clock{Correction: j.Clock.Correction}}
 	s.clock.Points = append(s.clock.Points, j.Clock.Points...)
 	s.setEmail()
@@ -65,7 +71,8 @@ var documents = []string{
 	`{"session_id":"s","at":1790848800000000}`, `{"email":"a@b.c","at":1790848800000000}`, `{}`, `null`, ` {} `, ``, `[]`, `7`, `"x"`, `{"user_id":7}`, `{"user_id":null}`, `{"actions":1.5}`, `{"actions":"1"}`,
 	`{"actions":99999999999999999999}`, `{"clock":[]}`, `{"clock":{"points":{}}}`, `{"clock":{"points":[["1"]]}}`, `{"clock":{"points":[7]}}`, `{"user_by":{"at":""}}`, `{"user_by":{"at":1.5}}`, `{"user_by":{"at":null}}`,
 	`{"user_by":7}`, `{"user_id":"u"}x`, `{"user_id":"u"`, `{"user_id":"u",}`, `{"at":"7"}`, `{"session_id":[]}`, `{"clock":{"correction":true}}`,
-	`{"user_id":7,"user_by":{"at":1790848800000000}}`,
+	`{"user_id":7,"user_by":{"at":1790848800000000}}`, `{"user_by":{"is_user":true},"user_id":"u","email_by":{"is_user":false,"identified":"v"}}`,
+	`{"user_id":"u","user_by":{"identified":"v","is_user":null},"email_by":{"is_user":true}}`, `{"user_by":{"is_user":1}}`, `{"user_by":{"is_user":"true"}}`,
 }
 
 // FuzzDocumentReader: a document says what encoding/json reads in it, and is
