@@ -232,8 +232,12 @@ func (b *body) request(ctx context.Context, productID string, s survey) (req *re
 func readRequest(json *jsonscan.Scanner, events int) (*request, error) {
 	req := &request{events: make([]activity.Event, 0, events), details: make([]detail, 0, events)}
 	var last activity.Action
+	held := 0
 	env, err := readPayload(json, func(e *event) {
 		meant, reason := translate(e)
+		if held += heldBy(&meant); held > maxHeld {
+			return // it is refused
+		}
 		d := detail{reason: reason}
 		if e != nil {
 			d.token = e.token()
@@ -246,7 +250,33 @@ func readRequest(json *jsonscan.Scanner, events int) (*request, error) {
 		req.events, req.details = append(req.events, meant), append(req.details, d)
 	})
 	req.env = env
+	if err == nil && held > maxHeld {
+		err = httpx.Errorf(http.StatusRequestEntityTooLarge, "The events of the request take more memory than those of one request may; send fewer at once.")
+	}
 	return req, err
+}
+
+// maxHeld is how many bytes of memory the events of a request may take, by what is
+// counted of them: the rest of 64 MiB is for reading them, and for garbage.
+const maxHeld = 52 << 20
+
+// heldBy returns about how many bytes of memory an event takes where everything is
+// kept in memory: in the log, in documents, and in what is looked up. An id stands in
+// five of these, a text in three.
+func heldBy(e *activity.Event) int {
+	const ofItself, ofID, ofText = 3800, 5, 3
+	ids := 0
+	for _, id := range []string{e.SessionID, e.UserID, e.Email} {
+		ids += len(id) + escapes(id)
+	}
+	texts := 0
+	if a := e.Action; a != nil {
+		texts = len(a.Title) + len(a.Description) + len(a.RawURL)
+		if a.CanonicalURL != a.RawURL {
+			texts += len(a.CanonicalURL)
+		}
+	}
+	return ofItself + ofID*ids + ofText*texts
 }
 
 // share lets an action refer to the page of the one before it, if it is the same.

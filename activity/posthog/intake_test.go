@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -77,6 +78,44 @@ func TestEvents_keepNothingOfTheRequest(t *testing.T) {
 	for _, e := range s.sink.take(shop) {
 		assert.Equal(t, "s", e.SessionID)
 		assert.Equal(t, "a@b.de", e.Email)
+	}
+}
+
+// What the events of a request may take in memory is bounded, whatever there is much of.
+func TestReadEvents_boundsTheMemoryThatTheyTake(t *testing.T) {
+	const quote, at = `\"`, `,"$set":{"email":"%s@b.de"}`
+	r := strings.Repeat
+	for name, c := range map[string]struct {
+		event          string
+		taken, refused int // events; zero for no number of them
+	}{
+		"many":               {`"event":"$pageview","properties":{"$session_id":"s","$current_url":"/"}`, 9_999, 0},
+		"user ids":           {`"event":"$pageview","distinct_id":"` + r("u", 600) + `","properties":{"$current_url":"/"}`, 7_500, 9_000},
+		"user ids, ignored":  {`"event":"$pageleave","distinct_id":"` + r("u", 600) + `"`, 9_999, 0},
+		"session ids":        {`"event":"$pageview","properties":{"$session_id":"` + r("s", 600) + `","$current_url":"/"}`, 7_500, 9_000},
+		"escapes in ids":     {`"event":"$pageview","distinct_id":"` + r(quote, 256) + r("u", 344) + `","properties":{"$current_url":"/"}`, 6_400, 7_500},
+		"addresses":          {`"event":"$identify","distinct_id":"` + r("u", 400) + `"` + fmt.Sprintf(at, r("e", 240)), 7_500, 8_500},
+		"URLs":               {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"` + r("/x", 500) + `"}`, 6_500, 9_000},
+		"two kinds of a URL": {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"/1` + r("/x", 500) + `"}`, 5_000, 6_500},
+		"labels":             {`"event":"$autocapture","distinct_id":"` + r("u", 300) + `","properties":{"$el_text":"` + r("日", 80) + `"}`, 7_500, 9_500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := func(n int) (total int, err error) {
+				_, total, err = posthog.ReadEvents([]byte(`[{` + c.event + `}` + r(`,{`+c.event+`}`, n-1) + `]`))
+				return total, err
+			}
+			total, err := read(c.taken)
+			require.NoError(t, err)
+			assert.Equal(t, c.taken, total)
+			if c.refused == 0 {
+				return
+			}
+			var refused *httpx.Error
+			total, err = read(c.refused)
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, http.StatusRequestEntityTooLarge, refused.Status)
+			assert.Less(t, total, c.refused, "what is too much is not held")
+		})
 	}
 }
 

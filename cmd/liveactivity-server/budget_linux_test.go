@@ -78,18 +78,21 @@ var attacks = sync.OnceValue(func() map[string][]byte {
 		"space":                      append(event("x", "1"), fill(" ")[1000:]...),
 		"space first":                append([]byte(fill(" ")[1000:]), event("x", "1")...),
 		"many events":                batch(9_999, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/","x":"`+strings.Repeat("x", 600)+`"}}`),
-		"paths of identifiers":       batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
-		"paths of escapes":           batch(3_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
-		"many URLs":                  batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
+		"paths of identifiers":       batch(3_300, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/1", 1000)+`"}}`),
+		"paths of escapes":           batch(3_300, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x`+strings.Repeat("/%%31", 500)+`"}}`),
+		"many URLs":                  batch(8_500, `{"event":"$pageview","uuid":"u%d","distinct_id":"u","properties":{"$session_id":"s","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 50)+`"}}`),
 		"labels":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$el_text":"`+strings.Repeat("label ", 106)+`"}}`),
 		"chains":                     batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$elements_chain":"`+strings.Repeat(`a:text=\"x\";`, 50)+`"}}`),
 		"the longest URLs":           batch(3_700, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 145)+`"}}`),
 		"the longest ids":            batch(3_800, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 1000)+`%07[1]d","properties":{"$session_id":"`+strings.Repeat("s", 1000)+`%07[1]d","$current_url":"/"}}`),
-		"long sessions":              batch(9_990, `{"event":"$pageview","uuid":"u%d","properties":{"$session_id":"`+strings.Repeat("s", 715)+`%07[1]d","$current_url":"/"}}`),
-		"URLs of many":               batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 45)+`"}}`),
+		"long sessions":              batch(7_000, `{"event":"$pageview","uuid":"u%d","properties":{"$session_id":"`+strings.Repeat("s", 715)+`%07[1]d","$current_url":"/"}}`),
+		"URLs of many":               batch(8_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/alpha/beta/qx", 45)+`"}}`),
 		"URLs of line separators":    batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","properties":{"$session_id":"s%[1]d","$current_url":"https://x/n%[1]d`+strings.Repeat("/a\u2028", 130)+`"}}`),
 		"ids of line separators":     batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085", 350)+`%07[1]d","properties":{"$session_id":"s%[1]d","$current_url":"/"}}`),
-		"long addresses":             batch(9_990, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 60)+`%07[1]d","$set":{"email":"`+strings.Repeat("e", 242)+`%07[1]d@b.c"},"properties":{"$session_id":"`+strings.Repeat("s", 60)+`%07[1]d","$current_url":"https://x/n%[1]d/abc"}}`),
+		"long addresses":             batch(8_900, `{"event":"$pageview","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 60)+`%07[1]d","$set":{"email":"`+strings.Repeat("e", 242)+`%07[1]d@b.c"},"properties":{"$session_id":"`+strings.Repeat("s", 60)+`%07[1]d","$current_url":"https://x/n%[1]d/abc"}}`),
+		"identified users":           batch(4_800, `{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("u", 700)+`%07[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("s", 700)+`%07[1]d"}}`),
+		"two kinds of a URL":         batch(7_000, `{"event":"$pageview","uuid":"u%d","distinct_id":"user%[1]d","$set":{"email":"e%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"s%[1]d","$current_url":"https://x/%[1]d`+strings.Repeat("/alpha/beta/qx", 40)+`"}}`),
+		"too much":                   batch(9_990, `{"event":"$autocapture","uuid":"u%d","distinct_id":"`+strings.Repeat("\u0085", 64)+strings.Repeat("u", 90)+`%07[1]d","$set":{"email":"`+strings.Repeat("e", 180)+`%[1]d@b.c"},"properties":{"$is_identified":true,"$session_id":"`+strings.Repeat("\u0085", 64)+strings.Repeat("s", 90)+`%07[1]d"}}`),
 		"other tokens":               batch(5_000, `{"event":"$pageview","distinct_id":"u","properties":{"token":"phc_%d","$current_url":"https://x/"}}`),
 	}
 })
@@ -148,7 +151,7 @@ func requireFrugal(t *testing.T, reference *proctest.Command, plain []byte, enco
 		status := a.send(t, encode(zipped))
 		cpu, memory = a.CPUTime()-cpu, a.PeakMemory()-memory
 		a.Kill()
-		t.Logf("%d MiB, %v, %.1f passes", memory/mebibyte, cpu, float64(cpu)/float64(pass.scanned))
+		t.Logf("status %d, %d MiB, %v, %.1f passes", status, memory/mebibyte, cpu, float64(cpu)/float64(pass.scanned))
 		require.Less(t, status, http.StatusInternalServerError)
 		require.LessOrEqual(t, memory, int64(64*mebibyte))
 		if cpu <= 10*pass.scanned+clockError {
