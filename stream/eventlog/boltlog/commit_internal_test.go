@@ -114,10 +114,14 @@ func TestCommit_isSharedByConcurrentCalls(t *testing.T) {
 	})
 }
 
-// Without anything that brings calls together, the disk does.
+// Without anything that brings calls together, the disk does, if it takes a while.
 func TestCommit_isSharedUnderLoad(t *testing.T) {
 	const writers, each = 64, 10
 	l := openLog(t, t.TempDir(), nil)
+	l.finish = func(tx *bolt.Tx) error {
+		time.Sleep(time.Millisecond)
+		return tx.Commit()
+	}
 	before := l.lastCommit()
 	var running sync.WaitGroup
 	for w := range writers {
