@@ -198,6 +198,9 @@ func TestDirectory_remembersWhatItKnowsFromWhom(t *testing.T) {
 	bob := seen(6, "s", "bob", "")
 	bob.Identified = true
 	assert.Empty(t, d.learn(t, bob).Email, "another identified user")
+	s, _ = d.session(t, "s")
+	assert.Equal(t, "bob", s.UserID)
+	assert.Empty(t, s.Email)
 	again := seen(7, "s", "ada", "")
 	again.Identified = true
 	assert.Equal(t, "ada@x.example", d.learn(t, again).Email)
