@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -203,6 +204,33 @@ func TestInbox_searchesEachEntryOnceForAWaitingUser(t *testing.T) {
 		require.NoError(t, in.resolve(t.Context()))
 		assert.Equal(t, visits+1, log.read)
 		assert.Equal(t, []Linked{{SessionID: "s2", ByWebhook: true}}, s.sessions(t, "7"))
+	})
+}
+
+// A process that was paused for longer than its lease lasts, and does not know it
+// yet, leaves a new link to the process that has the lease now.
+func TestInbox_leavesLinksToWhoHasTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(memorylog.New(nil))
+		owned := func() (*inbox, *partition) {
+			s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
+			lease, err := document.Acquire(t.Context(), s.docs, "acme", "test", s.opts.LeaseTTL)
+			require.NoError(t, err)
+			p := &partition{Connector: s.Connector, productID: "acme", number: partitionOf("zendesk/7"), lease: lease, logger: s.logger,
+				lanes: map[string]*lane{}, bySession: map[string]*lane{}, queues: map[string]*queue{}, spawn: func(func(context.Context) error) {}}
+			p.owns(p, true)
+			return &inbox{s.Connector, "acme", map[string]eventlog.ID{}}, p
+		}
+		paused, _ := owned()
+		time.Sleep(document.DefaultLeaseTTL + time.Second)
+		in, p := owned()
+		s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
+		s.visit(t, "s", "a")
+		s.linkAs(t, "7", "s", byWebhook)
+		require.NoError(t, paused.adopt(t.Context()))
+		require.NoError(t, in.adopt(t.Context()))
+		assert.Contains(t, p.bySession, "s")
+		require.NoError(t, in.each(t.Context(), linkedPrefix, func([]document.Document) error { return errors.New("a notice that was heeded stays") }))
 	})
 }
 

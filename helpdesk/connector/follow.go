@@ -166,7 +166,9 @@ func (in *inbox) adopt(ctx context.Context) error {
 				return err
 			}
 			p.takeOver(key, docs[0])
-			if err := in.remove(ctx, notice); err != nil {
+			// A process that was paused may own nothing any more without knowing it: the
+			// notice stays for the one that does.
+			if err := in.remove(ctx, notice, p.lease.Check()); err != nil {
 				return err
 			}
 		}
@@ -183,9 +185,9 @@ func (in *inbox) adopt(ctx context.Context) error {
 	}))
 }
 
-// remove removes a document of the inbox, unless it has changed.
-func (in *inbox) remove(ctx context.Context, doc document.Document) error {
-	_, err := in.docs.Write(ctx, in.productID, document.Delete(doc))
+// remove removes a document of the inbox, unless it has changed or a check fails.
+func (in *inbox) remove(ctx context.Context, doc document.Document, checks ...document.Change) error {
+	_, err := in.docs.Write(ctx, in.productID, append(checks, document.Delete(doc))...)
 	var conflict *document.ConflictError
 	if errors.As(err, &conflict) {
 		return nil
