@@ -294,8 +294,7 @@ type streamReader struct {
 	err    error      // why the stream ended, once frames is closed; nil for EOF
 }
 
-// stream opens a stream and returns when the server serves it. The heartbeat
-// that one with nothing to send begins with is left out.
+// stream opens a stream and returns when the server serves it.
 func (s *service) stream(path string, headers ...string) *streamReader {
 	s.t.Helper()
 	r, open := s.openStream(path, headers...)
@@ -373,9 +372,13 @@ type batch struct {
 	Actions   []map[string]any `json:"actions"`
 }
 
+// nextBatch returns the next "actions" event. Between events are heartbeats.
 func (r *streamReader) nextBatch() (b batch) {
 	r.t.Helper()
 	f := r.next()
+	for f.event == "heartbeat" {
+		f = r.next()
+	}
 	require.Empty(r.t, f.event)
 	require.NotEmpty(r.t, f.id)
 	require.NoError(r.t, json.Unmarshal([]byte(f.data), &b), f.data)

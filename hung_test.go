@@ -148,7 +148,8 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 	}
 	post := func() reply { return s.do(http.MethodPost, "/webhook/acme", event(), "X-PostHog-Secret: "+acmeSecret) }
 	require.Equal(t, http.StatusOK, post().status)
-	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "").status)
+	isReady := func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK }
+	waittest.Until(t, "the server is ready", isReady)
 	fill()
 	for refused := 0; refused < 10; { // some may still fit after the first that does not
 		if refused++; post().status == http.StatusOK {
@@ -156,7 +157,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 		}
 		require.Less(t, posted, 10_000)
 	}
-	waittest.Until(t, "the server is not ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status != http.StatusOK })
+	waittest.Until(t, "the server is not ready", func() bool { return !isReady() })
 	for name, r := range map[string]func() reply{
 		"ingest": post,
 		"SDK": func() reply {
@@ -175,7 +176,7 @@ func fullStorage(t *testing.T, s *service, fill, free func()) {
 	assert.NotEmpty(t, before, "what is there can be read")
 
 	free()
-	waittest.Until(t, "the server is ready", func() bool { return s.do(http.MethodGet, "/readyz", "").status == http.StatusOK })
+	waittest.Until(t, "the server is ready", isReady)
 	posted = 20_000
 	require.Equal(t, http.StatusOK, post().status)
 	after := s.lookup("ada")["actions"].([]any)

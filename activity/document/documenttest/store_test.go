@@ -96,7 +96,7 @@ var mistakes = map[string]mistake{
 		return &counting{Store: s, versions: map[string]counted{}}
 	}},
 	"never expires":    {found: "TimeToLive/ends_a", wrap: onTTL(func(time.Duration) time.Duration { return 0 })},
-	"expires too soon": {found: "TimeToLive/ends_a", wrap: onTTL(func(ttl time.Duration) time.Duration { return ttl / 2 })},
+	"expires too soon": {found: "TimeToLive/ends_a", wrap: onTTL(func(ttl time.Duration) time.Duration { return ttl / 10 })},
 	"whole milliseconds": {found: "TimeToLive/may_be", wrap: onTTL(func(ttl time.Duration) time.Duration {
 		return ttl.Truncate(time.Millisecond)
 	})},
