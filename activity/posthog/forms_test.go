@@ -63,6 +63,9 @@ var forms = []form{
 	{"batch before its token", func(t testing.TB) []byte {
 		return []byte(`{"batch":[` + string(marshal(t, sdkEvent())) + `],"token":"` + shopToken + `"}`)
 	}, true},
+	{"batch behind an event", func(t testing.TB) []byte {
+		return []byte(`{"event":{"event":"$pageview"},"batch":[` + string(marshal(t, sdkEvent())) + `],"token":"` + shopToken + `"}`)
+	}, true},
 	{"webhook", jsonOf(webhookBody()), true},
 	{"array of webhook bodies", jsonOf([]any{webhookBody()}), true},
 	{"batch of webhook bodies", jsonOf(object{"batch": []any{webhookBody()}}), true},

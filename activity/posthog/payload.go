@@ -179,7 +179,6 @@ func (r *payloadReader) request() envelope {
 		if r.events("The field batch"); r.answer != nil {
 			return envelope{}
 		}
-		r.wrapped = false
 	}
 	if !r.batch {
 		r.emit(&whole)
@@ -207,6 +206,7 @@ func (r *payloadReader) events(what string) {
 			continue
 		}
 		r.beginDigest()
+		r.wrapped = false // whatever stands beside the array
 		r.fields(&r.event, &r.inner)
 		r.emit(&r.event)
 	}
@@ -240,7 +240,6 @@ func (r *payloadReader) emit(e *event) {
 		e.Digest = text(uuid.UUID(r.sum[:len(uuid.UUID{})]).String())
 	}
 	r.Tee(nil)
-	r.wrapped = false
 	r.yield(e)
 }
 
