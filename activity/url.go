@@ -84,7 +84,7 @@ func cutSegments(s string) string {
 	if len(s) <= maxURL {
 		return s
 	}
-	if i := strings.LastIndexByte(s[:maxURL+1], '/'); i > 0 {
+	if i := strings.LastIndexByte(s[:maxURL], '/'); i > 0 {
 		return CanonicalURL(s[:i])
 	}
 	return CanonicalURL(cutURL(s))

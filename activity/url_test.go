@@ -111,6 +111,7 @@ func TestCleanURL_cutsAfter2KiB(t *testing.T) {
 		{"host that ends too late", "https://" + long[:limit] + "/a@b", "https://", "https:///"},
 		{"character at the cut", "https://h/" + strings.Repeat("日", 1000), "https://h/" + strings.Repeat("日", 679), "https://h/" + strings.Repeat("日", 679)},
 		{"white space at the cut", "https://h/" + long[:limit-12] + " b c", "https://h/" + long[:limit-12] + " b", "https://h/"},
+		{"scheme and host up to the cut", long[:limit-100] + "://" + long[:97] + "/a/b", long[:limit-100] + "://" + long[:97], long[:limit-100] + ":"},
 		{"many identifiers", "https://h" + strings.Repeat("/1", limit), "https://h" + strings.Repeat("/1", (limit-9)/2) + "/", "https://h" + strings.Repeat("/:id", (limit-9)/4)},
 		{"credential at the cut", "https://h/?" + long[:limit-15] + "&token=s3cret", "https://h/?" + long[:limit-15] + "&tok", "https://h/"},
 		{"value at the cut", "https://h/?" + long[:limit-19] + "&token=s3cret", "https://h/?" + long[:limit-19] + "&token=r", "https://h/"},
