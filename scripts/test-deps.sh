@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that what the tests need besides Go is there, and installs what is
-# missing: redis-server and redis-cli, Chromium, Python 3, Node.js, nginx and
+# missing: redis-server, Chromium, Python 3, Node.js, nginx and
 # promtool, and, in .deps/, posthog-js and packages for Node.js: PostHog's other
 # SDKs, and what a proxy is made of.
 # Says in one line per item what it found or did. Safe to run again; with
@@ -189,7 +189,6 @@ log=$tmp/log
 trap 'rm -rf "$tmp"' EXIT
 
 provide redis-server redis-server redis-server
-provide redis-cli redis-cli redis-tools
 provide chromium "${browsers[*]}" chromium chromium-browser
 check_browser
 provide python3 python3 python3

@@ -30,12 +30,6 @@ func RedisServer(t testing.TB) string {
 	return command(t, "redis-server")
 }
 
-// RedisCLI returns the path of redis-cli.
-func RedisCLI(t testing.TB) string {
-	t.Helper()
-	return command(t, "redis-cli")
-}
-
 // Python returns the path of Python 3, with its standard library and no more.
 func Python(t testing.TB) string {
 	t.Helper()
