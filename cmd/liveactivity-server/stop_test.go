@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // underWay posts half of an event to acme's webhook. The function returned
@@ -108,6 +110,23 @@ func TestProcess_outlives(t *testing.T) {
 			assert.Equal(t, http.StatusOK, status)
 			p.Stop()
 		})
+	}
+}
+
+// Everything that is logged has the format and the level that the flags ask for, also
+// what parts of the server log that are given no logger.
+func TestLog_isAsTheFlagsAsk(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--config="+acme(t), "--redis-url=redis://127.0.0.1:1", "--log-format=json", "--log-level=warn")
+	p.URL()
+	waittest.Until(t, "the server says that it cannot read its log", func() bool {
+		return strings.Contains(p.Stderr.String(), `"msg":"log cannot be read; retrying"`)
+	})
+	p.Kill()
+	for line := range strings.Lines(p.Stderr.String()) {
+		var entry struct{ Level string }
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
+		assert.Contains(t, []string{"WARN", "ERROR"}, entry.Level)
 	}
 }
 

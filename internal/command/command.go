@@ -50,7 +50,8 @@ type Common struct {
 	Version   kong.VersionFlag `help:"Print the version and exit."`
 }
 
-// Logger returns the logger that the flags ask for.
+// Logger returns the logger that the flags ask for, and makes it the default one, for
+// what is given none.
 func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 	var errs []error
 	var least slog.Level
@@ -61,10 +62,13 @@ func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 		errs = append(errs, errors.New("--log-format: must be text or json"))
 	}
 	opts := &slog.HandlerOptions{Level: least}
+	var handler slog.Handler = slog.NewTextHandler(w, opts)
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts)), errors.Join(errs...)
+		handler = slog.NewJSONHandler(w, opts)
 	}
-	return slog.New(slog.NewTextHandler(w, opts)), errors.Join(errs...)
+	log := slog.New(handler)
+	slog.SetDefault(log)
+	return log, errors.Join(errs...)
 }
 
 // ErrHelp reports that the requested help was printed.
