@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -21,8 +22,8 @@ type intake struct {
 	maxBody, maxDecoded int64
 
 	arriving *admission.Arrivals // bytes as they arrive
-	surveys  *admission.Pool     // surveys of large bodies that run at once
 	decoded  *admission.Pool     // bytes of JSON, by product
+	passes   *admission.Pool     // passes over large bodies that run at once, by product where it is known
 }
 
 const (
@@ -36,8 +37,9 @@ const (
 	// largeRequest is from how many bytes of JSON on a request is to be spared
 	// garbage: events of that size need more memory than time.
 	largeRequest = 4 << 20
-	// maxSurveys is how many larger ones are surveyed at once.
-	maxSurveys = 16
+	// ofProcessors is the part of the processors that passes over larger bodies may
+	// use, however many come: what is small, and all else, finds another.
+	ofProcessors = 2
 	// maxWait is how long a request waits for others to finish, from when it has
 	// arrived: the rest of 5 seconds is for who looks up tokens and records.
 	maxWait = 3 * time.Second
@@ -50,10 +52,13 @@ func newIntake(maxBody, maxDecoded int64) *intake {
 		maxBody:    maxBody,
 		maxDecoded: maxDecoded,
 		arriving:   admission.NewArrivals(arriving),
-		surveys:    admission.NewPool(maxSurveys, maxSurveys, arriving/2),
 		decoded:    admission.NewPool(total, max(total/sharers, min(total, maxDecoded)), arriving/sharers),
+		passes:     admission.NewPool(maxPasses(), maxPasses(), arriving/2),
 	}
 }
+
+// maxPasses is how many passes over large bodies run at once.
+func maxPasses() int64 { return max(int64(runtime.GOMAXPROCS(0)/ofProcessors), 1) }
 
 // body is a request's body. It holds room for itself until it is released.
 type body struct {
@@ -156,7 +161,7 @@ func (b *body) survey(ctx context.Context) (survey, error) {
 	if err != nil {
 		return survey{}, unpackProblem(err)
 	}
-	release, err := b.wait(ctx, b.in.surveys, "", 1, int64(cap(b.bytes)+2*windowSize))
+	release, err := b.wait(ctx, b.in.passes, "", 1, int64(cap(b.bytes)+2*windowSize))
 	if err != nil {
 		return survey{}, err
 	}
@@ -194,6 +199,13 @@ func (b *body) scan(ctx context.Context, productID string, s survey, read func(*
 		b.bytes, b.json = nil, nil
 		b.arrival.Release()
 	}()
+	if s.size > windowSize {
+		done, err := b.wait(ctx, b.in.passes, productID, 1, int64(cap(b.bytes)))
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	if b.json != nil {
 		return read(jsonscan.New(b.json))
 	}
