@@ -90,14 +90,16 @@ func TestReadEvents_boundsTheMemoryThatTheyTake(t *testing.T) {
 		taken, refused int // events; zero for no number of them
 	}{
 		"many":               {`"event":"$pageview","properties":{"$session_id":"s","$current_url":"/"}`, 9_999, 0},
-		"user ids":           {`"event":"$pageview","distinct_id":"` + r("u", 600) + `","properties":{"$current_url":"/"}`, 7_000, 9_000},
-		"user ids, ignored":  {`"event":"$pageleave","distinct_id":"` + r("u", 600) + `"`, 9_999, 0},
-		"session ids":        {`"event":"$pageview","properties":{"$session_id":"` + r("s", 600) + `","$current_url":"/"}`, 7_000, 9_000},
-		"escapes in ids":     {`"event":"$pageview","distinct_id":"` + r(quote, 256) + r("u", 344) + `","properties":{"$current_url":"/"}`, 5_800, 7_000},
-		"addresses":          {`"event":"$identify","distinct_id":"` + r("u", 400) + `"` + fmt.Sprintf(at, r("e", 240)), 6_900, 8_500},
-		"URLs":               {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"` + r("/x", 500) + `"}`, 6_500, 9_000},
-		"two kinds of a URL": {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"/1` + r("/x", 500) + `"}`, 5_000, 6_500},
-		"labels":             {`"event":"$autocapture","distinct_id":"` + r("u", 300) + `","properties":{"$el_text":"` + r("日", 80) + `"}`, 7_500, 9_500},
+		"user ids":           {`"event":"$pageview","distinct_id":"` + r("u", 800) + `","properties":{"$current_url":"/"}`, 8_500, 9_900},
+		"user ids, ignored":  {`"event":"$pageleave","distinct_id":"` + r("u", 800) + `"`, 9_999, 0},
+		"session ids":        {`"event":"$pageview","properties":{"$session_id":"` + r("s", 800) + `","$current_url":"/"}`, 8_500, 9_900},
+		"escapes in ids":     {`"event":"$pageview","distinct_id":"` + r(quote, 256) + r("u", 344) + `","properties":{"$current_url":"/"}`, 8_000, 9_900},
+		"addresses":          {`"event":"$pageview","distinct_id":"` + r("u", 400) + `","properties":{"$current_url":"/"}` + fmt.Sprintf(at, r("e", 240)), 8_000, 9_900},
+		"identities":         {`"event":"$identify","distinct_id":"` + r("u", 900) + `"` + fmt.Sprintf(at, r("e", 240)), 9_999, 0},
+		"URLs":               {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"` + r("/x", 500) + `"}`, 7_300, 9_000},
+		"two kinds of a URL": {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"/1` + r("/x", 500) + `"}`, 7_300, 9_000},
+		"URLs of 8 MiB":      {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"` + r("/x", 370) + `"}`, 9_999, 0},
+		"labels":             {`"event":"$autocapture","distinct_id":"` + r("u", 600) + `","properties":{"$el_text":"` + r("日", 80) + `"}`, 8_000, 9_900},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read := func(n int) (total int, err error) {
