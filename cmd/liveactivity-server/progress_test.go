@@ -74,14 +74,19 @@ func TestStart_showsHowFarTheLogIsReadBack(t *testing.T) {
 // A new log is not worth a word, neither is an empty one.
 func TestStart_saysNothingOfAnEmptyLog(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for range 2 {
-		p := command.LaunchOnTerminal(t, []string{"TERM=xterm"}, anyPort, "--config="+acme(t), "--data-dir="+dir)
-		p.URL()
-		time.Sleep(500 * time.Millisecond) // longer than anything quick
-		p.Stop()
-		assert.NotContains(t, p.Stderr.String(), "\x1b")
-		assert.NotContains(t, p.Stderr.String(), "read back")
+	dir := ""
+	for _, isFirst := range []bool{true, false} {
+		waittest.Until(t, "a start is quick and shows nothing", func() bool { // a busy machine may take long, and say so
+			if isFirst {
+				dir = t.TempDir()
+			}
+			p := command.LaunchOnTerminal(t, []string{"TERM=xterm"}, anyPort, "--config="+acme(t), "--data-dir="+dir)
+			p.URL()
+			time.Sleep(500 * time.Millisecond) // longer than anything quick
+			p.Stop()
+			assert.NotContains(t, p.Stderr.String(), "read back")
+			return !strings.Contains(p.Stderr.String(), "\x1b")
+		})
 	}
 }
 

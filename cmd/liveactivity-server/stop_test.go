@@ -66,7 +66,6 @@ func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	url := p.URL()
 	stalled, reading := openStream(t, url), openStream(t, url)
 	defer stalled.Body.Close()
-	underWay(t, url, pageview("never", "https://app.example.com/never"))
 	var got []byte
 	var err error
 	read := make(chan struct{}) // closed when got is all of the stream
@@ -78,6 +77,7 @@ func TestStop_cutsOffWhatDoesNotEnd(t *testing.T) {
 	for i := range events {
 		post(t, url, pageview(fmt.Sprint("u", i), "https://app.example.com/"+strings.Repeat("x", 2000)))
 	}
+	underWay(t, url, pageview("never", "https://app.example.com/never"))
 	p.Signal(syscall.SIGTERM)
 	<-read
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,7 +89,18 @@ func (p *Tab) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, Patience)
 	defer cancel()
-	require.NoError(p.t, chromedp.Do(ctx, actions...), what)
+	err := chromedp.Do(ctx, actions...)
+	for len(actions) == 1 && isRedrawn(err) {
+		err = chromedp.Do(ctx, actions...)
+	}
+	require.NoError(p.t, err, what)
+}
+
+// isRedrawn reports whether an action failed before it did anything, because the page
+// drew the element anew after it was found.
+func isRedrawn(err error) bool {
+	var failed *cdproto.Error
+	return errors.As(err, &failed) && strings.Contains(failed.Message, "does not have a layout object")
 }
 
 // Eval returns the value of a JavaScript expression. Where the page is left
