@@ -74,9 +74,9 @@ const (
 	visitors = 6
 	// longStop is long enough for the leases of a paused server to be another's.
 	longStop = document.DefaultLeaseTTL * 4 / 3
-	// noteTime is how long notes may take after the last fault, on a busy machine: a
-	// lease has to end, and what was in flight to settle.
-	noteTime = time.Minute
+	// noteTime is how long notes may take after the last fault: a lease has to end (8
+	// seconds), what was in flight to settle (5), and what is in doubt once more (10).
+	noteTime = 30 * time.Second
 )
 
 // noteKiller kills servers that write notes.
