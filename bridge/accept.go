@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// prefersText reports whether a client that accepts these media types would
-// rather have text/plain than JSON. What is malformed does not count.
+// prefersText reports whether a client with these Accept headers prefers
+// text/plain to JSON. Malformed media ranges are ignored.
 func prefersText(accept []string) bool {
 	var text, json preference
 	for value := range strings.SplitSeq(strings.Join(accept, ","), ",") {

@@ -25,8 +25,8 @@ type Options struct {
 	MaxSessions int // sessions kept, those not heard of for longest go first; DefaultMaxSessions
 	MaxEvents   int // actions kept of a session, the rolling window; DefaultMaxEvents
 
-	// MaxBytes bounds what all sessions take; two fifths of the memory that the
-	// process may use.
+	// MaxBytes bounds the memory of all sessions together; the default is two
+	// fifths of the memory that the process may use.
 	MaxBytes int64
 
 	// TTL is how long an action is kept. A session that was not heard of for
@@ -35,17 +35,16 @@ type Options struct {
 
 	MaxBody int64 // of a report, in bytes; DefaultMaxBody
 
-	// AllowedOrigins are those whose pages may use the bridge, besides the
-	// bridge's own, such as "https://portal.acme.example"; "*." before the host
-	// stands for any subdomain. A bridge that is reached at a loopback address
-	// answers for their hosts and for those of this machine, and for no others:
-	// behind a proxy that passes on the name by which the world knows the
-	// bridge, its own origin belongs here, too.
+	// AllowedOrigins are web origins, such as "https://portal.acme.example", whose
+	// pages may use the bridge besides its own; "*." before the host matches any
+	// subdomain. At a loopback address the bridge serves only these hosts and the
+	// local machine. Behind a proxy that passes on the public host name, add the
+	// bridge's own origin.
 	AllowedOrigins []string
 }
 
-// Bridge holds what every session did of late and the vendor it is about. All
-// its methods are safe for concurrent use, and sessions never mix.
+// Bridge holds the recent actions of each session and its vendor. Its methods
+// are safe for concurrent use, and sessions never mix.
 type Bridge struct {
 	windows *windows
 	maxBody int64
@@ -95,7 +94,7 @@ func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 	return nil
 }
 
-// bounded returns the action with its texts cut as those of a report are, and
+// bounded returns the action with texts cut to the limits of a report, and
 // without a URL that is too long to keep.
 func bounded(a activity.Action) activity.Action {
 	a.ID = ""
@@ -109,8 +108,8 @@ func bounded(a activity.Action) activity.Action {
 	return a
 }
 
-// compact returns the action without references to what its texts were cut
-// from: a label must not keep a request alive.
+// compact returns the action with texts that share no memory with a request: a
+// label must not keep a whole request alive.
 func compact(a activity.Action) activity.Action {
 	for _, text := range []*string{&a.Type, &a.Title, &a.Description, &a.RawURL, &a.CanonicalURL} {
 		*text = strings.Clone(*text)
@@ -118,8 +117,8 @@ func compact(a activity.Action) activity.Action {
 	return a
 }
 
-// Context is what the bridge knows of a session, and how it would say so. It is
-// the JSON of GET /context/{session_id}.
+// Context is the JSON answer of GET /context/{session_id}: the actions of a
+// session, its vendor, and a summary in words.
 type Context struct {
 	SessionID string            `json:"session_id"`
 	Summary   string            `json:"summary"` // sentences for a person, never empty
@@ -127,8 +126,8 @@ type Context struct {
 	Vendor    *Vendor           `json:"vendor"`  // the one reported last; nil before the first
 }
 
-// Context returns what is known of a session. Of a session it never heard of it
-// knows nothing, and gets a friendly answer.
+// Context returns the context of a session. An unknown session has no actions,
+// no vendor, and a friendly summary.
 func (b *Bridge) Context(sessionID string) Context {
 	actions, vendor := b.windows.get(sessionID)
 	for i := range actions {

@@ -72,8 +72,8 @@ func hostname(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// checkOrigin refuses what a browser sends for a page of another origin without
-// asking first: a body that is not application/json.
+// checkOrigin refuses cross-origin requests that a browser sends without a
+// preflight: bodies other than application/json.
 func (b *Bridge) checkOrigin(r *http.Request) error {
 	from := r.Header.Get("Origin")
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))

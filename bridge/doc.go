@@ -1,9 +1,11 @@
-// Package bridge lets a chat widget know what the person in front of it just
-// did: a page reports actions to it, and the widget asks it for a summary to
-// introduce itself with.
+// Package bridge tells a chat widget about a visitor's latest actions: a page reports
+// actions to it, and the widget introduces itself with a summary of them.
 //
-//	b := bridge.New(nil) // 10,000 sessions of 30 actions, 4 hours
-//	http.ListenAndServe("127.0.0.1:8070", b.Handler())
+//	b, err := bridge.New(nil) // 10,000 sessions of 30 actions, 4 hours
+//	if err != nil {
+//		return err
+//	}
+//	return http.ListenAndServe("127.0.0.1:8070", b.Handler())
 //
 // The page reports each action, together with the vendor it is about:
 //
@@ -25,22 +27,22 @@
 // # Live streams
 //
 // [Bridge.Add] takes batches of the event stream into the same windows, so
-// that the widget also knows of what PostHog saw, as long as page and PostHog
-// use one session id. Give it to a stream consumer as its handler of actions.
+// the widget also knows the actions that PostHog reported, if the page and
+// PostHog use one session ID. Pass it to a stream consumer as its handler of
+// actions.
 //
 // # Beside other endpoints
 //
-// [Bridge.Register] puts the endpoints on a mux that has others as well. The
-// methods beginning with Serve are for those who mount them one by one.
+// [Bridge.Register] adds the endpoints to a mux with endpoints of its own. The
+// methods that begin with Serve mount them one by one.
 //
-// # What it does not do
+// # Security
 //
-// The bridge does not authenticate: anyone who knows a session id may read and
-// write that session. Use ids that cannot be guessed. CORS headers go to the
-// bridge's own origin and to those of [Options] only, which keeps pages of
-// other origins from reading, not from reporting. Everything is in memory.
+// The bridge does not authenticate: anyone with a session ID may read and write
+// that session, so use IDs that cannot be guessed. CORS headers go only to the
+// bridge's own origin and to the origins in [Options]: pages of other origins
+// may report, but cannot read. Everything is in memory.
 //
-// A site cannot get round that by pointing its own name here (DNS rebinding): at
-// a loopback address, reports and questions for a host that is neither this
-// machine nor that of an allowed origin are answered 421.
+// DNS rebinding does not get around that: at a loopback address, requests for any
+// host but this machine's and the allowed origins' get a 421.
 package bridge

@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Limits of what a report may say.
+// Limits of a report, in bytes unless named otherwise.
 const (
 	maxID          = 1 << 10 // bytes of the id of a session or a vendor
 	maxURL         = 2 << 10 // bytes
@@ -70,13 +70,13 @@ func readReport(body []byte) (r report, err error) {
 	return r, nil
 }
 
-// wanted is what the fields other than strings must be.
+// wanted names the JSON type of each field that is not a string.
 var wanted = map[string]string{"vendor": "an object", "vendor.missing_documents": "an array of strings"}
 
-// typeName is what a type of action looks like.
+// typeName matches a valid action type.
 var typeName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// action returns what was done, without its times.
+// action returns the reported action, without its times.
 func (r report) action() (a activity.Action, err error) {
 	a = activity.Action{Type: cmp.Or(r.Type, activity.TypeClick), Title: activity.CleanLabel(r.Title)}
 	a.RawURL, a.CanonicalURL = activity.CleanURL(r.URL)

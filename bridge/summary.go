@@ -18,7 +18,7 @@ const nothingKnown = "Hi! I have not seen any activity in this session yet. Look
 // intro, not a protocol.
 const maxSummed = 15
 
-// summarise says what a person did and how the vendor stands.
+// summarise describes a person's actions and the vendor's status.
 func summarise(actions []activity.Action, vendor *Vendor) string {
 	if len(actions) == 0 {
 		return nothingKnown
@@ -33,8 +33,8 @@ func summarise(actions []activity.Action, vendor *Vendor) string {
 // kinds of actions, in the order of the summary; others come last.
 var kinds = []string{activity.TypePageview, activity.TypeClick, activity.TypeSubmit, activity.TypeChange}
 
-// did says what was done, in the middle of a sentence: "visited vendors and
-// clicked Approve vendor".
+// did describes actions as part of a sentence: "visited vendors and clicked
+// Approve vendor".
 func did(actions []activity.Action) string {
 	digests := make([]activity.Digest, len(kinds)+1)
 	for _, a := range actions {
@@ -42,7 +42,7 @@ func did(actions []activity.Action) string {
 		if kind < 0 {
 			kind = len(kinds)
 		} else {
-			// The title is what the person saw; a description may be any sentence.
+			// The person saw the title; a description may be any sentence.
 			a.Title, a.Description, a.CanonicalURL = titleInSentence(a), "", ""
 		}
 		digests[kind].Add(a)
@@ -56,8 +56,8 @@ func did(actions []activity.Action) string {
 	return joinClauses(clauses)
 }
 
-// titleInSentence returns an action's title; that of a page as it goes into a
-// sentence: "Page Load: Vendors" is "vendors", "Acme Supplies" stays.
+// titleInSentence returns an action's title as part of a sentence. A page loses
+// its prefix: "Page Load: Vendors" becomes "vendors", "Acme Supplies" stays.
 func titleInSentence(a activity.Action) string {
 	if a.Type != activity.TypePageview {
 		return a.Title
@@ -159,7 +159,7 @@ func isPlural(noun string) bool {
 	return strings.HasSuffix(noun, "s")
 }
 
-// describe says what was done, where the page does not say it itself.
+// describe returns a sentence for an action that was reported without one.
 func describe(a activity.Action) string {
 	switch {
 	case a.Type == activity.TypePageview:

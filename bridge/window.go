@@ -24,7 +24,8 @@ type windows struct {
 // owner is the one product that all sessions are of.
 const owner = ""
 
-// window is what is held of a session. One in the cache has an action at least.
+// window holds a session's newest actions and its vendor. A window in the cache
+// has at least one action.
 type window struct {
 	actions []activity.Action // in order of their start
 	vendor  *Vendor           // never changed, only replaced
@@ -71,8 +72,7 @@ func (w *windows) merge(session string, actions []activity.Action) {
 	}
 }
 
-// open returns the session's window without what has expired, a new one if it
-// has none.
+// open returns the session's window without its expired actions, or a new one.
 func (w *windows) open(session string, now time.Time) *window {
 	if s, ok := w.sessions.Get(owner, session); ok {
 		if s.expire(w.oldest(now)); len(s.actions) > 0 {
@@ -103,7 +103,7 @@ func (w *windows) due(s *window) int64 {
 	return max(1, last.Add(w.ttl).UnixMicro()+1)
 }
 
-// get returns a copy of what is held of the session, never nil.
+// get returns copies of a session's actions, never nil, and its vendor.
 func (w *windows) get(session string) ([]activity.Action, *Vendor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *window) expire(oldest float64) {
 	s.actions = slices.Delete(s.actions, 0, n)
 }
 
-// size returns what the window costs, in bytes.
+// size returns the memory of the window, in bytes.
 func (s *window) size() int64 {
 	size := fair.Size(unsafe.Sizeof(*s)) + fair.Size(cap(s.actions)*int(unsafe.Sizeof(activity.Action{})))
 	for _, a := range s.actions {

@@ -15,11 +15,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// KeyBy is what a knowledge_id names. It must be the same where the connector
-// is set up: with the wrong one nothing is found.
+// KeyBy is the meaning of a knowledge_id. The connector must send the same kind of
+// ID, or it finds nothing.
 type KeyBy string
 
-// What a knowledge_id can name.
+// Meanings of a knowledge_id.
 const (
 	KeyBySession KeyBy = "session_id"
 	KeyByEmail   KeyBy = "email"
@@ -38,10 +38,10 @@ const DefaultMaxBody = 64 << 10
 
 // HandlerOptions of a [Handler]; a zero field means its default.
 type HandlerOptions struct {
-	// APIKey is the bearer token that every request must carry; without one
-	// anyone who knows a session id or an e-mail address may read.
+	// APIKey is the bearer token that every request must carry. Without one,
+	// anyone with a session ID or an email address may read.
 	APIKey string
-	// KeyBy is what the knowledge_id of POST /retrieval names; KeyBySession.
+	// KeyBy is the meaning of the knowledge_id of POST /retrieval; KeyBySession.
 	KeyBy KeyBy
 	// MaxBody is the most bytes the body of POST /retrieval may have.
 	MaxBody int64

@@ -38,20 +38,20 @@ func code(e *httpx.Error) int {
 	return e.Status
 }
 
-// ServeRetrieval answers POST /retrieval as Dify's external knowledge API wants
-// it:
+// ServeRetrieval answers POST /retrieval of Dify's external knowledge API:
 //
 //	{"knowledge_id": "…", "query": "…", "retrieval_setting": {"top_k": 5, "score_threshold": 0.5}}
 //
 // with {"records":[{"content","score","title","metadata"}]}: the newest top_k
-// chunks of the session, newest first. Only the knowledge_id is required. The
-// query does not matter: what a user did last is what counts. All records score
-// 1.0, so a threshold above that leaves none. A null means that the field is not
-// there; fields that are not named here are ignored.
+// chunks of the session, newest first. Only knowledge_id is required. The query
+// is ignored: a user's newest actions are always relevant. All records score
+// 1.0, so a higher threshold leaves none. A null field counts as missing, and
+// unknown fields are ignored.
 //
 // Errors are {"error_code","error_msg","detail"}: 403 with code 1001 for a
-// missing or malformed key and with 1002 for a wrong one, code 2001 for a request that names no knowledge, else the
-// status. The detail is the error_msg.
+// missing or malformed key, 403 with 1002 for a wrong one, code 2001 for a
+// request without a knowledge_id, and the status as code otherwise. The detail
+// is the error_msg.
 func (h *Handler) ServeRetrieval(w http.ResponseWriter, r *http.Request) {
 	if err := h.retrieve(w, r); err != nil {
 		writeError(w, r, err)
@@ -78,13 +78,13 @@ func (h *Handler) retrieve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// retrieval is what a request wants.
+// retrieval is a decoded request.
 type retrieval struct {
 	knowledgeID string
 	limit       int // of records, newest first
 }
 
-// score is that of every record.
+// score is the score of every record.
 const score = 1.0
 
 // object is a JSON object. Other than with a struct the case of names counts.

@@ -28,9 +28,9 @@ type StoreOptions struct {
 	// MaxSessions is how many sessions are kept, and how many e-mail
 	// addresses; the least recently written or read go first.
 	MaxSessions int
-	// MaxBytes is what sessions and e-mail addresses take in memory; two
-	// fifths of the memory the process may use. Beyond it, too, the least
-	// recently written or read go first.
+	// MaxBytes bounds the memory of sessions and email addresses; the default
+	// is two fifths of the memory that the process may use. Beyond it, the
+	// least recently written or read go first.
 	MaxBytes int64
 	// MaxChunks is how many chunks of a session are kept; the oldest go first.
 	MaxChunks int
@@ -39,13 +39,13 @@ type StoreOptions struct {
 	TTL time.Duration
 }
 
-// Store keeps the chunks of the sessions of one product in memory: the text of
-// what was done in a batch, or of a summary. It is safe for concurrent use; a
-// session's batches and summaries must be added one after the other for their
-// order to be kept, as a [stream.Writer] does.
+// Store keeps the chunks of the sessions of one product in memory. A chunk is
+// the text of a batch or of a summary. Its methods are safe for concurrent use.
+// Batches and summaries of one session must be added one after the other to keep
+// their order, as a [stream.Writer] does.
 //
 // Expired chunks are freed when their session is next written or read, and
-// little by little as other sessions are written.
+// gradually as other sessions are written.
 type Store struct {
 	ttl       time.Duration
 	maxChunks int
@@ -55,7 +55,7 @@ type Store struct {
 	emails   *fair.Cache[string, string] // session ids by folded address
 }
 
-// session is what is kept of one. Its actions are numbered from one in the
+// session holds a session's chunks. Its actions are numbered from one, in the
 // order they were written.
 type session struct {
 	id      string
@@ -111,9 +111,9 @@ func (s *Store) keep(ss *session) {
 }
 
 // Learning returns a handler for [stream.Handlers].Deliver that learns from each
-// batch and then calls next, that of a [stream.Writer]: the reader of a stream
-// calls it in the order of the stream, which the writes of different sessions
-// are not in.
+// batch and then calls next, the Deliver method of a [stream.Writer]. The
+// consumer calls the handler in the order of the stream. A Writer's writes do not
+// keep that order across sessions.
 func (s *Store) Learning(next func(ctx context.Context, d *stream.Delivery) error) func(ctx context.Context, d *stream.Delivery) error {
 	return func(ctx context.Context, d *stream.Delivery) error {
 		if b, err := d.Batch(); err == nil {
@@ -140,10 +140,10 @@ func (s *Store) Learn(b activity.Batch) {
 	}
 }
 
-// Add keeps a batch as one chunk of its session; it is what a [stream.Writer]
-// writes with. The session's oldest chunk is dropped when there are too many. A
-// batch without a session id or without actions is not kept, nor is one that
-// has expired before it came. Add never fails.
+// Add keeps a batch as one chunk of its session, as the write function of a
+// [stream.Writer]. Beyond MaxChunks the session's oldest chunk is dropped. A batch
+// without a session ID or without actions is ignored, and so is an expired one.
+// Add never fails.
 func (s *Store) Add(_ context.Context, b activity.Batch) error {
 	now := time.Now()
 	if b.SessionID == "" || len(b.Actions) == 0 || s.isExpired(b.ForwardedAt, now) {
@@ -164,21 +164,20 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 // retains anything for as long.
 const maxAge = 7 * 24 * time.Hour
 
-// isExpired reports whether what was forwarded at that epoch second is too old
-// to be kept.
+// isExpired reports whether a batch forwarded at that epoch second is too old to
+// be kept.
 func (s *Store) isExpired(forwardedAt float64, now time.Time) bool {
 	return forwardedAt < activity.Seconds(now.Add(-s.ttl)) && forwardedAt > activity.Seconds(now.Add(-maxAge))
 }
 
-// Overwrite puts a summary in the place of what it sums up; it is what a
-// [stream.Summarizer] writes with. What goes are the session's earlier summary
-// and its oldest chunks whose actions are all among the sum.Replaces actions
-// that follow those the earlier summary replaced, be they still here or
-// dropped. Chunks that cover a later action stay, as newer ones. If those are
-// as many as a session may have, the oldest of them is dropped. The summary
-// has a time that is not after theirs. A session that is not known is made,
-// other sessions are left as they are. A summary without a session id is not
-// kept; one without text is an error and changes nothing.
+// Overwrite replaces chunks by a summary of them, as the overwrite function of a
+// [stream.Summarizer]. It removes the session's earlier summary and its oldest
+// chunks whose actions are all among the next sum.Replaces actions, counted from
+// the end of the earlier summary and including dropped ones. Chunks with a later
+// action stay and count as newer; if they fill the session, the oldest of them is
+// dropped. The summary's time is never after theirs. An unknown session is
+// created; other sessions do not change. A summary without a session ID is
+// ignored. One without text is an error and changes nothing.
 func (s *Store) Overwrite(_ context.Context, sum stream.Summary) error {
 	if sum.SessionID == "" {
 		return nil
@@ -238,8 +237,8 @@ func (s *Store) find(id string, now time.Time) *session {
 	return ss
 }
 
-// forget drops what has expired of a session that is held, and the session if
-// nothing is left; it reports whether it did that.
+// forget drops the expired chunks of a session, and the session itself once it
+// is empty. It reports whether it dropped the session.
 func (s *Store) forget(ss *session, now time.Time) bool {
 	oldest := now.Add(-s.ttl).UnixMicro()
 	ss.drop(func(c chunk) bool { return c.at < oldest })

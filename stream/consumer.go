@@ -35,9 +35,9 @@ type Handlers struct {
 	Actions func(ctx context.Context, b activity.Batch) error
 	// Summary handles summaries.
 	Summary func(ctx context.Context, s Summary) error
-	// Raw handles every entry before the other handlers do, including those of
-	// unknown types and those that are not JSON. It is not called again when a
-	// later handler fails.
+	// Raw handles every entry before the other handlers do, including entries
+	// of unknown types and entries that are not JSON. It is not called again when
+	// a later handler fails.
 	Raw func(ctx context.Context, m Message) error
 	// Deliver replaces Actions, Summary and Raw. It receives every entry in
 	// the order of the stream, one at a time: nothing is read until it
@@ -70,9 +70,8 @@ const (
 	DefaultModelTimeout  = summary.Timeout
 	DefaultMaxBytes      = 256 << 20 // of a Writer's links, and of a Summarizer's histories
 
-	// DefaultPrompt is what a model is asked to do where
-	// [SummarizerOptions].Prompt does not say it. In any case follow a warning that
-	// the data are not instructions, and the data.
+	// DefaultPrompt is the default of [SummarizerOptions].Prompt. The prompt
+	// goes on with a warning that the data are not instructions, then the data.
 	DefaultPrompt = summary.DefaultInstructions
 )
 
@@ -118,7 +117,7 @@ type ConsumerOptions struct {
 // with the same token is pointless.
 type RefusedError struct {
 	Status int    // 401, 403 or 404
-	Detail string // what the server said, if anything
+	Detail string // the server's words, if any
 }
 
 func (e *RefusedError) Error() string {

@@ -20,28 +20,27 @@ var errEndless = errors.New("stream: an event does not end")
 // readBuffer is how much is read at a time, in bytes.
 const readBuffer = 64 << 10
 
-// eventGuard is an event stream as the r3labs client can parse it. That takes an
-// event that was cut off for whole, ends at one that is larger than its buffer,
-// believes every id, and searches all of its buffer for the end of an event
-// again and again. So the guard gives it one whole event a Read, ended by an
-// empty line, with the fields id, event and data only, each as "name: value" and
-// a line feed, as https://html.spec.whatwg.org/multipage/server-sent-events.html
-// understands them. An event over the limit is given as [EventTooLarge] with
-// nothing but its id.
+// eventGuard makes an event stream safe for the r3labs client, which takes a
+// truncated event for a whole one, stops at an event larger than its buffer,
+// trusts every ID, and searches its whole buffer for the end of an event again and
+// again. The guard returns one whole event a Read: the fields id, event and data
+// only, each as "name: value" and a line feed, then an empty line, as
+// https://html.spec.whatwg.org/multipage/server-sent-events.html defines them. An
+// event over the limit becomes [EventTooLarge] with its ID alone.
 //
-// What a guard gives is never empty to the client: each event reaches its handler.
+// No event is empty to the client: each reaches its handler.
 type eventGuard struct {
 	src   io.Reader
 	max   int             // size of the largest event, in bytes
 	id    []byte          // the last id that the stream has sent
 	given func(noID bool) // called before an event is given; noID says that there is no last id
 
-	buf   []byte // what was read
+	buf   []byte // bytes read and not parsed
 	line  int    // where in buf the current line begins
 	seen  int    // up to where buf has no end of it
 	begun bool   // a byte order mark can come no more
-	cr    bool   // what was read last ended with a carriage return
-	err   error  // what ends the stream, after what is in buf
+	cr    bool   // the last read ended with a carriage return
+	err   error  // ends the stream, after buf
 
 	// The event so far, without the current line.
 	event    []byte // the lines to be given
@@ -53,7 +52,7 @@ type eventGuard struct {
 	tooLarge bool
 	midLine  bool // the beginning of the current line was dropped
 
-	out []byte // what is still to be given of the last event; shares the memory of event
+	out []byte // the unread rest of the last event, in event's memory
 }
 
 // Read gives an event, or as much of it as there is room for.
@@ -162,8 +161,8 @@ func (g *eventGuard) endLine(line []byte) {
 	}
 }
 
-// field takes a line that is not empty. Comments and what else an event may
-// have are left out, and so are ids that are not valid.
+// field takes a line that is not empty. It ignores comments, unknown fields and
+// invalid IDs.
 func (g *eventGuard) field(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -212,8 +211,8 @@ func (g *eventGuard) giveUp() {
 	g.err, g.line, g.seen = errEndless, len(g.buf), len(g.buf)
 }
 
-// bound keeps what is read of an event that does not end bounded. A line that
-// may still be an id is kept.
+// bound bounds the memory of an unfinished event. A line that may still be an ID
+// is kept.
 func (g *eventGuard) bound() {
 	rest := g.buf[g.line:]
 	if !g.begun {

@@ -8,8 +8,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// links holds the conversations that sessions are linked to, and what waits
-// for a link. Its writer guards it.
+// links holds the conversations of sessions, and the batches that wait for a link.
+// The writer's mutex guards it.
 type links struct{ sessions *fair.Cache[string, *link] }
 
 // link is the link of one session.
@@ -24,8 +24,8 @@ func newLinks(maxBytes int64) links {
 	return links{fair.New[string, *link](&fair.Options{TotalBytes: maxBytes}, nil)}
 }
 
-// of returns the link of a session, which begins here if it is new. Who changes
-// it calls put.
+// of returns the link of a session, created if it is missing. Call put after a
+// change.
 func (k links) of(sessionID string) *link {
 	l, ok := k.sessions.Get(anyProduct, sessionID)
 	if !ok {
@@ -39,7 +39,7 @@ const anyProduct = ""
 
 // put keeps a link, as the one used last, and evicts others beyond the bound.
 func (k links) put(sessionID string, l *link) {
-	const resume = 256 // what a function and what it refers to take
+	const resume = 256 // bytes of a function and its closure
 	size := fair.Size(unsafe.Sizeof(*l)) + fair.Size(len(sessionID)) + fair.Size(len(l.conversationID)) + int64(l.actions)*actionSize
 	if l.resume != nil {
 		size += resume
@@ -48,8 +48,8 @@ func (k links) put(sessionID string, l *link) {
 	k.sessions.Trim(anyProduct)
 }
 
-// set links a session and returns what waited for the link. The first link
-// wins.
+// set links a session and returns the batches that waited for the link. The first
+// link wins.
 func (k links) set(sessionID, conversationID string) (freed []activity.Batch, resume func(), err error) {
 	l := k.of(sessionID)
 	if l.conversationID == "" {
@@ -63,8 +63,8 @@ func (k links) set(sessionID, conversationID string) (freed []activity.Batch, re
 	return freed, resume, err
 }
 
-// follow returns the conversation of a batch, if it is known, and what has
-// waited for a link that the batch itself makes.
+// follow returns the conversation of a batch, if it is known, and the batches that
+// waited for the link which this one makes.
 func (k links) follow(b activity.Batch) (conversationID string, freed []activity.Batch) {
 	if b.ConversationID != "" {
 		freed, _, _ = k.set(b.SessionID, b.ConversationID) // an error means that the session is linked already

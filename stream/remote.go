@@ -60,7 +60,7 @@ func (r *remote) Follow(ctx context.Context, after string, since time.Time, sess
 	}
 }
 
-// refused returns what deliver returned, if it was an error.
+// refused returns deliver's error, or nil.
 func (f *following) refused() error {
 	f.handing.Lock()
 	defer f.handing.Unlock()
@@ -75,7 +75,7 @@ type following struct {
 	sessionID string
 	deliver   func(event, id string, data []byte) error
 	handing   sync.Mutex // held during a call of deliver
-	ended     error      // what deliver returned
+	ended     error      // deliver's error
 	progress  bool       // this connection is worth more than the attempt
 }
 
@@ -95,15 +95,13 @@ func (e *retryLaterError) Error() string             { return e.err.Error() }
 func (e *retryLaterError) Unwrap() error             { return e.err }
 func (e *retryLaterError) RetryAfter() time.Duration { return e.after }
 
-// connect reads one connection until it ends, which it always does with an
-// error.
+// connect reads one connection until it ends, which is always an error.
 //
-// The r3labs client is used once for each connection, with nothing of its own
-// retrying: it would store the id of an event that was cut in two and deliver
-// the half, reconnect on any error, and never after a proper end. So what it
-// reads goes through an [eventGuard], and resuming is done here. The client parses at
-// most one event while another is delivered: a slow handler holds the
-// connection back.
+// An r3labs client serves one connection, with its own retries disabled: it
+// stores the ID of a truncated event and delivers the half, reconnects on any
+// error, and never reconnects after a proper end. So it reads through an
+// [eventGuard], and this package resumes. The client parses at most one event while
+// another is delivered: a slow handler holds the connection back.
 func (f *following) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -162,8 +160,8 @@ func (c *connection) subscriber() *sse.Client {
 	return client
 }
 
-// begin makes the URL say what to send, and where to begin unless the header
-// Last-Event-ID does.
+// begin adds the query: the filter, and the start unless the Last-Event-ID header
+// is set.
 func (c *connection) begin(u *url.URL) {
 	set := func(name, value string) {
 		query := u.Query()
@@ -333,7 +331,7 @@ func (c *connection) silent() {
 // server looks where its log ends before it takes the time.
 const startMargin = time.Second
 
-// detailOf returns what a refusal says.
+// detailOf returns the detail of a refusal, or "".
 func detailOf(res *http.Response) string {
 	var body struct {
 		Detail string `json:"detail"`
@@ -348,8 +346,8 @@ func detailOf(res *http.Response) string {
 // maxRetryAfter is the longest wait that a server can ask for.
 const maxRetryAfter = 5 * time.Minute
 
-// retryAfter returns what the header Retry-After asks for, as seconds or as a
-// date, and zero where there is none.
+// retryAfter returns the wait in the header Retry-After, given in seconds or as a
+// date, and zero without one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {

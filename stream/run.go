@@ -169,7 +169,7 @@ func (r *run) lookIfCaughtUp() {
 
 func (r *run) gap(data []byte) {
 	var gap struct{ Requested, Oldest string }
-	_ = json.Unmarshal(data, &gap) // what it does not say is empty
+	_ = json.Unmarshal(data, &gap) // missing fields stay empty
 	r.stats.gaps.Add(1)
 	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", gap.Requested, "oldest", gap.Oldest)
 	if r.handlers.Gap != nil {
@@ -335,8 +335,8 @@ func (r *run) save() {
 	}
 }
 
-// saveNow saves, unless another run has started meanwhile: that run relies on
-// what was saved before.
+// saveNow saves the cursor, unless another run has started since: that run relies
+// on the last save before it.
 func (r *run) saveNow(ctx context.Context) {
 	r.cursors.Lock()
 	defer r.cursors.Unlock()

@@ -19,8 +19,7 @@ type Source interface {
 		deliver func(event, id string, data []byte) error) error
 }
 
-// What a stream carries: the events of a [Source], and the types of entries
-// beside [activity.BatchType].
+// Events of a [Source], and types of entries beside [activity.BatchType].
 const (
 	// EventEntry is an entry of the log. The recipient owns Data, but must not
 	// modify it.

@@ -7,9 +7,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// ConsumerStats are what a [Consumer] has done since it was made. Package
-// [github.com/liveactivity/liveactivity/stream/streammetrics] makes Prometheus
-// metrics of them.
+// ConsumerStats counts the work of a [Consumer] since it was created. Package
+// [github.com/liveactivity/liveactivity/stream/streammetrics] turns the counts into
+// Prometheus metrics.
 type ConsumerStats struct {
 	Connects        uint64 // times the stream was opened
 	Interruptions   uint64 // times the stream could not be opened, or ended
@@ -29,7 +29,7 @@ type ConsumerStats struct {
 	Pending int64 // entries received and not acknowledged, now
 }
 
-// WriterStats are what a [Writer] has done since it was made.
+// WriterStats counts the work of a [Writer] since it was created.
 type WriterStats struct {
 	Written  uint64 // merged batches written
 	Failures uint64 // writes that failed and are retried
@@ -50,8 +50,7 @@ type consumerStats struct {
 	pending                                         atomic.Int64
 }
 
-// Stats returns what the consumer has done so far. It is cheap and safe for
-// concurrent use.
+// Stats returns the current counts. It is cheap and safe for concurrent use.
 func (c *Consumer) Stats() ConsumerStats {
 	s := &c.stats
 	return ConsumerStats{
@@ -107,8 +106,7 @@ type writerStats struct {
 	pending                    atomic.Int64
 }
 
-// Stats returns what the writer has done so far. It is cheap and safe for
-// concurrent use.
+// Stats returns the current counts. It is cheap and safe for concurrent use.
 func (w *Writer) Stats() WriterStats {
 	s := &w.stats
 	return WriterStats{Written: s.written.Load(), Failures: s.failures.Load(), Refused: s.refused.Load(), Pending: s.pending.Load()}
@@ -117,8 +115,7 @@ func (w *Writer) Stats() WriterStats {
 // summarizerStats count for [SummarizerStats].
 type summarizerStats struct{ ok, modelFailed, overwriteFailed atomic.Uint64 }
 
-// Stats returns what the summarizer has done so far. It is cheap and safe for
-// concurrent use.
+// Stats returns the current counts. It is cheap and safe for concurrent use.
 func (s *Summarizer) Stats() SummarizerStats {
 	return SummarizerStats{OK: s.stats.ok.Load(), ModelFailed: s.stats.modelFailed.Load(), OverwriteFailed: s.stats.overwriteFailed.Load()}
 }

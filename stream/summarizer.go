@@ -26,7 +26,7 @@ type SummarizerOptions struct {
 	Model func(ctx context.Context, prompt string) (string, error)
 
 	ModelTimeout time.Duration // how long the model may take; DefaultModelTimeout
-	Prompt       string        // what the model is to do, before the data; DefaultPrompt
+	Prompt       string        // the instructions, before the data; DefaultPrompt
 	MaxBytes     int64         // memory of the sessions; those without a batch for longest are evicted; DefaultMaxBytes
 	Logger       *slog.Logger  // slog.Default()
 }
@@ -217,7 +217,7 @@ func (s *Summarizer) text(ctx context.Context, d draft) (string, error) {
 // historyKey is a session of a product.
 type historyKey struct{ product, session string }
 
-// history is what is known of a session and in no summary yet.
+// history holds a session's actions that are in no summary yet.
 type history struct {
 	key     historyKey
 	busy    bool              // being summarized
@@ -242,7 +242,7 @@ func (h *history) add(b activity.Batch, kept int) {
 	h.actions = slices.Delete(h.actions, 0, excess)
 }
 
-// size returns about what the history takes in memory.
+// size returns the approximate memory of the history, in bytes.
 func (h *history) size() int64 {
 	size := fair.Size(unsafe.Sizeof(*h)) + fair.Size(len(h.key.product)) + fair.Size(len(h.key.session)) +
 		fair.Size(len(h.email)) + fair.Size(len(h.summary)) + fair.Size(cap(h.actions)*int(unsafe.Sizeof(activity.Action{}))) + h.digest.Size()
@@ -252,7 +252,7 @@ func (h *history) size() int64 {
 	return size
 }
 
-// summedUp drops what an accepted summary covers. Later actions stay.
+// summedUp drops the actions that an accepted summary covers. Later ones stay.
 func (h *history) summedUp(d draft, text string) {
 	h.count = h.seen - d.seen
 	if d.lasting {

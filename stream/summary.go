@@ -1,15 +1,15 @@
 package stream
 
-// Summary is what a session's actions were summed up to, by a [Summarizer]. It
-// is also the JSON of a "summary" event of the stream.
+// Summary is a [Summarizer]'s summary of a session. It is also the JSON of a
+// "summary" event of the stream.
 type Summary struct {
 	Type      string `json:"type"` // SummaryType
 	ProductID string `json:"product_id"`
 	SessionID string `json:"session_id"`
 	Email     string `json:"email"` // empty while unknown
 
-	// Text is the summary. It covers everything known of the session,
-	// including what the previous summary covered, which it replaces.
+	// Text is the summary of the whole session. It includes the content of the
+	// previous summary and replaces it.
 	Text string `json:"summary"`
 
 	// Replaces is the number of actions it replaces: the oldest of those

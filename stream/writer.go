@@ -25,7 +25,7 @@ type WriterOptions struct {
 	// Debounce is how long a session must be quiet before its pending batches
 	// are written as one. Zero writes each batch at once and unmerged.
 	Debounce time.Duration
-	// Summarizer, if not nil, summarizes what was written.
+	// Summarizer, if not nil, summarizes the written batches.
 	Summarizer *Summarizer
 	// AwaitLink defers the writes of a session until its conversation is
 	// known.
@@ -181,8 +181,8 @@ func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 	return w.take(ctx, linked(p, conversationID), len(d.Data))
 }
 
-// take queues a piece. A piece that follows what has waited for a link does
-// not wait for room.
+// take queues a piece. A piece that follows batches freed by a link does not wait
+// for room.
 func (w *Writer) take(ctx context.Context, p piece, size int) error {
 	if p.now && p.delivery == nil {
 		w.put(p, size)
@@ -251,11 +251,11 @@ func (w *Writer) Add(ctx context.Context, b activity.Batch) error {
 // sizeOf returns the approximate memory of a batch.
 func sizeOf(b activity.Batch) int { return len(b.Actions) * actionSize }
 
-// actionSize is about what an action takes in memory.
+// actionSize is the approximate memory of an action, in bytes.
 const actionSize = 1 << 10
 
-// follow returns the conversation of a batch, if it is known, and what has
-// waited in memory for a link that the batch itself makes.
+// follow returns the conversation of a batch, if it is known, and the batches in
+// memory that waited for the link which this one makes.
 func (w *Writer) follow(b activity.Batch) (conversationID string, freed []activity.Batch) {
 	if b.SessionID == "" {
 		return b.ConversationID, nil
@@ -265,9 +265,9 @@ func (w *Writer) follow(b activity.Batch) (conversationID string, freed []activi
 	return w.links.follow(b)
 }
 
-// free queues what waited in memory for a link, merged with the next batch if
-// another follows. It does not wait for room, so that linking a session never
-// blocks on others.
+// free queues batches that waited in memory for a link, merged with the next batch
+// if another follows. It does not wait for room, so that linking a session never
+// blocks on other sessions.
 func (w *Writer) free(batches []activity.Batch, conversationID string, another bool) {
 	for i, b := range batches {
 		joined := another || i < len(batches)-1
@@ -359,9 +359,8 @@ func (e *LinkError) Error() string {
 }
 
 // Flush ends all current debounce waits, and returns when those batches and
-// the writes in flight are done, or when ctx ends. What waits for a link
-// stays. Run must be running; Flush also waits for a write that is being
-// retried.
+// the writes in flight are done, or when ctx ends. Batches that wait for a link
+// stay. Run must be running; Flush also waits for a write that is being retried.
 func (w *Writer) Flush(ctx context.Context) error { return w.scheduler.Flush(ctx) }
 
 // Run writes added batches until ctx ends, and returns the error of ctx after
@@ -422,8 +421,8 @@ type guard struct {
 	uses int
 }
 
-// sumUp passes what was written to the summarizer. A due summary is made
-// before the next write or, with a model, concurrently with further ones.
+// sumUp passes a written batch to the summarizer. A due summary is made before the
+// next write or, with a model, concurrently with further ones.
 func (w *Writer) sumUp(ctx context.Context, key string, b activity.Batch) {
 	h := w.summarizer.note(b)
 	switch {
@@ -460,7 +459,7 @@ func (w *Writer) release(key string, g *guard) {
 	}
 }
 
-// finished acknowledges what was written, or returns it.
+// finished acknowledges written pieces, or gives failed ones back.
 func (w *Writer) finished(_ string, pieces []piece, err error) {
 	w.stats.pending.Add(-int64(len(pieces)))
 	acknowledge(err, deliveriesOf(pieces)...)

@@ -1,5 +1,5 @@
-// Package access controls who may read which product, by keys that are each
-// bound to one product and to scopes.
+// Package access controls read access to products, by keys that are each bound to
+// one product and to scopes.
 //
 //	keys := access.NewKeyring()
 //	err := keys.Add("secret", "acme", access.MCP, access.Stream)

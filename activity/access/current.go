@@ -7,18 +7,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// Refresher is implemented by a program's products if other processes may change
-// them: what is refused by what is known of a product is checked again by what it
-// is now, so that a secret that another server has just given out fits at once.
+// Refresher is implemented by products that other processes may change. A refusal
+// by a stale registration is checked again after a refresh, so a secret that
+// another server has just issued is valid at once.
 type Refresher interface {
-	// Refresh returns when what is known of the product is no older than the call.
+	// Refresh returns once the product's registration is no older than the call.
 	Refresh(productID string) error
 }
 
-// CheckCurrent returns what check says of a request: nil or an HTTP error. If that
-// refuses it (401, 403 or 404) and products is a [Refresher], the product is
-// refreshed, and what check says then counts. While the product cannot be refreshed the
-// answer is 503.
+// CheckCurrent returns the result of check: nil or an HTTP error. If that is 401,
+// 403 or 404 and products is a [Refresher], the product is refreshed and checked
+// again; the second result counts. The answer is 503 while the product cannot be
+// refreshed.
 func CheckCurrent(products any, productID string, check func() error) error {
 	err := check()
 	refresher, ok := products.(Refresher)

@@ -65,9 +65,9 @@ func newAnswers() *admission.Pool {
 	return admission.NewPool(total, max(total/sharers, maxAnswer), maxWaiting)
 }
 
-// admit waits until there is room for what a request of the product may hold, and
-// fails when there is none in time. A call alone comes nowhere near the largest
-// answer, so all its copies are expected to fit in the room of one.
+// admit waits for room for the largest answer of a request, and fails if there is
+// none in time. A single call needs far less, so all copies of its answer fit in
+// the room of one batch.
 func admit(r *http.Request, answers *admission.Pool, productID string) (release func(), err error) {
 	if r.Method != http.MethodPost {
 		return func() {}, nil

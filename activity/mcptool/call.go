@@ -16,7 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/sessions"
 )
 
-// tools are what the tools look up in.
+// tools are the functions behind the MCP tools.
 type tools struct {
 	lookup   *activity.Lookup
 	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) // nil for no such tool
@@ -24,15 +24,15 @@ type tools struct {
 	log      *slog.Logger
 }
 
-// query is what a call asks for.
+// query is a decoded call.
 type query struct {
 	productID string // empty for the key's product
 	// get appends the JSON of the result to dst.
 	get func(ctx context.Context, dst []byte, productID string) ([]byte, error)
 }
 
-// call returns the handler of a tool. The function parse returns what a call asks
-// for, or a sentence that says what is wrong with its arguments.
+// call returns the handler of a tool. parse decodes the arguments into a query, or
+// returns a sentence about the first mistake.
 func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem string)) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		q, problem := parse(req.Params.Arguments)
@@ -76,7 +76,7 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 // unavailable is the tool error of a call while storage is away.
 const unavailable = "Live activity cannot be looked up just now; please try again."
 
-// ofUser returns what a call of get_live_user_activity asks for.
+// ofUser decodes the arguments of get_live_user_activity.
 func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
 	var args struct {
 		ProductID string `json:"product_id"`
@@ -97,7 +97,7 @@ func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
 	}}, ""
 }
 
-// ofProduct returns what a call of list_live_sessions asks for.
+// ofProduct decodes the arguments of list_live_sessions.
 func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
 	var args struct {
 		ProductID string `json:"product_id"`
@@ -133,8 +133,7 @@ func (l limit) isInteger() bool { return float64(l) == math.Trunc(float64(l)) }
 // int returns the limit, zero for one below.
 func (l limit) int() int { return int(min(max(l, 0), 1<<31-1)) }
 
-// decode decodes the arguments of a call, or returns a sentence that says what is
-// wrong with them.
+// decode decodes the arguments of a call, or returns a sentence about the mistake.
 func decode(raw json.RawMessage, args any) (problem string) {
 	err := json.Unmarshal(cmpOr(raw, "{}"), args)
 	var typeError *json.UnmarshalTypeError

@@ -1,15 +1,15 @@
-// Package mcptool lets AI agents ask what a user just did, and who is there now: an
-// MCP server (Model Context Protocol, Streamable HTTP, stateless) with the tools
-// get_live_user_activity and list_live_sessions.
+// Package mcptool is the MCP server for AI agents: recent activity of a user, and
+// the list of live sessions. It speaks the Model Context Protocol over Streamable
+// HTTP, stateless, with the tools get_live_user_activity and list_live_sessions.
 //
 //	h, err := mcptool.NewHandler(lookup, keys, &mcptool.Options{Sessions: service.Sessions})
 //	mux.Handle("/mcp", h)
 //
-// The first takes user_id and optionally product_id and limit, the second, which is
-// there where Options.Sessions is, optionally product_id, limit, after and q. Each
-// returns the object of its REST endpoint, as structured content and as text. The
-// caller's key is the bearer token of the HTTP request; it needs the scope mcp. It
-// opens one product, which is both the default and the only product_id accepted.
+// The first tool takes user_id, and optionally product_id and limit. The second
+// exists if Options.Sessions is set and takes product_id, limit, after and q, all
+// optional. Each returns the object of its REST endpoint, as structured content and
+// as text. The caller's key is the bearer token of the HTTP request and needs the
+// scope mcp. It opens one product: the default product_id, and the only valid one.
 //
 // A request is bounded before it is decoded: 1 MiB, 20 messages in a batch,
 // and limits of nesting and values. The response is at most 8 MiB.
@@ -45,8 +45,8 @@ const (
 
 // Options of [NewHandler]; a zero field means its default.
 type Options struct {
-	// Sessions returns who is there now; nil for no such tool. Its error is a
-	// *[sessions.QueryError] for a mistake of the caller's.
+	// Sessions lists the live sessions of a product; nil disables the tool.
+	// Its error is a *[sessions.QueryError] for an invalid query.
 	Sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 	Logger   *slog.Logger // slog.Default()
 }

@@ -1,6 +1,6 @@
-// Package command is what the module's commands have in common: flags that each
-// have an environment variable, mistakes that are all reported at once, a log, and
-// an end on the first signal.
+// Package command is the common part of the module's commands: flags with an
+// environment variable each, all mistakes reported at once, a log, and a graceful
+// stop on the first signal.
 package command
 
 import (
@@ -50,8 +50,7 @@ type Common struct {
 	Version   kong.VersionFlag `help:"Print the version and exit."`
 }
 
-// Logger returns the logger that the flags ask for, and makes it the default one, for
-// what is given none.
+// Logger returns the logger that the flags configure, and makes it slog's default.
 func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 	var errs []error
 	var least slog.Level
@@ -74,9 +73,8 @@ func (c Common) Logger(w io.Writer) (*slog.Logger, error) {
 // ErrHelp reports that the requested help was printed.
 var ErrHelp = errors.New("help")
 
-// Parse reads the arguments and the environment into flags, a pointer to a
-// struct as package kong wants it. The Mistakes returned are for what is wrong
-// with the values.
+// Parse reads arguments and environment into flags, a pointer to a struct in the
+// form of package kong. The caller adds invalid values to the returned Mistakes.
 func Parse(flags any, name, description string, args []string, stdout, stderr io.Writer) (*Mistakes, error) {
 	exited := false
 	parser, err := kong.New(flags,
@@ -118,8 +116,8 @@ func variables(parsed *kong.Context) map[string]string {
 	return from
 }
 
-// Mistakes collects what is wrong with flags. Each is named as it was set: by
-// the flag or by its environment variable.
+// Mistakes collects invalid flags. Each is named as it was set: by the flag or by
+// its environment variable.
 type Mistakes struct {
 	variables map[string]string // of flags that were set by one
 	errs      []error

@@ -1,7 +1,6 @@
-// Package contracts has the machine-readable contracts of the service's
-// endpoints: an OpenAPI document of what is asked and answered, and an AsyncAPI
-// document of the events of the stream. They are written by hand; the tests of
-// the service hold its handlers to them, and them to the handlers.
+// Package contracts holds the machine-readable contracts of the service: an
+// OpenAPI document of its endpoints, and an AsyncAPI document of the stream. They
+// are written by hand; tests hold the handlers to them, and them to the handlers.
 package contracts
 
 import (
@@ -22,8 +21,8 @@ var openAPI []byte
 //go:embed asyncapi.json
 var asyncAPI []byte
 
-// OpenAPI returns the OpenAPI document of a server that the world knows by the
-// public URL. Without one the addresses are relative to that of the document.
+// OpenAPI returns the OpenAPI document of a server with this public URL. Without
+// one, addresses are relative to the document's own.
 func OpenAPI(publicURL string) []byte {
 	type server struct {
 		URL string `json:"url"`

@@ -15,7 +15,7 @@ import (
 // that was started on the same storage has made it before.
 const idLength = 10
 
-// Bounds of what is kept. The oldest goes first.
+// Bounds of an account. The oldest goes first.
 const (
 	maxConversations = 50
 	maxParts         = 200       // of a conversation
@@ -30,7 +30,7 @@ const (
 	kindNote    = "note"    // internal: the contact does not see it
 )
 
-// part is what somebody wrote into a conversation.
+// part is one message of a conversation.
 type part struct {
 	ID       string    `json:"id"` // a number that grows
 	Kind     string    `json:"kind"`
@@ -40,7 +40,7 @@ type part struct {
 	Redacted bool      `json:"redacted,omitempty"` // its text was taken away
 }
 
-// contact is who a conversation is with. A field may be empty.
+// contact is the visitor of a conversation. A field may be empty.
 type contact struct {
 	Email  string `json:"email"`
 	UserID string `json:"user_id"` // the shop's own
@@ -104,7 +104,7 @@ func (a *account) write(conversationID string, p part) (partID string, err error
 
 // receive adds a contact's message to a conversation, and returns the part's id.
 func (a *account) receive(conversationID string, m message) (partID string, err error) {
-	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // who may have said more by now
+	_ = a.change(conversationID, func(c *conversation) { c.Contact = m.Contact }) // the contact may have told more by now
 	return a.write(conversationID, part{Kind: kindMessage, Text: m.Text})
 }
 

@@ -21,7 +21,7 @@ type Demo struct {
 	account account
 }
 
-// Product is what the page reports to and reads.
+// Product identifies the demo product, with the credentials that the page uses.
 type Product struct {
 	ID    string `json:"product"`
 	Key   string `json:"key"`

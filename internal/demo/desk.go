@@ -120,7 +120,7 @@ const (
 	eventMessage = "message_written"
 )
 
-// webhook is what the desk sends when something happens in a conversation.
+// webhook is the desk's notification of a new message.
 type webhook struct {
 	Event          string    `json:"event"`
 	ID             string    `json:"id"` // the same when it is sent again

@@ -25,7 +25,7 @@ const (
 	maxContact = 320      // bytes of each field
 )
 
-// message is what a visitor writes.
+// message is a visitor's message.
 type message struct {
 	Text    string  `json:"text"`
 	Contact contact `json:"contact"`
@@ -57,7 +57,7 @@ func (d *Demo) takeMessage(service http.Handler) httpx.Handler {
 	}
 }
 
-// readMessage reads a message and returns what is wrong with it.
+// readMessage decodes and checks a message.
 func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return m, httpx.Errorf(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")

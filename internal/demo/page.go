@@ -43,7 +43,7 @@ func port(r *http.Request) string {
 	return "8080"
 }
 
-// serveFile serves what the page is made of. It holds no secret.
+// serveFile serves the page's files. They hold no secret.
 func serveFile(w http.ResponseWriter, r *http.Request) error {
 	return pages.ServeFile(w, r, files, "page/static/"+r.PathValue("file"))
 }

@@ -10,9 +10,8 @@ import (
 // maxShown is how many actions a reply shows.
 const maxShown = 3
 
-// Reply answers a message to the demo's desk where there is no language model: it says
-// so, and shows what a model would be given. Messages to other desks it leaves to
-// people.
+// Reply answers a message to the demo's desk without a language model: it says so,
+// and shows the prompt's data. Messages to other desks get no reply.
 func Reply(_ context.Context, q connector.Question) (string, error) {
 	if q.Desk != Name {
 		return "", connector.ErrNoReply

@@ -1,23 +1,22 @@
-// Package fair bounds in bytes what is kept in memory for many products: what
-// each may hold, and what all of them may hold together.
+// Package fair bounds the memory of many products, in bytes: of each product, and
+// of all products together.
 //
-// A [Cache] keeps values that are forgotten in the order they were written, the
-// first first; reading does not renew them. A product that holds too much loses
-// its own. When all hold too much, the one that holds most does, which is the
-// one furthest above its fair share: the total divided by the number of
-// products that hold something. So no product can push out what another holds
-// within its share.
+// A [Cache] evicts values in the order they were written; reading does not renew
+// them. A product over its own bound loses its own values. Over the total, the
+// product that holds most loses values: the one furthest above its fair share,
+// which is the total divided by the number of products that hold something. So no
+// product can evict another's share.
 //
 //	users := fair.New[string, user](&fair.Options{MaxBytes: 256 << 20, TotalBytes: 1 << 30}, forgotten)
-//	ada, _ := users.Open("acme", "ada") // which is there now
+//	ada, _ := users.Open("acme", "ada") // created if it is missing
 //	ada.Value.visits++
 //	ada.Keep(fair.Item{Bytes: ada.Value.size(), Due: ada.Value.expires()})
-//	users.Trim("acme") // once for everything that was kept
+//	users.Trim("acme") // once, after all values are kept
 //
-// What a value costs is for the caller to say, honestly: [Size] is what an
-// allocation takes. The cache adds what it needs for itself.
+// The caller states the cost of a value, honestly: [Size] is the memory of an
+// allocation. The cache adds its own overhead.
 //
-// [Shares] is the account behind it, for values that are kept in another form.
+// [Shares] does the accounting for values that are kept in another form.
 package fair
 
 import (
@@ -36,30 +35,30 @@ type Options struct {
 	MaxItems   int   // values of a product that can be evicted
 }
 
-// Cache keeps values by product and key. It is not safe for concurrent use:
-// its owner must guard it, and its entries. Its methods and theirs take the time of
-// a map and, at worst, the logarithm of what is kept; Get and Find do not allocate.
+// Cache keeps values by product and key. It is not safe for concurrent use: its
+// owner must guard the cache and its entries. Methods cost a map access and at
+// most the logarithm of the number of values; Get and Find do not allocate.
 type Cache[K comparable, V any] struct {
 	*state[K, V]
 	space int // of its keys, among those beside each other
 }
 
-// state is what caches beside each other share.
+// state is shared by caches that are beside each other.
 type state[K comparable, V any] struct {
 	spaces   int
 	maxBytes int64
 	maxItems int
 	evicted  func(*Entry[K, V])
-	overhead int64 // of a value, beyond what its Item says
+	overhead int64 // of a value, beyond its Item
 	products map[string]*holder[K, V]
 	shares   *Shares[*holder[K, V]]
 	due      dueHeap[K, V]
 	length   int
 }
 
-// Item is what a cache needs to know of a value.
+// Item states the cost and the lifetime of a value.
 type Item struct {
-	Bytes  int64 // what it costs, with what it refers to
+	Bytes  int64 // the cost of the value and everything it refers to
 	Due    int64 // when [Cache.Due] returns it, in any unit above zero; zero for never
 	Pinned bool  // it is never evicted, but counts
 }
@@ -79,7 +78,7 @@ type Entry[K comparable, V any] struct {
 	older, newer *Entry[K, V]
 }
 
-// holder is what a product holds.
+// holder holds the values of a product.
 type holder[K comparable, V any] struct {
 	all     *state[K, V]
 	product string
@@ -87,8 +86,8 @@ type holder[K comparable, V any] struct {
 	bytes   int64
 	spaces  []space[K, V]
 	length  int // entries in all spaces
-	// What is not pinned is a list in the order it was written. Its links are in
-	// the items: an entry of golang-lru takes as much memory as an item again.
+	// Unpinned values form a list in the order they were written. Its links
+	// are in the items: an entry of golang-lru takes as much memory again.
 	oldest, newest *Entry[K, V]
 	listed         int
 }
@@ -99,7 +98,7 @@ type space[K comparable, V any] struct {
 	peak  int // the most there were since the map was made
 }
 
-// holderOverhead is what a product costs that holds something.
+// holderOverhead is the cost of a product that holds something, in bytes.
 const holderOverhead = 1024
 
 // New returns an empty cache; opts may be nil. The function, which may be nil,
@@ -139,8 +138,8 @@ func (s *state[K, V]) cache() *Cache[K, V] {
 // either are about both. There may be 256 caches beside each other.
 func (c *Cache[K, V]) Beside() *Cache[K, V] { return c.cache() }
 
-// Size returns about what an allocation of n bytes takes: those of the next
-// size that the runtime has.
+// Size returns the memory of an allocation of n bytes: the next size class of
+// the runtime, approximately.
 func Size[N ~int | ~int64 | ~uintptr](n N) int64 {
 	size := int64(n)
 	switch {
@@ -170,8 +169,8 @@ func (c *Cache[K, V]) Find(product string, key K) *Entry[K, V] {
 	return nil
 }
 
-// Open returns the entry of the key, which begins here with a zero value if it is
-// new. It stays until it is removed: what was never kept is not evicted.
+// Open returns the entry of the key, created with a zero value if it is missing.
+// It stays until it is removed: a value that was never kept is not evicted.
 func (c *Cache[K, V]) Open(product string, key K) (e *Entry[K, V], isNew bool) {
 	h := c.holder(product)
 	if e = h.space(c.space).items[key]; e != nil {
@@ -205,7 +204,7 @@ func (c *Cache[K, V]) Remove(product string, key K) {
 // Product returns whose entry it is.
 func (e *Entry[K, V]) Product() string { return e.of.product }
 
-// Key returns what the entry is found by.
+// Key returns the entry's key.
 func (e *Entry[K, V]) Key() K { return e.key }
 
 // Keep makes the value the one written last. It counts, and others are evicted,
@@ -216,8 +215,8 @@ func (e *Entry[K, V]) Keep(as Item) {
 	e.of.link(e)
 }
 
-// Set says anew what a cache needs to know of the value, which does not renew it,
-// unless it is pinned no longer.
+// Set replaces the entry's item. It renews the value only if the value is no
+// longer pinned.
 func (e *Entry[K, V]) Set(as Item) {
 	if as.Pinned == e.unlisted {
 		e.set(as)
@@ -234,7 +233,7 @@ func (e *Entry[K, V]) set(as Item) {
 	switch {
 	case as.Due == 0 && e.at >= 0:
 		heap.Remove(due, int(e.at))
-	case as.Due == 0 || e.at >= 0 && e.asked <= as.Due: // what is asked too early is asked again
+	case as.Due == 0 || e.at >= 0 && e.asked <= as.Due: // an entry that is asked too early is asked again
 	case e.at >= 0:
 		e.asked = as.Due
 		heap.Fix(due, int(e.at))
@@ -280,8 +279,8 @@ func (c *Cache[K, V]) Drop(product string, each func(V)) {
 	}
 }
 
-// Trim evicts what is beyond the bounds, after something was put for the
-// product. The value written last stays.
+// Trim evicts values beyond the bounds, after one was kept for the product. The
+// value written last stays.
 func (c *Cache[K, V]) Trim(product string) {
 	h, ok := c.products[product]
 	if ok {
@@ -323,7 +322,7 @@ func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 // Len returns how many values are kept.
 func (c *Cache[K, V]) Len() int { return c.length }
 
-// Bytes returns what a product's values cost.
+// Bytes returns the cost of a product's values.
 func (c *Cache[K, V]) Bytes(product string) int64 {
 	if h, ok := c.products[product]; ok {
 		return h.bytes
@@ -392,7 +391,7 @@ func (h *holder[K, V]) unlink(e *Entry[K, V]) {
 	h.listed--
 }
 
-// account says what the product holds after a change.
+// account updates the product's share after a change.
 func (h *holder[K, V]) account() { h.share.Set(h.bytes, h.listed > 0) }
 
 // minShrink is the peak of a map that is worth freeing.

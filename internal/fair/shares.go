@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Shares is the account of what owners hold of a number of bytes that they
-// share. Its methods, and those of [Share], are safe for concurrent use.
+// Shares divides a number of bytes among owners. Its methods, and those of
+// [Share], are safe for concurrent use.
 type Shares[P any] struct {
 	limit int64
 
@@ -16,7 +16,7 @@ type Shares[P any] struct {
 	most shareHeap[P] // the shares that can give something up, the largest first
 }
 
-// Share is what one owner holds.
+// Share is the part of one owner.
 type Share[P any] struct {
 	shares *Shares[P]
 	owner  P
@@ -53,8 +53,8 @@ func (s *Share[P]) Set(bytes int64, gives bool) {
 	}
 }
 
-// Excess returns the owner that has to give something up: while all together
-// hold more than they may, the one that holds most of those who can.
+// Excess returns the owner that must give something up: the largest one that can,
+// while all together exceed the total. ok is false within the total.
 func (s *Shares[P]) Excess() (owner P, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,8 +108,8 @@ func (c *client) complete(ctx context.Context, prompt string) (string, error) {
 	return text, nil
 }
 
-// isCutThought reports whether an answer reached its limit while, or because,
-// the model wrote down what it thinks.
+// isCutThought reports whether an answer reached its limit within the model's
+// reasoning.
 func isCutThought(answer openai.ChatCompletionResponse) bool {
 	if len(answer.Choices) == 0 || answer.Choices[0].FinishReason != openai.FinishReasonLength {
 		return false
@@ -118,13 +118,12 @@ func isCutThought(answer openai.ChatCompletionResponse) bool {
 	return message.ReasoningContent != "" || thoughtTag.MatchString(message.Content)
 }
 
-// thoughtTag opens or closes what a model thinks.
+// thoughtTag matches the start and the end of a model's reasoning.
 var thoughtTag = regexp.MustCompile(`(?i)<(/?)\s*think(?:ing)?\s*>`)
 
-// withoutThoughts returns an answer without what is between the tags. Where a
-// tag that opens is missing, because it was the end of the prompt or is nested,
-// all that came before was thought; where one that closes is missing, all that
-// follows is.
+// withoutThoughts returns an answer without the reasoning between the tags. A
+// missing start tag was part of the prompt or is nested: everything before the end
+// tag is reasoning. After a missing end tag everything is.
 func withoutThoughts(answer string) string {
 	var kept strings.Builder
 	thinking, end := false, 0
@@ -198,8 +197,8 @@ func wantsNewer(err error) bool {
 	return strings.Contains(refused.Message, "max_tokens") || strings.Contains(refused.Message, "temperature")
 }
 
-// explain returns an error that can be logged. What the endpoint says in words
-// may echo the key or the prompt, so only its code is reported.
+// explain returns an error that can be logged. The endpoint's words may echo the
+// key or the prompt, so only its code is reported.
 func (c *client) explain(err error) error {
 	var refused *openai.APIError
 	var other *openai.RequestError
@@ -226,8 +225,8 @@ func (c *client) refusal(status int, code string) error {
 // maxCode is the length of the longest code that is reported, in bytes.
 const maxCode = 64
 
-// code returns what the endpoint gives as a code if it is one: a word like
-// insufficient_quota, or a number. The library makes zero of null.
+// code returns the code in an endpoint's error: a word like insufficient_quota, or
+// a number. The library decodes null as zero.
 func code(v any) string {
 	text := fmt.Sprint(v)
 	if v == nil || v == 0 || len(text) > maxCode || strings.ContainsFunc(text, func(r rune) bool {

@@ -1,5 +1,5 @@
-// Package options collects what is wrong with the arguments of a constructor,
-// so that all of it is reported at once.
+// Package options collects the mistakes in a constructor's arguments, so that all
+// are reported at once.
 package options
 
 import (
@@ -18,7 +18,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Package + ": " + e.Option + " " + e.Problem }
 
-// Mistakes are those of one call. The zero value, but for Package, has none.
+// Mistakes are the mistakes of one call. The zero value has none; set Package.
 type Mistakes struct {
 	Package string
 	all     []error

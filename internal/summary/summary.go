@@ -1,4 +1,4 @@
-// Package summary asks a language model to sum up what a user did.
+// Package summary asks a language model for a summary of a user's actions.
 package summary
 
 import (
@@ -15,11 +15,11 @@ import (
 // Bounds of a summary.
 const (
 	Timeout    = 30 * time.Second // how long a model may take by default
-	MaxActions = 500              // that a model is given; a digest says what went before
+	MaxActions = 500              // of a prompt; a digest covers earlier ones
 	MaxLength  = 4000             // characters used of a model's answer
 )
 
-// DefaultInstructions are what a model is asked to do.
+// DefaultInstructions begin the prompt.
 const DefaultInstructions = `You keep the summary of what one user is doing in an app. A support agent or an assistant reads it before talking to the user.
 
 Write one summary that takes the place of the summary so far and covers the new actions as well.
@@ -29,7 +29,7 @@ Write one summary that takes the place of the summary so far and covers the new 
 - Say only what the data shows. Do not guess at reasons, and do not address the user.
 - Answer with the summary and nothing else.`
 
-// Draft is what a model makes a summary of. An empty field is left out.
+// Draft is the data for a summary. An empty field is left out.
 type Draft struct {
 	Before  string            // the previous summary
 	Digest  string            // of the earlier actions after it
@@ -41,7 +41,7 @@ func Reduced(a activity.Action) activity.Action {
 	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart, CanonicalURL: a.CanonicalURL}
 }
 
-// Prompt returns what to ask the model. Each piece of data is confined to one
+// Prompt returns the prompt for the model. Each piece of data is confined to one
 // line.
 func (d Draft) Prompt(instructions string) string {
 	var p strings.Builder

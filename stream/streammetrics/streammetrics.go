@@ -1,10 +1,10 @@
-// Package streammetrics makes Prometheus metrics of what consumers, writers and
-// summarizers count.
+// Package streammetrics turns the counts of consumers, writers and summarizers into
+// Prometheus metrics.
 //
 //	registry.MustRegister(streammetrics.Consumers(consumer), streammetrics.Writers(writer))
 //
-// Several of a kind in one collector are summed. To keep them apart, each gets a
-// collector that is registered with a label of its own:
+// A collector sums its members. To keep consumers apart, give each a collector that
+// is registered with its own label:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"product": "acme"}, registry).
 //		MustRegister(streammetrics.Consumers(acme))

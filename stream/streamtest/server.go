@@ -301,7 +301,7 @@ func (s *Server) Stall() {
 	}
 }
 
-// Resume ends a Stall. Connected readers are sent what they missed.
+// Resume ends a Stall. Connected readers are sent everything they missed.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
