@@ -31,7 +31,8 @@ func TestParseChain(t *testing.T) {
 		{"attributes in capitals", `div:attr__Role="textbox"attr__contentEditable=""`, chain{{Tag: "div", Role: "textbox", ContentEditable: "true"}}},
 		{"attributes of frameworks", `a:attr__:class="x"attr__@click="y"attr__v-on:click.stop="z"text="Go"`, chain{{Tag: "a", Text: "Go"}}},
 		{"custom element", `my-button.x:text="Go"`, chain{{Tag: "my-button", Text: "Go"}}},
-		{"tag in capitals", `BUTTON:text="Go"`, chain{{Tag: "button", Text: "Go"}}},
+		{"tag in capitals", `BUTTON:text="Go"`, chain{{Tag: "BUTTON", Text: "Go"}}},
+		{"native view", `NotesView:text="Go"attr__class="UITextView";UIView`, chain{{Tag: "NotesView", Text: "Go", Class: "UITextView"}, {Tag: "UIView"}}},
 
 		{"classes", `button.btn.btn-primary:text="Buy"`, chain{{Tag: "button", Text: "Buy"}}},
 		{"Tailwind variants", `button.hover:bg-sky-700.md:w-1/2.space-y-1.5.dark:md:hover:text-white:text="Buy"`, chain{{Tag: "button", Text: "Buy"}}},

@@ -19,7 +19,20 @@ type element struct {
 	TestID          string // of React Native, like the next two
 	Accessibility   string
 	PHLabel         string
+	Class           string // a web page's CSS classes; for a UIKit view, the name of its superclass
 	ContentEditable flag
+}
+
+// fold lowers the case of the tag. Of an app's native view, whose tag is the name of
+// its class, Class becomes the names of the class and its superclass in lower case; of
+// anything else it becomes empty.
+func (e *element) fold() {
+	tag := strings.ToLower(e.Tag)
+	if tag == e.Tag || strings.ToUpper(tag) == e.Tag { // HTML
+		e.Tag, e.Class = tag, ""
+		return
+	}
+	e.Tag, e.Class = tag, tag+" "+strings.ToLower(e.Class)
 }
 
 // flag is the value of an attribute that means true when it has none.
@@ -68,6 +81,8 @@ func (e *element) attribute(key string) *string {
 		return &e.Accessibility
 	case "attr__ph-label":
 		return &e.PHLabel
+	case "attr__class":
+		return &e.Class
 	case "attr__contenteditable":
 		return (*string)(&e.ContentEditable)
 	}
@@ -88,7 +103,7 @@ const maxElements = 128
 func parseChain(elements []element, chain string) []element {
 	for chain != "" && len(elements) < maxElements {
 		head, attrs, hasAttrs := cutHead(chain)
-		e := element{Tag: tagOf(head)}
+		e := element{Tag: tagOf(head)} // its case tells native views from HTML
 		if !hasAttrs {
 			attrs = chain[len(head):]
 		}
@@ -128,7 +143,7 @@ func tagOf(head string) string {
 	if i := strings.IndexAny(head, ".:"); i >= 0 {
 		head = head[:i]
 	}
-	return strings.ToLower(strings.TrimSpace(head))
+	return strings.TrimSpace(head)
 }
 
 // maxKey is the longest key of an attribute that is taken for one.

@@ -107,12 +107,16 @@ func isField(tag string) bool {
 	if tag == "input" {
 		return false
 	}
-	for _, part := range []string{"input", "textfield", "textarea", "textbox", "searchbar", "combobox"} {
-		if strings.Contains(tag, part) {
-			return true
-		}
-	}
-	return false
+	return containsAny(tag, "input", "textfield", "textview", "textarea", "textbox", "searchbar", "combobox")
+}
+
+// isChooser reports whether a native view's text is the value chosen in it.
+func isChooser(view string) bool {
+	return containsAny(view, "picker", "slider", "stepper", "uiswitch")
+}
+
+func containsAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
 // isPrivate reports whether the text around the target may be what a user
@@ -129,7 +133,7 @@ func isPrivate(elements []element) bool {
 				return true
 			}
 		}
-		if isField(e.Tag) {
+		if isField(e.Tag) || isField(e.Class) || isChooser(e.Class) {
 			return true
 		}
 		if e.ContentEditable != "" && !strings.EqualFold(string(e.ContentEditable), "false") {
@@ -195,7 +199,7 @@ func noun(e *element) string {
 		return "element"
 	}
 	switch {
-	case isField(e.Tag):
+	case isField(e.Tag), isField(e.Class):
 		return "field"
 	case e.hasRole("button"), isTouchable(e):
 		return "button"

@@ -1,6 +1,7 @@
 package posthog_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -92,4 +93,46 @@ func TestLabel_ofWhatIsTypedOrChosen(t *testing.T) {
 	a := postOne(t, click(object{"properties.$elements_chain": `li:attr__role="option"nth-child="1"`, "properties.$el_text": "s3cret"}))
 	assert.Equal(t, "User clicked an option on the dashboard page", a.Description)
 	require.NotContains(t, a.Title, "s3cret")
+}
+
+// posthog-ios sends the text that a view holds: of a text field or text view that is what
+// was typed, of a picker, slider, stepper or switch what was chosen.
+func TestLabel_neverContainsWhatANativeViewHolds(t *testing.T) {
+	for chain, want := range map[string]string{
+		`UITextView:text="s3cret";UIView;UIWindow`:                                                     "Click field",
+		`UITextField:text="s3cret";UIView`:                                                             "Click field",
+		`NotesView:text="s3cret"attr__class="UITextView";UIView`:                                       "Click field",
+		`PhoneEntry:text="s3cret"attr__class="UITextField";UIView`:                                     "Click field",
+		`AmountEntry:text="s3cret"attr__class="MDCBaseTextField";UIView`:                               "Click field",
+		`UISearchTextField:text="s3cret"attr__class="UITextField";UISearchBar:text="s3cret"`:           "Click field",
+		`_UITextLayoutCanvasView:text="s3cret";NotesView:text="s3cret"attr__class="UITextView";UIView`: "Click _uitextlayoutcanvasview",
+		`NotesView:text="s3cret"attr__class="UITextView"attr__ph-label="Notes"`:                        "Click Notes",
+		`UIPickerTableViewTitledCell:text="s3cret";UIPickerColumnView;UIPickerView:text="s3cret"`:      "Click uipickertableviewtitledcell",
+		`UIPickerView:text="s3cret";UIView`:                                                            "Click uipickerview",
+		`CountryWheel:text="s3cret"attr__class="UIPickerView";UIView`:                                  "Click countrywheel",
+		`UIDatePicker:text="s3cret"`:                                                                   "Click uidatepicker",
+		`UISlider:text="s3cret"`:                                                                       "Click uislider",
+		`Volume:text="s3cret"attr__class="UISlider"`:                                                   "Click volume",
+		`UIStepper:text="s3cret"`:                                                                      "Click uistepper",
+		`UISwitchModernVisualElement;UISwitch:text="s3cret"`:                                           "Click uiswitchmodernvisualelement",
+
+		`UIButton:text="Pay now";UIView`:                                                  "Click Pay now",
+		`PayButton:text="Pay now"attr__class="UIButton";UIView`:                           "Click Pay now",
+		`UISegmentedControl:text="Invoices"`:                                              "Click Invoices",
+		`button.text-field:attr__class="TextField slider text-field"text="Clear"`:         "Click Clear",
+		`BUTTON:attr__class="UITextView"text="Clear"`:                                     "Click Clear",
+		`div:attr__class="Slider"text="Monthly";div.picker:attr__class="picker textview"`: "Click Monthly",
+	} {
+		for typ, text := range map[string]any{"touch": nil, "click": "s3cret", "change": "s3cret", "submit": "s3cret"} {
+			if strings.Contains(chain, "s3cret") || typ == "touch" {
+				a := postOne(t, click(object{"properties.$elements_chain": chain, "properties.$event_type": typ, "properties.$el_text": text}))
+				assert.NotContains(t, a.Title+a.Description, "s3cret", chain)
+				if a.Type == activity.TypeClick {
+					assert.Equal(t, want, a.Title, chain)
+				}
+			}
+		}
+	}
+	a := touch(t, object{"tag_name": "PhoneEntry", "$el_text": "s3cret", "attr__class": "UITextField"}, object{"tag_name": "UIView"})
+	assert.Equal(t, "Click field", a.Title)
 }

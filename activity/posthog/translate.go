@@ -120,7 +120,7 @@ func action(e *event) (activity.Action, bool) {
 		p.Elements, elements = chained, chained
 	}
 	for i := range elements {
-		elements[i].Tag = strings.ToLower(elements[i].Tag)
+		elements[i].fold()
 	}
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
