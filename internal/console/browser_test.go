@@ -231,8 +231,8 @@ func keepsItsViewInTheFragment(t *testing.T, browser context.Context) {
 	awaitRows(tab, "all show", "ada@example.com", "Visitor", "u3")
 	tab.Do("choose", chromedp.Click(chromedp.Search(`//button[.="Identified"]`)), chromedp.SendKeys(chromedp.CSS(".now input"), "check"))
 	tab.Await("one is left", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
-	fragment := tab.Eval("location.hash")
-	assert.Equal(t, "#/now?who=identified&page=check", fragment)
+	const fragment = "#/now?who=identified&page=check"
+	tab.Await("the fragment is that view", fmt.Sprintf(`location.hash === %q`, fragment))
 
 	colleague := open(t, browser, base, fragment, fakeKey)
 	colleague.Await("the colleague sees the same", fmt.Sprintf(`document.querySelectorAll(%q).length === 1`, rows))
@@ -244,8 +244,8 @@ func keepsItsViewInTheFragment(t *testing.T, browser context.Context) {
 	colleague.Await("the list shows", `!document.querySelector(".now").hidden`)
 	colleague.Do("search", chromedp.Click(chromedp.Search(`//nav/a[.="Search"]`)), chromedp.SendKeys(chromedp.CSS(".search input"), "ADA@"))
 	awaitRows(colleague, "ada is found", "ada@example.com")
-	assert.Equal(t, "#/search?q=ADA%40", colleague.Eval("location.hash"))
-	assert.Equal(t, "Search · acme · liveactivity", colleague.Eval("document.title"))
+	colleague.Await("the fragment is the search", `location.hash === "#/search?q=ADA%40"`)
+	colleague.Await("the title is the search", `document.title === "Search · acme · liveactivity"`)
 	for _, nonsense := range []string{"#/person/%", "#/nothing", "#", "#/now?who=nobody&x=%", "#/person/"} {
 		colleague.Do("go astray", chromedp.Navigate(base+"/"+nonsense))
 		colleague.Await(nonsense, `!document.querySelector(".now").hidden`)

@@ -19,12 +19,10 @@ import (
 // brief is a retention that is over soon.
 var brief = eventlog.Retention{TTL: 100 * time.Millisecond}
 
-func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
-	t.Parallel()
-	const ttl = time.Second // so that a busy machine can count the keys before they expire
-	server := redistest.Start(t)
-	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: ttl}, Prefix: "la"})
-	client := server.Client()
+// fillWithDocuments appends entries of 20 users, and as many documents that live
+// as long.
+func fillWithDocuments(t *testing.T, log *redislog.Log, ttl time.Duration) {
+	t.Helper()
 	var entries []eventlog.Entry
 	var changes []document.Change
 	for i := range 20 {
@@ -32,9 +30,30 @@ func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
 		changes = append(changes, document.Put(document.Document{Name: fmt.Sprint("doc", i)}, []byte("x"), ttl))
 	}
 	require.NoError(t, log.Append(t.Context(), product, entries, changes...))
-	size, err := client.DBSize(t.Context()).Result()
+}
+
+func TestExpiry_everyKeyButTheProductsHasATimeToLive(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Hour}, Prefix: "la"})
+	fillWithDocuments(t, log, time.Hour)
+	client := server.Client()
+	keys, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
-	require.Greater(t, size, int64(60))
+	require.Greater(t, len(keys), 60)
+	for _, key := range keys {
+		ttl, err := client.TTL(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.Equal(t, strings.HasSuffix(key, ":meta"), ttl < 0, "%s lives for %v", key, ttl)
+	}
+}
+
+func TestExpiry_leavesOnlyPermanentKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &redislog.Options{Retention: brief, Prefix: "la"})
+	client := server.Client()
+	fillWithDocuments(t, log, brief.TTL)
 	waittest.Until(t, "only the product's key is left", func() bool {
 		keys, err := client.Keys(t.Context(), "*").Result()
 		return err == nil && len(keys) == 1 && strings.HasSuffix(keys[0], ":meta")
