@@ -20,8 +20,9 @@ if not newest then -- the product starts now
   call('HSET', meta, 'newest', newest, 'floor', floor, 'born', floor)
 end
 
-local expired = call('XREVRANGE', log, string.format('%.0f', cutoff), '-', 'COUNT', 1)[1]
-if expired then floor = expired[1] end
+-- XREVRANGE would walk the whole log where nothing is older than the cutoff.
+local expired = string.format('%.0f-9007199254740991', cutoff)
+if call('XRANGE', log, '-', expired, 'COUNT', 1)[1] then floor = expired end
 local first = call('XRANGE', log, '(' .. floor, '+', 'COUNT', 1)[1]
 if not first then return {newest, false, newest} end
 return {floor, first[1], newest}

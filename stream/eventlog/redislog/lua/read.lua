@@ -50,11 +50,11 @@ local function gap(up_to)
   return {newest, up_to, first and first[1] or '', {}}
 end
 
-local expired
-if parse_id(after) <= cutoff then
-  expired = call('XREVRANGE', log, string.format('%.0f', cutoff), '(' .. after, 'COUNT', 1)[1]
+-- XREVRANGE would walk the whole log where nothing is older than the cutoff.
+local expired = string.format('%.0f-9007199254740991', cutoff)
+if before(after, expired) and call('XRANGE', log, '(' .. after, expired, 'COUNT', 1)[1] then
+  return gap(before(newest, expired) and newest or expired)
 end
-if expired then return gap(expired[1]) end
 if before(after, floor) then return gap(floor) end
 
 local last = '+'
