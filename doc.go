@@ -1,7 +1,8 @@
 // Package liveactivity lets AI agents and help desks see where a user is in an
 // app and what the user just did. It takes page views, clicks and form submits
 // from PostHog, keeps the last 50 of every user for 4 hours, and hands them over
-// by REST, by MCP and as a stream of server-sent events.
+// by REST, by MCP, as a stream of server-sent events, as notes in help-desk
+// conversations, and as proactive quick replies.
 //
 // The whole service is one value:
 //
@@ -17,12 +18,11 @@
 //	return http.ListenAndServe(":8080", service.Handler())
 //
 // The command liveactivity-server is this with flags. The handler can be mounted
-// at "/" beside pages of one's own, which call [Service.LiveActivity] where they
-// want to show what a user did.
+// at "/" beside a program's own pages, which call [Service.LiveActivity] to show a
+// user's recent actions.
 //
-// GET /flow/{product_id} shows what became of a product's events in the last hour,
-// minute by minute, and what is still to be delivered: the figures of all services
-// on one log.
+// GET /flow/{product_id} returns the figures of a product's last hour, minute by
+// minute, and its outstanding deliveries, summed over all services on one log.
 //
 // # Stopping
 //
@@ -63,9 +63,8 @@
 //
 // A source other than PostHog hands its events to [Service.Record]. A view follows
 // the log of each product, in this process and without HTTP. A help desk of one's
-// own is a helpdesk.Kind in Options.Desks. The proactive engine that
-// [IntegrationConfig] has settings for is not there yet; they are read, checked
-// and kept.
+// own is a helpdesk.Kind in Options.Desks, and a trigger for proactive quick replies
+// a proactive.Trigger in Options.Triggers.
 //
 // # The parts
 //
@@ -77,12 +76,13 @@
 //	activity/document   small documents changed by compare-and-set, and leases
 //	stream              what a consumer imports: consumer, writer, summarizer
 //	stream/eventlog     the log, the loop that follows it, its server-sent-events handler, the recorder
-//	helpdesk            what a help desk is: notes, replies, webhooks
+//	helpdesk            the interfaces of a help desk: notes, replies, webhooks
 //	helpdesk/connector  links sessions to conversations, and keeps notes and replies coming
 //	helpdesk/zendesk    Zendesk; a client that can be used alone
 //	helpdesk/intercom   Intercom, likewise
-//	retriever           what users did as records that chatbot platforms such as Dify retrieve
-//	bridge              what a person did as the introduction of a chat widget, with a page to try it in
+//	proactive           triggers: the moments to offer a quick reply, and their configuration
+//	retriever           recent actions as records for chatbot platforms such as Dify
+//	bridge              recent actions as the introduction of a chat widget, with a page to try it in
 //	cmd                 the service, the retriever and the bridge as commands
 //	examples            one idea each, to copy from
 //

@@ -1,0 +1,166 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/doc/comment"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPackageComments_showCodeThatCompiles type-checks the snippets in the package
+// comments of public packages. A snippet may use variables and functions that it
+// does not declare, as a reader's own.
+func TestPackageComments_showCodeThatCompiles(t *testing.T) {
+	imports := exported(t)
+	checked := 0
+	for path, dir := range publicPackages(t) {
+		for i, code := range snippets(t, dir) {
+			checked++
+			assert.NoError(t, imports.check(path, code), "%s, snippet %d:\n%s", path, i+1, code)
+		}
+	}
+	assert.Greater(t, checked, 15)
+}
+
+func TestCheck_findsMistakes(t *testing.T) {
+	imports := exported(t)
+	for code, want := range map[string]string{
+		"b := bridge.New(nil)\nb.Handler()":        "assignment mismatch",
+		"b, err := bridge.New(nil)\nb.Handle(err)": "b.Handle undefined",
+		"b, err := bridge.New(":                    "missing",
+	} {
+		assert.ErrorContains(t, imports.check(module+"/bridge", code), want, code)
+	}
+	assert.NoError(t, imports.check(module+"/bridge", "b, err := bridge.New(mine)\nif err != nil {\n\treturn err\n}\nserve(b)"))
+}
+
+// publicPackages returns the folders of the packages that users import, by path.
+func publicPackages(t *testing.T) map[string]string {
+	t.Helper()
+	dirs := map[string]string{}
+	for _, p := range list(t) {
+		if name := p.name(); !within(name, "internal") && !within(name, "cmd") && !within(name, "examples") {
+			dirs[p.ImportPath] = filepath.Join("../..", filepath.FromSlash(name))
+		}
+	}
+	return dirs
+}
+
+// goCode matches a line that is Go rather than JSON, a shell command or a table.
+var goCode = regexp.MustCompile(`(?m):= |^(func|type|return|defer) |^go [a-z]+[.(]|^(err =|mux\.)`)
+
+// snippets returns the Go code in the package comment of a folder.
+func snippets(t *testing.T, dir string) (code []string) {
+	t.Helper()
+	notTest := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
+	packages, err := parser.ParseDir(token.NewFileSet(), dir, notTest, parser.ParseComments|parser.PackageClauseOnly)
+	require.NoError(t, err)
+	for _, p := range packages {
+		for _, file := range p.Files {
+			for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+				if c, ok := block.(*comment.Code); ok && goCode.MatchString(c.Text) {
+					code = append(code, c.Text)
+				}
+			}
+		}
+	}
+	return code
+}
+
+// exports finds the compiled form of packages, by path and by name.
+type exports struct {
+	files map[string]string // the export data's, by import path
+	named map[string]string // import paths, by name; the module's own come first
+}
+
+// exported returns the packages that the module depends on.
+func exported(t *testing.T) exports {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Name,Export", "./...")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "../..", &stdout, &stderr
+	require.NoError(t, cmd.Run(), "%s", &stderr)
+	all := exports{files: map[string]string{}, named: map[string]string{}}
+	for decoder := json.NewDecoder(&stdout); ; {
+		var p struct{ ImportPath, Name, Export string }
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all.files[p.ImportPath] = p.Export
+		if _, known := all.named[p.Name]; !known || isOurs(p.ImportPath) || p.Name == p.ImportPath {
+			all.named[p.Name] = p.ImportPath
+		}
+	}
+}
+
+// check parses code as statements or as declarations, and type-checks it with the
+// packages that it names imported.
+func (e exports) check(path, code string) error {
+	code = strings.ReplaceAll(code, "…", "")
+	body, err := e.parse("func _() error {\n" + code + "\npanic(0)\n}")
+	if err != nil {
+		var asDeclarations error
+		if body, asDeclarations = e.parse(code); asDeclarations != nil {
+			return err
+		}
+	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "snippet.go", e.header(body)+body, 0)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	config := types.Config{
+		Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(e.files[path]) }),
+		Error: func(err error) {
+			if text := err.Error(); !strings.Contains(text, "declared and not used") && !undeclared.MatchString(text) {
+				wrong = append(wrong, err)
+			}
+		},
+	}
+	_, _ = config.Check(path, set, []*ast.File{file}, nil) // every error was passed to Error
+	return errors.Join(wrong...)
+}
+
+// undeclared matches the error for a name that a snippet leaves to its reader.
+var undeclared = regexp.MustCompile(`: undefined: [a-zA-Z]+$`)
+
+func (e exports) parse(body string) (string, error) {
+	_, err := parser.ParseFile(token.NewFileSet(), "snippet.go", "package snippet\n"+body, parser.SkipObjectResolution)
+	return body, err
+}
+
+var qualifier = regexp.MustCompile(`\b([a-z][a-z0-9]*)\.[A-Z]`)
+
+// header returns the package clause, and an import of each package that code names.
+func (e exports) header(code string) string {
+	header := "package snippet\n"
+	for _, match := range qualifier.FindAllStringSubmatch(code, -1) {
+		path, known := e.named[match[1]]
+		declared := regexp.MustCompile(`\b` + match[1] + `\b[^\n(]*:=|\b` + match[1] + ` \*?[a-zA-Z.]+[,)]`).MatchString(code)
+		line := fmt.Sprintf("import %s %q\n", match[1], path)
+		if known && !declared && !strings.Contains(header, line) {
+			header += line
+		}
+	}
+	return header
+}
