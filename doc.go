@@ -14,8 +14,11 @@
 //	if err != nil {
 //		return err
 //	}
-//	go service.Run(ctx)
-//	return http.ListenAndServe(":8080", service.Handler())
+//	listener, err := net.Listen("tcp", ":8080")
+//	if err != nil {
+//		return err
+//	}
+//	return service.Serve(ctx, listener)
 //
 // The command liveactivity-server is this with flags. The handler can be mounted
 // at "/" beside a program's own pages, which call [Service.LiveActivity] to show a
@@ -26,10 +29,11 @@
 //
 // # Stopping
 //
-// The embedding program owns the listener. To lose nothing, stop in
-// this order: [Service.Stopping], then Shutdown of the http.Server, so that
-// requests in flight still find the log open, then the end of Run's context. Run
-// closes the log and returns when every stream has been sent all of it.
+// [Service.Serve] owns the listener: when its context ends it finishes the requests in
+// flight, sends every stream the rest of the log, and returns. A program that has its
+// own http.Server calls [Service.Stopping], then Shutdown of the server, so that
+// requests in flight still find the log open, and then ends the context of
+// [Service.Run].
 //
 // # One log, and views of it
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -36,23 +37,26 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- service.Run(ctx) }()
-
 	mux := http.NewServeMux()
 	mux.Handle("/", service.Handler())
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Welcome to Acme.") })
 
-	server := httptest.NewServer(mux)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- service.ServeHandler(ctx, listener, mux) }()
+
+	server := "http://" + listener.Addr().String()
 	event := `{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://app.acme.example/projects/42"}}`
-	fmt.Println(call(http.MethodPost, server.URL+"/webhook/acme", "X-PostHog-Secret", "hush", event))
-	answer := call(http.MethodGet, server.URL+"/users/acme/ada/live-activity", "Authorization", "Bearer secret", "")
+	fmt.Println(call(http.MethodPost, server+"/webhook/acme", "X-PostHog-Secret", "hush", event))
+	answer := call(http.MethodGet, server+"/users/acme/ada/live-activity", "Authorization", "Bearer secret", "")
 	fmt.Println(strings.Contains(answer, "User landed on the projects detail page"))
 
-	server.Close() // first the requests in flight, then the log and its readers
-	stop()
-	fmt.Println(<-stopped)
+	stop() // first the requests in flight end, then the streams
+	fmt.Println(<-served)
 	// Output:
 	// {"status":"ok","accepted":1,"ignored":0}
 	// true

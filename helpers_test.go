@@ -24,7 +24,6 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/logtest"
-	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -141,7 +140,7 @@ func start(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	require.NoError(t, err)
 	go func() {
 		defer close(s.done)
-		s.err = errors.Join(serve.Serve(ctx, listener, serve.Service{Handler: s.service.Handler(), Stopping: s.service.Stopping, Run: []func(context.Context) error{s.service.Run}}, opts.Logger), release(opts))
+		s.err = errors.Join(s.service.Serve(ctx, listener), release(opts))
 	}()
 	running.Add(1)
 	t.Cleanup(s.checkStop)

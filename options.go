@@ -108,7 +108,8 @@ func (o *Options) Validate() error {
 	m.Require(strings.TrimSpace(o.AdminKey) == o.AdminKey, "AdminKey", "must not start or end with white space")
 	m.Require(o.PublicURL == "" || isPublicURL(o.PublicURL), "PublicURL", "must be a URL such as https://live.example.com")
 	m.Require(o.Heartbeat == 0 || o.Heartbeat >= minHeartbeat, "Heartbeat", "must be at least "+minHeartbeat.String())
-	m.Add(proactive.CheckTriggers(o.Triggers...))
+	_, err := proactive.NewRegistry(o.Triggers...)
+	m.Add(err)
 	for _, view := range o.Views {
 		m.Require(view != nil, "Views", "must not be nil")
 	}

@@ -2,6 +2,6 @@
 // PostHog and shows AI agents and help desks what each user just did.
 package main
 
-import "github.com/liveactivity/liveactivity/internal/command"
+import "github.com/liveactivity/liveactivity/cmd/liveactivity-server/servercmd"
 
-func main() { command.Main("liveactivity-server", run) }
+func main() { servercmd.Main(nil) }

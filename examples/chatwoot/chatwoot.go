@@ -1,6 +1,4 @@
-// Package chatwoot is a help desk of one's own: Chatwoot, in one file. Pass Kind to
-// the service, and products can have a "chatwoot" in their integration_config.
-package chatwoot
+package main
 
 import (
 	"context"
@@ -19,8 +17,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Kind makes Chatwoot desks.
-var Kind = helpdesk.Kind{Name: "chatwoot", Open: open}
+// kind makes Chatwoot desks.
+var kind = helpdesk.Kind{Name: "chatwoot", Open: open}
 
 type config struct {
 	BaseURL       string `json:"base_url"`

@@ -1,4 +1,4 @@
-package chatwoot_test
+package main
 
 import (
 	"crypto/hmac"
@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/examples/chatwoot"
+	"github.com/liveactivity/liveactivity/cmd/liveactivity-server/servercmd"
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
@@ -44,12 +47,12 @@ func fakeChatwoot(t *testing.T) (desk helpdesk.Desk, messages *[]map[string]any)
 		}
 	}))
 	t.Cleanup(fake.Close)
-	return open(t, `{"base_url":"`+fake.URL+`","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`), messages
+	return opened(t, `{"base_url":"`+fake.URL+`","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`), messages
 }
 
-func open(t *testing.T, config string) helpdesk.Desk {
+func opened(t *testing.T, config string) helpdesk.Desk {
 	t.Helper()
-	desk, err := chatwoot.Kind.Open([]byte(config), nil)
+	desk, err := kind.Open([]byte(config), nil)
 	require.NoError(t, err)
 	return desk
 }
@@ -137,7 +140,7 @@ func TestDesk_readsSignedWebhooks(t *testing.T) {
 }
 
 func TestDesk_ofAVersionThatDoesNotSignTakesEveryWebhookAndAnswersNone(t *testing.T) {
-	desk := open(t, `{"base_url":"https://chatwoot.example","account_id":3,"api_access_token":"token"}`)
+	desk := opened(t, `{"base_url":"https://chatwoot.example","account_id":3,"api_access_token":"token"}`)
 	event, err := desk.Webhook(http.Header{}, []byte(created), time.Now())
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.EventOpened, event.Type)
@@ -145,7 +148,7 @@ func TestDesk_ofAVersionThatDoesNotSignTakesEveryWebhookAndAnswersNone(t *testin
 }
 
 func TestKind_reportsMistakes(t *testing.T) {
-	_, err := chatwoot.Kind.Open([]byte(`{"base_url":"x","account":3}`), nil)
+	_, err := kind.Open([]byte(`{"base_url":"x","account":3}`), nil)
 	assert.ErrorContains(t, err, "account: is not a known field")
 	assert.ErrorContains(t, err, "base_url: must be")
 	assert.ErrorContains(t, err, "must have account_id and api_access_token")
@@ -157,7 +160,7 @@ func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
 		"chatwoot": json.RawMessage(`{"base_url":"https://chatwoot.example","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`),
 	}
 	service, err := liveactivity.New(&liveactivity.Options{
-		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Desks: []helpdesk.Kind{chatwoot.Kind}, Logger: slog.New(slog.DiscardHandler),
+		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}, Desks: []helpdesk.Kind{kind}, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	post := func(path, body string, header http.Header) string {
@@ -171,4 +174,16 @@ func TestService_linksASessionToAConversationOfChatwoot(t *testing.T) {
 	post("/webhook/acme", `{"event":{"event":"$pageview","distinct_id":"user-7","properties":{"$session_id":"s1","$current_url":"https://acme.example/pricing"}},"person":{"properties":{"email":"jane@acme.example"}}}`,
 		http.Header{"X-Posthog-Secret": {product.WebhookSecret}})
 	assert.JSONEq(t, `{"status":"linked"}`, post("/chatbot-webhook/acme", created, sign("secret", created, time.Now())))
+}
+
+// The command checks the file's desk, which cannot be checked any further.
+func TestCommand_knowsTheDesk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "products.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {
+		"chatwoot": {"base_url": "https://chatwoot.example", "account_id": 3, "api_access_token": "token"}}}]}`), 0o600))
+	var stdout strings.Builder
+	args := []string{"check", "--config", file}
+	require.NoError(t, servercmd.Run(t.Context(), args, &stdout, io.Discard, &liveactivity.Options{Desks: []helpdesk.Kind{kind}}))
+	assert.Equal(t, "product acme\n  chatwoot\n    ok       This kind of desk cannot be checked.\n", stdout.String())
+	require.ErrorContains(t, servercmd.Run(t.Context(), args, &stdout, io.Discard, nil), "chatwoot: is not a known field")
 }

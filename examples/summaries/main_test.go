@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,8 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/logtest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
 )
@@ -45,7 +46,7 @@ func note(sessionID string, lines ...string) string {
 type program struct {
 	t              *testing.T
 	server         *streamtest.Server
-	stdout, stderr logtest.Buffer
+	stdout, stderr *os.File
 }
 
 // start runs the example until the test ends, with a language model at that URL
@@ -58,10 +59,11 @@ func start(t *testing.T, modelURL string, args ...string) *program {
 	require.NoError(t, err)
 	p := &program{t: t, server: server}
 	t.Cleanup(p.server.Close)
+	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	args = append([]string{"--stream-url", p.server.URL(), "--token", p.server.Token(), "--debounce", "0s"}, args...)
-	go func() { done <- run(ctx, args, &p.stdout, &p.stderr) }()
+	go func() { done <- run(ctx, args, stdout, stderr) }()
 	t.Cleanup(func() {
 		stop()
 		assert.ErrorIs(t, <-done, context.Canceled)
@@ -69,12 +71,24 @@ func start(t *testing.T, modelURL string, args ...string) *program {
 	return p
 }
 
-// prints waits until that is all that was printed.
+// pipe opens a pipe for what is read and returns its other end. The buffer is larger
+// than any output here.
+func (p *program) pipe(r **os.File) (w *os.File) {
+	p.t.Helper()
+	var err error
+	*r, w, err = os.Pipe()
+	require.NoError(p.t, err)
+	return w
+}
+
+// prints checks what is printed next.
 func (p *program) prints(parts ...string) {
 	p.t.Helper()
 	want := strings.Join(parts, "")
-	waittest.Until(p.t, "all is printed", func() bool { return len(p.stdout.String()) >= len(want) })
-	require.Equal(p.t, want, p.stdout.String())
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(p.stdout, got)
+	require.NoError(p.t, err)
+	require.Equal(p.t, want, string(got))
 }
 
 // model is a fake endpoint of OpenAI's form.
@@ -86,10 +100,11 @@ type model struct {
 	called int
 	prompt string        // the newest
 	hold   chan struct{} // it answers when this is closed
+	asked  chan struct{} // gets a value at every call
 }
 
 func newModelServer(t *testing.T) *model {
-	m := &model{t: t, hold: make(chan struct{})}
+	m := &model{t: t, hold: make(chan struct{}), asked: make(chan struct{}, 10)}
 	close(m.hold)
 	server := httptest.NewServer(m)
 	t.Cleanup(server.Close)
@@ -112,6 +127,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.prompt = question.Messages[0].Content
 	fails, hold, called := m.fails, m.hold, m.called
 	m.mu.Unlock()
+	m.asked <- struct{}{}
 	<-hold
 	if fails {
 		http.Error(w, `{"error":{"message":"busy"}}`, http.StatusServiceUnavailable)
@@ -127,10 +143,10 @@ func (m *model) set(fails bool, hold chan struct{}) {
 	m.fails, m.hold = fails, hold
 }
 
-func (m *model) state() (called int, prompt string) {
+func (m *model) lastPrompt() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.called, m.prompt
+	return m.prompt
 }
 
 func TestRun_sumsUpWithoutAModel(t *testing.T) {
@@ -140,7 +156,7 @@ func TestRun_sumsUpWithoutAModel(t *testing.T) {
 		"summary of s1, in place of 2 actions\nVisited pricing and checkout.\n\n"
 	p.prints(first)
 	p.server.Send(viewed("s2", "help")) // a session of its own
-	p.prints(first, note("s2", line("help")))
+	p.prints(note("s2", line("help")))
 }
 
 func TestRun_sumsUpWithAModel(t *testing.T) {
@@ -149,12 +165,12 @@ func TestRun_sumsUpWithAModel(t *testing.T) {
 	p.server.Send(viewed("s1", "pricing", "checkout"))
 	first := note("s1", line("pricing"), line("checkout")) + "summary of s1, in place of 2 actions\nSummary number 1.\n\n"
 	p.prints(first)
-	_, prompt := m.state()
+	prompt := m.lastPrompt()
 	assert.Contains(t, prompt, "User landed on the checkout page")
 
 	p.server.Send(viewed("s1", "help", "billing"))
-	p.prints(first, note("s1", line("help"), line("billing")), "summary of s1, in place of 2 actions\nSummary number 2.\n\n")
-	_, prompt = m.state()
+	p.prints(note("s1", line("help"), line("billing")), "summary of s1, in place of 2 actions\nSummary number 2.\n\n")
+	prompt = m.lastPrompt()
 	assert.Contains(t, prompt, "Summary number 1.", "a summary builds on the one before")
 }
 
@@ -165,12 +181,12 @@ func TestRun_keepsWhatASummaryDoesNotCover(t *testing.T) {
 	m.set(false, hold)
 	p := start(t, m.url, "--threshold", "2", "--llm-model", "tiny")
 	p.server.Send(viewed("s1", "pricing", "checkout"))
-	waittest.Until(t, "the model is asked", func() bool { called, _ := m.state(); return called == 1 })
+	<-m.asked
 	p.server.Send(viewed("s1", "help"))
 	notes := note("s1", line("pricing"), line("checkout")) + note("s1", line("help"))
 	p.prints(notes)
 	close(hold)
-	p.prints(notes, "summary of s1, in place of 2 actions\nSummary number 1.\n", line("help"), "\n")
+	p.prints("summary of s1, in place of 2 actions\nSummary number 1.\n", line("help"), "\n")
 }
 
 // A model that fails costs nothing: it is asked again at the next batch.
@@ -179,7 +195,8 @@ func TestRun_losesNothingWhenTheModelFails(t *testing.T) {
 	m.set(true, m.hold)
 	p := start(t, m.url, "--threshold", "2", "--llm-model", "tiny")
 	p.server.Send(viewed("s1", "pricing", "checkout"))
-	waittest.Until(t, "the model has failed", func() bool { return strings.Contains(p.stderr.String(), "session was not summarized") })
+	for log := bufio.NewScanner(p.stderr); log.Scan() && !strings.Contains(log.Text(), "session was not summarized"); {
+	}
 	m.set(false, m.hold)
 	p.server.Send(viewed("s1", "help"))
 	p.prints(note("s1", line("pricing"), line("checkout")), note("s1", line("help")),
@@ -190,7 +207,7 @@ func TestRun_endsWhenRefused(t *testing.T) {
 	server, err := streamtest.NewServer(nil)
 	require.NoError(t, err)
 	defer server.Close()
-	err = run(t.Context(), []string{"--stream-url", server.URL(), "--token", "wrong"}, &logtest.Buffer{}, &logtest.Buffer{})
+	err = run(t.Context(), []string{"--stream-url", server.URL(), "--token", "wrong"}, io.Discard, io.Discard)
 	var refused *stream.RefusedError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, http.StatusUnauthorized, refused.Status)

@@ -2,7 +2,8 @@
 // to the cart for the third time without having gone to the checkout is asked in
 // the Messenger whether something is missing, and who wants advice gets it.
 //
-// It takes a product file, whose product has proactive enabled beside its desk:
+// It has the flags of liveactivity-server, and takes a product file whose product has
+// proactive enabled beside its desk:
 //
 //	"intercom": {"access_token": "${INTERCOM_ACCESS_TOKEN}", "client_secret": "${INTERCOM_CLIENT_SECRET}"},
 //	"proactive": {"enabled": true, "triggers": [{"id": "undecided"}, {"id": "canonical_url_ping_pong", "page": "/help"}]}
@@ -15,19 +16,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"log"
 	"log/slog"
-	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/cmd/liveactivity-server/servercmd"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 )
@@ -57,42 +50,12 @@ func (undecided) Evaluate(c proactive.TriggerContext) (proactive.Result, bool) {
 	}, inCart && visits >= 3
 }
 
-// newService returns the service for what the product file says.
-func newService(path string, guide func(context.Context, assist.Guidance) error) (*liveactivity.Service, error) {
-	options := &liveactivity.Options{Triggers: []proactive.Trigger{undecided{}}, Guide: guide}
-	file, _, err := liveactivity.LoadFile(path, os.LookupEnv, options) // which may name the trigger
-	if err != nil {
-		return nil, err
-	}
-	options.Products, options.Keys = file.Products, file.Keys
-	return liveactivity.New(options)
+// guide starts the help that a user chose: ask your people here, or your agent.
+func guide(_ context.Context, g assist.Guidance) error {
+	slog.Info("advice is wanted", "conversation_id", g.ConversationID, "label", g.Label)
+	return nil
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	path := flag.String("config", "products.json", "product file")
-	flag.Parse()
-	service, err := newService(*path, func(_ context.Context, g assist.Guidance) error {
-		slog.Info("advice is wanted", "conversation_id", g.ConversationID, "label", g.Label) // ask your people, or your agent
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	web := &http.Server{Addr: "127.0.0.1:8080", Handler: service.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	web.RegisterOnShutdown(service.Stopping)
-	running, end := context.WithCancel(context.Background())
-	context.AfterFunc(ctx, func() { // requests end first, then the service
-		defer end()
-		limit, cancel := context.WithTimeout(running, 5*time.Second)
-		defer cancel()
-		_ = web.Shutdown(limit)
-	})
-	var group errgroup.Group
-	group.Go(func() error { defer stop(); return service.Run(running) })
-	group.Go(func() error { defer stop(); return web.ListenAndServe() })
-	if err := group.Wait(); !errors.Is(err, http.ErrServerClosed) {
-		log.Fatal(err)
-	}
+	servercmd.Main(&liveactivity.Options{Triggers: []proactive.Trigger{undecided{}}, Guide: guide})
 }

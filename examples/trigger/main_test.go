@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
@@ -50,17 +49,19 @@ func TestUndecided_isNotWhoChecksOut(t *testing.T) {
 func TestService_asksWhoIsUndecided(t *testing.T) {
 	desk := helpdesktest.NewIntercom(nil)
 	t.Cleanup(desk.Close)
-	path := filepath.Join(t.TempDir(), "products.json")
-	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"products": [{"product_id": "shop", "webhook_secret": "secret", "integration_config": {
-		"intercom": %s, "proactive": {"enabled": true, "triggers": [{"id": "undecided"}]}}}]}`, desk.Config()), 0o600))
+	product, _ := liveactivity.NewProduct("shop")
+	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": desk.Config()}
+	product.IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "undecided"}}}
 	guided := make(chan assist.Guidance, 1)
-	service, err := newService(path, func(_ context.Context, g assist.Guidance) error {
-		select {
-		case guided <- g:
-		default: // it may be called again for the same answer
-		}
-		return nil
-	})
+	service, err := liveactivity.New(&liveactivity.Options{
+		Products: []liveactivity.Product{product}, Triggers: []proactive.Trigger{undecided{}},
+		Guide: func(_ context.Context, g assist.Guidance) error {
+			select {
+			case guided <- g:
+			default: // it may be called again for the same answer
+			}
+			return nil
+		}})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -86,7 +87,7 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 		r, err := http.NewRequest(http.MethodPost, web.URL+"/webhook/shop", strings.NewReader(fmt.Sprintf(
 			`{"event":"$pageview","uuid":"view %d","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example%s"},"$set":{"email":"ada@shop.example"}}`, views, page)))
 		require.NoError(t, err)
-		r.Header.Set("X-PostHog-Secret", "secret")
+		r.Header.Set("X-PostHog-Secret", product.WebhookSecret)
 		send(r)
 	}
 	view("/")
@@ -94,7 +95,7 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	conversation, hook := desk.Created(hooks, helpdesktest.IntercomContact{Email: "ada@shop.example"}, "Hello")
 	require.Equal(t, "linked", send(hook))
 	var offer helpdesktest.IntercomPart
-	waittest.Until(t, "the visitor is offered help", func() bool { // the service may need a moment until it follows
+	for ; offer.ID == ""; time.Sleep(10 * time.Millisecond) { // the service may need a moment until it follows
 		view("/cart")
 		view("/shoes")
 		for _, part := range desk.Parts(conversation) {
@@ -102,14 +103,8 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 				offer = part
 			}
 		}
-		return offer.ID != ""
-	})
+	}
 	assert.Equal(t, "Is something missing?", offer.Text)
 	send(desk.Replied(hooks, conversation, "shipping costs"))
-	select {
-	case g := <-guided:
-		assert.Equal(t, assist.Guidance{ProductID: "shop", Desk: "intercom", ConversationID: conversation, TriggerID: "undecided", Label: "Shipping costs"}, g)
-	case <-time.After(20 * time.Second):
-		require.Fail(t, "no advice was given")
-	}
+	assert.Equal(t, assist.Guidance{ProductID: "shop", Desk: "intercom", ConversationID: conversation, TriggerID: "undecided", Label: "Shipping costs"}, <-guided)
 }

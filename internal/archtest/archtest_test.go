@@ -42,6 +42,9 @@ type pkg struct {
 	Deps                               []string
 }
 
+// allImports returns the packages that the package or one of its tests imports.
+func (p pkg) allImports() []string { return slices.Concat(p.Imports, p.TestImports, p.XTestImports) }
+
 // name returns the path of the package inside the module.
 func (p pkg) name() string { return inModule(p.ImportPath) }
 
@@ -181,11 +184,22 @@ func TestTestingIsImportedByTestsOnly(t *testing.T) {
 	}
 }
 
-func TestNobodyImportsACommand(t *testing.T) {
+// A command is a program's last layer: only another program builds on it.
+func TestOnlyProgramsImportACommand(t *testing.T) {
 	for _, p := range list(t) {
-		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			ofItself := imported == p.ImportPath // an external test of a command
-			assert.False(t, isOurs(imported) && within(inModule(imported), "cmd") && !ofItself, "%s imports %s", p.name(), imported)
+		for _, imported := range p.allImports() {
+			isProgram := within(p.name(), "cmd") || within(p.name(), "examples")
+			assert.False(t, isOurs(imported) && within(inModule(imported), "cmd") && !isProgram, "%s imports %s", p.name(), imported)
+		}
+	}
+}
+
+// An example is copied into another module, with its tests.
+func TestExamplesImportNothingInternal(t *testing.T) {
+	for _, p := range list(t) {
+		for _, imported := range p.allImports() {
+			isInternal := isOurs(imported) && within(inModule(imported), "internal")
+			assert.False(t, isInternal && within(p.name(), "examples"), "%s imports %s", p.name(), imported)
 		}
 	}
 }

@@ -77,7 +77,7 @@ var variable = regexp.MustCompile(`\bLIVEACTIVITY_[A-Z_]+`)
 
 // A variable that the server does not know would be passed over in silence.
 func TestFiles_setVariablesThatTheServerKnows(t *testing.T) {
-	source, err := os.ReadFile("../../cmd/liveactivity-server/flags.go")
+	source, err := os.ReadFile("../../cmd/liveactivity-server/servercmd/flags.go")
 	require.NoError(t, err)
 	common, err := os.ReadFile("../../internal/command/command.go")
 	require.NoError(t, err)

@@ -22,7 +22,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/internal/testdeps"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -54,9 +53,7 @@ func startSharedService(t *testing.T) *sharedService {
 	s := &sharedService{t: t, url: "http://" + listener.Addr().String(), secret: product.WebhookSecret, key: key.Key, others: others, listener: &cutListener{Listener: listener}}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() {
-		served <- serve.Serve(ctx, s.listener, serve.Service{Handler: live.Handler(), Stopping: live.Stopping, Run: []func(context.Context) error{live.Run}}, log)
-	}()
+	go func() { served <- live.Serve(ctx, s.listener) }()
 	t.Cleanup(func() {
 		stop()
 		assert.NoError(t, <-served)

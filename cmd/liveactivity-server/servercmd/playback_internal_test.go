@@ -1,4 +1,4 @@
-package main
+package servercmd
 
 import (
 	"bufio"
@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -26,7 +25,7 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 	random := rand.New(rand.NewPCG(1, 2))
 	var out strings.Builder
 	buffer := bufio.NewWriter(&out)
-	p, err := newPlayback("acme", config, buffer)
+	p, err := newPlayback("acme", config, nil, buffer)
 	require.NoError(t, err)
 	if rests > 0 {
 		p.rests = rests
@@ -45,7 +44,7 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 		p.take(eventlog.Entry{ID: engine.NextID(eventlog.IDAt(at), at), Data: data})
 		most = max(most, len(p.sessions))
 	}
-	p.settle(p.now.Add(assistance.WindowSpan))
+	p.settle(p.now.Add(proactive.WindowSpan))
 	p.summarize()
 	require.NoError(t, buffer.Flush())
 	return out.String(), most

@@ -1,4 +1,4 @@
-package main
+package servercmd
 
 import (
 	"context"
@@ -25,20 +25,20 @@ type checkFlags struct {
 
 // check is the command that asks the help desks of a product file whether the
 // service can work with them. It fails where something is missing.
-func check(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f checkFlags
 	const description = "Asks each help desk of a product file, with requests that change nothing, whether the credentials work and what the service may do. The exit status is 1 where something is missing."
 	wrong, err := command.Parse(&f, "liveactivity-server check", description, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
-	products, err := productsOf(f.Config, f.Product, wrong)
+	products, err := productsOf(f.Config, f.Product, added, wrong)
 	if err != nil {
 		return err
 	}
 	missing := 0
 	for _, product := range products {
-		missing += checkProduct(ctx, product, stdout)
+		missing += checkProduct(ctx, product, added, stdout)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -53,9 +53,9 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // checkProduct checks a product and returns how much is missing.
-func checkProduct(ctx context.Context, product liveactivity.Product, stdout io.Writer) (missing int) {
+func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options, stdout io.Writer) (missing int) {
 	fmt.Fprintf(stdout, "product %s\n", product.ProductID)
-	desks, err := product.OpenDesks(nil)
+	desks, err := product.OpenDesks(added.Desks)
 	if err != nil { // LoadFile has checked it
 		fmt.Fprintf(stdout, "  missing  %v\n", err)
 		return 1
@@ -101,7 +101,7 @@ type provisioner interface {
 }
 
 // provision is the command that sets up a product's Zendesk account.
-func provision(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func provision(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f provisionFlags
 	const description = "Sets up a product's Zendesk account: creates the webhooks and triggers that are missing, and prints the signing secrets as lines for the product file. It changes nothing that exists, so it can be run again. The credentials must be an administrator's."
 	wrong, err := command.Parse(&f, "liveactivity-server zendesk provision", description, args, stdout, stderr)
@@ -116,11 +116,11 @@ func provision(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	} else if _, err := zendesk.ContextURL(f.PublicURL, "acme"); err != nil || !strings.Contains(f.PublicURL, "://") {
 		wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
 	}
-	products, err := productsOf(f.Config, f.Product, wrong)
+	products, err := productsOf(f.Config, f.Product, added, wrong)
 	if err != nil {
 		return err
 	}
-	desks, err := products[0].OpenDesks(nil)
+	desks, err := products[0].OpenDesks(added.Desks)
 	if err != nil {
 		return err
 	}
@@ -135,12 +135,12 @@ func provision(ctx context.Context, args []string, stdout, stderr io.Writer) err
 }
 
 // productsOf returns the product with that id, or all products, of a file.
-func productsOf(path, productID string, wrong *command.Mistakes) ([]liveactivity.Product, error) {
+func productsOf(path, productID string, added *liveactivity.Options, wrong *command.Mistakes) ([]liveactivity.Product, error) {
 	if path == "" {
 		wrong.Check("--config", errors.New("is missing; it is the product file"))
 		return nil, wrong.Err()
 	}
-	file, _, err := liveactivity.LoadFile(path, os.LookupEnv, nil)
+	file, _, err := liveactivity.LoadFile(path, os.LookupEnv, added)
 	wrong.Add(err)
 	if productID == "" || err != nil {
 		return file.Products, wrong.Err()

@@ -1,4 +1,4 @@
-package main
+package servercmd
 
 import (
 	"errors"
@@ -47,10 +47,10 @@ type settings struct {
 	display *display // standard error
 }
 
-// settings parses and checks the flags, and adds everything that is wrong with
-// them.
-func (f flags) settings(wrong *command.Mistakes) settings {
-	s := settings{Addr: f.Addr}
+// settings parses and checks the flags, beside the options that the program adds, and
+// reports everything that is wrong with them.
+func (f flags) settings(wrong *command.Mistakes, added liveactivity.Options) settings {
+	s := settings{Options: added, Addr: f.Addr}
 	s.AdminKey, s.PublicURL = wrong.Given("--admin-key", f.AdminKey), wrong.Given("--public-url", f.PublicURL)
 	s.DataDir, s.RedisURL = wrong.Given("--data-dir", f.DataDir), wrong.Given("--redis-url", f.RedisURL)
 	s.RedisPrefix, s.MetricsAddr = wrong.Given("--redis-prefix", f.RedisPrefix), wrong.Given("--metrics-addr", f.MetricsAddr)

@@ -1,4 +1,4 @@
-package main
+package servercmd
 
 import (
 	"bufio"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -23,7 +22,7 @@ import (
 // playbackStep.
 type playback struct {
 	productID string
-	core      *assistance.Core
+	core      *proactive.Core
 	rests     time.Duration // a session that did nothing for so long is like a new one
 	out       *bufio.Writer
 
@@ -39,7 +38,7 @@ type playback struct {
 
 // played is a session that is being replayed.
 type played struct {
-	replay *assistance.Replay
+	replay *proactive.Replay
 	page   string // of its newest action
 	newest time.Time
 }
@@ -54,16 +53,23 @@ type line struct {
 // playbackStep is how much time is settled at once.
 const playbackStep = 10 * time.Second
 
-func newPlayback(productID string, config *proactive.Config, out *bufio.Writer) (*playback, error) {
-	triggers, err := config.Select()
+func newPlayback(productID string, config *proactive.Config, triggers []proactive.Trigger, out *bufio.Writer) (*playback, error) {
+	registry, err := config.Registry(triggers...)
 	if err != nil {
 		return nil, err
 	}
-	core, err := assistance.NewCore(config, triggers...)
+	core, err := proactive.NewCore(registry, config)
 	if err != nil {
 		return nil, err
 	}
-	return &playback{productID: productID, core: core, rests: core.Rest(), out: out, sessions: map[string]*played{}, outcomes: map[outcome]int{}}, nil
+	seconds := func(n *int, byDefault time.Duration) time.Duration {
+		if n == nil {
+			return byDefault
+		}
+		return time.Duration(*n) * time.Second
+	}
+	rests := proactive.WindowSpan + seconds(config.InteractionTimeoutS, proactive.DefaultInteractionTimeout) + seconds(config.CooldownS, proactive.DefaultCooldown)
+	return &playback{productID: productID, core: core, rests: rests, out: out, sessions: map[string]*played{}, outcomes: map[outcome]int{}}, nil
 }
 
 // run replays everything that the log has now, and what the sessions at its end
@@ -82,7 +88,7 @@ func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case n == 0:
-			p.settle(p.now.Add(assistance.WindowSpan))
+			p.settle(p.now.Add(proactive.WindowSpan))
 			return nil
 		}
 		for _, entry := range into[:n] {
@@ -114,7 +120,7 @@ func (p *playback) take(e eventlog.Entry) {
 		s.replay.Pass(p.now) // of what was due before, the page is the one before
 		s.page = cmp.Or(a.CanonicalURL, s.page)
 		p.actions++
-		if s.replay.Act(a.Action, p.now).Reason == assistance.NoMatch {
+		if s.replay.Act(a.Action, p.now).Reason == proactive.NoMatch {
 			p.unmatched++
 		}
 	}
@@ -123,8 +129,8 @@ func (p *playback) take(e eventlog.Entry) {
 // begin begins the replay of a session.
 func (p *playback) begin(sessionID string) *played {
 	s := &played{}
-	s.replay = assistance.NewReplay(p.core, assistance.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID},
-		&assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
+	s.replay = proactive.NewReplay(p.core, proactive.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID},
+		&proactive.ReplayOptions{Decided: func(now time.Time, d proactive.Decision) {
 			o := outcome{d.Match.Result.TriggerID, d.Reason}
 			p.outcomes[o]++
 			p.lines = append(p.lines, line{at: now, sessionID: sessionID, page: s.page, outcome: o})

@@ -1,4 +1,4 @@
-package main
+package servercmd
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -30,7 +30,7 @@ type replayFlags struct {
 
 // replay is the command that prints which offers would have been made for what a
 // log retains. It changes nothing.
-func replay(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func replay(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f replayFlags
 	const description = "Prints which offers the triggers would have made for the activity that a database still holds, and why not: to tune triggers before a user sees an offer. " +
 		"It changes nothing. Each session is replayed as if it were linked to a conversation in which the user reacts to no offer."
@@ -43,7 +43,7 @@ func replay(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	}
 	configs := map[string]*proactive.Config{}
 	if f.Config != "" {
-		products, err := productsOf(f.Config, "", wrong)
+		products, err := productsOf(f.Config, "", added, wrong)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func replay(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		}
 		ids = []string{f.Product}
 	}
-	return replayProducts(ctx, log, ids, configs, stdout)
+	return replayProducts(ctx, log, ids, configs, added.Triggers, stdout)
 }
 
 // openToReplay opens a log with everything that is still in its file.
@@ -85,7 +85,7 @@ func openToReplay(dir string) (*boltlog.Log, error) {
 
 // replayProducts replays products, each with its configuration or, without one,
 // with defaults.
-func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs map[string]*proactive.Config, stdout io.Writer) error {
+func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs map[string]*proactive.Config, triggers []proactive.Trigger, stdout io.Writer) error {
 	out := bufio.NewWriter(stdout)
 	fmt.Fprintln(out, "Each session is replayed as if it were linked to a conversation in which the user reacts to no offer.")
 	for _, id := range ids {
@@ -97,7 +97,7 @@ func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs
 			says = " (not enabled)"
 		}
 		fmt.Fprintf(out, "\nproduct %s%s\n", plain(id), says)
-		p, err := newPlayback(id, config, out)
+		p, err := newPlayback(id, config, triggers, out)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs
 // outcome is what a trigger that matched led to.
 type outcome struct {
 	trigger string
-	reason  assistance.Reason
+	reason  proactive.Reason
 }
 
 // summarize prints how often each trigger led to what.

@@ -1,4 +1,4 @@
-package main
+package servercmd
 
 import (
 	"context"
@@ -15,30 +15,47 @@ import (
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
-// run is the command: without the name of another one it serves.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+// Main is the command: it runs with the arguments and the environment of the process
+// until it is done or a signal ends it, and exits with status 1 after an error.
+//
+// The program adds its Desks, Triggers, Guide, Model, Reply and Views; opts may be nil.
+// The flags and the product file set all other options, and --llm-model the Model too.
+func Main(opts *liveactivity.Options) {
+	command.Main(name, func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+		return Run(ctx, args, stdout, stderr, opts)
+	})
+}
+
+const name = "liveactivity-server"
+
+// Run is Main for a program that handles signals itself: it ends with ctx.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liveactivity.Options) error {
+	var added liveactivity.Options
+	if opts != nil {
+		added = liveactivity.Options{Desks: opts.Desks, Triggers: opts.Triggers, Guide: opts.Guide, Model: opts.Model, Reply: opts.Reply, Views: opts.Views}
+	}
 	switch {
 	case len(args) > 0 && args[0] == "check":
-		return check(ctx, args[1:], stdout, stderr)
+		return check(ctx, args[1:], stdout, stderr, &added)
 	case len(args) > 1 && args[0] == "zendesk" && args[1] == "provision":
-		return provision(ctx, args[2:], stdout, stderr)
+		return provision(ctx, args[2:], stdout, stderr, &added)
 	case len(args) > 1 && args[0] == "proactive" && args[1] == "replay":
-		return replay(ctx, args[2:], stdout, stderr)
+		return replay(ctx, args[2:], stdout, stderr, &added)
 	}
-	return server(ctx, args, stdout, stderr)
+	return server(ctx, args, stdout, stderr, added)
 }
 
 // server is the command that serves: it returns when ctx ends and everything is
 // finished.
-func server(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func server(ctx context.Context, args []string, stdout, stderr io.Writer, added liveactivity.Options) error {
 	var f flags
 	const description = "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks what each user just did. " +
 		"Three other commands end by themselves: liveactivity-server check, liveactivity-server zendesk provision, and liveactivity-server proactive replay; --help shows their flags, too."
-	wrong, err := command.Parse(&f, "liveactivity-server", description, args, stdout, stderr)
+	wrong, err := command.Parse(&f, name, description, args, stdout, stderr)
 	if err != nil {
 		return err
 	}
-	settings := f.settings(wrong)
+	settings := f.settings(wrong, added)
 	settings.display = newDisplay(stderr, f.LogFormat)
 	settings.Logger, err = f.Logger(settings.display)
 	wrong.Add(err)
@@ -68,7 +85,7 @@ func (s *settings) loadProducts(path string) (warnings []string, err error) {
 		s.demo = s.addDemo()
 		return nil, nil
 	}
-	file, warnings, err := liveactivity.LoadFile(path, os.LookupEnv, nil)
+	file, warnings, err := liveactivity.LoadFile(path, os.LookupEnv, &s.Options)
 	var unread *fs.PathError
 	if errors.As(err, &unread) {
 		err = fmt.Errorf("--config: %w", err)
@@ -101,29 +118,28 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
+	group, ctx := errgroup.WithContext(ctx)
 	if metrics != nil {
 		fmt.Fprintf(stdout, "metrics at http://%s/metrics\n", metrics.listener.Addr())
+		group.Go(metrics.serve)
 	}
 	handler := service.Handler()
 	if s.demo != nil {
 		handler = s.demo.Handler(handler, service.Keys())
 		printDemo(stdout, listener.Addr(), service.URLs(), s.Products[0], s.Keys[0])
 	}
-	served := serve.Service{Handler: handler, Stopping: service.Stopping, Run: []func(context.Context) error{service.Run, func(ctx context.Context) error {
+	group.Go(func() error {
 		s.display.follow(ctx, s.Logger, func() (progress, bool) {
 			p := service.Progress()
 			return progress{"reading the log back", "entries", p.Read, p.Entries}, p.Done
 		})
 		return nil
-	}}}
-	if metrics == nil {
-		return serve.Serve(ctx, listener, served, s.Logger)
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(metrics.serve)
+	})
 	group.Go(func() error {
-		defer metrics.close() // to the last, they show how the stop goes
-		return serve.Serve(ctx, listener, served, s.Logger)
+		if metrics != nil {
+			defer metrics.close() // its figures show the whole stop
+		}
+		return service.ServeHandler(ctx, listener, handler)
 	})
 	return group.Wait()
 }

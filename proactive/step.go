@@ -1,11 +1,10 @@
-package assistance
+package proactive
 
 import (
 	"maps"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // Event is what can happen to a [Machine]: one of the types below.
@@ -16,7 +15,7 @@ type (
 	// Matched claims an offer before it is sent, so that it is made at most
 	// once. It comes from a [Decision].
 	Matched struct {
-		Result proactive.Result
+		Result Result
 		SendBy time.Time // when the moment has passed
 		used   instant   // the newest action of the pattern
 	}
@@ -144,9 +143,7 @@ func (s *step) enter(to State) bool {
 		}
 		s.do(Moved{from, to})
 	}
-	if s.Current, s.Since = to, s.now; to == Thinking {
-		s.Current = ""
-	}
+	s.state, s.since = to, s.now
 	return true
 }
 
@@ -154,7 +151,7 @@ func (s *step) enter(to State) bool {
 func (s *step) pass() {
 	switch s.State() {
 	case Reactive, Guidance:
-		if s.now >= s.Since.add(s.rules.idle()) {
+		if s.now >= s.since.add(s.rules.idle()) {
 			s.enter(Thinking)
 		}
 	case Proactive:
@@ -165,7 +162,7 @@ func (s *step) pass() {
 }
 
 // expired reports whether the user has had enough time to react to the offer.
-func (s *step) expired() bool { return s.now >= s.Since+instant(s.Offer.TimeoutUS) }
+func (s *step) expired() bool { return s.now >= s.since.add(s.offer.Timeout) }
 
 // take takes an event and reports whether it can happen; reason says why not, for
 // an offer.
@@ -179,7 +176,7 @@ func (s *step) take(e Event) (ok bool, reason Reason) {
 	case Refused:
 		return s.refused(), ""
 	case Lost:
-		ok, s.Claim = s.Claim != nil, nil
+		ok, s.claim = s.claim != nil, nil
 		return ok, ""
 	case Message:
 		s.message(e.Text)
@@ -208,7 +205,7 @@ func (s *step) assist(e Event) bool {
 	case Abandoned:
 		return state == Guidance && s.enter(Conservative)
 	case Dismissed:
-		s.Dismissed++
+		s.dismissals++
 		return state != Conservative && s.enter(Conservative)
 	}
 	return false
@@ -221,11 +218,11 @@ func (s *step) match(e Matched) Reason {
 	}
 	r := e.Result
 	claim := &offer{Trigger: r.TriggerID, Body: r.Body, Labels: r.ReplyOptionLabels, Metadata: maps.Clone(r.Metadata),
-		TimeoutUS: r.InteractionTimeout.Microseconds(), At: s.now, SendBy: instantOf(e.SendBy)}
-	if last, ok := s.Fired[r.TriggerID]; ok {
+		Timeout: r.InteractionTimeout, At: s.now, SendBy: instantOf(e.SendBy)}
+	if last, ok := s.fired[r.TriggerID]; ok {
 		claim.Previous = &last
 	}
-	s.Claim = claim
+	s.claim = claim
 	s.fire(r.TriggerID, &firing{At: s.now, Used: e.used})
 	s.do(Send{r.TriggerID, claim.quickReply(), maps.Clone(r.Metadata), e.SendBy})
 	return Offered
@@ -233,26 +230,26 @@ func (s *step) match(e Matched) Reason {
 
 // fire sets when a trigger last fired, nil for never.
 func (s *step) fire(trigger string, f *firing) {
-	s.Fired = maps.Clone(s.Fired)
+	s.fired = maps.Clone(s.fired)
 	if f == nil {
-		delete(s.Fired, trigger)
+		delete(s.fired, trigger)
 		return
 	}
-	if s.Fired == nil {
-		s.Fired = map[string]firing{}
+	if s.fired == nil {
+		s.fired = map[string]firing{}
 	}
-	s.Fired[trigger] = *f
+	s.fired[trigger] = *f
 }
 
 // shown makes the claim the offer that is shown. Where the user meanwhile did
 // something else the state stays what it is.
 func (s *step) shown(id string) bool {
-	if s.Claim == nil {
+	if s.claim == nil {
 		return s.identify(id)
 	}
-	shown := *s.Claim
+	shown := *s.claim
 	shown.At, shown.ID, shown.Previous = s.now, id, nil
-	s.Claim, s.Offer = nil, &shown
+	s.claim, s.offer = nil, &shown
 	if s.showsOffers(s.now) {
 		if s.State() == Conservative {
 			s.enter(Thinking)
@@ -264,32 +261,32 @@ func (s *step) shown(id string) bool {
 
 // identify sets the id of an offer that the user took before its id was known.
 func (s *step) identify(id string) bool {
-	if s.Offer == nil || s.Offer.ID != "" || id == "" {
+	if s.offer == nil || s.offer.ID != "" || id == "" {
 		return false
 	}
-	known := *s.Offer
+	known := *s.offer
 	known.ID = id
-	s.Offer = &known
+	s.offer = &known
 	return true
 }
 
 // refused gives the claim back: the trigger did not fire.
 func (s *step) refused() bool {
-	if s.Claim == nil {
+	if s.claim == nil {
 		return false
 	}
-	s.fire(s.Claim.Trigger, s.Claim.Previous)
-	s.Claim = nil
+	s.fire(s.claim.Trigger, s.claim.Previous)
+	s.claim = nil
 	return true
 }
 
 // message takes a message of the user: the label of an offer that can still be
 // chosen, or anything else. A label proves that the offer was shown.
 func (s *step) message(text string) {
-	if _, ok := s.Claim.label(text); ok {
+	if _, ok := s.claim.label(text); ok {
 		s.shown("")
 	}
-	label, chosen := s.Offer.label(text)
+	label, chosen := s.offer.label(text)
 	if !chosen || !s.open() {
 		s.enter(Reactive)
 		s.do(Reply{text})
@@ -299,7 +296,7 @@ func (s *step) message(text string) {
 		s.enter(Reactive)
 		s.enter(Guidance)
 	}
-	s.do(Guide{s.Offer.Trigger, label, maps.Clone(s.Offer.Metadata)})
+	s.do(Guide{s.offer.Trigger, label, maps.Clone(s.offer.Metadata)})
 }
 
 // open reports whether labels of the last offer can be chosen: it stays in sight
@@ -307,7 +304,7 @@ func (s *step) message(text string) {
 func (s *step) open() bool {
 	switch s.State() {
 	case Thinking:
-		return s.now < s.Offer.At.add(s.rules.idle())
+		return s.now < s.offer.At.add(s.rules.idle())
 	case Conservative:
 		return false
 	}
@@ -325,10 +322,10 @@ func (s *step) removed() {
 
 // tick asks for what is overdue.
 func (s *step) tick() {
-	if s.Claim != nil && s.now >= s.Claim.At.add(FindAfter) {
-		s.do(Find{s.Claim.Trigger, s.Claim.quickReply(), s.Claim.At.time()})
+	if s.claim != nil && s.now >= s.claim.At.add(FindAfter) {
+		s.do(Find{s.claim.Trigger, s.claim.quickReply(), s.claim.At.time()})
 	}
 	if s.State() == Proactive && s.expired() {
-		s.do(Remove{s.Offer.ID})
+		s.do(Remove{s.offer.ID})
 	}
 }

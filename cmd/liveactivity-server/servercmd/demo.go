@@ -1,4 +1,4 @@
-package main
+package servercmd
 
 import (
 	"crypto/rand"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
@@ -31,8 +32,11 @@ func (s *settings) addDemo() *demo.Demo {
 	product.IntegrationConfig = demoConfig()
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{demo.Name: d.Config()}
 	s.Products, s.Keys = []liveactivity.Product{product}, []liveactivity.Key{key}
-	s.Desks = []helpdesk.Kind{intercom.Kind, zendesk.Kind, d.Kind()}
-	if s.Model == nil {
+	if s.Desks == nil {
+		s.Desks = []helpdesk.Kind{intercom.Kind, zendesk.Kind}
+	}
+	s.Desks = append(slices.Clone(s.Desks), d.Kind())
+	if s.Model == nil && s.Reply == nil {
 		s.Reply = demo.Reply
 	}
 	return d

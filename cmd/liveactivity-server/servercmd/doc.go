@@ -1,0 +1,10 @@
+// Package servercmd is the command liveactivity-server as a function, for a program
+// that adds a help desk, a trigger or a view and keeps the flags, the product file and
+// the commands check, zendesk provision and proactive replay:
+//
+//	func main() {
+//		servercmd.Main(&liveactivity.Options{
+//			Desks: []helpdesk.Kind{intercom.Kind, zendesk.Kind, chatwoot},
+//		})
+//	}
+package servercmd
