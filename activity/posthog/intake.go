@@ -34,9 +34,6 @@ const (
 
 	// windowSize is how much of a body is unpacked before it is known whose it is.
 	windowSize = 64 << 10
-	// largeRequest is from how many bytes of JSON on a request is to be spared
-	// garbage: events of that size need more memory than time.
-	largeRequest = 4 << 20
 	// ofProcessors is the part of the processors that passes over larger bodies may
 	// use, however many come: what is small, and all else, finds another.
 	ofProcessors = 2
@@ -68,7 +65,7 @@ type body struct {
 	bytes    []byte
 	encoding string
 	json     []byte // unpacked, if it is little
-	decoded  func() // releases its share of the decode budget, and lets garbage be
+	decoded  func() // releases its share of the decode budget
 }
 
 func (b *body) release() {
@@ -191,10 +188,6 @@ func (b *body) scan(ctx context.Context, productID string, s survey, read func(*
 		return err
 	}
 	b.decoded = release
-	if s.size > largeRequest {
-		spared := memlimit.Spare()
-		b.decoded = func() { spared(); release() }
-	}
 	defer func() {
 		b.bytes, b.json = nil, nil
 		b.arrival.Release()

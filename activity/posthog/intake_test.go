@@ -1,12 +1,9 @@
 package posthog_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
-	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
@@ -15,14 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/logtest"
-	"github.com/liveactivity/liveactivity/internal/memlimit"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 // asked counts how often it is asked for a token.
@@ -144,44 +138,4 @@ func TestNewHandler_reportsEveryMistake(t *testing.T) {
 	h, err := posthog.NewHandler(nil, nil, &posthog.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
 	assert.Nil(t, h)
 	assert.Equal(t, []string{"posthog.sink", "posthog.products", "posthog.MaxBody", "posthog.MaxDecoded", "posthog.Metrics"}, musttest.Mistakes(t, err))
-}
-
-// watched is a sink that looks at the process while it records.
-type watched struct {
-	activity.Sink
-	look func()
-}
-
-func (w watched) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
-	w.look()
-	return w.Sink.Record(ctx, productID, events)
-}
-
-// A large request leaves less room for garbage while it is served, a small one does not.
-func TestIntake_sparesGarbageOfALargeRequest(t *testing.T) {
-	t.Setenv("GOGC", "")
-	memlimit.BoundGarbage()
-	kept := make([]byte, 64<<20) // what is live decides on the target
-	awaitTarget := func(percent uint64) {
-		waittest.Until(t, fmt.Sprint("the collector's target is ", percent, " %"), func() bool {
-			runtime.GC()
-			sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-			metrics.Read(sample)
-			return sample[0].Value.Uint64() == percent
-		})
-	}
-	var during uint64
-	s := newService(posthog.Options{})
-	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("/", musttest.New(posthog.NewHandler(watched{s.sink, func() { awaitTarget(during) }}, products, nil)).ServeSDK)
-	for _, c := range []struct {
-		padding int
-		percent uint64
-	}{{3 << 20, 100}, {5 << 20, 25}} {
-		awaitTarget(100)
-		during = c.percent
-		requireCounts(t, s.post(captureDoor, gzipped(marshal(t, click(object{"padding": strings.Repeat("x", c.padding)})))), 1, 0)
-	}
-	awaitTarget(100)
-	runtime.KeepAlive(kept)
 }

@@ -124,8 +124,8 @@ const clockError = 100 * time.Millisecond
 // processor time than it may: other tests use the processor's caches meanwhile.
 const attempts = 20
 
-// TestBudget_ofOneRequest: whatever is sent, a request adds at most 64 MiB of
-// memory and takes at most ten times the CPU of a pass of the JSON decoder.
+// TestBudget_ofOneRequest: whatever is sent, a request adds at most 128 MiB of
+// memory and takes at most twenty times the CPU of a pass of the JSON decoder.
 func TestBudget_ofOneRequest(t *testing.T) {
 	reference := newReference(t)
 	asIs := func(zipped []byte) []byte { return zipped }
@@ -153,8 +153,8 @@ func requireFrugal(t *testing.T, reference *proctest.Command, plain []byte, enco
 		a.Kill()
 		t.Logf("status %d, %d MiB, %v, %.1f passes", status, memory/mebibyte, cpu, float64(cpu)/float64(pass.scanned))
 		require.Less(t, status, http.StatusInternalServerError)
-		require.LessOrEqual(t, memory, int64(64*mebibyte))
-		if cpu <= 10*pass.scanned+clockError {
+		require.LessOrEqual(t, memory, int64(128*mebibyte))
+		if cpu <= 20*pass.scanned+clockError {
 			return
 		}
 		require.Less(t, attempt, attempts, "it takes %v, a pass of the decoder %v", cpu, pass.scanned)
@@ -162,7 +162,7 @@ func requireFrugal(t *testing.T, reference *proctest.Command, plain []byte, enco
 }
 
 // TestBudget_ofManyUsers: the most that small events cost, which is when each is
-// of a user and a session of its own, is less than ten passes, too. Events of 300
+// of a user and a session of its own, is less than twenty passes, too. Events of 300
 // bytes take that without decoding values, the smallest ones with.
 func TestBudget_ofManyUsers(t *testing.T) {
 	reference := newReference(t)
@@ -179,7 +179,7 @@ func TestBudget_ofManyUsers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			best := math.Inf(1)
-			for run := 0; run < attempts && best >= 10; run++ {
+			for run := 0; run < attempts && best >= 20; run++ {
 				a := newAttacked(t)
 				pass, body := compare(t, reference, batch(9_000, c.event))
 				cpu := a.CPUTime()
@@ -189,7 +189,7 @@ func TestBudget_ofManyUsers(t *testing.T) {
 				best = min(best, float64(cpu)/float64(c.pass(pass)))
 			}
 			t.Logf("%.1f passes", best)
-			assert.Less(t, best, 10.0)
+			assert.Less(t, best, 20.0)
 		})
 	}
 }

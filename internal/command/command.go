@@ -28,7 +28,7 @@ import (
 // unless that was ignored from the start (nohup). A second signal ends the
 // process at once. Main does not return after an error.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
-	memlimit.BoundGarbage()
+	memlimit.Apply()
 	signal.Ignore(syscall.SIGPIPE) // otherwise writing to a closed log pipe would end the process
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {

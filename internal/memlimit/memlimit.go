@@ -1,5 +1,5 @@
-// Package memlimit finds out how much memory the process may use, so that what
-// is kept in memory can be bounded by a share of it.
+// Package memlimit finds out how much memory the process may use, so that
+// everything kept in memory can be bounded by a share of it.
 package memlimit
 
 import (
@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,18 @@ import (
 func Bytes() int64 { return limit() }
 
 var limit = sync.OnceValue(func() int64 { return read(os.DirFS("/"), os.Getenv("GOMEMLIMIT")) })
+
+// Kept returns how many bytes the process may keep for others in all: two fifths
+// of [Bytes].
+func Kept() int64 { return Bytes() / 5 * 2 }
+
+// Apply makes the garbage collector work harder, from now on, before the process
+// uses more than three quarters of [Bytes]. It leaves alone what GOMEMLIMIT says.
+func Apply() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(Bytes() / 4 * 3)
+	}
+}
 
 // unknown is the limit of a system that does not say.
 const unknown = 4 << 30
