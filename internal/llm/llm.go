@@ -24,8 +24,8 @@ const (
 	temperature = 0.2
 	maxTokens   = 400
 
-	// maxThinking is the limit where the model's thoughts count, too: with
-	// maxTokens they would leave no room for an answer.
+	// maxThinking is the limit where reasoning counts, too: with maxTokens it
+	// would leave no room for an answer.
 	maxThinking = 4000
 
 	maxBody   = 1 << 20 // bytes of an answer
@@ -39,20 +39,18 @@ type client struct {
 	apiKey  string
 	baseURL string
 
-	// newer says that the endpoint wants the newer parameters; see ask.
-	newer atomic.Bool
-	// thinks says that the model writes its thoughts into its answer, where
-	// they count against the limit.
+	takes atomic.Int32 // the parameters that worked last
+	// thinks reports that the model's reasoning counts against the limit.
 	thinks atomic.Bool
 }
 
 // New returns a function that sends the model a prompt, as one user message,
 // and returns its answer: never blank nor cut off, without white space around
-// it and without the thoughts that some models write down as <think>…</think>,
-// 400 tokens long at most where the model writes down none. The function may be
-// called from many goroutines. It takes as long as ctx lets it and asks an
-// overloaded endpoint once: when to try again is for the caller to say. Its
-// errors hold neither the key nor the prompt.
+// it and without the model's reasoning. An answer has at most 400 tokens, or 4,000
+// together with the reasoning of a model that has some. The function is safe for
+// concurrent use. It takes as long as ctx lets it and asks an overloaded endpoint
+// once: the caller decides when to try again. Its errors hold neither the key nor
+// the prompt.
 //
 // Without a base URL, such as http://127.0.0.1:11434/v1, it is OpenAI's; the
 // key may be empty with one. New reports everything that is wrong with its
@@ -98,7 +96,7 @@ func (c *client) complete(ctx context.Context, prompt string) (string, error) {
 		return "", errors.New("llm: the endpoint gave no answer")
 	}
 	choice := answer.Choices[0]
-	text := strings.TrimSpace(withoutThoughts(choice.Message.Content))
+	text := textOf(choice.Message)
 	switch {
 	case text == "":
 		return "", fmt.Errorf("llm: the model's answer is blank (finish reason %q)", code(choice.FinishReason))
@@ -109,13 +107,27 @@ func (c *client) complete(ctx context.Context, prompt string) (string, error) {
 }
 
 // isCutThought reports whether an answer reached its limit within the model's
-// reasoning.
+// reasoning. Endpoints differ in where they put that, so an answer without any
+// text counts, too: Ollama and vLLM have a field of their own for it, and Gemini
+// leaves the content out.
 func isCutThought(answer openai.ChatCompletionResponse) bool {
 	if len(answer.Choices) == 0 || answer.Choices[0].FinishReason != openai.FinishReasonLength {
 		return false
 	}
 	message := answer.Choices[0].Message
-	return message.ReasoningContent != "" || thoughtTag.MatchString(message.Content)
+	return message.ReasoningContent != "" || textOf(message) == "" || thoughtTag.MatchString(message.Content)
+}
+
+// textOf returns the text of an answer, without reasoning. The content of
+// Mistral's reasoning models is an array of parts.
+func textOf(message openai.ChatCompletionMessage) string {
+	content := message.Content
+	for _, part := range message.MultiContent {
+		if part.Type == openai.ChatMessagePartTypeText {
+			content += part.Text
+		}
+	}
+	return strings.TrimSpace(withoutThoughts(content))
 }
 
 // thoughtTag matches the start and the end of a model's reasoning.
@@ -143,36 +155,56 @@ func withoutThoughts(answer string) string {
 	return kept.String()
 }
 
-// ask sends the prompt with the parameters that the endpoint takes. There are
-// two generations of them. All endpoints know max_tokens and temperature, but
-// OpenAI's newer models refuse both and want max_completion_tokens; that in
-// turn Mistral refuses and older local servers ignore, so that their answers
-// have no end. Neither names of models nor hosts identify the provider,
-// gateways have their own, so the older ones are tried first and a refusal is
-// remembered.
+// parameters are sets of optional parameters, in the order in which they are
+// tried. All endpoints know max_tokens and temperature, but OpenAI's newer models
+// refuse both and want max_completion_tokens. Mistral refuses that in turn, and
+// older local servers ignore it, so that their answers have no end. Some models
+// refuse the temperature alone. Neither names of models nor hosts identify the
+// provider, because gateways have their own, so a refusal leads on to the next
+// set, and the set that worked is remembered.
+type parameters int32
+
+const (
+	limitAndTemperature parameters = iota // max_tokens and temperature
+	limitOnly                             // max_tokens
+	newerLimit                            // max_completion_tokens
+	noParameters
+)
+
+// ask sends the prompt with the parameters that the endpoint takes.
 func (c *client) ask(ctx context.Context, prompt string) (openai.ChatCompletionResponse, error) {
+	for p := parameters(c.takes.Load()); ; {
+		answer, err := c.api.CreateChatCompletion(ctx, c.request(prompt, p))
+		if err == nil {
+			c.takes.Store(int32(p))
+			return answer, nil
+		}
+		next := p.after(err)
+		if next == p {
+			return answer, err
+		}
+		p = next
+	}
+}
+
+func (c *client) request(prompt string, p parameters) openai.ChatCompletionRequest {
 	request := openai.ChatCompletionRequest{
 		Model:    c.model,
 		Messages: []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: prompt}},
 	}
-	if !c.newer.Load() {
-		older := request
-		//lint:ignore SA1019 most endpoints know no other limit, see above
-		older.MaxTokens, older.Temperature = c.limit(), temperature
-		answer, err := c.api.CreateChatCompletion(ctx, older)
-		if !wantsNewer(err) {
-			return answer, err
-		}
+	switch p {
+	case limitAndTemperature:
+		request.Temperature = temperature
+		fallthrough
+	case limitOnly:
+		request.MaxTokens = c.limit() //lint:ignore SA1019 most endpoints know no other limit
+	case newerLimit:
+		request.MaxCompletionTokens = maxThinking
 	}
-	request.MaxCompletionTokens = maxThinking
-	answer, err := c.api.CreateChatCompletion(ctx, request)
-	if err == nil {
-		c.newer.Store(true)
-	}
-	return answer, err
+	return request
 }
 
-// limit returns how many tokens an answer may have.
+// limit returns the limit of an answer, in tokens.
 func (c *client) limit() int {
 	if c.thinks.Load() {
 		return maxThinking
@@ -180,21 +212,42 @@ func (c *client) limit() int {
 	return maxTokens
 }
 
-// wantsNewer reports whether err is the refusal of an older parameter, by the
-// endpoint or by the library, which knows some models.
-func wantsNewer(err error) bool {
-	for _, known := range []error{openai.ErrReasoningModelMaxTokensDeprecated,
-		openai.ErrReasoningModelLimitationsOther, openai.ErrReasoningSamplingUnsupported} {
-		if errors.Is(err, known) {
-			return true
-		}
+// after returns the next set to try after an error: p itself, unless the error
+// refuses a parameter of p.
+func (p parameters) after(err error) parameters {
+	words := refusal(err)
+	switch {
+	case p == newerLimit && strings.Contains(words, "max_completion_tokens"):
+		return noParameters
+	case p <= limitOnly && strings.Contains(words, "max_tokens"):
+		return newerLimit
+	case p <= limitOnly && strings.Contains(words, "temperature"):
+		return p + 1
 	}
+	return p
+}
+
+// refusal returns the words of an error that may refuse a parameter: a 400 or a
+// 422 of the endpoint, whatever its shape, or an error of the library, which knows
+// some models. The words may hold the prompt and are not for a log.
+func refusal(err error) string {
 	var refused *openai.APIError
-	if !errors.As(err, &refused) ||
-		refused.HTTPStatusCode != http.StatusBadRequest && refused.HTTPStatusCode != http.StatusUnprocessableEntity {
-		return false
+	var other *openai.RequestError
+	status, words := 0, ""
+	switch {
+	case errors.Is(err, openai.ErrReasoningModelMaxTokensDeprecated),
+		errors.Is(err, openai.ErrReasoningModelLimitationsOther),
+		errors.Is(err, openai.ErrReasoningSamplingUnsupported):
+		return "max_tokens"
+	case errors.As(err, &other): // older vLLM: {"object":"error","message":…}
+		status, words = other.HTTPStatusCode, string(other.Body)
+	case errors.As(err, &refused):
+		status, words = refused.HTTPStatusCode, refused.Message
 	}
-	return strings.Contains(refused.Message, "max_tokens") || strings.Contains(refused.Message, "temperature")
+	if status == http.StatusBadRequest || status == http.StatusUnprocessableEntity {
+		return words
+	}
+	return ""
 }
 
 // explain returns an error that can be logged. The endpoint's words may echo the

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,8 +183,7 @@ func TestModel_sends(t *testing.T) {
 
 // What OpenAI's newer models answer to the older parameters.
 const (
-	noMaxTokens   = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-	noTemperature = "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported."
+	noMaxTokens = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
 )
 
 func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
@@ -195,7 +195,6 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 		asked   int // for two prompts
 	}{
 		"max_tokens refused":     {"tomorrows-model", noMaxTokens, 400, 3},
-		"temperature refused":    {"tomorrows-model", noTemperature, 400, 3},
 		"refused by a gateway":   {"tomorrows-model", "litellm.BadRequestError: " + noMaxTokens, 422, 3},
 		"known to the library":   {"gpt-5-mini", noMaxTokens, 400, 2},
 		"known to the library 2": {"o3", noMaxTokens, 400, 2},
@@ -221,6 +220,59 @@ func TestModel_learnsWhichParametersTheEndpointTakes(t *testing.T) {
 			require.Len(t, asked, tt.asked)
 			newer["model"] = tt.model
 			assert.Equal(t, []map[string]any{newer, newer}, asked[tt.asked-2:])
+		})
+	}
+}
+
+// An endpoint refuses one parameter after the other, in an error of any shape.
+func TestModel_dropsOneParameterAfterTheOther(t *testing.T) {
+	const limit, newer, temperature = "max_tokens", "max_completion_tokens", "temperature"
+	standard := func(w http.ResponseWriter, name string) {
+		refuse(w, 400, "Unsupported parameter: '"+name+"' is not supported with this model.", "invalid_request_error", "null", "null")
+	}
+	olderVLLM := func(w http.ResponseWriter, name string) {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', '%s')}]","type":"BadRequestError","param":null,"code":400}`, name)
+	}
+	tests := map[string]struct {
+		refuse  func(w http.ResponseWriter, name string)
+		unknown []string
+		want    []string // of the request that is answered
+		asked   int      // for two prompts
+	}{
+		"the temperature":                  {standard, []string{temperature}, []string{limit}, 3},
+		"temperature and max_tokens":       {standard, []string{temperature, limit}, []string{newer}, 4},
+		"temperature and the newer limit":  {standard, []string{temperature, newer}, []string{limit}, 3},
+		"everything":                       {standard, []string{temperature, limit, newer}, nil, 5},
+		"both limits":                      {standard, []string{limit, newer}, nil, 4},
+		"max_tokens, by an older vLLM":     {olderVLLM, []string{limit}, []string{newer}, 3},
+		"the temperature, by an older one": {olderVLLM, []string{temperature}, []string{limit}, 3},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var v *vendor
+			v = newVendor(t, func(w http.ResponseWriter, _ *http.Request) {
+				asked := v.requests()
+				for _, name := range tt.unknown {
+					if _, ok := asked[len(asked)-1][name]; ok {
+						tt.refuse(w, name)
+						return
+					}
+				}
+				say(w, "Ada left.")
+			})
+			complete := newModel(t, v, "a-model", apiKey)
+			for range 2 {
+				text, err := complete(t.Context(), prompt)
+				require.NoError(t, err)
+				assert.Equal(t, "Ada left.", text)
+			}
+			asked := v.requests()
+			require.Len(t, asked, tt.asked)
+			for _, name := range []string{limit, newer, temperature} {
+				_, sent := asked[tt.asked-1][name]
+				assert.Equal(t, slices.Contains(tt.want, name), sent, name)
+			}
 		})
 	}
 }
@@ -311,7 +363,7 @@ func TestModel_reportsBadAnswers(t *testing.T) {
 		"no choices":          {`{"choices":[]}`, "no answer"},
 		"nothing of use":      {`{}`, "no answer"},
 		"null":                {`null`, "no answer"},
-		"an empty text":       {`{"choices":[{"message":{"content":""},"finish_reason":"length"}]}`, `blank (finish reason "length")`},
+		"an empty text":       {`{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`, `blank (finish reason "content_filter")`},
 		"a blank text":        {`{"choices":[{"message":{"content":" \n\t"},"finish_reason":"stop"}]}`, `blank (finish reason "stop")`},
 		"no text":             {`{"choices":[{"message":{"content":null,"refusal":"I cannot."}}]}`, "blank"},
 		"a talkative reason":  {`{"choices":[{"message":{},"finish_reason":"` + strings.Repeat(apiKey, 99) + `"}]}`, `blank (finish reason "")`},
@@ -449,6 +501,13 @@ func TestModel_isSafeForConcurrentUse(t *testing.T) {
 	assert.Len(t, v.requests(), 16)
 }
 
+// answeringJSON answers with a message that is given as JSON.
+func answeringJSON(message, reason string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"choices":[{"message":%s,"finish_reason":%q}]}`, message, reason)
+	}
+}
+
 // answering is the answer of a model, as JSON.
 func answering(content, reasoning, reason string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -488,6 +547,14 @@ func TestModel_dropsWhatItThinks(t *testing.T) {
 	}
 }
 
+func TestModel_readsAnAnswerInParts(t *testing.T) {
+	v := newVendor(t, answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},
+		{"type":"text","text":"Ada "},{"type":"text","text":"exported."}]}`, "stop"))
+	text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
+	require.NoError(t, err)
+	assert.Equal(t, "Ada exported.", text)
+}
+
 func TestModel_failsWhereItsAnswerIsCutOff(t *testing.T) {
 	v := newVendor(t, answering("Ada exp", "", "length"))
 	text, err := newModel(t, v, model, apiKey)(t.Context(), prompt)
@@ -499,9 +566,13 @@ func TestModel_failsWhereItsAnswerIsCutOff(t *testing.T) {
 // Thoughts use up the room of an answer, so a model that has some gets more.
 func TestModel_givesRoomToOneThatThinks(t *testing.T) {
 	for name, cut := range map[string]http.HandlerFunc{
-		"in its answer":   answering("<think>Let me", "", "length"),
-		"beside it":       answering("", "Let me", "length"),
-		"in the template": answering("Let me.</think>Ada ex", "", "length"),
+		"in its answer":     answering("<think>Let me", "", "length"),
+		"beside it":         answering("", "Let me", "length"),
+		"in the template":   answering("Let me.</think>Ada ex", "", "length"),
+		"in Ollama's field": answeringJSON(`{"content":"","reasoning":"Let me"}`, "length"),
+		"in a newer vLLM's": answeringJSON(`{"content":null,"reasoning":"Let me","reasoning_content":null}`, "length"),
+		"unseen, by Gemini": answeringJSON(`{"role":"assistant"}`, "length"),
+		"in a part":         answeringJSON(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Let"}]}]}`, "length"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newVendor(t, nil)
