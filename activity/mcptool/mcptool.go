@@ -71,6 +71,9 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 	t := &tools{lookup: lookup, sessions: o.Sessions, keys: keys, log: cmp.Or(o.Logger, slog.Default())}
 	inner, answers := t.server(), newAnswers()
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		if allowCORS(w, r) {
+			return nil
+		}
 		productID, err := keys.ProductOf(access.BearerToken(r), access.MCP)
 		if errors.Is(err, access.ErrInvalid) {
 			return unauthorized(w, r)
@@ -145,11 +148,12 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 	}
+	scheme := challenge(access.BearerToken(r))
 	body, err := httpx.ReadBody(w, r, maxStranger)
 	if err != nil || !isBounded(body) || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
-		return access.Refusal(access.ErrInvalid)
+		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
 	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
+	w.Header().Set("WWW-Authenticate", scheme)
 	httpx.WriteJSON(w, http.StatusUnauthorized, map[string]any{
 		"detail": access.ErrInvalid.Error(), "jsonrpc": "2.0", "id": call.ID, "result": toolError(access.ErrInvalid.Error()),
 	})

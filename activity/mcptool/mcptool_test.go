@@ -226,9 +226,38 @@ func TestHandler_refusesRequestsWithoutAValidKey(t *testing.T) {
 				r.Header.Set("Authorization", authorization)
 				w := serve(h, r)
 				assert.Equal(t, "Invalid or missing API key", detail(t, w, http.StatusUnauthorized))
-				assert.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+				challenge := w.Header().Get("WWW-Authenticate")
+				if _, token, _ := strings.Cut(authorization, "Bearer "); token == "" {
+					assert.Equal(t, "Bearer", challenge)
+				} else {
+					assert.Contains(t, challenge, `Bearer error="invalid_token", error_description="wrong key`)
+				}
 			})
 		}
+	}
+}
+
+// An MCP client in a browser calls from another origin.
+func TestHandler_answersPreflights(t *testing.T) {
+	h := serving(t, filled(t, 1), nil)
+	r := httptest.NewRequest(http.MethodOptions, "/mcp", nil)
+	r.Header.Set("Origin", "http://localhost:6274")
+	r.Header.Set("Access-Control-Request-Method", "POST")
+	r.Header.Set("Access-Control-Request-Headers", "authorization,content-type,mcp-protocol-version")
+	w := serve(h, r)
+	assert.Equal(t, http.StatusNoContent, w.Code)
+	assert.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"))
+	allowed := strings.ToLower(w.Header().Get("Access-Control-Allow-Headers"))
+	for _, header := range strings.Split(r.Header.Get("Access-Control-Request-Headers"), ",") {
+		assert.Contains(t, allowed, header)
+	}
+	for _, key := range []string{"key", "wrong"} {
+		r := post(call(`{"product_id":"acme","user_id":"ada"}`))
+		r.Header.Set("Origin", "http://localhost:6274")
+		r.Header.Set("Authorization", "Bearer "+key)
+		w := serve(h, r)
+		assert.Equal(t, "*", w.Header().Get("Access-Control-Allow-Origin"), key)
+		assert.Contains(t, w.Header().Get("Access-Control-Expose-Headers"), "WWW-Authenticate", key)
 	}
 }
 
