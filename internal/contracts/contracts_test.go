@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -233,4 +234,35 @@ func TestDocuments_agreeOnWhatAnActionIs(t *testing.T) {
 		delete(stream, name)
 	}
 	assert.ElementsMatch(t, []string{"session_id", "user_id", "email", "conversation_id"}, slices.Collect(maps.Keys(stream)))
+}
+
+// Generators such as oapi-codegen know neither schemas that are true or false nor
+// types that are a list.
+func TestOpenAPI_usesOnlySchemasThatGeneratorsKnow(t *testing.T) {
+	var check func(value any, path string)
+	check = func(value any, path string) {
+		switch v := value.(type) {
+		case []any:
+			for i, element := range v {
+				check(element, fmt.Sprint(path, "/", i))
+			}
+		case object:
+			for key, member := range v {
+				at := path + "/" + key
+				_, isBool := member.(bool)
+				_, isList := member.([]any)
+				assert.False(t, isBool && key != "additionalProperties" && (strings.HasSuffix(path, "/properties") || key == "items"), at)
+				assert.False(t, isList && key == "type", at)
+				if key != "example" && key != "examples" {
+					check(member, at)
+				}
+			}
+		}
+	}
+	check(decoded(t, contracts.OpenAPI("")), "")
+}
+
+// A client of another kind than a browser has no Origin, and is told so by a 403.
+func TestOpenAPI_requiresNoHeaderThatBrowsersSet(t *testing.T) {
+	assert.NotRegexp(t, `"name": "Origin", "in": "header", "required": true`, string(contracts.OpenAPI("")))
 }
