@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 )
@@ -162,8 +163,8 @@ func (product Product) assisted(desks []connector.Desk, triggers []proactive.Tri
 		return assist.Product{Desks: desks}
 	}
 	assisted := assist.Product{Labels: config.ReplyOptionLabels, Desks: desks}
-	if registry, err := config.Registry(triggers...); err == nil && config.Enabled {
-		assisted.Core, _ = proactive.NewCore(registry, config) // nil after an error, which Validate reports
+	if selected, err := config.Select(triggers...); err == nil && config.Enabled {
+		assisted.Core, _ = assistance.NewCore(config, selected...) // nil after an error, which Validate reports
 	}
 	return assisted
 }

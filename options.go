@@ -108,8 +108,7 @@ func (o *Options) Validate() error {
 	m.Require(strings.TrimSpace(o.AdminKey) == o.AdminKey, "AdminKey", "must not start or end with white space")
 	m.Require(o.PublicURL == "" || isPublicURL(o.PublicURL), "PublicURL", "must be a URL such as https://live.example.com")
 	m.Require(o.Heartbeat == 0 || o.Heartbeat >= minHeartbeat, "Heartbeat", "must be at least "+minHeartbeat.String())
-	_, err := proactive.NewRegistry(o.Triggers...)
-	m.Add(err)
+	m.Add(proactive.CheckTriggers(o.Triggers...))
 	for _, view := range o.Views {
 		m.Require(view != nil, "Views", "must not be nil")
 	}

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/quickreply"
 )
 
 // Config is the proactive part of a product's integration_config. A field that
@@ -47,15 +44,9 @@ type TriggerConfig struct {
 // KeepOnIdle as IdleTeardown never deletes a conversation without engagement.
 const KeepOnIdle = "keep"
 
-// Defaults and bounds of a [Config].
+// Bounds of a [Config].
 const (
-	DefaultBody               = "Need a hand?"
-	DefaultInteractionTimeout = 10 * time.Second
-	DefaultCooldown           = 30 * time.Second
-
 	maxSeconds  = 24 * 60 * 60
-	maxBody     = 1000 // characters
-	maxLabel    = 80   // characters
 	maxTriggers = 20
 	maxPage     = 2 << 10 // bytes
 )
@@ -98,24 +89,23 @@ func (c *Config) Validate(custom ...Trigger) error {
 	return errors.Join(m...)
 }
 
-// Registry returns the triggers that are switched on. Without a list these are
-// the custom ones and, after them, the ping-pong trigger.
-func (c *Config) Registry(custom ...Trigger) (*Registry, error) {
+// Select returns the triggers that are switched on, in order of evaluation. Without a
+// list these are the custom ones followed by [PingPong]. The error joins the mistakes of the
+// configuration or, where it has none, of the custom triggers.
+func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	if err := c.Validate(custom...); err != nil {
 		return nil, err
 	}
 	if c.Triggers == nil {
-		return NewRegistry(append(slices.Clone(custom), PingPong{})...)
-	}
-	if _, err := NewRegistry(custom...); err != nil {
-		return nil, err
+		triggers := append(slices.Clone(custom), PingPong{})
+		return triggers, CheckTriggers(triggers...)
 	}
 	known := available(custom)
 	triggers := make([]Trigger, len(c.Triggers))
 	for i, t := range c.Triggers {
 		triggers[i] = Saying(Result{Body: t.Body, ReplyOptionLabels: t.ReplyOptionLabels}, known[t.ID](t.Page))
 	}
-	return NewRegistry(triggers...)
+	return triggers, CheckTriggers(custom...)
 }
 
 // available returns what makes each trigger that can be configured, from its page.
@@ -137,81 +127,6 @@ func sortedIDs(known map[string]func(string) Trigger) (ids []string) {
 	return ids
 }
 
-// complete returns the result with what it leaves out, and its texts as they are
-// shown.
-func (c *Config) complete(r Result) Result {
-	for _, body := range []string{r.Body, c.Body, DefaultBody} {
-		if r.Body = CleanBody(body); r.Body != "" {
-			break
-		}
-	}
-	if r.ReplyOptionLabels == nil {
-		r.ReplyOptionLabels = c.ReplyOptionLabels
-	}
-	r.ReplyOptionLabels = CleanLabels(r.ReplyOptionLabels)
-	if r.InteractionTimeout <= 0 {
-		r.InteractionTimeout = seconds(c.InteractionTimeoutS, DefaultInteractionTimeout)
-	}
-	r.InteractionTimeout = min(r.InteractionTimeout, maxSeconds*time.Second)
-	if r.Cooldown == 0 {
-		r.Cooldown = seconds(c.CooldownS, DefaultCooldown)
-	}
-	r.Cooldown = min(max(0, r.Cooldown), maxSeconds*time.Second)
-	return r
-}
-
-// rules returns the rules for the product's machines.
-func (c *Config) rules() Rules {
-	return Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle), KeepIdle: c.IdleTeardown == KeepOnIdle}
-}
-
-func seconds(n *int, byDefault time.Duration) time.Duration {
-	if n == nil {
-		return byDefault
-	}
-	return time.Duration(*n) * time.Second
-}
-
-// CleanLabels returns what can be shown of labels, wherever they come from: white
-// space folded, without control characters and angle brackets, at most 80
-// characters each, none empty or a duplicate, and no more than
-// [helpdesk.MaxLabels].
-func CleanLabels(labels []string) []string {
-	clean := make([]string, 0, min(len(labels), helpdesk.MaxLabels))
-	for _, label := range labels {
-		label = activity.CleanLabel(withoutBrackets.Replace(label))
-		if label == "" || slices.ContainsFunc(clean, func(l string) bool { return sameLabel(l, label) }) {
-			continue
-		}
-		if clean = append(clean, label); len(clean) == helpdesk.MaxLabels {
-			break
-		}
-	}
-	return clean
-}
-
-var withoutBrackets = strings.NewReplacer("<", " ", ">", " ")
-
-// CleanBody returns what can be shown of a body: at most 1,000 characters, without
-// control characters except for line feeds, and without angle brackets.
-func CleanBody(body string) string {
-	body = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if isControl(r) {
-			return -1
-		}
-		return r
-	}, withoutBrackets.Replace(strings.ToValidUTF8(body, ""))))
-	if utf8.RuneCountInString(body) > maxBody {
-		body = string([]rune(body)[:maxBody-1]) + "…"
-	}
-	return body
-}
-
-// isControl reports whether a character of a body controls how it is shown.
-func isControl(r rune) bool {
-	return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200d')
-}
-
 // mistakes are those of a configuration.
 type mistakes []error
 
@@ -225,9 +140,9 @@ func (m *mistakes) within(field string, n *int, least int) {
 	}
 }
 
-// text adds what is wrong with the texts of an offer, whose fields begin with at.
+// text adds the problems of an offer's texts; at is the path of their fields.
 func (m *mistakes) text(at, body string, labels []string) {
-	if problem := problemOf(body, maxBody, isControl); problem != "" {
+	if problem := quickreply.BodyProblem(body); problem != "" {
 		m.add(at+"body", "%s", problem)
 	}
 	if len(labels) > helpdesk.MaxLabels {
@@ -235,27 +150,10 @@ func (m *mistakes) text(at, body string, labels []string) {
 	}
 	for i, label := range labels {
 		field := fmt.Sprintf("%sreply_option_labels[%d]", at, i)
-		problem := problemOf(label, maxLabel, func(r rune) bool { return r == '\n' || isControl(r) })
-		switch {
-		case strings.TrimSpace(label) == "":
-			m.add(field, "must not be empty")
-		case problem != "":
+		if problem := quickreply.LabelProblem(label); problem != "" {
 			m.add(field, "%s", problem)
-		case slices.ContainsFunc(labels[:i], func(l string) bool { return sameLabel(l, label) }):
+		} else if slices.ContainsFunc(labels[:i], func(l string) bool { return quickreply.SameLabel(l, label) }) {
 			m.add(field, "is a duplicate")
 		}
 	}
-}
-
-// problemOf returns what is wrong with a text that users are shown.
-func problemOf(text string, most int, forbidden func(rune) bool) string {
-	switch {
-	case utf8.RuneCountInString(text) > most:
-		return fmt.Sprintf("must be at most %d characters", most)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, forbidden):
-		return "must not have control characters"
-	case strings.ContainsAny(text, "<>"):
-		return "must be text: < and > are not shown"
-	}
-	return ""
 }

@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,17 +20,6 @@ func parse(t testing.TB, config string) *proactive.Config {
 	var c proactive.Config
 	require.NoError(t, helpdesk.DecodeConfig(json.RawMessage(config), &c))
 	return &c
-}
-
-// configured returns the core of a configuration.
-func configured(t testing.TB, config string, custom ...proactive.Trigger) *proactive.Core {
-	t.Helper()
-	c := parse(t, config)
-	registry, err := c.Registry(custom...)
-	require.NoError(t, err)
-	core, err := proactive.NewCore(registry, c)
-	require.NoError(t, err)
-	return core
 }
 
 func TestConfig_reportsEveryMistake(t *testing.T) {
@@ -99,94 +85,47 @@ func TestConfig_boundsEveryField(t *testing.T) {
 	}
 }
 
-func TestConfig_registryRefusesWhatIsWrong(t *testing.T) {
-	_, err := parse(t, `{"triggers": [{"id": "x"}]}`).Registry()
+func TestConfig_selectRefusesMistakes(t *testing.T) {
+	_, err := parse(t, `{"triggers": [{"id": "x"}]}`).Select()
 	require.Error(t, err)
-	_, err = parse(t, `{"triggers": [{"id": "dead_end"}]}`).Registry(nil)
+	_, err = parse(t, `{"triggers": [{"id": "dead_end"}]}`).Select(nil)
 	require.Error(t, err)
-	_, err = parse(t, `{}`).Registry(proactive.PingPong{})
+	_, err = parse(t, `{}`).Select(proactive.PingPong{})
 	require.Error(t, err)
-	registry, err := proactive.NewRegistry()
-	require.NoError(t, err)
-	_, err = proactive.NewCore(registry, &proactive.Config{Body: "\x00"})
-	var mistake *helpdesk.ConfigError
-	require.ErrorAs(t, err, &mistake)
 }
 
 func TestConfig_asksPingPongAfterCustomTriggersByDefault(t *testing.T) {
 	custom := proactive.Predicate("mine", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") })
-	proactivetest.RunCore(t, `t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong`, configured(t, `{}`, custom))
-	proactivetest.RunCore(t, `t+0s /help → offer mine`, configured(t, `{}`, custom))
+	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong`, parse(t, `{}`), custom)
+	proactivetest.RunConfig(t, `t+0s /help → offer mine`, parse(t, `{}`), custom)
 	third := proactive.Predicate("third", func(c proactive.TriggerContext) bool { return c.ActionCount == 3 })
-	proactivetest.RunCore(t, `t+0s /a; t+1s /b; t+2s /a → offer third`, configured(t, `{}`, third))
-	proactivetest.RunCore(t, `t+0s /help → no offer; t+1s /b; t+2s /help → offer canonical_url_ping_pong
+	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → offer third`, parse(t, `{}`), third)
+	proactivetest.RunConfig(t, `t+0s /help → no offer; t+1s /b; t+2s /help → offer canonical_url_ping_pong
 		t+3s finishes → refused
-		t+4s click "a"; t+4s click "a"; t+4s click "a"; t+70s submit "a"; t+70s submit "a"; t+70s submit "a"; t+200s → no offer`, configured(t, `{}`))
+		t+4s click "a"; t+4s click "a"; t+4s click "a"; t+70s submit "a"; t+70s submit "a"; t+70s submit "a"; t+200s → no offer`, parse(t, `{}`))
 }
 
 func TestConfig_listsTriggersInOrder(t *testing.T) {
-	core := configured(t, `{"body": "Help?", "reply_option_labels": ["Yes"], "triggers": [
+	config := parse(t, `{"body": "Help?", "reply_option_labels": ["Yes"], "triggers": [
 		{"id": "mine", "page": "/docs", "reply_option_labels": []},
 		{"id": "rage_clicks", "body": "Stuck?", "reply_option_labels": ["Oh yes"]},
 		{"id": "user_page_dwell", "page": "/pricing"},
-		{"id": "back_on_pricing", "page": "/plans"}]}`,
-		proactive.Predicate("mine", func(proactive.TriggerContext) bool { return true }))
-	proactivetest.RunCore(t, `t+0s /docs → offer mine`, core)
-	proactivetest.RunCore(t, `t+0s /a; t+1s click "x"; t+1s click "x"; t+1s click "x" → offer rage_clicks "Oh yes"; t+5s says "OH YES" → guide "Oh yes"`, core)
-	proactivetest.RunCore(t, `t+0s /a; t+60s /pricing; t+120s → offer user_page_dwell "Yes"`, core)
-	proactivetest.RunCore(t, `t+0s /plans; t+1s /b; t+2s /plans → offer back_on_pricing`, core)
-	proactivetest.RunCore(t, `t+0s /a; t+1s /b; t+2s /a → no offer no_match; t+70s → no offer`, core)
+		{"id": "back_on_pricing", "page": "/plans"}]}`)
+	mine := proactive.Predicate("mine", func(proactive.TriggerContext) bool { return true })
+	proactivetest.RunConfig(t, `t+0s /docs → offer mine`, config, mine)
+	proactivetest.RunConfig(t, `t+0s /a; t+1s click "x"; t+1s click "x"; t+1s click "x" → offer rage_clicks "Oh yes"; t+5s says "OH YES" → guide "Oh yes"`, config, mine)
+	proactivetest.RunConfig(t, `t+0s /a; t+60s /pricing; t+120s → offer user_page_dwell "Yes"`, config, mine)
+	proactivetest.RunConfig(t, `t+0s /plans; t+1s /b; t+2s /plans → offer back_on_pricing`, config, mine)
+	proactivetest.RunConfig(t, `t+0s /a; t+1s /b; t+2s /a → no offer no_match; t+70s → no offer`, config, mine)
 }
 
 func TestConfig_setsTimes(t *testing.T) {
-	core := configured(t, `{"interaction_timeout_s": 60, "cooldown_s": 0, "assistance_idle_s": 20, "idle_teardown": "keep"}`)
-	proactivetest.RunCore(t, `
+	config := parse(t, `{"interaction_timeout_s": 60, "cooldown_s": 0, "assistance_idle_s": 20, "idle_teardown": "keep"}`)
+	proactivetest.RunConfig(t, `
 		t+0s  /a; t+1s /b; t+2s /a → offer canonical_url_ping_pong
 		t+61s → state proactive
 		t+62s → state thinking
 		t+63s /b; t+64s /a → no offer no_match; t+65s /b → offer canonical_url_ping_pong
 		t+66s says "?" → state reactive
-		t+86s /a; t+87s /b → state thinking; t+88s /a → offer canonical_url_ping_pong`, core)
-}
-
-// What a trigger or a model says is shown as far as it can be.
-func TestCore_cleansWhatTriggersSay(t *testing.T) {
-	hostile := proactive.Saying(proactive.Result{
-		Body:               "<img src=x onerror=alert(1)>\x1b[2J\u202e Hello\n" + strings.Repeat("a", 5000),
-		ReplyOptionLabels:  []string{"", " \t", "<script>alert(1)</script>", "A\x00 B\n", "a b", strings.Repeat("word ", 100), "no room"},
-		InteractionTimeout: 1000 * time.Hour, Cooldown: 1000 * time.Hour,
-	}, proactive.Predicate("hostile", func(proactive.TriggerContext) bool { return true }))
-	var window proactive.Window
-	core := configured(t, `{}`, hostile)
-	result := core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
-	assert.True(t, strings.HasPrefix(result.Body, "img src=x onerror=alert(1) [2J Hello\naaa"), result.Body)
-	assert.Equal(t, 1000, utf8.RuneCountInString(result.Body))
-	assert.Equal(t, []string{"script alert(1) /script", "A B"}, result.ReplyOptionLabels[:2])
-	assert.Len(t, result.ReplyOptionLabels, 3)
-	assert.LessOrEqual(t, utf8.RuneCountInString(result.ReplyOptionLabels[2]), 80)
-	assert.Equal(t, 24*time.Hour, result.InteractionTimeout)
-	assert.Equal(t, 24*time.Hour, result.Cooldown)
-
-	silent := proactive.Saying(proactive.Result{Body: "\x00 <>", Cooldown: -1}, hostile)
-	result = configured(t, `{"body": "Hi"}`, silent).Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
-	assert.Equal(t, "Hi", result.Body)
-	assert.Zero(t, result.Cooldown)
-}
-
-func FuzzCleanLabels(f *testing.F) {
-	f.Add("a", "<b>", "\xff\u0000")
-	f.Add("ſ", "S", "s")
-	f.Fuzz(func(t *testing.T, a, b, c string) {
-		labels := proactive.CleanLabels([]string{a, b, c, a})
-		for i, label := range labels {
-			ok := label != "" && utf8.ValidString(label) && utf8.RuneCountInString(label) <= 80 && !strings.ContainsAny(label, "<>\n") &&
-				!strings.ContainsFunc(label, unicode.IsControl) && label == strings.TrimSpace(label) &&
-				!slices.ContainsFunc(labels[:i], func(l string) bool { return strings.EqualFold(l, label) })
-			assert.True(t, ok, "%q", labels)
-		}
-		assert.LessOrEqual(t, len(labels), helpdesk.MaxLabels)
-		assert.Equal(t, labels, proactive.CleanLabels(labels))
-		body := proactive.CleanBody(a)
-		assert.True(t, utf8.ValidString(body) && utf8.RuneCountInString(body) <= 1000 && !strings.ContainsAny(body, "<>\r\x00"), "%q", body)
-	})
+		t+86s /a; t+87s /b → state thinking; t+88s /a → offer canonical_url_ping_pong`, config)
 }

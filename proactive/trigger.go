@@ -3,7 +3,6 @@ package proactive
 import (
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -33,7 +32,7 @@ type Timed interface {
 }
 
 // TriggerContext is what a [Trigger] sees: one session's newest actions, of the
-// last [WindowSpan] and at most [WindowSize]. What belongs to a pattern for which
+// last 120 seconds and at most 50. What belongs to a pattern for which
 // this trigger's offer was made is used up and no longer there. The slices are
 // valid until Evaluate returns and must not be changed.
 type TriggerContext struct {
@@ -98,16 +97,9 @@ type Result struct {
 	Cooldown           time.Duration // of the trigger in the conversation; negative for none
 }
 
-// Registry holds triggers in order. It is immutable and safe for concurrent use.
-type Registry struct{ triggers []Trigger }
-
-// OptionError is one mistake in the arguments of a constructor.
-type OptionError = options.Error
-
-// NewRegistry returns a registry of these triggers. Of two that match the first
-// is taken, so the more specific one comes first. The error joins an
-// *OptionError for each trigger that is nil, or has no id or that of another.
-func NewRegistry(triggers ...Trigger) (*Registry, error) {
+// CheckTriggers returns the mistakes in a list of triggers, joined: each trigger must
+// not be nil and needs an ID that no other has.
+func CheckTriggers(triggers ...Trigger) error {
 	m := options.Mistakes{Package: "proactive"}
 	known := map[string]bool{}
 	for _, t := range triggers {
@@ -120,75 +112,5 @@ func NewRegistry(triggers ...Trigger) (*Registry, error) {
 		m.Require(id == "" || !known[id], "trigger "+id, "is a duplicate")
 		known[id] = true
 	}
-	if err := m.Err(); err != nil {
-		return nil, err
-	}
-	return &Registry{triggers: append([]Trigger(nil), triggers...)}, nil
+	return m.Err()
 }
-
-// Evaluate returns the result of the first trigger that matches.
-func (r *Registry) Evaluate(c TriggerContext) (Result, bool) {
-	return r.first(c, Machine{}, false)
-}
-
-// first is Evaluate without what the triggers used up. If timed is set only
-// triggers that are Timed are asked.
-func (r *Registry) first(c TriggerContext, m Machine, timed bool) (Result, bool) {
-	for _, t := range r.triggers {
-		if _, ok := t.(Timed); timed && !ok {
-			continue
-		}
-		if result, ok := t.Evaluate(c.after(m.fired[t.ID()].Used)); ok {
-			result.TriggerID = t.ID()
-			return result, true
-		}
-	}
-	return Result{}, false
-}
-
-// again returns the earliest time at which a trigger wants to be evaluated
-// again, zero for none.
-func (r *Registry) again(c TriggerContext, m Machine) (earliest time.Time) {
-	for _, t := range r.triggers {
-		timed, ok := t.(Timed)
-		if !ok {
-			continue
-		}
-		at, ok := timed.Again(c.after(m.fired[t.ID()].Used))
-		if ok && at.After(c.Now) && (earliest.IsZero() || at.Before(earliest)) {
-			earliest = at
-		}
-	}
-	return earliest
-}
-
-// after returns the context without what a pattern used up to a time, zero for
-// nothing.
-func (c TriggerContext) after(used instant) TriggerContext {
-	if used == 0 {
-		return c
-	}
-	first := len(c.Actions)
-	for first > 0 && instantOf(c.Actions[first-1].At) > used {
-		first--
-	}
-	page := TriggerContext{Actions: c.Actions[:first]}.Page()
-	visit := first
-	for visit < len(c.CanonicalURLs) && (c.CanonicalURLs[visit] == page || c.CanonicalURLs[visit] == "") {
-		visit++
-	}
-	c.Actions, c.CanonicalURLs = c.Actions[first:], c.CanonicalURLs[visit:]
-	return c
-}
-
-// instant is a time in microseconds since the epoch, zero for none.
-type instant int64
-
-func instantOf(t time.Time) instant { return instant(t.UnixMicro()) }
-
-func (i instant) time() time.Time { return time.UnixMicro(int64(i)).UTC() }
-
-func (i instant) add(d time.Duration) instant { return i + instant(d.Microseconds()) }
-
-// startOf returns when an action began.
-func startOf(a activity.Action) instant { return instantOf(a.Start()) }

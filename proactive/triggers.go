@@ -75,7 +75,7 @@ func alternates(urls []string, n int) bool {
 // Dwell matches when the user has stayed on one page and done little. It is
 // [Timed].
 type Dwell struct {
-	After      time.Duration // 60 s; less than WindowSpan
+	After      time.Duration // 60 s; less than 120 s
 	MaxActions int           // on the page, with the page view; 5
 }
 

@@ -98,9 +98,9 @@ func TestDwell_isNotForTheBusy(t *testing.T) {
 
 func TestTriggers_anUnknownPageIsNoOther(t *testing.T) {
 	action := func(s int, url string) proactive.Action {
-		return proactive.Action{At: noon.Add(time.Duration(s) * time.Second), Type: "click", CanonicalURL: url}
+		return proactive.Action{At: proactivetest.Start.Add(time.Duration(s) * time.Second), Type: "click", CanonicalURL: url}
 	}
-	_, dwells := proactive.Dwell{}.Evaluate(proactive.TriggerContext{Now: noon.Add(time.Minute),
+	_, dwells := proactive.Dwell{}.Evaluate(proactive.TriggerContext{Now: proactivetest.Start.Add(time.Minute),
 		Actions: []proactive.Action{action(0, "https://a/x"), action(5, ""), action(10, "https://a/x")}})
 	assert.True(t, dwells)
 	_, back := proactive.BackOnPricing("").Evaluate(proactive.TriggerContext{CanonicalURLs: []string{"https://a/pricing", "", "https://a/pricing"}})
@@ -150,32 +150,19 @@ func TestDeadEnd_isTwoPagesFourTimes(t *testing.T) {
 	proactivetest.Run(t, `t+0s /a; t+1s /b; t+2s /a; t+3s /c; t+4s /a; t+5s /b; t+6s /a; t+7s /b → no offer no_match`, proactive.DeadEnd{})
 }
 
-func TestRegistry_takesTheFirstThatMatches(t *testing.T) {
+func TestTriggers_theFirstThatMatchesWins(t *testing.T) {
 	script := `t+0s /pricing; t+1s /a; t+2s /pricing → offer `
 	proactivetest.Run(t, script+"back_on_pricing", proactive.DeadEnd{}, proactive.BackOnPricing(""), proactive.PingPong{})
 	proactivetest.Run(t, script+"canonical_url_ping_pong", proactive.PingPong{}, proactive.BackOnPricing(""))
 }
 
-func TestRegistry_evaluatesAContext(t *testing.T) {
-	registry, err := proactive.NewRegistry(proactive.BackOnPricing(""), proactive.Saying(proactive.Result{Body: "Lost?"}, proactive.PingPong{}))
-	require.NoError(t, err)
-	result, ok := registry.Evaluate(proactive.TriggerContext{CanonicalURLs: []string{"https://a/x", "https://a/y", "https://a/x"}})
-	assert.True(t, ok)
-	assert.Equal(t, proactive.Result{TriggerID: proactive.PingPongID, Body: "Lost?"}, result)
-	_, ok = registry.Evaluate(proactive.TriggerContext{})
-	assert.False(t, ok)
-}
-
-func TestNewRegistry_reportsEveryMistake(t *testing.T) {
+func TestCheckTriggers_reportsEveryMistake(t *testing.T) {
 	no := func(proactive.TriggerContext) bool { return false }
-	_, err := proactive.NewRegistry(nil, proactive.PingPong{}, proactive.Predicate("", no), proactive.PingPong{})
+	err := proactive.CheckTriggers(nil, proactive.PingPong{}, proactive.Predicate("", no), proactive.PingPong{})
 	require.EqualError(t, err, `proactive: trigger must not be nil
 proactive: trigger id must not be empty
 proactive: trigger canonical_url_ping_pong is a duplicate`)
-	var mistake *proactive.OptionError
-	require.ErrorAs(t, err, &mistake)
-	_, err = proactive.NewCore(nil, &proactive.Config{IdleTeardown: "never"})
-	require.EqualError(t, err, "proactive: registry must not be nil\nidle_teardown: must be \"keep\", or left out")
+	require.NoError(t, proactive.CheckTriggers())
 }
 
 func TestWithin_isOfThePageWhereTheUserIs(t *testing.T) {

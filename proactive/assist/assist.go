@@ -18,7 +18,7 @@
 //
 // Of the servers that share a log one at a time follows a product: the one that
 // holds its lease. What is known of a conversation's assistance is a document, a
-// [proactive.Machine], which every step changes by compare-and-set, so an offer is
+// [assistance.Machine], which every step changes by compare-and-set, so an offer is
 // claimed before it is sent and is made at most once, also when a server dies, two
 // work on it, or a clock jumps. Offers, deletions and what is due survive a restart.
 package assist
@@ -39,8 +39,8 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/options"
-	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -53,7 +53,7 @@ type Products func(productID string) (Product, bool, error)
 type Product struct {
 	// Core decides; nil where proactive assistance is off. Another one replaces
 	// it at once.
-	Core *proactive.Core
+	Core *assistance.Core
 	// Labels are the configured labels of an offer.
 	Labels []string
 	// Desks are the product's. Offers are made by those that are a
@@ -73,7 +73,7 @@ func (p Product) desk(name string) (helpdesk.Desk, bool) {
 
 // rules are those of a conversation at the desk: one that the desk cannot delete is
 // kept.
-func (p Product) rules(desk string) proactive.Rules {
+func (p Product) rules(desk string) assistance.Rules {
 	rules := p.Core.Rules
 	d, _ := p.desk(desk)
 	if _, ok := d.(helpdesk.Remover); !ok {
@@ -190,10 +190,9 @@ const machineTTL = 30 * 24 * time.Hour
 func (c conversation) document() string { return assistPrefix + c.desk + "/" + c.id }
 
 // read returns the machine of a conversation and its document. An error that wraps
-// proactive.ErrSnapshot or a *proactive.VersionError means that no offer must be
-// made there.
-func (a *Assistant) read(ctx context.Context, c conversation) (proactive.Machine, document.Document, error) {
-	var m proactive.Machine
+// assistance.ErrSnapshot means that no offer must be made there.
+func (a *Assistant) read(ctx context.Context, c conversation) (assistance.Machine, document.Document, error) {
+	var m assistance.Machine
 	docs, err := a.docs.Get(ctx, c.productID, c.document())
 	if err != nil {
 		return m, document.Document{}, fmt.Errorf("assist: read machine: %w", err)
@@ -208,8 +207,8 @@ func (a *Assistant) read(ctx context.Context, c conversation) (proactive.Machine
 // there is doing; "" for the zero Link, for a product without assistance, and where
 // no offer can be made because what is stored cannot be read. It reads them all at
 // once.
-func (a *Assistant) States(ctx context.Context, productID string, links ...connector.Link) ([]proactive.State, error) {
-	states := make([]proactive.State, len(links))
+func (a *Assistant) States(ctx context.Context, productID string, links ...connector.Link) ([]assistance.State, error) {
+	states := make([]assistance.State, len(links))
 	product, ok, err := a.products(productID)
 	if err != nil || !ok || product.Core == nil {
 		return states, err
@@ -229,7 +228,7 @@ func (a *Assistant) States(ctx context.Context, productID string, links ...conne
 		return nil, fmt.Errorf("assist: read machines: %w", err)
 	}
 	for i, doc := range docs {
-		var m proactive.Machine
+		var m assistance.Machine
 		if !doc.Exists() || m.UnmarshalJSON(doc.Value) == nil {
 			states[of[i]] = m.State()
 		}
@@ -238,8 +237,8 @@ func (a *Assistant) States(ctx context.Context, productID string, links ...conne
 }
 
 // change returns the change that stores what a step made of a machine.
-func change(doc document.Document, m proactive.Machine, effects []proactive.Effect) (document.Change, error) {
-	if slices.Contains(effects, proactive.Effect(proactive.Clear{})) {
+func change(doc document.Document, m assistance.Machine, effects []assistance.Effect) (document.Change, error) {
+	if slices.Contains(effects, assistance.Effect(assistance.Clear{})) {
 		if !doc.Exists() {
 			return document.Check(doc), nil
 		}
@@ -255,6 +254,5 @@ func change(doc document.Document, m proactive.Machine, effects []proactive.Effe
 // unreadableMachine reports whether an error says that a machine was read which
 // this process cannot make sense of.
 func unreadableMachine(err error) bool {
-	var version *proactive.VersionError
-	return errors.Is(err, proactive.ErrSnapshot) || errors.As(err, &version)
+	return errors.Is(err, assistance.ErrSnapshot)
 }

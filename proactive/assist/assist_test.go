@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -45,7 +46,7 @@ type world struct {
 	desk     *helpdesktest.Intercom
 	seen     *seenOffers
 	desks    []connector.Desk
-	core     *proactive.Core
+	core     *assistance.Core
 	labels   []string
 	recorder *eventlog.Recorder
 	servers  []*server
@@ -103,9 +104,9 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	seen := &seenOffers{to: desk.Client().Transport, shown: map[string][]time.Time{}}
 	opened, err := intercom.Kind.Open(desk.Config(), &helpdesk.Options{HTTP: &http.Client{Transport: seen}})
 	require.NoError(t, err)
-	registry, err := config.Registry()
+	triggers, err := config.Select()
 	require.NoError(t, err)
-	core, err := proactive.NewCore(registry, config)
+	core, err := assistance.NewCore(config, triggers...)
 	require.NoError(t, err)
 	memory, err := activity.NewMemory(nil)
 	require.NoError(t, err)
@@ -265,21 +266,21 @@ func TestAssistant_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
 func TestAssistant_saysWhatItIsDoingInConversations(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		here, other := connector.Link{Desk: "intercom", ConversationID: conversation}, connector.Link{Desk: "intercom", ConversationID: "other"}
-		states := func(productID string) []proactive.State {
+		states := func(productID string) []assistance.State {
 			states, err := s.assistant.States(w.t.Context(), productID, connector.Link{}, other, here, here)
 			require.NoError(w.t, err)
 			return states
 		}
-		assert.Equal(t, []proactive.State{"", proactive.Thinking, proactive.Thinking, proactive.Thinking}, states(acme))
+		assert.Equal(t, []assistance.State{"", assistance.Thinking, assistance.Thinking, assistance.Thinking}, states(acme))
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
-		assert.Equal(t, []proactive.State{"", proactive.Thinking, proactive.Proactive, proactive.Proactive}, states(acme))
-		assert.Equal(t, make([]proactive.State, 4), states("globex"), "without assistance")
+		assert.Equal(t, []assistance.State{"", assistance.Thinking, assistance.Proactive, assistance.Proactive}, states(acme))
+		assert.Equal(t, make([]assistance.State, 4), states("globex"), "without assistance")
 		docs, err := w.log.Documents().Get(w.t.Context(), acme, "assist/intercom/other")
 		require.NoError(w.t, err)
 		_, err = w.log.Documents().Write(w.t.Context(), acme, document.Put(docs[0], []byte("{"), 0))
 		require.NoError(w.t, err)
-		assert.Equal(t, []proactive.State{"", "", proactive.Proactive, proactive.Proactive}, states(acme), "a machine that cannot be read")
+		assert.Equal(t, []assistance.State{"", "", assistance.Proactive, assistance.Proactive}, states(acme), "a machine that cannot be read")
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -78,7 +78,7 @@ func (a *Assistant) awaitOffers(ctx context.Context, productID string) (Product,
 type shift struct {
 	*Assistant
 	productID string
-	core      *proactive.Core
+	core      *assistance.Core
 	lease     *document.Lease
 	logger    *slog.Logger
 	inFlight  errgroup.Group
@@ -93,7 +93,7 @@ type shift struct {
 	looked   time.Time
 }
 
-func newShift(a *Assistant, productID string, core *proactive.Core, lease *document.Lease) *shift {
+func newShift(a *Assistant, productID string, core *assistance.Core, lease *document.Lease) *shift {
 	return &shift{Assistant: a, productID: productID, core: core, lease: lease, logger: a.logger.With("product_id", productID),
 		sessions: map[string]*session{}, talks: map[conversation]*talk{}}
 }
@@ -109,7 +109,7 @@ func (s *shift) work(ctx context.Context, source *eventlog.Source) error {
 	defer s.works(s, false)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return source.Follow(ctx, "", s.now().Add(-proactive.WindowSpan), "", func(event, id string, data []byte) error {
+		return source.Follow(ctx, "", s.now().Add(-assistance.WindowSpan), "", func(event, id string, data []byte) error {
 			switch event {
 			case "":
 				at, _ := eventlog.ParseID(id) // it is the log's
@@ -171,7 +171,7 @@ func (s *shift) load(ctx context.Context) error {
 		for _, doc := range docs {
 			after = doc.Name
 			desk, id, _ := strings.Cut(strings.TrimPrefix(doc.Name, assistPrefix), "/")
-			var m proactive.Machine
+			var m assistance.Machine
 			if err := m.UnmarshalJSON(doc.Value); err != nil {
 				s.logger.Error("no offers are made in a conversation", "desk", desk, "conversation_id", id, "err", err)
 				continue
@@ -191,7 +191,7 @@ func (s *shift) see(ctx context.Context, data []byte) {
 	known := s.session(batch.SessionID, now)
 	s.link(ctx, known, batch.ConversationID)
 	for _, a := range batch.Actions {
-		s.ask(ctx, known, func(m proactive.Machine, of proactive.Session) proactive.Decision {
+		s.ask(ctx, known, func(m assistance.Machine, of assistance.Session) assistance.Decision {
 			return s.core.Act(&known.window, m, of, a.Action, now)
 		})
 	}
@@ -225,12 +225,12 @@ func (s *shift) link(ctx context.Context, known *session, conversationID string)
 }
 
 // ask asks the core about a session and makes the offer that it decides on.
-func (s *shift) ask(ctx context.Context, known *session, decide func(proactive.Machine, proactive.Session) proactive.Decision) {
+func (s *shift) ask(ctx context.Context, known *session, decide func(assistance.Machine, assistance.Session) assistance.Decision) {
 	c, d := s.decide(known, decide)
 	trigger := d.Match.Result.TriggerID
 	switch {
-	case d.Reason == proactive.NoMatch, c.id == "":
-	case d.Reason == proactive.Stale:
+	case d.Reason == assistance.NoMatch, c.id == "":
+	case d.Reason == assistance.Stale:
 		s.decided(c, known.id, trigger, d.Reason, nil)
 	default:
 		reason, err := s.offer(ctx, known.id, c, d.Match)
@@ -239,8 +239,8 @@ func (s *shift) ask(ctx context.Context, known *session, decide func(proactive.M
 }
 
 // decided logs and counts what came of a trigger that matched.
-func (s *shift) decided(c conversation, sessionID, trigger string, reason proactive.Reason, err error) {
-	if reason != proactive.Offered {
+func (s *shift) decided(c conversation, sessionID, trigger string, reason assistance.Reason, err error) {
+	if reason != assistance.Offered {
 		s.metrics.suppressed.WithLabelValues(s.productID, trigger, string(reason)).Inc()
 	}
 	s.logger.Info("a trigger matched", "session_id", sessionID, "desk", c.desk, "conversation_id", c.id,
@@ -282,7 +282,7 @@ func (s *shift) askAgain(ctx context.Context, known *session, due, now time.Time
 		return
 	}
 	s.link(ctx, known, of.ConversationID)
-	s.ask(ctx, known, func(m proactive.Machine, of proactive.Session) proactive.Decision {
+	s.ask(ctx, known, func(m assistance.Machine, of assistance.Session) assistance.Decision {
 		return s.core.Ask(&known.window, m, of, due, now)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/prompt"
-	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/internal/quickreply"
 )
 
 const (
@@ -93,7 +93,7 @@ You suggest quick replies for a chat widget in a web app. Write up to three shor
 
 // labels returns labels for a session, never nil.
 func (a *Assistant) labels(ctx context.Context, productID string, product Product, request labelsRequest) []string {
-	configured := proactive.CleanLabels(product.Labels)
+	configured := quickreply.CleanLabels(product.Labels)
 	if a.opts.Model == nil {
 		return configured
 	}
@@ -113,7 +113,7 @@ func (a *Assistant) labels(ctx context.Context, productID string, product Produc
 		a.logger.Warn("no labels were suggested", "product_id", productID, "session_id", request.SessionID, "err", err)
 		return configured
 	}
-	suggested := proactive.CleanLabels(linesOf(answer[:min(len(answer), maxAnswer)]))
+	suggested := quickreply.CleanLabels(linesOf(answer[:min(len(answer), maxAnswer)]))
 	if len(suggested) == 0 {
 		return configured
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
-	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
 // Message takes what a contact wrote into a conversation: the label of an offer,
@@ -33,7 +33,7 @@ func (a *Assistant) Message(ctx context.Context, m connector.Message) (connector
 	if err != nil {
 		return connector.Taken{}, err
 	}
-	next, effects, err := product.rules(c.desk).Step(machine, a.now(), proactive.Message{Text: m.Text})
+	next, effects, err := product.rules(c.desk).Step(machine, a.now(), assistance.Message{Text: m.Text})
 	if err != nil {
 		return connector.Taken{}, fmt.Errorf("assist: take message: %w", err)
 	}
@@ -48,7 +48,7 @@ func (a *Assistant) Message(ctx context.Context, m connector.Message) (connector
 			return connector.Taken{}, err
 		}
 		taken.Changes = append(taken.Changes, more...)
-		if _, guides := effect.(proactive.Guide); guides && a.opts.Guide != nil {
+		if _, guides := effect.(assistance.Guide); guides && a.opts.Guide != nil {
 			taken.Guided = true
 		}
 	}
@@ -60,9 +60,9 @@ const guideTime = time.Second
 
 // react returns the changes that carry out an effect of a message. What is written
 // in a conversation without any offer is the desk's business, not ours.
-func (a *Assistant) react(ctx context.Context, c conversation, m connector.Message, machine proactive.Machine, effect proactive.Effect) ([]document.Change, error) {
+func (a *Assistant) react(ctx context.Context, c conversation, m connector.Message, machine assistance.Machine, effect assistance.Effect) ([]document.Change, error) {
 	switch effect := effect.(type) {
-	case proactive.Guide:
+	case assistance.Guide:
 		if a.opts.Guide == nil {
 			return a.connections.ReplyLater(m)
 		}
@@ -70,7 +70,7 @@ func (a *Assistant) react(ctx context.Context, c conversation, m connector.Messa
 		defer cancel()
 		return nil, a.opts.Guide(ctx, Guidance{ProductID: c.productID, Desk: c.desk, ConversationID: c.id,
 			TriggerID: effect.TriggerID, Label: effect.Label, Metadata: effect.Metadata})
-	case proactive.Reply:
+	case assistance.Reply:
 		if machine.Trigger() != "" || machine.InFlight() {
 			return a.connections.ReplyLater(m)
 		}

@@ -4,9 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
-	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // assistantMetrics are the metrics of an [Assistant].
@@ -30,16 +30,16 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) assistantMet
 }
 
 // took counts and logs what a step that is stored made of a machine.
-func (a *Assistant) took(c conversation, m proactive.Machine, effects []proactive.Effect) {
+func (a *Assistant) took(c conversation, m assistance.Machine, effects []assistance.Effect) {
 	for _, effect := range effects {
 		switch effect := effect.(type) {
-		case proactive.Moved:
-			if effect.From == proactive.Proactive && effect.To == proactive.Thinking {
+		case assistance.Moved:
+			if effect.From == assistance.Proactive && effect.To == assistance.Thinking {
 				a.offered(c, m.Trigger(), "ignored")
 			}
 			a.metrics.transitions.WithLabelValues(c.productID, string(effect.From), string(effect.To)).Inc()
 			a.logger.Info("assistance moved", "product_id", c.productID, "desk", c.desk, "conversation_id", c.id, "from", effect.From, "to", effect.To)
-		case proactive.Guide:
+		case assistance.Guide:
 			a.offered(c, effect.TriggerID, "accepted")
 		}
 	}

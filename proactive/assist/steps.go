@@ -9,17 +9,17 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
-	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
 // Further reasons why no offer is made of a match.
 const (
-	noDesk        proactive.Reason = "no_desk"    // the desk of the conversation makes no offers
-	untrusted     proactive.Reason = "untrusted"  // only a browser said whose conversation it is
-	leaseEnds     proactive.Reason = "lease"      // another server may take over meanwhile
-	overloaded    proactive.Reason = "overloaded" // too many offers are in flight
-	unreadable    proactive.Reason = "unreadable" // what is known of the conversation is damaged, or of a later version
-	storageFailed proactive.Reason = "storage"    // storage is away
+	noDesk        assistance.Reason = "no_desk"    // the desk of the conversation makes no offers
+	untrusted     assistance.Reason = "untrusted"  // only a browser said whose conversation it is
+	leaseEnds     assistance.Reason = "lease"      // another server may take over meanwhile
+	overloaded    assistance.Reason = "overloaded" // too many offers are in flight
+	unreadable    assistance.Reason = "unreadable" // what is known of the conversation is damaged, or of a later version
+	storageFailed assistance.Reason = "storage"    // storage is away
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 func (s *shift) timeLeft() time.Duration { return min(requestTime, time.Until(s.lease.Until())) }
 
 // rules returns those of a conversation.
-func (s *shift) rules(c conversation) proactive.Rules {
+func (s *shift) rules(c conversation) assistance.Rules {
 	product, _, err := s.products(s.productID)
 	if err != nil || product.Core == nil {
 		return s.core.Rules
@@ -46,13 +46,13 @@ func (s *shift) rules(c conversation) proactive.Rules {
 // step takes an event in a conversation and returns the effects to carry out, once
 // the machine that follows is stored. It repeats itself when the machine was
 // changed meanwhile.
-func (s *shift) step(ctx context.Context, c conversation, event proactive.Event) ([]proactive.Effect, error) {
+func (s *shift) step(ctx context.Context, c conversation, event assistance.Event) ([]assistance.Effect, error) {
 	for {
 		m, doc, err := s.read(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		if event == (proactive.Tick{}) && !doc.Exists() { // it was deleted meanwhile
+		if event == (assistance.Tick{}) && !doc.Exists() { // it was deleted meanwhile
 			s.keep(c, m)
 			return nil, nil
 		}
@@ -84,7 +84,7 @@ func (s *shift) step(ctx context.Context, c conversation, event proactive.Event)
 }
 
 // offer makes the offer of a match, unless something is in the way.
-func (s *shift) offer(ctx context.Context, sessionID string, c conversation, match proactive.Matched) (proactive.Reason, error) {
+func (s *shift) offer(ctx context.Context, sessionID string, c conversation, match assistance.Matched) (assistance.Reason, error) {
 	product, _, err := s.products(s.productID)
 	if err != nil {
 		return storageFailed, err
@@ -104,7 +104,7 @@ func (s *shift) offer(ctx context.Context, sessionID string, c conversation, mat
 		return leaseEnds, nil
 	}
 	effects, err := s.step(ctx, c, match)
-	var impossible *proactive.MoveError
+	var impossible *assistance.MoveError
 	switch {
 	case errors.As(err, &impossible):
 		return impossible.Reason, nil
@@ -115,11 +115,11 @@ func (s *shift) offer(ctx context.Context, sessionID string, c conversation, mat
 	}
 	s.begin(c)
 	if !s.inFlight.TryGo(func() error { s.finish(ctx, c, effects, nil); return nil }) {
-		_, err := s.step(ctx, c, proactive.Refused{})
+		_, err := s.step(ctx, c, assistance.Refused{})
 		s.settled(c, err == nil)
 		return overloaded, err
 	}
-	return proactive.Offered, nil
+	return assistance.Offered, nil
 }
 
 // linkedByDesk reports whether the desk itself said that the session belongs to
@@ -136,13 +136,13 @@ func linkedByDesk(known connector.Conversation, sessionID string) bool {
 // tick lets time pass in a conversation that was begun with, and does what that
 // asks for.
 func (s *shift) tick(ctx context.Context, c conversation) {
-	effects, err := s.step(ctx, c, proactive.Tick{})
+	effects, err := s.step(ctx, c, assistance.Tick{})
 	s.finish(ctx, c, effects, err)
 }
 
 // finish carries out the effects of a step, if that succeeded, in a conversation
 // that was begun with, and gives the conversation back.
-func (s *shift) finish(ctx context.Context, c conversation, effects []proactive.Effect, err error) {
+func (s *shift) finish(ctx context.Context, c conversation, effects []assistance.Effect, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.logger.Warn("the assistance in a conversation waits for storage", "conversation_id", c.id, "err", err)
 	}
@@ -151,7 +151,7 @@ func (s *shift) finish(ctx context.Context, c conversation, effects []proactive.
 
 // carryOut does what a step asks for, and takes what came of it. It reports whether
 // nothing is left to be retried.
-func (s *shift) carryOut(ctx context.Context, c conversation, effects []proactive.Effect) (ok bool) {
+func (s *shift) carryOut(ctx context.Context, c conversation, effects []assistance.Effect) (ok bool) {
 	ok = true
 	for _, effect := range effects {
 		event, err := s.do(ctx, c, effect)
@@ -164,7 +164,7 @@ func (s *shift) carryOut(ctx context.Context, c conversation, effects []proactiv
 		}
 		further, err := s.step(ctx, c, event)
 		if err != nil {
-			var impossible *proactive.MoveError
+			var impossible *assistance.MoveError
 			return ok && errors.As(err, &impossible) // what happened meanwhile was faster
 		}
 		ok = s.carryOut(ctx, c, further) && ok
@@ -176,28 +176,28 @@ func (s *shift) carryOut(ctx context.Context, c conversation, effects []proactiv
 // process ends before the event is stored a later tick asks for the same again: the
 // machine shows what is in flight, and a conversation is forgotten before its
 // machine is.
-func (s *shift) do(ctx context.Context, c conversation, effect proactive.Effect) (proactive.Event, error) {
+func (s *shift) do(ctx context.Context, c conversation, effect assistance.Effect) (assistance.Event, error) {
 	product, _, err := s.products(s.productID)
 	if err != nil {
 		return nil, err
 	}
 	desk, _ := product.desk(c.desk)
 	switch effect := effect.(type) {
-	case proactive.Send:
+	case assistance.Send:
 		return s.send(ctx, c, desk, effect)
-	case proactive.Find:
+	case assistance.Find:
 		return s.find(ctx, c, desk, effect)
-	case proactive.Remove:
+	case assistance.Remove:
 		return s.remove(ctx, c, desk, effect)
 	}
 	return nil, nil // replies and guidance follow messages, which no shift takes
 }
 
 // send shows an offer, unless the desk cannot take it in time.
-func (s *shift) send(ctx context.Context, c conversation, desk helpdesk.Desk, send proactive.Send) (proactive.Event, error) {
-	late := func() (proactive.Event, error) {
+func (s *shift) send(ctx context.Context, c conversation, desk helpdesk.Desk, send assistance.Send) (assistance.Event, error) {
+	late := func() (assistance.Event, error) {
 		s.offered(c, send.TriggerID, "late")
-		return proactive.Refused{}, nil
+		return assistance.Refused{}, nil
 	}
 	wait := time.Duration(0)
 	if pacer, paces := desk.(helpdesk.Pacer); paces {
@@ -223,20 +223,20 @@ func (s *shift) send(ctx context.Context, c conversation, desk helpdesk.Desk, se
 	switch {
 	case err == nil:
 		s.offered(c, send.TriggerID, "made")
-		return proactive.Shown{OfferID: id}, nil
+		return assistance.Shown{OfferID: id}, nil
 	case errors.As(err, &refused) && !refused.Ambiguous:
 		s.offered(c, send.TriggerID, "refused")
-		return proactive.Refused{}, err
+		return assistance.Refused{}, err
 	}
 	s.offered(c, send.TriggerID, "ambiguous")
 	return nil, err
 }
 
 // find looks for an offer of which it is not known whether it was sent.
-func (s *shift) find(ctx context.Context, c conversation, desk helpdesk.Desk, find proactive.Find) (proactive.Event, error) {
+func (s *shift) find(ctx context.Context, c conversation, desk helpdesk.Desk, find assistance.Find) (assistance.Event, error) {
 	offerer, ok := desk.(helpdesk.Offerer)
 	if !ok {
-		return proactive.Lost{}, nil
+		return assistance.Lost{}, nil
 	}
 	asking, cancel := context.WithTimeout(ctx, s.timeLeft())
 	defer cancel()
@@ -248,17 +248,17 @@ func (s *shift) find(ctx context.Context, c conversation, desk helpdesk.Desk, fi
 		return nil, err
 	case found:
 		s.offered(c, find.TriggerID, "made")
-		return proactive.Shown{OfferID: id}, nil
+		return assistance.Shown{OfferID: id}, nil
 	}
 	s.offered(c, find.TriggerID, "lost")
-	return proactive.Lost{}, nil
+	return assistance.Lost{}, nil
 }
 
 // remove deletes a conversation in which nothing was written after the offer.
-func (s *shift) remove(ctx context.Context, c conversation, desk helpdesk.Desk, remove proactive.Remove) (proactive.Event, error) {
+func (s *shift) remove(ctx context.Context, c conversation, desk helpdesk.Desk, remove assistance.Remove) (assistance.Event, error) {
 	remover, ok := desk.(helpdesk.Remover)
 	if !ok {
-		return proactive.Engaged{}, nil
+		return assistance.Engaged{}, nil
 	}
 	asking, cancel := context.WithTimeout(ctx, s.timeLeft())
 	defer cancel()
@@ -269,12 +269,12 @@ func (s *shift) remove(ctx context.Context, c conversation, desk helpdesk.Desk, 
 	case err != nil:
 		return nil, err
 	case engaged:
-		return proactive.Engaged{}, nil
+		return assistance.Engaged{}, nil
 	}
 	// A message may have come meanwhile, here or at the server that has the
 	// product now: what follows cannot be undone.
-	effects, err := s.step(asking, c, proactive.Tick{})
-	if err != nil || !slices.Contains(effects, proactive.Effect(remove)) {
+	effects, err := s.step(asking, c, assistance.Tick{})
+	if err != nil || !slices.Contains(effects, assistance.Effect(remove)) {
 		return nil, err
 	}
 	if err := remover.Remove(asking, c.id); err != nil && !helpdesk.IsGone(err) {
@@ -285,9 +285,9 @@ func (s *shift) remove(ctx context.Context, c conversation, desk helpdesk.Desk, 
 
 // gone forgets a conversation that has been deleted, all but its machine: until the
 // event that it returns is stored a tick comes back to it.
-func (s *shift) gone(ctx context.Context, c conversation) (proactive.Event, error) {
+func (s *shift) gone(ctx context.Context, c conversation) (assistance.Event, error) {
 	if err := s.connections.End(ctx, s.productID, c.desk, c.id); err != nil {
 		return nil, err
 	}
-	return proactive.Removed{}, nil
+	return assistance.Removed{}, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -238,7 +239,7 @@ func (st *storm) check(s *server, id string) {
 				match = at
 			}
 		}
-		assert.LessOrEqual(t, offer.Sub(match), proactive.SendWithin, "an offer in %s is late", id)
+		assert.LessOrEqual(t, offer.Sub(match), assistance.SendWithin, "an offer in %s is late", id)
 		assert.False(t, taken[match], "two offers in %s for one match", id)
 		taken[match] = true
 	}

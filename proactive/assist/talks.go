@@ -4,14 +4,14 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
 // session is what is kept of a session: of those that did something within
-// proactive.WindowSpan.
+// assistance.WindowSpan.
 type session struct {
 	id     string
-	window proactive.Window
+	window assistance.Window
 	talk   *talk // of the conversation that it is linked to; nil for none
 	newest time.Time
 	again  appointment // when the core wants to be asked
@@ -21,8 +21,8 @@ type session struct {
 // whose machine needs a tick.
 type talk struct {
 	conversation
-	machine  proactive.Machine // as it was last seen
-	known    bool              // machine was seen
+	machine  assistance.Machine // as it was last seen
+	known    bool               // machine was seen
 	sessions int
 	failures int
 	busy     bool      // something is in flight, and ticks wait
@@ -160,11 +160,11 @@ func (s *shift) arrange(t *talk) {
 }
 
 // keep remembers a machine, and when it needs a tick.
-func (s *shift) keep(c conversation, m proactive.Machine) { s.learn(c, m, true) }
+func (s *shift) keep(c conversation, m assistance.Machine) { s.learn(c, m, true) }
 
 // learn is keep; where a machine is known already it makes no difference, unless
 // this one is newer.
-func (s *shift) learn(c conversation, m proactive.Machine, newer bool) {
+func (s *shift) learn(c conversation, m assistance.Machine, newer bool) {
 	at, ticks := s.rules(c).Due(m, s.now())
 	if !ticks {
 		at = time.Time{}
@@ -214,15 +214,15 @@ func (s *shift) settled(c conversation, ok bool) {
 }
 
 // decide asks the core about a session.
-func (s *shift) decide(known *session, decide func(proactive.Machine, proactive.Session) proactive.Decision) (conversation, proactive.Decision) {
+func (s *shift) decide(known *session, decide func(assistance.Machine, assistance.Session) assistance.Decision) (conversation, assistance.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var c conversation
-	var m proactive.Machine
+	var m assistance.Machine
 	if known.talk != nil {
 		c, m = known.talk.conversation, known.talk.machine
 	}
-	d := decide(m, proactive.Session{ProductID: s.productID, SessionID: known.id, ConversationID: c.id})
+	d := decide(m, assistance.Session{ProductID: s.productID, SessionID: known.id, ConversationID: c.id})
 	s.asks.set(&known.again, d.Again)
 	return c, d
 }
@@ -257,7 +257,7 @@ func (s *shift) dueAt(now time.Time) (sessions map[*session]time.Time, conversat
 // sweep forgets sessions whose windows are empty by now. The caller holds the lock.
 func (s *shift) sweep(now time.Time) {
 	for id, known := range s.sessions {
-		if now.Sub(known.newest) <= proactive.WindowSpan {
+		if now.Sub(known.newest) <= assistance.WindowSpan {
 			continue
 		}
 		delete(s.sessions, id)

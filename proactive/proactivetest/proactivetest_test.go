@@ -12,15 +12,9 @@ import (
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
 
-// core returns a core with labels and the ping-pong trigger.
-func core(t testing.TB) *proactive.Core {
-	t.Helper()
-	config := &proactive.Config{ReplyOptionLabels: []string{"Yes, show me"}}
-	registry, err := config.Registry(proactive.Dwell{})
-	require.NoError(t, err)
-	core, err := proactive.NewCore(registry, config)
-	require.NoError(t, err)
-	return core
+// config has labels; the scripts add the dwell trigger.
+func config() *proactive.Config {
+	return &proactive.Config{ReplyOptionLabels: []string{"Yes, show me"}}
 }
 
 func TestCheck_playsEverythingThatCanHappen(t *testing.T) {
@@ -43,7 +37,7 @@ func TestCheck_playsEverythingThatCanHappen(t *testing.T) {
 		t+1040s /d; t+1041s /e; t+1042s /d → offer canonical_url_ping_pong
 		t+1043s desk fails; t+1060s → state proactive; t+1061s desk works
 		t+1080s → removed, state thinking
-	`, core(t)))
+	`, config(), proactive.Dwell{}))
 }
 
 func TestCheck_saysWhatIsNotAsExpected(t *testing.T) {
@@ -66,11 +60,11 @@ func TestCheck_saysWhatIsNotAsExpected(t *testing.T) {
 		"t+0s joins":                                                       "line 1, column 1: proactive: engaged is not possible in thinking\n\tt+0s joins",
 		offered + "t+3s says \"hm\"; t+4s finishes; t+5s /b; t+6s /a; t+7s /b → no offer state": "line 2, column 60: the reason is not state: canonical_url_ping_pong matches (cooldown)",
 	} {
-		err := proactivetest.Check(script, core(t))
+		err := proactivetest.Check(script, config(), proactive.Dwell{})
 		require.Error(t, err, script)
 		assert.True(t, strings.HasPrefix(err.Error(), problem), "%s\n%v", script, err)
 	}
-	err := proactivetest.Check("t+0s → reply\nt+1s → removed", core(t))
+	err := proactivetest.Check("t+0s → reply\nt+1s → removed", config(), proactive.Dwell{})
 	assert.Equal(t, 2, strings.Count(err.Error(), "line "), "all at once")
 }
 
@@ -96,7 +90,7 @@ func TestCheck_saysWhatIsWrongWithAScript(t *testing.T) {
 		"t+0s /a → state asleep":    "line 1, column 11: state asleep cannot be expected; see the package documentation",
 		"t+0s /a → reply → reply":   "line 1, column 11: reply → reply cannot be expected; see the package documentation",
 	} {
-		require.EqualError(t, proactivetest.Check(script, core(t)), problem, script)
+		require.EqualError(t, proactivetest.Check(script, config(), proactive.Dwell{}), problem, script)
 	}
 }
 
@@ -117,7 +111,7 @@ func TestRun_failsTheTest(t *testing.T) {
 	for want, run := range map[string]func(testing.TB){
 		"nothing expects the offer": func(t testing.TB) { proactivetest.Run(t, "t+0s /a; t+1s /b; t+2s /a", proactive.PingPong{}) },
 		"must not be nil":           func(t testing.TB) { proactivetest.Run(t, "", nil) },
-		"the state is thinking":     func(t testing.TB) { proactivetest.RunCore(t, "t+0s → state reactive", core(t)) },
+		"the state is thinking":     func(t testing.TB) { proactivetest.RunConfig(t, "t+0s → state reactive", config()) },
 	} {
 		r := &recorder{}
 		assert.Panics(t, func() { run(r) })
@@ -130,8 +124,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add("t+0s /pricing; t+4s /docs; t+7s /pricing → offer canonical_url_ping_pong")
 	f.Add("t+0s click \"a\\\"\" -> no offer state, state thinking # x\nt+1ms says \"yes\"")
 	f.Add("t+0s desk fails; t+900h restart → refused, removed, reply, guide \"x\"")
-	core := core(f)
 	f.Fuzz(func(t *testing.T, script string) {
-		_ = proactivetest.Check(script, core)
+		_ = proactivetest.Check(script, config(), proactive.Dwell{})
 	})
 }

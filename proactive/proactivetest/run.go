@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
@@ -19,33 +20,40 @@ var Start = time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 // Site is where the pages are that a script gives as paths.
 const Site = "https://app.example.com"
 
-// Run plays a script with these triggers, the first before the others, and a
-// product that is configured by defaults. What is wrong with the script or not as
-// it expects fails the test.
+// Run plays a script with these triggers, the first before the others, and the default
+// configuration. It fails the test for an error in the script or an unmet expectation.
 func Run(t testing.TB, script string, triggers ...proactive.Trigger) {
 	t.Helper()
-	registry, err := proactive.NewRegistry(triggers...)
-	if err != nil {
+	if err := play(script, nil, triggers); err != nil {
 		t.Fatal(err)
 	}
-	core, err := proactive.NewCore(registry, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	RunCore(t, script, core)
 }
 
-// RunCore is Run for a core, which has a configuration of its own.
-func RunCore(t testing.TB, script string, core *proactive.Core) {
+// RunConfig is Run for a product's configuration: the triggers that it switches on, of
+// package proactive and the custom ones.
+func RunConfig(t testing.TB, script string, config *proactive.Config, custom ...proactive.Trigger) {
 	t.Helper()
-	if err := Check(script, core); err != nil {
+	if err := Check(script, config, custom...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Check plays a script and returns what is wrong with it, or, joined, everything
-// that is not as it expects; each with the line, the column and the step.
-func Check(script string, core *proactive.Core) error {
+// Check plays a script as RunConfig does, and returns the error in the script or the
+// configuration, or else all unmet expectations, joined, each with its line, column and
+// step.
+func Check(script string, config *proactive.Config, custom ...proactive.Trigger) error {
+	triggers, err := config.Select(custom...)
+	if err != nil {
+		return err
+	}
+	return play(script, config, triggers)
+}
+
+func play(script string, config *proactive.Config, triggers []proactive.Trigger) error {
+	core, err := assistance.NewCore(config, triggers...)
+	if err != nil {
+		return err
+	}
 	steps, err := parse(script)
 	if err != nil {
 		return err
@@ -64,8 +72,8 @@ func Check(script string, core *proactive.Core) error {
 
 // player plays a script.
 type player struct {
-	core   *proactive.Core
-	replay *proactive.Replay
+	core   *assistance.Core
+	replay *assistance.Replay
 	page   string
 	works  bool // the desk
 	count  int  // of actions
@@ -75,32 +83,32 @@ type player struct {
 
 // seen is what a step has led to.
 type seen struct {
-	decisions []proactive.Decision
-	effects   []proactive.Effect
-	offers    []proactive.Send // that were shown
+	decisions []assistance.Decision
+	effects   []assistance.Effect
+	offers    []assistance.Send // that were shown
 	refused   error
 }
 
-func (p *player) newReplay() *proactive.Replay {
-	return proactive.NewReplay(p.core, proactive.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"}, &proactive.ReplayOptions{
-		Decided: func(_ time.Time, d proactive.Decision) { p.decisions = append(p.decisions, d) },
+func (p *player) newReplay() *assistance.Replay {
+	return assistance.NewReplay(p.core, assistance.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"}, &assistance.ReplayOptions{
+		Decided: func(_ time.Time, d assistance.Decision) { p.decisions = append(p.decisions, d) },
 		Desk:    p.desk,
 	})
 }
 
 // desk answers as the script wants it to.
-func (p *player) desk(now time.Time, e proactive.Effect) proactive.Event {
+func (p *player) desk(now time.Time, e assistance.Effect) assistance.Event {
 	p.effects = append(p.effects, e)
-	send, isOffer := e.(proactive.Send)
+	send, isOffer := e.(assistance.Send)
 	switch {
 	case isOffer && !p.works:
-		return proactive.Refused{}
+		return assistance.Refused{}
 	case !p.works:
 		return nil
 	case isOffer:
 		p.offers = append(p.offers, send)
 	}
-	return proactive.WorkingDesk(now, e)
+	return assistance.WorkingDesk(now, e)
 }
 
 // play plays a step.
@@ -114,7 +122,7 @@ func (p *player) play(s step) {
 		}
 		p.act(activity.NewAction(activity.TypePageview, activity.Target{}, p.page), now)
 	case verbSays:
-		p.refused = p.replay.Step(proactive.Message{Text: s.do.object}, now)
+		p.refused = p.replay.Step(assistance.Message{Text: s.do.object}, now)
 	case verbDesk:
 		p.replay.Pass(now)
 		p.works = s.do.object == "works"
@@ -138,7 +146,7 @@ func (p *player) act(a activity.Action, now time.Time) {
 	a.TimestampEnd = a.TimestampStart
 	p.count++
 	d := p.replay.Act(a, now)
-	if d.Reason == proactive.NoMatch {
+	if d.Reason == assistance.NoMatch {
 		p.decisions = append(p.decisions, d)
 	}
 }
@@ -149,7 +157,7 @@ func (p *player) restart() error {
 	if err != nil {
 		return err
 	}
-	var restored proactive.Machine
+	var restored assistance.Machine
 	if err := json.Unmarshal(snapshot, &restored); err != nil {
 		return err
 	}
@@ -189,7 +197,7 @@ func (p *player) check(e expectation) string {
 	case "offer":
 		return p.checkOffer(e)
 	case "no offer":
-		return p.checkNoOffer(proactive.Reason(e.object))
+		return p.checkNoOffer(assistance.Reason(e.object))
 	case "state":
 		if state := p.replay.Machine().State(); string(state) != e.object {
 			return fmt.Sprintf("the state is %s, and not %s", state, e.object)
@@ -199,19 +207,19 @@ func (p *player) check(e expectation) string {
 			return "it is possible"
 		}
 	case "reply":
-		return expect[proactive.Reply](p.effects, "no message is answered", nil)
+		return expect[assistance.Reply](p.effects, "no message is answered", nil)
 	case "removed":
-		return expect[proactive.Clear](p.effects, "the conversation is not deleted", nil)
+		return expect[assistance.Clear](p.effects, "the conversation is not deleted", nil)
 	case "guide":
 		return expect(p.effects, fmt.Sprintf("no guidance for %q begins", e.object),
-			func(g proactive.Guide) bool { return g.Label == e.object })
+			func(g assistance.Guide) bool { return g.Label == e.object })
 	}
 	return ""
 }
 
 // expect returns the problem unless there is an effect of the type that is as it
 // should be.
-func expect[T proactive.Effect](effects []proactive.Effect, problem string, is func(T) bool) string {
+func expect[T assistance.Effect](effects []assistance.Effect, problem string, is func(T) bool) string {
 	for _, effect := range effects {
 		if e, ok := effect.(T); ok && (is == nil || is(e)) {
 			return ""
@@ -233,7 +241,7 @@ func (p *player) checkOffer(e expectation) string {
 	return fmt.Sprintf("there is no offer %s: %s", e.object, p.whyNot())
 }
 
-func (p *player) checkNoOffer(reason proactive.Reason) string {
+func (p *player) checkNoOffer(reason assistance.Reason) string {
 	if len(p.offers) > 0 {
 		return "there is an offer " + p.offers[0].TriggerID
 	}
@@ -252,7 +260,7 @@ func (p *player) checkNoOffer(reason proactive.Reason) string {
 func (p *player) whyNot() string {
 	var said []string
 	for _, d := range p.decisions {
-		if d.Reason == proactive.NoMatch {
+		if d.Reason == assistance.NoMatch {
 			said = append(said, "no trigger matches")
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
 // step is a step of a script.
@@ -45,12 +45,12 @@ const (
 var acts = map[string]string{"click": activity.TypeClick, "submit": activity.TypeSubmit, "change": activity.TypeChange}
 
 // events are the verbs that make an event.
-var events = map[string]proactive.Event{
-	"dismisses":  proactive.Dismissed{},
-	"progresses": proactive.Progressed{},
-	"finishes":   proactive.Finished{},
-	"abandons":   proactive.Abandoned{},
-	"joins":      proactive.Engaged{},
+var events = map[string]assistance.Event{
+	"dismisses":  assistance.Dismissed{},
+	"progresses": assistance.Progressed{},
+	"finishes":   assistance.Finished{},
+	"abandons":   assistance.Abandoned{},
+	"joins":      assistance.Engaged{},
 }
 
 // expectation is what a step must lead to.
@@ -61,21 +61,21 @@ type expectation struct {
 	label    string // of an offer
 }
 
-var states = map[string]proactive.State{
-	"thinking":     proactive.Thinking,
-	"proactive":    proactive.Proactive,
-	"reactive":     proactive.Reactive,
-	"guidance":     proactive.Guidance,
-	"conservative": proactive.Conservative,
+var states = map[string]assistance.State{
+	"thinking":     assistance.Thinking,
+	"proactive":    assistance.Proactive,
+	"reactive":     assistance.Reactive,
+	"guidance":     assistance.Guidance,
+	"conservative": assistance.Conservative,
 }
 
-var reasons = map[string]proactive.Reason{}
+var reasons = map[string]assistance.Reason{}
 
 func init() {
 	for _, s := range states {
 		states[string(s)] = s
 	}
-	for _, r := range []proactive.Reason{proactive.NoMatch, proactive.Stale, proactive.Sending, proactive.Busy, proactive.HoldingBack, proactive.CoolingDown} {
+	for _, r := range []assistance.Reason{assistance.NoMatch, assistance.Stale, assistance.Sending, assistance.Busy, assistance.HoldingBack, assistance.CoolingDown} {
 		reasons[string(r)] = r
 	}
 }

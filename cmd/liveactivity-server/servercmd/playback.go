@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -22,7 +23,7 @@ import (
 // playbackStep.
 type playback struct {
 	productID string
-	core      *proactive.Core
+	core      *assistance.Core
 	rests     time.Duration // a session that did nothing for so long is like a new one
 	out       *bufio.Writer
 
@@ -38,7 +39,7 @@ type playback struct {
 
 // played is a session that is being replayed.
 type played struct {
-	replay *proactive.Replay
+	replay *assistance.Replay
 	page   string // of its newest action
 	newest time.Time
 }
@@ -53,23 +54,16 @@ type line struct {
 // playbackStep is how much time is settled at once.
 const playbackStep = 10 * time.Second
 
-func newPlayback(productID string, config *proactive.Config, triggers []proactive.Trigger, out *bufio.Writer) (*playback, error) {
-	registry, err := config.Registry(triggers...)
+func newPlayback(productID string, config *proactive.Config, added []proactive.Trigger, out *bufio.Writer) (*playback, error) {
+	triggers, err := config.Select(added...)
 	if err != nil {
 		return nil, err
 	}
-	core, err := proactive.NewCore(registry, config)
+	core, err := assistance.NewCore(config, triggers...)
 	if err != nil {
 		return nil, err
 	}
-	seconds := func(n *int, byDefault time.Duration) time.Duration {
-		if n == nil {
-			return byDefault
-		}
-		return time.Duration(*n) * time.Second
-	}
-	rests := proactive.WindowSpan + seconds(config.InteractionTimeoutS, proactive.DefaultInteractionTimeout) + seconds(config.CooldownS, proactive.DefaultCooldown)
-	return &playback{productID: productID, core: core, rests: rests, out: out, sessions: map[string]*played{}, outcomes: map[outcome]int{}}, nil
+	return &playback{productID: productID, core: core, rests: core.Rest(), out: out, sessions: map[string]*played{}, outcomes: map[outcome]int{}}, nil
 }
 
 // run replays everything that the log has now, and what the sessions at its end
@@ -88,7 +82,7 @@ func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case n == 0:
-			p.settle(p.now.Add(proactive.WindowSpan))
+			p.settle(p.now.Add(assistance.WindowSpan))
 			return nil
 		}
 		for _, entry := range into[:n] {
@@ -120,7 +114,7 @@ func (p *playback) take(e eventlog.Entry) {
 		s.replay.Pass(p.now) // of what was due before, the page is the one before
 		s.page = cmp.Or(a.CanonicalURL, s.page)
 		p.actions++
-		if s.replay.Act(a.Action, p.now).Reason == proactive.NoMatch {
+		if s.replay.Act(a.Action, p.now).Reason == assistance.NoMatch {
 			p.unmatched++
 		}
 	}
@@ -129,8 +123,8 @@ func (p *playback) take(e eventlog.Entry) {
 // begin begins the replay of a session.
 func (p *playback) begin(sessionID string) *played {
 	s := &played{}
-	s.replay = proactive.NewReplay(p.core, proactive.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID},
-		&proactive.ReplayOptions{Decided: func(now time.Time, d proactive.Decision) {
+	s.replay = assistance.NewReplay(p.core, assistance.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID},
+		&assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
 			o := outcome{d.Match.Result.TriggerID, d.Reason}
 			p.outcomes[o]++
 			p.lines = append(p.lines, line{at: now, sessionID: sessionID, page: s.page, outcome: o})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
@@ -44,7 +45,7 @@ func playedAtRandom(t *testing.T, config *proactive.Config, rests time.Duration)
 		p.take(eventlog.Entry{ID: engine.NextID(eventlog.IDAt(at), at), Data: data})
 		most = max(most, len(p.sessions))
 	}
-	p.settle(p.now.Add(proactive.WindowSpan))
+	p.settle(p.now.Add(assistance.WindowSpan))
 	p.summarize()
 	require.NoError(t, buffer.Flush())
 	return out.String(), most

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -112,7 +113,7 @@ func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs
 // outcome is what a trigger that matched led to.
 type outcome struct {
 	trigger string
-	reason  proactive.Reason
+	reason  assistance.Reason
 }
 
 // summarize prints how often each trigger led to what.

@@ -1,30 +1,28 @@
-package proactive_test
+package assistance_test
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
 
-var visitor = proactive.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"}
+var visitor = assistance.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"}
 
-func newCore(t testing.TB, triggers ...proactive.Trigger) *proactive.Core {
+func newCore(t testing.TB, triggers ...proactive.Trigger) *assistance.Core {
 	t.Helper()
-	registry, err := proactive.NewRegistry(triggers...)
-	require.NoError(t, err)
-	core, err := proactive.NewCore(registry, nil)
+	core, err := assistance.NewCore(nil, triggers...)
 	require.NoError(t, err)
 	return core
 }
@@ -59,11 +57,11 @@ func (w *witness) paths() string {
 func TestCore_showsTriggersTheWindow(t *testing.T) {
 	w := &witness{}
 	core := newCore(t, w)
-	var window proactive.Window
+	var window assistance.Window
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Buy"}, "https://app.example.com/a")
 	click.TimestampStart, click.Index = activity.Seconds(noon), 41
-	d := core.Act(&window, proactive.Machine{}, visitor, click, noon.Add(time.Second))
-	assert.Equal(t, proactive.Decision{Reason: proactive.NoMatch}, d)
+	d := core.Act(&window, assistance.Machine{}, visitor, click, noon.Add(time.Second))
+	assert.Equal(t, assistance.Decision{Reason: assistance.NoMatch}, d)
 	assert.Equal(t, proactive.TriggerContext{
 		CanonicalURLs: []string{"https://app.example.com/a"},
 		Actions:       []proactive.Action{{At: noon, Type: "click", Title: "Click Buy", CanonicalURL: "https://app.example.com/a"}},
@@ -74,28 +72,28 @@ func TestCore_showsTriggersTheWindow(t *testing.T) {
 func TestCore_keepsTheNewestFiftyOfTwoMinutes(t *testing.T) {
 	w := &witness{}
 	core := newCore(t, w)
-	var window proactive.Window
+	var window assistance.Window
 	for i := range 60 {
-		core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Duration(i)*time.Second), i, fmt.Sprint("/p-", i, "x")), noon.Add(time.Duration(i)*time.Second))
+		core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Duration(i)*time.Second), i, fmt.Sprint("/p-", i, "x")), noon.Add(time.Duration(i)*time.Second))
 		assert.Len(t, w.CanonicalURLs, min(i+1, 50))
 	}
 	assert.True(t, strings.HasPrefix(w.paths(), "/p-10x /p-11x "))
 	assert.True(t, strings.HasSuffix(w.paths(), " /p-58x /p-59x"))
-	core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(130*time.Second), 60, "/last"), noon.Add(130*time.Second))
+	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(130*time.Second), 60, "/last"), noon.Add(130*time.Second))
 	assert.True(t, strings.HasPrefix(w.paths(), "/p-11x "), "oldest first out")
-	core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(176*time.Second), 60, "/last"), noon.Add(176*time.Second))
+	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(176*time.Second), 60, "/last"), noon.Add(176*time.Second))
 	assert.Equal(t, "/p-56x /p-57x /p-58x /p-59x /last /last", w.paths(), "exactly two minutes")
-	core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Hour), 60, "/later"), noon.Add(time.Hour))
+	core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Hour), 60, "/later"), noon.Add(time.Hour))
 	assert.Equal(t, "/later", w.paths())
-	assert.Equal(t, 1, window.Len())
+	assert.Equal(t, 1, len(window.Actions))
 }
 
 func TestCore_placesLateActionsByTheirTime(t *testing.T) {
 	w := &witness{}
 	core := newCore(t, w)
-	var window proactive.Window
+	var window assistance.Window
 	at := func(s int, path string) {
-		core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Duration(s)*time.Second), 0, path), noon.Add(100*time.Second))
+		core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Duration(s)*time.Second), 0, path), noon.Add(100*time.Second))
 	}
 	for i, path := range []string{"/d", "/b", "/c", "/a", "/e"} {
 		at([]int{40, 20, 30, 10, 50}[i], path)
@@ -113,25 +111,25 @@ func TestCore_placesLateActionsByTheirTime(t *testing.T) {
 	assert.True(t, strings.HasPrefix(w.paths(), "/b /b2 /c "), "a full window has no room for what is older")
 	at(-60, "/before-them-all")
 	assert.True(t, strings.HasPrefix(w.paths(), "/b /b2 /c "))
-	assert.Equal(t, 50, window.Len())
+	assert.Equal(t, 50, len(window.Actions))
 
-	window = proactive.Window{}
-	core.Add(&window, view(noon.Add(-2*time.Hour), 0, "/a"), noon)
-	assert.Zero(t, window.Len())
+	window = assistance.Window{}
+	window.Add(view(noon.Add(-2*time.Hour), 0, "/a"), noon)
+	assert.Zero(t, len(window.Actions))
 }
 
 func TestCore_offersAtMostTenSecondsAfterTheAction(t *testing.T) {
 	core := newCore(t, proactive.PingPong{})
-	for latency, reason := range map[time.Duration]proactive.Reason{
-		0: proactive.Offered, 10 * time.Second: proactive.Offered, 10*time.Second + time.Microsecond: proactive.Stale, time.Minute: proactive.Stale,
+	for latency, reason := range map[time.Duration]assistance.Reason{
+		0: assistance.Offered, 10 * time.Second: assistance.Offered, 10*time.Second + time.Microsecond: assistance.Stale, time.Minute: assistance.Stale,
 	} {
-		var window proactive.Window
-		core.Add(&window, view(noon, 0, "/a"), noon)
-		core.Add(&window, view(noon.Add(time.Second), 1, "/b"), noon)
+		var window assistance.Window
+		window.Add(view(noon, 0, "/a"), noon)
+		window.Add(view(noon.Add(time.Second), 1, "/b"), noon)
 		acted := noon.Add(2 * time.Second)
-		d := core.Act(&window, proactive.Machine{}, visitor, view(acted, 2, "/a"), acted.Add(latency))
+		d := core.Act(&window, assistance.Machine{}, visitor, view(acted, 2, "/a"), acted.Add(latency))
 		assert.Equal(t, reason, d.Reason, latency)
-		assert.Equal(t, acted.Add(proactive.SendWithin), d.Match.SendBy)
+		assert.Equal(t, acted.Add(assistance.SendWithin), d.Match.SendBy)
 		assert.Equal(t, proactive.Result{TriggerID: proactive.PingPongID, Body: "Need a hand?", ReplyOptionLabels: []string{},
 			InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}, d.Match.Result)
 	}
@@ -139,47 +137,47 @@ func TestCore_offersAtMostTenSecondsAfterTheAction(t *testing.T) {
 
 func TestCore_saysWhyThereIsNoOffer(t *testing.T) {
 	core := newCore(t, proactive.Predicate("a", func(proactive.TriggerContext) bool { return true }))
-	reserved := in(t, proactive.Conservative).Machine
-	claimed, _, err := core.Step(proactive.Machine{}, noon, matched("b", noon))
+	reserved := in(t, assistance.Conservative).Machine
+	claimed, _, err := core.Step(assistance.Machine{}, noon, matched("b", noon))
 	require.NoError(t, err)
-	cooling := in(t, proactive.Thinking)
-	cooling.do(matched("a", noon), proactive.Lost{})
+	cooling := in(t, assistance.Thinking)
+	cooling.do(matched("a", noon), assistance.Lost{})
 	for _, c := range []struct {
-		machine proactive.Machine
-		reason  proactive.Reason
+		machine assistance.Machine
+		reason  assistance.Reason
 	}{
-		{proactive.Machine{}, proactive.Offered}, {in(t, proactive.Proactive).Machine, proactive.Busy}, {in(t, proactive.Guidance).Machine, proactive.Busy},
-		{in(t, proactive.Reactive).Machine, proactive.Busy}, {reserved, proactive.HoldingBack}, {claimed, proactive.Sending}, {cooling.Machine, proactive.CoolingDown},
+		{assistance.Machine{}, assistance.Offered}, {in(t, assistance.Proactive).Machine, assistance.Busy}, {in(t, assistance.Guidance).Machine, assistance.Busy},
+		{in(t, assistance.Reactive).Machine, assistance.Busy}, {reserved, assistance.HoldingBack}, {claimed, assistance.Sending}, {cooling.Machine, assistance.CoolingDown},
 	} {
-		var window proactive.Window
+		var window assistance.Window
 		d := core.Act(&window, c.machine, visitor, view(noon, 0, "/a"), noon)
 		assert.Equal(t, c.reason, d.Reason, c.machine.State())
 		assert.Equal(t, "a", d.Match.Result.TriggerID)
 		_, _, err := core.Step(c.machine, noon, d.Match)
-		assert.Equal(t, c.reason == proactive.Offered, err == nil, "a step says the same")
+		assert.Equal(t, c.reason == assistance.Offered, err == nil, "a step says the same")
 	}
 }
 
 func TestCore_asksAgainInTimeOrNot(t *testing.T) {
 	core := newCore(t, proactive.Dwell{})
-	var window proactive.Window
-	d := core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
+	var window assistance.Window
+	d := core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/a"), noon)
 	due := noon.Add(time.Minute)
 	assert.Equal(t, due, d.Again)
-	assert.Equal(t, proactive.NoMatch, core.Ask(&window, proactive.Machine{}, visitor, due, due.Add(-time.Second)).Reason)
-	asked := core.Ask(&window, proactive.Machine{}, visitor, due, due.Add(10*time.Second))
-	assert.Equal(t, proactive.Offered, asked.Reason)
+	assert.Equal(t, assistance.NoMatch, core.Ask(&window, assistance.Machine{}, visitor, due, due.Add(-time.Second)).Reason)
+	asked := core.Ask(&window, assistance.Machine{}, visitor, due, due.Add(10*time.Second))
+	assert.Equal(t, assistance.Offered, asked.Reason)
 	assert.Equal(t, due.Add(10*time.Second), asked.Match.SendBy)
 	assert.Zero(t, asked.Again)
-	assert.Equal(t, proactive.Stale, core.Ask(&window, proactive.Machine{}, visitor, due, due.Add(11*time.Second)).Reason, "the server was away")
+	assert.Equal(t, assistance.Stale, core.Ask(&window, assistance.Machine{}, visitor, due, due.Add(11*time.Second)).Reason, "the server was away")
 }
 
 func TestCore_aClockThatIsSetBackFreezesNoWindow(t *testing.T) {
 	w := &witness{}
 	core := newCore(t, w)
-	var window proactive.Window
+	var window assistance.Window
 	act := func(at time.Time, path string, now time.Time) {
-		core.Act(&window, proactive.Machine{}, visitor, view(at, 0, path), now)
+		core.Act(&window, assistance.Machine{}, visitor, view(at, 0, path), now)
 	}
 	act(noon, "/a", noon)
 	back := noon.Add(-time.Hour)
@@ -194,10 +192,10 @@ func TestCore_aClockThatIsSetBackFreezesNoWindow(t *testing.T) {
 }
 
 func TestCore_aMomentIsNeverLaterThanNow(t *testing.T) {
-	var window proactive.Window
+	var window assistance.Window
 	core := newCore(t, proactive.Predicate("a", func(proactive.TriggerContext) bool { return true }))
-	d := core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Hour), 0, "/a"), noon)
-	assert.Equal(t, noon.Add(proactive.SendWithin), d.Match.SendBy)
+	d := core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Hour), 0, "/a"), noon)
+	assert.Equal(t, noon.Add(assistance.SendWithin), d.Match.SendBy)
 }
 
 // patient is a witness that is asked when nothing happens.
@@ -210,12 +208,12 @@ func (patient) Again(c proactive.TriggerContext) (time.Time, bool) {
 func TestCore_asksWithoutWhatHasLeftTheWindow(t *testing.T) {
 	w := patient{&witness{}}
 	core := newCore(t, w)
-	var window proactive.Window
-	core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
-	d := core.Act(&window, proactive.Machine{}, visitor, view(noon.Add(time.Minute), 1, "/b"), noon.Add(time.Minute))
+	var window assistance.Window
+	core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/a"), noon)
+	d := core.Act(&window, assistance.Machine{}, visitor, view(noon.Add(time.Minute), 1, "/b"), noon.Add(time.Minute))
 	assert.Zero(t, d.Again)
 	due := noon.Add(121 * time.Second)
-	core.Ask(&window, proactive.Machine{}, visitor, due, due)
+	core.Ask(&window, assistance.Machine{}, visitor, due, due)
 	assert.Equal(t, "/b", w.paths())
 	assert.Equal(t, 1, w.ActionCount, "as far as it is known")
 }
@@ -223,24 +221,24 @@ func TestCore_asksWithoutWhatHasLeftTheWindow(t *testing.T) {
 func TestCore_aPatternUsedByAClockThatWasAheadIsForgotten(t *testing.T) {
 	core := newCore(t, proactive.PingPong{})
 	back := noon.Add(-time.Hour)
-	play := func(m proactive.Machine, from time.Time) proactive.Decision {
-		var window proactive.Window
-		core.Add(&window, view(from, 0, "/a"), from)
-		core.Add(&window, view(from.Add(time.Second), 1, "/b"), from.Add(time.Second))
+	play := func(m assistance.Machine, from time.Time) assistance.Decision {
+		var window assistance.Window
+		window.Add(view(from, 0, "/a"), from)
+		window.Add(view(from.Add(time.Second), 1, "/b"), from.Add(time.Second))
 		return core.Act(&window, m, visitor, view(from.Add(2*time.Second), 2, "/a"), from.Add(2*time.Second))
 	}
-	m, _, err := core.Step(proactive.Machine{}, noon.Add(2*time.Second), play(proactive.Machine{}, noon).Match)
+	m, _, err := core.Step(assistance.Machine{}, noon.Add(2*time.Second), play(assistance.Machine{}, noon).Match)
 	require.NoError(t, err)
-	m, _, err = core.Step(m, back, proactive.Lost{})
+	m, _, err = core.Step(m, back, assistance.Lost{})
 	require.NoError(t, err)
-	assert.Equal(t, proactive.Offered, play(m, back.Add(time.Minute)).Reason)
+	assert.Equal(t, assistance.Offered, play(m, back.Add(time.Minute)).Reason)
 }
 
 func TestCore_aPatternStaysUsedWhenClocksDiffer(t *testing.T) {
 	core := newCore(t, proactive.PingPong{})
-	var window proactive.Window
-	var m proactive.Machine
-	var reasons []proactive.Reason
+	var window assistance.Window
+	var m assistance.Machine
+	var reasons []assistance.Reason
 	for i, s := range []int{0, 1, 2, 40, 41, 42} {
 		now := noon.Add(time.Duration(s) * time.Second)
 		d := core.Act(&window, m, visitor, view(now, i, []string{"/a", "/b"}[i%2]), now)
@@ -249,12 +247,12 @@ func TestCore_aPatternStaysUsedWhenClocksDiffer(t *testing.T) {
 			var err error
 			m, _, err = core.Step(m, now, d.Match)
 			require.NoError(t, err)
-			m, _, err = core.Step(m, now.Add(-time.Second), proactive.Lost{}) // on another server
+			m, _, err = core.Step(m, now.Add(-time.Second), assistance.Lost{}) // on another server
 			require.NoError(t, err)
 		}
 	}
-	const none, offered = proactive.NoMatch, proactive.Offered
-	assert.Equal(t, []proactive.Reason{none, none, offered, none, none, offered}, reasons)
+	const none, offered = assistance.NoMatch, assistance.Offered
+	assert.Equal(t, []assistance.Reason{none, none, offered, none, none, offered}, reasons)
 }
 
 // slow is a Timed trigger with an id of its own.
@@ -268,54 +266,10 @@ func (s slow) ID() string { return s.id }
 func TestCore_asksAtTheEarliestTime(t *testing.T) {
 	a, b := slow{proactive.Dwell{After: 30 * time.Second}, "a"}, slow{proactive.Dwell{After: 20 * time.Second}, "b"}
 	for _, order := range [][]proactive.Trigger{{a, b}, {b, a}} {
-		var window proactive.Window
-		d := newCore(t, order...).Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
+		var window assistance.Window
+		d := newCore(t, order...).Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/a"), noon)
 		assert.Equal(t, noon.Add(20*time.Second), d.Again)
 	}
-}
-
-// The core's sessions share what was done for as long as a window can show it, and
-// no longer.
-func TestCore_forgetsWhatNoWindowShows(t *testing.T) {
-	w := &witness{}
-	core := newCore(t, w)
-	windows := make([]proactive.Window, 40)
-	for i := range 40 * 60 { // each session acts every 4 s
-		now := noon.Add(time.Duration(i) * 100 * time.Millisecond)
-		core.Act(&windows[i%40], proactive.Machine{}, visitor, view(now, i, fmt.Sprint("/page-x", i)), now)
-		for k, url := range w.CanonicalURLs {
-			n := len(w.CanonicalURLs) - 1 - k
-			if expected := fmt.Sprint("https://app.example.com/page-x", i-40*n); url != expected {
-				t.Fatalf("%s instead of %s", url, expected)
-			}
-		}
-	}
-	a, now := view(noon, 0, "/"), noon.Add(time.Hour)
-	grown := heaptest.After(func() {
-		for i := range 100_000 { // distinct, 6,000 in two minutes
-			now = now.Add(20 * time.Millisecond)
-			a.TimestampStart, a.CanonicalURL = activity.Seconds(now), fmt.Sprint("https://app.example.com/", i)
-			core.Add(&windows[0], a, now)
-		}
-	})
-	runtime.KeepAlive(core)
-	assert.Less(t, grown, int64(3<<20))
-}
-
-func TestCore_boundsWhatIsDistinct(t *testing.T) {
-	w := &witness{}
-	core := newCore(t, w)
-	var window proactive.Window
-	a, long := view(noon, 0, "/"), strings.Repeat("x", 2000)
-	grown := heaptest.After(func() {
-		for i := range 20_000 { // 40 MB at once
-			a.CanonicalURL = fmt.Sprint("https://app.example.com/", long, i)
-			core.Add(&window, a, noon)
-		}
-	})
-	assert.Less(t, grown, int64(12<<20))
-	core.Act(&window, proactive.Machine{}, visitor, view(noon, 0, "/a"), noon)
-	assert.Len(t, w.CanonicalURLs, 50)
 }
 
 func TestCore_isSafeForConcurrentUse(t *testing.T) {
@@ -323,12 +277,12 @@ func TestCore_isSafeForConcurrentUse(t *testing.T) {
 	var wg sync.WaitGroup
 	for session := range 8 {
 		wg.Go(func() {
-			var window proactive.Window
+			var window assistance.Window
 			offers := 0
 			for i := range 100 {
 				now := noon.Add(time.Duration(i) * time.Second)
-				d := core.Act(&window, proactive.Machine{}, visitor, view(now, i, fmt.Sprintf("/%d-%dx", session, i%2)), now)
-				if d.Reason == proactive.Offered {
+				d := core.Act(&window, assistance.Machine{}, visitor, view(now, i, fmt.Sprintf("/%d-%dx", session, i%2)), now)
+				if d.Reason == assistance.Offered {
 					offers++
 				}
 			}
@@ -338,10 +292,36 @@ func TestCore_isSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+// What a trigger or a model says is shown as far as it can be.
+func TestCore_cleansWhatTriggersSay(t *testing.T) {
+	hostile := proactive.Saying(proactive.Result{
+		Body:               "<img src=x onerror=alert(1)>\x1b[2J\u202e Hello\n" + strings.Repeat("a", 5000),
+		ReplyOptionLabels:  []string{"", " \t", "<script>alert(1)</script>", "A\x00 B\n", "a b", strings.Repeat("word ", 100), "no room"},
+		InteractionTimeout: 1000 * time.Hour, Cooldown: 1000 * time.Hour,
+	}, proactive.Predicate("hostile", func(proactive.TriggerContext) bool { return true }))
+	var window assistance.Window
+	core := newCore(t, hostile)
+	result := core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
+	assert.True(t, strings.HasPrefix(result.Body, "img src=x onerror=alert(1) [2J Hello\naaa"), result.Body)
+	assert.Equal(t, 1000, utf8.RuneCountInString(result.Body))
+	assert.Equal(t, []string{"script alert(1) /script", "A B"}, result.ReplyOptionLabels[:2])
+	assert.Len(t, result.ReplyOptionLabels, 3)
+	assert.LessOrEqual(t, utf8.RuneCountInString(result.ReplyOptionLabels[2]), 80)
+	assert.Equal(t, 24*time.Hour, result.InteractionTimeout)
+	assert.Equal(t, 24*time.Hour, result.Cooldown)
+
+	silent := proactive.Saying(proactive.Result{Body: "\x00 <>", Cooldown: -1}, hostile)
+	core, err := assistance.NewCore(&proactive.Config{Body: "Hi"}, silent)
+	require.NoError(t, err)
+	result = core.Act(&window, assistance.Machine{}, visitor, view(noon, 0, "/"), noon).Match.Result
+	assert.Equal(t, "Hi", result.Body)
+	assert.Zero(t, result.Cooldown)
+}
+
 func TestReplay_decidesWhatTheEngineWould(t *testing.T) {
 	core := newCore(t, proactive.PingPong{}, proactive.Dwell{})
 	var decided []string
-	replay := proactive.NewReplay(core, visitor, &proactive.ReplayOptions{Decided: func(now time.Time, d proactive.Decision) {
+	replay := assistance.NewReplay(core, visitor, &assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
 		decided = append(decided, fmt.Sprint(now.Sub(noon), " ", d.Match.Result.TriggerID, " ", d.Reason))
 	}})
 	act := func(i, s int) {
@@ -350,15 +330,15 @@ func TestReplay_decidesWhatTheEngineWould(t *testing.T) {
 	act(0, 0)
 	act(1, 1)
 	act(2, 2)
-	require.NoError(t, replay.Step(proactive.Message{Text: "Hi"}, noon.Add(2*time.Second)))
-	require.NoError(t, replay.Step(proactive.Finished{}, noon.Add(2*time.Second)))
+	require.NoError(t, replay.Step(assistance.Message{Text: "Hi"}, noon.Add(2*time.Second)))
+	require.NoError(t, replay.Step(assistance.Finished{}, noon.Add(2*time.Second)))
 	act(3, 3)
 	act(4, 3)
 	act(5, 4)
 	act(6, 100)
 	replay.Pass(noon.Add(time.Hour))
 	assert.Equal(t, []string{"2s canonical_url_ping_pong offered", "4s canonical_url_ping_pong cooldown", "1m4s user_page_dwell offered", "2m40s user_page_dwell offered"}, decided)
-	assert.Equal(t, proactive.Machine{}, replay.Machine(), "the conversation was deleted")
+	assert.Equal(t, assistance.Machine{}, replay.Machine(), "the conversation was deleted")
 }
 
 func TestReplay_retriesWhatTheDeskDoesNotDo(t *testing.T) {

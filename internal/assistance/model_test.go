@@ -1,4 +1,4 @@
-package proactive_test
+package assistance_test
 
 import (
 	"encoding/json"
@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 )
 
 // model is what must be true of a machine, in the fewest words: it knows what has
 // really happened and how much time has really passed, whatever the clock says.
 type model struct {
-	state      proactive.State
+	state      assistance.State
 	began      time.Duration // of the state, or the last message or step in it
 	dismissals int
 	claimed    string
@@ -34,17 +34,17 @@ const (
 // displays says whether an offer may be shown.
 func (m *model) displays(now time.Duration) bool {
 	reserve := []time.Duration{600, 600, 900, 1 << 33}[min(m.dismissals, 3)] * time.Second
-	return m.dismissals < 3 && (m.state == proactive.Thinking || m.state == proactive.Conservative && now-m.began >= reserve)
+	return m.dismissals < 3 && (m.state == assistance.Thinking || m.state == assistance.Conservative && now-m.began >= reserve)
 }
 
-func (m *model) move(to proactive.State, now time.Duration) { m.state, m.began = to, now }
+func (m *model) move(to assistance.State, now time.Duration) { m.state, m.began = to, now }
 
 // expect returns the state after an event and whether it is possible.
-func (m *model) expect(e proactive.Event, keep bool, now time.Duration) bool {
+func (m *model) expect(e assistance.Event, keep bool, now time.Duration) bool {
 	was := *m
-	assisting := m.state == proactive.Reactive || m.state == proactive.Guidance
-	if assisting && now-m.began >= modelIdle || keep && m.state == proactive.Proactive && now-m.began >= modelTimeout {
-		m.move(proactive.Thinking, now)
+	assisting := m.state == assistance.Reactive || m.state == assistance.Guidance
+	if assisting && now-m.began >= modelIdle || keep && m.state == assistance.Proactive && now-m.began >= modelTimeout {
+		m.move(assistance.Thinking, now)
 		assisting = false
 	}
 	ok := m.happen(e, assisting, now)
@@ -54,20 +54,20 @@ func (m *model) expect(e proactive.Event, keep bool, now time.Duration) bool {
 	return ok
 }
 
-func (m *model) happen(e proactive.Event, assisting bool, now time.Duration) bool {
+func (m *model) happen(e assistance.Event, assisting bool, now time.Duration) bool {
 	switch e := e.(type) {
-	case proactive.Matched:
+	case assistance.Matched:
 		return m.match(e.Result.TriggerID, now)
-	case proactive.Shown:
+	case assistance.Shown:
 		named := m.unnamed && m.claimed == ""
 		shown := m.shown(now)
 		m.unnamed = false
 		return shown || named
-	case proactive.Lost:
+	case assistance.Lost:
 		claimed := m.claimed
 		m.claimed = ""
 		return claimed != ""
-	case proactive.Refused:
+	case assistance.Refused:
 		if m.claimed == "" {
 			return false
 		}
@@ -77,30 +77,30 @@ func (m *model) happen(e proactive.Event, assisting bool, now time.Duration) boo
 			m.fired[m.claimed] = *m.before
 		}
 		m.claimed = ""
-	case proactive.Message:
+	case assistance.Message:
 		m.message(e.Text == "chip", now)
-	case proactive.Dismissed:
-		if assisting && m.state == proactive.Reactive || m.state == proactive.Conservative {
+	case assistance.Dismissed:
+		if assisting && m.state == assistance.Reactive || m.state == assistance.Conservative {
 			return false
 		}
 		m.dismissals++
-		m.move(proactive.Conservative, now)
-	case proactive.Progressed:
+		m.move(assistance.Conservative, now)
+	case assistance.Progressed:
 		m.began = now
 		return assisting
-	case proactive.Finished:
-		m.move(proactive.Thinking, now)
+	case assistance.Finished:
+		m.move(assistance.Thinking, now)
 		return assisting
-	case proactive.Abandoned:
-		possible := m.state == proactive.Guidance
-		m.move(proactive.Conservative, now)
+	case assistance.Abandoned:
+		possible := m.state == assistance.Guidance
+		m.move(assistance.Conservative, now)
 		return possible
-	case proactive.Engaged:
-		possible := m.state == proactive.Proactive
-		m.move(proactive.Reactive, now)
+	case assistance.Engaged:
+		possible := m.state == assistance.Proactive
+		m.move(assistance.Reactive, now)
 		return possible
-	case proactive.Removed:
-		*m = model{state: proactive.Thinking, fired: map[string]time.Duration{}}
+	case assistance.Removed:
+		*m = model{state: assistance.Thinking, fired: map[string]time.Duration{}}
 	}
 	return true
 }
@@ -123,7 +123,7 @@ func (m *model) shown(now time.Duration) bool {
 	}
 	m.claimed, m.offered, m.offeredAt, m.unnamed = "", m.claimed, now, true
 	if m.displays(now) {
-		m.move(proactive.Proactive, now)
+		m.move(assistance.Proactive, now)
 	}
 	return true
 }
@@ -132,30 +132,30 @@ func (m *model) message(chip bool, now time.Duration) {
 	if chip && m.claimed != "" {
 		m.shown(now)
 	}
-	open := m.state != proactive.Conservative && (m.state != proactive.Thinking || now-m.offeredAt < modelIdle)
+	open := m.state != assistance.Conservative && (m.state != assistance.Thinking || now-m.offeredAt < modelIdle)
 	if chip && m.offered != "" && open {
-		m.move(proactive.Guidance, now)
+		m.move(assistance.Guidance, now)
 	} else {
-		m.move(proactive.Reactive, now)
+		m.move(assistance.Reactive, now)
 	}
 }
 
 // Random events in random order, at random times: the machine does what the model
 // does, by moves of the table, and a restart after each step changes nothing.
 func TestStep_doesWhatTheModelDoes(t *testing.T) {
-	events := []proactive.Event{
-		proactive.Matched{}, proactive.Shown{OfferID: "p1"}, proactive.Refused{}, proactive.Lost{}, proactive.Message{Text: "chip"},
-		proactive.Message{Text: "Hello"}, proactive.Engaged{}, proactive.Dismissed{}, proactive.Progressed{}, proactive.Finished{},
-		proactive.Abandoned{}, proactive.Removed{}, proactive.Tick{},
+	events := []assistance.Event{
+		assistance.Matched{}, assistance.Shown{OfferID: "p1"}, assistance.Refused{}, assistance.Lost{}, assistance.Message{Text: "chip"},
+		assistance.Message{Text: "Hello"}, assistance.Engaged{}, assistance.Dismissed{}, assistance.Progressed{}, assistance.Finished{},
+		assistance.Abandoned{}, assistance.Removed{}, assistance.Tick{},
 	}
 	pauses := []time.Duration{0, time.Microsecond, time.Second, modelTimeout, modelCooldown, modelIdle, 600 * time.Second, 900 * time.Second}
 	rapid.Check(t, func(t *rapid.T) {
-		rules := proactive.Rules{KeepIdle: rapid.Bool().Draw(t, "keep")}
-		expected := &model{state: proactive.Thinking, fired: map[string]time.Duration{}}
-		var machine proactive.Machine
+		rules := assistance.Rules{KeepIdle: rapid.Bool().Draw(t, "keep")}
+		expected := &model{state: assistance.Thinking, fired: map[string]time.Duration{}}
+		var machine assistance.Machine
 		for now := time.Duration(0); ; now += rapid.SampledFrom(pauses).Draw(t, "pause") {
 			e := rapid.SampledFrom(events).Draw(t, "event")
-			if _, ok := e.(proactive.Matched); ok {
+			if _, ok := e.(assistance.Matched); ok {
 				match := matched(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "trigger"), noon.Add(now))
 				match.Result.ReplyOptionLabels = []string{"Chip"}
 				e = match
@@ -175,20 +175,20 @@ func TestStep_doesWhatTheModelDoes(t *testing.T) {
 }
 
 // check holds a step against the table of moves and the model.
-func check(t *rapid.T, was, next proactive.Machine, effects []proactive.Effect, err error, expected *model) {
-	var refusal *proactive.MoveError
+func check(t *rapid.T, was, next assistance.Machine, effects []assistance.Effect, err error, expected *model) {
+	var refusal *assistance.MoveError
 	if err != nil && !errors.As(err, &refusal) {
 		t.Fatalf("%v is not typed", err)
 	}
 	state, sends := was.State(), 0
 	for _, effect := range effects {
 		switch effect := effect.(type) {
-		case proactive.Moved:
+		case assistance.Moved:
 			if effect.From != state || !effect.From.CanMoveTo(effect.To) {
 				t.Fatalf("in %s: %v", state, effect)
 			}
 			state = effect.To
-		case proactive.Send:
+		case assistance.Send:
 			sends++
 		}
 	}
@@ -201,7 +201,7 @@ func check(t *rapid.T, was, next proactive.Machine, effects []proactive.Effect, 
 	}
 }
 
-func snapshot(t *rapid.T, m proactive.Machine) string {
+func snapshot(t *rapid.T, m assistance.Machine) string {
 	data, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func snapshot(t *rapid.T, m proactive.Machine) string {
 }
 
 // restart stores and restores a machine.
-func restart(t *rapid.T, m proactive.Machine) (restored proactive.Machine) {
+func restart(t *rapid.T, m assistance.Machine) (restored assistance.Machine) {
 	data := snapshot(t, m)
 	if err := json.Unmarshal([]byte(data), &restored); err != nil {
 		t.Fatal(err)
@@ -226,11 +226,11 @@ func restart(t *rapid.T, m proactive.Machine) (restored proactive.Machine) {
 func TestStep_survivesAClockThatIsSetBack(t *testing.T) {
 	jumps := []time.Duration{-1000 * time.Hour, -time.Hour, -31 * time.Second, -time.Second, 0, 0, 0}
 	rapid.Check(t, func(t *rapid.T) {
-		rules := proactive.Rules{KeepIdle: true}
-		var machine proactive.Machine
+		rules := assistance.Rules{KeepIdle: true}
+		var machine assistance.Machine
 		var offers []time.Duration
 		clock, passed := noon, time.Duration(0)
-		step := func(e proactive.Event) (err error) {
+		step := func(e assistance.Event) (err error) {
 			machine, _, err = rules.Step(machine, clock, e)
 			return err
 		}
@@ -239,14 +239,14 @@ func TestStep_survivesAClockThatIsSetBack(t *testing.T) {
 			passed += pause
 			clock = clock.Add(pause + rapid.SampledFrom(jumps).Draw(t, "jump"))
 			if due, ok := rules.Due(machine, clock); ok && !due.After(clock) {
-				_ = step(proactive.Tick{})
+				_ = step(assistance.Tick{})
 			}
 			if due, ok := rules.Due(machine, clock); ok && due.Sub(clock) > modelIdle {
 				t.Fatalf("waits for %v", due.Sub(clock))
 			}
 			if step(matched("a", clock)) == nil {
 				offers = append(offers, passed)
-				_ = step(proactive.Shown{})
+				_ = step(assistance.Shown{})
 			}
 		}
 		for i := 1; i < len(offers); i++ {

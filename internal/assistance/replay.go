@@ -1,4 +1,4 @@
-package proactive
+package assistance
 
 import (
 	"time"
@@ -10,8 +10,8 @@ import (
 // time that is not real: what a core would have decided, and when. Its methods
 // are called with times that do not decrease.
 //
-// It is what package assist does, without what that waits for, and so serves to
-// tune triggers on what a log retains. The time is when the log got the actions:
+// It does what the service does, but waits for nothing, and so serves to tune
+// triggers on a log. The time is when the log got the actions:
 //
 //	for _, action := range batch.Actions {
 //		replay.Act(action.Action, entry.ID.Time())
@@ -107,13 +107,6 @@ func (r *Replay) Pass(to time.Time) {
 		}
 	}
 	r.now = later(r.now, to)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func (r *Replay) ask(now time.Time) {

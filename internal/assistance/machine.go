@@ -1,14 +1,13 @@
-package proactive
+package assistance
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/quickreply"
 )
 
 // State is what the assistance in a conversation is doing.
@@ -55,61 +54,58 @@ const (
 // that of a conversation in which nothing has happened. Its JSON is a versioned
 // snapshot; see [Machine.UnmarshalJSON].
 type Machine struct {
-	state      State   // empty for Thinking
-	since      instant // when the state began, or the last message or step in it
-	dismissals int
+	Current   State   `json:"state"`              // empty for Thinking; read it with State
+	Since     instant `json:"since_us,omitempty"` // start of the state, or the last message or step in it
+	Dismissed int     `json:"dismissals,omitempty"`
 
-	// What these refer to is never changed, only replaced.
-	fired map[string]firing // by trigger
-	claim *offer            // that is being sent
-	offer *offer            // that was shown last
-	extra extra             // of the snapshot: what a later version keeps there
+	// The values behind these are never changed, only replaced.
+	Fired map[string]firing `json:"fired,omitempty"` // by trigger ID
+	Claim *offer            `json:"claim,omitempty"` // being sent
+	Offer *offer            `json:"offer,omitempty"` // shown last
 }
 
 // firing is when a trigger last fired.
 type firing struct {
-	At   instant // for the cool-down
-	Used instant // the newest action of the pattern
-	extra
+	At   instant `json:"at_us"`   // starts the cool-down
+	Used instant `json:"used_us"` // newest action of the pattern
 }
 
 // offer is a quick reply in a conversation.
 type offer struct {
-	Trigger  string
-	Body     string
-	Labels   []string
-	Metadata map[string]string
-	Timeout  time.Duration
-	At       instant // when it was claimed, or shown
-	SendBy   instant
-	ID       string  // by the desk; empty while unknown
-	Previous *firing // of the trigger, for a claim that is given back
-	extra
+	Trigger   string            `json:"trigger_id"`
+	Body      string            `json:"body"`
+	Labels    []string          `json:"labels,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
+	TimeoutUS int64             `json:"timeout_us"`
+	At        instant           `json:"at_us"` // of the claim, later of the display
+	SendBy    instant           `json:"send_by_us"`
+	ID        string            `json:"id,omitempty"`       // the desk's; empty while unknown
+	Previous  *firing           `json:"previous,omitempty"` // of the trigger, restored when the claim is given back
 }
 
 // State returns the state.
 func (m Machine) State() State {
-	if m.state == "" {
+	if m.Current == "" {
 		return Thinking
 	}
-	return m.state
+	return m.Current
 }
 
 // Trigger returns the id of the trigger whose offer was shown last, empty if none
 // was shown.
 func (m Machine) Trigger() string {
-	if m.offer == nil {
+	if m.Offer == nil {
 		return ""
 	}
-	return m.offer.Trigger
+	return m.Offer.Trigger
 }
 
 // Dismissals returns how often the user has dismissed an offer.
-func (m Machine) Dismissals() int { return m.dismissals }
+func (m Machine) Dismissals() int { return m.Dismissed }
 
 // InFlight reports whether an offer is being sent, or was when the process that
 // was sending it ended.
-func (m Machine) InFlight() bool { return m.claim != nil }
+func (m Machine) InFlight() bool { return m.Claim != nil }
 
 // label returns the offer's label that a message equals: white space around it
 // and the case of letters count for nothing.
@@ -117,15 +113,11 @@ func (o *offer) label(message string) (label string, ok bool) {
 	if o == nil {
 		return "", false
 	}
-	i := slices.IndexFunc(o.Labels, func(l string) bool { return sameLabel(l, message) })
+	i := slices.IndexFunc(o.Labels, func(l string) bool { return quickreply.SameLabel(l, message) })
 	if i < 0 {
 		return "", false
 	}
 	return o.Labels[i], true
-}
-
-func sameLabel(a, b string) bool {
-	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
 }
 
 func (o *offer) quickReply() helpdesk.Offer {
@@ -148,14 +140,14 @@ const (
 
 // gate returns Offered, or why no offer of the match can be made now.
 func (m Machine) gate(now instant, match Matched) Reason {
-	last, fired := m.fired[match.Result.TriggerID]
+	last, fired := m.Fired[match.Result.TriggerID]
 	switch {
 	case now > instantOf(match.SendBy):
 		return Stale
-	case m.claim != nil:
+	case m.Claim != nil:
 		return Sending
 	case !m.showsOffers(now):
-		if m.State() == Conservative || m.dismissals >= dismissalsForEver {
+		if m.State() == Conservative || m.Dismissed >= dismissalsForEver {
 			return HoldingBack
 		}
 		return Busy
@@ -168,14 +160,14 @@ func (m Machine) gate(now instant, match Matched) Reason {
 // showsOffers reports whether an offer may be shown: in Thinking, and in
 // Conservative when that has lasted long enough; never after the third dismissal.
 func (m Machine) showsOffers(now instant) bool {
-	if m.dismissals >= dismissalsForEver {
+	if m.Dismissed >= dismissalsForEver {
 		return false
 	}
 	switch m.State() {
 	case Thinking:
 		return true
 	case Conservative:
-		return now >= m.since.add(firstReserve+time.Duration(max(0, m.dismissals-1))*furtherReserve)
+		return now >= m.Since.add(firstReserve+time.Duration(max(0, m.Dismissed-1))*furtherReserve)
 	}
 	return false
 }
@@ -225,12 +217,12 @@ func (r Rules) Due(m Machine, now time.Time) (at time.Time, ok bool) {
 	var due instant
 	switch m.State() {
 	case Reactive, Guidance:
-		due = m.since.add(r.idle())
+		due = m.Since.add(r.idle())
 	case Proactive:
-		due = m.since.add(m.offer.Timeout)
+		due = m.Since + instant(m.Offer.TimeoutUS)
 	}
-	if m.claim != nil {
-		if find := m.claim.At.add(FindAfter); due == 0 || find < due {
+	if m.Claim != nil {
+		if find := m.Claim.At.add(FindAfter); due == 0 || find < due {
 			due = find
 		}
 	}
@@ -240,10 +232,10 @@ func (r Rules) Due(m Machine, now time.Time) (at time.Time, ok bool) {
 // ahead reports whether something that is kept began at a time that is yet to
 // come. What else has a time began no later.
 func (m Machine) ahead(now instant) bool {
-	if m.since > now {
+	if m.Since > now {
 		return true
 	}
-	for _, f := range m.fired {
+	for _, f := range m.Fired {
 		if f.At > now {
 			return true
 		}
@@ -258,11 +250,11 @@ func (m Machine) clamp(now instant) Machine {
 	if !m.ahead(now) {
 		return m
 	}
-	m.since = min(m.since, now)
-	m.claim, m.offer = m.claim.clamp(now), m.offer.clamp(now)
-	m.fired = maps.Clone(m.fired)
-	for id, f := range m.fired {
-		m.fired[id] = f.clamp(now)
+	m.Since = min(m.Since, now)
+	m.Claim, m.Offer = m.Claim.clamp(now), m.Offer.clamp(now)
+	m.Fired = maps.Clone(m.Fired)
+	for id, f := range m.Fired {
+		m.Fired[id] = f.clamp(now)
 	}
 	return m
 }
@@ -284,5 +276,11 @@ func (o *offer) clamp(now instant) *offer {
 	return &clamped
 }
 
-// extra is what a snapshot holds beyond what this version knows.
-type extra map[string]json.RawMessage
+// instant is a time in microseconds since the epoch, zero for none.
+type instant int64
+
+func instantOf(t time.Time) instant { return instant(t.UnixMicro()) }
+
+func (i instant) time() time.Time { return time.UnixMicro(int64(i)).UTC() }
+
+func (i instant) add(d time.Duration) instant { return i + instant(d.Microseconds()) }

@@ -1,10 +1,11 @@
-package proactive
+package assistance
 
 import (
 	"maps"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // Event is what can happen to a [Machine]: one of the types below.
@@ -15,7 +16,7 @@ type (
 	// Matched claims an offer before it is sent, so that it is made at most
 	// once. It comes from a [Decision].
 	Matched struct {
-		Result Result
+		Result proactive.Result
 		SendBy time.Time // when the moment has passed
 		used   instant   // the newest action of the pattern
 	}
@@ -143,7 +144,9 @@ func (s *step) enter(to State) bool {
 		}
 		s.do(Moved{from, to})
 	}
-	s.state, s.since = to, s.now
+	if s.Current, s.Since = to, s.now; to == Thinking {
+		s.Current = ""
+	}
 	return true
 }
 
@@ -151,7 +154,7 @@ func (s *step) enter(to State) bool {
 func (s *step) pass() {
 	switch s.State() {
 	case Reactive, Guidance:
-		if s.now >= s.since.add(s.rules.idle()) {
+		if s.now >= s.Since.add(s.rules.idle()) {
 			s.enter(Thinking)
 		}
 	case Proactive:
@@ -162,7 +165,7 @@ func (s *step) pass() {
 }
 
 // expired reports whether the user has had enough time to react to the offer.
-func (s *step) expired() bool { return s.now >= s.since.add(s.offer.Timeout) }
+func (s *step) expired() bool { return s.now >= s.Since+instant(s.Offer.TimeoutUS) }
 
 // take takes an event and reports whether it can happen; reason says why not, for
 // an offer.
@@ -176,7 +179,7 @@ func (s *step) take(e Event) (ok bool, reason Reason) {
 	case Refused:
 		return s.refused(), ""
 	case Lost:
-		ok, s.claim = s.claim != nil, nil
+		ok, s.Claim = s.Claim != nil, nil
 		return ok, ""
 	case Message:
 		s.message(e.Text)
@@ -205,7 +208,7 @@ func (s *step) assist(e Event) bool {
 	case Abandoned:
 		return state == Guidance && s.enter(Conservative)
 	case Dismissed:
-		s.dismissals++
+		s.Dismissed++
 		return state != Conservative && s.enter(Conservative)
 	}
 	return false
@@ -218,11 +221,11 @@ func (s *step) match(e Matched) Reason {
 	}
 	r := e.Result
 	claim := &offer{Trigger: r.TriggerID, Body: r.Body, Labels: r.ReplyOptionLabels, Metadata: maps.Clone(r.Metadata),
-		Timeout: r.InteractionTimeout, At: s.now, SendBy: instantOf(e.SendBy)}
-	if last, ok := s.fired[r.TriggerID]; ok {
+		TimeoutUS: r.InteractionTimeout.Microseconds(), At: s.now, SendBy: instantOf(e.SendBy)}
+	if last, ok := s.Fired[r.TriggerID]; ok {
 		claim.Previous = &last
 	}
-	s.claim = claim
+	s.Claim = claim
 	s.fire(r.TriggerID, &firing{At: s.now, Used: e.used})
 	s.do(Send{r.TriggerID, claim.quickReply(), maps.Clone(r.Metadata), e.SendBy})
 	return Offered
@@ -230,26 +233,26 @@ func (s *step) match(e Matched) Reason {
 
 // fire sets when a trigger last fired, nil for never.
 func (s *step) fire(trigger string, f *firing) {
-	s.fired = maps.Clone(s.fired)
+	s.Fired = maps.Clone(s.Fired)
 	if f == nil {
-		delete(s.fired, trigger)
+		delete(s.Fired, trigger)
 		return
 	}
-	if s.fired == nil {
-		s.fired = map[string]firing{}
+	if s.Fired == nil {
+		s.Fired = map[string]firing{}
 	}
-	s.fired[trigger] = *f
+	s.Fired[trigger] = *f
 }
 
 // shown makes the claim the offer that is shown. Where the user meanwhile did
 // something else the state stays what it is.
 func (s *step) shown(id string) bool {
-	if s.claim == nil {
+	if s.Claim == nil {
 		return s.identify(id)
 	}
-	shown := *s.claim
+	shown := *s.Claim
 	shown.At, shown.ID, shown.Previous = s.now, id, nil
-	s.claim, s.offer = nil, &shown
+	s.Claim, s.Offer = nil, &shown
 	if s.showsOffers(s.now) {
 		if s.State() == Conservative {
 			s.enter(Thinking)
@@ -261,32 +264,32 @@ func (s *step) shown(id string) bool {
 
 // identify sets the id of an offer that the user took before its id was known.
 func (s *step) identify(id string) bool {
-	if s.offer == nil || s.offer.ID != "" || id == "" {
+	if s.Offer == nil || s.Offer.ID != "" || id == "" {
 		return false
 	}
-	known := *s.offer
+	known := *s.Offer
 	known.ID = id
-	s.offer = &known
+	s.Offer = &known
 	return true
 }
 
 // refused gives the claim back: the trigger did not fire.
 func (s *step) refused() bool {
-	if s.claim == nil {
+	if s.Claim == nil {
 		return false
 	}
-	s.fire(s.claim.Trigger, s.claim.Previous)
-	s.claim = nil
+	s.fire(s.Claim.Trigger, s.Claim.Previous)
+	s.Claim = nil
 	return true
 }
 
 // message takes a message of the user: the label of an offer that can still be
 // chosen, or anything else. A label proves that the offer was shown.
 func (s *step) message(text string) {
-	if _, ok := s.claim.label(text); ok {
+	if _, ok := s.Claim.label(text); ok {
 		s.shown("")
 	}
-	label, chosen := s.offer.label(text)
+	label, chosen := s.Offer.label(text)
 	if !chosen || !s.open() {
 		s.enter(Reactive)
 		s.do(Reply{text})
@@ -296,7 +299,7 @@ func (s *step) message(text string) {
 		s.enter(Reactive)
 		s.enter(Guidance)
 	}
-	s.do(Guide{s.offer.Trigger, label, maps.Clone(s.offer.Metadata)})
+	s.do(Guide{s.Offer.Trigger, label, maps.Clone(s.Offer.Metadata)})
 }
 
 // open reports whether labels of the last offer can be chosen: it stays in sight
@@ -304,7 +307,7 @@ func (s *step) message(text string) {
 func (s *step) open() bool {
 	switch s.State() {
 	case Thinking:
-		return s.now < s.offer.At.add(s.rules.idle())
+		return s.now < s.Offer.At.add(s.rules.idle())
 	case Conservative:
 		return false
 	}
@@ -322,10 +325,10 @@ func (s *step) removed() {
 
 // tick asks for what is overdue.
 func (s *step) tick() {
-	if s.claim != nil && s.now >= s.claim.At.add(FindAfter) {
-		s.do(Find{s.claim.Trigger, s.claim.quickReply(), s.claim.At.time()})
+	if s.Claim != nil && s.now >= s.Claim.At.add(FindAfter) {
+		s.do(Find{s.Claim.Trigger, s.Claim.quickReply(), s.Claim.At.time()})
 	}
 	if s.State() == Proactive && s.expired() {
-		s.do(Remove{s.offer.ID})
+		s.do(Remove{s.Offer.ID})
 	}
 }

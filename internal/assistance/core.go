@@ -1,0 +1,197 @@
+package assistance
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/quickreply"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// Core decides for the sessions of one product. It keeps nothing of them: the caller
+// owns each session's [Window] and its conversation's [Machine], and carries out the
+// effects. A Core reads no clock, and is safe for concurrent use on different windows.
+type Core struct {
+	Rules    // of the product's machines
+	triggers []proactive.Trigger
+	config   proactive.Config
+}
+
+// NewCore returns a core that asks these triggers in order; the first that matches
+// wins. A nil configuration means the defaults. Enabled and Triggers in the configuration make
+// no difference here: [proactive.Config.Select] applies the latter. The error joins the
+// mistakes in the arguments.
+func NewCore(config *proactive.Config, triggers ...proactive.Trigger) (*Core, error) {
+	var c proactive.Config
+	if config != nil {
+		c = *config
+	}
+	c.Triggers = nil
+	if err := errors.Join(proactive.CheckTriggers(triggers...), c.Validate()); err != nil {
+		return nil, err
+	}
+	return &Core{Rules: rulesOf(c), triggers: slices.Clone(triggers), config: c}, nil
+}
+
+// Session identifies the session whose actions a trigger is shown.
+type Session struct {
+	ProductID      string
+	SessionID      string
+	ConversationID string // linked to the session; may be empty
+}
+
+// Decision is the outcome of an action, or of a while without one.
+type Decision struct {
+	// Reason is Offered, or the reason why there is no offer.
+	Reason Reason
+	// Match is the match, offered or not; zero for NoMatch. To make the offer, pass it
+	// to [Rules.Step].
+	Match Matched
+	// Again is when to call [Core.Ask] if the session does nothing until then; zero for
+	// never. The session's next decision replaces it.
+	Again time.Time
+}
+
+// Act adds a session's action to its window and decides whether to make an offer.
+// It changes nothing but the window.
+func (c *Core) Act(w *Window, m Machine, s Session, a activity.Action, now time.Time) Decision {
+	w.Add(a, now)
+	return c.decide(w, m, s, question{now: now, of: a.Start(), actions: a.Index + 1})
+}
+
+// Ask decides after a session has done nothing until due, the Again of its last
+// decision. Only [proactive.Timed] triggers are asked.
+func (c *Core) Ask(w *Window, m Machine, s Session, due, now time.Time) Decision {
+	return c.decide(w, m, s, question{now: now, of: due, timed: true})
+}
+
+// question is a request for a decision.
+type question struct {
+	now     time.Time
+	of      time.Time // the moment that an offer would answer
+	actions int       // of the session; 0 if unknown
+	timed   bool      // asks Timed triggers only
+}
+
+func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
+	now := later(q.now, w.newest())
+	w.trim(now.Add(-WindowSpan))
+	n := len(w.Actions)
+	tc := proactive.TriggerContext{CanonicalURLs: make([]string, n), Actions: w.Actions[:n:n], Now: now.UTC(),
+		ProductID: s.ProductID, SessionID: s.SessionID, ConversationID: s.ConversationID, ActionCount: max(q.actions, n)}
+	for i, a := range w.Actions {
+		tc.CanonicalURLs[i] = a.CanonicalURL
+	}
+	d := Decision{Reason: NoMatch, Again: c.again(tc, m)}
+	if result, ok := c.first(tc, m, q.timed); ok {
+		moment := q.of
+		if q.now.Before(moment) {
+			moment = q.now
+		}
+		d.Match = Matched{Result: c.complete(result), SendBy: moment.Add(SendWithin).UTC()}
+		if n > 0 {
+			d.Match.used = instantOf(w.newest())
+		}
+		d.Reason = m.gate(instantOf(q.now), d.Match)
+	}
+	return d
+}
+
+// first returns the result of the first trigger that matches, of those that are Timed
+// if timed is set. No trigger sees the actions of a pattern that it fired on.
+func (c *Core) first(tc proactive.TriggerContext, m Machine, timed bool) (proactive.Result, bool) {
+	for _, t := range c.triggers {
+		if _, ok := t.(proactive.Timed); timed && !ok {
+			continue
+		}
+		if result, ok := t.Evaluate(unused(tc, m.Fired[t.ID()].Used)); ok {
+			result.TriggerID = t.ID()
+			return result, true
+		}
+	}
+	return proactive.Result{}, false
+}
+
+// again returns the earliest time at which a trigger wants to be asked again, zero
+// for none.
+func (c *Core) again(tc proactive.TriggerContext, m Machine) (earliest time.Time) {
+	for _, t := range c.triggers {
+		timed, ok := t.(proactive.Timed)
+		if !ok {
+			continue
+		}
+		at, ok := timed.Again(unused(tc, m.Fired[t.ID()].Used))
+		if ok && at.After(tc.Now) && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	return earliest
+}
+
+// unused returns the context without the actions up to a time, zero for all of it.
+// The visit to the last page among them goes, too, even if it still lasts.
+func unused(tc proactive.TriggerContext, used instant) proactive.TriggerContext {
+	if used == 0 {
+		return tc
+	}
+	first := len(tc.Actions)
+	for first > 0 && instantOf(tc.Actions[first-1].At) > used {
+		first--
+	}
+	page := proactive.TriggerContext{Actions: tc.Actions[:first]}.Page()
+	visit := first
+	for visit < len(tc.CanonicalURLs) && (tc.CanonicalURLs[visit] == page || tc.CanonicalURLs[visit] == "") {
+		visit++
+	}
+	tc.Actions, tc.CanonicalURLs = tc.Actions[first:], tc.CanonicalURLs[visit:]
+	return tc
+}
+
+// The defaults of a [proactive.Config].
+const (
+	defaultBody               = "Need a hand?"
+	defaultInteractionTimeout = 10 * time.Second
+	defaultCooldown           = 30 * time.Second
+	maxDuration               = 24 * time.Hour
+)
+
+// complete fills the zero fields of a result from the configuration, and cleans its
+// texts.
+func (c *Core) complete(r proactive.Result) proactive.Result {
+	r.Body = cmp.Or(quickreply.CleanBody(r.Body), quickreply.CleanBody(c.config.Body), defaultBody)
+	if r.ReplyOptionLabels == nil {
+		r.ReplyOptionLabels = c.config.ReplyOptionLabels
+	}
+	r.ReplyOptionLabels = quickreply.CleanLabels(r.ReplyOptionLabels)
+	if r.InteractionTimeout <= 0 {
+		r.InteractionTimeout = seconds(c.config.InteractionTimeoutS, defaultInteractionTimeout)
+	}
+	r.InteractionTimeout = min(r.InteractionTimeout, maxDuration)
+	if r.Cooldown == 0 {
+		r.Cooldown = seconds(c.config.CooldownS, defaultCooldown)
+	}
+	r.Cooldown = min(max(0, r.Cooldown), maxDuration)
+	return r
+}
+
+// Rest returns how long a session has to do nothing until a decision on it can't
+// depend on what it did before.
+func (c *Core) Rest() time.Duration {
+	r := c.complete(proactive.Result{})
+	return WindowSpan + r.InteractionTimeout + r.Cooldown
+}
+
+// rulesOf returns the rules of a product's machines.
+func rulesOf(c proactive.Config) Rules {
+	return Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle), KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}
+}
+
+func seconds(n *int, byDefault time.Duration) time.Duration {
+	if n == nil {
+		return byDefault
+	}
+	return time.Duration(*n) * time.Second
+}

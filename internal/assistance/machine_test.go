@@ -1,0 +1,417 @@
+package assistance_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+var noon = time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
+
+// matched is an offer with two labels, triggered now.
+func matched(trigger string, now time.Time) assistance.Matched {
+	return assistance.Matched{SendBy: now.Add(assistance.SendWithin), Result: proactive.Result{TriggerID: trigger, Body: "Help?",
+		ReplyOptionLabels: []string{"Yes, show me", "No"}, InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}}
+}
+
+// machine is a machine with a clock.
+type machine struct {
+	t *testing.T
+	assistance.Machine
+	rules assistance.Rules
+	now   time.Time
+}
+
+// do takes events, all of which must be possible, and returns the effects of the last.
+func (m *machine) do(events ...assistance.Event) (effects []assistance.Effect) {
+	m.t.Helper()
+	for _, e := range events {
+		var err error
+		m.Machine, effects, err = m.rules.Step(m.Machine, m.now, e)
+		require.NoError(m.t, err)
+	}
+	return effects
+}
+
+// refuses takes an event that is not possible.
+func (m *machine) refuses(e assistance.Event) *assistance.MoveError {
+	m.t.Helper()
+	next, effects, err := m.rules.Step(m.Machine, m.now, e)
+	var refusal *assistance.MoveError
+	require.ErrorAs(m.t, err, &refusal)
+	assert.Equal(m.t, m.Machine, next)
+	assert.Empty(m.t, effects)
+	return refusal
+}
+
+func (m *machine) after(d time.Duration) *machine { m.now = m.now.Add(d); return m }
+
+// offers shows an offer.
+func (m *machine) offers(trigger string) {
+	m.t.Helper()
+	m.do(matched(trigger, m.now), assistance.Shown{OfferID: "p1"})
+	require.Equal(m.t, assistance.Proactive, m.State())
+}
+
+// in returns a machine that has just come into a state.
+func in(t *testing.T, state assistance.State) *machine {
+	t.Helper()
+	m := &machine{t: t, now: noon}
+	switch state {
+	case assistance.Proactive:
+		m.offers("a")
+	case assistance.Guidance:
+		m.offers("a")
+		m.do(assistance.Message{Text: "Yes, show me"})
+	case assistance.Reactive:
+		m.do(assistance.Message{Text: "Where am I?"})
+	case assistance.Conservative:
+		m.offers("a")
+		m.do(assistance.Dismissed{})
+	}
+	require.Equal(t, state, m.State())
+	return m
+}
+
+var states = []assistance.State{assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive, assistance.Conservative}
+
+func TestState_movesAsTheTableSays(t *testing.T) {
+	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive, assistance.Conservative
+	table := map[assistance.State][]assistance.State{
+		thinking:     {offered, reactive, conservative},
+		offered:      {guidance, conservative, thinking, reactive},
+		guidance:     {thinking, reactive, conservative},
+		reactive:     {thinking, guidance},
+		conservative: {thinking, reactive},
+	}
+	for _, from := range states {
+		for _, to := range states {
+			assert.Equal(t, slices.Contains(table[from], to), from.CanMoveTo(to), "%s to %s", from, to)
+		}
+	}
+}
+
+// Every event in every state: where it leads at once, or that it is refused.
+func TestStep_everyEventInEveryState(t *testing.T) {
+	const thinking, offered, guidance, reactive, conservative = assistance.Thinking, assistance.Proactive, assistance.Guidance, assistance.Reactive, assistance.Conservative
+	const refused = assistance.State("refused")
+	for _, row := range []struct {
+		event assistance.Event
+		to    [5]assistance.State // from thinking, proactive, guidance, reactive, conservative
+	}{
+		{matched("b", noon), [5]assistance.State{thinking, refused, refused, refused, refused}},
+		{assistance.Shown{}, [5]assistance.State{refused, refused, refused, refused, refused}},
+		{assistance.Refused{}, [5]assistance.State{refused, refused, refused, refused, refused}},
+		{assistance.Lost{}, [5]assistance.State{refused, refused, refused, refused, refused}},
+		{assistance.Message{Text: "Hello"}, [5]assistance.State{reactive, reactive, reactive, reactive, reactive}},
+		{assistance.Message{Text: "Yes, show me"}, [5]assistance.State{reactive, guidance, guidance, reactive, reactive}},
+		{assistance.Engaged{}, [5]assistance.State{refused, reactive, refused, refused, refused}},
+		{assistance.Dismissed{}, [5]assistance.State{conservative, conservative, conservative, refused, refused}},
+		{assistance.Progressed{}, [5]assistance.State{refused, refused, guidance, reactive, refused}},
+		{assistance.Finished{}, [5]assistance.State{refused, refused, thinking, thinking, refused}},
+		{assistance.Abandoned{}, [5]assistance.State{refused, refused, conservative, refused, refused}},
+		{assistance.Removed{}, [5]assistance.State{thinking, thinking, thinking, thinking, thinking}},
+		{assistance.Tick{}, [5]assistance.State{thinking, offered, guidance, reactive, conservative}},
+	} {
+		for i, from := range states {
+			m := in(t, from)
+			if row.to[i] == refused {
+				refusal := m.refuses(row.event)
+				assert.Equal(t, from, refusal.State, "%T", row.event)
+				continue
+			}
+			effects := m.do(row.event)
+			assert.Equal(t, row.to[i], m.State(), "%T in %s", row.event, from)
+			if row.to[i] != from {
+				assert.Contains(t, effects, assistance.Moved{From: from, To: row.to[i]}, "%T in %s", row.event, from)
+			}
+		}
+	}
+}
+
+func TestStep_claimsBeforeItSends(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	effects := m.do(matched("a", m.now))
+	assert.Equal(t, []assistance.Effect{assistance.Send{TriggerID: "a", SendBy: noon.Add(10 * time.Second),
+		Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}}}}, effects)
+	effects[0].(assistance.Send).Offer.Labels[0] = "changed"
+	assert.NotContains(t, marshal(t, m.Machine), "changed")
+	assert.True(t, m.InFlight())
+	assert.Equal(t, assistance.Thinking, m.State(), "nothing is shown yet")
+	assert.Equal(t, assistance.Sending, m.refuses(matched("b", m.now)).Reason)
+
+	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Thinking, To: assistance.Proactive}}, m.do(assistance.Shown{OfferID: "p1"}))
+	assert.False(t, m.InFlight())
+	assert.Equal(t, assistance.Busy, m.refuses(matched("b", m.now)).Reason)
+	m.refuses(assistance.Shown{OfferID: "p2"})
+}
+
+func TestStep_sendsNothingThatIsStale(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	match := matched("a", m.now)
+	assert.Equal(t, assistance.Stale, m.after(assistance.SendWithin+time.Microsecond).refuses(match).Reason)
+	m.now = noon.Add(assistance.SendWithin)
+	m.do(match)
+}
+
+func TestStep_givesBackAClaimThatWasRefused(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	m.do(matched("a", m.now), assistance.Refused{})
+	assert.Equal(t, "proactive: refused is not possible in thinking", m.refuses(assistance.Refused{}).Error())
+	m.offers("a") // as if nothing had been
+	m.do(assistance.Engaged{}, assistance.Finished{})
+
+	m.after(31*time.Second).do(matched("a", m.now), assistance.Refused{})
+	m.do(matched("a", m.now), assistance.Lost{}) // the cool-down of the first is over
+	assert.Equal(t, assistance.CoolingDown, m.after(29*time.Second).refuses(matched("a", m.now)).Reason)
+}
+
+func TestStep_looksForAnOfferThatMayHaveBeenSent(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	m.do(matched("a", m.now))
+	due, ok := m.rules.Due(m.Machine, m.now)
+	assert.True(t, ok)
+	assert.Equal(t, noon.Add(assistance.FindAfter), due)
+	assert.Empty(t, m.after(assistance.FindAfter-time.Microsecond).do(assistance.Tick{}))
+	find := assistance.Find{TriggerID: "a", Offer: helpdesk.Offer{Body: "Help?", Labels: []string{"Yes, show me", "No"}}, Since: noon}
+	assert.Equal(t, []assistance.Effect{find}, m.after(time.Microsecond).do(assistance.Tick{}))
+	assert.Equal(t, []assistance.Effect{find}, m.after(time.Hour).do(assistance.Tick{}), "until there is an answer")
+
+	found := *m
+	found.do(assistance.Shown{OfferID: "p1"})
+	assert.Equal(t, assistance.Proactive, found.State())
+
+	assert.Empty(t, m.do(assistance.Lost{}), "it is never sent again")
+	assert.False(t, m.InFlight())
+	m.offers("a") // an hour later
+}
+
+func TestStep_coolsDownEachTriggerByItself(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	m.do(matched("a", m.now), assistance.Lost{})
+	m.after(29 * time.Second)
+	refusal := m.refuses(matched("a", m.now))
+	assert.Equal(t, assistance.CoolingDown, refusal.Reason)
+	assert.EqualError(t, refusal, "proactive: matched is not possible in thinking: cooldown")
+	other := *m
+	other.offers("b")
+	m.after(time.Second).do(matched("a", m.now))
+	assert.Contains(t, marshal(t, m.Machine), "previous")
+	m.do(assistance.Shown{OfferID: "p2"})
+	assert.NotContains(t, marshal(t, m.Machine), "previous")
+}
+
+func TestStep_comparesLabelsTrimmedAndFolded(t *testing.T) {
+	for message, chosen := range map[string]string{"Yes, show me": "Yes, show me", "  yes, SHOW me\n": "Yes, show me", "NO": "No", "Yes": "", "": "", "Yes, show  me": ""} {
+		m := in(t, assistance.Proactive)
+		effects := m.do(assistance.Message{Text: message})
+		if chosen == "" {
+			assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Reactive}, assistance.Reply{Text: message}}, effects)
+			continue
+		}
+		assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Guidance}, assistance.Guide{TriggerID: "a", Label: chosen}}, effects)
+	}
+}
+
+func TestStep_aLabelCanBeChosenAfterAQuestion(t *testing.T) {
+	m := in(t, assistance.Proactive)
+	m.do(assistance.Message{Text: "What is this?"})
+	assert.Contains(t, m.do(assistance.Message{Text: "yes, show me"}), assistance.Moved{From: assistance.Reactive, To: assistance.Guidance})
+}
+
+func TestStep_aLabelProvesThatTheOfferWasShown(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	m.do(matched("a", m.now))
+	assert.Equal(t, []assistance.Effect{
+		assistance.Moved{From: assistance.Thinking, To: assistance.Proactive},
+		assistance.Moved{From: assistance.Proactive, To: assistance.Guidance},
+		assistance.Guide{TriggerID: "a", Label: "No"},
+	}, m.do(assistance.Message{Text: "no"}))
+	m.refuses(assistance.Shown{})
+	before := m.Machine
+	m.do(assistance.Shown{OfferID: "p1"}) // the answer of the desk comes second
+	assert.Equal(t, assistance.Guidance, m.State())
+	m.refuses(assistance.Shown{OfferID: "p1"})
+	assert.NotContains(t, marshal(t, before), "p1")
+}
+
+func TestStep_anOfferThatComesTooLateMovesNothing(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	m.do(matched("a", m.now), assistance.Message{Text: "Hello"})
+	assert.True(t, m.InFlight())
+	due, _ := m.rules.Due(m.Machine, m.now)
+	assert.Equal(t, noon.Add(assistance.FindAfter), due, "which is before the question is forgotten")
+	assert.Empty(t, m.do(assistance.Shown{OfferID: "p1"}))
+	assert.Equal(t, assistance.Reactive, m.State())
+	assert.Contains(t, m.do(assistance.Message{Text: "No"}), assistance.Guide{TriggerID: "a", Label: "No"})
+
+	m = in(t, assistance.Thinking)
+	m.do(matched("a", m.now), assistance.Dismissed{}, assistance.Shown{OfferID: "p1"})
+	assert.Equal(t, assistance.Conservative, m.State())
+	assert.Contains(t, m.do(assistance.Message{Text: "No"}), assistance.Reply{Text: "No"})
+}
+
+func TestStep_removesAnIgnoredOfferBeforeItForgets(t *testing.T) {
+	m := in(t, assistance.Proactive)
+	due, _ := m.rules.Due(m.Machine, m.now)
+	assert.Equal(t, noon.Add(10*time.Second), due)
+	assert.Empty(t, m.after(10*time.Second-time.Microsecond).do(assistance.Tick{}))
+	remove := []assistance.Effect{assistance.Remove{OfferID: "p1"}}
+	before := m.Machine
+	assert.Equal(t, remove, m.after(time.Microsecond).do(assistance.Tick{}))
+	assert.Equal(t, remove, m.after(time.Hour).do(assistance.Tick{}), "a deletion that failed is retried")
+	assert.Equal(t, before, m.Machine, "and leaves everything as it was")
+
+	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Thinking}, assistance.Clear{}}, m.do(assistance.Removed{}))
+	assert.Equal(t, assistance.Machine{}, m.Machine)
+}
+
+func TestStep_keepsAConversationThatSomebodyJoined(t *testing.T) {
+	m := in(t, assistance.Proactive)
+	m.after(10*time.Second).do(assistance.Tick{}, assistance.Engaged{})
+	assert.Equal(t, assistance.Reactive, m.State())
+	assert.Empty(t, m.after(10*time.Second).do(assistance.Tick{}))
+}
+
+func TestStep_withKeepIdleRemovesNothing(t *testing.T) {
+	m := in(t, assistance.Proactive)
+	m.rules.KeepIdle = true
+	assert.Equal(t, []assistance.Effect{assistance.Moved{From: assistance.Proactive, To: assistance.Thinking}}, m.after(10*time.Second).do(assistance.Tick{}))
+	assert.Equal(t, assistance.CoolingDown, m.refuses(matched("a", m.now)).Reason)
+
+	late := *m // the offer is still in sight
+	assert.Equal(t, []assistance.Effect{
+		assistance.Moved{From: assistance.Thinking, To: assistance.Reactive},
+		assistance.Moved{From: assistance.Reactive, To: assistance.Guidance},
+		assistance.Guide{TriggerID: "a", Label: "No"},
+	}, late.after(289*time.Second).do(assistance.Message{Text: "No"}))
+	assert.Contains(t, m.after(290*time.Second).do(assistance.Message{Text: "No"}), assistance.Reply{Text: "No"})
+}
+
+func TestStep_fallsBackWhenNothingIsSaid(t *testing.T) {
+	for _, state := range []assistance.State{assistance.Reactive, assistance.Guidance} {
+		m := in(t, state)
+		m.after(299 * time.Second).do(assistance.Progressed{})
+		m.after(299 * time.Second).do(assistance.Message{Text: "Yes, show me"})
+		state := m.State()
+		due, ok := m.rules.Due(m.Machine, m.now)
+		assert.True(t, ok)
+		assert.Equal(t, m.now.Add(300*time.Second), due)
+		assert.Empty(t, m.after(300*time.Second-time.Microsecond).do(assistance.Tick{}))
+		late := *m
+		assert.Equal(t, []assistance.Effect{assistance.Moved{From: state, To: assistance.Thinking}}, m.after(time.Microsecond).do(assistance.Tick{}))
+		_, ok = m.rules.Due(m.Machine, m.now)
+		assert.False(t, ok)
+
+		late.after(time.Hour).offers("b") // it does not need the tick
+		late = *in(t, state)
+		assert.Equal(t, assistance.Thinking, late.after(300*time.Second).refuses(assistance.Progressed{}).State)
+	}
+	m := in(t, assistance.Reactive)
+	m.rules.AssistanceIdle = time.Minute
+	m.after(time.Minute).offers("b")
+}
+
+func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	for dismissals, reserve := range []time.Duration{600 * time.Second, 900 * time.Second} {
+		m.offers("a")
+		m.do(assistance.Dismissed{})
+		assert.Equal(t, dismissals+1, m.Dismissals())
+		_, ok := m.rules.Due(m.Machine, m.now)
+		assert.False(t, ok)
+		assert.Equal(t, assistance.HoldingBack, m.after(reserve-time.Microsecond).refuses(matched("a", m.now)).Reason)
+		m.after(time.Microsecond).do(matched("a", m.now))
+		assert.Equal(t, assistance.Conservative, m.State())
+		assert.Equal(t, []assistance.Effect{
+			assistance.Moved{From: assistance.Conservative, To: assistance.Thinking},
+			assistance.Moved{From: assistance.Thinking, To: assistance.Proactive},
+		}, m.do(assistance.Shown{}))
+		m.do(assistance.Engaged{})
+		m.after(300 * time.Second)
+	}
+	m.offers("a")
+	m.do(assistance.Dismissed{})
+	assert.Equal(t, assistance.HoldingBack, m.after(100*365*24*time.Hour).refuses(matched("a", m.now)).Reason)
+	m.do(assistance.Message{Text: "Hello"}, assistance.Finished{})
+	assert.Equal(t, assistance.HoldingBack, m.refuses(matched("b", m.now)).Reason, "a question does not undo three dismissals")
+}
+
+func TestStep_aQuestionEndsHoldingBack(t *testing.T) {
+	m := in(t, assistance.Conservative)
+	m.do(assistance.Message{Text: "How do I pay?"}, assistance.Finished{})
+	m.offers("b")
+}
+
+func TestStep_abandonedGuidanceIsNoDismissal(t *testing.T) {
+	m := in(t, assistance.Guidance)
+	m.do(assistance.Abandoned{})
+	assert.Zero(t, m.Dismissals())
+	assert.Equal(t, assistance.HoldingBack, m.after(599*time.Second).refuses(matched("b", m.now)).Reason)
+	m.after(time.Second).offers("b")
+}
+
+func TestStep_aClockThatWasAheadDelaysNothing(t *testing.T) {
+	for _, state := range states {
+		ahead := in(t, state)
+		ahead.after(-1000 * time.Hour) // the clock is set back
+		due, ok := ahead.rules.Due(ahead.Machine, ahead.now)
+		assert.Equal(t, state != assistance.Thinking, ok)
+		if ok {
+			assert.Equal(t, ahead.now, due, "so that the machine follows")
+		}
+		fresh := &machine{t: t, Machine: ahead.Machine, now: ahead.now}
+		fresh.do(assistance.Tick{})
+		assert.Equal(t, state, fresh.State(), "nothing has happened")
+		if due, ok := fresh.rules.Due(fresh.Machine, fresh.now); ok {
+			assert.Positive(t, due.Sub(fresh.now))
+			assert.LessOrEqual(t, due.Sub(fresh.now), 300*time.Second)
+		}
+	}
+	m := in(t, assistance.Conservative)
+	m.after(-time.Hour).do(assistance.Tick{})
+	assert.Equal(t, assistance.HoldingBack, m.after(599*time.Second).refuses(matched("a", m.now)).Reason)
+	m.after(time.Second).offers("a")
+}
+
+func TestStep_aClockThatIsSetBackShortensNoCooldown(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	m.do(matched("a", m.now), assistance.Lost{})
+	m.after(-time.Hour)
+	assert.Equal(t, assistance.CoolingDown, m.refuses(matched("a", m.now)).Reason)
+	m.do(assistance.Tick{})
+	assert.Equal(t, assistance.CoolingDown, m.after(29*time.Second).refuses(matched("a", m.now)).Reason)
+	m.after(time.Second).offers("a")
+}
+
+func TestStep_aClaimOutlivesAClockThatIsSetBack(t *testing.T) {
+	m := in(t, assistance.Thinking)
+	m.do(matched("a", m.now))
+	m.after(-time.Hour).do(assistance.Tick{})
+	due, _ := m.rules.Due(m.Machine, m.now)
+	assert.Equal(t, m.now.Add(assistance.FindAfter), due)
+	m.do(assistance.Refused{}, matched("a", m.now))
+}
+
+func TestStep_changesNothingThatItIsGiven(t *testing.T) {
+	for _, state := range states {
+		m := in(t, state)
+		before, err := m.MarshalJSON()
+		require.NoError(t, err)
+		for _, now := range []time.Time{m.now, m.now.Add(time.Hour), m.now.Add(-time.Hour)} {
+			for _, e := range []assistance.Event{matched("b", now), assistance.Message{Text: "No"}, assistance.Dismissed{}, assistance.Tick{}, assistance.Removed{}} {
+				_, _, _ = m.rules.Step(m.Machine, now, e)
+			}
+		}
+		after, err := m.MarshalJSON()
+		require.NoError(t, err)
+		assert.JSONEq(t, string(before), string(after))
+	}
+}

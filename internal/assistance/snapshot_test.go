@@ -1,0 +1,103 @@
+package assistance_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/assistance"
+)
+
+// busy returns a machine that uses every field of a snapshot.
+func busy(t testing.TB) assistance.Machine {
+	var m assistance.Machine
+	for i, e := range []assistance.Event{matched("a", noon), assistance.Shown{OfferID: "p1"}, assistance.Dismissed{}, matched("a", noon.Add(time.Hour))} {
+		if match, ok := e.(assistance.Matched); ok {
+			match.Result.Metadata = map[string]string{"page": "<pricing> & more"}
+			e = match
+		}
+		next, _, err := assistance.Rules{}.Step(m, noon.Add(time.Duration(i/3)*time.Hour), e)
+		require.NoError(t, err)
+		m = next
+	}
+	return m
+}
+
+func marshal(t testing.TB, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestSnapshot_isVersionedJSON(t *testing.T) {
+	assert.JSONEq(t, `{"state":"thinking","version":1}`, marshal(t, assistance.Machine{}))
+	assert.JSONEq(t, `{
+		"version": 1, "state": "conservative_assistance", "since_us": 1795348800000000, "dismissals": 1,
+		"fired": {"a": {"at_us": 1795352400000000, "used_us": 0}},
+		"claim": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"], "metadata": {"page": "<pricing> & more"},
+			"timeout_us": 10000000, "at_us": 1795352400000000, "send_by_us": 1795352410000000, "previous": {"at_us": 1795348800000000, "used_us": 0}},
+		"offer": {"trigger_id": "a", "body": "Help?", "labels": ["Yes, show me", "No"], "metadata": {"page": "<pricing> & more"},
+			"timeout_us": 10000000, "at_us": 1795348800000000, "send_by_us": 1795348810000000, "id": "p1"}
+	}`, marshal(t, busy(t)))
+}
+
+func TestSnapshot_restoresTheMachine(t *testing.T) {
+	for _, m := range []assistance.Machine{{}, busy(t), in(&testing.T{}, assistance.Proactive).Machine, in(&testing.T{}, assistance.Guidance).Machine, in(&testing.T{}, assistance.Reactive).Machine} {
+		var restored assistance.Machine
+		require.NoError(t, json.Unmarshal([]byte(marshal(t, m)), &restored))
+		assert.Equal(t, m, restored)
+
+		indented, err := json.MarshalIndent(map[string]any{"machine": m}, "", "  ")
+		require.NoError(t, err)
+		var document struct{ Machine assistance.Machine }
+		require.NoError(t, json.Unmarshal(indented, &document))
+		assert.Equal(t, m, document.Machine)
+	}
+}
+
+func TestSnapshot_readsWhatEarlierVersionsWrote(t *testing.T) {
+	var m assistance.Machine
+	require.NoError(t, json.Unmarshal([]byte(`{"state":"thinking","since_us":1,"sum":"c70434f4","version":1,"mood":[]}`), &m))
+	assert.Equal(t, assistance.Machine{Since: 1}, m)
+}
+
+func TestSnapshot_thatCannotBeIsRefused(t *testing.T) {
+	for _, snapshot := range []string{
+		`{"version":2,"state":"thinking"}`, `{"version":2,"state":{}}`, `{}`, `[]`, `null`, `7`, `""`, ``, `{"version":1}`, `{"version":0,"state":"thinking"}`, `{"version":"1","state":"thinking"}`,
+		`{"version":1,"state":"asleep"}`, `{"version":1,"state":7}`, `{"version":1,"state":"proactive_assistance"}`,
+		`{"version":1,"state":"thinking","dismissals":-1}`, `{"version":1,"state":"thinking","dismissals":1.5}`,
+		`{"version":1,"state":"thinking","since_us":"now"}`, `{"version":1,"state":"thinking","fired":[]}`,
+		`{"version":1,"state":"thinking","claim":{"labels":["a","b","c","d"]}}`, `{"version":1,"state":"thinking","offer":{"timeout_us":-1}}`,
+	} {
+		before := busy(t)
+		m := before
+		require.ErrorIs(t, m.UnmarshalJSON([]byte(snapshot)), assistance.ErrSnapshot, snapshot)
+		assert.Equal(t, before, m)
+	}
+}
+
+// A snapshot that can be read is written as it was, and the machine works.
+func FuzzSnapshot(f *testing.F) {
+	f.Add([]byte(marshal(f, assistance.Machine{})))
+	f.Add([]byte(marshal(f, busy(f))))
+	f.Add([]byte(`{"version":1,"state":"proactive_assistance","offer":{"timeout_us":9223372036854775807},"since_us":-9223372036854775808}`))
+	f.Add([]byte(`{"version":1,"state":"guidance_execution","fired":{"a":null},"claim":{"previous":{}},"x":{"y":[]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m, again assistance.Machine
+		if m.UnmarshalJSON(data) != nil {
+			assert.Equal(t, assistance.Machine{}, m)
+			return
+		}
+		written := marshal(t, m)
+		require.NoError(t, again.UnmarshalJSON([]byte(written)))
+		assert.Equal(t, written, marshal(t, again))
+		for _, e := range []assistance.Event{matched("a", noon), assistance.Shown{}, assistance.Refused{}, assistance.Message{Text: "No"}, assistance.Dismissed{}, assistance.Engaged{}, assistance.Tick{}} {
+			_, _, _ = assistance.Rules{}.Step(m, noon, e)
+			_, _ = assistance.Rules{}.Due(m, noon)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package assistance
+
+import (
+	"slices"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// A trigger looks back on at most this much of a session.
+const (
+	WindowSpan = 120 * time.Second
+	WindowSize = 50 // actions
+)
+
+// Window holds a session's newest actions, at most [WindowSize], none more than
+// [WindowSpan] before the newest. The zero value is empty. It is the caller's, and not
+// safe for concurrent use.
+type Window struct {
+	Actions []proactive.Action // oldest first
+}
+
+// newest returns the time of the newest action, zero for none.
+func (w *Window) newest() time.Time {
+	if len(w.Actions) == 0 {
+		return time.Time{}
+	}
+	return w.Actions[len(w.Actions)-1].At
+}
+
+// Add puts an action into its place by time. It drops an action that is too old. When
+// the clock was set back, actions from the future make room instead.
+func (w *Window) Add(a activity.Action, now time.Time) {
+	at := a.Start()
+	if newest := w.newest(); newest.After(at.Add(WindowSpan)) && newest.After(now.Add(WindowSpan)) {
+		w.Actions = nil
+	}
+	oldest := later(later(now, at), w.newest()).Add(-WindowSpan)
+	w.trim(oldest)
+	place := len(w.Actions)
+	for place > 0 && w.Actions[place-1].At.After(at) {
+		place--
+	}
+	full := len(w.Actions) == WindowSize
+	if at.Before(oldest) || full && place == 0 {
+		return
+	}
+	if full {
+		w.Actions = slices.Delete(w.Actions, 0, 1)
+		place--
+	}
+	w.Actions = slices.Insert(w.Actions, place,
+		proactive.Action{At: at, Type: a.Type, Title: a.Title, CanonicalURL: a.CanonicalURL})
+}
+
+// trim drops the actions before a time.
+func (w *Window) trim(oldest time.Time) {
+	gone := 0
+	for gone < len(w.Actions) && w.Actions[gone].At.Before(oldest) {
+		gone++
+	}
+	w.Actions = slices.Delete(w.Actions, 0, gone)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

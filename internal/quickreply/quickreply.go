@@ -1,0 +1,90 @@
+// Package quickreply holds the rules for the two texts of an offer: its body and
+// the labels that a user can choose.
+package quickreply
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// Bounds of the texts, in characters.
+const (
+	MaxBody  = 1000
+	MaxLabel = 80
+)
+
+// SameLabel reports whether two texts name the same label. Surrounding white
+// space and case don't matter.
+func SameLabel(a, b string) bool {
+	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
+}
+
+// CleanLabels makes labels from any source safe to show. It folds white space, drops
+// control characters and angle brackets, cuts each label at [MaxLabel], and skips
+// empty and duplicate ones. At most [helpdesk.MaxLabels] are left; the result is never
+// nil.
+func CleanLabels(labels []string) []string {
+	clean := make([]string, 0, min(len(labels), helpdesk.MaxLabels))
+	for _, label := range labels {
+		label = activity.CleanLabel(withoutBrackets.Replace(label))
+		if label == "" || slices.ContainsFunc(clean, func(l string) bool { return SameLabel(l, label) }) {
+			continue
+		}
+		if clean = append(clean, label); len(clean) == helpdesk.MaxLabels {
+			break
+		}
+	}
+	return clean
+}
+
+var withoutBrackets = strings.NewReplacer("<", " ", ">", " ")
+
+// CleanBody makes a body from any source safe to show: no angle brackets, no control
+// characters but line feeds, at most [MaxBody] characters.
+func CleanBody(body string) string {
+	body = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return -1
+		}
+		return r
+	}, withoutBrackets.Replace(strings.ToValidUTF8(body, ""))))
+	if utf8.RuneCountInString(body) > MaxBody {
+		body = string([]rune(body)[:MaxBody-1]) + "…"
+	}
+	return body
+}
+
+// BodyProblem says why a body can't be shown as it is, "" if it can.
+func BodyProblem(body string) string { return problem(body, MaxBody, isControl) }
+
+// LabelProblem says why a label can't be shown as it is, "" if it can.
+func LabelProblem(label string) string {
+	if strings.TrimSpace(label) == "" {
+		return "must not be empty"
+	}
+	return problem(label, MaxLabel, func(r rune) bool { return r == '\n' || isControl(r) })
+}
+
+func problem(text string, most int, forbidden func(rune) bool) string {
+	switch {
+	case utf8.RuneCountInString(text) > most:
+		return fmt.Sprintf("must be at most %d characters", most)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, forbidden):
+		return "must not have control characters"
+	case strings.ContainsAny(text, "<>"):
+		return "must be text: < and > are not shown"
+	}
+	return ""
+}
+
+// isControl reports whether a character changes the way the text around it is
+// displayed.
+func isControl(r rune) bool {
+	return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200d')
+}
