@@ -1,14 +1,16 @@
 package redislog
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -65,6 +67,7 @@ func parseURL(raw string) (target, error) {
 		return target{}, wrongURL("must not ask for replicas to be read: they lag behind")
 	}
 	t.options = *parsed
+	setDefaults(&t.options)
 	return t, nil
 }
 
@@ -139,7 +142,6 @@ const lastSlot = 16383
 func (l *Log) newClient(single string) *redis.ClusterClient {
 	o := l.target.options
 	o.Addrs = slices.Clone(o.Addrs) // which the client writes to
-	setDefaults(&o)
 	o.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		if err := checkVersion(ctx, conn); err != nil {
 			return err
@@ -157,7 +159,9 @@ func (l *Log) newClient(single string) *redis.ClusterClient {
 		node.DB = l.target.database
 		return redis.NewClient(node)
 	}
-	silence()
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return l.dial(ctx, network, cmp.Or(single, addr)) // the client leaves out a single server's loopback host
+	}
 	return redis.NewClusterClient(&o)
 }
 
@@ -186,10 +190,33 @@ func setDefaults(o *redis.ClusterOptions) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// silence keeps the client from writing to standard error: what fails is
-// returned, and logged by the caller.
-var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+// dial connects to a node. A failure is logged here, at most once in complainEvery, and is the error of every use of
+// the connection returned: the client would write it to standard error, through a logger of the whole process.
+func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: l.target.options.DialTimeout}
+	dial := dialer.DialContext
+	if config := l.target.options.TLSConfig; config != nil {
+		dial = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext
+	}
+	conn, err := dial(ctx, network, addr)
+	if err == nil {
+		return conn, nil
+	}
+	last, now := l.complained.Load(), time.Now().UnixNano()
+	if now-last >= int64(complainEvery) && !errors.Is(ctx.Err(), context.Canceled) && l.complained.CompareAndSwap(last, now) {
+		l.opts.Logger.Warn("cannot connect to Redis", "addr", addr, "err", err)
+	}
+	unconnected, _ := net.Pipe() // which has deadlines
+	return failedConn{unconnected, err}, nil
+}
 
-type silent struct{}
+const complainEvery = time.Minute
 
-func (silent) Printf(context.Context, string, ...any) {}
+// failedConn is a connection that could not be made.
+type failedConn struct {
+	net.Conn
+	err error
+}
+
+func (c failedConn) Read([]byte) (int, error)  { return 0, c.err }
+func (c failedConn) Write([]byte) (int, error) { return 0, c.err }

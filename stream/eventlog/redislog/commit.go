@@ -192,7 +192,7 @@ func (p *product) commitTogether(commits []*commit) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	again := p.commitOnce(ctx, commits)
-	if p.untidy != tidyNot {
+	if p.excess != tidyNot {
 		p.tidyAfterCommit(ctx)
 	}
 	if len(again) > 0 {
@@ -328,7 +328,7 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	}
 	switch outcome, _ := reply[0].(int64); {
 	case outcome == outcomeUntidy:
-		p.untidy = tidyMuch
+		p.excess = tidyMuch
 		return errUntidy
 	case len(reply) < 2:
 		return failed("commit", errReply)
@@ -347,8 +347,8 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	}
 	c.version = document.Version(n[5])
 	p.sawVersion(n[5])
-	if untidy, _ := reply[7].(int64); p.untidy != tidyMuch {
-		p.untidy = untidy
+	if untidy, _ := reply[7].(int64); p.excess != tidyMuch {
+		p.excess = untidy
 	}
 	if len(c.entries) == 0 {
 		return nil

@@ -22,11 +22,11 @@
 //
 // The parameters of the Go client, such as pool_size or read_timeout, are
 // understood, too. With TLS, every node's certificate must be valid for the
-// host that the URL begins with. What the client would write to standard error
-// is left out, for all of its users in the process. Nothing connects before it
-// must, and Redis may go and come back: meanwhile every call returns an error
-// within a few seconds, or when its context ends, and then all of them work
-// again. Where Redis is older than 6.2 every call returns a [VersionError].
+// host that the URL begins with. Nothing connects before it must, and Redis may
+// go and come back: meanwhile every call returns an error within a few seconds,
+// or when its context ends, and then all of them work again. A failure to connect
+// is logged with its address, at most once a minute. Where Redis is older than
+// 6.2 every call returns a [VersionError].
 //
 // # What is promised
 //
@@ -54,8 +54,11 @@
 // keys gets a DuplicateError.
 //
 // Readers who keep up are served from the memory of their server. It hears of
-// others' entries by a message of Redis, asks Redis after every interruption,
-// and every second in any case, as messages may be lost.
+// others' entries by a message of Redis, and asks Redis after every interruption.
+// Since messages may be lost all the same, it asks about a product with readers
+// when that has been quiet for a second, for two, for four and so on, up to ten
+// minutes; without a subscription it asks every second. A product at rest costs
+// Redis nothing else.
 //
 // While Redis Cluster moves a slot from node to node, calls that concern the
 // slot's products fail, without any effect.

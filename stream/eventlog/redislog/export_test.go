@@ -76,3 +76,24 @@ func (l *Log) TailBytes() (total int64) {
 // SetClock gives the log another clock than the machine's. It is called before
 // anything else.
 func (l *Log) SetClock(now func() time.Time) { l.clock.local = now }
+
+// Watched returns how many products readers wait for.
+func (l *Log) Watched() (n int) {
+	for _, p := range l.all() {
+		p.mu.Lock()
+		if p.watched {
+			n++
+		}
+		p.mu.Unlock()
+	}
+	return n
+}
+
+// Rest makes all products as quiet as after that time.
+func (l *Log) Rest(after time.Duration) {
+	for _, p := range l.all() {
+		p.mu.Lock()
+		p.news = p.news.Add(-after)
+		p.mu.Unlock()
+	}
+}

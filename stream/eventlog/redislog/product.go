@@ -23,7 +23,7 @@ type product struct {
 	// These belong to the goroutine that commits.
 	failedAt time.Time // when Redis could not be reached last
 	failure  error     // and why
-	untidy   int64     // what the last commit said about it, of the kinds of tidy.go
+	excess   int64     // what the last commit said about it, of the kinds of tidy.go
 	turn     time.Time // of the next commit
 
 	version atomic.Uint64 // the newest that this process knows of
@@ -35,10 +35,14 @@ type product struct {
 	known     eventlog.ID // there is nothing newer, as far as this process has heard
 	checkedAt time.Time   // known was the newest ID then
 	fetch     *fetch      // in flight
-	watched   bool        // a caller has waited for a change
+	news      time.Time   // known changed last
+	watched   bool        // a reader has come to the end, or waited for a change
 
-	committing bool        // a commit is in flight
-	announced  eventlog.ID // newest that was announced meanwhile
+	committing  bool      // a commit is in flight
+	committedAt time.Time // of the last commit
+	tidiedAt    time.Time // by Run
+
+	announced eventlog.ID // newest that was announced meanwhile
 
 	closed bool
 	end    *eventlog.ID // after Close: where reading ends
@@ -112,6 +116,7 @@ func (p *product) setCommitting(is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.committing = is; !is {
+		p.committedAt = time.Now()
 		p.hearLocked(p.announced)
 		p.announced = eventlog.ID{} // Redis may lose it
 	}
@@ -119,7 +124,7 @@ func (p *product) setCommitting(is bool) {
 
 func (p *product) hearLocked(id eventlog.ID) {
 	if p.known.Compare(id) < 0 {
-		p.known = id
+		p.known, p.news = id, time.Now()
 		p.tail.Notify()
 	}
 }
@@ -131,21 +136,25 @@ func (p *product) wake() {
 	p.tail.Notify()
 }
 
-// polled records the newest ID as of a time. One below what is known is none:
-// a reader finds out what Redis has lost.
+// polled records the newest ID as of a time. Where Redis has lost entries, readers ask.
 func (p *product) polled(newest eventlog.ID, at time.Time) {
 	p.announce(newest)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known == newest {
+	switch p.known.Compare(newest) {
+	case 0:
 		p.check(newest, at)
+	case 1:
+		if p.checkedAt.Before(at) {
+			p.checkedAt = time.Time{}
+		}
 	}
 }
 
 // check records the newest ID as of a time.
 func (p *product) check(newest eventlog.ID, at time.Time) {
 	if p.known.Compare(newest) < 0 {
-		p.known = newest
+		p.known, p.news = newest, time.Now()
 	}
 	if at.After(p.checkedAt) {
 		p.checkedAt = at

@@ -14,10 +14,6 @@ const (
 	fetchBytes   = 1 << 20 // of data, for the tail; exceeded by one entry at most
 )
 
-// recheck is how long messages are trusted to have announced everything since
-// Redis was asked, which Run does more often for products with readers.
-const recheck = 2 * pollInterval
-
 // Read implements [eventlog.Log]. A cursor near the end is served from memory, any
 // other from Redis.
 func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
@@ -93,6 +89,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 			return view{n: n}
 		}
 		ahead := after.Compare(p.known) > 0 // Redis has lost it, and shall know
+		p.watched = true
 		if p.known.Compare(later(after, p.tail.Bounds().Newest)) <= 0 && p.isCurrent(began) && (asked || !ahead) {
 			return p.atEnd()
 		}
@@ -111,13 +108,13 @@ func later(a, b eventlog.ID) eventlog.ID {
 	return a
 }
 
-// isCurrent reports whether nothing newer than what is known was there when
-// the reader began, or a message or Run will announce it.
+// isCurrent reports whether nothing newer than the known ID was there when the reader began, or a message announces it.
 func (p *product) isCurrent(began time.Time) bool {
 	if !p.checkedAt.Before(began) {
 		return true
 	}
-	return p.log.following.Load() && time.Since(p.checkedAt) < recheck
+	since := p.log.following.Load()
+	return since != nil && p.checkedAt.After(*since)
 }
 
 // atEnd is the view of a reader that has read everything.

@@ -72,8 +72,10 @@ type Log struct {
 	client atomic.Pointer[redis.ClusterClient] // see redis
 	clock  clock
 
-	following atomic.Bool // what other servers append is heard of
-	closed    atomic.Bool // no commit that begins now appends
+	following atomic.Pointer[time.Time] // messages of other servers are received since then; nil for not
+	closed    atomic.Bool               // no commit that begins now appends
+
+	complained atomic.Int64 // in Unix nanoseconds: when a failure to connect was logged last
 
 	shares *fair.Shares[*product] // of what tails cost
 

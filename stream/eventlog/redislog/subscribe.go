@@ -2,6 +2,8 @@ package redislog
 
 import (
 	"context"
+	"errors"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -11,17 +13,51 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// follow hears what other servers append until ctx ends. The client subscribes
-// again by itself whenever it loses the connection.
+const (
+	// pollInterval is the interval at which Redis is asked for news while there is no subscription.
+	pollInterval = time.Second
+	// maxPollInterval bounds the interval while there is one: a product that was quiet for some time is asked about
+	// once in that time, since a message may be lost between the nodes of a cluster.
+	maxPollInterval = 10 * time.Minute
+	// subscribeRetry is the pause before the next attempt to subscribe.
+	subscribeRetry = 100 * time.Millisecond
+	// pingInterval is how long a subscription may be silent before it is pinged, and how long that may take.
+	pingInterval = 5 * time.Second
+)
+
+// follow hears of other servers' entries until ctx ends, and subscribes again whenever it loses the connection.
 func (l *Log) follow(ctx context.Context) {
-	client := l.await(ctx)
-	if client == nil {
-		return
+	for first := true; ctx.Err() == nil; first = false {
+		err := l.listen(ctx)
+		if had := l.following.Swap(nil) != nil; (had || first) && ctx.Err() == nil {
+			l.opts.Logger.Warn("not subscribed to Redis; asking for news every second", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(subscribeRetry):
+		}
+	}
+}
+
+// listen subscribes and receives messages until the connection fails or ctx ends.
+func (l *Log) listen(ctx context.Context) error {
+	client, err := l.redis(ctx)
+	if err != nil {
+		return err
 	}
 	subscription := client.Subscribe(ctx, channel(l.opts.Prefix))
 	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
-	defer l.following.Store(false)
-	for message := range subscription.ChannelWithSubscriptions() {
+	defer subscription.Close()
+	for pinged := false; ; {
+		message, err := subscription.ReceiveTimeout(ctx, pingInterval)
+		if err != nil && (pinged || !isTimeout(err)) {
+			return err
+		}
+		if pinged = err != nil; pinged {
+			if err := subscription.Ping(ctx); err != nil {
+				return err
+			}
+		}
 		switch m := message.(type) {
 		case *redis.Subscription:
 			l.subscribed()
@@ -31,38 +67,23 @@ func (l *Log) follow(ctx context.Context) {
 	}
 }
 
-// await returns the client as soon as there is one, or nil when ctx has ended.
-func (l *Log) await(ctx context.Context) *redis.ClusterClient {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for logged := false; ; {
-		client, err := l.redis(ctx)
-		if err == nil || ctx.Err() != nil {
-			return client
-		}
-		if !logged {
-			l.opts.Logger.Warn("cannot subscribe to Redis", "err", err)
-			logged = true
-		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-	}
+func isTimeout(err error) bool {
+	var failure net.Error
+	return errors.As(err, &failure) && failure.Timeout()
 }
 
-// subscribed wakes all readers: what was published before is unknown.
+// subscribed records that messages are received from now on, and wakes all readers: earlier messages were missed.
 func (l *Log) subscribed() {
-	if l.following.Swap(true) {
-		l.opts.Logger.Info("subscribed to Redis again")
-	}
+	now := time.Now()
+	l.following.Store(&now)
+	l.opts.Logger.Debug("subscribed to Redis")
 	for _, p := range l.all() {
 		p.wake()
 	}
 }
 
-// notice reads a message: the newest ID of a product, and the product's id.
-// After a hyphen it is the newest ID that was dropped.
+// notice reads a message: the newest ID of a product, and the product's ID. Behind a hyphen it is the ID up to which
+// the product was dropped.
 func (l *Log) notice(payload string) {
 	text, productID, _ := strings.Cut(payload, " ")
 	text, dropped := strings.CutPrefix(text, "-")
@@ -82,11 +103,7 @@ func (l *Log) notice(payload string) {
 	p.announce(id)
 }
 
-// pollInterval is how long a reader waits for an entry whose message is lost.
-const pollInterval = time.Second
-
-// poll asks Redis for the newest IDs of all products that readers wait for,
-// again and again until ctx ends.
+// poll asks Redis for the newest IDs of the products that are due, and for its time, until ctx ends.
 func (l *Log) poll(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -97,7 +114,7 @@ func (l *Log) poll(ctx context.Context) {
 		case <-ticker.C:
 		}
 		l.measure(ctx)
-		for some := range slices.Chunk(l.watched(), maxPolled) {
+		for some := range slices.Chunk(l.due(time.Now()), maxPolled) {
 			l.pollOnce(ctx, some)
 		}
 	}
@@ -106,17 +123,19 @@ func (l *Log) poll(ctx context.Context) {
 // maxPolled is how many products one round trip asks about.
 const maxPolled = 256
 
-// watched returns the products that readers have waited for.
-func (l *Log) watched() []*product {
+// due returns the products with readers that Redis has to be asked about. While messages are received, the intervals
+// double with the time that a product has been quiet, so that products at rest make next to no requests.
+func (l *Log) due(now time.Time) []*product {
+	following := l.following.Load() != nil
 	return slices.DeleteFunc(l.all(), func(p *product) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return !p.watched
+		quiet := min(p.checkedAt.Sub(p.news), maxPollInterval)
+		return !p.watched || following && now.Sub(p.checkedAt) < quiet
 	})
 }
 
-// pollOnce asks about some products. Where Redis does not answer, readers do
-// not learn anything either.
+// pollOnce asks about some products. Where Redis does not answer, readers do not learn anything either.
 func (l *Log) pollOnce(ctx context.Context, products []*product) {
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()

@@ -21,10 +21,10 @@ const maxTidySteps = 8
 // tidyAfterCommit removes what the commits before it made too much.
 func (p *product) tidyAfterCommit(ctx context.Context) {
 	rank := -1
-	if p.untidy == tidyDue {
+	if p.excess == tidyDue {
 		rank = 0
 	}
-	p.untidy = tidyNot
+	p.excess = tidyNot
 	for range maxTidySteps {
 		more, _, _, err := p.tidyStep(ctx, rank, rank, 1)
 		if err != nil || !more {
@@ -68,14 +68,13 @@ func (p *product) tidyStep(ctx context.Context, docs, acts, first int) (more boo
 	return left > 0, int(d), int(a), nil
 }
 
-// Bounds of how often a product is tidied besides: eight times while something
-// is kept.
+// Bounds of how often a product is tidied besides: eight times while something is kept, if it is written to.
 const (
 	minTidyInterval = time.Second
 	maxTidyInterval = 10 * time.Minute
 )
 
-// tidy tidies all products again and again, until ctx ends.
+// tidy tidies the products that need it again and again, until ctx ends.
 func (l *Log) tidy(ctx context.Context) {
 	ticker := time.NewTicker(min(max(l.opts.Retention.TTL/8, minTidyInterval), maxTidyInterval))
 	defer ticker.Stop()
@@ -86,12 +85,32 @@ func (l *Log) tidy(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for _, p := range l.all() {
+			began := time.Now()
+			if !p.untidy(began) {
+				continue
+			}
 			if err := p.tidyAll(ctx); err != nil && ctx.Err() == nil {
 				l.opts.Logger.Warn("cannot remove what has expired", "product_id", p.id, "err", err)
 				break // the others cannot either, most likely
 			}
+			p.tidied(began)
 		}
 	}
+}
+
+// untidy reports whether this process has written to the product since it was tidied, or whether what it wrote last has
+// expired since then. What other processes wrote they tidy.
+func (p *product) untidy(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	expiry := p.committedAt.Add(p.log.opts.Retention.TTL)
+	return p.committedAt.After(p.tidiedAt) || p.tidiedAt.Before(expiry) && now.After(expiry) && !p.committedAt.IsZero()
+}
+
+func (p *product) tidied(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tidiedAt = at
 }
 
 // Drop implements [eventlog.Log].
