@@ -17,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/proactive/assist"
 )
 
 // offering switches acme's offers on, which expire after two seconds.
@@ -131,6 +132,93 @@ func TestProactive_suggestsLabels(t *testing.T) {
 		s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
 		assert.JSONEq(t, `{"labels":["Yes, show me"]}`, labels(t, s))
 	})
+}
+
+// helpful offers help on every page under /help, each time, and keeps its conversation.
+func helpful(o *liveactivity.Options) {
+	timeout := 3600
+	o.Triggers = []proactive.Trigger{proactive.Saying(proactive.Result{Cooldown: -1},
+		proactive.Predicate("help", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") }))}
+	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes, show me"},
+		InteractionTimeoutS: &timeout, IdleTeardown: proactive.KeepOnIdle}
+	o.Guide = func(context.Context, assist.Guidance) error { return nil }
+}
+
+func TestReport_movesTheAssistance(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesks()
+			a, b := startAll(t, d, engine.change, engine.many, helpful)
+			a.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			require.Equal(t, "linked", a.send(hook).says(t))
+			views := 0
+			visit := func() {
+				views++
+				a.webhook(pageview(fmt.Sprint("v", views), "s1", fmt.Sprint("https://app.example.com/help/", views)))
+			}
+			awaits := func(state string) {
+				t.Helper()
+				waittest.Until(t, state, func() bool { return b.session("acme", acmeMCP, "s1").Session.State == state })
+			}
+			report := func(o proactive.Outcome) error {
+				return b.service.Report(t.Context(), "acme", proactive.Report{SessionID: "s1", Outcome: o})
+			}
+			refuses := func(o proactive.Outcome, state string) {
+				t.Helper()
+				var refused *proactive.ReportError
+				require.ErrorAs(t, report(o), &refused)
+				assert.Equal(t, proactive.ReportError{Outcome: o, State: state}, *refused)
+			}
+			offered := func() {
+				t.Helper()
+				waittest.Until(t, "an offer", func() bool {
+					visit()
+					return b.session("acme", acmeMCP, "s1").Session.State == "proactive_assistance"
+				})
+			}
+
+			refuses(proactive.Finished, "thinking")
+			offered()
+			require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation, "yes, show me")).says(t))
+			awaits("guidance_execution")
+			require.NoError(t, report(proactive.Progressed))
+			require.NoError(t, b.service.Report(t.Context(), "acme", proactive.Report{Desk: "intercom", ConversationID: conversation, Outcome: proactive.Finished}))
+			awaits("thinking")
+			refuses(proactive.Abandoned, "thinking")
+
+			offered()
+			refuses(proactive.Progressed, "proactive_assistance")
+			refuses("bored", "proactive_assistance")
+			require.NoError(t, report(proactive.Dismissed))
+			awaits("conservative_assistance")
+			refuses(proactive.Dismissed, "conservative_assistance")
+			waittest.Until(t, "the next offer is held back", func() bool {
+				visit()
+				return strings.Contains(a.log.String()+b.log.String(), `"decision":"holding_back"`)
+			})
+		})
+	}
+}
+
+func TestReport_needsAConversation(t *testing.T) {
+	s := newDesks().start(t, helpful)
+	s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+	for name, r := range map[string]struct {
+		product string
+		report  proactive.Report
+	}{
+		"a session without one":        {"acme", proactive.Report{SessionID: "s1"}},
+		"an unknown session":           {"acme", proactive.Report{SessionID: "s2"}},
+		"neither":                      {"acme", proactive.Report{Desk: "intercom"}},
+		"an unknown desk":              {"acme", proactive.Report{Desk: "crisp", ConversationID: "1"}},
+		"a product without assistance": {"globex", proactive.Report{Desk: "intercom", ConversationID: "1"}},
+		"an unknown product":           {"other", proactive.Report{Desk: "intercom", ConversationID: "1"}},
+	} {
+		r.report.Outcome = proactive.Dismissed
+		assert.ErrorIs(t, s.service.Report(t.Context(), r.product, r.report), proactive.ErrNoConversation, name)
+	}
 }
 
 func TestNew_reportsTriggersThatCannotBe(t *testing.T) {

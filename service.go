@@ -27,6 +27,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -241,6 +242,22 @@ func (s *Service) LiveActivity(ctx context.Context, productID, userID string, li
 // to be recorded again, unchanged.
 func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	return s.recorder.Record(ctx, productID, events)
+}
+
+// Report takes news of the assistance in a conversation that no desk tells: a dismissal,
+// a step, an end. On return it is stored, and every server's next offer takes it into
+// account. The error is [proactive.ErrNoConversation], a *[proactive.ReportError], or
+// one of the storage, after which the report may be repeated.
+func (s *Service) Report(ctx context.Context, productID string, r proactive.Report) error {
+	of := connector.Link{Desk: r.Desk, ConversationID: r.ConversationID}
+	if r.SessionID != "" {
+		links, err := s.connector.Links(ctx, productID, r.SessionID)
+		if err != nil {
+			return err
+		}
+		of = links[0]
+	}
+	return s.assistant.Report(ctx, productID, of, r.Outcome)
 }
 
 // pingTimeout is how long storage may take to show that it is there.

@@ -110,7 +110,7 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 
 // available returns what makes each trigger that can be configured, from its page.
 func available(custom []Trigger) map[string]func(page string) Trigger {
-	all := map[string]func(string) Trigger{BackOnPricingID: BackOnPricing}
+	all := map[string]func(string) Trigger{backOnPricingID: BackOnPricing}
 	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{}}, custom) {
 		if t != nil {
 			all[t.ID()] = func(page string) Trigger { return Within(page, t) }

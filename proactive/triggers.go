@@ -9,12 +9,12 @@ import (
 
 // The ids of the triggers that come with the package.
 const (
-	PingPongID         = "canonical_url_ping_pong"
-	DwellID            = "user_page_dwell"
-	RageClicksID       = "rage_clicks"
-	RepeatedSubmitsID  = "repeated_submits"
-	BackOnPricingID    = "back_on_pricing"
-	DeadEndID          = "dead_end"
+	pingPongID         = "canonical_url_ping_pong"
+	dwellID            = "user_page_dwell"
+	rageClicksID       = "rage_clicks"
+	repeatedSubmitsID  = "repeated_submits"
+	backOnPricingID    = "back_on_pricing"
+	deadEndID          = "dead_end"
 	defaultPricingPage = "/pricing"
 )
 
@@ -27,7 +27,7 @@ type PingPong struct {
 }
 
 // ID implements [Trigger].
-func (PingPong) ID() string { return PingPongID }
+func (PingPong) ID() string { return pingPongID }
 
 // Evaluate implements [Trigger].
 func (p PingPong) Evaluate(c TriggerContext) (Result, bool) {
@@ -39,7 +39,7 @@ func (p PingPong) Evaluate(c TriggerContext) (Result, bool) {
 type DeadEnd struct{}
 
 // ID implements [Trigger].
-func (DeadEnd) ID() string { return DeadEndID }
+func (DeadEnd) ID() string { return deadEndID }
 
 // Evaluate implements [Trigger].
 func (DeadEnd) Evaluate(c TriggerContext) (Result, bool) {
@@ -80,7 +80,7 @@ type Dwell struct {
 }
 
 // ID implements [Trigger].
-func (Dwell) ID() string { return DwellID }
+func (Dwell) ID() string { return dwellID }
 
 // Evaluate implements [Trigger].
 func (d Dwell) Evaluate(c TriggerContext) (Result, bool) {
@@ -117,12 +117,12 @@ func (d Dwell) due(c TriggerContext) (time.Time, bool) {
 
 // RageClicks returns a trigger that matches the third click on the same label
 // within two seconds.
-func RageClicks() Trigger { return repeated{RageClicksID, activity.TypeClick, 3, 2 * time.Second} }
+func RageClicks() Trigger { return repeated{rageClicksID, activity.TypeClick, 3, 2 * time.Second} }
 
 // RepeatedSubmits returns a trigger that matches the third submit of the same
 // form within a minute.
 func RepeatedSubmits() Trigger {
-	return repeated{RepeatedSubmitsID, activity.TypeSubmit, 3, time.Minute}
+	return repeated{repeatedSubmitsID, activity.TypeSubmit, 3, time.Minute}
 }
 
 // repeated matches when the newest action was done several times within a while,
@@ -164,7 +164,7 @@ func BackOnPricing(prefix string) Trigger {
 	if prefix == "" {
 		prefix = defaultPricingPage
 	}
-	return Predicate(BackOnPricingID, func(c TriggerContext) bool {
+	return Predicate(backOnPricingID, func(c TriggerContext) bool {
 		if !Under(c.Page(), prefix) {
 			return false
 		}

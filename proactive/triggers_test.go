@@ -167,7 +167,7 @@ proactive: trigger canonical_url_ping_pong is a duplicate`)
 
 func TestWithin_isOfThePageWhereTheUserIs(t *testing.T) {
 	docs := proactive.Within("/docs", proactive.PingPong{})
-	assert.Equal(t, proactive.PingPongID, docs.ID())
+	assert.Equal(t, proactive.PingPong{}.ID(), docs.ID())
 	proactivetest.Run(t, `t+0s /docs; t+1s /a; t+2s /docs → offer canonical_url_ping_pong`, docs)
 	proactivetest.Run(t, `t+0s /a; t+1s /docs; t+2s /a → no offer no_match`, docs)
 	_, timed := docs.(proactive.Timed)

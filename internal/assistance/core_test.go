@@ -130,7 +130,7 @@ func TestCore_offersAtMostTenSecondsAfterTheAction(t *testing.T) {
 		d := core.Act(&window, assistance.Machine{}, visitor, view(acted, 2, "/a"), acted.Add(latency))
 		assert.Equal(t, reason, d.Reason, latency)
 		assert.Equal(t, acted.Add(assistance.SendWithin), d.Match.SendBy)
-		assert.Equal(t, proactive.Result{TriggerID: proactive.PingPongID, Body: "Need a hand?", ReplyOptionLabels: []string{},
+		assert.Equal(t, proactive.Result{TriggerID: proactive.PingPong{}.ID(), Body: "Need a hand?", ReplyOptionLabels: []string{},
 			InteractionTimeout: 10 * time.Second, Cooldown: 30 * time.Second}, d.Match.Result)
 	}
 }

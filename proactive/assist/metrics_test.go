@@ -24,7 +24,7 @@ func TestMetrics_countAnOfferThatIsIgnoredOnce(t *testing.T) {
 				time.Sleep(time.Minute)
 				assert.Equal(t, teardown != "", w.desk.Exists(conversation))
 				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"))
-				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", proactive.PingPongID)-count(t, s, "liveactivity_offers_total", "made"), "of its trigger")
+				assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", proactive.PingPong{}.ID())-count(t, s, "liveactivity_offers_total", "made"), "of its trigger")
 			})
 		})
 	}

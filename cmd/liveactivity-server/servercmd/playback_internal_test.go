@@ -57,7 +57,7 @@ func TestPlayback_holdsTheSessionsOfTheLastMinutesOnly(t *testing.T) {
 	long := 90
 	for name, config := range map[string]*proactive.Config{
 		"defaults":            {},
-		"every trigger":       {Triggers: []proactive.TriggerConfig{{ID: proactive.DwellID}, {ID: proactive.DeadEndID}, {ID: proactive.PingPongID}, {ID: proactive.BackOnPricingID, Page: "/a"}}},
+		"every trigger":       {Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}, {ID: "dead_end"}, {ID: "canonical_url_ping_pong"}, {ID: "back_on_pricing", Page: "/a"}}},
 		"kept, and long ones": {IdleTeardown: proactive.KeepOnIdle, CooldownS: &long, InteractionTimeoutS: &long},
 	} {
 		t.Run(name, func(t *testing.T) {
