@@ -19,7 +19,8 @@ const (
 )
 
 // PingPong matches when the user goes from a page to another and back: A → B → A.
-// It needs nothing but the CanonicalURLs.
+// A page and one below it don't count, such as a list and its details. It needs
+// nothing but the CanonicalURLs.
 type PingPong struct {
 	// MinCycles is how often the user must have come back in a row; 1. Two are
 	// A → B → A → B → A.
@@ -35,7 +36,8 @@ func (p PingPong) Evaluate(c TriggerContext) (Result, bool) {
 }
 
 // DeadEnd matches when the user has been on the same two pages in turn, four
-// times on each. Put it before a [PingPong], which matches long before.
+// times on each. As for a [PingPong], neither is below the other. Put it before a
+// PingPong, which matches long before.
 type DeadEnd struct{}
 
 // ID implements [Trigger].
@@ -46,8 +48,8 @@ func (DeadEnd) Evaluate(c TriggerContext) (Result, bool) {
 	return Result{}, alternates(c.CanonicalURLs, 2*4)
 }
 
-// alternates reports whether the newest n pages are two in turn. Empty and
-// immediately repeated URLs count for nothing.
+// alternates reports whether the newest n pages are two in turn, neither below the
+// other. Empty and immediately repeated URLs count for nothing.
 func alternates(urls []string, n int) bool {
 	var last, other string // the newest page, and the one before it
 	pages, previous := 0, ""
@@ -59,6 +61,8 @@ func alternates(urls []string, n int) bool {
 		switch {
 		case pages == 0:
 			last = url
+		case pages == 1 && (Under(url, last) || Under(last, url)):
+			return false
 		case pages == 1:
 			other = url
 		case pages%2 == 0 && url != last, pages%2 == 1 && url != other:

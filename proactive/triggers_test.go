@@ -44,6 +44,26 @@ func TestPingPong_isOfPagesInTurn(t *testing.T) {
 	}
 }
 
+func TestPingPong_ignoresAPageAndOneBelowIt(t *testing.T) {
+	for urls, fires := range map[string]bool{
+		"https://a.example/orders https://a.example/orders/:id https://a.example/orders":                           false,
+		"https://a.example/orders/:id https://a.example/orders https://a.example/orders/:id":                       false,
+		"https://a.example/ https://a.example/pricing https://a.example/":                                          false,
+		"https://a.example/#/orders https://a.example/#/orders/:id https://a.example/#/orders":                     false,
+		"app://screen/cart app://screen/cart/item app://screen/cart":                                               false,
+		"https://a.example/orders https://a.example/orders-faq https://a.example/orders":                           true,
+		"https://a.example/orders/:id https://a.example/orders/new https://a.example/orders/:id":                   true,
+		"https://a.example/orders https://b.example/orders/:id https://a.example/orders":                           true,
+		"https://a.example/#/orders https://a.example/#/billing https://a.example/#/orders":                        true,
+		"https://a.example/orders https://a.example/orders/:id https://a.example/faq https://a.example/orders/:id": true,
+	} {
+		_, matches := proactive.PingPong{}.Evaluate(proactive.TriggerContext{CanonicalURLs: strings.Fields(urls)})
+		assert.Equal(t, fires, matches, urls)
+	}
+	proactivetest.Run(t, `t+0s /orders; t+1s /orders/1; t+2s /orders; t+3s /orders/2; t+4s /orders; t+5s /orders/3
+		t+6s /orders; t+7s /orders/4 → no offer no_match`, proactive.DeadEnd{}, proactive.PingPong{})
+}
+
 func TestPingPong_offersWhenTheUserIsBack(t *testing.T) {
 	proactivetest.Run(t, `t+0s /pricing; t+4s /docs; t+7s /pricing → offer canonical_url_ping_pong`, proactive.PingPong{})
 }
