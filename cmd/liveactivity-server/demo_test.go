@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,14 @@ func (v visitor) console(text string) {
 	v.Await("the console shows "+text, fmt.Sprintf(`document.querySelector("#console").innerText.includes(%q)`, text))
 }
 
+// demoPage returns the printed address of the demo.
+func demoPage(t *testing.T, p *proctest.Process, url string) string {
+	t.Helper()
+	page := regexp.MustCompile(`(?m)^  (` + regexp.QuoteMeta(url) + `/demo/\?secret=\S+)$`).FindStringSubmatch(p.Stdout.String())
+	require.NotNil(t, page, "%s", p.Stdout.String())
+	return page[1]
+}
+
 func (v visitor) desksTexts(kind string) string { return v.Texts("#desk .part." + kind + " .text") }
 
 // A person who opens the printed address sees all of it work: a note of what was done
@@ -48,10 +57,11 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	p := launch(t, nil, anyPort)
 	url := p.URL()
 	waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
-	require.Contains(t, p.Stdout.String(), "\n  "+url+"/demo/\n")
+	page := demoPage(t, p, url)
 	v := visitor{browsertest.Open(t, browsertest.Start(t))}
 
-	v.Do("open the demo", chromedp.EmulateViewport(1440, 900), chromedp.Navigate(url+"/demo/"))
+	v.Do("open the demo", chromedp.EmulateViewport(1440, 900), chromedp.Navigate(page))
+	v.Await("the secret is not shown", `location.search === ""`)
 	v.console("User landed on the shop page")
 	v.Await("the page is painted", `performance.getEntriesByType("paint").length > 0`) // clicks before that are lost
 	fastest := time.Hour
@@ -126,6 +136,8 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	p = launch(t, nil, "--addr="+strings.TrimPrefix(url, "http://"))
 	p.URL()
 	waittest.Until(t, "it has started", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
+	v.Await("the page tells that it has a new address", `document.body.innerText.includes("the address that the server printed")`)
+	v.Do("open the new address", chromedp.Navigate(demoPage(t, p, url)))
 	v.Await("the page reports to the new server", fmt.Sprintf(`localStorage.getItem("liveactivity.demo").includes(%q)`, printed(t, p, "capture token")))
 	v.console("User landed on the shop page")
 }

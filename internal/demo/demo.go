@@ -17,7 +17,7 @@ import (
 type Demo struct {
 	product Product
 	secret  string // of the desk's webhooks
-	server  string // names this process
+	door    string // the secret in the page's address
 	account account
 }
 
@@ -30,8 +30,12 @@ type Product struct {
 
 // New returns the demo of a product, whose desk signs its webhooks with the secret.
 func New(product Product, secret string) *Demo {
-	return &Demo{product: product, secret: secret, server: rand.Text()}
+	return &Demo{product: product, secret: secret, door: rand.Text()}
 }
+
+// Path returns the address of the page below the server's, with the secret that
+// opens it.
+func (d *Demo) Path() string { return "/demo/?" + doorField + "=" + d.door }
 
 // Kind returns the kind of the demo's desk. All desks that it opens have the same
 // conversations.
@@ -54,14 +58,14 @@ func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler 
 		return true
 	})
 	for _, page := range []string{"/demo", "/demo/{$}", "/demo/shop", "/demo/shop/{path...}"} {
-		mux.Handle("GET "+page, httpx.Handler(servePage))
+		mux.Handle("GET "+page, httpx.Handler(d.servePage))
 	}
 	mux.Handle("GET /demo/static/{file}", httpx.Handler(serveFile))
-	mux.Handle("GET /demo/config", local(d.serveConfig))
-	mux.Handle("GET /demo/desk/conversations", local(d.serveList))
-	mux.Handle("GET /demo/desk/conversations/{id}", local(d.serveConversation))
-	mux.Handle("POST /demo/desk/conversations", local(own(d.takeMessage(service))))
-	mux.Handle("POST /demo/desk/conversations/{id}/messages", local(own(d.takeMessage(service))))
+	mux.Handle("GET /demo/config", d.inside(d.serveConfig))
+	mux.Handle("GET /demo/desk/conversations", d.inside(d.serveList))
+	mux.Handle("GET /demo/desk/conversations/{id}", d.inside(d.serveConversation))
+	mux.Handle("POST /demo/desk/conversations", d.inside(own(d.takeMessage(service))))
+	mux.Handle("POST /demo/desk/conversations/{id}/messages", d.inside(own(d.takeMessage(service))))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isDemo := r.URL.Path == "/demo" || strings.HasPrefix(r.URL.Path, "/demo/")
 		if isDemo && keys.Check(d.product.Key, d.product.ID, access.MCP) == nil {
@@ -72,11 +76,12 @@ func (d *Demo) Handler(service http.Handler, keys *access.Keyring) http.Handler 
 	})
 }
 
-// local lets requests through that come from this machine; see isLocal.
-func local(next httpx.Handler) http.Handler {
+// inside admits requests of a browser that has opened the page's address on this
+// machine.
+func (d *Demo) inside(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		if !isLocal(r) {
-			return httpx.Errorf(http.StatusForbidden, "The demo is open on the server's own machine only; /demo/ says how to reach it.")
+		if !isLocal(r) || !d.isOpen(r) {
+			return httpx.Errorf(http.StatusForbidden, "Open the demo at the address that the server printed; /demo/ tells more.")
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		return next(w, r)
@@ -101,14 +106,14 @@ func (d *Demo) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 // serveList serves the desk's conversations, or 304 where nothing has changed.
 func (d *Demo) serveList(w http.ResponseWriter, r *http.Request) error {
 	all, version := d.account.list()
-	tag := fmt.Sprintf(`"%s-%d"`, d.server, version)
+	tag := fmt.Sprintf(`"%d"`, version)
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	httpx.WriteJSON(w, http.StatusOK, map[string]any{"server": d.server, "conversations": all})
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"conversations": all})
 	return nil
 }
 

@@ -3,5 +3,6 @@
 // conversations are in memory. It needs no account, no key and no network.
 //
 // The page holds the key of the demo product, so it is served on this machine
-// only: to a loopback peer that asks for a loopback host, and not through a proxy.
+// only: to a loopback peer that asks for a loopback host, not through a proxy, and
+// with the secret of the address that the start prints. A cookie keeps the secret.
 package demo

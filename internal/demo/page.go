@@ -15,9 +15,9 @@ var files embed.FS
 
 var elsewhere = template.Must(template.ParseFS(files, "page/elsewhere.html"))
 
-// servePage serves the page, and elsewhere one that says how to open it.
-func servePage(w http.ResponseWriter, r *http.Request) error {
-	if isLocal(r) {
+// servePage serves the page, or one that says how to open it.
+func (d *Demo) servePage(w http.ResponseWriter, r *http.Request) error {
+	if d.open(w, r) {
 		page, err := files.ReadFile("page/index.html")
 		if err != nil {
 			return err
@@ -26,7 +26,7 @@ func servePage(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	var page bytes.Buffer
-	if err := elsewhere.Execute(&page, port(r)); err != nil {
+	if err := elsewhere.Execute(&page, map[string]any{"Port": port(r), "Local": isLocal(r)}); err != nil {
 		return err
 	}
 	pages.Write(w, http.StatusForbidden, page.Bytes())

@@ -65,7 +65,7 @@ func demoConfig() liveactivity.IntegrationConfig {
 
 // printDemo shows how to reach the demo product. The curl line reports a page
 // view and then looks it up.
-func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs, product liveactivity.Product, key liveactivity.Key) {
+func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs, product liveactivity.Product, key liveactivity.Key, page string) {
 	const now = `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'` // pasted again, it is another page view
 	event := `{"event":"$pageview","distinct_id":"` + demoUser + `","timestamp":"` + now +
 		`","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`
@@ -76,9 +76,9 @@ func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs, product 
 	}
 	token := product.CaptureTokens[0]
 	if demo.OpensAt(listening) {
-		fmt.Fprintf(w, "\nTo see it work, open this on this machine: a shop, a help desk and the console.\n\n  %s/demo/\n", serve.URL(listening))
+		fmt.Fprintf(w, "\nTo see it work, open this on this machine: a shop, a help desk and the console.\n\n  %s%s\n", serve.URL(listening), page)
 	} else {
-		fmt.Fprint(w, "\nTo see it work, start with --addr 127.0.0.1:8080 and open /demo/ there: a shop, a help desk and the console.\n")
+		fmt.Fprint(w, "\nTo see it work, start with --addr 127.0.0.1:8080 and open the address it prints: a shop, a help desk and the console.\n")
 	}
 	fmt.Fprintf(w, `
 There is no product file, so there is one product, %q. Its secrets are new at every start:

@@ -126,7 +126,7 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	handler := service.Handler()
 	if s.demo != nil {
 		handler = s.demo.Handler(handler, service.Keys())
-		printDemo(stdout, listener.Addr(), service.URLs(), s.Products[0], s.Keys[0])
+		printDemo(stdout, listener.Addr(), service.URLs(), s.Products[0], s.Keys[0], s.demo.Path())
 	}
 	group.Go(func() error {
 		s.display.follow(ctx, s.Logger, func() (progress, bool) {

@@ -25,6 +25,7 @@ function tabs(talks) {
 }
 
 async function start() {
+  if (location.search) history.replaceState(history.state, "", location.pathname + location.hash); // the secret is in a cookie
   const response = await fetch("/demo/config");
   if (!response.ok) throw new Error("The server does not open the demo here.");
   const { product, key, token } = await response.json();
@@ -49,7 +50,7 @@ async function start() {
     reopenShop();
     steps.draw();
   });
-  talks.onrestart = () => location.reload(); // it has other keys, and knows no visitor
+  talks.onrestart = () => location.reload(); // the answer tells where the page is now
   talks.start();
 }
 

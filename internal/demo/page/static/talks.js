@@ -9,8 +9,7 @@ export class Talks {
   #watchers = [];
   #tag = "";
   isAway = false; // the server does not answer
-  onrestart = () => {}; // called when another server answers
-  #server = "";
+  onrestart = () => {}; // called when the server was restarted, and has another address for the page
 
   /** Calls the function after each change. */
   watch(changed) {
@@ -37,12 +36,11 @@ export class Talks {
     let isChanged = this.isAway;
     try {
       const response = await fetch("/demo/desk/conversations", { cache: "no-store", headers: this.#tag ? { "If-None-Match": this.#tag } : {} });
+      if (response.status === 403) this.onrestart();
       if (!response.ok && response.status !== 304) throw new Error(String(response.status));
       this.isAway = false;
       if (response.status !== 304) {
-        const { server, conversations } = await response.json();
-        if (this.#server && this.#server !== server) this.onrestart();
-        this.#server = server;
+        const { conversations } = await response.json();
         this.all = conversations;
         isChanged = true;
         for (const { id, version } of this.all) {
