@@ -2,7 +2,6 @@ package liveactivity
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,7 +36,6 @@ type presence struct {
 type followed struct {
 	version document.Version
 	restart context.CancelFunc
-	decoder sessions.Decoder
 	decoded []sessions.Entry // memory for what take decodes
 	cursor  eventlog.ID
 	moved   chan struct{} // closed when the cursor moves
@@ -101,8 +99,8 @@ func (p *presence) end(productID string, f *followed) {
 func (p *presence) take(productID string, f *followed, entries []eventlog.Entry) error {
 	decoded := f.decoded[:0]
 	for i := range entries {
-		if e, ok := f.decoder.Decode(sessions.Position(entries[i].ID), entries[i].SessionID, entries[i].Data); ok {
-			decoded = append(decoded, e)
+		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
+			decoded = append(decoded, sessions.NewEntry(sessions.Position(entries[i].ID), b))
 		}
 	}
 	p.mu.Lock()
@@ -285,9 +283,12 @@ func (p *presence) read(ctx context.Context, productID string, at []sessions.Pos
 		case err != nil:
 			return nil, fmt.Errorf("liveactivity: read session: %w", err)
 		}
-		var batch activity.Batch
-		if err := json.Unmarshal(entry[0].Data, &batch); err != nil {
+		batch, err := entry[0].Decode()
+		if err != nil {
 			return nil, fmt.Errorf("liveactivity: read session: %w", err)
+		}
+		if batch == nil {
+			continue
 		}
 		for _, a := range batch.Actions {
 			actions = append(actions, a.Action)

@@ -125,6 +125,16 @@ func TestPresence_isFedByTheLastFollowerOnly(t *testing.T) {
 	assert.Empty(t, knownTo(t, p))
 }
 
+// A type of entry that the view does not know moves its cursor and nothing else.
+func TestPresence_ignoresOtherTypesOfEntries(t *testing.T) {
+	p := newPresence(nil)
+	f := p.begin("acme", nil)
+	link := eventlog.Entry{ID: eventlog.ID{Milli: 7}, SessionID: "s1", Data: []byte(`{"type":"link","session_id":"s1","actions":[{}]}`)}
+	require.NoError(t, p.take("acme", f, []eventlog.Entry{link}))
+	assert.Empty(t, knownTo(t, p))
+	assert.Equal(t, link.ID, f.cursor)
+}
+
 // An entry that storage has lost is not taken for the one after it, which is
 // another session's.
 func TestPresence_readsNoEntryOfAnother(t *testing.T) {

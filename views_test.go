@@ -17,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -57,8 +58,8 @@ type noted struct {
 }
 
 func (n *noted) view(ctx context.Context, productID string, source *eventlog.Source) error {
-	err := source.Follow(ctx, "", time.Unix(1, 0), "", func(event, _ string, _ []byte) error {
-		if event == "" {
+	err := source.Follow(ctx, "", time.Unix(1, 0), "", func(e feed.Event) error {
+		if e.Kind == feed.Entry {
 			n.entries.Add(1)
 			n.last.Store(productID)
 		}
@@ -105,8 +106,8 @@ func TestViews_areGivenEverythingAtAStop(t *testing.T) {
 		seen := 0
 		service, stop := runService(t, &liveactivity.Options{Views: []liveactivity.View{
 			func(ctx context.Context, _ string, source *eventlog.Source) error {
-				return source.Follow(ctx, "", time.Unix(1, 0), "", func(event, _ string, _ []byte) error {
-					if event == "" {
+				return source.Follow(ctx, "", time.Unix(1, 0), "", func(e feed.Event) error {
+					if e.Kind == feed.Entry {
 						time.Sleep(time.Second)
 						seen++
 					}

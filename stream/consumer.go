@@ -31,13 +31,14 @@ import (
 // The context of a call ends with the consumer's.
 type Handlers struct {
 	// Actions handles batches of actions; they are never empty, and every
-	// action belongs to the batch's session.
+	// action belongs to the batch's session. Consumers of a log in this process
+	// share the slice of actions, which must not be modified.
 	Actions func(ctx context.Context, b activity.Batch) error
 	// Summary handles summaries.
 	Summary func(ctx context.Context, s Summary) error
-	// Raw handles every entry before the other handlers do, including entries
-	// of unknown types and entries that are not JSON. It is not called again when
-	// a later handler fails.
+	// Raw handles every entry of the stream before the other handlers do,
+	// including entries of unknown types and entries that are not JSON. It is not
+	// called again when a later handler fails.
 	Raw func(ctx context.Context, m Message) error
 	// Deliver replaces Actions, Summary and Raw. It receives every entry in
 	// the order of the stream, one at a time: nothing is read until it
@@ -47,14 +48,6 @@ type Handlers struct {
 	// Gap is called when the server no longer retains everything after the
 	// cursor: entries are lost. It may be nil.
 	Gap func(requested, oldest string)
-}
-
-// Message is an entry as the stream carried it.
-type Message struct {
-	ID        string // of the entry; opaque
-	Type      string // "actions", "summary", …; empty if Data has none
-	SessionID string // empty if Data has none
-	Data      []byte // UTF-8, one JSON object from a correct server; must not be modified
 }
 
 // The defaults of options.

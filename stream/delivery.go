@@ -39,7 +39,9 @@ type Delivery struct {
 // or an error if the entry has none. Only the first call decodes it.
 func (d *Delivery) Batch() (activity.Batch, error) {
 	d.decode.Do(func() {
-		if d.batch, d.err = decodeActions(d.Message); d.err == nil {
+		var b *activity.Batch
+		if b, d.err = d.Message.Batch(); d.err == nil {
+			d.batch = *b
 			d.run.compare(d.batch)
 		}
 	})

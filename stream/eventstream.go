@@ -17,6 +17,9 @@ const endlessFactor = 16
 // errEndless says that an event did not end.
 var errEndless = errors.New("stream: an event does not end")
 
+// tooLargeEvent is the name of the event that stands for one over the limit.
+const tooLargeEvent = "too_large"
+
 // readBuffer is how much is read at a time, in bytes.
 const readBuffer = 64 << 10
 
@@ -26,7 +29,7 @@ const readBuffer = 64 << 10
 // again. The guard returns one whole event a Read: the fields id, event and data
 // only, each as "name: value" and a line feed, then an empty line, as
 // https://html.spec.whatwg.org/multipage/server-sent-events.html defines them. An
-// event over the limit becomes [EventTooLarge] with its ID alone.
+// event over the limit becomes a too_large event with its ID alone.
 //
 // No event is empty to the client: each reaches its handler.
 type eventGuard struct {
@@ -190,7 +193,7 @@ func (g *eventGuard) says() bool { return g.hasID || g.hasData || g.hasName || g
 // endEvent takes the empty line that ends an event.
 func (g *eventGuard) endEvent() {
 	if g.tooLarge {
-		g.event = fmt.Appendf(g.event[:0], "event: %s\nid: %s\n", EventTooLarge, g.id)
+		g.event = fmt.Appendf(g.event[:0], "event: %s\nid: %s\n", tooLargeEvent, g.id)
 	}
 	if g.says() && (len(g.id) > 0 || g.hasValue || g.hasName || g.tooLarge) {
 		g.given(len(g.id) == 0)

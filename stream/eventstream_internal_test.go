@@ -177,7 +177,7 @@ func TestEventGuard_followsTheSpecification(t *testing.T) {
 // the limit.
 func withData(messages []message) (kept []message) {
 	for _, m := range messages {
-		if m.data != nil || m.name == EventTooLarge {
+		if m.data != nil || m.name == tooLargeEvent {
 			kept = append(kept, m)
 		}
 	}
@@ -206,7 +206,7 @@ func TestEventGuard_distinguishesEntriesFromOthers(t *testing.T) {
 }
 
 // tooLong is what is left of an event over the limit.
-func tooLong(id string) message { return message{id: id, name: EventTooLarge} }
+func tooLong(id string) message { return message{id: id, name: tooLargeEvent} }
 
 func TestEventGuard_passesOverWhatIsTooLarge(t *testing.T) {
 	const max = 50

@@ -19,6 +19,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/r3labs/sse/v2"
 
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
@@ -34,7 +35,7 @@ type remote struct {
 }
 
 // Follow implements [Source].
-func (r *remote) Follow(ctx context.Context, after string, since time.Time, sessionID string, deliver func(event, id string, data []byte) error) error {
+func (r *remote) Follow(ctx context.Context, after string, since time.Time, sessionID string, deliver func(feed.Event) error) error {
 	f := &following{remote: r, after: after, since: since, sessionID: sessionID, deliver: deliver}
 	wait := newBackOff(r.opts.MinBackoff, r.opts.MaxBackoff)
 	for {
@@ -73,7 +74,7 @@ type following struct {
 	after     string
 	since     time.Time
 	sessionID string
-	deliver   func(event, id string, data []byte) error
+	deliver   func(feed.Event) error
 	handing   sync.Mutex // held during a call of deliver
 	ended     error      // deliver's error
 	progress  bool       // this connection is worth more than the attempt
@@ -286,7 +287,7 @@ func (c *connection) open(res *http.Response) {
 		// next one must not begin later.
 		c.since = begun
 	}
-	c.hand(EventOpen, "", strconv.AppendInt(nil, begun.Unix(), 10))
+	c.hand(feed.Event{Kind: feed.Open, Opened: begun})
 }
 
 // close notes that the stream is not open any more.
@@ -301,13 +302,13 @@ func (c *connection) close() {
 
 // hand delivers an event and reports whether deliver took it. An error of
 // deliver ends the connection.
-func (c *connection) hand(event, id string, data []byte) bool {
+func (c *connection) hand(e feed.Event) bool {
 	c.handing.Lock()
 	defer c.handing.Unlock()
 	if c.ended != nil || c.closed {
 		return false
 	}
-	if c.ended = c.deliver(event, id, data); c.ended != nil {
+	if c.ended = c.deliver(e); c.ended != nil {
 		c.cancel(c.ended)
 	}
 	return c.ended == nil
@@ -324,7 +325,7 @@ func (c *connection) silent() {
 		return
 	}
 	c.calm.Store(true)
-	c.hand(EventHeartbeat, "", nil)
+	c.hand(feed.Event{Kind: feed.CaughtUp})
 }
 
 // startMargin is how much earlier than its answer a stream may have begun: the
@@ -365,16 +366,21 @@ func (c *connection) receive(e *sse.Event) {
 	id := string(e.ID)
 	delivered := true
 	switch name := string(e.Event); {
-	case name == EventHeartbeat: // there was nothing to send
+	case name == "heartbeat": // there was nothing to send
 		c.calm.Store(true)
-		c.hand(EventHeartbeat, id, nil)
+		c.hand(feed.Event{Kind: feed.CaughtUp})
 		c.progress = c.progress || time.Since(c.opened) > c.opts.MaxBackoff
 		return
-	case name == EventGap, name == EventTooLarge:
-		delivered = c.hand(name, id, e.Data)
+	case name == "gap":
+		var gap struct{ Requested, Oldest string }
+		_ = json.Unmarshal(e.Data, &gap) // a missing field is empty
+		delivered = c.hand(feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest})
+		c.progress = true
+	case name == tooLargeEvent:
+		delivered = c.hand(feed.Event{Kind: feed.TooLarge, Message: Message{ID: id}})
 		c.progress = true
 	case isEntry(e):
-		delivered = c.hand(EventEntry, id, e.Data)
+		delivered = c.hand(feed.Event{Message: feed.NewMessage(id, e.Data)})
 		c.progress = true
 	}
 	if delivered {

@@ -2,10 +2,8 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
 	"github.com/liveactivity/liveactivity/internal/ledger"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -83,21 +82,21 @@ func (r *run) start(since int64) time.Time {
 }
 
 // live returns the function that receives the live reader's events.
-func (r *run) live(ctx context.Context) func(event, id string, data []byte) error {
-	return func(event, id string, data []byte) error {
-		switch event {
-		case EventEntry:
-			return r.receive(ctx, newMessage(id, data))
-		case EventTooLarge:
-			r.ledger.Skip(id)
+func (r *run) live(ctx context.Context) func(feed.Event) error {
+	return func(e feed.Event) error {
+		switch e.Kind {
+		case feed.Entry:
+			return r.receive(ctx, e.Message)
+		case feed.TooLarge:
+			r.ledger.Skip(e.ID)
 			r.stats.tooLarge.Add(1)
-			r.opts.Logger.Error("stream has an event over the limit; skipping it", "id", id, "max_bytes", r.opts.MaxEventBytes)
-		case EventGap:
-			r.gap(data)
-		case EventHeartbeat:
+			r.opts.Logger.Error("stream has an event over the limit; skipping it", "id", e.ID, "max_bytes", r.opts.MaxEventBytes)
+		case feed.Gap:
+			r.gap(e.Requested, e.Oldest)
+		case feed.CaughtUp:
 			r.retained()
-		case EventOpen:
-			r.opened(data)
+		case feed.Open:
+			r.opened(e.Opened.Unix())
 		}
 		return nil
 	}
@@ -129,11 +128,7 @@ func (r *run) hand(ctx context.Context, d *Delivery) error {
 
 // opened records when the source was opened, which is also the start if there
 // is no other.
-func (r *run) opened(data []byte) {
-	at, err := strconv.ParseInt(string(data), 10, 64)
-	if err != nil {
-		return
-	}
+func (r *run) opened(at int64) {
 	r.openedAt.CompareAndSwap(0, at+2) // the time was rounded down; the rest is a margin
 	if id, begun := r.ledger.Position(); id != "" || begun != 0 || !r.opts.Since.IsZero() {
 		return
@@ -167,13 +162,11 @@ func (r *run) lookIfCaughtUp() {
 	}
 }
 
-func (r *run) gap(data []byte) {
-	var gap struct{ Requested, Oldest string }
-	_ = json.Unmarshal(data, &gap) // missing fields stay empty
+func (r *run) gap(requested, oldest string) {
 	r.stats.gaps.Add(1)
-	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", gap.Requested, "oldest", gap.Oldest)
+	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", requested, "oldest", oldest)
 	if r.handlers.Gap != nil {
-		r.handlers.Gap(gap.Requested, gap.Oldest)
+		r.handlers.Gap(requested, oldest)
 	}
 }
 
@@ -238,15 +231,14 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 	}
 	defer r.ledger.EndPass()
 	_, since := r.ledger.Position()
-	err = r.source.Follow(ctx, from, r.start(since), "", func(event, id string, data []byte) error {
-		if event == EventEntry {
-			m := newMessage(id, data)
-			if entry := r.ledger.Catch(id, m.SessionID); entry == nil {
-				r.passOver(m)
-			} else if err := r.hand(ctx, &Delivery{Message: m, More: entry.More, run: r, entry: entry, again: true}); err != nil {
+	err = r.source.Follow(ctx, from, r.start(since), "", func(e feed.Event) error {
+		if e.Kind == feed.Entry {
+			if entry := r.ledger.Catch(e.ID, e.SessionID); entry == nil {
+				r.passOver(e.Message)
+			} else if err := r.hand(ctx, &Delivery{Message: e.Message, More: entry.More, run: r, entry: entry, again: true}); err != nil {
 				return err
 			}
-			if r.ledger.Passed(id) {
+			if r.ledger.Passed(e.ID) {
 				r.save()
 			}
 		}
@@ -284,7 +276,6 @@ func giveBack(ctx context.Context, err error, deliveries ...*Delivery) bool {
 
 // call calls the handlers of an entry.
 func (r *run) call(ctx context.Context, d *Delivery) error {
-	d.Data = validUTF8(d.Data)
 	if r.handlers.Raw != nil && !d.rawDone {
 		if err := r.handlers.Raw(ctx, d.Message); err != nil {
 			return err

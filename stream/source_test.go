@@ -10,7 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // ending is a source of some entries that ends after them.
@@ -19,9 +23,9 @@ type ending struct {
 	err  error
 }
 
-func (e ending) Follow(_ context.Context, _ string, _ time.Time, _ string, deliver func(event, id string, data []byte) error) error {
+func (e ending) Follow(_ context.Context, _ string, _ time.Time, _ string, deliver func(feed.Event) error) error {
 	for i, data := range e.data {
-		if err := deliver(stream.EventEntry, string(rune('1'+i)), []byte(data)); err != nil {
+		if err := deliver(feed.Event{Message: feed.NewMessage(string(rune('1'+i)), []byte(data))}); err != nil {
 			return err
 		}
 	}
@@ -36,6 +40,23 @@ func TestConsumer_handlesEverythingOfASourceThatEnds(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, consumer.Run(t.Context()), errClosed)
 		assert.Len(t, n.all(), 3)
+	})
+}
+
+// A consumer of a log is given what a client of its stream is sent.
+func TestConsumer_ofALogIsGivenOnlyWhatClientsKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(memorylog.New(nil))
+		link := eventlog.Entry{SessionID: "s", Data: []byte(`{"type":"link","session_id":"s"}`)}
+		entries := []eventlog.Entry{link, {SessionID: "s", Data: []byte(entryOf("s", "a"))}, link}
+		require.NoError(t, log.Append(t.Context(), "acme", entries))
+		var n notes
+		source := musttest.New(eventlog.NewSource(log, "acme"))
+		consumer, err := stream.NewSourceConsumer(source, n.raw(), &stream.ConsumerOptions{Since: time.Unix(0, 0)})
+		require.NoError(t, err)
+		require.NoError(t, log.Close())
+		require.ErrorIs(t, consumer.Run(t.Context()), eventlog.ErrClosed)
+		assert.Equal(t, []string{entryOf("s", "a")}, n.all())
 	})
 }
 

@@ -208,11 +208,11 @@ func (w *Writer) hold(d *Delivery) {
 		return
 	}
 	resume := d.Hold(func(m Message) bool {
-		b, err := decodeActions(m)
+		b, err := m.Batch()
 		if err != nil {
 			return false
 		}
-		conversationID, _ := w.follow(b)
+		conversationID, _ := w.follow(*b)
 		return conversationID != ""
 	})
 	w.mu.Lock()

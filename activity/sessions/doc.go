@@ -1,15 +1,12 @@
 // Package sessions knows who is there now: the sessions of every product that did
 // something within the retention, the one seen last first.
 //
-// A [Memory] is a view of a log. What follows the log decodes each entry and adds
-// it, in the order of the log, so that any number of servers on one log come to the
-// same view:
+// A [Memory] is a view of a log. Whoever follows the log adds each batch of a
+// session, in the order of the log, so any number of servers on one log come to
+// the same view:
 //
 //	now, err := sessions.NewMemory(nil) // 4 hours, 64 MiB a product
-//	var decoder sessions.Decoder
-//	if entry, ok := decoder.Decode(at, sessionID, data); ok {
-//		now.Add("acme", entry)
-//	}
+//	now.Add("acme", sessions.NewEntry(at, batch))
 //	listing, err := now.List("acme", sessions.Query{Prefix: "ada@"}, time.Now())
 //
 // A [Query] continues at the cursor of the [Listing] before. A session that

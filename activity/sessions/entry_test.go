@@ -1,8 +1,6 @@
 package sessions_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -15,102 +13,43 @@ import (
 	"github.com/liveactivity/liveactivity/activity/sessions"
 )
 
-// entryOf is what Decode returns of a batch, by the batch itself.
-func entryOf(at sessions.Position, b activity.Batch) sessions.Entry {
-	first, last := b.Actions[0], b.Actions[len(b.Actions)-1]
-	return sessions.Entry{At: at, SessionID: b.SessionID, Text: sessions.NewText(b.UserID, b.Email, last.CanonicalURL, last.Sentence()),
-		First: first.Start().UnixMicro(), Last: last.Start().UnixMicro(),
-		Count: len(b.Actions), Actions: last.Index + 1}
+func TestNewEntry_hasTheNewestActionAndTheFirstTime(t *testing.T) {
+	first, last := activitytest.Click(noon, "Save", "https://app.example.com/a"), activitytest.Click(noon.Add(time.Second), "Send", "https://app.example.com/b")
+	batch := activitytest.NewBatch("acme", "s", "ada", first, last)
+	batch.Actions[1].Index = 7
+	batch.Email = "ada@example.com"
+	at := sessions.Position{Milli: 1, Seq: 2}
+	assert.Equal(t, sessions.Entry{
+		At: at, SessionID: "s",
+		Text:  sessions.NewText("ada", "ada@example.com", "https://app.example.com/b", last.Description),
+		First: noon.UnixMicro(), Last: noon.Add(time.Second).UnixMicro(),
+		Count: 2, Actions: 8,
+	}, sessions.NewEntry(at, &batch))
 }
 
-func TestDecoder_returnsWhatABatchSays(t *testing.T) {
-	var decoder sessions.Decoder // of all, whatever came before
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringN(0, 30, -1)
-		var actions []activity.Action
-		at := noon
-		for i := range rapid.IntRange(1, 4).Draw(t, "actions") {
-			at = at.Add(time.Duration(rapid.IntRange(0, 1e6).Draw(t, "micros")) * time.Microsecond)
-			a := activitytest.Click(at, text.Draw(t, "label"), "https://app.example.com/"+text.Draw(t, "path"))
-			a.Index = i + 3
-			actions = append(actions, a)
-		}
-		b := activitytest.NewBatch("acme", "s"+text.Draw(t, "session"), text.Draw(t, "user"), actions...)
-		b.Email = text.Draw(t, "email")
-		data, err := activity.Marshal(&b)
-		require.NoError(t, err)
-		var decoded activity.Batch
-		require.NoError(t, json.Unmarshal(data, &decoded))
-		position := sessions.Position{Milli: 1, Seq: 2}
-		if rapid.Bool().Draw(t, "damaged before") {
-			decoder.Decode(position, "s", data[:len(data)/2])
-		}
-		got, ok := decoder.Decode(position, decoded.SessionID, data)
-		require.True(t, ok)
-		require.Equal(t, entryOf(position, decoded), got)
-	})
+// A time beyond what the clock can hold is one at its end.
+func TestNewEntry_boundsTimes(t *testing.T) {
+	batch := activitytest.NewBatch("acme", "s", "ada", activity.Action{TimestampStart: 1e300}, activity.Action{TimestampStart: -1e300})
+	e := sessions.NewEntry(sessions.Position{Milli: 1}, &batch)
+	m := newMemory(t, nil)
+	m.Add("acme", e)
+	m.Expire(noon)
+	assert.Positive(t, e.First)
+	assert.Negative(t, e.Last)
 }
 
-func TestDecoder_refusesAnythingElse(t *testing.T) {
-	var decoder sessions.Decoder
-	for _, data := range []string{
-		``, `null`, `[]`, `{}`, `{"type":"actions"}`, `{"type":"actions","actions":[]}`, `{"type":"actions","actions":{}}`, `{"type":"actions","actions":[1]}`,
-		`{"type":"summary","actions":[{"type":"click"}]}`, `{"actions":[{"type":"click"}]}`, `{"type":"actionsx","actions":[{}]}`, `{"type":"actions","actions":[{}`,
-		`{"type":"actions","actions":[{},{}],"actions":[`,
+func TestNewEntry_findsWordsForAnActionWithoutADescription(t *testing.T) {
+	for want, a := range map[string]activity.Action{
+		"Click Save":         {Type: "click", Title: "Click\tSave"},
+		"Send":               {Type: "click", Title: "Send", Description: "\u200b"},
+		"click":              {Type: "click"},
+		"User did something": {},
+		"User clicked Save":  {Title: "Click Save", Description: "User  clicked \u0007Save"},
 	} {
-		_, ok := decoder.Decode(sessions.Position{}, "s", []byte(data))
-		assert.False(t, ok, data)
+		batch := activitytest.NewBatch("acme", "s", "ada", a)
+		e := sessions.NewEntry(sessions.Position{}, &batch)
+		assert.Equal(t, sessions.NewText("ada", "", "", want), e.Text)
 	}
-	_, ok := decoder.Decode(sessions.Position{}, "", []byte(`{"type":"actions","actions":[{}]}`))
-	assert.False(t, ok, "no session")
-}
-
-func TestDecoder_takesActionsOfTwoFieldsTogether(t *testing.T) {
-	data := `{"type":"actions","actions":[{"index":0},{"index":7,"description":"User waved"}],"actions":[]}`
-	got, ok := new(sessions.Decoder).Decode(sessions.Position{}, "s", []byte(data))
-	require.True(t, ok)
-	require.Equal(t, sessions.Entry{SessionID: "s", Text: sessions.NewText("", "", "", "User waved"), Count: 2, Actions: 8}, got)
-}
-
-func TestDecoder_allocatesNothingButTheText(t *testing.T) {
-	data, err := activity.Marshal(activitytest.NewBatch("acme", "s", "u", activitytest.Click(noon, "Save", "https://app.example.com/a"), activitytest.Click(noon, "Send", "https://app.example.com/b")))
-	require.NoError(t, err)
-	var decoder sessions.Decoder
-	assert.Equal(t, 1.0, testing.AllocsPerRun(100, func() {
-		if _, ok := decoder.Decode(sessions.Position{}, "s", data); !ok {
-			t.Fatal("not decoded")
-		}
-	}))
-}
-
-func TestDecoder_saysSomethingOfAnActionWithoutADescription(t *testing.T) {
-	for data, want := range map[string]string{
-		`{"type":"click","title":"Click\tSave"}`:                       "Click Save",
-		`{"type":"click","title":"Click Save","description":"\u200b"}`: "Click Save",
-		`{"type":"click","title":""}`:                                  "click",
-		`{}`:                                                           "User did something",
-		`{"title":"Click Save","description":"User  clicked \u0007Save"}`: "User clicked Save",
-	} {
-		e, ok := new(sessions.Decoder).Decode(sessions.Position{}, "s", []byte(`{"type":"actions","user_id":"ada","actions":[`+data+`]}`))
-		require.True(t, ok)
-		assert.Equal(t, sessions.NewText("ada", "", "", want), e.Text, data)
-	}
-}
-
-func FuzzDecoder(f *testing.F) {
-	data, err := activity.Marshal(activitytest.NewBatch("acme", "s", "u", activitytest.Click(noon, "Save", "https://app.example.com/a")))
-	require.NoError(f, err)
-	f.Add(data)
-	f.Add([]byte(`{"type":"actions","actions":[{"timestamp_start":1e300,"index":-1e300}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m := newMemory(t, nil)
-		if e, ok := new(sessions.Decoder).Decode(sessions.Position{Milli: 1}, "s", data); ok {
-			m.Add("acme", e)
-			m.Expire(noon)
-			_, err := m.List("acme", sessions.Query{Limit: 1}, noon)
-			require.NoError(t, err)
-		}
-	})
 }
 
 // The entries that a session is said to have are those of its newest 50 actions.
@@ -144,33 +83,4 @@ func TestMemory_knowsWhereTheNewestActionsAre(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, want, got)
 	})
-}
-
-// BenchmarkDecoder compares what the view needs of an entry with all of it.
-func BenchmarkDecoder(b *testing.B) {
-	var decoder sessions.Decoder
-	for _, n := range []int{1, 10} {
-		var actions []activity.Action
-		for i := range n {
-			actions = append(actions, activitytest.Click(noon.Add(time.Duration(i)*time.Second), "Export CSV", "https://app.example.com/projects/42/tasks?tab=open"))
-		}
-		batch := activitytest.NewBatch("acme", id(1), "user_42", actions...)
-		data, err := activity.Marshal(&batch)
-		require.NoError(b, err)
-		b.Run(fmt.Sprintf("needed/actions=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				decoder.Decode(sessions.Position{}, "s", data)
-			}
-		})
-		b.Run(fmt.Sprintf("all/actions=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				var decoded activity.Batch
-				_ = json.Unmarshal(data, &decoded)
-			}
-		})
-	}
 }

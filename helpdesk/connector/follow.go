@@ -290,11 +290,8 @@ func (in *inbox) findUsers(ctx context.Context, links []*waitingDocument) error 
 // them.
 func (in *inbox) findIn(ctx context.Context, entries []eventlog.Entry, links []*waitingDocument) error {
 	for _, e := range entries {
-		var of struct {
-			SessionID string `json:"session_id"`
-			UserID    string `json:"user_id"`
-		}
-		if json.Unmarshal(e.Data, &of) != nil || of.UserID == "" || of.SessionID == "" {
+		of, err := e.Decode()
+		if err != nil || of == nil || of.UserID == "" || of.SessionID == "" {
 			continue
 		}
 		for _, w := range links {

@@ -3,7 +3,6 @@ package connector
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -149,8 +148,8 @@ func (w *want) take(e *eventlog.Entry) bool {
 		w.more, w.reached = true, e.ID.Previous()
 		return false
 	}
-	var b activity.Batch
-	if err := json.Unmarshal(e.Data, &b); err != nil || b.Type != activity.BatchType {
+	b, err := e.Decode()
+	if err != nil || b == nil {
 		return true // nothing for notes
 	}
 	w.takeActions(e.ID, b.Actions)

@@ -2,7 +2,6 @@ package assist
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -12,8 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -109,13 +108,13 @@ func (s *shift) work(ctx context.Context, source *eventlog.Source) error {
 	defer s.works(s, false)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return source.Follow(ctx, "", s.now().Add(-assistance.WindowSpan), "", func(event, id string, data []byte) error {
-			switch event {
-			case "":
-				at, _ := eventlog.ParseID(id) // it is the log's
+		return source.Follow(ctx, "", s.now().Add(-assistance.WindowSpan), "", func(e feed.Event) error {
+			switch e.Kind {
+			case feed.Entry:
+				at, _ := eventlog.ParseID(e.ID) // it is the log's
 				s.at.Store(at.Time().UnixMilli())
-				s.see(ctx, data)
-			case "heartbeat": // there are no more for now
+				s.see(ctx, e.Message)
+			case feed.CaughtUp: // there are no more for now
 				s.at.Store(0)
 			}
 			return nil
@@ -182,9 +181,9 @@ func (s *shift) load(ctx context.Context) error {
 }
 
 // see takes the actions of an entry.
-func (s *shift) see(ctx context.Context, data []byte) {
-	var batch activity.Batch
-	if json.Unmarshal(data, &batch) != nil || batch.Type != activity.BatchType || batch.SessionID == "" {
+func (s *shift) see(ctx context.Context, m feed.Message) {
+	batch, err := m.Batch()
+	if err != nil || batch.SessionID == "" {
 		return
 	}
 	now := s.now()

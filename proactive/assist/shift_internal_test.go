@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/assistance"
@@ -36,7 +37,7 @@ func newTestShift(tb testing.TB) *shift {
 }
 
 // entry returns an entry of the log with so many actions of a session.
-func entry(tb testing.TB, sessionID string, actions int) []byte {
+func entry(tb testing.TB, sessionID string, actions int) feed.Message {
 	tb.Helper()
 	batch := activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: sessionID, Email: sessionID + "@acme.example", Count: actions}
 	for i := range actions {
@@ -46,7 +47,7 @@ func entry(tb testing.TB, sessionID string, actions int) []byte {
 	}
 	data, err := json.Marshal(batch)
 	require.NoError(tb, err)
-	return data
+	return feed.NewMessage("1-0", data)
 }
 
 // fill has so many sessions do something.
@@ -169,11 +170,11 @@ func BenchmarkShift_see(b *testing.B) {
 	for _, actions := range []int{1, 10} {
 		b.Run(fmt.Sprintf("actions=%d", actions), func(b *testing.B) {
 			s := newTestShift(b)
-			data := entry(b, "01920000-0000-7000-8000-000000000000", actions)
-			b.SetBytes(int64(len(data)))
+			m := entry(b, "01920000-0000-7000-8000-000000000000", actions)
+			b.SetBytes(int64(len(m.Data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				s.see(b.Context(), data)
+				s.see(b.Context(), m)
 			}
 		})
 	}

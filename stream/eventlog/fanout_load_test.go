@@ -22,10 +22,10 @@ import (
 // An entry of the load is JSON of a fixed layout, so that finding its end and
 // its fields costs the reading side next to nothing:
 //
-//	{"publisher":"00","seq":"0000000000","accepted":"0000000000000000000","text":"…"}
+//	{"type":"summary","publisher":"00","seq":"0000000000","accepted":"0000000000000000000","text":"…"}
 const (
 	fanoutEntryBytes     = 580 // about 610 with the rest of the event
-	fanoutPublisherAt    = len(`{"publisher":"`)
+	fanoutPublisherAt    = len(`{"type":"summary","publisher":"`)
 	fanoutPublisherWidth = 2
 	fanoutSeqAt          = fanoutPublisherAt + fanoutPublisherWidth + len(`","seq":"`)
 	fanoutSeqWidth       = 10
@@ -34,7 +34,7 @@ const (
 )
 
 func fanoutEntry(publisher int) []byte {
-	entry := fmt.Appendf(nil, `{"publisher":"%0*d","seq":"%0*d","accepted":"%0*d","text":"`,
+	entry := fmt.Appendf(nil, `{"type":"summary","publisher":"%0*d","seq":"%0*d","accepted":"%0*d","text":"`,
 		fanoutPublisherWidth, publisher, fanoutSeqWidth, 0, fanoutAcceptedWidth, 0)
 	entry = append(entry, bytes.Repeat([]byte("x"), fanoutEntryBytes-len(entry)-len(`"}`))...)
 	return append(entry, `"}`...)

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -44,6 +45,10 @@ type HandlerOptions struct {
 	// SendBuffer is the size of a connection's kernel send buffer in bytes,
 	// which bounds the cost of a stalled reader.
 	SendBuffer int
+	// Sends reports whether readers are sent an entry; nil for those of the
+	// types that clients know, "actions" and "summary". An entry that is not
+	// sent moves the readers' cursors all the same.
+	Sends func(e *Entry) bool
 	// Logger receives a debug message when a reader comes or goes; nil for
 	// slog.Default().
 	Logger *slog.Logger
@@ -73,7 +78,8 @@ type HandlerOptions struct {
 //	data: {"requested":"…","oldest":"…"}
 //
 // and then everything still retained. The query parameter session_id selects
-// the entries of one session. A silent stream is kept alive by "event:
+// the entries of one session. Entries of a type that clients do not know are not
+// sent. A silent stream is kept alive by "event:
 // heartbeat".
 //
 // Where [HandlerOptions] has Keys, a stream ends when its key is removed: no entry
@@ -108,6 +114,9 @@ func NewHandler(log Log, opts *HandlerOptions) (*Handler, error) {
 	h.opts.WriteTimeout = options.Default(&wrong, "WriteTimeout", h.opts.WriteTimeout, DefaultWriteTimeout)
 	h.opts.Coalesce = options.Default(&wrong, "Coalesce", h.opts.Coalesce, DefaultCoalesce)
 	h.opts.SendBuffer = options.Default(&wrong, "SendBuffer", h.opts.SendBuffer, DefaultSendBuffer)
+	if h.opts.Sends == nil {
+		h.opts.Sends = func(e *Entry) bool { return feed.IsPublic(e.Data) }
+	}
 	if h.opts.Logger == nil {
 		h.opts.Logger = slog.Default()
 	}

@@ -42,7 +42,7 @@ func newMemoryLog() *memorylog.Log {
 func TestHandler_frames(t *testing.T) {
 	log := newMemoryLog()
 	s := serve(t, takenOver, log, nil)
-	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlog.Entry{Data: []byte(`{"title":"größer ☕ <b>"}`)})
+	entries := eventlogtest.Append(t, log, product, eventlogtest.Entry("a", 0), eventlog.Entry{Data: []byte(`{"type":"summary","title":"größer ☕ <b>"}`)})
 	conn, err := s.dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -56,8 +56,8 @@ func TestHandler_frames(t *testing.T) {
 	require.True(t, found)
 	require.True(t, strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n"), head)
 	require.Contains(t, head, "\r\nConnection: close", "the body ends with the connection")
-	require.Equal(t, "retry: 1000\nid: "+entries[0].ID.String()+"\ndata: {\"type\":\"test\",\"session_id\":\"a\",\"n\":0}\n\n"+
-		"id: "+entries[1].ID.String()+"\ndata: {\"title\":\"größer ☕ <b>\"}\n\n", body)
+	require.Equal(t, "retry: 1000\nid: "+entries[0].ID.String()+"\ndata: {\"type\":\"summary\",\"session_id\":\"a\",\"n\":0}\n\n"+
+		"id: "+entries[1].ID.String()+"\ndata: {\"type\":\"summary\",\"title\":\"größer ☕ <b>\"}\n\n", body)
 }
 
 func TestHandler_answersWithTheHeadOfAnEventStream(t *testing.T) {
@@ -99,6 +99,32 @@ func TestHandler_HEAD_opensNoStream(t *testing.T) {
 	}
 	require.Zero(t, s.readers(t))
 	require.NoError(t, s.handler.Wait(t.Context()))
+}
+
+// An entry of a type that clients do not know is for views inside the service: no
+// reader is sent it, and every cursor passes it.
+func TestHandler_sendsOnlyTheTypesThatClientsKnow(t *testing.T) {
+	for _, tr := range transports {
+		t.Run(tr.name, func(t *testing.T) {
+			log := newMemoryLog()
+			s := serve(t, tr, log, nil)
+			internal := func() eventlog.Entry {
+				return eventlog.Entry{SessionID: "a", Data: []byte(`{"type":"link","session_id":"a"}`)}
+			}
+			first := eventlogtest.Append(t, log, product, internal(), eventlogtest.Entry("a", 0), internal(),
+				eventlog.Entry{SessionID: "a", Data: []byte(`{"n":1,"type":"summary"}`)}, eventlog.Entry{Data: []byte(`{}`)}, internal())
+			live := s.subscribe(t, "", nil)
+			subs := []*subscription{live, s.subscribe(t, "session_id=a", nil)}
+			all := s.subscribe(t, "since=0", nil)
+			all.receives(t, []eventlog.Entry{first[1], first[3]})
+			late := s.subscribe(t, "", lastEventID(first[2].ID.String()))
+			late.receives(t, first[3:4])
+			then := eventlogtest.Append(t, log, product, internal(), eventlogtest.Entry("a", 1))
+			for _, sub := range append(subs, all, late) {
+				sub.receives(t, then[1:])
+			}
+		})
+	}
 }
 
 // Headers that middleware set reach the client on every transport.

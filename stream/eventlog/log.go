@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -123,7 +126,7 @@ type Entry struct {
 	ID        ID             // assigned by Append
 	SessionID string         // readers may filter by it
 	Keys      []activity.Key // of the events the entry was made from, in the order of its actions
-	Data      []byte         // one JSON object on one line
+	Data      []byte         // one JSON object on one line; its first member is its type
 
 	// frame is the server-sent event, encoded once. Before the entry has its ID
 	// it is nil or, of an entry that owns its memory, the event's data and end
@@ -134,6 +137,27 @@ type Entry struct {
 	// actions themselves, in Append, and no longer valid when that has returned;
 	// Read leaves it nil.
 	Batch *activity.Batch
+}
+
+// Message returns the entry as it is delivered to its followers. The entry has its ID.
+func (e *Entry) Message() feed.Message { return feed.NewMessage(e.ID.String(), e.Data) }
+
+// Decode returns the batch of an "actions" entry, which may be shared and must
+// not be modified, and nil for an entry of another type. The IDs of the actions
+// have the entry's keys.
+func (e *Entry) Decode() (*activity.Batch, error) {
+	if feed.TypeOf(e.Data) != feed.Actions {
+		return nil, nil
+	}
+	m := feed.NewMessage("", e.Data)
+	b, err := m.Batch()
+	if err != nil {
+		return nil, fmt.Errorf("eventlog: decode entry %s: %w", e.ID, err)
+	}
+	for i := range min(len(e.Keys), len(b.Actions)) {
+		b.Actions[i].ID = uuid.UUID(e.Keys[i]).String()
+	}
+	return b, nil
 }
 
 const (

@@ -45,16 +45,22 @@ func gapEvent(requested string, oldest ID) []byte {
 	return append(append([]byte("event: gap\ndata: "), gapData(requested, oldest)...), "\n\n"...)
 }
 
-func gapData(requested string, oldest ID) []byte {
-	var gap struct {
-		Requested string `json:"requested"`
-		Oldest    string `json:"oldest"` // empty if nothing is retained
-	}
-	gap.Requested = requested[:min(len(requested), maxRequested)]
+// gap is the data of a gap event.
+type gap struct {
+	Requested string `json:"requested"`
+	Oldest    string `json:"oldest"` // empty if nothing is retained
+}
+
+func newGap(requested string, oldest ID) gap {
+	g := gap{Requested: requested[:min(len(requested), maxRequested)]}
 	if oldest != (ID{}) {
-		gap.Oldest = oldest.String()
+		g.Oldest = oldest.String()
 	}
-	data, err := json.Marshal(gap)
+	return g
+}
+
+func gapData(requested string, oldest ID) []byte {
+	data, err := json.Marshal(newGap(requested, oldest))
 	if err != nil { // cannot happen: two strings always encode
 		panic(err)
 	}
@@ -215,7 +221,7 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 		b.found = more
 	}
 	for i := range entries {
-		if r.sessionID != "" && entries[i].SessionID != r.sessionID {
+		if !r.wants(&entries[i]) {
 			b.cursor = entries[i].ID
 		} else if !b.add(&entries[i]) {
 			b.found = more
@@ -223,6 +229,11 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 		}
 	}
 	return b, nil
+}
+
+// wants reports whether the client is sent an entry.
+func (r *reader) wants(e *Entry) bool {
+	return (r.sessionID == "" || e.SessionID == r.sessionID) && r.h.opts.Sends(e)
 }
 
 // add adds an entry, or the rest of one, and reports false if not all of it

@@ -2,12 +2,10 @@ package eventlog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -109,33 +107,14 @@ func readPortions(ctx context.Context, log Log, productID string, bounds Bounds,
 
 func (p *portion) decode() error {
 	defer close(p.decoded)
-	for _, e := range p.entries {
-		b, err := decodeBatch(e)
+	for i := range p.entries {
+		b, err := p.entries[i].Decode()
 		if err != nil {
 			return err
 		}
-		if b.Type == activity.BatchType {
-			p.batches = append(p.batches, b)
+		if b != nil {
+			p.batches = append(p.batches, *b)
 		}
 	}
 	return nil
-}
-
-// decodeBatch returns the batch that an entry was made from; for any other
-// entry only the type is set. Its actions' IDs have the original keys.
-func decodeBatch(e Entry) (activity.Batch, error) {
-	var b activity.Batch
-	if err := json.Unmarshal(e.Data, &b); err != nil {
-		var other struct {
-			Type string `json:"type"`
-		}
-		if json.Unmarshal(e.Data, &other) == nil && other.Type != activity.BatchType {
-			return activity.Batch{Type: other.Type}, nil
-		}
-		return b, fmt.Errorf("decode entry %s: %w", e.ID, err)
-	}
-	for i := range min(len(e.Keys), len(b.Actions)) {
-		b.Actions[i].ID = uuid.UUID(e.Keys[i]).String()
-	}
-	return b, nil
 }

@@ -167,7 +167,7 @@ func countIdentities(events []activity.Event) (n int) {
 func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
 	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{
-		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","text":"hello"}`)}, eventlogtest.Entry("s1", 0),
+		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","actions":7}`)}, eventlogtest.Entry("s1", 0),
 	}))
 	_, err := musttest.New(eventlog.NewRecorder(log, nil, nil)).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
 	require.NoError(t, err)
@@ -252,7 +252,7 @@ func (l *readsLog) Read(ctx context.Context, productID string, after eventlog.ID
 
 func TestReplay_refusesABatchThatCannotBeRead(t *testing.T) {
 	log := newMemoryLog()
-	eventlogtest.Append(t, log, product, eventlog.Entry{Data: []byte(`{"type":"activity_batch","actions":7}`)}, eventlog.Entry{Data: []byte(`{`)})
+	eventlogtest.Append(t, log, product, eventlog.Entry{Data: []byte(`{"type":"actions","actions":7}`)})
 	_, err := eventlog.Replay(t.Context(), log, product, musttest.New(activity.NewMemory(nil)))
 	require.Error(t, err)
 }

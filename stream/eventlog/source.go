@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
@@ -38,14 +38,13 @@ const idleEvery = 15 * time.Second
 // since or later, and if that is zero, at the end of the log. A session id
 // selects one session.
 //
-// Event is "" for an entry; "gap", with the data of the stream's gap event, if
-// entries after the cursor are no longer retained; "heartbeat" when everything
-// available has been delivered; and "open", with the decimal epoch seconds,
-// once at the start. Data is shared and must not be modified.
+// An entry is delivered as a client of the stream would be sent it: one of a
+// type that clients do not know is passed over. [Source.Entries] has them all.
+// The recipient may keep an event, but must not modify what it holds.
 //
 // If the log cannot be read, Follow retries every second.
 func (s *Source) Follow(ctx context.Context, after string, since time.Time, sessionID string,
-	deliver func(event, id string, data []byte) error) error {
+	deliver func(feed.Event) error) error {
 	f := &following{Source: s, sessionID: sessionID, deliver: deliver, from: start{id: after, since: since}}
 	return follow(ctx, s.log, s.productID, f.step)
 }
@@ -54,7 +53,7 @@ func (s *Source) Follow(ctx context.Context, after string, since time.Time, sess
 type following struct {
 	*Source
 	sessionID string
-	deliver   func(event, id string, data []byte) error
+	deliver   func(feed.Event) error
 	from      start
 	begun     bool
 	lenient   bool // trimmed entries are not a gap: nothing was read yet
@@ -76,7 +75,7 @@ func (f *following) step(ctx context.Context) (pace, error) {
 	case err != nil:
 		return retryRead(f.productID, err)
 	case n == 0:
-		return pace{wait: idleEvery, orChange: true}, f.deliver("heartbeat", "", nil)
+		return pace{wait: idleEvery, orChange: true}, f.deliver(feed.Event{Kind: feed.CaughtUp})
 	}
 	f.lenient = false
 	return pace{}, f.hand(into[:n])
@@ -91,17 +90,18 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 	var isGap bool
 	f.cursor, isGap = f.from.cursor(bounds)
 	f.begun, f.lenient = true, f.from.id == "" && !f.from.since.IsZero()
-	if err := f.deliver("open", "", strconv.AppendInt(nil, time.Now().Unix(), 10)); err != nil || !isGap {
+	if err := f.deliver(feed.Event{Kind: feed.Open, Opened: time.Now().Truncate(time.Second)}); err != nil || !isGap {
 		return pace{}, err
 	}
-	return pace{}, f.deliver("gap", "", gapData(f.from.id, bounds.Oldest))
+	return pace{}, f.deliver(gapAfter(f.from.id, bounds.Oldest))
 }
 
 // hand delivers entries.
 func (f *following) hand(entries []Entry) error {
-	for _, e := range entries {
-		if f.sessionID == "" || e.SessionID == f.sessionID {
-			if err := f.deliver("", e.ID.String(), e.Data); err != nil {
+	for i := range entries {
+		e := &entries[i]
+		if (f.sessionID == "" || e.SessionID == f.sessionID) && feed.IsPublic(e.Data) {
+			if err := f.deliver(feed.Event{Message: e.Message()}); err != nil {
 				return err
 			}
 		}
@@ -117,7 +117,12 @@ func (f *following) skip(gap *GapError) error {
 	if f.lenient {
 		return nil
 	}
-	return f.deliver("gap", "", gapData(requested.String(), gap.Oldest))
+	return f.deliver(gapAfter(requested.String(), gap.Oldest))
+}
+
+func gapAfter(requested string, oldest ID) feed.Event {
+	gap := newGap(requested, oldest)
+	return feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest}
 }
 
 // retryRead returns the pace of the next attempt after the log could not be read.
@@ -129,7 +134,7 @@ func retryRead(productID string, err error) (pace, error) {
 	return pace{wait: storageRetry}, nil
 }
 
-// Entries calls see with the entries after the cursor, as many at a time as Read returns and in
+// Entries calls see with all entries after the cursor, of whatever type, as many at a time as Read returns and in
 // order, then with new ones, until ctx ends, the log is closed and read, or see
 // returns an error; it returns that error. Entries that are no longer retained are
 // passed over. The slice is reused after the call, and what the entries share must

@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -35,31 +37,46 @@ func (f *followed) delivered() []string {
 
 // followSource follows a source until the test ends. Deliver is asked first; nil
 // takes everything.
-func followSource(t *testing.T, log eventlog.Log, after string, since time.Time, session string, refuse func(event string) error) *followed {
+func followSource(t *testing.T, log eventlog.Log, after string, since time.Time, session string, refuse func(feed.Kind) error) *followed {
 	f := &followed{ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(f.ended)
-		f.err = musttest.New(eventlog.NewSource(log, "acme")).Follow(ctx, after, since, session, func(event, id string, data []byte) error {
+		f.err = musttest.New(eventlog.NewSource(log, "acme")).Follow(ctx, after, since, session, func(e feed.Event) error {
 			if refuse != nil {
-				if err := refuse(event); err != nil {
+				if err := refuse(e.Kind); err != nil {
 					return err
 				}
 			}
-			if event == "" {
-				_, err := eventlog.ParseID(id)
-				require.NoError(t, err)
-			} else if event != "gap" {
-				data = nil
-			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.lines = append(f.lines, event+string(data))
+			f.lines = append(f.lines, lineOf(t, e))
 			return nil
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-f.ended })
 	return f
+}
+
+// text returns the data of an entry that says something.
+func text(say string) []byte { return fmt.Appendf(nil, `{"type":"summary","summary":%q}`, say) }
+
+// lineOf returns an event in a line.
+func lineOf(t *testing.T, e feed.Event) string {
+	switch e.Kind {
+	case feed.Gap:
+		return fmt.Sprintf("gap from %s to %s", e.Requested, e.Oldest)
+	case feed.CaughtUp:
+		return "heartbeat"
+	case feed.Open:
+		assert.True(t, e.Opened.Equal(time.Now().Truncate(time.Second)))
+		return "open"
+	}
+	_, err := eventlog.ParseID(e.ID)
+	require.NoError(t, err)
+	var said struct{ Summary string }
+	require.NoError(t, e.Decode(&said))
+	return said.Summary
 }
 
 func appendN(t *testing.T, log eventlog.Log, entries ...eventlog.Entry) {
@@ -71,14 +88,14 @@ func appendN(t *testing.T, log eventlog.Log, entries ...eventlog.Entry) {
 func TestSource_deliversWhatIsThereAndThenWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(nil))
-		appendN(t, log, eventlog.Entry{SessionID: "a", Data: []byte("1")}, eventlog.Entry{SessionID: "b", Data: []byte("2")})
+		appendN(t, log, eventlog.Entry{SessionID: "a", Data: text("1")}, eventlog.Entry{SessionID: "b", Data: text("2")})
 		all := followSource(t, log, "", time.Unix(0, 0), "", nil)
 		live := followSource(t, log, "", time.Time{}, "", nil)
 		one := followSource(t, log, "", time.Unix(0, 0), "b", nil)
 		require.Equal(t, []string{"open", "1", "2", "heartbeat"}, all.delivered())
 		require.Equal(t, []string{"open", "heartbeat"}, live.delivered())
 		require.Equal(t, []string{"open", "2", "heartbeat"}, one.delivered())
-		appendN(t, log, eventlog.Entry{SessionID: "a", Data: []byte("3")})
+		appendN(t, log, eventlog.Entry{SessionID: "a", Data: text("3")})
 		require.Equal(t, []string{"open", "1", "2", "heartbeat", "3", "heartbeat"}, all.delivered())
 		require.Equal(t, []string{"open", "heartbeat", "3", "heartbeat"}, live.delivered())
 		require.NotContains(t, one.delivered(), "3")
@@ -88,17 +105,41 @@ func TestSource_deliversWhatIsThereAndThenWhatComes(t *testing.T) {
 	})
 }
 
+func TestSource_passesOverTheTypesThatClientsDoNotKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(memorylog.New(nil))
+		link := eventlog.Entry{SessionID: "a", Data: []byte(`{"type":"link","session_id":"a"}`)}
+		appendN(t, log, link, eventlog.Entry{SessionID: "a", Data: text("1")}, link)
+		f := followSource(t, log, "", time.Unix(0, 0), "", nil)
+		require.Equal(t, []string{"open", "1", "heartbeat"}, f.delivered())
+		appendN(t, log, link, eventlog.Entry{SessionID: "a", Data: text("2")})
+		require.Equal(t, []string{"open", "1", "heartbeat", "2", "heartbeat"}, f.delivered())
+		var types []string
+		enough := errors.New("enough")
+		require.ErrorIs(t, musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), eventlog.ID{}, func(entries []eventlog.Entry) error {
+			for _, e := range entries {
+				types = append(types, feed.TypeOf(e.Data))
+				b, err := e.Decode()
+				require.NoError(t, err)
+				require.Nil(t, b)
+			}
+			return enough
+		}), enough)
+		require.Equal(t, []string{"link", "summary", "link", "link", "summary"}, types, "views see them all")
+	})
+}
+
 func TestSource_resumesAfterAnIDAndReportsGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
-		entries := []eventlog.Entry{{Data: []byte("1")}, {Data: []byte("2")}}
+		entries := []eventlog.Entry{{Data: text("1")}, {Data: text("2")}}
 		appendN(t, log, entries...)
 		first := entries[0].ID.String()
 		require.Equal(t, []string{"open", "2", "heartbeat"}, followSource(t, log, first, time.Time{}, "", nil).delivered())
 		time.Sleep(2 * time.Hour)
-		late := []eventlog.Entry{{Data: []byte("3")}}
+		late := []eventlog.Entry{{Data: text("3")}}
 		appendN(t, log, late...)
-		gap := fmt.Sprintf(`gap{"requested":%q,"oldest":%q}`, first, late[0].ID)
+		gap := fmt.Sprintf("gap from %s to %s", first, late[0].ID)
 		require.Equal(t, []string{"open", gap, "3", "heartbeat"}, followSource(t, log, first, time.Time{}, "", nil).delivered())
 		require.Equal(t, []string{"open", "3", "heartbeat"}, followSource(t, log, "", time.Unix(0, 0), "", nil).delivered(), "nothing was asked for that is missing")
 	})
@@ -106,12 +147,12 @@ func TestSource_resumesAfterAnIDAndReportsGaps(t *testing.T) {
 
 func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 	errFull := errors.New("full")
-	for _, event := range []string{"open", "", "heartbeat"} {
+	for _, kind := range []feed.Kind{feed.Open, feed.Entry, feed.CaughtUp} {
 		synctest.Test(t, func(t *testing.T) {
 			log := musttest.New(memorylog.New(nil))
-			appendN(t, log, eventlog.Entry{Data: []byte("1")})
-			f := followSource(t, log, "", time.Unix(0, 0), "", func(e string) error {
-				if e == event {
+			appendN(t, log, eventlog.Entry{Data: text("1")})
+			f := followSource(t, log, "", time.Unix(0, 0), "", func(k feed.Kind) error {
+				if k == kind {
 					return errFull
 				}
 				return nil
@@ -138,7 +179,7 @@ func (b *brokenLog) Bounds(ctx context.Context, productID string) (eventlog.Boun
 func TestSource_waitsForStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &brokenLog{musttest.New(memorylog.New(nil)), time.Now().Add(time.Minute)}
-		appendN(t, log, eventlog.Entry{Data: []byte("1")})
+		appendN(t, log, eventlog.Entry{Data: text("1")})
 		f := followSource(t, log, "", time.Unix(0, 0), "", nil)
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
@@ -152,11 +193,11 @@ func TestSource_waitsForStorage(t *testing.T) {
 func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
-		appendN(t, log, eventlog.Entry{SessionID: "trimmed", Data: []byte("1")})
+		appendN(t, log, eventlog.Entry{SessionID: "trimmed", Data: text("1")})
 		time.Sleep(2 * time.Hour)
 		var many []eventlog.Entry
 		for range 500 {
-			many = append(many, eventlog.Entry{SessionID: "a", Data: []byte("2")})
+			many = append(many, eventlog.Entry{SessionID: "a", Data: text("2")})
 		}
 		appendN(t, log, many...)
 		var seen []eventlog.Entry
@@ -175,7 +216,7 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 		go func() { done <- read(eventlog.ID{}, enough) }()
 		synctest.Wait()
 		require.Len(t, seen, 500)
-		appendN(t, log, eventlog.Entry{SessionID: "b", Data: []byte("3")})
+		appendN(t, log, eventlog.Entry{SessionID: "b", Data: text("3")})
 		require.ErrorIs(t, <-done, enough)
 		require.Equal(t, "b", seen[500].SessionID)
 
@@ -193,7 +234,7 @@ func TestSource_AwaitClose_returnsWhenTheLogIsClosed(t *testing.T) {
 		go func() { ended <- source.AwaitClose(t.Context()) }()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- source.AwaitClose(ctx) }()
-		appendN(t, log, eventlog.Entry{SessionID: "a", Data: []byte("1")})
+		appendN(t, log, eventlog.Entry{SessionID: "a", Data: text("1")})
 		time.Sleep(time.Hour)
 		require.Empty(t, ended)
 		cancel()

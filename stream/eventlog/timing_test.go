@@ -426,6 +426,7 @@ func TestHandler_keepsStreamsOpenWhileStorageIsDown(t *testing.T) {
 		log := &failingLog{Log: memory}
 		s := servePiped(t, tr, log, nil)
 		tape := s.subscribe(t, "", nil).record()
+		synctest.Wait() // no read is under way
 		log.down.Store(true)
 		want := eventlogtest.Append(t, memory, product, eventlogtest.Entries("a", 300)...) // by another server
 		time.Sleep(time.Minute)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streammetrics"
@@ -24,9 +25,9 @@ import (
 // script is a source with these entries, and nothing that comes later.
 type script []string
 
-func (s script) Follow(ctx context.Context, _ string, _ time.Time, _ string, deliver func(event, id string, data []byte) error) error {
+func (s script) Follow(ctx context.Context, _ string, _ time.Time, _ string, deliver func(feed.Event) error) error {
 	for i, data := range s {
-		if err := deliver(stream.EventEntry, fmt.Sprint(i+1), []byte(data)); err != nil {
+		if err := deliver(feed.Event{Message: feed.NewMessage(fmt.Sprint(i+1), []byte(data))}); err != nil {
 			return err
 		}
 	}

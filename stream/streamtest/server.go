@@ -103,7 +103,10 @@ func NewServer(opts *ServerOptions) (*Server, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	if s.streams, err = eventlog.NewHandler(s.log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: o.Heartbeat}); err != nil {
+	if s.streams, err = eventlog.NewHandler(s.log, &eventlog.HandlerOptions{
+		Keys: keys, Heartbeat: o.Heartbeat,
+		Sends: func(*eventlog.Entry) bool { return true }, // SendRaw sends anything
+	}); err != nil {
 		return nil, err
 	}
 	mux := httpx.NewMux(nil)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -94,8 +92,8 @@ func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 
 // take replays the actions of an entry, at the time when the service got them.
 func (p *playback) take(e eventlog.Entry) {
-	var batch activity.Batch
-	if json.Unmarshal(e.Data, &batch) != nil || batch.Type != activity.BatchType || batch.SessionID == "" {
+	batch, err := e.Decode()
+	if err != nil || batch == nil || batch.SessionID == "" {
 		return
 	}
 	p.now = e.ID.Time()

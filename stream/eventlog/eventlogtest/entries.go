@@ -15,7 +15,7 @@ func Entry(sessionID string, n int) eventlog.Entry {
 	return eventlog.Entry{
 		SessionID: sessionID,
 		Keys:      []activity.Key{activity.EventKey(fmt.Sprintf("%s/%d", sessionID, n))},
-		Data:      fmt.Appendf(nil, `{"type":"test","session_id":%q,"n":%d}`, sessionID, n),
+		Data:      fmt.Appendf(nil, `{"type":"summary","session_id":%q,"n":%d}`, sessionID, n),
 	}
 }
 

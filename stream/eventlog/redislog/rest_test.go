@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
@@ -34,7 +35,7 @@ func TestRest_isFree(t *testing.T) {
 		for _, log := range []*redislog.Log{a, b} {
 			source := musttest.New(eventlog.NewSource(log, id))
 			go func() {
-				_ = source.Follow(t.Context(), "", time.Time{}, "", func(string, string, []byte) error { return nil })
+				_ = source.Follow(t.Context(), "", time.Time{}, "", func(feed.Event) error { return nil })
 			}()
 		}
 	}

@@ -1,4 +1,4 @@
-package stream
+package feed
 
 import (
 	"bytes"
@@ -22,15 +22,14 @@ func FuzzNewMessage(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e := newMessage("1-0", bytes.Clone(data))
+		e := NewMessage("1-0", bytes.Clone(data))
 		require.True(t, utf8.ValidString(e.Type) && utf8.ValidString(e.SessionID), "%q %q", e.Type, e.SessionID)
-		e.Data = validUTF8(e.Data)
 		typ, sessionID := slowHead(e.Data)
 		if typ != "" && isPlain(data) {
 			require.Equal(t, typ, e.Type)
 			require.Equal(t, sessionID, e.SessionID)
 		}
-		if b, err := decodeActions(e); err == nil {
+		if b, err := e.Batch(); err == nil {
 			require.Equal(t, e.Type, b.Type)
 			require.NotEmpty(t, b.Actions)
 			require.Len(t, b.Actions, b.Count)
@@ -38,10 +37,6 @@ func FuzzNewMessage(f *testing.F) {
 				require.Equal(t, e.SessionID, a.SessionID)
 				require.True(t, utf8.ValidString(a.Title+a.Email+a.RawURL+b.Email))
 			}
-		}
-		if s, err := decodeSummary(e); err == nil {
-			require.Equal(t, e.SessionID, s.SessionID)
-			require.True(t, utf8.ValidString(s.Text))
 		}
 	})
 }

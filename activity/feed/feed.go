@@ -1,0 +1,83 @@
+// Package feed is the form in which the entries of a product's log pass to
+// whoever follows it, in the same process or over a stream:
+//
+//	err := source.Follow(ctx, after, since, "", func(e feed.Event) error {
+//		if e.Kind != feed.Entry || e.Type != feed.Actions {
+//			return nil
+//		}
+//		batch, err := e.Batch()
+//		fmt.Println(batch.SessionID)
+//		return err
+//	})
+//
+// A [Message] is decoded here and nowhere else.
+package feed
+
+import (
+	"slices"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// The types of entries that clients of a stream know. An entry of any other
+// type is for views inside the service, and those that do not know it ignore
+// it.
+const (
+	Actions = activity.BatchType
+	Summary = "summary"
+)
+
+// public are the types that are sent to clients.
+var public = []string{Actions, Summary}
+
+// IsPublic reports whether clients of a stream are sent an entry with these
+// data.
+func IsPublic(data []byte) bool { return slices.Contains(public, TypeOf(data)) }
+
+// Kind tells the events of a source apart.
+type Kind int
+
+const (
+	// Entry is an entry of the log: the event's Message.
+	Entry Kind = iota
+	// CaughtUp reports that everything available has been delivered.
+	CaughtUp
+	// Gap reports that entries after Requested are no longer retained. Oldest is
+	// the first entry that is, empty for none.
+	Gap
+	// Open reports that the source has been opened or reopened. A source
+	// without a cursor delivers everything appended since Opened.
+	Open
+	// TooLarge stands for an entry over the size limit, of which only the ID is
+	// known.
+	TooLarge
+)
+
+// Event is what a source delivers.
+type Event struct {
+	Kind Kind
+	Message
+
+	Opened            time.Time // of Open, by the clock of the source, to the second
+	Requested, Oldest string    // of Gap: IDs
+}
+
+// Message is an entry of a product's log. It is shared by everybody who follows
+// the log: what it holds must not be modified.
+type Message struct {
+	ID        string // of the entry; opaque
+	Type      string // "actions", "summary", …; empty if Data has none
+	SessionID string // empty if Data has none
+	Data      []byte // UTF-8, one JSON object from a correct server
+
+	batch *activity.Batch // what Data was encoded from; nil if that is unknown
+}
+
+// NewMessage returns the entry with an ID. It keeps data, and replaces them where
+// they are not UTF-8.
+func NewMessage(id string, data []byte) Message {
+	m := Message{ID: id, Data: validUTF8(data)}
+	m.Type, m.SessionID = head(m.Data)
+	return m
+}
