@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -49,7 +50,7 @@ func (s *Service) catchUp(ctx context.Context) {
 
 // replay files what the log holds of the products.
 func (s *Service) replay(ctx context.Context) error {
-	if err := s.products.Load(ctx); err != nil && !errors.Is(err, errUnreadable) {
+	if err := s.products.Load(ctx); err != nil && !errors.Is(err, registry.ErrUnreadable) {
 		return err
 	}
 	ids := s.products.IDs()

@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // A lookup that waits for the service to catch up does not hold up its stop.
 func TestWhenCaughtUp_doesNotWaitForAServiceThatStops(t *testing.T) {
 	acme, key := NewProduct("acme")
-	s, err := New(&Options{Products: []Product{acme}, Keys: []Key{key}, Log: newMemoryLog(), Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(&Options{Products: []Product{acme}, Keys: []Key{key}, Log: musttest.New(memorylog.New(nil)), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.Stopping()
 	r := httptest.NewRequest(http.MethodGet, "/users/acme/ada/live-activity", nil)
@@ -33,7 +35,7 @@ func TestProgress_isHowFarTheLogIsReadBack(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Progress{Done: true}, fresh.Progress(), "there is nothing to read")
 
-	log := newMemoryLog()
+	log := musttest.New(memorylog.New(nil))
 	acme, _ := NewProduct("acme")
 	options := &Options{Products: []Product{acme}, Log: log, Logger: slog.New(slog.DiscardHandler)}
 	before, err := New(options)

@@ -9,6 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -83,7 +84,7 @@ func (c *logCollector) Collect(ch chan<- prometheus.Metric) {
 			sums[productID] = eventlog.Stats{Entries: sum.Entries + stats.Entries, Bytes: sum.Bytes + stats.Bytes, Dropped: sum.Dropped + stats.Dropped}
 		}
 	}
-	delete(sums, ownProduct)
+	delete(sums, registry.OwnProduct)
 	for productID, stats := range sums {
 		ch <- prometheus.MustNewConstMetric(logEntries, prometheus.GaugeValue, float64(stats.Entries), productID)
 		ch <- prometheus.MustNewConstMetric(logBytes, prometheus.GaugeValue, float64(stats.Bytes), productID)

@@ -14,6 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -91,11 +92,11 @@ func (o *Options) Validate() error {
 	m := options.Mistakes{Package: "liveactivity"}
 	seen := map[string]bool{}
 	for i, kind := range o.Desks {
-		what := problem(kind, seen)
+		what := productfile.CheckKind(kind, seen)
 		m.Require(what == "", fmt.Sprintf("Desks[%d]", i), what)
 		seen[kind.Name] = true
 	}
-	for _, problem := range (File{o.Products, o.Keys}).validate(newExtensions(o)) {
+	for _, problem := range (File{Products: o.Products, Keys: o.Keys}).Validate(o.extensions()) {
 		field, what, _ := strings.Cut(problem, ": ")
 		m.Require(false, field, what)
 	}
@@ -113,6 +114,10 @@ func (o *Options) Validate() error {
 		m.Require(view != nil, "Views", "must not be nil")
 	}
 	return m.Err()
+}
+
+func (o *Options) extensions() productfile.Extensions {
+	return productfile.NewExtensions(o.Desks, o.Triggers)
 }
 
 func isPublicURL(s string) bool {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
@@ -35,7 +35,7 @@ import (
 // Service is the whole of liveactivity as one value. Its methods are safe for
 // concurrent use.
 type Service struct {
-	products *registry
+	products *registry.Registry
 	engine   engine
 	urls     URLs
 	views    []View
@@ -77,14 +77,14 @@ func New(opts *Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		engine: engine, urls: URLs{strings.TrimRight(o.PublicURL, "/")}, views: o.Views, replies: o.Model != nil || o.Reply != nil,
+		engine: engine, urls: registry.NewURLs(o.PublicURL), views: o.Views, replies: o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		caughtUp: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	if !s.engine.isBehind() {
 		close(s.caughtUp)
 	}
-	if s.products, err = newRegistry(File{o.Products, o.Keys}, newExtensions(&o), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.drop); err != nil {
+	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.drop); err != nil {
 		return nil, err
 	}
 	s.meter = s.newMeter()
@@ -126,19 +126,19 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /flow/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveFlow)))
 	mux.Handle("GET /stream/{product_id}", s.streams)
-	s.mountDesks(mux, newKinds(o.Desks))
+	s.mountDesks(mux, o.extensions().Desks)
 	serve.Mount(mux, s.ready)
 	if o.Metrics == nil {
 		serve.MountMetrics(mux, ownRegistry)
 	}
 	if o.AdminKey != "" {
-		admin := newAdmin(o.AdminKey, s.products, s.urls)
-		mux.Handle("POST /admin/products", admin.require(admin.register))
-		mux.Handle("GET /admin/products", admin.require(admin.list))
-		mux.Handle("DELETE /admin/products/{product_id}", admin.require(admin.remove))
-		for _, kind := range newKinds(o.Desks) {
+		admin := registry.NewAdmin(o.AdminKey, s.products, s.urls)
+		mux.Handle("POST /admin/products", admin.Require(admin.Register))
+		mux.Handle("GET /admin/products", admin.Require(admin.List))
+		mux.Handle("DELETE /admin/products/{product_id}", admin.Require(admin.Remove))
+		for _, kind := range o.extensions().Desks {
 			labels := s.assistant.ServeLabels(kind.Name)
-			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}", admin.require(func(w http.ResponseWriter, r *http.Request) error {
+			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}", admin.Require(func(w http.ResponseWriter, r *http.Request) error {
 				labels.ServeHTTP(w, r)
 				return nil
 			}))
@@ -175,7 +175,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		}})
 	wrong.Add(err)
 	if err == nil {
-		s.assistant, err = assist.New(s.engine.Log, s.connector, s.products.assistance, &assist.Options{
+		s.assistant, err = assist.New(s.engine.Log, s.connector, s.products.Assistance, &assist.Options{
 			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
 		wrong.Add(err)
 	}
@@ -193,7 +193,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 
 // mountDesks puts the endpoints of help desks and of their users' pages in their
 // places.
-func (s *Service) mountDesks(mux *httpx.Mux, desks kinds) {
+func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
 	const webhook = " /chatbot-webhook/{product_id}"
 	mux.Handle("POST"+webhook, http.HandlerFunc(s.connector.ServeWebhook))
 	mux.Handle("HEAD"+webhook, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // desks try whether it is there

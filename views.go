@@ -55,7 +55,7 @@ func (s *Service) runViews(ctx, following context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.products.changed:
+		case <-s.products.Changed():
 			s.streams.EndRevoked()
 		}
 	}

@@ -1,4 +1,4 @@
-package liveactivity
+package registry
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -33,15 +34,15 @@ func TestUnregister_endsCredentialsAndRemovesWhatWasKept(t *testing.T) {
 	docs, err := log.Documents().List(t.Context(), "", "product/", "", 10)
 	require.NoError(t, err)
 	assert.Len(t, docs, 1, "the registration is gone, too")
-	require.ErrorIs(t, r.Unregister(t.Context(), "acme"), errUnknown)
+	require.ErrorIs(t, r.Unregister(t.Context(), "acme"), ErrUnknown)
 	assertOpen(t, r, register(t, r, "acme", false), "acme")
 }
 
 func TestUnregister_refusesAProductThatIsNotRegistered(t *testing.T) {
-	r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
+	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
-	require.ErrorIs(t, r.Unregister(t.Context(), file().Products[0].ProductID), errFixed)
-	require.ErrorIs(t, r.Unregister(t.Context(), "none"), errUnknown)
+	require.ErrorIs(t, r.Unregister(t.Context(), file().Products[0].ProductID), ErrFixed)
+	require.ErrorIs(t, r.Unregister(t.Context(), "none"), ErrUnknown)
 }
 
 // A registry that missed the notice, because it did not run, finds out at its next load.
@@ -75,10 +76,10 @@ func TestUnregister_reachesAnotherRegistryAtOnce(t *testing.T) {
 // before the product is registered again: then it is empty.
 func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 	errAway := errors.New("away")
-	for name, again := range map[string]func(*registry) error{
-		"removed again": func(r *registry) error { return r.Unregister(t.Context(), "acme") },
-		"registered again": func(r *registry) error {
-			_, err := r.Register(t.Context(), Product{ProductID: "acme"}, false)
+	for name, again := range map[string]func(*Registry) error{
+		"removed again": func(r *Registry) error { return r.Unregister(t.Context(), "acme") },
+		"registered again": func(r *Registry) error {
+			_, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
 			return err
 		},
 	} {
@@ -110,7 +111,7 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
 	log := newMemoryLog()
 	r := registryOn(log)
-	var fresh credentials
+	var fresh Credentials
 	removing := true
 	r.drop = func(context.Context, string) error {
 		if removing {

@@ -1,4 +1,4 @@
-package liveactivity
+package productfile
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 
 func TestDecode_withoutEnvironmentTakesReferencesAsTheyAre(t *testing.T) {
 	var file File
-	problems := decode([]byte(oneProduct(`"webhook_secret": "${NOT_SET}"`)), "the file", &file)
+	problems := DecodeBody([]byte(oneProduct(`"webhook_secret": "${NOT_SET}"`)), &file)
 	require.Empty(t, problems)
 	assert.Equal(t, "${NOT_SET}", file.Products[0].WebhookSecret)
 }
@@ -31,7 +31,7 @@ func TestDecode_ofDeepNestingIsCheap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			problems := decode([]byte(body), "the file", new(File))
+			problems := DecodeBody([]byte(body), new(File))
 			runtime.ReadMemStats(&after)
 			assert.NotEmpty(t, problems)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), "bytes allocated for a body of %d", len(body))
@@ -58,14 +58,14 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var file File
-		problems := decode(data, "the file", &file)
+		problems := DecodeBody(data, &file)
 		for _, problem := range problems {
 			assert.NotEmpty(t, problem)
 		}
 		if problems != nil {
 			return
 		}
-		file.validate(newExtensions(nil))
+		file.Validate(NewExtensions(nil, nil))
 		require.True(t, json.Valid(data), "taken, though it is not JSON: %q", data)
 		strict := json.NewDecoder(bytes.NewReader(data))
 		strict.DisallowUnknownFields()

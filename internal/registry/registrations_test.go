@@ -1,4 +1,4 @@
-package liveactivity
+package registry
 
 import (
 	"context"
@@ -29,6 +29,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
@@ -36,7 +37,7 @@ import (
 )
 
 // attached returns a registry on the log, which has taken over what is there.
-func attached(t *testing.T, log eventlog.Log) *registry {
+func attached(t *testing.T, log eventlog.Log) *Registry {
 	t.Helper()
 	r := registryOn(log)
 	require.NoError(t, r.Load(t.Context()))
@@ -56,7 +57,7 @@ func newMemoryLog() *memorylog.Log {
 }
 
 // opens reports whether the credentials open the product.
-func opens(r *registry, c credentials, id string) bool {
+func opens(r *Registry, c Credentials, id string) bool {
 	secret, _, err := r.WebhookSecret(id)
 	return err == nil && secret == c.WebhookSecret && r.Keys().Check(c.Key, id, access.Stream) == nil
 }
@@ -67,7 +68,7 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 	dir := t.TempDir()
 	log := openLog(t, dir)
 	r := attached(t, log)
-	valid, void := map[string]credentials{}, map[string]credentials{}
+	valid, void := map[string]Credentials{}, map[string]Credentials{}
 	for n := range registered {
 		id := fmt.Sprintf("p%03d", n)
 		valid[id] = register(t, r, id, n%2 == 0)
@@ -86,8 +87,8 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 		for id, c := range void {
 			assertVoid(t, r, c, id)
 		}
-		_, err := r.Register(t.Context(), Product{ProductID: "p000"}, false)
-		require.ErrorIs(t, err, errExists)
+		_, err := r.Register(t.Context(), productfile.Product{ProductID: "p000"}, false)
+		require.ErrorIs(t, err, ErrExists)
 	}
 }
 
@@ -95,7 +96,7 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 func TestRegistrations_keepTheWholeProduct(t *testing.T) {
 	log := newMemoryLog()
 	origins := []string{"https://app.acme.example"}
-	_, err := attached(t, log).Register(t.Context(), Product{ProductID: "acme", AllowedOrigins: origins}, false)
+	_, err := attached(t, log).Register(t.Context(), productfile.Product{ProductID: "acme", AllowedOrigins: origins}, false)
 	require.NoError(t, err)
 	docs, err := log.Documents().List(t.Context(), "", "product/", "", 10)
 	require.NoError(t, err)
@@ -124,7 +125,7 @@ func TestRegistrations_storeTheKeyAsADigestOnly(t *testing.T) {
 
 // run keeps the registry up to date until the test ends, and returns what it
 // received of failures.
-func run(t *testing.T, r *registry) *failures {
+func run(t *testing.T, r *Registry) *failures {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	reported, done := &failures{}, make(chan struct{})
@@ -167,19 +168,19 @@ func TestRegistrations_reachServersOnTheSameLog(t *testing.T) {
 
 // A server without a notice looks before it refuses a credential.
 func TestRegistrations_areLookedForBeforeACredentialIsRefused(t *testing.T) {
-	for name, ask := range map[string]func(r *registry, c credentials) bool{
-		"a key": func(r *registry, c credentials) bool {
+	for name, ask := range map[string]func(r *Registry, c Credentials) bool{
+		"a key": func(r *Registry, c Credentials) bool {
 			return r.Keys().Check(c.Key, "acme", access.MCP) == nil
 		},
-		"a key by itself": func(r *registry, c credentials) bool {
+		"a key by itself": func(r *Registry, c Credentials) bool {
 			_, err := r.Keys().ProductOf(c.Key, access.MCP)
 			return err == nil
 		},
-		"a capture token": func(r *registry, c credentials) bool {
+		"a capture token": func(r *Registry, c Credentials) bool {
 			_, ok, _ := r.ProductOfToken(c.CaptureToken)
 			return ok
 		},
-		"a webhook's secret": func(r *registry, _ credentials) bool {
+		"a webhook's secret": func(r *Registry, _ Credentials) bool {
 			_, ok, _ := r.WebhookSecret("acme")
 			return ok
 		},
@@ -314,7 +315,7 @@ func (l slowLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds,
 func TestRegistrations_thatCannotBeLookedUpDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slowLog{newMemoryLog()}
-		r, err := newRegistry(file(), newExtensions(nil), nil, log, log.Drop)
+		r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log, log.Drop)
 		require.NoError(t, err)
 		var guesses sync.WaitGroup
 		for n := range 500 {
@@ -357,7 +358,7 @@ func unreadable(t *testing.T, log eventlog.Log) {
 func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
 	log := newMemoryLog()
 	first := attached(t, log)
-	c := map[string]credentials{}
+	c := map[string]Credentials{}
 	for _, id := range []string{"a", "b-more", "z"} {
 		c[id] = register(t, first, id, false)
 	}
@@ -374,8 +375,8 @@ func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
 		_, ok, _ := r.WebhookSecret(id)
 		assert.False(t, ok, id)
 	}
-	_, err = r.Register(t.Context(), Product{ProductID: "d-short"}, false)
-	require.ErrorIs(t, err, errExists, "there is something")
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "d-short"}, false)
+	require.ErrorIs(t, err, ErrExists, "there is something")
 }
 
 func TestRun_reportsFailuresAndGoesOn(t *testing.T) {
@@ -414,7 +415,7 @@ func TestRegister_returnsNoSecretsWhenStorageFails(t *testing.T) {
 			old := register(t, r, "acme", false)
 			fail(log)
 			for _, id := range []string{"acme", "new"} {
-				got, err := r.Register(t.Context(), Product{ProductID: id}, true)
+				got, err := r.Register(t.Context(), productfile.Product{ProductID: id}, true)
 				require.ErrorIs(t, err, errDown)
 				require.Zero(t, got)
 			}
@@ -475,13 +476,13 @@ func TestRegistry_doesNotRefuseWhileStorageIsDown(t *testing.T) {
 func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	log := newMemoryLog()
 	c := register(t, attached(t, log), "acme", false)
-	r, err := newRegistry(file(), newExtensions(nil), nil, log, log.Drop)
+	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, log, log.Drop)
 	require.NoError(t, err)
 	require.NoError(t, r.Load(t.Context()))
 	assertVoid(t, r, c, "acme")
 	require.NoError(t, r.Keys().Check("both", "acme", access.MCP))
-	_, err = r.Register(t.Context(), Product{ProductID: "acme"}, true)
-	require.ErrorIs(t, err, errFixed)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "acme"}, true)
+	require.ErrorIs(t, err, ErrFixed)
 }
 
 // What another server has just changed of a product counts at once: a request that
@@ -492,39 +493,39 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 	const page = "https://app.acme.example"
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
-	open := Product{ProductID: "acme", AllowedOrigins: []string{page},
-		IntegrationConfig: IntegrationConfig{Desks: map[string]json.RawMessage{"zendesk": desk.Config()}}}
+	open := productfile.Product{ProductID: "acme", AllowedOrigins: []string{page},
+		IntegrationConfig: productfile.IntegrationConfig{Desks: map[string]json.RawMessage{"zendesk": desk.Config()}}}
 	post := func(path, body, header, value string) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 		r.Header.Set(header, value)
 		return r
 	}
 	for name, tt := range map[string]struct {
-		close   func(*Product) // makes of the product one that refuses the request
+		close   func(*productfile.Product) // makes of the product one that refuses the request
 		refused int
-		request func(credentials) *http.Request
+		request func(Credentials) *http.Request
 	}{
-		"webhook secret": {func(*Product) {}, 401, func(c credentials) *http.Request {
+		"webhook secret": {func(*productfile.Product) {}, 401, func(c Credentials) *http.Request {
 			return post("/webhook/acme", "{"+event+"}", "X-PostHog-Secret", c.WebhookSecret)
 		}},
-		"origin of events": {func(p *Product) { p.AllowedOrigins = []string{"https://acme.example"} }, 403, func(c credentials) *http.Request {
+		"origin of events": {func(p *productfile.Product) { p.AllowedOrigins = []string{"https://acme.example"} }, 403, func(c Credentials) *http.Request {
 			return post("/e/", `{"api_key":"`+c.CaptureToken+`",`+event+`}`, "Origin", page)
 		}},
-		"origin of links": {func(p *Product) { p.AllowedOrigins = nil }, 403, func(credentials) *http.Request {
+		"origin of links": {func(p *productfile.Product) { p.AllowedOrigins = nil }, 403, func(Credentials) *http.Request {
 			return post("/sessions/link", `{"product_id":"acme","session_id":"s","conversation_id":"1"}`, "Origin", page)
 		}},
-		"signing secret of a desk": {func(p *Product) {
+		"signing secret of a desk": {func(p *productfile.Product) {
 			config := strings.Replace(string(desk.Config()), helpdesktest.ZendeskSigningSecret, "another", 1)
 			p.IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": json.RawMessage(config)}
-		}, 401, func(credentials) *http.Request { return desk.Webhook("/chatbot-webhook/acme", []byte(ticket)) }},
-		"desk": {func(p *Product) { p.IntegrationConfig.Desks = nil }, 404, func(credentials) *http.Request {
+		}, 401, func(Credentials) *http.Request { return desk.Webhook("/chatbot-webhook/acme", []byte(ticket)) }},
+		"desk": {func(p *productfile.Product) { p.IntegrationConfig.Desks = nil }, 404, func(Credentials) *http.Request {
 			return desk.Webhook("/chatbot-webhook/acme", []byte(ticket))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &watchedLog{Log: newMemoryLog()}
 			here, there := attached(t, log), attached(t, log)
-			register := func(p Product) credentials {
+			register := func(p productfile.Product) Credentials {
 				c, err := there.Register(t.Context(), p, true)
 				require.NoError(t, err)
 				return c
@@ -537,7 +538,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 			mux.HandleFunc("/e/", ingest.ServeSDK)
 			mux.HandleFunc("/chatbot-webhook/{product_id}", connected.ServeWebhook)
 			mux.HandleFunc("/sessions/link", connected.ServeLink)
-			send := func(c credentials) int {
+			send := func(c Credentials) int {
 				w := httptest.NewRecorder()
 				mux.ServeHTTP(w, tt.request(c))
 				return w.Code
@@ -570,14 +571,14 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 // with the same.
 func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
 	log := openLog(t, t.TempDir())
-	servers := []*registry{attached(t, log), attached(t, log)}
+	servers := []*Registry{attached(t, log), attached(t, log)}
 	const callers = 4
-	given := make(chan credentials, len(servers)*callers)
+	given := make(chan Credentials, len(servers)*callers)
 	var running sync.WaitGroup
 	for _, r := range servers {
 		for range callers {
 			running.Go(func() {
-				c, err := r.Register(t.Context(), Product{ProductID: "acme"}, true)
+				c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, true)
 				assert.NoError(t, err)
 				given <- c
 			})
@@ -604,17 +605,17 @@ func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
 
 func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
 	log := openLog(t, t.TempDir())
-	servers := []*registry{attached(t, log), attached(t, log)}
-	var won atomic.Pointer[credentials]
+	servers := []*Registry{attached(t, log), attached(t, log)}
+	var won atomic.Pointer[Credentials]
 	var running sync.WaitGroup
 	for n := range 16 {
 		running.Go(func() {
-			c, err := servers[n%2].Register(t.Context(), Product{ProductID: "acme"}, false)
+			c, err := servers[n%2].Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
 			if err == nil {
 				assert.True(t, won.CompareAndSwap(nil, &c), "two have won")
 				return
 			}
-			assert.ErrorIs(t, err, errExists)
+			assert.ErrorIs(t, err, ErrExists)
 			assert.Zero(t, c)
 		})
 	}
@@ -632,13 +633,13 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	kind := func(name string) helpdesk.Kind {
 		return helpdesk.Kind{Name: name, Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) { return nil, nil }}
 	}
-	product := Product{ProductID: "acme", IntegrationConfig: IntegrationConfig{
+	product := productfile.Product{ProductID: "acme", IntegrationConfig: productfile.IntegrationConfig{
 		Desks: map[string]json.RawMessage{"old": json.RawMessage(`{"a": "s3cr3t"}`), "new": json.RawMessage(`{}`)}}}
-	both, err := newRegistry(File{}, extensions{desks: kinds{kind("new"), kind("old")}}, nil, log, log.Drop)
+	both, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("new"), kind("old")}}, nil, log, log.Drop)
 	require.NoError(t, err)
 	c, err := both.Register(t.Context(), product, false)
 	require.NoError(t, err)
-	names := func(r *registry) (names []string) {
+	names := func(r *Registry) (names []string) {
 		p, ok, err := r.Product("acme")
 		require.NoError(t, err)
 		require.True(t, ok)
@@ -649,10 +650,10 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 	}
 	assert.Equal(t, []string{"new", "old"}, names(both), "in the order of preference")
 
-	one, err := newRegistry(File{}, extensions{desks: kinds{kind("old")}}, nil, log, log.Drop)
+	one, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("old")}}, nil, log, log.Drop)
 	require.NoError(t, err)
 	err = one.Load(t.Context())
-	require.ErrorIs(t, err, errUnreadable)
+	require.ErrorIs(t, err, ErrUnreadable)
 	assert.ErrorContains(t, err, "acme: integration_config.new: is not a known field")
 	assert.NotContains(t, err.Error(), "s3cr3t")
 	assertOpen(t, one, c, "acme")

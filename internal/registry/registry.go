@@ -1,4 +1,6 @@
-package liveactivity
+// Package registry holds the products that a service serves: those it was made with, and
+// those registered while it runs.
+package registry
 
 import (
 	"context"
@@ -14,18 +16,18 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// registry holds the products that a service serves, those it was made with and
-// those registered while it runs, and their keys. It is safe for concurrent use.
+// Registry holds products and their keys. It is safe for concurrent use.
 //
 // Registrations are documents of a log's, so they last and are shared as far as
 // that does, under a product id that no product has. Services on one log notify
 // each other of a registration by an entry of that product's, and look before
 // they refuse a credential that they do not know.
-type registry struct {
+type Registry struct {
 	keys *access.Keyring
 
 	mu       sync.RWMutex
@@ -34,33 +36,33 @@ type registry struct {
 	next     *look             // has yet to begin; nil without waiters
 	looked   time.Time         // when the last look began
 
-	extensions
-	opened  *helpdesk.Options // of every desk
-	log     eventlog.Log
-	drop    func(ctx context.Context, productID string) error
-	changed chan struct{} // gets a value, if it has none, when products come or go
-	loading chan struct{} // holds a value while the log is looked at; never filled with mu held
-	seen    eventlog.ID   // the newest registration there was at the last look; guarded by loading
+	extensions productfile.Extensions
+	opened     *helpdesk.Options // of every desk
+	log        eventlog.Log
+	drop       func(ctx context.Context, productID string) error
+	changed    chan struct{} // see Changed; gets a value, if it has none, when products come or go
+	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
+	seen       eventlog.ID   // the newest registration there was at the last look; guarded by loading
 }
 
 // product is a product and where it comes from.
 type product struct {
-	Product
+	productfile.Product
 	connected connector.Product // with its desks open
 	assisted  assist.Product
 	version   document.Version // of its registration; zero for a product that is not registered
 }
 
-// credentials are what a registered product is reached with. Only the caller
+// Credentials open a registered product. Only the caller
 // that registers it ever sees them.
-type credentials struct {
+type Credentials struct {
 	WebhookSecret string
 	Key           string // of both scopes
 	CaptureToken  string
 }
 
-func newCredentials() credentials {
-	return credentials{
+func newCredentials() Credentials {
+	return Credentials{
 		WebhookSecret: "whs_" + rand.Text(),
 		Key:           "lak_" + rand.Text(),
 		CaptureToken:  "phc_" + rand.Text(),
@@ -69,31 +71,31 @@ func newCredentials() credentials {
 
 // NewProduct returns a product with fresh secrets, and a key of all scopes that
 // opens it.
-func NewProduct(productID string) (Product, Key) {
+func NewProduct(productID string) (productfile.Product, productfile.Key) {
 	c := newCredentials()
-	return Product{ProductID: productID, WebhookSecret: c.WebhookSecret, CaptureTokens: []string{c.CaptureToken}},
-		Key{Key: c.Key, ExternalID: productID}
+	return productfile.Product{ProductID: productID, WebhookSecret: c.WebhookSecret, CaptureTokens: []string{c.CaptureToken}},
+		productfile.Key{Key: c.Key, ExternalID: productID}
 }
 
-// errExists says that there is a product of that id already.
-var errExists = errors.New("liveactivity: there is a product of that id already")
+// ErrExists says that there is a product of that id already.
+var ErrExists = errors.New("registry: there is a product of that id already")
 
-// errFixed says that a product is that of the product file, or the demo product.
-var errFixed = errors.New("liveactivity: not a registered product")
+// ErrFixed says that a product is that of the product file, or the demo product.
+var ErrFixed = errors.New("registry: not a registered product")
 
-// errUnknown reports an unknown product.
-var errUnknown = errors.New("liveactivity: unknown product")
+// ErrUnknown reports an unknown product.
+var ErrUnknown = errors.New("registry: unknown product")
 
-// errUnreadable says that a registration, or the configuration of a desk in it, is
+// ErrUnreadable says that a registration, or the configuration of a desk in it, is
 // damaged or not known to this program. Everything else is served.
-var errUnreadable = errors.New("liveactivity: a registration cannot be read")
+var ErrUnreadable = errors.New("registry: a registration cannot be read")
 
-// newRegistry returns a registry of the products and keys of a file, which must
-// be valid, with desks of these kinds. It keeps registrations in the documents of log. What is registered
-// there already is served after Load. The function drop removes everything that
-// is kept of a product, at least by the log.
-func newRegistry(file File, with extensions, opened *helpdesk.Options, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*registry, error) {
-	r := &registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]product{}, tokens: map[string]string{},
+// New returns a registry of the products and keys of a file, which must be valid, with
+// desks that are opened with these options. It keeps registrations in the documents of
+// log, and serves those that are there after Load. The function drop removes everything
+// that is kept of a product, at least by the log.
+func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*Registry, error) {
+	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]product{}, tokens: map[string]string{},
 		log: log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
@@ -102,23 +104,23 @@ func newRegistry(file File, with extensions, opened *helpdesk.Options, log event
 	}
 	for _, k := range file.Keys {
 		if err := r.keys.Add(k.Key, k.ExternalID, k.Scopes...); err != nil {
-			return nil, fmt.Errorf("liveactivity: key of %s: %w", k.ExternalID, err)
+			return nil, fmt.Errorf("registry: key of %s: %w", k.ExternalID, err)
 		}
 	}
 	return r, nil
 }
 
 // Keys returns the keyring of all products.
-func (r *registry) Keys() *access.Keyring { return r.keys }
+func (r *Registry) Keys() *access.Keyring { return r.keys }
 
 // open returns a product with its desks, and what is wrong with those that it has
 // not.
-func (r *registry) open(p Product) (product, []string) {
-	desks, wrong := r.desks.open(p.IntegrationConfig.Desks, "integration_config", r.opened)
-	return product{Product: p, connected: p.connected(desks), assisted: p.assisted(desks, r.triggers)}, wrong
+func (r *Registry) open(p productfile.Product) (product, []string) {
+	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
+	return product{Product: p, connected: connected(p, desks), assisted: assisted(p, desks, r.extensions.Triggers)}, wrong
 }
 
-func (r *registry) put(p product) {
+func (r *Registry) put(p product) {
 	r.products[p.ProductID] = p
 	for _, token := range p.CaptureTokens {
 		r.tokens[token] = p.ProductID
@@ -127,7 +129,7 @@ func (r *registry) put(p product) {
 }
 
 // remove takes a product's credentials away.
-func (r *registry) remove(p product) {
+func (r *Registry) remove(p product) {
 	r.keys.RemoveProduct(p.ProductID)
 	for _, token := range p.CaptureTokens {
 		delete(r.tokens, token)
@@ -136,7 +138,10 @@ func (r *registry) remove(p product) {
 	r.notify()
 }
 
-func (r *registry) notify() {
+// Changed returns a channel that gets a value, if it has none, when products come or go.
+func (r *Registry) Changed() <-chan struct{} { return r.changed }
+
+func (r *Registry) notify() {
 	select {
 	case r.changed <- struct{}{}:
 	default:
@@ -144,7 +149,7 @@ func (r *registry) notify() {
 }
 
 // WebhookSecret implements posthog.Products.
-func (r *registry) WebhookSecret(productID string) (string, bool, error) {
+func (r *Registry) WebhookSecret(productID string) (string, bool, error) {
 	find := func() (string, bool) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
@@ -156,7 +161,7 @@ func (r *registry) WebhookSecret(productID string) (string, bool, error) {
 
 // Refresh implements access.Refresher. A product that is not registered stays what
 // it is.
-func (r *registry) Refresh(productID string) error {
+func (r *Registry) Refresh(productID string) error {
 	if r.isFixed(productID) {
 		return nil
 	}
@@ -165,7 +170,7 @@ func (r *registry) Refresh(productID string) error {
 
 // ProductOfToken implements posthog.Products. Tokens are public: they stand in
 // every page.
-func (r *registry) ProductOfToken(token string) (string, bool, error) {
+func (r *Registry) ProductOfToken(token string) (string, bool, error) {
 	find := func() (string, bool) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
@@ -176,14 +181,14 @@ func (r *registry) ProductOfToken(token string) (string, bool, error) {
 }
 
 // AllowedOrigins implements posthog.Products. No product has none.
-func (r *registry) AllowedOrigins(productID string) ([]string, error) {
+func (r *Registry) AllowedOrigins(productID string) ([]string, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.products[productID].AllowedOrigins, nil
 }
 
 // Product implements connector.Products.
-func (r *registry) Product(productID string) (connector.Product, bool, error) {
+func (r *Registry) Product(productID string) (connector.Product, bool, error) {
 	return orRefresh(r, func() (connector.Product, bool) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
@@ -192,8 +197,8 @@ func (r *registry) Product(productID string) (connector.Product, bool, error) {
 	})
 }
 
-// assistance returns what the proactive engine knows of a product.
-func (r *registry) assistance(productID string) (assist.Product, bool, error) {
+// Assistance returns what the proactive engine knows of a product.
+func (r *Registry) Assistance(productID string) (assist.Product, bool, error) {
 	return orRefresh(r, func() (assist.Product, bool) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
@@ -202,10 +207,10 @@ func (r *registry) assistance(productID string) (assist.Product, bool, error) {
 	})
 }
 
-// version returns that of a product's registration, which is another one when the
-// product was registered anew, and zero for a product that is not registered. It is
-// false for one that is not served.
-func (r *registry) version(productID string) (document.Version, bool) {
+// Version returns the version of a product's registration, which changes when the product
+// is registered anew, and is zero for a product that is not registered. It is false for
+// a product that is not served.
+func (r *Registry) Version(productID string) (document.Version, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	p, ok := r.products[productID]
@@ -213,7 +218,7 @@ func (r *registry) version(productID string) (document.Version, bool) {
 }
 
 // orRefresh looks again after a refresh if need be.
-func orRefresh[T any](r *registry, find func() (T, bool)) (found T, ok bool, err error) {
+func orRefresh[T any](r *Registry, find func() (T, bool)) (found T, ok bool, err error) {
 	if found, ok = find(); ok {
 		return found, true, nil
 	}
@@ -225,7 +230,7 @@ func orRefresh[T any](r *registry, find func() (T, bool)) (found T, ok bool, err
 }
 
 // Has reports whether there is a product of that id, as far as this process knows.
-func (r *registry) Has(productID string) bool {
+func (r *Registry) Has(productID string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	_, ok := r.products[productID]
@@ -233,7 +238,7 @@ func (r *registry) Has(productID string) bool {
 }
 
 // IDs returns the ids of all products, sorted.
-func (r *registry) IDs() []string {
+func (r *Registry) IDs() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Sorted(maps.Keys(r.products))

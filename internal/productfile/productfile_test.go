@@ -1,4 +1,4 @@
-package liveactivity
+package productfile
 
 import (
 	"encoding/json"
@@ -71,9 +71,9 @@ func fieldsOf(t *testing.T, err error, path string) []string {
 	return fields
 }
 
-func TestLoadFile_readsEveryField(t *testing.T) {
-	file, _, err := LoadFile("testdata/acme.json",
-		environment("ACME_WEBHOOK_SECRET", `quote " and \ and ${ACME_KEY}`, "ACME_ENV", "live", "ACME_KEY", "lak_env"), nil)
+func TestLoad_readsEveryField(t *testing.T) {
+	file, _, err := Load("testdata/acme.json",
+		environment("ACME_WEBHOOK_SECRET", `quote " and \ and ${ACME_KEY}`, "ACME_ENV", "live", "ACME_KEY", "lak_env"), NewExtensions(nil, nil))
 	require.NoError(t, err)
 	number := func(n int) *int { return &n }
 	assert.Equal(t, File{
@@ -101,7 +101,7 @@ func TestLoadFile_readsEveryField(t *testing.T) {
 	}, file)
 }
 
-func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
+func TestLoad_acceptsWhatIsLeftOut(t *testing.T) {
 	tests := map[string]string{
 		"an empty object":                   `{}`,
 		"no products":                       `{"products": [], "keys": []}`,
@@ -118,7 +118,7 @@ func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
 	}
 	for name, content := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := LoadFile(productFile(t, content), environment(), nil)
+			_, _, err := Load(productFile(t, content), environment(), NewExtensions(nil, nil))
 			assert.NoError(t, err)
 		})
 	}
@@ -126,14 +126,14 @@ func TestLoadFile_acceptsWhatIsLeftOut(t *testing.T) {
 
 // What a desk is given is its own, but for the variables in its strings, however
 // deep they are.
-func TestLoadFile_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
+func TestLoad_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 	var given json.RawMessage
 	desk := helpdesk.Kind{Name: "desk", Open: func(config json.RawMessage, _ *helpdesk.Options) (helpdesk.Desk, error) {
 		given = config
 		return nil, nil
 	}}
 	path := productFile(t, integration(`"desk": {"n": 1e3, "on": true, "a": ["x${A}", ["${A}"], {"b": "${QUOTE}"}], "c": {"d": {"e": "$A"}}}`))
-	_, warnings, err := LoadFile(path, environment("A", "1", "QUOTE", `"\n`), &Options{Desks: []helpdesk.Kind{desk}})
+	_, warnings, err := Load(path, environment("A", "1", "QUOTE", `"\n`), NewExtensions([]helpdesk.Kind{desk}, nil))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"n": 1e3, "on": true, "a": ["x1", ["1"], {"b": "\"\\n"}], "c": {"d": {"e": "$A"}}}`, string(given))
 	require.Len(t, warnings, 2)
@@ -142,7 +142,7 @@ func TestLoadFile_replacesVariablesInTheConfigurationOfDesks(t *testing.T) {
 
 // A desk reports what it knows to be wrong; an error of another kind could hold a
 // secret.
-func TestLoadFile_reportsWhatADeskReports(t *testing.T) {
+func TestLoad_reportsWhatADeskReports(t *testing.T) {
 	const at = "products[0].integration_config.desk"
 	for name, tt := range map[string]struct {
 		err  error
@@ -158,7 +158,7 @@ func TestLoadFile_reportsWhatADeskReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) { return nil, tt.err }}
 			path := productFile(t, integration(`"desk": {}`))
-			_, _, err := LoadFile(path, environment(), &Options{Desks: []helpdesk.Kind{desk}})
+			_, _, err := Load(path, environment(), NewExtensions([]helpdesk.Kind{desk}, nil))
 			assert.Equal(t, tt.want, fieldsOf(t, err, path))
 			assert.NotContains(t, err.Error(), secret)
 		})
@@ -166,27 +166,27 @@ func TestLoadFile_reportsWhatADeskReports(t *testing.T) {
 }
 
 // What is wrong with the form of a field explains what the desk makes of it.
-func TestLoadFile_reportsTheFormOfADesksFieldsFirst(t *testing.T) {
+func TestLoad_reportsTheFormOfADesksFieldsFirst(t *testing.T) {
 	desk := helpdesk.Kind{Name: "desk", Open: func(json.RawMessage, *helpdesk.Options) (helpdesk.Desk, error) {
 		return nil, errors.Join(&helpdesk.ConfigError{Problem: "is odd"}, &helpdesk.ConfigError{Field: "c", Problem: "is odd"})
 	}}
 	path := productFile(t, integration(`"desk": {"a": [], "b": {"x": ["", " `+secret+`"]}}`))
-	_, _, err := LoadFile(path, environment(), &Options{Desks: []helpdesk.Kind{desk}})
+	_, _, err := Load(path, environment(), NewExtensions([]helpdesk.Kind{desk}, nil))
 	const at = "products[0].integration_config.desk"
 	assert.Equal(t, []string{at + ".a", at + ".b.x[0]", at + ".b.x[1]", at + ".c"}, fieldsOf(t, err, path))
 	assert.NotContains(t, err.Error(), secret)
 }
 
-func TestLoadFile_listsTheDesksThereAre(t *testing.T) {
+func TestLoad_listsTheDesksThereAre(t *testing.T) {
 	path := productFile(t, integration(`"freshdesk": {}`))
-	_, _, err := LoadFile(path, environment(), nil)
+	_, _, err := Load(path, environment(), NewExtensions(nil, nil))
 	require.ErrorContains(t, err, "products[0].integration_config.freshdesk: is not a known field; there are intercom, notes, proactive, zendesk")
-	_, _, err = LoadFile(path, environment(), &Options{Desks: []helpdesk.Kind{}})
+	_, _, err = Load(path, environment(), NewExtensions([]helpdesk.Kind{}, nil))
 	require.ErrorContains(t, err, "freshdesk: is not a known field; there are notes, proactive")
 }
 
 // Each content is wrong in one or more fields; the error names all of them.
-func TestLoadFile_namesFileAndField(t *testing.T) {
+func TestLoad_namesFileAndField(t *testing.T) {
 	const zendesk = "products[0].integration_config.zendesk"
 	const intercom = "products[0].integration_config.intercom"
 	const notes = "products[0].integration_config.notes"
@@ -314,14 +314,14 @@ func TestLoadFile_namesFileAndField(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
-			_, _, err := LoadFile(path, env, nil)
+			_, _, err := Load(path, env, NewExtensions(nil, nil))
 			assert.ElementsMatch(t, tt.want, fieldsOf(t, err, path))
 			assert.NotContains(t, err.Error(), secret)
 		})
 	}
 }
 
-func TestLoadFile_takesOnlyURLsOfAHost(t *testing.T) {
+func TestLoad_takesOnlyURLsOfAHost(t *testing.T) {
 	bad := map[string]string{
 		"empty":            ``,
 		"no scheme":        `acme.zendesk.com`,
@@ -338,20 +338,20 @@ func TestLoadFile_takesOnlyURLsOfAHost(t *testing.T) {
 	for name, url := range bad {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, integration(`"zendesk": {"base_url": "`+url+`", "oauth_token": "x"}`))
-			_, _, err := LoadFile(path, environment(), nil)
+			_, _, err := Load(path, environment(), NewExtensions(nil, nil))
 			assert.Equal(t, []string{"products[0].integration_config.zendesk.base_url"}, fieldsOf(t, err, path))
 			assert.NotContains(t, err.Error(), secret)
 			if url == "" {
 				return // Intercom has a default, and an origin is tested below
 			}
 			path = productFile(t, integration(`"intercom": {"base_url": "`+url+`"}`))
-			_, _, err = LoadFile(path, environment(), nil)
+			_, _, err = Load(path, environment(), NewExtensions(nil, nil))
 			assert.Equal(t, []string{"products[0].integration_config.intercom.base_url"}, fieldsOf(t, err, path))
 		})
 	}
 }
 
-func TestLoadFile_takesOnlyOrigins(t *testing.T) {
+func TestLoad_takesOnlyOrigins(t *testing.T) {
 	bad := map[string]string{
 		"empty":            ``,
 		"any":              `*`,
@@ -366,20 +366,20 @@ func TestLoadFile_takesOnlyOrigins(t *testing.T) {
 	for name, origin := range bad {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, oneProduct(`"allowed_origins": ["https://app.acme.example", "`+origin+`"]`))
-			_, _, err := LoadFile(path, environment(), nil)
+			_, _, err := Load(path, environment(), NewExtensions(nil, nil))
 			assert.Equal(t, []string{"products[0].allowed_origins[1]"}, fieldsOf(t, err, path))
 		})
 	}
 }
 
-func TestLoadFile_namesTheVariableThatIsNotSet(t *testing.T) {
+func TestLoad_namesTheVariableThatIsNotSet(t *testing.T) {
 	path := productFile(t, oneProduct(`"webhook_secret": "${ACME_SECRET}"`))
-	_, _, err := LoadFile(path, environment("ACME", secret), nil)
+	_, _, err := Load(path, environment("ACME", secret), NewExtensions(nil, nil))
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "ACME_SECRET")
 }
 
-func TestLoadFile_saysWhereTheJSONBreaks(t *testing.T) {
+func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
 	tests := map[string]struct {
 		content string
 		line    string
@@ -406,7 +406,7 @@ func TestLoadFile_saysWhereTheJSONBreaks(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
-			_, _, err := LoadFile(path, environment(), nil)
+			_, _, err := Load(path, environment(), NewExtensions(nil, nil))
 			require.Error(t, err)
 			assert.Contains(t, err.Error(), path)
 			assert.Contains(t, err.Error(), "not valid JSON")
@@ -416,7 +416,7 @@ func TestLoadFile_saysWhereTheJSONBreaks(t *testing.T) {
 	}
 }
 
-func TestLoadFile_warnsOfWhatCannotBeMeant(t *testing.T) {
+func TestLoad_warnsOfWhatCannotBeMeant(t *testing.T) {
 	const complete = `"webhook_secret": "x", `
 	tests := map[string]struct {
 		content string
@@ -434,7 +434,7 @@ func TestLoadFile_warnsOfWhatCannotBeMeant(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := productFile(t, tt.content)
-			file, warnings, err := LoadFile(path, environment("A", "a", "DOLLAR", "$A"), nil)
+			file, warnings, err := Load(path, environment("A", "a", "DOLLAR", "$A"), NewExtensions(nil, nil))
 			if !strings.HasPrefix(name, "one with") { // $B is none of a host's letters
 				require.NoError(t, err)
 				require.NotEmpty(t, file.Products)
@@ -448,17 +448,17 @@ func TestLoadFile_warnsOfWhatCannotBeMeant(t *testing.T) {
 	}
 }
 
-func TestLoadFile_takesAVariableWithoutBracesAsItStands(t *testing.T) {
-	file, _, err := LoadFile(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"), nil)
+func TestLoad_takesAVariableWithoutBracesAsItStands(t *testing.T) {
+	file, _, err := Load(productFile(t, oneProduct(`"webhook_secret": "$A"`)), environment("A", "a"), NewExtensions(nil, nil))
 	require.NoError(t, err)
 	assert.Equal(t, "$A", file.Products[0].WebhookSecret)
 }
 
-func TestLoadFile_namesAFileItCannotRead(t *testing.T) {
+func TestLoad_namesAFileItCannotRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, path := range map[string]string{"missing": filepath.Join(dir, "none.json"), "a folder": dir} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := LoadFile(path, environment(), nil)
+			_, _, err := Load(path, environment(), NewExtensions(nil, nil))
 			require.Error(t, err)
 			assert.Contains(t, err.Error(), path)
 		})
@@ -471,6 +471,6 @@ func TestProduct_validatesItsID(t *testing.T) {
 		"": false, ".": false, "..": false, "-a": false, "_a": false, "a/b": false, "a b": false, "a\n": false, "ä": false, "a%2Fb": false,
 		strings.Repeat("a", 129): false,
 	} {
-		assert.Equal(t, want, Product{ProductID: id}.validate(extensions{}) == nil, "%q", id)
+		assert.Equal(t, want, Product{ProductID: id}.Validate(Extensions{}) == nil, "%q", id)
 	}
 }

@@ -1,4 +1,4 @@
-package liveactivity
+package registry
 
 import (
 	"crypto/sha256"
@@ -8,21 +8,23 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/productfile"
 )
 
-// admin is the admin endpoints.
-type admin struct {
+// Admin serves the admin endpoints.
+type Admin struct {
 	digest   [sha256.Size]byte
-	products *registry
+	products *Registry
 	urls     URLs
 }
 
-func newAdmin(key string, products *registry, urls URLs) *admin {
-	return &admin{digest: sha256.Sum256([]byte(key)), products: products, urls: urls}
+// NewAdmin returns the endpoints over a registry; they take this key only.
+func NewAdmin(key string, products *Registry, urls URLs) *Admin {
+	return &Admin{digest: sha256.Sum256([]byte(key)), products: products, urls: urls}
 }
 
-// require lets only requests with the admin key through.
-func (a *admin) require(next httpx.Handler) http.Handler {
+// Require lets only requests with the admin key through.
+func (a *Admin) Require(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		key := r.Header.Get("X-Admin-Key")
 		if key == "" {
@@ -42,10 +44,10 @@ const maxRegistration = 256 << 10
 
 // registerRequest is the body of POST /admin/products.
 type registerRequest struct {
-	ProductID         string            `json:"product_id"`
-	AllowedOrigins    []string          `json:"allowed_origins"`
-	IntegrationConfig IntegrationConfig `json:"integration_config"`
-	Force             bool              `json:"force"`
+	ProductID         string                        `json:"product_id"`
+	AllowedOrigins    []string                      `json:"allowed_origins"`
+	IntegrationConfig productfile.IntegrationConfig `json:"integration_config"`
+	Force             bool                          `json:"force"`
 }
 
 // registered is the answer to it: the only time the secrets are shown.
@@ -60,25 +62,26 @@ type registered struct {
 	CaptureToken    string `json:"capture_token"`
 }
 
-func (a *admin) register(w http.ResponseWriter, r *http.Request) error {
+// Register serves POST /admin/products.
+func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpx.ReadBody(w, r, maxRegistration)
 	if err != nil {
 		return err
 	}
 	var reg registerRequest
-	problems := decode(body, "the body", &reg)
-	product := Product{ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig}
+	problems := productfile.DecodeBody(body, &reg)
+	product := productfile.Product{ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig}
 	if problems == nil {
-		problems = product.validate(a.products.extensions)
+		problems = product.Validate(a.products.extensions)
 	}
 	if problems != nil {
 		return httpx.BadRequest("The registration is not valid: %s.", problems[0])
 	}
 	credentials, err := a.products.Register(r.Context(), product, reg.Force)
 	switch {
-	case errors.Is(err, errFixed):
+	case errors.Is(err, ErrFixed):
 		return httpx.Errorf(http.StatusConflict, "The product %s is that of the product file, or the demo product: it cannot be registered.", reg.ProductID)
-	case errors.Is(err, errExists):
+	case errors.Is(err, ErrExists):
 		return httpx.Errorf(http.StatusConflict, `The product %s exists already; "force": true rotates all its secrets.`, reg.ProductID)
 	case err != nil:
 		return httpx.Unavailable(err)
@@ -98,12 +101,13 @@ func (a *admin) register(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *admin) remove(w http.ResponseWriter, r *http.Request) error {
+// Remove serves DELETE /admin/products/{product_id}.
+func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	err := a.products.Unregister(r.Context(), r.PathValue("product_id"))
 	switch {
-	case errors.Is(err, errFixed):
+	case errors.Is(err, ErrFixed):
 		return httpx.Errorf(http.StatusConflict, "The product is that of the product file, or the demo product: it cannot be removed here.")
-	case errors.Is(err, errUnknown):
+	case errors.Is(err, ErrUnknown):
 		return httpx.NotFound("Unknown product.")
 	case err != nil:
 		return httpx.Unavailable(err)
@@ -121,8 +125,9 @@ type listed struct {
 	MCPURL          string `json:"mcp_url"`
 }
 
-func (a *admin) list(w http.ResponseWriter, r *http.Request) error {
-	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, errUnreadable) {
+// List serves GET /admin/products.
+func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
+	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, ErrUnreadable) {
 		return httpx.Unavailable(err)
 	}
 	urls := a.urls

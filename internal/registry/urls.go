@@ -1,9 +1,15 @@
-package liveactivity
+package registry
 
-import "net/url"
+import (
+	"net/url"
+	"strings"
+)
 
 // URLs are the addresses of a service.
 type URLs struct{ base string }
+
+// NewURLs returns the addresses of a service at this URL.
+func NewURLs(base string) URLs { return URLs{strings.TrimRight(base, "/")} }
 
 // Webhook is where PostHog posts a product's events.
 func (u URLs) Webhook(productID string) string { return u.base + "/webhook/" + productID }

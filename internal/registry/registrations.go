@@ -1,4 +1,4 @@
-package liveactivity
+package registry
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// ownProduct is the product id of what concerns no product but the service. No
+// OwnProduct is the product ID of the log and the documents of the service itself. No
 // request can name it.
-const ownProduct = ""
+const OwnProduct = ""
 
 // registrationPrefix is what the names of registrations begin with.
 const registrationPrefix = "product/"
@@ -25,15 +26,15 @@ const registrationPrefix = "product/"
 // One that is marked as removed no longer has credentials, and is itself
 // removed once nothing is kept of the product.
 type registration struct {
-	Product   Product `json:"product"`
-	KeySHA256 []byte  `json:"key_sha256"`
-	Removed   bool    `json:"removed,omitempty"`
+	Product   productfile.Product `json:"product"`
+	KeySHA256 []byte              `json:"key_sha256"`
+	Removed   bool                `json:"removed,omitempty"`
 }
 
 func encodeRegistration(reg registration) ([]byte, error) {
 	value, err := activity.Marshal(reg)
 	if err != nil {
-		return nil, fmt.Errorf("liveactivity: encode registration: %w", err)
+		return nil, fmt.Errorf("registry: encode registration: %w", err)
 	}
 	return value, nil
 }
@@ -51,33 +52,33 @@ type notice struct {
 }
 
 // Register adds a product with fresh secrets. When there is one of that id
-// already it fails with errExists, unless force is set: then the product is
+// already it fails with ErrExists, unless force is set: then the product is
 // replaced and its old secrets are void at once, on other servers within
 // moments. A product that is not registered is never replaced.
-func (r *registry) Register(ctx context.Context, p Product, force bool) (credentials, error) {
+func (r *Registry) Register(ctx context.Context, p productfile.Product, force bool) (Credentials, error) {
 	c := newCredentials()
 	p.WebhookSecret, p.CaptureTokens = c.WebhookSecret, []string{c.CaptureToken}
 	if r.isFixed(p.ProductID) {
-		return credentials{}, errFixed
+		return Credentials{}, ErrFixed
 	}
 	digest := sha256.Sum256([]byte(c.Key))
 	value, err := encodeRegistration(registration{Product: p, KeySHA256: digest[:]})
 	if err != nil {
-		return credentials{}, err
+		return Credentials{}, err
 	}
 	err = r.change(ctx, p.ProductID, func(doc document.Document) (document.Change, error) {
 		switch {
 		case isRemoved(doc): // and perhaps not all of it
 			if err := r.drop(ctx, p.ProductID); err != nil {
-				return document.Change{}, fmt.Errorf("liveactivity: remove what was kept: %w", err)
+				return document.Change{}, fmt.Errorf("registry: remove what was kept: %w", err)
 			}
 		case doc.Exists() && !force:
-			return document.Change{}, errExists
+			return document.Change{}, ErrExists
 		}
 		return document.Put(doc, value, 0), nil
 	})
 	if err != nil {
-		return credentials{}, err
+		return Credentials{}, err
 	}
 	_ = r.loadAfter(ctx) // else it is loaded when its credentials are used; only the caller has them
 	return c, nil
@@ -85,18 +86,18 @@ func (r *registry) Register(ctx context.Context, p Product, force bool) (credent
 
 // Unregister removes a product and everything that is kept of it. Its
 // credentials are void at once, on other servers within moments. After an error
-// but errFixed and errUnknown, some of it may be removed already: call it again.
-func (r *registry) Unregister(ctx context.Context, productID string) error {
+// but ErrFixed and ErrUnknown, some of it may be removed already: call it again.
+func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	if r.isFixed(productID) {
-		return errFixed
+		return ErrFixed
 	}
-	value, err := encodeRegistration(registration{Product: Product{ProductID: productID}, Removed: true})
+	value, err := encodeRegistration(registration{Product: productfile.Product{ProductID: productID}, Removed: true})
 	if err != nil {
 		return err
 	}
 	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
 		if !doc.Exists() {
-			return document.Change{}, errUnknown
+			return document.Change{}, ErrUnknown
 		}
 		return document.Put(doc, value, 0), nil
 	})
@@ -107,7 +108,7 @@ func (r *registry) Unregister(ctx context.Context, productID string) error {
 		return err
 	}
 	if err := r.drop(ctx, productID); err != nil {
-		return fmt.Errorf("liveactivity: remove what was kept: %w", err)
+		return fmt.Errorf("registry: remove what was kept: %w", err)
 	}
 	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
 		if !isRemoved(doc) { // it was registered again, or removed by another call
@@ -121,39 +122,39 @@ func (r *registry) Unregister(ctx context.Context, productID string) error {
 	return err
 }
 
-var errDone = errors.New("liveactivity: nothing is left to do")
+var errDone = errors.New("registry: nothing is left to do")
 
 // change changes the registration of a product, with a notice to other servers.
 // The function decide is given the registration as it is, again if that changes
 // meanwhile; its error ends the change.
-func (r *registry) change(ctx context.Context, productID string, decide func(document.Document) (document.Change, error)) error {
+func (r *Registry) change(ctx context.Context, productID string, decide func(document.Document) (document.Change, error)) error {
 	data, err := activity.Marshal(notice{Type: "registration", ProductID: productID})
 	if err != nil {
-		return fmt.Errorf("liveactivity: encode notice: %w", err)
+		return fmt.Errorf("registry: encode notice: %w", err)
 	}
 	for {
-		docs, err := r.log.Documents().Get(ctx, ownProduct, registrationPrefix+productID)
+		docs, err := r.log.Documents().Get(ctx, OwnProduct, registrationPrefix+productID)
 		if err != nil {
-			return fmt.Errorf("liveactivity: read registration: %w", err)
+			return fmt.Errorf("registry: read registration: %w", err)
 		}
 		change, err := decide(docs[0])
 		if err != nil {
 			return err
 		}
-		err = r.log.Append(ctx, ownProduct, []eventlog.Entry{{Data: data}}, change)
+		err = r.log.Append(ctx, OwnProduct, []eventlog.Entry{{Data: data}}, change)
 		var conflict *document.ConflictError
 		switch {
 		case err == nil:
 			return nil
 		case !errors.As(err, &conflict) || ctx.Err() != nil:
-			return fmt.Errorf("liveactivity: write registration: %w", err)
+			return fmt.Errorf("registry: write registration: %w", err)
 		}
 	}
 }
 
 // loadAfter takes over one's own registration. That another cannot be read is
 // not its concern.
-func (r *registry) loadAfter(ctx context.Context) error {
+func (r *Registry) loadAfter(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -162,16 +163,16 @@ func (r *registry) loadAfter(ctx context.Context) error {
 	return err
 }
 
-func (r *registry) isFixed(productID string) bool {
+func (r *Registry) isFixed(productID string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	p, ok := r.products[productID]
 	return ok && p.version == 0
 }
 
-// Load takes over what is registered. When it returns errUnreadable it has done
+// Load takes over what is registered. When it returns ErrUnreadable it has done
 // so, but for the registrations that the error names.
-func (r *registry) Load(ctx context.Context) error {
+func (r *Registry) Load(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -188,31 +189,31 @@ const turnTimeout = 500 * time.Millisecond
 
 // begin begins to look at the log. It fails when others take too long: then
 // storage hangs, and each of them would wait as long again.
-func (r *registry) begin(ctx context.Context) error {
+func (r *Registry) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
 	select {
 	case r.loading <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("liveactivity: wait for others who read registrations: %w", ctx.Err())
+		return fmt.Errorf("registry: wait for others who read registrations: %w", ctx.Err())
 	}
 }
 
-func (r *registry) end() { <-r.loading }
+func (r *Registry) end() { <-r.loading }
 
 // load is Load with r.loading held.
-func (r *registry) load(ctx context.Context) (unreadable []error, _ error) {
-	bounds, err := r.log.Bounds(ctx, ownProduct)
+func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
+	bounds, err := r.log.Bounds(ctx, OwnProduct)
 	if err != nil {
-		return nil, fmt.Errorf("liveactivity: read registrations: %w", err)
+		return nil, fmt.Errorf("registry: read registrations: %w", err)
 	}
 	const atOnce = 100
 	registered := map[string]bool{}
 	for after, more := "", true; more; {
-		docs, err := r.log.Documents().List(ctx, ownProduct, registrationPrefix, after, atOnce)
+		docs, err := r.log.Documents().List(ctx, OwnProduct, registrationPrefix, after, atOnce)
 		if err != nil {
-			return nil, fmt.Errorf("liveactivity: read registrations: %w", err)
+			return nil, fmt.Errorf("registry: read registrations: %w", err)
 		}
 		for _, doc := range docs {
 			after = doc.Name
@@ -230,7 +231,7 @@ func (r *registry) load(ctx context.Context) (unreadable []error, _ error) {
 
 // removeAllBut removes the credentials of products that are no longer
 // registered.
-func (r *registry) removeAllBut(registered map[string]bool) {
+func (r *Registry) removeAllBut(registered map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, p := range r.products {
@@ -241,7 +242,7 @@ func (r *registry) removeAllBut(registered map[string]bool) {
 }
 
 // take serves a registration, if it is news.
-func (r *registry) take(doc document.Document) error {
+func (r *Registry) take(doc document.Document) error {
 	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,7 +253,7 @@ func (r *registry) take(doc document.Document) error {
 	var reg registration
 	err := json.Unmarshal(doc.Value, &reg)
 	if err != nil || productID == "" || reg.Product.ProductID != productID || !reg.Removed && len(reg.KeySHA256) != sha256.Size {
-		return fmt.Errorf("%w: %s", errUnreadable, productID)
+		return fmt.Errorf("%w: %s", ErrUnreadable, productID)
 	}
 	if exists {
 		r.remove(old)
@@ -266,7 +267,7 @@ func (r *registry) take(doc document.Document) error {
 	if err := r.keys.AddDigest([sha256.Size]byte(reg.KeySHA256), productID); err != nil || wrong == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s: %s", errUnreadable, productID, strings.Join(wrong, "; "))
+	return fmt.Errorf("%w: %s: %s", ErrUnreadable, productID, strings.Join(wrong, "; "))
 }
 
 // Limits of looking before a credential is refused.
@@ -286,14 +287,14 @@ type look struct {
 // looks begin at least refreshEvery apart, so that guessing credentials costs
 // storage next to nothing and one caller no more than another. An error means
 // that it is unknown what is registered.
-func (r *registry) refresh() error {
+func (r *Registry) refresh() error {
 	l := r.nextLook()
 	<-l.done
 	return l.err
 }
 
 // nextLook returns the look that has yet to begin.
-func (r *registry) nextLook() *look {
+func (r *Registry) nextLook() *look {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {
@@ -304,7 +305,7 @@ func (r *registry) nextLook() *look {
 }
 
 // lookNow begins the next look. Until an earlier one is over, callers can join it.
-func (r *registry) lookNow() {
+func (r *Registry) lookNow() {
 	busy := r.begin(context.Background())
 	r.mu.Lock()
 	l := r.next
@@ -318,7 +319,7 @@ func (r *registry) lookNow() {
 	defer r.end()
 	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()
-	bounds, err := r.log.Bounds(ctx, ownProduct)
+	bounds, err := r.log.Bounds(ctx, OwnProduct)
 	if err == nil && bounds.Newest != r.seen {
 		_, err = r.load(ctx)
 	}
@@ -334,12 +335,12 @@ const (
 
 // Run keeps the registry up to date with what other servers register, until
 // ctx ends. Failures are passed to failed.
-func (r *registry) Run(ctx context.Context, failed func(error)) {
+func (r *Registry) Run(ctx context.Context, failed func(error)) {
 	timer := time.NewTimer(reloadEvery)
 	defer timer.Stop()
 	retry := firstRetry
 	for {
-		changed, wait := r.log.Changed(ownProduct), reloadEvery
+		changed, wait := r.log.Changed(OwnProduct), reloadEvery
 		if err := r.Load(ctx); err == nil {
 			retry = firstRetry
 		} else if ctx.Err() == nil {

@@ -1,4 +1,4 @@
-package liveactivity
+package registry
 
 import (
 	"fmt"
@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // file is a product file with one product, a key of both scopes and one of each.
-func file() File {
-	return File{
-		Products: []Product{{ProductID: "acme", WebhookSecret: "file-secret", CaptureTokens: []string{"phc_1", "phc_2"}}},
-		Keys: []Key{
+func file() productfile.File {
+	return productfile.File{
+		Products: []productfile.Product{{ProductID: "acme", WebhookSecret: "file-secret", CaptureTokens: []string{"phc_1", "phc_2"}}},
+		Keys: []productfile.Key{
 			{Key: "both", ExternalID: "acme"},
 			{Key: "mcp", ExternalID: "acme", Scopes: []access.Scope{access.MCP}},
 			{Key: "stream", ExternalID: "acme", Scopes: []access.Scope{access.Stream}},
@@ -25,23 +26,23 @@ func file() File {
 }
 
 // registryOn returns a registry on the log that has loaded nothing.
-func registryOn(log eventlog.Log) *registry {
-	r, err := newRegistry(File{}, newExtensions(nil), nil, log, log.Drop)
+func registryOn(log eventlog.Log) *Registry {
+	r, err := New(productfile.File{}, productfile.NewExtensions(nil, nil), nil, log, log.Drop)
 	if err != nil {
 		panic(err)
 	}
 	return r
 }
 
-func register(t *testing.T, r *registry, id string, force bool) credentials {
+func register(t *testing.T, r *Registry, id string, force bool) Credentials {
 	t.Helper()
-	c, err := r.Register(t.Context(), Product{ProductID: id}, force)
+	c, err := r.Register(t.Context(), productfile.Product{ProductID: id}, force)
 	require.NoError(t, err)
 	return c
 }
 
 // assertOpen checks that the credentials open the product and nothing else.
-func assertOpen(t *testing.T, r *registry, c credentials, id string) {
+func assertOpen(t *testing.T, r *Registry, c Credentials, id string) {
 	t.Helper()
 	for _, scope := range []access.Scope{access.MCP, access.Stream} {
 		assert.NoError(t, r.Keys().Check(c.Key, id, scope))
@@ -56,7 +57,7 @@ func assertOpen(t *testing.T, r *registry, c credentials, id string) {
 }
 
 // assertVoid checks that nothing of the credentials opens anything.
-func assertVoid(t *testing.T, r *registry, c credentials, id string) {
+func assertVoid(t *testing.T, r *Registry, c Credentials, id string) {
 	t.Helper()
 	for _, scope := range []access.Scope{access.MCP, access.Stream} {
 		assert.ErrorIs(t, r.Keys().Check(c.Key, id, scope), access.ErrInvalid)
@@ -84,7 +85,7 @@ func TestNew_knowsNothing(t *testing.T) {
 }
 
 func TestFromFile_opensWhatTheFileSays(t *testing.T) {
-	r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
+	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"acme"}, r.IDs())
 	secret, ok, _ := r.WebhookSecret("acme")
@@ -108,8 +109,8 @@ func TestFromFile_opensWhatTheFileSays(t *testing.T) {
 
 func TestFromFile_refusesAKeyThatIsThereTwice(t *testing.T) {
 	f := file()
-	f.Keys = append(f.Keys, Key{Key: "both", ExternalID: "acme"})
-	_, err := newRegistry(f, newExtensions(nil), nil, newMemoryLog(), nil)
+	f.Keys = append(f.Keys, productfile.Key{Key: "both", ExternalID: "acme"})
+	_, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "both")
 }
@@ -134,7 +135,7 @@ func TestRegister_makesFreshSecrets(t *testing.T) {
 // A caller cannot bring secrets of its own.
 func TestRegister_ignoresSecretsGiven(t *testing.T) {
 	r := registryOn(newMemoryLog())
-	c, err := r.Register(t.Context(), Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, false)
+	c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, false)
 	require.NoError(t, err)
 	assertOpen(t, r, c, "acme")
 	_, ok, _ := r.ProductOfToken("mine")
@@ -144,8 +145,8 @@ func TestRegister_ignoresSecretsGiven(t *testing.T) {
 func TestRegister_refusesAnIDThatIsThere(t *testing.T) {
 	r := registryOn(newMemoryLog())
 	first := register(t, r, "acme", false)
-	got, err := r.Register(t.Context(), Product{ProductID: "acme"}, false)
-	assert.ErrorIs(t, err, errExists)
+	got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
+	assert.ErrorIs(t, err, ErrExists)
 	assert.Zero(t, got)
 	assertOpen(t, r, first, "acme")
 }
@@ -172,10 +173,10 @@ func TestRegister_withForceMayBeTheFirst(t *testing.T) {
 func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
-			r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
+			r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 			require.NoError(t, err)
-			got, err := r.Register(t.Context(), Product{ProductID: "acme"}, force)
-			assert.ErrorIs(t, err, errFixed)
+			got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, force)
+			assert.ErrorIs(t, err, ErrFixed)
 			assert.Zero(t, got)
 			secret, _, _ := r.WebhookSecret("acme")
 			assert.Equal(t, "file-secret", secret)
@@ -187,7 +188,7 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 }
 
 func TestRegistry_keepsProductsApart(t *testing.T) {
-	r, err := newRegistry(file(), newExtensions(nil), nil, newMemoryLog(), nil)
+	r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
 	c := register(t, r, "globex", false)
 	assert.ErrorIs(t, r.Keys().Check(c.Key, "acme", access.MCP), access.ErrMismatch)
@@ -202,25 +203,25 @@ func TestRegister_isSafeForConcurrentUse(t *testing.T) {
 	const callers = 8
 	r := registryOn(newMemoryLog())
 	var wg sync.WaitGroup
-	won := make(chan credentials, callers)
+	won := make(chan Credentials, callers)
 	for range callers {
 		wg.Go(func() {
-			c, err := r.Register(t.Context(), Product{ProductID: "acme"}, false)
+			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
 			if err == nil {
 				won <- c
 				return
 			}
-			assert.ErrorIs(t, err, errExists)
+			assert.ErrorIs(t, err, ErrExists)
 		})
 	}
 	wg.Wait()
 	require.Len(t, won, 1)
 	assertOpen(t, r, <-won, "acme")
 
-	rotated := make(chan credentials, callers)
+	rotated := make(chan Credentials, callers)
 	for range callers {
 		wg.Go(func() {
-			c, err := r.Register(t.Context(), Product{ProductID: "acme"}, true)
+			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, true)
 			assert.NoError(t, err)
 			rotated <- c
 		})
@@ -249,9 +250,9 @@ func TestRegister_isSafeForConcurrentUse(t *testing.T) {
 func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
 	f := file()
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
-	r, err := newRegistry(f, newExtensions(nil), nil, newMemoryLog(), nil)
+	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
-	_, err = r.Register(t.Context(), Product{ProductID: "globex", AllowedOrigins: []string{"https://globex.example"}}, false)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex", AllowedOrigins: []string{"https://globex.example"}}, false)
 	require.NoError(t, err)
 	for id, want := range map[string][]string{
 		"acme": {"https://*.acme.example", "null"}, "globex": {"https://globex.example"}, "none": nil,

@@ -1,0 +1,123 @@
+package productfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/helpdesk/intercom"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/strictjson"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// deskNames are what can be a kind's name.
+var deskNames = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// Extensions are the desks and triggers that products can be configured with.
+type Extensions struct {
+	Desks    []helpdesk.Kind // in the order of preference
+	Triggers []proactive.Trigger
+}
+
+// NewExtensions returns extensions with these desks, nil for Intercom and Zendesk.
+func NewExtensions(desks []helpdesk.Kind, triggers []proactive.Trigger) Extensions {
+	if desks == nil {
+		desks = []helpdesk.Kind{intercom.Kind, zendesk.Kind}
+	}
+	return Extensions{desks, triggers}
+}
+
+// names returns what can stand in an integration_config.
+func (x Extensions) names() []string {
+	names := []string{notesField, proactiveField}
+	for _, kind := range x.Desks {
+		names = append(names, kind.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Open opens the desks that the configuration at a path names, and returns everything
+// that is wrong with it; the other desks are open. The options may be nil.
+func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *helpdesk.Options) (desks []connector.Desk, wrong []string) {
+	var p strictjson.Problems
+	names := x.names()
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		if _, ok := slices.BinarySearch(names, name); !ok {
+			p.Add("%s.%.100s: is not a known field; there are %s", at, name, strings.Join(names, ", "))
+		}
+	}
+	for _, kind := range x.Desks {
+		raw, ok := config[kind.Name]
+		if !ok || kind.Open == nil { // nil is a mistake of the program, reported as such
+			continue
+		}
+		desk, err := kind.Open(raw, opts)
+		if err == nil {
+			desks = append(desks, connector.Desk{Name: kind.Name, Desk: desk})
+			continue
+		}
+		addConfigErrors(&p, at+"."+kind.Name, err)
+	}
+	return desks, p
+}
+
+// addConfigErrors adds the mistakes of a configuration at a path, nil for none.
+func addConfigErrors(p *strictjson.Problems, at string, err error) {
+	if err == nil {
+		return
+	}
+	for _, mistake := range configErrors(err) {
+		p.Add("%s: %s", strings.TrimSuffix(at+"."+mistake.Field, "."), mistake.Problem)
+	}
+}
+
+// configErrors returns the mistakes that a kind of desk reports. The text of an
+// error of another type might hold a secret.
+func configErrors(err error) []*helpdesk.ConfigError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*helpdesk.ConfigError
+		for _, err := range joined.Unwrap() {
+			all = append(all, configErrors(err)...)
+		}
+		return all
+	}
+	var mistake *helpdesk.ConfigError
+	if errors.As(err, &mistake) {
+		return []*helpdesk.ConfigError{mistake}
+	}
+	return []*helpdesk.ConfigError{{Problem: "is not a valid configuration"}}
+}
+
+// CheckKind returns the mistake in a kind of desk that a program passes in, "" for none.
+// The names of the kinds before it are in seen.
+func CheckKind(kind helpdesk.Kind, seen map[string]bool) string {
+	switch {
+	case !deskNames.MatchString(kind.Name) || kind.Name == notesField || kind.Name == proactiveField:
+		return fmt.Sprintf("must not have the name %.100q", kind.Name)
+	case seen[kind.Name]:
+		return fmt.Sprintf("must not have the name of another: %q", kind.Name)
+	case kind.Open == nil:
+		return "must have a function Open"
+	}
+	return ""
+}
+
+// OpenDesks returns the help desks of a product, for programs that ask them
+// something themselves. The kinds are those of the service's options, nil for the same
+// default. The error joins everything that is wrong with their configuration.
+func (product Product) OpenDesks(desks []helpdesk.Kind) ([]connector.Desk, error) {
+	opened, wrong := NewExtensions(desks, nil).Open(product.IntegrationConfig.Desks, "integration_config", nil)
+	var errs []error
+	for _, problem := range wrong {
+		errs = append(errs, errors.New(problem))
+	}
+	return opened, errors.Join(errs...)
+}

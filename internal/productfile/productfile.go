@@ -1,0 +1,136 @@
+// Package productfile holds what configures products: the products themselves, their
+// keys and integrations, how a file of them is read, and what makes one valid.
+package productfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/strictjson"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// File is a product file. Fields tagged secret must not be empty when given, nor
+// have white space around them.
+type File struct {
+	Products []Product `json:"products"`
+	Keys     []Key     `json:"keys"`
+}
+
+// Product is an app whose users' activity is kept, apart from that of every other
+// product. Without a secret and tokens nothing can be reported to it by HTTP.
+type Product struct {
+	ProductID         string            `json:"product_id"`                   // one path segment
+	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // of PostHog's webhook
+	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; public
+	AllowedOrigins    []string          `json:"allowed_origins"`              // of browsers that may report; none for all
+	IntegrationConfig IntegrationConfig `json:"integration_config"`
+}
+
+// IntegrationConfig is what a product has beside its activity: its help desks,
+// how notes are written into their conversations, and when quick replies are
+// offered. In JSON the desks stand beside the other fields, by their names.
+type IntegrationConfig struct {
+	Notes     *Notes            `json:"notes,omitempty"`
+	Proactive *proactive.Config `json:"proactive,omitempty"`
+	// Desks is the configuration of each help desk as its helpdesk.Kind takes
+	// it, by the name of that.
+	Desks map[string]json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (c IntegrationConfig) MarshalJSON() ([]byte, error) {
+	fields := map[string]any{}
+	for name, desk := range c.Desks {
+		fields[name] = desk
+	}
+	if c.Notes != nil {
+		fields[notesField] = c.Notes
+	}
+	if c.Proactive != nil {
+		fields[proactiveField] = c.Proactive
+	}
+	return json.Marshal(fields)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *IntegrationConfig) UnmarshalJSON(b []byte) error {
+	type plain IntegrationConfig // without this method
+	fields := map[string]json.RawMessage{}
+	if err := errors.Join(json.Unmarshal(b, &fields), json.Unmarshal(b, (*plain)(c))); err != nil {
+		return err
+	}
+	delete(fields, notesField)
+	delete(fields, proactiveField)
+	if len(fields) > 0 {
+		c.Desks = fields
+	}
+	return nil
+}
+
+// The names in IntegrationConfig that no desk can have.
+const (
+	notesField     = "notes"
+	proactiveField = "proactive"
+)
+
+// Notes is how activity is written into conversations.
+type Notes struct {
+	DebounceMS       *int `json:"debounce_ms,omitempty"`
+	BinSeconds       *int `json:"bin_seconds,omitempty"`
+	SummaryThreshold *int `json:"summary_threshold,omitempty"`
+	PreLinkWindowS   *int `json:"pre_link_window_s,omitempty"`
+}
+
+// Key opens a product to requests that carry it as bearer token.
+type Key struct {
+	Key        string         `json:"key" secret:"true"`
+	ExternalID string         `json:"external_id"` // the product
+	Scopes     []access.Scope `json:"scopes"`      // nil for all
+}
+
+// Load reads a product file and replaces ${NAME} inside its strings by lookupEnv.
+// Warnings are about probable mistakes. The error joins all mistakes. Both name the file
+// and the field.
+func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (file File, warnings []string, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, nil, fmt.Errorf("product file: %w", err)
+	}
+	d := strictjson.Decoder{Whole: "the file", Getenv: lookupEnv, Extra: takeDesk}
+	d.Decode(data, &file)
+	var errs []error
+	for _, problem := range append(d.Wrong, d.Wrong.News(file.Validate(with))...) {
+		errs = append(errs, fmt.Errorf("%s: %s", path, problem))
+	}
+	for _, warning := range append(d.Warnings, file.warnings()...) {
+		warnings = append(warnings, path+": "+warning)
+	}
+	return file, warnings, errors.Join(errs...)
+}
+
+// DecodeBody decodes JSON of an endpoint that configures a product, in which ${NAME} has
+// no meaning, and returns everything that is wrong.
+func DecodeBody(data []byte, into any) []string {
+	d := strictjson.Decoder{Whole: "the body", Extra: takeDesk}
+	d.Decode(data, into)
+	return d.Wrong
+}
+
+// takeDesk returns a function that stores the configuration of a help desk. Which desks
+// there are, and the meaning of their fields, is for [Extensions] to say.
+func takeDesk(into any) func(name string, config json.RawMessage) {
+	c, ok := into.(*IntegrationConfig)
+	if !ok {
+		return nil
+	}
+	return func(name string, config json.RawMessage) {
+		if c.Desks == nil {
+			c.Desks = map[string]json.RawMessage{}
+		}
+		c.Desks[name] = config
+	}
+}

@@ -1,0 +1,140 @@
+package productfile
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/origin"
+	"github.com/liveactivity/liveactivity/internal/strictjson"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// warnings returns what is valid but cannot be meant.
+func (f File) warnings() []string {
+	var p strictjson.Problems
+	for i, product := range f.Products {
+		if product.WebhookSecret == "" && len(product.CaptureTokens) == 0 {
+			p.Add("products[%d]: without webhook_secret and capture_tokens nothing can be reported to %q", i, product.ProductID)
+		}
+	}
+	return p
+}
+
+// Validate returns everything that is wrong with the file beyond its form, each mistake
+// starting with the field and a colon.
+func (f File) Validate(with Extensions) []string {
+	var p strictjson.Problems
+	known := map[string]bool{}
+	tokens := map[string]bool{}
+	for i, product := range f.Products {
+		at := fmt.Sprintf("products[%d]", i)
+		for _, problem := range product.Validate(with) {
+			p.Add("%s.%s", at, problem)
+		}
+		for j, token := range product.CaptureTokens {
+			if tokens[token] {
+				p.Add("%s.capture_tokens[%d]: this token is a duplicate", at, j)
+			}
+			tokens[token] = true
+		}
+		if known[product.ProductID] {
+			p.Add("%s.product_id: %q is a duplicate", at, product.ProductID)
+		}
+		known[product.ProductID] = true
+	}
+	keys := map[string]bool{}
+	for i, key := range f.Keys {
+		at := fmt.Sprintf("keys[%d]", i)
+		checkKey(&p, at, key)
+		if keys[key.Key] && key.Key != "" {
+			p.Add("%s.key: this key is a duplicate", at)
+		}
+		keys[key.Key] = true
+		if !known[key.ExternalID] {
+			p.Add("%s.external_id: unknown product %q", at, key.ExternalID)
+		}
+	}
+	return p
+}
+
+// Validate returns everything that is wrong with the product by itself, as
+// [File.Validate] does.
+func (product Product) Validate(with Extensions) []string {
+	var p strictjson.Problems
+	if !productIDs.MatchString(product.ProductID) {
+		p.Add("product_id: must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit")
+	}
+	checkSecret(&p, "webhook_secret", product.WebhookSecret)
+	for i, token := range product.CaptureTokens {
+		checkSecret(&p, fmt.Sprintf("capture_tokens[%d]", i), cmp.Or(token, " "))
+	}
+	for i, allowed := range product.AllowedOrigins {
+		if !origin.IsPattern(allowed) {
+			p.Add("allowed_origins[%d]: must be an origin such as https://app.example.com or https://*.example.com, or null", i)
+		}
+	}
+	const at = "integration_config"
+	p = append(p, product.IntegrationConfig.validate(at, with.Triggers)...)
+	_, problems := with.Open(product.IntegrationConfig.Desks, at, nil)
+	return append(p, problems...)
+}
+
+func checkKey(p *strictjson.Problems, at string, key Key) {
+	if key.Key == "" {
+		p.Add("%s.key: is missing", at)
+	}
+	checkSecret(p, at+".key", key.Key)
+	if key.Scopes != nil && len(key.Scopes) == 0 {
+		p.Add("%s.scopes: must not be empty; leave it out for all scopes", at)
+	}
+	for i, scope := range key.Scopes {
+		if _, ok := access.ParseScope(string(scope)); !ok {
+			p.Add("%s.scopes[%d]: %q is not a scope; use mcp or stream", at, i, scope)
+		}
+	}
+}
+
+// checkSecret adds the mistake in a secret, which may be missing.
+func checkSecret(p *strictjson.Problems, at, secret string) {
+	switch trimmed := strings.TrimSpace(secret); {
+	case secret != "" && trimmed == "":
+		p.Add("%s: must not be empty", at)
+	case trimmed != secret:
+		p.Add("%s: must not start or end with white space", at)
+	}
+}
+
+// validate returns everything that is wrong with the configuration at a path but
+// for the desks.
+func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []string {
+	var p strictjson.Problems
+	if n := c.Notes; n != nil {
+		checkRange(&p, at+".notes.debounce_ms", n.DebounceMS, 0, maxSeconds*1000)
+		checkRange(&p, at+".notes.bin_seconds", n.BinSeconds, 1, maxSeconds)
+		checkRange(&p, at+".notes.summary_threshold", n.SummaryThreshold, 1, maxThreshold)
+		checkRange(&p, at+".notes.pre_link_window_s", n.PreLinkWindowS, 0, maxSeconds)
+	}
+	if c.Proactive != nil {
+		addConfigErrors(&p, at+"."+proactiveField, c.Proactive.Validate(triggers...))
+	}
+	return p
+}
+
+// Bounds of what is given as a number: a day, and far more actions than a
+// summary is good for.
+const (
+	maxSeconds   = 24 * 60 * 60
+	maxThreshold = 10_000
+)
+
+func checkRange(p *strictjson.Problems, at string, n *int, least, most int) {
+	if n != nil && (*n < least || *n > most) {
+		p.Add("%s: must be from %d to %d", at, least, most)
+	}
+}
+
+// productIDs are what can be a product's id: one path segment.
+var productIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)

@@ -1,0 +1,273 @@
+// Package strictjson decodes JSON that a person or a program configures something with,
+// and reports every mistake in it at once, each with its place.
+package strictjson
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Problems are mistakes or warnings, each starting with the field and a colon.
+type Problems []string
+
+// Add adds a problem.
+func (p *Problems) Add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// News returns the problems of more in fields that p does not mention, neither the field
+// itself nor one around or inside it.
+func (p Problems) News(more []string) (news []string) {
+	for _, problem := range more {
+		field, _, _ := strings.Cut(problem, ":")
+		if !slices.ContainsFunc(p, func(known string) bool {
+			known, _, _ = strings.Cut(known, ":")
+			return field == known || isInside(field, known) || isInside(known, field)
+		}) {
+			news = append(news, problem)
+		}
+	}
+	return news
+}
+
+// isInside reports whether one field is an element or a member of another.
+func isInside(field, outer string) bool {
+	return strings.HasPrefix(field, outer+".") || strings.HasPrefix(field, outer+"[")
+}
+
+// Decoder decodes JSON into structs. A mistake is malformed JSON, an unknown or repeated
+// field, a value of the wrong type (null is one), or a field tagged secret:"true" that is
+// empty or has white space around it. A wrong value is not stored. (Package encoding/json
+// stops at the first mistake, and takes repeated fields and those in other letters.)
+type Decoder struct {
+	Whole string // names the JSON where it is wrong as a whole, such as "the file"
+	// Getenv replaces ${NAME} in strings; nil leaves them as they are.
+	Getenv func(name string) (value string, ok bool)
+	// Extra returns a function that stores an object under a name that is no field of the
+	// struct that into points to, or nil if the struct takes no others. Every string in
+	// the object counts as a secret. Extra itself may be nil.
+	Extra func(into any) (store func(name string, value json.RawMessage))
+
+	Wrong, Warnings Problems // of all calls
+}
+
+// Decode decodes JSON into the struct that into points to.
+func (d *Decoder) Decode(data []byte, into any) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
+	var whole json.RawMessage
+	if err := json.Unmarshal(data, &whole); err != nil {
+		d.Wrong.Add("%s: not valid JSON", position(data, err))
+		return
+	}
+	d.value("", whole, reflect.ValueOf(into).Elem(), false)
+}
+
+// position says where JSON breaks. Lines and columns count from 1, columns in
+// characters.
+func position(data []byte, err error) string {
+	var syntax *json.SyntaxError
+	errors.As(err, &syntax)
+	before := data[:max(syntax.Offset-1, 0)]
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), 1+utf8.RuneCount(line))
+}
+
+// kindNames are what values are called, by the kind of what they are for.
+var kindNames = map[reflect.Kind]string{
+	reflect.Struct: "an object",
+	reflect.Slice:  "an array",
+	reflect.String: "a string",
+	reflect.Bool:   "true or false",
+	reflect.Int:    "an integer",
+}
+
+// value stores one value, which is valid JSON, and reports whether it was taken.
+func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secret bool) bool {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		target := reflect.New(v.Type().Elem())
+		if !d.value(path, raw, target.Elem(), secret) {
+			return false
+		}
+		v.Set(target)
+		return true
+	case v.Kind() == reflect.Struct && raw[0] == '{':
+		d.object(path, raw, v)
+	case v.Kind() == reflect.Slice && raw[0] == '[':
+		d.array(path, raw, v, secret)
+	case v.Kind() == reflect.String && raw[0] == '"':
+		return d.text(path, raw, v, secret)
+	case string(raw) == "null" || json.Unmarshal(raw, v.Addr().Interface()) != nil:
+		d.Wrong.Add("%s: must be %s", cmp.Or(path, d.Whole), kindNames[v.Kind()])
+		return false
+	}
+	return true
+}
+
+func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
+	known := map[string]reflect.StructField{}
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name != "-" {
+			known[name] = field
+		}
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
+	seen := map[string]bool{}
+	for dec.More() {
+		token, _ := dec.Token()
+		name := token.(string)
+		var value json.RawMessage
+		_ = dec.Decode(&value)
+		at := strings.TrimPrefix(path+"."+name, ".")
+		field, ok := known[name]
+		switch {
+		case seen[name]:
+			d.Wrong.Add("%.200s: is a duplicate", at)
+		case !ok:
+			d.extra(fmt.Sprintf("%.200s", at), name, value, v.Addr().Interface())
+		default:
+			d.value(at, value, v.FieldByIndex(field.Index), field.Tag.Get("secret") == "true")
+		}
+		seen[name] = true
+	}
+}
+
+// extra stores an object under a name that is not a field.
+func (d *Decoder) extra(path, name string, raw json.RawMessage, into any) {
+	var store func(name string, value json.RawMessage)
+	if d.Extra != nil {
+		store = d.Extra(into)
+	}
+	switch {
+	case store == nil:
+		d.Wrong.Add("%s: is not a known field", path)
+		return
+	case raw[0] != '{':
+		d.Wrong.Add("%s: must be an object", path)
+		return
+	}
+	expanded := d.extraValue(path, raw, 0)
+	if d.Getenv == nil {
+		expanded = raw
+	}
+	store(name, expanded)
+}
+
+// maxDepth is how deep an extra object may be nested: each level costs another pass over
+// everything below it.
+const maxDepth = 8
+
+// extraValue returns a value of an extra object with the variables in its strings
+// replaced. Those are addresses and credentials: none may be empty or have white space
+// around it, and no array may be empty, since that would take away a secret.
+func (d *Decoder) extraValue(path string, raw json.RawMessage, depth int) json.RawMessage {
+	switch {
+	case depth > maxDepth:
+		d.Wrong.Add("%s: is nested too deep", path)
+	case raw[0] == '{':
+		return d.extraObject(path, raw, depth)
+	case raw[0] == '[':
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items) // it is valid
+		if len(items) == 0 {
+			d.Wrong.Add("%s: must not be empty", path)
+		}
+		for i, item := range items {
+			items[i] = d.extraValue(fmt.Sprintf("%s[%d]", path, i), item, depth+1)
+		}
+		return mustMarshal(items)
+	case raw[0] == '"':
+		var s string
+		if d.text(path, raw, reflect.ValueOf(&s).Elem(), true) {
+			return mustMarshal(s)
+		}
+	}
+	return raw
+}
+
+func (d *Decoder) extraObject(path string, raw json.RawMessage, depth int) json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
+	for dec.More() {
+		token, _ := dec.Token()
+		name := token.(string)
+		var value json.RawMessage
+		_ = dec.Decode(&value)
+		at := fmt.Sprintf("%.200s", path+"."+name)
+		if _, ok := fields[name]; ok {
+			d.Wrong.Add("%s: is a duplicate", at)
+		}
+		fields[name] = d.extraValue(at, value, depth+1)
+	}
+	return mustMarshal(fields)
+}
+
+// mustMarshal encodes a value that was decoded from JSON.
+func mustMarshal(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func (d *Decoder) array(path string, raw json.RawMessage, v reflect.Value, secret bool) {
+	var items []json.RawMessage
+	_ = json.Unmarshal(raw, &items) // it is valid
+	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
+	for i, item := range items {
+		d.value(fmt.Sprintf("%s[%d]", path, i), item, v.Index(i), secret)
+	}
+}
+
+func (d *Decoder) text(path string, raw json.RawMessage, v reflect.Value, secret bool) bool {
+	var s string
+	_ = json.Unmarshal(raw, &s) // it is valid
+	s, ok := d.expand(path, s)
+	trimmed := strings.TrimSpace(s)
+	switch {
+	case !ok:
+		return false
+	case secret && trimmed == "":
+		d.Wrong.Add("%s: must not be empty", path)
+		return false
+	case secret && trimmed != s:
+		d.Wrong.Add("%s: must not start or end with white space", path)
+		return false
+	}
+	v.SetString(s)
+	return true
+}
+
+var (
+	variable = regexp.MustCompile(`\$\{[^}]*\}`)
+	almost   = regexp.MustCompile(`\$[{A-Za-z_]`) // what is left of a variable whose braces are missing
+)
+
+// expand replaces the variables of a string; it reports false when one is not set.
+func (d *Decoder) expand(path, s string) (expanded string, ok bool) {
+	if d.Getenv == nil {
+		return s, true
+	}
+	if almost.MatchString(variable.ReplaceAllString(s, "")) {
+		d.Warnings.Add("%s: a $ that ${NAME} does not follow is taken as it stands", path)
+	}
+	ok = true
+	return variable.ReplaceAllStringFunc(s, func(ref string) string {
+		value, set := d.Getenv(ref[2 : len(ref)-1])
+		if !set {
+			d.Wrong.Add("%s: the environment variable %s is not set", path, ref[2:len(ref)-1])
+			ok = false
+		}
+		return value
+	}), ok
+}
