@@ -114,7 +114,10 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 	v.Await("the shop knows who it is", `document.querySelector("#shop .page").innerText.includes("Signed in as ada@example.com")`)
 	v.desk(1, "note", "User submitted the sign in form on the account page")
 	assert.NotContains(t, v.Texts("#desk .note"), "ada@example.com", "what is typed is not reported")
-	assert.Equal(t, "5", v.Eval(`String(document.querySelectorAll("#steps .done").length)`))
+	v.Await("every step is done", `document.querySelectorAll("#steps .done").length === 5`)
+	v.Do("see what comes next", chromedp.Click(chromedp.CSS("#connect-open.primary")))
+	assert.Contains(t, v.Texts("#snippet"), fmt.Sprintf("posthog.init(%q", printed(t, p, "capture token")))
+	v.Do("close it", chromedp.KeyEvent(kb.Escape))
 
 	v.console("ada@example.com")
 

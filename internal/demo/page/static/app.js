@@ -3,6 +3,7 @@
 import { mount } from "/console/console.js";
 import { Chat } from "./chat.js";
 import { Desk } from "./desk.js";
+import { connect } from "./connect.js";
 import { byId } from "./dom.js";
 import { PostHog } from "./posthog.js";
 import { openShop, reopenShop } from "./shop.js";
@@ -41,6 +42,7 @@ async function start() {
     shown.open(posthog.sessionId);
     byId("tabs").querySelector("[data-pane=console]").click();
   });
+  connect(token);
   posthog.onevent = () => steps.draw();
   byId("restart").addEventListener("click", async () => {
     await posthog.flush();

@@ -35,8 +35,9 @@ export class Steps {
     };
     if (Object.keys(done).length !== Object.keys(recall().done ?? {}).length) save({ done });
     const next = steps.findIndex(([name]) => !done[name]);
+    byId("connect-open").classList.toggle("primary", next < 0);
     this.items.forEach((item, i) => {
-      item.className = done[steps[i][0]] ? "done" : i === next ? "next" : "";
+      item.className = i === next ? "next" : next < 0 || i < next ? "done" : ""; // an offer may come before the summary does
       if (i === next) item.setAttribute("aria-current", "step");
       else item.removeAttribute("aria-current");
     });

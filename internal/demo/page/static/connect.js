@@ -1,0 +1,16 @@
+// After the steps: the code that lets an app of the visitor's own report here.
+
+import { byId } from "./dom.js";
+
+/** Lets the button open the dialog with the code. */
+export function connect(token) {
+  const snippet = `posthog.init(${JSON.stringify(token)}, {
+  api_host: ${JSON.stringify(location.origin)},
+}, "liveactivity");`;
+  byId("snippet").textContent = snippet;
+  byId("connect-open").addEventListener("click", () => byId("connect").showModal());
+  byId("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(snippet);
+    byId("copy").textContent = "Copied";
+  });
+}
