@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,59 +13,34 @@ import (
 )
 
 // Book is the part of a directory that some events are about, as it was read.
-// What is learned goes into the book alone; the directory has it once
-// [Book.Changes] are written, which fails with *[document.ConflictError] when
-// another caller changed a document in the meantime. It is for one goroutine.
+// Only the book learns; the directory knows it once [Book.Changes] are written,
+// which fails with *[document.ConflictError] when another caller changed a
+// document in the meantime. A Book is for one goroutine.
 type Book struct {
 	dir       *Directory
 	productID string
 	stored    map[documentKey]*storedDocument
 	changed   []*storedDocument
-	memory    bookMemory
 }
 
-// bookMemory is what a book is written in, used again by the next [Book.Open].
-type bookMemory struct {
-	documents []storedDocument
-	sessions  []Session
-	settled   []Event
-	keys      []documentKey
-	changes   []document.Change
-	values    []byte // of the changes, one behind the other
-	reader    documentReader
-}
-
-// Open begins the book anew, in the same memory: about other events. What its
-// methods returned before is no longer valid.
+// Open begins the book anew, about other events.
 func (b *Book) Open(ctx context.Context, events []Event) error {
-	m := &b.memory
 	clear(b.stored)
-	clear(m.settled)
-	b.changed, m.documents, m.sessions, m.settled, m.keys = b.changed[:0], m.documents[:0], m.sessions[:0], m.settled[:0], m.keys[:0]
+	b.changed = b.changed[:0]
+	keys := make([]documentKey, 0, 3*len(events))
 	for i := range events {
 		e := &events[i]
 		if e.SessionID != "" {
-			m.keys = append(m.keys, ofSession(e.SessionID))
+			keys = append(keys, ofSession(e.SessionID))
 		}
 		if e.UserID != "" {
-			m.keys = append(m.keys, ofUser(e.UserID))
+			keys = append(keys, ofUser(e.UserID))
 		}
 		if e.Email != "" && e.SessionID != "" {
-			m.keys = append(m.keys, ofEmail(e.Email))
+			keys = append(keys, ofEmail(e.Email))
 		}
 	}
-	return b.load(ctx, m.keys...)
-}
-
-// document returns an empty document of the kind.
-func (m *bookMemory) document(kind documentKind) *storedDocument {
-	m.documents = append(m.documents, storedDocument{kind: kind})
-	p := &m.documents[len(m.documents)-1]
-	if kind == sessionKind {
-		m.sessions = append(m.sessions, Session{})
-		p.session = &m.sessions[len(m.sessions)-1]
-	}
-	return p
+	return b.load(ctx, keys...)
 }
 
 // documentKind is what a document is about.
@@ -104,12 +77,13 @@ func (k documentKey) documentName() string {
 	return prefix + digested + hex.EncodeToString(sum[:])
 }
 
-// storedDocument is one document of a book, and what it says or shall say.
+// storedDocument is one document of a book: its content as read, and as learned
+// since.
 type storedDocument struct {
 	doc     document.Document
 	kind    documentKind
 	read    bool
-	damaged bool // what the document says cannot be read
+	damaged bool // the document cannot be decoded
 	changed bool
 
 	session *Session // of a session, else nil
@@ -122,115 +96,18 @@ type fact struct {
 	at time.Time
 }
 
-// set takes over what a document read says: nothing, if it cannot be decoded. It
-// will then be written anew.
-func (p *storedDocument) set(doc document.Document, r *documentReader) {
-	p.doc, p.read = doc, true
-	if !doc.Exists() {
-		return
-	}
-	var s Session
-	var f fact
-	r.begin(doc.Value)
-	switch p.kind {
-	case sessionKind:
-		r.session(&s)
-	case userKind:
-		r.fact(&f, "email")
-	case emailKind:
-		r.fact(&f, "session_id")
-	}
-	if p.damaged = r.end() != nil; p.damaged {
-		return
-	}
-	if p.fact = f; p.kind == sessionKind {
-		*p.session = s
-	}
-}
-
-// appendValue appends the JSON of what was learned.
-func (p *storedDocument) appendValue(dst []byte) []byte {
-	switch p.kind {
-	case sessionKind:
-		return p.session.appendDocument(dst)
-	case userKind:
-		dst = appendField(dst, `{"email":`, p.fact.is)
-	case emailKind:
-		dst = appendField(dst, `{"session_id":`, p.fact.is)
-	}
-	return append(appendMoment(dst, `,"at":`, p.fact.at), '}')
-}
-
-// appendDocument appends the JSON that a session is kept as; see
-// documentReader.session.
-func (s *Session) appendDocument(dst []byte) []byte {
-	start := len(dst)
-	text := func(before, value string) {
-		if value != "" {
-			dst = appendField(dst, before, value)
-		}
-	}
-	text(`,"user_id":`, s.UserID)
-	dst = s.userBy.append(dst, `,"user_by":`, s.UserID)
-	text(`,"email":`, s.statedEmail)
-	dst = s.emailBy.append(dst, `,"email_by":`, s.UserID)
-	text(`,"desk":`, s.Desk)
-	text(`,"conversation_id":`, s.ConversationID)
-	if s.Actions != 0 {
-		dst = append(dst, `,"actions":`...)
-		dst = strconv.AppendInt(dst, int64(s.Actions), 10)
-	}
-	dst = s.clock.append(dst, `,"clock":`)
-	return closeObject(dst, start)
-}
-
-// append appends a member of a JSON object, unless nothing is known. The session's
-// user, whom it usually names, it does not repeat: ids may be long.
-func (p provenance) append(dst []byte, before, userID string) []byte {
-	if p == (provenance{}) {
-		return dst
-	}
-	dst = append(dst, before...)
-	start := len(dst)
-	if !p.At.IsZero() {
-		dst = appendMoment(dst, `,"at":`, p.At)
-	}
-	switch p.Identified {
-	case "":
-	case userID:
-		dst = append(dst, `,"is_user":true`...)
-	default:
-		dst = appendField(dst, `,"identified":`, p.Identified)
-	}
-	return closeObject(dst, start)
-}
-
-// closeObject makes a JSON object of the members that dst has from start on,
-// each behind a comma.
-func closeObject(dst []byte, start int) []byte {
-	if len(dst) == start {
-		return append(dst, `{}`...)
-	}
-	dst[start] = '{'
-	return append(dst, '}')
-}
-
-// appendMoment appends a member of a JSON object that is a time: microseconds since
-// the epoch.
-func appendMoment(dst []byte, before string, t time.Time) []byte {
-	return strconv.AppendInt(append(dst, before...), t.UnixMicro(), 10)
-}
-
 // load reads those of the documents that the book does not have.
 func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 	if b.stored == nil {
 		b.stored = make(map[documentKey]*storedDocument, len(keys))
 	}
 	names, missing := make([]string, 0, len(keys)), make([]*storedDocument, 0, len(keys))
-	b.memory.documents = slices.Grow(b.memory.documents, len(keys))
 	for _, key := range keys {
 		if b.stored[key] == nil {
-			p := b.memory.document(key.kind)
+			p := &storedDocument{kind: key.kind}
+			if key.kind == sessionKind {
+				p.session = &Session{}
+			}
 			b.stored[key] = p
 			names, missing = append(names, key.documentName()), append(missing, p)
 		}
@@ -244,7 +121,7 @@ func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 		return fmt.Errorf("activity: read directory: %w", err)
 	}
 	for i, p := range missing {
-		p.set(docs[i], &b.memory.reader)
+		p.set(docs[i])
 	}
 	return nil
 }
@@ -274,12 +151,11 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 // the book was opened for.
 func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expired int) {
 	p, s := b.session(sessionID)
-	from := len(b.memory.settled)
-	b.memory.settled, expired = s.clock.settle(b.memory.settled, events, b.dir.ttl)
-	if settled = b.memory.settled[from:]; len(settled) > 0 {
+	settled, expired = s.clock.settle(nil, events, b.dir.ttl)
+	if len(settled) > 0 {
 		b.change(p)
 	}
-	return slices.Clip(settled), expired
+	return settled, expired
 }
 
 // Learn takes over the identity that events of one session carry, and returns
@@ -340,21 +216,15 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	return s, nil
 }
 
-// Changes are what makes the directory know what the book has learned.
+// Changes are the changes of documents that make the directory know what the
+// book has learned.
 func (b *Book) Changes() []document.Change {
-	changes := slices.Grow(b.memory.changes[:0], len(b.changed))
-	values := slices.Grow(b.memory.values[:0], valueSize*len(b.changed))
-	for _, p := range b.changed {
-		start := len(values)
-		values = p.appendValue(values)
-		changes = append(changes, document.Put(p.doc, values[start:len(values):len(values)], b.dir.ttl))
+	changes := make([]document.Change, len(b.changed))
+	for i, p := range b.changed {
+		changes[i] = document.Put(p.doc, p.value(), b.dir.ttl)
 	}
-	b.memory.changes, b.memory.values = changes, values
 	return changes
 }
-
-// valueSize is about how many bytes a document's value has.
-const valueSize = 192
 
 // write makes the directory know what the book has learned, together with other
 // changes.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"strconv"
 	"time"
 )
 
@@ -20,9 +19,9 @@ type clock struct {
 	// Correction is what to add to a stamp, as far as is known: the time of
 	// arrival less that of sending, by the request with the least latency. Nil
 	// while no request has said when it was sent.
-	Correction *int64
+	Correction *int64 `json:"correction,omitempty"`
 	// Points are in order, both of their stamps and of their times.
-	Points []point
+	Points []point `json:"points,omitempty"`
 }
 
 // point is a stamp and its time.
@@ -30,36 +29,6 @@ type point [2]int64
 
 func (p point) stamp() int64 { return p[0] }
 func (p point) time() int64  { return p[1] }
-
-// append appends the clock's JSON as a member of an object, unless nothing is
-// known of it.
-func (c *clock) append(dst []byte, before string) []byte {
-	if c.Correction == nil && len(c.Points) == 0 {
-		return dst
-	}
-	dst = append(dst, before...)
-	start := len(dst)
-	if c.Correction != nil {
-		dst = append(dst, `,"correction":`...)
-		dst = strconv.AppendInt(dst, *c.Correction, 10)
-	}
-	for i, p := range c.Points {
-		if i == 0 {
-			dst = append(dst, `,"points":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, '[')
-		dst = strconv.AppendInt(dst, p.stamp(), 10)
-		dst = append(dst, ',')
-		dst = strconv.AppendInt(dst, p.time(), 10)
-		dst = append(dst, ']')
-	}
-	if len(c.Points) > 0 {
-		dst = append(dst, ']')
-	}
-	return closeObject(dst, start)
-}
 
 const (
 	// maxLatency is by how much the latencies of two requests differ at most,

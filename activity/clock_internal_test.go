@@ -29,10 +29,7 @@ func shown(stamp, sent, received float64) Event {
 // stored returns the clock as it comes back from storage.
 func stored(t testing.TB, c clock) clock {
 	t.Helper()
-	known := Session{clock: c}
-	known, err := readSession(known.appendDocument(nil))
-	require.NoError(t, err)
-	return known.clock
+	return reread(t, Session{clock: c}).clock
 }
 
 func TestClock_settle(t *testing.T) {
@@ -148,7 +145,7 @@ func TestClock_isBounded(t *testing.T) {
 		require.LessOrEqual(t, len(k.Points), maxPoints)
 		require.True(t, slices.IsSortedFunc(k.Points, func(a, b point) int { return int(a.time() - b.time()) }))
 	}
-	require.Less(t, len(k.append(nil, "")), 1<<10)
+	require.Less(t, len(encodeDocument(k)), 1<<10)
 	settled, _ := k.settle(nil, []Event{shown(4995, -1, 1000)}, time.Hour)
 	require.WithinDuration(t, after(499.5), settled[0].Time, 5*time.Second, "between its neighbours, about")
 }

@@ -1,0 +1,130 @@
+package activity
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// sessionDocument is the JSON of a session. Times are in microseconds since the
+// epoch, here and in the clock.
+type sessionDocument struct {
+	UserID         string             `json:"user_id,omitempty"`
+	UserBy         provenanceDocument `json:"user_by,omitzero"`
+	Email          string             `json:"email,omitempty"` // as stated, whoever the user is
+	EmailBy        provenanceDocument `json:"email_by,omitzero"`
+	Desk           string             `json:"desk,omitempty"`
+	ConversationID string             `json:"conversation_id,omitempty"`
+	Actions        int                `json:"actions,omitempty"`
+	Clock          clock              `json:"clock,omitzero"`
+}
+
+// provenanceDocument is the JSON of a provenance. It does not repeat the user ID of
+// the session, which it usually names: IDs may be long.
+type provenanceDocument struct {
+	At         *int64 `json:"at,omitempty"`
+	IsUser     bool   `json:"is_user,omitempty"` // the session's user is the identified one
+	Identified string `json:"identified,omitempty"`
+}
+
+// factDocument is the JSON of a user or of an e-mail address.
+type factDocument struct {
+	Email     string `json:"email,omitempty"`      // of a user
+	SessionID string `json:"session_id,omitempty"` // of an e-mail address
+	At        *int64 `json:"at,omitempty"`
+}
+
+// set takes over a document as it was read. One that cannot be decoded counts as
+// empty, and is overwritten.
+func (p *storedDocument) set(doc document.Document) {
+	p.doc, p.read = doc, true
+	if !doc.Exists() {
+		return
+	}
+	var err error
+	switch p.kind {
+	case sessionKind:
+		var d sessionDocument
+		if err = json.Unmarshal(doc.Value, &d); err == nil {
+			*p.session = d.session()
+		}
+	default:
+		var d factDocument
+		if err = json.Unmarshal(doc.Value, &d); err == nil {
+			p.fact = fact{d.Email + d.SessionID, momentOf(d.At)} // it has one of them
+		}
+	}
+	p.damaged = err != nil
+}
+
+// value returns the JSON of the document.
+func (p *storedDocument) value() []byte {
+	at := microsOf(p.fact.at)
+	switch p.kind {
+	case userKind:
+		return encodeDocument(factDocument{Email: p.fact.is, At: at})
+	case emailKind:
+		return encodeDocument(factDocument{SessionID: p.fact.is, At: at})
+	}
+	return encodeDocument(p.session.document())
+}
+
+// encodeDocument returns the JSON of a document, which has nothing that cannot be
+// encoded.
+func encodeDocument(v any) []byte {
+	value, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func (s *Session) document() sessionDocument {
+	return sessionDocument{
+		UserID: s.UserID, UserBy: s.userBy.document(s.UserID),
+		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID),
+		Desk: s.Desk, ConversationID: s.ConversationID, Actions: s.Actions, Clock: s.clock,
+	}
+}
+
+func (d *sessionDocument) session() Session {
+	s := Session{
+		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID),
+		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID),
+		Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock,
+	}
+	s.setEmail()
+	return s
+}
+
+func (p provenance) document(userID string) provenanceDocument {
+	d := provenanceDocument{At: microsOf(p.At), Identified: p.Identified}
+	if p.Identified != "" && p.Identified == userID {
+		d.Identified, d.IsUser = "", true
+	}
+	return d
+}
+
+func (d provenanceDocument) provenance(userID string) provenance {
+	if d.IsUser {
+		d.Identified = userID
+	}
+	return provenance{At: momentOf(d.At), Identified: d.Identified}
+}
+
+// microsOf returns a time in microseconds since the epoch, nil for the zero time.
+func microsOf(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	micros := t.UnixMicro()
+	return &micros
+}
+
+func momentOf(micros *int64) time.Time {
+	if micros == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(*micros).UTC()
+}
