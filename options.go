@@ -82,12 +82,8 @@ const (
 	minHeartbeat = 100 * time.Millisecond
 )
 
-// OptionError is a mistake in [Options]: a field of theirs, such as
-// "Retention.TTL" or "products[0].product_id", and what is wrong with it.
-type OptionError = options.Error
-
-// Validate returns everything that is wrong with the options, each mistake as an
-// [*OptionError].
+// Validate returns everything that is wrong with the options, each mistake an
+// [*option.Error].
 func (o *Options) Validate() error {
 	m := options.Mistakes{Package: "liveactivity"}
 	seen := map[string]bool{}

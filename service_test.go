@@ -15,6 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/option"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -58,7 +59,7 @@ func TestValidate_namesEveryOptionThatIsWrong(t *testing.T) {
 			require.Error(t, err)
 			var named []string
 			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-				var mistake *liveactivity.OptionError
+				var mistake *option.Error
 				require.ErrorAs(t, err, &mistake)
 				named = append(named, mistake.Option)
 			}

@@ -92,9 +92,6 @@ type begin struct {
 // maxHandovers is how many changes of user a timeline remembers beyond its starts.
 const maxHandovers = 8
 
-// OptionError is a mistake in the arguments of a constructor.
-type OptionError = options.Error
-
 // NewMemory returns an empty store; opts may be nil. It reports all invalid
 // options at once.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {

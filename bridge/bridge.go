@@ -51,9 +51,6 @@ type Bridge struct {
 	origins []string
 }
 
-// OptionError is a mistake in the [Options].
-type OptionError = options.Error
-
 // New returns a bridge that knows no session; opts may be nil. It reports
 // everything that is wrong with them.
 func New(opts *Options) (*Bridge, error) {

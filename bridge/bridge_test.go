@@ -22,6 +22,7 @@ import (
 	"github.com/liveactivity/liveactivity/bridge"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 // post reports the body.
@@ -473,7 +474,7 @@ func newBridge(opts *bridge.Options) *bridge.Bridge {
 func TestNew_reportsEverythingThatIsWrong(t *testing.T) {
 	_, err := bridge.New(&bridge.Options{MaxSessions: -1, MaxEvents: -1, MaxBytes: -1, TTL: -1, MaxBody: -1,
 		AllowedOrigins: []string{"https://portal.example", "portal.example", "https://portal.example/path"}})
-	var mistake *bridge.OptionError
+	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
 	assert.Equal(t, "MaxSessions", mistake.Option)
 	assert.EqualError(t, err, "bridge: MaxSessions must not be negative\nbridge: MaxEvents must not be negative\nbridge: MaxBytes must not be negative\n"+

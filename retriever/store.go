@@ -73,9 +73,6 @@ type chunk struct {
 	last   int    // number of the last action it covers
 }
 
-// OptionError is a mistake in the arguments of a constructor.
-type OptionError = options.Error
-
 // NewStore returns an empty store; opts may be nil. It reports all invalid
 // options at once.
 func NewStore(opts *StoreOptions) (*Store, error) {

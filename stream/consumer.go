@@ -225,9 +225,6 @@ func checkBackoff(wrong *options.Mistakes, least, most time.Duration) (time.Dura
 	return least, most
 }
 
-// OptionError is a mistake in the arguments of a constructor.
-type OptionError = options.Error
-
 // Connected reports whether the consumer has an open stream. A log in this
 // process is always open.
 func (c *Consumer) Connected() bool {

@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/option"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
@@ -1023,7 +1024,7 @@ func TestNewConsumer_reportsEveryMistakeInItsOptions(t *testing.T) {
 		&stream.ConsumerOptions{MaxPending: -1, MaxEventBytes: -1, IdleTimeout: -1, MinBackoff: 2 * time.Second, MaxBackoff: time.Second})
 	require.EqualError(t, err, "stream: MaxPending must not be negative\nstream: MaxEventBytes must not be negative\n"+
 		"stream: IdleTimeout must not be negative\nstream: MinBackoff must not be above MaxBackoff")
-	var mistake *stream.OptionError
+	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
 	_, err = stream.NewConsumer(fakeURL, "token", new(notes).raw(), &stream.ConsumerOptions{MinBackoff: -1, MaxBackoff: -1})
 	require.EqualError(t, err, "stream: MaxBackoff must not be negative\nstream: MinBackoff must not be negative")

@@ -74,9 +74,6 @@ type grant struct {
 // NewKeyring returns an empty keyring.
 func NewKeyring() *Keyring { return &Keyring{buckets: map[uint16][]grant{}} }
 
-// OptionError is a mistake in the arguments of a call.
-type OptionError = options.Error
-
 // Add lets key read the product externalID through the scopes, or through all
 // scopes if none is given. It reports all invalid arguments at once; a key that
 // the keyring holds already is one.

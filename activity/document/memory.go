@@ -65,9 +65,6 @@ func (d *memoryDocument) item() fair.Item {
 	}
 }
 
-// OptionError is a mistake in the arguments of a constructor.
-type OptionError = options.Error
-
 // NewMemory returns an empty store; opts may be nil. It reports all invalid
 // options at once.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 const arguments = `{"user_id":"ada"}`
@@ -198,7 +199,7 @@ func TestTool_schemaNamesWhatIsRequired(t *testing.T) {
 func TestNewHandler_reportsEverythingThatIsWrong(t *testing.T) {
 	_, err := mcptool.NewHandler(nil, nil, nil)
 	require.EqualError(t, err, "mcptool: lookup must not be nil\nmcptool: keys must not be nil")
-	var mistake *mcptool.OptionError
+	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
 	_, err = mcptool.NewHandler(nil, access.NewKeyring(), nil)
 	require.EqualError(t, err, "mcptool: lookup must not be nil")

@@ -51,9 +51,6 @@ type Options struct {
 	Logger   *slog.Logger // slog.Default()
 }
 
-// OptionError is a mistake in the arguments of [NewHandler].
-type OptionError = options.Error
-
 // NewHandler returns the MCP server's HTTP handler; opts may be nil. A request
 // without a valid key is answered 401, and one whose lookup fails 503; for a
 // tool call, the body is also a tool error. NewHandler reports all invalid arguments at once.

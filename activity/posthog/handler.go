@@ -64,9 +64,6 @@ type Handler struct {
 	intake   *intake
 }
 
-// OptionError is a mistake in the arguments of [NewHandler].
-type OptionError = options.Error
-
 // NewHandler returns a handler; opts may be nil. It reports all invalid
 // arguments at once.
 func NewHandler(sink activity.Sink, products Products, opts *Options) (*Handler, error) {

@@ -24,9 +24,6 @@ type MemoryOptions struct {
 	TotalBytes int64         // of all products; 2.5 % of the memory that the process may use
 }
 
-// OptionError is a mistake in the arguments of a constructor.
-type OptionError = options.Error
-
 // Memory holds the sessions of every product in RAM, within a number of bytes of
 // each product and of all. Beyond that the sessions written first go first; where
 // all products together hold too much, those of the product that holds most. A

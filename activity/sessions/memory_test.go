@@ -15,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {
@@ -372,7 +373,7 @@ func TestNewMemory_reportsAllMistakes(t *testing.T) {
 	for _, field := range []string{"TTL", "MaxBytes", "TotalBytes"} {
 		assert.ErrorContains(t, err, field)
 	}
-	var wrong *sessions.OptionError
+	var wrong *option.Error
 	assert.ErrorAs(t, err, &wrong)
 }
 

@@ -158,7 +158,7 @@ func linkFailed(err error) error {
 // desk begins, if no webhook can say whose it is. It links the session of
 // posthog-js, or the one given as second argument, and returns a promise of the
 // status. The base is the service's public URL; the desk may be empty for the
-// product's default. Its error joins all mistakes, each an [*OptionError].
+// product's default. Its error joins all mistakes, each an [*option.Error].
 func Snippet(base, productID, desk string) (string, error) {
 	u, err := url.Parse(base)
 	m := options.Mistakes{Package: "connector"}

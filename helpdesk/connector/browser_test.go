@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 const ownPage = "Origin: https://app.acme.example"
@@ -136,10 +136,10 @@ func TestSnippet_reportsEveryMistake(t *testing.T) {
 		joined, ok := err.(interface{ Unwrap() []error })
 		require.True(t, ok, "%q: %v", base, err)
 		require.Len(t, joined.Unwrap(), 2)
-		for i, option := range []string{"base", "productID"} {
-			var mistake *options.Error
+		for i, name := range []string{"base", "productID"} {
+			var mistake *option.Error
 			require.ErrorAs(t, joined.Unwrap()[i], &mistake)
-			assert.Equal(t, option, mistake.Option)
+			assert.Equal(t, name, mistake.Option)
 		}
 	}
 }

@@ -160,9 +160,6 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 		owned: map[partitionKey]*partition{}, models: make(chan struct{}, maxModels)}, nil
 }
 
-// OptionError is a mistake in the arguments of [New].
-type OptionError = options.Error
-
 // now returns the time by the clock that the log's ids are by.
 func (c *Connector) now() time.Time {
 	if log, ok := c.log.(interface{ Now() time.Time }); ok {

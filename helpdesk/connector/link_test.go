@@ -16,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/option"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -51,7 +52,7 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 	for _, option := range []string{"log", "products", "TTL", "LeaseTTL"} {
 		require.ErrorContains(t, err, "connector: "+option+" must not be")
 	}
-	var mistake *OptionError
+	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
 }
 

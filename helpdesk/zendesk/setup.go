@@ -16,13 +16,10 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// OptionError is a mistake in the arguments of a URL builder or of Provision.
-type OptionError = options.Error
-
 // ContextURL returns where the service at a public host, such as
 // "https://hooks.acme.example", takes the triggers of new tickets of a product. A host
 // without a scheme is https. Its error joins all mistakes, each an
-// [*OptionError].
+// [*option.Error].
 func ContextURL(host, productID string) (string, error) {
 	return endpoint(host, "/chatbot-webhook/", productID)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 func TestURLs_areThoseOfTheService(t *testing.T) {
@@ -35,7 +36,7 @@ func TestURLs_refuseWhatIsNoHostOrProduct(t *testing.T) {
 		for _, build := range []func(string, string) (string, error){zendesk.ContextURL, zendesk.ChatURL} {
 			got, err := build(host, "acme")
 			assert.Empty(t, got)
-			var mistake *zendesk.OptionError
+			var mistake *option.Error
 			if assert.ErrorAs(t, err, &mistake, "%q", host) {
 				assert.Equal(t, "host", mistake.Option)
 			}
@@ -43,7 +44,7 @@ func TestURLs_refuseWhatIsNoHostOrProduct(t *testing.T) {
 	}
 	for _, product := range []string{"", "/", "a/b", "/a", "a/", ".", ".."} {
 		_, err := zendesk.ContextURL("https://acme.example", product)
-		var mistake *zendesk.OptionError
+		var mistake *option.Error
 		if assert.ErrorAs(t, err, &mistake, "%q", product) {
 			assert.Equal(t, "productID", mistake.Option)
 		}
@@ -204,7 +205,7 @@ func TestClient_Provision_needsAnAdministrator(t *testing.T) {
 	_, err := a.client.Provision(t.Context(), host, "acme", false)
 	assert.Equal(t, 403, apiError(t, err).Status)
 	_, err = a.client.Provision(t.Context(), "", "", false)
-	var mistake *zendesk.OptionError
+	var mistake *option.Error
 	require.ErrorAs(t, err, &mistake)
 }
 

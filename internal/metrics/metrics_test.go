@@ -9,6 +9,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 func counter() prometheus.Counter {
@@ -64,7 +65,7 @@ func TestRegister_reportsAnotherCollectorOfTheName(t *testing.T) {
 	} {
 		wrong := options.Mistakes{Package: "p"}
 		assert.Same(t, other, metrics.Register(&wrong, reg, other), name)
-		var mistake *options.Error
+		var mistake *option.Error
 		require.ErrorAs(t, wrong.Err(), &mistake, name)
 		assert.Equal(t, "Metrics", mistake.Option, name)
 	}

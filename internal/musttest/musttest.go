@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 // New returns the value that a constructor returned. It panics where that
@@ -30,7 +30,7 @@ func Mistakes(t *testing.T, err error) (all []string) {
 		}
 		return all
 	}
-	var mistake *options.Error
+	var mistake *option.Error
 	require.True(t, errors.As(err, &mistake), "%T: %v", err, err)
 	require.NotEmpty(t, mistake.Problem)
 	return []string{mistake.Package + "." + mistake.Option}

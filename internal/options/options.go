@@ -5,18 +5,9 @@ package options
 import (
 	"cmp"
 	"errors"
+
+	"github.com/liveactivity/liveactivity/option"
 )
-
-// Error is one mistake in the arguments of a constructor. Public packages
-// re-export it, so that callers can detect it with
-// errors.As.
-type Error struct {
-	Package string // such as "stream"
-	Option  string // the argument or the field of the options, such as "MaxPending"
-	Problem string // completes a sentence that begins with Option: "must not be negative"
-}
-
-func (e *Error) Error() string { return e.Package + ": " + e.Option + " " + e.Problem }
 
 // Mistakes are the mistakes of one call. The zero value has none; set Package.
 type Mistakes struct {
@@ -24,10 +15,10 @@ type Mistakes struct {
 	all     []error
 }
 
-// Require adds a mistake unless ok.
-func (m *Mistakes) Require(ok bool, option, problem string) {
+// Require adds a mistake in an argument or option of that name unless ok.
+func (m *Mistakes) Require(ok bool, name, problem string) {
 	if !ok {
-		m.all = append(m.all, &Error{m.Package, option, problem})
+		m.all = append(m.all, &option.Error{Package: m.Package, Option: name, Problem: problem})
 	}
 }
 
@@ -39,9 +30,9 @@ func (m *Mistakes) Err() error { return errors.Join(m.all...) }
 
 // Default returns the value of an option, byDefault where it is zero. A
 // negative value is a mistake.
-func Default[T cmp.Ordered](m *Mistakes, option string, value, byDefault T) T {
+func Default[T cmp.Ordered](m *Mistakes, name string, value, byDefault T) T {
 	var zero T
-	m.Require(value >= zero, option, "must not be negative")
+	m.Require(value >= zero, name, "must not be negative")
 	if value == zero {
 		return byDefault
 	}

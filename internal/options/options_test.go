@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 func TestMistakes_areReportedAllAtOnceAndTyped(t *testing.T) {
@@ -22,9 +23,9 @@ func TestMistakes_areReportedAllAtOnceAndTyped(t *testing.T) {
 	err := m.Err()
 	require.EqualError(t, err, "stream: write must not be nil\na part's\nstream: MaxPending must not be negative")
 	require.ErrorIs(t, err, part)
-	var first *options.Error
+	var first *option.Error
 	require.ErrorAs(t, err, &first)
-	assert.Equal(t, &options.Error{Package: "stream", Option: "write", Problem: "must not be nil"}, first)
+	assert.Equal(t, &option.Error{Package: "stream", Option: "write", Problem: "must not be nil"}, first)
 }
 
 func TestMistakes_withoutAnyAreNoError(t *testing.T) {

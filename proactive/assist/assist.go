@@ -122,9 +122,6 @@ type Options struct {
 	Metrics prometheus.Registerer // where metrics are registered; nil disables them
 }
 
-// OptionError is a mistake in the arguments of [New].
-type OptionError = options.Error
-
 // Assistant offers help in the conversations of all products. Its methods are safe
 // for concurrent use.
 type Assistant struct {

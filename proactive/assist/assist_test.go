@@ -27,6 +27,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/option"
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -512,7 +513,7 @@ func TestNew_reportsEveryMistake(t *testing.T) {
 	for _, option := range []string{"log", "connections", "products", "TTL", "LeaseTTL"} {
 		assert.ErrorContains(t, err, option)
 	}
-	var mistake *assist.OptionError
+	var mistake *option.Error
 	assert.True(t, errors.As(err, &mistake))
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/feed"
-	"github.com/liveactivity/liveactivity/internal/options"
 )
 
 // Log keeps the entries of every product in order until they are trimmed. Its
@@ -253,6 +252,3 @@ type Storage struct {
 	StateBytes    int64  `json:"state_bytes"`     // of documents and, where the engine files them, actions
 	StateMaxBytes int64  `json:"state_max_bytes"` // Retention.StateMaxBytes
 }
-
-// OptionError is a mistake in the arguments of a constructor.
-type OptionError = options.Error

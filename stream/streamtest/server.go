@@ -75,9 +75,6 @@ type Request struct {
 	Status      int    // the status answered; 0 before the answer
 }
 
-// OptionError is a mistake in the [ServerOptions].
-type OptionError = options.Error
-
 // NewServer returns a running server that listens on a port of this machine.
 // The caller must close it. opts may be nil. NewServer reports all invalid
 // options at once.

@@ -9,6 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/demo"
 	"github.com/liveactivity/liveactivity/internal/llm"
 	"github.com/liveactivity/liveactivity/internal/serve"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 // flags of the command. Every flag has an environment variable. Those that must
@@ -109,7 +110,7 @@ func named(err error) error {
 		}
 		return errors.Join(all...)
 	}
-	var mistake *liveactivity.OptionError
+	var mistake *option.Error
 	if errors.As(err, &mistake) && flagOf[mistake.Option] != "" {
 		return fmt.Errorf("%s: %s", flagOf[mistake.Option], mistake.Problem)
 	}

@@ -104,9 +104,6 @@ type Log struct {
 // maxOperations is how many operations are committed together.
 const maxOperations = 256
 
-// OptionError is a mistake in the arguments of [Open].
-type OptionError = options.Error
-
 // Open opens the log in a folder, which it creates if it is missing, unless it is
 // to be read only; opts may be nil. It reads the whole log once. The file is locked until [Log.Release]. All
 // invalid arguments are reported at once, before anything is opened.

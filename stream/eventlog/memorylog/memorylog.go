@@ -25,7 +25,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/fair"
-	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
@@ -62,9 +61,6 @@ type product struct {
 	peak    int   // number of keys since the map was last rebuilt
 	dropped int64 // entries trimmed for their size before they expired
 }
-
-// OptionError is a mistake in the arguments of [New].
-type OptionError = options.Error
 
 // New returns an empty log; opts may be nil. It reports all negative fields of
 // the retention at once.

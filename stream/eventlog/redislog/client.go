@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/option"
 )
 
 // target is what a URL says.
@@ -31,7 +31,7 @@ var errURL = wrongURL("must look like redis://USER:PASSWORD@HOST:PORT/DATABASE o
 	"special characters of the password must be percent-encoded")
 
 func wrongURL(problem string) error {
-	return &options.Error{Package: "redislog", Option: "URL", Problem: problem}
+	return &option.Error{Package: "redislog", Option: "URL", Problem: problem}
 }
 
 // parseURL reads a URL. Its errors do not contain the password.

@@ -44,9 +44,6 @@ type Options struct {
 	Logger    *slog.Logger // of what goes wrong with Redis; slog.Default() for nil
 }
 
-// OptionError is a mistake in the arguments of [Open].
-type OptionError = options.Error
-
 func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 	var set Options
 	if o != nil {
