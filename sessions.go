@@ -203,7 +203,7 @@ type SessionDetail struct {
 type SessionNote struct {
 	Desk string `json:"desk"` // empty for a product without desks
 	Text string `json:"text"`
-	HTML string `json:"html,omitempty"` // of a desk that is a [helpdesk.Renderer]
+	HTML string `json:"html,omitempty"` // of a desk that is capable of it
 }
 
 // ErrUnknownSession says that a session did nothing within the retention.
@@ -245,7 +245,7 @@ func (d *SessionDetail) show(product connector.Product, link connector.Link) {
 	desks := product.Desks
 	if i := slices.IndexFunc(desks, func(desk connector.Desk) bool { return desk.Name == link.Desk }); i >= 0 {
 		desks = desks[i : i+1]
-		if addresser, ok := desks[0].Desk.(helpdesk.Addresser); ok {
+		if addresser := desks[0].Desk.Capabilities().Addresser; addresser != nil {
 			if url, ok := addresser.ConversationURL(link.ConversationID); ok {
 				d.ConversationURL = url
 			}
@@ -260,7 +260,7 @@ func (d *SessionDetail) show(product connector.Product, link connector.Link) {
 			n, text := helpdesk.FirstNote(desk, d.Session.SessionID, rest, product.Notes.Bin)
 			rest = rest[n:]
 			note := SessionNote{Desk: desk.Name, Text: text}
-			if renderer, ok := desk.Desk.(helpdesk.Renderer); ok {
+			if renderer := desk.Desk.Capabilities().Renderer; renderer != nil {
 				note.HTML = renderer.Render(text)
 			}
 			d.Notes = append(d.Notes, note)

@@ -1,11 +1,9 @@
 // Package helpdesk says what a help desk is to liveactivity: a place with
 // conversations, into which notes are written for the agents who answer there.
 //
-// A desk is a [Desk], and what it can do beyond notes is in the optional
-// interfaces [Finder], [Pacer], [ContactReader], [Redactor], [Replier], [Chatter],
-// [Offerer], [Remover] and [Checker]. Everything else, such as who is linked to which
-// conversation, in what order and how often something is written, is the same for all
-// desks: it is in the package connector below this one, so that a desk stores
+// A desk is a [Desk] and says in its [Capabilities] what it can do beyond notes. The links
+// between sessions and conversations, and the order and pace of what is written, are the
+// same for all desks: they are in the package connector below this one, so a desk stores
 // nothing.
 //
 // # A desk of your own
@@ -21,15 +19,11 @@
 //     was typed by strangers. An [API] makes the request and types its errors.
 //  3. Webhook, which verifies a request of the desk and says what happened in an
 //     [Event]. Return [ErrUnrecognized] for what is not of this desk.
-//  4. Fits, which says how much is too much for one note.
+//  4. Fits, which says how much is too much for one note, and Capabilities.
 //
-// Ids come from webhooks and from browsers: check that one can be a conversation's
-// before it becomes part of a path.
-//
-// The errors decide what happens next; see [APIError]. An API fills them in but for
-// what only the vendor's answer says, which is the part of Explain: above all
-// whether the conversation is gone, for then its notes are dropped. With [Finder] a
-// note whose answer was lost is looked for before it is written again.
+// The errors decide what happens next; see [Desk]. An API fills them in, except for the
+// parts that only the vendor's answer tells, which Explain adds: above all whether the
+// conversation is gone. The conformance suite of package helpdesktest tests all of it.
 //
 // Chatwoot in examples/chatwoot is a whole desk in this way, in less than 200 lines.
 //

@@ -73,6 +73,11 @@ func (d *desk) do(ctx context.Context, method, conversationID string, body, answ
 	return d.api.Do(ctx, helpdesk.Request{Op: method + " messages", Method: method, Path: "/conversations/" + conversationID + "/messages", Body: body, Repeatable: method == http.MethodGet}, answer)
 }
 
+// Capabilities declares what the desk can do beyond notes.
+func (d *desk) Capabilities() helpdesk.Capabilities {
+	return helpdesk.Capabilities{Finder: d, Replier: d, Chatter: d}
+}
+
 // Note writes a private note.
 func (d *desk) Note(ctx context.Context, conversationID, text string) (string, error) {
 	return d.write(ctx, conversationID, text, true)

@@ -87,14 +87,15 @@ func TestDesk_writesNotesAndReplies(t *testing.T) {
 	note := (*messages)[1]
 	assert.Equal(t, true, note["private"])
 	assert.Equal(t, "\\[1\\] User clicked \\*\\*Buy\\*\\*\n\\<b\\>", note["content"])
-	found, ok, err := desk.(helpdesk.Finder).FindNote(t.Context(), "7", "[1] User clicked **Buy**\n<b>", "", began)
+	finder := desk.Capabilities().Finder
+	found, ok, err := finder.FindNote(t.Context(), "7", "[1] User clicked **Buy**\n<b>", "", began)
 	require.NoError(t, err)
 	assert.True(t, ok)
 	assert.Equal(t, id, found)
-	_, ok, err = desk.(helpdesk.Finder).FindNote(t.Context(), "7", "[1] User clicked **Buy**\n<b>", id, began)
+	_, ok, err = finder.FindNote(t.Context(), "7", "[1] User clicked **Buy**\n<b>", id, began)
 	assert.True(t, err == nil && !ok, "nothing is after it")
 
-	chat := desk.(helpdesk.Chatter)
+	chat := desk.Capabilities().Chatter
 	_, err = chat.Reply(t.Context(), "7", "Hi Jane")
 	require.NoError(t, err)
 	assert.Equal(t, false, (*messages)[2]["private"])
@@ -144,7 +145,7 @@ func TestDesk_ofAVersionThatDoesNotSignTakesEveryWebhookAndAnswersNone(t *testin
 	event, err := desk.Webhook(http.Header{}, []byte(created), time.Now())
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.EventOpened, event.Type)
-	assert.False(t, desk.(helpdesk.Chatter).Verifies())
+	assert.False(t, desk.Capabilities().Chatter.Verifies())
 }
 
 func TestKind_reportsMistakes(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 )
 
 // Client writes into the conversations of a workspace, and reads its webhooks. It
-// implements [helpdesk.Desk] and all its optional capabilities. Its methods are
-// safe for concurrent use.
+// is a [helpdesk.Desk]. Its methods are safe for concurrent use.
 type Client struct {
 	config Config
 	api    *helpdesk.API
@@ -31,17 +30,10 @@ type Client struct {
 	admin   string // the one who writes, once known
 }
 
-var _ interface {
-	helpdesk.Desk
-	helpdesk.Finder
-	helpdesk.Pacer
-	helpdesk.ContactReader
-	helpdesk.Redactor
-	helpdesk.Replier
-	helpdesk.Offerer
-	helpdesk.Remover
-	helpdesk.Checker
-} = (*Client)(nil)
+// Capabilities implements [helpdesk.Desk].
+func (c *Client) Capabilities() helpdesk.Capabilities {
+	return helpdesk.Capabilities{Renderer: c, Finder: c, Pacer: c, Contacts: c, Redactor: c, Replier: c, Offerer: c, Remover: c, Checker: c}
+}
 
 // The values of the header Intercom-Version.
 const (

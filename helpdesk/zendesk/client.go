@@ -28,22 +28,23 @@ type Client struct {
 	self        atomic.Int64 // the id of the user whose credentials these are; zero if unknown
 }
 
-var (
-	_ helpdesk.Desk      = (*Client)(nil)
-	_ helpdesk.Renderer  = (*Client)(nil)
-	_ helpdesk.Addresser = (*Client)(nil)
-	_ helpdesk.Finder    = (*Client)(nil)
-	_ helpdesk.Pacer     = (*Client)(nil)
-	_ helpdesk.Chatter   = (*Client)(nil)
-	_ helpdesk.Checker   = (*Client)(nil)
-	_ helpdesk.Redactor  = redactor{}
-)
+// Capabilities implements [helpdesk.Desk].
+func (c *Client) Capabilities() helpdesk.Capabilities {
+	return helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Chatter: c, Checker: c}
+}
 
 // Verifies implements [helpdesk.Chatter].
 func (c *Client) Verifies() bool { return len(c.secrets) > 0 }
 
 // redactor is the desk of an account whose user may redact.
 type redactor struct{ *Client }
+
+// Capabilities implements [helpdesk.Desk].
+func (r redactor) Capabilities() helpdesk.Capabilities {
+	can := r.Client.Capabilities()
+	can.Redactor = r
+	return can
+}
 
 // Redact implements [helpdesk.Redactor].
 func (r redactor) Redact(ctx context.Context, ticketID, commentID string) error {

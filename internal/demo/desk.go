@@ -46,6 +46,11 @@ func (a *account) openDesk(raw json.RawMessage, _ *helpdesk.Options) (helpdesk.D
 	return &desk{a, c.SigningSecret}, errors.Join(wrong...)
 }
 
+// Capabilities implements [helpdesk.Desk].
+func (d *desk) Capabilities() helpdesk.Capabilities {
+	return helpdesk.Capabilities{Finder: d, Redactor: d, Replier: d, Chatter: d, Offerer: d}
+}
+
 // Note implements [helpdesk.Desk].
 func (d *desk) Note(_ context.Context, conversationID, text string) (string, error) {
 	return d.write(conversationID, part{Kind: kindNote, Text: text})

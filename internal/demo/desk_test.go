@@ -16,14 +16,6 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// What the connector and the assistant do with the desk.
-var (
-	_ helpdesk.Chatter  = (*desk)(nil)
-	_ helpdesk.Finder   = (*desk)(nil)
-	_ helpdesk.Redactor = (*desk)(nil)
-	_ helpdesk.Offerer  = (*desk)(nil)
-)
-
 const secret = "s3cr3t"
 
 // newTestDesk returns a desk with one conversation.

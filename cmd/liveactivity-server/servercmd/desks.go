@@ -79,8 +79,8 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 
 // checkDesk asks a desk whether the service can work with it.
 func checkDesk(ctx context.Context, desk connector.Desk) []helpdesk.Finding {
-	checker, ok := desk.Desk.(helpdesk.Checker)
-	if !ok {
+	checker := desk.Desk.Capabilities().Checker
+	if checker == nil {
 		return []helpdesk.Finding{{OK: true, Text: "This kind of desk cannot be checked."}}
 	}
 	return checker.Check(ctx)

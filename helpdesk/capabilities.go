@@ -1,0 +1,150 @@
+package helpdesk
+
+import (
+	"context"
+	"time"
+)
+
+// Capabilities are what a [Desk] can do beyond notes. A nil field says that it can't.
+// Their methods follow the rules that a Desk states for its own.
+type Capabilities struct {
+	Renderer  Renderer
+	Addresser Addresser
+	Finder    Finder
+	Pacer     Pacer
+	Contacts  ContactReader
+	Redactor  Redactor
+	Replier   Replier
+	Chatter   Chatter // with a Replier
+	Offerer   Offerer
+	Remover   Remover
+	Checker   Checker
+}
+
+// CapabilitiesOf returns the capabilities of a desk, none for nil.
+func CapabilitiesOf(d Desk) Capabilities {
+	if d == nil {
+		return Capabilities{}
+	}
+	return d.Capabilities()
+}
+
+// Renderer shows notes as they will be written.
+type Renderer interface {
+	// Render returns the HTML that Note writes for a text. It makes no request. The
+	// service shows it in the console.
+	Render(text string) (html string)
+}
+
+// Addresser knows the addresses of conversations.
+type Addresser interface {
+	// ConversationURL returns the http or https URL at which agents see a
+	// conversation, and false for an ID that can't be a conversation's.
+	ConversationURL(conversationID string) (url string, ok bool)
+}
+
+// Finder reads notes. Without it a note whose answer was lost is written again.
+type Finder interface {
+	// FindNote looks for a note of this text that the desk's own user wrote after the
+	// note with the ID after or, if that is empty, at since or later. Markup that the
+	// desk adds or drops makes no difference. It is called some seconds after a Note
+	// that was Ambiguous.
+	FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (noteID string, found bool, err error)
+}
+
+// Pacer knows the desk's rate limits from its answers.
+type Pacer interface {
+	// Pause returns how long to wait before the next request about the conversation,
+	// zero for no wait. An empty ID asks for the account as a whole. It is called before
+	// each request and makes none itself.
+	Pause(conversationID string) time.Duration
+}
+
+// ContactReader looks contacts up, for webhooks that name one by its ID alone.
+type ContactReader interface {
+	// Contact returns the contact with an [Event]'s ContactID. It is called where the
+	// event had neither an email address nor a session to link.
+	Contact(ctx context.Context, contactID string) (Contact, error)
+}
+
+// Contact is the person that a conversation is with. An empty field is unknown.
+type Contact struct {
+	Email  string
+	UserID string // the desk's external ID: the app's own ID of the user
+}
+
+// Redactor takes back notes that a summary has replaced.
+type Redactor interface {
+	// Redact blanks a note. A note that is gone is no error. After a final error the
+	// note stays as it is.
+	Redact(ctx context.Context, conversationID, noteID string) error
+}
+
+// Replier answers in public.
+type Replier interface {
+	// Reply writes a comment that the requester sees, and returns its ID.
+	Reply(ctx context.Context, conversationID, text string) (commentID string, err error)
+
+	// FindReply looks for a public comment of this text that the desk's own user wrote
+	// at since or later. It is called after a Reply that was Ambiguous.
+	FindReply(ctx context.Context, conversationID, text string, since time.Time) (found bool, err error)
+
+	// IsRequesters reports whether the requester wrote a message that a webhook
+	// brought. It is false for messages of agents and of the service itself, which some
+	// desks echo. It is called before each message is answered.
+	IsRequesters(ctx context.Context, conversationID, message string) (bool, error)
+}
+
+// Chatter answers in public every message of the requester. Its messages come to an
+// endpoint of their own, POST /NAME/chat/{product_id}.
+type Chatter interface {
+	Replier
+
+	// Verifies reports whether Webhook checks signatures. If not, anyone may send
+	// messages, so none is answered.
+	Verifies() bool
+}
+
+// Offerer shows quick replies.
+type Offerer interface {
+	// Offer shows a body with at most MaxLabels labels to choose from, and returns its
+	// ID. It is called at most once for an offer, within seconds of the action that
+	// triggered it, with a context that ends when the moment has passed.
+	Offer(ctx context.Context, conversationID string, offer Offer) (offerID string, err error)
+
+	// FindOffer looks for an offer of this body that the desk's own user made at since or
+	// later. It is called after an Offer that was Ambiguous.
+	FindOffer(ctx context.Context, conversationID string, offer Offer, since time.Time) (offerID string, found bool, err error)
+}
+
+// MaxLabels is the most labels of an [Offer].
+const MaxLabels = 3
+
+// Offer is a proactive quick reply.
+type Offer struct {
+	Body   string
+	Labels []string // at most MaxLabels; none for the body alone
+}
+
+// Remover deletes conversations that hold nothing but an ignored offer.
+type Remover interface {
+	// Engaged reports whether the contact or a teammate wrote into the conversation
+	// after the part with the ID after. It is called right before Remove.
+	Engaged(ctx context.Context, conversationID, after string) (bool, error)
+
+	// Remove deletes a conversation. One that is gone is no error.
+	Remove(ctx context.Context, conversationID string) error
+}
+
+// Checker tests its own configuration, for the command "check".
+type Checker interface {
+	// Check asks the desk whether the credentials work and what they allow, with
+	// requests that change nothing.
+	Check(ctx context.Context) []Finding
+}
+
+// Finding is a sentence about one thing that was checked. It holds no secret.
+type Finding struct {
+	OK   bool // whether it is as it must be
+	Text string
+}

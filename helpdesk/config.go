@@ -1,0 +1,91 @@
+package helpdesk
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// ConfigError is one mistake in a desk's configuration.
+type ConfigError struct {
+	Field   string // such as "access_token"; empty for the whole
+	Problem string // completes a sentence that begins with the field
+}
+
+func (e *ConfigError) Error() string {
+	if e.Field == "" {
+		return e.Problem
+	}
+	return e.Field + ": " + e.Problem
+}
+
+// DecodeConfig decodes a desk's configuration into the struct that v points to.
+// Its error joins all mistakes, each a *ConfigError: fields that are unknown, values
+// that are null or of the wrong type, and empty ones of fields with the tag
+// secret:"true", which most often come from a variable that was not set. Where v has
+// a method Validate() error, what that finds in the other fields is joined, too.
+func DecodeConfig(config json.RawMessage, v any) error {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(config, &given) != nil {
+		return &ConfigError{Problem: "must be an object"}
+	}
+	into := reflect.ValueOf(v).Elem()
+	known := map[string]reflect.StructField{}
+	for _, field := range reflect.VisibleFields(into.Type()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		known[name] = field
+	}
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		field, ok := known[name]
+		switch {
+		case !ok || name == "" || name == "-":
+			wrong = append(wrong, &ConfigError{name, "is not a known field"})
+		case string(given[name]) == "null":
+			wrong = append(wrong, &ConfigError{name, "must not be null"})
+		case field.Tag.Get("secret") == "true" && (string(given[name]) == `""` || string(given[name]) == "[]"):
+			wrong = append(wrong, &ConfigError{name, "must not be empty"})
+		default:
+			if problem := decodeField(given[name], into.FieldByIndex(field.Index)); problem != "" {
+				wrong = append(wrong, &ConfigError{name, problem})
+			}
+		}
+	}
+	if v, ok := v.(interface{ Validate() error }); ok {
+		wrong = append(wrong, beside(wrong, v.Validate())...)
+	}
+	return errors.Join(wrong...)
+}
+
+// beside returns the mistakes that are joined in err, without those in fields that
+// have one already.
+func beside(known []error, err error) []error {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = slices.Clone(joined.Unwrap())
+	}
+	return slices.DeleteFunc(all, func(err error) bool {
+		var mistake *ConfigError
+		return errors.As(err, &mistake) && slices.ContainsFunc(known, func(err error) bool {
+			var other *ConfigError
+			return errors.As(err, &other) && other.Field == mistake.Field
+		})
+	})
+}
+
+// decodeField decodes a value, or returns what is wrong with it.
+func decodeField(value json.RawMessage, field reflect.Value) (problem string) {
+	err := json.Unmarshal(value, field.Addr().Interface())
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrongType):
+		kind, _, _ := strings.Cut(wrongType.Value, " ") // without the number itself
+		return "must not be a JSON " + kind
+	case err != nil:
+		return "is not valid"
+	}
+	return ""
+}
