@@ -132,6 +132,22 @@ func TestState_isCountedRight(t *testing.T) {
 	require.Equal(t, "0", held)
 }
 
+// What has expired is not counted for long, even where nothing is written any more.
+func TestState_isCountedAgain(t *testing.T) {
+	t.Parallel()
+	log := open(t, redistest.Start(t).URL(), &redislog.Options{Retention: eventlog.Retention{TTL: time.Second}})
+	put(t, log.Documents(), "registration", 1, 10, 0)
+	kept, err := log.Storage(t.Context(), product)
+	require.NoError(t, err)
+	put(t, log.Documents(), "session", 1000, 10, 10*time.Millisecond)
+	appendOne(t, log, entry("s", "ada", "bob"))
+	waittest.Until(t, "only the registration is counted", func() bool {
+		now, err := log.Storage(t.Context(), product)
+		require.NoError(t, err)
+		return now == kept
+	})
+}
+
 // The log is bounded by what its entries really are, also when they grow.
 func TestLog_isBoundedWhenEntriesGrow(t *testing.T) {
 	const limit = 2 << 20

@@ -185,23 +185,11 @@ func together(commits []*commit) int {
 	return n
 }
 
-// commitTogether makes commits in one round trip, and tidies up where they make
-// that necessary. Those that were waiting while Redis failed to answer the ones
-// before them fail, too: no caller should have to wait twice.
+// commitTogether makes commits in one round trip. Those that were waiting while Redis failed to answer the ones before them
+// fail, too: no caller should have to wait twice.
 func (p *product) commitTogether(commits []*commit) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	again := p.commitOnce(ctx, commits)
-	if p.excess != tidyNot {
-		p.tidyAfterCommit(ctx)
-	}
-	if len(again) > 0 {
-		p.commitOnce(ctx, again)
-	}
-}
-
-// commitOnce makes commits and returns those that need a tidy log first.
-func (p *product) commitOnce(ctx context.Context, commits []*commit) (again []*commit) {
 	p.setCommitting(true)
 	defer p.setCommitting(false)
 	began := time.Now()
@@ -219,27 +207,19 @@ func (p *product) commitOnce(ctx context.Context, commits []*commit) (again []*c
 		}
 	}
 	if len(current) == 0 {
-		return nil
+		return
 	}
-	cmds := p.send(ctx, current)
-	for i, c := range current {
-		err := cmds[i].Err()
-		if err == nil {
-			err = p.committed(c, cmds[i], began)
-		} else {
-			err = failed("commit", err)
-		}
-		if c.err = err; isAway(cmds[i].Err()) {
-			p.failedAt, p.failure = time.Now(), err
-		}
-		if errors.Is(err, errUntidy) {
-			again = append(again, c)
+	for i, cmd := range p.send(ctx, current) {
+		c := current[i]
+		if c.err = failed("commit", cmd.Err()); c.err == nil {
+			c.err = p.committed(c, cmd, began)
+		} else if isAway(cmd.Err()) {
+			p.failedAt, p.failure = time.Now(), c.err
 		}
 	}
 	if p.failedAt.After(began) {
 		p.log.lost(p.failure)
 	}
-	return again
 }
 
 // send sends commits and returns their answers. Those that Redis does not know
@@ -294,8 +274,8 @@ func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd
 	for _, key := range p.scriptKeys {
 		args = append(args, key)
 	}
-	args = append(args, milliseconds(o.Retention.TTL), o.Retention.MaxBytes, o.Retention.StateMaxBytes/2, o.MaxEvents, channel(o.Prefix), p.id,
-		known.Milli, known.Seq, p.version.Load(), c.counts[0], c.counts[1], c.counts[2], c.args.all())
+	args = append(args, p.arguments(o.MaxEvents, channel(o.Prefix), p.id, known.Milli, known.Seq, p.version.Load(),
+		c.counts[0], c.counts[1], c.counts[2], c.args.all())...)
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
@@ -313,12 +293,7 @@ const (
 	outcomeDone = iota
 	outcomeConflict
 	outcomeDuplicate
-	outcomeUntidy
 )
-
-// errUntidy is the outcome of a commit whose keys may be those of entries that
-// are too old.
-var errUntidy = errors.New("redislog: commit: the log must be tidied first")
 
 // committed records the effect of a commit.
 func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
@@ -327,9 +302,6 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 		return failed("commit", errReply)
 	}
 	switch outcome, _ := reply[0].(int64); {
-	case outcome == outcomeUntidy:
-		p.excess = tidyMuch
-		return errUntidy
 	case len(reply) < 2:
 		return failed("commit", errReply)
 	case outcome == outcomeConflict:
@@ -337,7 +309,7 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 		return &document.ConflictError{Name: name}
 	case outcome == outcomeDuplicate:
 		return duplicates(c.entries, reply[1:])
-	case outcome != outcomeDone || len(reply) != 8:
+	case outcome != outcomeDone || len(reply) != 7:
 		return failed("commit", errReply)
 	}
 	var n [6]uint64
@@ -347,9 +319,6 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 	}
 	c.version = document.Version(n[5])
 	p.sawVersion(n[5])
-	if untidy, _ := reply[7].(int64); p.excess != tidyMuch {
-		p.excess = untidy
-	}
 	if len(c.entries) == 0 {
 		return nil
 	}

@@ -66,26 +66,26 @@
 // # Bounds
 //
 // Retention.MaxBytes bounds the log of a product, StateMaxBytes its documents
-// and its activity, half of it each: in bytes as Redis needs them, what was
-// written first going first. A commit that goes beyond reports so, and its server
-// then removes the excess in steps that keep Redis busy for about a millisecond
-// each; Run removes what has expired in the same steps. A limit is exceeded by
-// at most what one commit brings, and by what eight steps cannot remove.
+// and its activity, half of it each: in bytes as Redis needs them, roughly the
+// least recently written first. A commit that goes beyond a bound removes as many
+// bytes as it adds, and a bounded number more while there is too much; Run
+// removes what has expired in steps that keep Redis busy for about a millisecond
+// each, and adds up the sizes of the rest again. Until then what expired counts.
 //
 // # Keys
 //
 // All keys of a product have the hash tag {p:ID}, in which %, { and } are
 // percent-encoded, so that they are on one node of a cluster:
 //
-//	liveactivity:{p:acme}:meta         hash    newest ID, floor, born, bytes, dropped, version, and what lua/commit.lua keeps there
+//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, bytes of log, docs and acts, and what else lua/commit.lua keeps there
 //	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time, where the ID is ahead of it
 //	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing
-//	liveactivity:{p:acme}:docs         zset    the same in the order of writing, with their sizes
-//	liveactivity:{p:acme}:acts         zset    users and timelines in the order of writing, with their sizes
+//	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, +inf without a time to live
+//	liveactivity:{p:acme}:acts         zset    users and timelines by the version of the last write
 //	liveactivity:{p:acme}:user:ID      zset    a user's actions by start: order of arrival and key
-//	liveactivity:{p:acme}:acts:ID      hash    key: start, session and JSON of an action; key and "e": its end; period
+//	liveactivity:{p:acme}:acts:ID      hash    key: start, session and JSON of an action; key and "e": its end; size in bytes
 //	liveactivity:{p:acme}:line:s:ID    zset    a session's newest actions by start: key and user
 //	liveactivity:{p:acme}:line:u:ID    zset    the same for what a user does outside any session
 //

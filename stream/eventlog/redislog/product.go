@@ -23,7 +23,6 @@ type product struct {
 	// These belong to the goroutine that commits.
 	failedAt time.Time // when Redis could not be reached last
 	failure  error     // and why
-	excess   int64     // what the last commit said about it, of the kinds of tidy.go
 	turn     time.Time // of the next commit
 
 	version atomic.Uint64 // the newest that this process knows of
@@ -55,6 +54,12 @@ func newProduct(l *Log, id string) *product {
 	p.share = l.shares.Join(p)
 	p.commits = groupcommit.New(maxCommits, p.commitAll)
 	return p
+}
+
+// arguments returns the arguments of a script that changes the product: those that all of them have, and then more.
+func (p *product) arguments(more ...any) []any {
+	r := p.log.opts.Retention
+	return append([]any{milliseconds(r.TTL), r.MaxBytes, r.StateMaxBytes / 2}, more...)
 }
 
 // heard returns the newest ID that this process has heard of.

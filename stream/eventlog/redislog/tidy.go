@@ -7,65 +7,50 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Kinds of untidiness that a commit reports.
-const (
-	tidyNot  = iota
-	tidyMuch // there is too much, or the log begins with what is too old
-	tidyDue  // some of what was written first may have expired
-)
-
-// maxTidySteps is how many steps of tidying a commit waits for. What is left
-// is for those after it, and for Run.
-const maxTidySteps = 8
-
-// tidyAfterCommit removes what the commits before it made too much.
-func (p *product) tidyAfterCommit(ctx context.Context) {
-	rank := -1
-	if p.excess == tidyDue {
-		rank = 0
-	}
-	p.excess = tidyNot
-	for range maxTidySteps {
-		more, _, _, err := p.tidyStep(ctx, rank, rank, 1)
-		if err != nil || !more {
-			return
+// tidyAll removes everything that has expired or is too much, and adds up the sizes of the rest, in steps.
+func (p *product) tidyAll(ctx context.Context) error {
+	for _, order := range []int{tidyDocuments, tidyActivity} {
+		for counted, bytes := int64(0), int64(0); counted >= 0; {
+			var err error
+			if _, counted, bytes, err = p.tidyStep(ctx, order, counted, bytes); err != nil {
+				return err
+			}
 		}
 	}
-}
-
-// tidyAll removes everything that has expired or is too much, in steps.
-func (p *product) tidyAll(ctx context.Context) error {
-	docs, acts := 0, 0
-	for more := true; more || docs >= 0 || acts >= 0; {
+	for more := true; more; {
 		var err error
-		if more, docs, acts, err = p.tidyStep(ctx, docs, acts, 0); err != nil {
+		if more, _, _, err = p.tidyStep(ctx, tidyNeither, 0, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tidyStep removes a bounded part of what there is too much of, and of what has
-// expired from these ranks on, only up to the first that has not for first 1. It returns whether there is more of the first,
-// and where to go on with the second.
-func (p *product) tidyStep(ctx context.Context, docs, acts, first int) (more bool, nextDocs, nextActs int, err error) {
-	o := p.log.opts.Retention
-	reply, err := p.log.eval(ctx, tidyScript, p.scriptKeys, milliseconds(o.TTL), o.MaxBytes, o.StateMaxBytes/2, docs, acts, first)
+// Whose sizes a step adds up.
+const (
+	tidyNeither = iota
+	tidyDocuments
+	tidyActivity
+)
+
+// tidyStep removes a bounded part, and adds up the sizes of some documents or activity after those that were counted before.
+// It returns whether there is more to remove, how many were counted in all, -1 at the end, and their bytes.
+func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64) (more bool, nextCounted, nextBytes int64, err error) {
+	reply, err := p.log.eval(ctx, tidyScript, p.scriptKeys, p.arguments(order, counted, bytes)...)
 	if err == nil && len(reply) != 4 {
 		err = errReply
 	}
 	if err != nil {
-		return false, -1, -1, failed("tidy", err)
+		return false, 0, 0, failed("tidy", err)
 	}
 	trimmedTo, err := parseID(reply[1])
 	if err != nil {
-		return false, -1, -1, err
+		return false, 0, 0, err
 	}
 	p.dropUpTo(trimmedTo)
 	left, _ := reply[0].(int64)
-	d, _ := reply[2].(int64)
-	a, _ := reply[3].(int64)
-	return left > 0, int(d), int(a), nil
+	nextCounted, _ = reply[2].(int64)
+	return left > 0, nextCounted, number(reply[3]), nil
 }
 
 // Bounds of how often a product is tidied besides: eight times while something is kept, if it is written to.
@@ -103,7 +88,8 @@ func (l *Log) tidy(ctx context.Context) {
 func (p *product) untidy(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	expiry := p.committedAt.Add(p.log.opts.Retention.TTL)
+	ttl := p.log.opts.Retention.TTL
+	expiry := p.committedAt.Add(ttl + ttl/8 + time.Second) // as in lua/shared.lua
 	return p.committedAt.After(p.tidiedAt) || p.tidiedAt.Before(expiry) && now.After(expiry) && !p.committedAt.IsZero()
 }
 
@@ -121,7 +107,7 @@ func (l *Log) Drop(ctx context.Context, productID string) error {
 	p := l.product(productID)
 	for {
 		known := p.seen()
-		reply, err := l.eval(ctx, dropScript, p.scriptKeys, channel(l.opts.Prefix), productID, known.Milli, known.Seq)
+		reply, err := l.eval(ctx, dropScript, p.scriptKeys, p.arguments(channel(l.opts.Prefix), productID, known.Milli, known.Seq)...)
 		if err == nil && len(reply) != 2 {
 			err = errReply
 		}

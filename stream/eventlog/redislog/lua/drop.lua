@@ -1,55 +1,34 @@
 -- Removes a bounded part of everything that is kept of a product, but for what
 -- its next IDs and versions grow from. The log goes at once.
 --
--- KEYS  1 meta, 2 log, 3 seen, 4 names, 5 docs, 6 acts: see the package comment
--- ARGV  1 channel to publish on   2 product   3, 4 newest ID known to the caller
+-- ARGV  4 channel to publish on   5 product   6, 7 newest ID known to the caller
 --
 -- Returns {1 when there is more or else 0, newest ID, which is also the floor}.
 
-local meta = KEYS[1]
-local base = string.sub(meta, 1, -5)
-local most = 256
-
-local newest = call('HGET', meta, 'newest')
-local known = make_id(ARGV[3], ARGV[4])
+local known_ms, known_seq = tonumber(ARGV[6]), tonumber(ARGV[7])
+local newest = state.newest
 if newest then
   local ms, seq = parse_id(newest)
-  local known_ms, known_seq = parse_id(known)
-  if ms < known_ms or ms == known_ms and seq < known_seq then newest = known end
-elseif call('EXISTS', meta) == 0 and known == '0-0' then
+  if before(ms, seq, known_ms, known_seq) then newest = make_id(known_ms, known_seq) end
+elseif known_ms > 0 then
+  newest = make_id(known_ms, known_seq)
+elseif call('EXISTS', meta) == 0 then
   return {0, ''}
-elseif known ~= '0-0' then
-  newest = known
 else -- there are documents or activity only
-  newest = call('TIME')[1] .. '000-0'
+  newest = make_id(millis, 0)
 end
 
-call('UNLINK', KEYS[2], KEYS[3])
-call('HSET', meta, 'newest', newest, 'floor', newest, 'bytes', '0', 'period', '', 'until', '0')
-call('HDEL', meta, 'born', 'lost', 'regained', 'immortal', 'oldest', 'dropped', 'evicted')
+call('UNLINK', log, seen)
+call('HSET', meta, 'newest', newest, 'floor', newest, 'bytes', '0')
+call('HDEL', meta, 'born', 'lost', 'regained', 'oldest', 'dropped', 'evicted')
 
-local more = 0
-local some = call('ZRANGE', KEYS[4], 0, most - 1)
-for _, name in ipairs(some) do call('UNLINK', base .. 'doc:' .. name) end
-call_chunked('ZREM', KEYS[4], some)
-call_chunked('ZREM', KEYS[5], some)
-if #some == most then more = 1 end
-
-some = call('ZRANGE', KEYS[6], 0, most - 1)
-for _, name in ipairs(some) do
-  local of = string.sub(name, 2)
-  if string.sub(name, 1, 1) == 'u' then
-    call('UNLINK', base .. 'user:' .. of, base .. 'acts:' .. of)
-  else
-    call('UNLINK', base .. 'line:' .. of)
-  end
+local some_documents, some_activity = call('ZRANGE', docs, 0, most - 1), call('ZRANGE', active, 0, most - 1)
+remove_documents(some_documents)
+remove_activity(some_activity)
+local more = #some_documents == most or #some_activity == most
+if not more then
+  call('UNLINK', names, docs, active)
+  call('HDEL', meta, 'docs', 'acts')
 end
-call_chunked('ZREM', KEYS[6], some)
-if #some == most then more = 1 end
-
-if more == 0 then
-  call('UNLINK', KEYS[5], KEYS[6]) -- of what had expired
-  call('HSET', meta, 'docs', '0', 'acts', '0')
-end
-redis.pcall('PUBLISH', ARGV[1], '-' .. newest .. ' ' .. ARGV[2])
-return {more, newest}
+redis.pcall('PUBLISH', ARGV[4], '-' .. newest .. ' ' .. ARGV[5])
+return {more and 1 or 0, newest}

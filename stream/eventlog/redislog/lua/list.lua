@@ -1,6 +1,6 @@
 -- Lists documents by name. Names whose documents are over are forgotten.
 --
--- KEYS  1 meta, 2 names
+-- KEYS  1 meta, 2 names, 3 docs
 -- ARGV  1 least name, 2 greatest name, as ZRANGEBYLEX takes them
 --       3 most documents   4 bytes of values after which to stop
 --
@@ -22,6 +22,7 @@ for _, name in ipairs(some) do
     bytes = bytes - #stored
   else
     call('ZREM', KEYS[2], name)
+    call('ZREM', KEYS[3], name)
   end
   last = name
 end

@@ -1,9 +1,23 @@
--- What the scripts that change a product share: it is put before each of them.
+-- The beginning of the scripts that change a product.
+--
+-- KEYS  1 meta, 2 log, 3 seen, 4 names, 5 docs, 6 acts: see the package comment
+--       7 a key that never exists: a cluster refuses a script before it starts
+--         while the product's slot is on its way to another node
+-- ARGV  1 retention in milliseconds   2 most bytes of the log
+--       3 most bytes of documents, and as many of activity
 
 local call = redis.call
+local meta, log, seen, names, docs, active = unpack(KEYS)
+local base = string.sub(meta, 1, -5)
+local ttl, max_bytes, max_state = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- How many values are given to one call at most.
-local chunk = 1000
+local clock = call('TIME')
+local micros = clock[1] * 1000000 + clock[2]
+local millis = math.floor(micros / 1000)
+
+-- How many values are given to one call, and what one script removes, at most,
+-- beside as much as it adds: it keeps Redis busy for about a millisecond.
+local chunk, most, most_bytes = 1000, 256, 1048576
 
 -- Numbers up to 2^53 are exact in Lua, and IDs and versions stay below that.
 -- Integers are formatted several times as fast, but have 32 bits on some machines.
@@ -15,6 +29,10 @@ local function make_id(ms, seq) return digits(ms) .. '-' .. digits(seq) end
 local function parse_id(id)
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
   return tonumber(ms), tonumber(seq)
+end
+
+local function before(ms, seq, other_ms, other_seq)
+  return ms < other_ms or ms == other_ms and seq < other_seq
 end
 
 -- Calls a command that takes a key and any number of values.
@@ -33,29 +51,153 @@ local function append_keys(keys, packed)
   end
 end
 
--- What Redis needs, in bytes, as measured: for an entry with its keys, and for
--- a document with its names.
-local function cost(session, data, packed) return 48 + #session + #data + 6 * #packed end
+-- The fields of meta, which save writes back.
 
-local function document_cost(key, name, length) return 416 + #key + 2 * #name + length end
-
--- The order in which documents and activity were written is kept in a sorted
--- set of each. A score is 2^13 times the number of the write, and the size in
--- those 13 bits: a unit is 16 bytes, 8 bits are exact, and 5 are an exponent.
-
-local function class_of(bytes)
-  local units = math.ceil(bytes / 16)
-  if units < 256 then return units end
-  local _, exponent = math.frexp(units)
-  return 256 * (exponent - 9) + math.floor(units / 2 ^ (exponent - 9))
+local state, changes = {}, {}
+do
+  local fields = call('HGETALL', meta)
+  for i = 1, #fields, 2 do state[fields[i]] = fields[i + 1] end
 end
 
-local function size_of(score)
-  local class = score % 8192
-  if class < 512 then return 16 * class end
-  local exponent = math.floor(class / 256) - 1
-  return 16 * (class - 256 * exponent) * 2 ^ exponent
+local function change(field, value)
+  state[field] = value
+  changes[#changes + 1] = field
+  changes[#changes + 1] = value
 end
 
--- Documents that live for ever are the newest of all.
-local for_ever_number = 2 ^ 40 - 1
+local function number(field) return tonumber(state[field] or 0) end
+
+local function add(field, n) change(field, digits(math.max(0, number(field) + n))) end
+
+local function save()
+  if #changes > 0 then call('HSET', meta, unpack(changes)) end
+end
+
+-- Keys live for 9/8 of the retention after the last write, give or take 1/16.
+local lifetime = math.floor(ttl * 9 / 8) + 1000
+
+local function keep(key)
+  if call('PTTL', key) < lifetime - ttl / 16 then call('PEXPIRE', key, digits(lifetime)) end
+end
+
+-- The log.
+
+-- What Redis needs for an entry with its keys, in bytes, as measured.
+local function entry_size(session, data, packed) return 48 + #session + #data + 6 * #packed end
+
+local function appended_at(entry) return tonumber(entry[2][8]) or (parse_id(entry[1])) end
+
+-- Removes the oldest entries while they have expired or there are too many bytes,
+-- but the newest only when it has expired: at least as many bytes as were added,
+-- if need be. It returns whether there is more to remove.
+local function trim_log(added)
+  local bytes, cutoff = number('bytes'), millis - ttl - 1
+  if bytes == 0 or number('oldest') > cutoff and bytes <= max_bytes then return false end
+  local floor, keys, removed, freed, dropped = state.floor, {}, 0, 0, 0
+  local oldest, more
+  while not oldest do
+    local page = call('XRANGE', log, '(' .. floor, '+', 'COUNT', 16)
+    for _, entry in ipairs(page) do
+      local fields, at = entry[2], appended_at(entry)
+      more = at <= cutoff or bytes > max_bytes and entry[1] ~= state.newest
+      if not more or (removed >= most or freed >= most_bytes) and freed >= added then
+        oldest = at
+        break
+      end
+      local size = entry_size(fields[2], fields[4], fields[6])
+      floor, bytes, freed, removed = entry[1], bytes - size, freed + size, removed + 1
+      if at > cutoff then dropped = dropped + 1 end
+      append_keys(keys, fields[6])
+    end
+    if #page < 16 and not oldest then -- it has expired as a whole
+      floor, bytes, oldest, more = state.newest, 0, 0, false
+    end
+  end
+  if bytes == 0 then
+    call('UNLINK', log, seen)
+  elseif removed > 0 then
+    local floor_ms, floor_seq = parse_id(floor)
+    call('XTRIM', log, 'MINID', make_id(floor_ms, floor_seq + 1))
+    call_chunked('SREM', seen, keys)
+  end
+  change('floor', floor)
+  change('bytes', digits(bytes))
+  change('oldest', digits(oldest))
+  if dropped > 0 then add('dropped', dropped) end
+  return more
+end
+
+-- Documents and activity. Each has an order: a sorted set of names by the version
+-- of the last write. Its size is counted in meta; what has expired counts until
+-- the sizes are added up again, or as much as the mean when it is found before.
+
+local function document_key(name) return base .. 'doc:' .. name end
+
+-- Returns the size of a document with its names in bytes, as measured, or 0 for
+-- one that has expired.
+local function document_size(name)
+  local key = document_key(name)
+  local length = call('STRLEN', key)
+  return length > 0 and 416 + #key + 2 * #name + length or 0
+end
+
+local function remove_documents(gone)
+  for _, name in ipairs(gone) do call('UNLINK', document_key(name)) end
+  call_chunked('ZREM', docs, gone)
+  call_chunked('ZREM', names, gone)
+end
+
+-- A name of activity is u and a user, or l and a timeline.
+local function activity_keys(name)
+  local of = string.sub(name, 2)
+  if string.sub(name, 1, 1) == 'u' then return base .. 'acts:' .. of, base .. 'user:' .. of end
+  return base .. 'line:' .. of
+end
+
+-- What Redis needs, in bytes, as measured: for an action on a timeline and of a
+-- user, and for the keys of each.
+local line_cost, action_cost, key_cost = 116, 180, 400
+
+local function activity_size(name)
+  local key, of_user = activity_keys(name)
+  local size
+  if of_user then size = tonumber(call('HGET', key, 'size') or 0) else size = call('ZCARD', key) * line_cost end
+  return size > 0 and key_cost + 2 * #name + size or 0
+end
+
+local function remove_activity(gone)
+  for _, name in ipairs(gone) do call('UNLINK', activity_keys(name)) end
+  call_chunked('ZREM', active, gone)
+end
+
+-- Removes from the beginning of an order what has expired, and the rest while
+-- there is too much: at least as many bytes as were added, if need be.
+local function evict(order, field, size_of, remove, added)
+  local held, removed, freed, evicted = number(field), 0, 0, 0
+  local done, count = false, nil
+  while not done do
+    local gone = {}
+    local page = call('ZRANGEBYSCORE', order, '-inf', '(+inf', 'LIMIT', 0, 16)
+    for _, name in ipairs(page) do
+      local size = size_of(name)
+      done = size > 0 and held <= max_state or removed >= most and freed >= added
+      if done then break end
+      count = (count or call('ZCARD', order)) - 1
+      if size > 0 then evicted = evicted + 1 else size = held / (count + 1) end
+      held, freed, removed = held - size, freed + size, removed + 1
+      gone[#gone + 1] = name
+    end
+    remove(gone)
+    done = done or #page < 16
+  end
+  if removed == 0 then return false end
+  change(field, digits(math.max(0, held)))
+  if evicted > 0 then add('evicted', evicted) end
+  return held > max_state and removed >= most
+end
+
+local function trim(added_entries, added_documents, added_activity)
+  local more = trim_log(added_entries)
+  more = evict(docs, 'docs', document_size, remove_documents, added_documents) or more
+  return evict(active, 'acts', activity_size, remove_activity, added_activity) or more
+end
