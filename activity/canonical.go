@@ -2,6 +2,7 @@ package activity
 
 import (
 	"cmp"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -60,21 +61,15 @@ func (a address) start(b *strings.Builder, path string) string {
 	return cmp.Or(path, "/")
 }
 
+// paramsForm is the parameters of a path segment.
+var paramsForm = regexp.MustCompile(`(?:;|%3[Bb])[^/]*`)
+
 // withoutParams drops the parameters of every segment of a path.
 func withoutParams(path string) string {
-	if !strings.Contains(path, ";") && !strings.Contains(path, "%3b") && !strings.Contains(path, "%3B") {
+	if !strings.ContainsAny(path, ";%") {
 		return path
 	}
-	segments := strings.Split(path, "/")
-	for i, segment := range segments {
-		for j := range len(segment) {
-			if segment[j] == ';' || segment[j] == '%' && len(segment) >= j+3 && strings.EqualFold(segment[j+1:j+3], "3b") {
-				segments[i] = segment[:j]
-				break
-			}
-		}
-	}
-	return strings.Join(segments, "/")
+	return paramsForm.ReplaceAllLiteralString(path, "")
 }
 
 // defaultPorts are what an address need not say.
@@ -120,32 +115,17 @@ func printable(raw string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(raw, ""))
-	clean = strings.TrimSpace(clean)
-	if !strings.ContainsFunc(clean, unicode.IsSpace) {
-		return clean
-	}
-	var b strings.Builder
-	b.Grow(len(clean))
-	for part := range strings.FieldsFuncSeq(clean, unicode.IsSpace) {
-		if b.Len() > 0 {
-			b.WriteString("%20")
-		}
-		b.WriteString(part)
-	}
-	return b.String()
+	return strings.Join(strings.Fields(clean), "%20")
 }
 
 // writeCanonicalPath writes path with its identifiers replaced and without a
 // trailing slash, unless it is the root.
 func writeCanonicalPath(b *strings.Builder, path string) {
-	if strings.HasPrefix(path, "/") {
-		path = strings.TrimRight(path, "/")
-		if path == "" {
-			b.WriteByte('/')
-			return
-		}
+	isRooted := strings.HasPrefix(path, "/")
+	if path = strings.TrimRight(path, "/"); path == "" && isRooted {
+		b.WriteByte('/')
+		return
 	}
-	path = strings.TrimRight(path, "/")
 	for more := true; more; {
 		var segment string
 		if segment, path, more = strings.Cut(path, "/"); isIdentifier(segment) {
@@ -159,15 +139,13 @@ func writeCanonicalPath(b *strings.Builder, path string) {
 }
 
 func writeHashRoute(b *strings.Builder, fragment string) {
-	for _, mark := range []string{"!/", "/"} {
-		if !strings.HasPrefix(fragment, mark) {
-			continue
-		}
-		route, _, _ := strings.Cut(fragment, "#")
-		route, _, _ = strings.Cut(route, "?")
-		b.WriteByte('#')
-		b.WriteString(mark[:len(mark)-1])
-		writeCanonicalPath(b, withoutParams(route[len(mark)-1:]))
+	route := strings.TrimPrefix(fragment, "!")
+	if !strings.HasPrefix(route, "/") {
 		return
 	}
+	b.WriteString("#" + fragment[:len(fragment)-len(route)])
+	if end := strings.IndexAny(route, "?#"); end >= 0 {
+		route = route[:end]
+	}
+	writeCanonicalPath(b, withoutParams(route))
 }

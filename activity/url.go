@@ -2,6 +2,8 @@ package activity
 
 import (
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -120,7 +122,7 @@ var schemes = map[string]slashes{
 // characters.
 func splitAddress(s string) address {
 	a := address{}
-	start := wrapperLen(s)
+	start := len(wrapperForm.FindString(s))
 	scheme, after := cutScheme(s[start:])
 	kind := schemes[scheme]
 	begin := len(s) - len(after) // of the slashes
@@ -144,32 +146,17 @@ func splitAddress(s string) address {
 	}
 }
 
-// wrapperLen returns the length of the schemes at the start of s that have
-// another URL in them.
-func wrapperLen(s string) (n int) {
-	for _, wrapper := range []string{"view-source:", "filesystem:", "blob:"} {
-		if len(s) > n+len(wrapper) && strings.EqualFold(s[n:n+len(wrapper)], wrapper) {
-			n += len(wrapper)
-		}
-	}
-	return n
-}
+// wrapperForm is the schemes that have another URL in them.
+var wrapperForm = regexp.MustCompile(`(?i)^(?:view-source:)?(?:filesystem:)?(?:blob:)?`)
+
+// schemeForm is a scheme and its colon.
+var schemeForm = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*:`)
 
 // cutScheme returns the scheme that s starts with, in lower case, and what
-// stands behind the colon; without one it returns "" and s.
+// follows the colon; without one it returns "" and s.
 func cutScheme(s string) (scheme, rest string) {
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case 'a' <= c|0x20 && c|0x20 <= 'z':
-		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
-		case i > 0 && c == ':':
-			return strings.ToLower(s[:i]), s[i+1:]
-		default:
-			return "", s
-		}
-	}
-	return "", s
+	n := len(schemeForm.FindString(s))
+	return strings.ToLower(s[:max(0, n-1)]), s[n:]
 }
 
 func slashLen(s string) int { return len(s) - len(strings.TrimLeft(s, `/\`)) }
@@ -239,7 +226,10 @@ func writeRedacted(b *strings.Builder, s string) {
 		i += d.size
 		switch {
 		case d.char == 0:
-			n := prefixLen(s[i:], isNoDelimiter)
+			n := strings.IndexAny(s[i:], delimiters)
+			if n < 0 {
+				n = len(s) - i
+			}
 			b.WriteString(s[i : i+n])
 			i += n
 			continue
@@ -301,7 +291,7 @@ func userLen(s string) (n int) {
 	return n
 }
 
-// delimiter is what parts the parameters of a URL and their values, or an "@" that
+// delimiter separates the parameters of a URL and their values, or is an "@" that
 // is percent-encoded.
 type delimiter struct {
 	char  byte // 0 for none
@@ -309,29 +299,26 @@ type delimiter struct {
 	size  int  // in bytes
 }
 
-// isNoDelimiter reports whether no delimiter begins with c.
-func isNoDelimiter(c byte) bool { return c != '%' && strings.IndexByte("/?#&;=", c) < 0 }
+// delimiters are the bytes that a delimiter may begin with.
+const delimiters = "/?#&;=%"
 
 // delimiterAt returns the delimiter at s[i:], or one other byte.
 func delimiterAt(s string, i int) delimiter {
-	if strings.IndexByte("/?#&;=", s[i]) >= 0 {
-		return delimiter{s[i], 0, 1}
+	switch {
+	case strings.IndexByte(delimiters, s[i]) < 0:
+		return delimiter{size: 1}
+	case s[i] != '%':
+		return delimiter{char: s[i], size: 1}
 	}
-	if s[i] != '%' {
-		return delimiter{0, 0, 1}
+	end, level := i+1, 1
+	for strings.HasPrefix(s[end:], "25") {
+		end, level = end+2, level+1
 	}
-	j, level := i+1, 1
-	for strings.HasPrefix(s[j:], "25") {
-		j, level = j+2, level+1
+	end += 2
+	if code, err := strconv.ParseUint(s[end-2:min(end, len(s))], 16, 8); err == nil && strings.IndexByte("/?#&;=@", byte(code)) >= 0 {
+		return delimiter{byte(code), level, end - i}
 	}
-	if j+2 <= len(s) {
-		for _, code := range []string{"2f/", "3f?", "23#", "26&", "3b;", "3d=", "40@"} {
-			if strings.EqualFold(s[j:j+2], code[:2]) {
-				return delimiter{code[2], level, j + 2 - i}
-			}
-		}
-	}
-	return delimiter{0, 0, 1}
+	return delimiter{size: 1}
 }
 
 // valueEnd returns where the value that starts at s[i:] ends: at a delimiter of
