@@ -315,6 +315,10 @@ func holdsTheOrder(t *testing.T, browser context.Context) {
 	tab.Await("the newest comes first", first+` === "p50@example.com"`)
 	f.act("s70", "", "p70@example.com", "User clicked Help", "https://app.example.com/", 9)
 	tab.Await("the list follows again", first+` === "p70@example.com" && document.querySelector(".newer").hidden`)
+
+	tab.Eval(`String(setInterval(() => document.querySelector(".now .list-scroll").dispatchEvent(new PointerEvent("pointermove", { pointerType: "mouse" })), 100))`)
+	tab.Do("filter while the pointer holds the order", chromedp.SendKeys(chromedp.CSS(".now input"), "nowhere"))
+	tab.Await("the filter applies", `document.querySelector(".now .note").innerText.includes("Nobody here fits the filter")`)
 }
 
 func searchesOn(t *testing.T, browser context.Context) {
@@ -391,6 +395,7 @@ func showsTheFlow(t *testing.T, browser context.Context) {
 	f.flow = figures()
 	tab := open(t, browser, serveFake(t, f), "#/flow", fakeKey)
 	tab.Await("the charts show", `document.querySelectorAll(".plot rect[height]").length === 60 * 7 + 3`)
+	assert.Regexp(t, `^\d\d:\d\d \d\d:\d\d \d\d:\d\d$`, tab.Eval(`[...document.querySelectorAll(".chart:first-child .axis span")].map((e) => e.innerText).join(" ")`), "the axis has times")
 	assert.Equal(t, "3\n0.4\n0\n2", tab.Texts(".figure"))
 	assert.Equal(t, "Readers\nLag\nParked at Intercom\nParked at Zendesk", tab.Texts(".stat h3"))
 	assert.Equal(t, "no conversation waits\nconversations that wait, 1 retrying; nothing is lost", tab.Texts(".stat:nth-child(n+3) small"))

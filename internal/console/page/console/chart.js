@@ -21,6 +21,7 @@ export class Columns {
     this.values = Object.fromEntries(series.map(({ key }) => [key, h("b", {}, "0")]));
     this.groups = series.map((_, i) => s("g", { class: `series-${i + 1}` }));
     this.cursor = s("rect", { class: "cursor", y: 0, height, visibility: "hidden" });
+    this.axis = ["", "", ""].map(() => h("span", {}));
     this.top = h("small", { class: "top", "aria-hidden": "true" });
     const plot = s("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       this.cursor, this.groups, s("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }));
@@ -32,7 +33,8 @@ export class Columns {
     this.element = h("article", { class: "card chart" },
       h("header", {}, h("h3", {}, title), this.when),
       h("ul", { class: "legend" }, series.map(({ key, name: label }, i) => h("li", { class: `series-${i + 1}` }, h("i", {}), this.values[key], ` ${label}`))),
-      this.plot);
+      this.plot,
+      h("p", { class: "axis", "aria-hidden": "true" }, this.axis));
   }
 
   update(points) {
@@ -53,6 +55,8 @@ export class Columns {
       });
     });
     for (const group of this.groups) while (group.children.length > points.length) group.lastChild.remove();
+    const shown = points.length ? [0, Math.floor(points.length / 2), points.length - 1] : [];
+    this.axis.forEach((label, i) => setText(label, shown.length ? this.name(points[shown[i]]) : ""));
     setText(this.top, highest ? number(highest) : "");
     this.plot.setAttribute("aria-valuemax", Math.max(0, points.length - 1));
     this.#read();

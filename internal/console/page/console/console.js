@@ -135,15 +135,20 @@ class Console {
     h("p", { id: "la-key-help", class: "help" }, "A key with the scopes ", h("code", {}, "mcp"), " and ", h("code", {}, "stream"), ". It stays in this tab, and goes only to this server."),
     h("p", { class: "wrong", role: "alert" }, error ? [h("b", {}, wrong), " ", advice] : null),
     h("button", { class: "primary" }, "Open the console"));
-    this.element.replaceChildren(h("div", { class: "asking" }, form));
+    this.element.replaceChildren(this.#asking( form));
     this.#title("Key");
     if (!this.isEmbedded) input.focus();
+  }
+
+  /** The page's main part while there are no views. */
+  #asking(...children) {
+    return h(this.isEmbedded ? "div" : "main", { class: "asking" }, ...children);
   }
 
   #waitFor(error) {
     const [wrong, advice] = explain(error);
     if (this.element.querySelector(".ask [role=status] b")?.textContent === wrong) return; // it says so already
-    this.element.replaceChildren(h("div", { class: "asking" }, h("div", { class: "ask" },
+    this.element.replaceChildren(this.#asking( h("div", { class: "ask" },
       logo(), h("h1", {}, "liveactivity"),
       h("p", { role: "status" }, h("b", {}, wrong), " ", advice),
       this.isEmbedded ? null : h("button", { type: "button", onclick: () => this.ask() }, "Use another key"))));

@@ -110,11 +110,8 @@ export class NowView {
     const { sessions } = this.app;
     if (this.element.hidden || !sessions) return;
     const isHeld = this.#isHeld();
-    if (isHeld) this.list.redraw();
-    else {
-      sessions.settle();
-      this.list.update(this.#filtered(sessions.order));
-    }
+    if (!isHeld) sessions.settle();
+    this.list.update(this.#filtered(sessions.order));
     const pending = isHeld ? sessions.pending((row) => this.#fits(row)) : 0;
     this.newer.hidden = pending === 0;
     setText(this.newer, `${number(pending)} newer`);
