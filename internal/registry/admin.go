@@ -1,10 +1,12 @@
 package registry
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -23,7 +25,7 @@ func NewAdmin(key string, products *Registry, urls URLs) *Admin {
 	return &Admin{digest: sha256.Sum256([]byte(key)), products: products, urls: urls}
 }
 
-// Require lets only requests with the admin key through.
+// Require lets only requests with the admin key through, for at most 4 seconds.
 func (a *Admin) Require(next httpx.Handler) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		key := r.Header.Get("X-Admin-Key")
@@ -34,9 +36,15 @@ func (a *Admin) Require(next httpx.Handler) http.Handler {
 		if subtle.ConstantTimeCompare(digest[:], a.digest[:]) != 1 {
 			return httpx.Unauthorized("The admin key is missing or wrong.", "Bearer")
 		}
-		return next(w, r)
+		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)
+		defer cancel()
+		return next(w, r.WithContext(ctx))
 	})
 }
+
+// adminTimeout bounds a request, so that it is answered within 5 seconds while storage
+// hangs. A removal that takes longer goes on when it is repeated.
+const adminTimeout = 4 * time.Second
 
 // maxRegistration is the largest registration taken, in bytes: it must fit into
 // a document.

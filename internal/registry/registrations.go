@@ -1,13 +1,12 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -45,7 +44,11 @@ func isRemoved(doc document.Document) bool {
 	return json.Unmarshal(doc.Value, &reg) == nil && reg.Removed
 }
 
-// notice is the log entry that notifies other servers of a registration.
+// noticeType is the type of every notice.
+const noticeType = "registration"
+
+// notice is the log entry of a change to a registration. It is committed together with
+// the document, which has the details.
 type notice struct {
 	Type      string `json:"type"`
 	ProductID string `json:"product_id"`
@@ -128,7 +131,7 @@ var errDone = errors.New("registry: nothing is left to do")
 // The function decide is given the registration as it is, again if that changes
 // meanwhile; its error ends the change.
 func (r *Registry) change(ctx context.Context, productID string, decide func(document.Document) (document.Change, error)) error {
-	data, err := activity.Marshal(notice{Type: "registration", ProductID: productID})
+	data, err := activity.Marshal(notice{Type: noticeType, ProductID: productID})
 	if err != nil {
 		return fmt.Errorf("registry: encode notice: %w", err)
 	}
@@ -146,214 +149,20 @@ func (r *Registry) change(ctx context.Context, productID string, decide func(doc
 		switch {
 		case err == nil:
 			return nil
-		case !errors.As(err, &conflict) || ctx.Err() != nil:
-			return fmt.Errorf("registry: write registration: %w", err)
+		case errors.As(err, &conflict) && ctx.Err() == nil:
+			continue
+		case change.Op == document.OpPut && r.isStored(change):
+			return nil // only the answer was lost
 		}
+		return fmt.Errorf("registry: write registration: %w", err)
 	}
 }
 
-// loadAfter takes over one's own registration. That another cannot be read is
-// not its concern.
-func (r *Registry) loadAfter(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
-		return err
-	}
-	defer r.end()
-	_, err := r.load(ctx)
-	return err
-}
-
-func (r *Registry) isFixed(productID string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	p, ok := r.products[productID]
-	return ok && p.version == 0
-}
-
-// Load takes over what is registered. When it returns ErrUnreadable it has done
-// so, but for the registrations that the error names.
-func (r *Registry) Load(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
-		return err
-	}
-	defer r.end()
-	unreadable, err := r.load(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unreadable...)
-}
-
-// turnTimeout is how long to wait for others who look at the log.
-const turnTimeout = 500 * time.Millisecond
-
-// begin begins to look at the log. It fails when others take too long: then
-// storage hangs, and each of them would wait as long again.
-func (r *Registry) begin(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
-	defer cancel()
-	select {
-	case r.loading <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("registry: wait for others who read registrations: %w", ctx.Err())
-	}
-}
-
-func (r *Registry) end() { <-r.loading }
-
-// load is Load with r.loading held.
-func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
-	bounds, err := r.log.Bounds(ctx, OwnProduct)
-	if err != nil {
-		return nil, fmt.Errorf("registry: read registrations: %w", err)
-	}
-	const atOnce = 100
-	registered := map[string]bool{}
-	for after, more := "", true; more; {
-		docs, err := r.log.Documents().List(ctx, OwnProduct, registrationPrefix, after, atOnce)
-		if err != nil {
-			return nil, fmt.Errorf("registry: read registrations: %w", err)
-		}
-		for _, doc := range docs {
-			after = doc.Name
-			registered[strings.TrimPrefix(doc.Name, registrationPrefix)] = true
-			if err := r.take(doc); err != nil {
-				unreadable = append(unreadable, err)
-			}
-		}
-		more = len(docs) == atOnce
-	}
-	r.removeAllBut(registered)
-	r.seen = bounds.Newest
-	return unreadable, nil
-}
-
-// removeAllBut removes the credentials of products that are no longer
-// registered.
-func (r *Registry) removeAllBut(registered map[string]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id, p := range r.products {
-		if p.version != 0 && !registered[id] {
-			r.remove(p)
-		}
-	}
-}
-
-// take serves a registration, if it is news.
-func (r *Registry) take(doc document.Document) error {
-	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old, exists := r.products[productID]
-	if exists && (old.version == 0 || old.version >= doc.Version) {
-		return nil
-	}
-	var reg registration
-	err := json.Unmarshal(doc.Value, &reg)
-	if err != nil || productID == "" || reg.Product.ProductID != productID || !reg.Removed && len(reg.KeySHA256) != sha256.Size {
-		return fmt.Errorf("%w: %s", ErrUnreadable, productID)
-	}
-	if exists {
-		r.remove(old)
-	}
-	if reg.Removed {
-		return nil
-	}
-	p, wrong := r.open(reg.Product)
-	p.version = doc.Version
-	r.put(p)
-	if err := r.keys.AddDigest([sha256.Size]byte(reg.KeySHA256), productID); err != nil || wrong == nil {
-		return err
-	}
-	return fmt.Errorf("%w: %s: %s", ErrUnreadable, productID, strings.Join(wrong, "; "))
-}
-
-// Limits of looking before a credential is refused.
-const (
-	refreshEvery   = 20 * time.Millisecond
-	refreshTimeout = 500 * time.Millisecond
-)
-
-// look is one look at the log, shared by every caller that came before it began.
-type look struct {
-	done chan struct{} // closed when err is set
-	err  error
-}
-
-// refresh takes over what others had registered when it was called, and returns
-// when that is done. Callers share the next look, however many they are, and
-// looks begin at least refreshEvery apart, so that guessing credentials costs
-// storage next to nothing and one caller no more than another. An error means
-// that it is unknown what is registered.
-func (r *Registry) refresh() error {
-	l := r.nextLook()
-	<-l.done
-	return l.err
-}
-
-// nextLook returns the look that has yet to begin.
-func (r *Registry) nextLook() *look {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.next == nil {
-		r.next = &look{done: make(chan struct{})}
-		time.AfterFunc(time.Until(r.looked.Add(refreshEvery)), r.lookNow)
-	}
-	return r.next
-}
-
-// lookNow begins the next look. Until an earlier one is over, callers can join it.
-func (r *Registry) lookNow() {
-	busy := r.begin(context.Background())
-	r.mu.Lock()
-	l := r.next
-	r.next, r.looked = nil, time.Now()
-	r.mu.Unlock()
-	defer close(l.done)
-	if busy != nil {
-		l.err = busy
-		return
-	}
-	defer r.end()
+// isStored reports whether a change that may have failed took effect: no other
+// registration has its digest.
+func (r *Registry) isStored(change document.Change) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 	defer cancel()
-	bounds, err := r.log.Bounds(ctx, OwnProduct)
-	if err == nil && bounds.Newest != r.seen {
-		_, err = r.load(ctx)
-	}
-	l.err = err
-}
-
-// Intervals of Run.
-const (
-	firstRetry  = time.Second
-	lastRetry   = 30 * time.Second // who needs a registration sooner looks by itself
-	reloadEvery = time.Minute
-)
-
-// Run keeps the registry up to date with what other servers register, until
-// ctx ends. Failures are passed to failed.
-func (r *Registry) Run(ctx context.Context, failed func(error)) {
-	timer := time.NewTimer(reloadEvery)
-	defer timer.Stop()
-	retry := firstRetry
-	for {
-		changed, wait := r.log.Changed(OwnProduct), reloadEvery
-		if err := r.Load(ctx); err == nil {
-			retry = firstRetry
-		} else if ctx.Err() == nil {
-			failed(err)
-			wait = retry
-			retry = min(2*retry, lastRetry)
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed: // never when nil
-		case <-timer.C:
-		}
-	}
+	docs, err := r.log.Documents().Get(ctx, OwnProduct, change.Name)
+	return err == nil && docs[0].Exists() && bytes.Equal(docs[0].Value, change.Value)
 }

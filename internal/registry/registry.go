@@ -23,10 +23,10 @@ import (
 
 // Registry holds products and their keys. It is safe for concurrent use.
 //
-// Registrations are documents of a log's, so they last and are shared as far as
-// that does, under a product id that no product has. Services on one log notify
-// each other of a registration by an entry of that product's, and look before
-// they refuse a credential that they do not know.
+// A registration is a document of the log and an entry, committed together under a
+// product ID that no product has, so it lasts and is shared as far as the log. Services
+// on one log hear of each other's registrations by following the entries, and read them
+// once more before they refuse an unknown credential.
 type Registry struct {
 	keys *access.Keyring
 
@@ -42,7 +42,8 @@ type Registry struct {
 	drop       func(ctx context.Context, productID string) error
 	changed    chan struct{} // see Changed; gets a value, if it has none, when products come or go
 	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
-	seen       eventlog.ID   // the newest registration there was at the last look; guarded by loading
+	listed     bool          // all registrations were listed once; guarded by loading
+	seen       eventlog.ID   // the newest entry taken over since; guarded by loading
 }
 
 // product is a product and where it comes from.

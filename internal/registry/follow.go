@@ -1,0 +1,278 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// loadAfter takes over a registration of this process. An unreadable one of another is
+// not its concern.
+func (r *Registry) loadAfter(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	defer r.end()
+	_, err := r.load(ctx)
+	return err
+}
+
+func (r *Registry) isFixed(productID string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	p, ok := r.products[productID]
+	return ok && p.version == 0
+}
+
+// Load takes over all registrations. After ErrUnreadable it has done so, but for the
+// registrations that the error names.
+func (r *Registry) Load(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	defer r.end()
+	unreadable, err := r.load(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unreadable...)
+}
+
+// turnTimeout is how long to wait for others who look at the log.
+const turnTimeout = 500 * time.Millisecond
+
+// begin begins to look at the log. It fails when others take too long: then
+// storage hangs, and each of them would wait as long again.
+func (r *Registry) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	select {
+	case r.loading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("registry: wait for others who read registrations: %w", ctx.Err())
+	}
+}
+
+func (r *Registry) end() { <-r.loading }
+
+// load is Load with r.loading held. It lists the registrations once, and from then on
+// reads their entries in the log.
+func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
+	bounds, err := r.log.Bounds(ctx, OwnProduct)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("registry: read registrations: %w", err)
+	case r.listed && bounds.Newest == r.seen:
+		return nil, nil
+	case r.listed && bounds.Newest.Compare(r.seen) > 0:
+		unreadable, err = r.readOn(ctx, bounds.Newest)
+		var gap *eventlog.GapError
+		if !errors.As(err, &gap) {
+			return unreadable, err
+		}
+	}
+	if unreadable, err = r.list(ctx); err == nil {
+		r.listed, r.seen = true, bounds.Newest
+	}
+	return unreadable, err
+}
+
+// readOn takes over the registrations that the entries after r.seen name. It fails with a
+// *[eventlog.GapError] where some of the entries are gone.
+func (r *Registry) readOn(ctx context.Context, newest eventlog.ID) (unreadable []error, _ error) {
+	var entries [64]eventlog.Entry
+	for r.seen.Compare(newest) < 0 {
+		n, err := r.log.Read(ctx, OwnProduct, r.seen, entries[:])
+		if err != nil {
+			return unreadable, fmt.Errorf("registry: read registrations: %w", err)
+		}
+		if n == 0 {
+			return unreadable, nil // they have just expired
+		}
+		more, err := r.reread(ctx, entries[:n])
+		if err != nil {
+			return unreadable, err
+		}
+		unreadable = append(unreadable, more...)
+		r.seen = entries[n-1].ID
+	}
+	return unreadable, nil
+}
+
+// reread takes over the registrations that entries name.
+func (r *Registry) reread(ctx context.Context, entries []eventlog.Entry) (unreadable []error, _ error) {
+	var names []string
+	for _, entry := range entries {
+		var changed notice
+		if json.Unmarshal(entry.Data, &changed) == nil && changed.Type == noticeType {
+			names = append(names, registrationPrefix+changed.ProductID)
+		}
+	}
+	slices.Sort(names)
+	docs, err := r.log.Documents().Get(ctx, OwnProduct, slices.Compact(names)...)
+	if err != nil {
+		return nil, fmt.Errorf("registry: read registrations: %w", err)
+	}
+	for _, doc := range docs {
+		if !doc.Exists() {
+			r.forget(strings.TrimPrefix(doc.Name, registrationPrefix))
+		} else if err := r.take(doc); err != nil {
+			unreadable = append(unreadable, err)
+		}
+	}
+	return unreadable, nil
+}
+
+// list takes over all registrations that there are, and removes the others.
+func (r *Registry) list(ctx context.Context) (unreadable []error, _ error) {
+	const atOnce = 100
+	registered := map[string]bool{}
+	for after, more := "", true; more; {
+		docs, err := r.log.Documents().List(ctx, OwnProduct, registrationPrefix, after, atOnce)
+		if err != nil {
+			return nil, fmt.Errorf("registry: read registrations: %w", err)
+		}
+		for _, doc := range docs {
+			after = doc.Name
+			registered[strings.TrimPrefix(doc.Name, registrationPrefix)] = true
+			if err := r.take(doc); err != nil {
+				unreadable = append(unreadable, err)
+			}
+		}
+		more = len(docs) == atOnce
+	}
+	for _, id := range r.IDs() {
+		if !registered[id] {
+			r.forget(id)
+		}
+	}
+	return unreadable, nil
+}
+
+// forget removes the credentials of a product that is no longer registered.
+func (r *Registry) forget(productID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.products[productID]; ok && p.version != 0 {
+		r.remove(p)
+	}
+}
+
+// take serves a registration, if it is news.
+func (r *Registry) take(doc document.Document) error {
+	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, exists := r.products[productID]
+	if exists && (old.version == 0 || old.version >= doc.Version) {
+		return nil
+	}
+	var reg registration
+	err := json.Unmarshal(doc.Value, &reg)
+	if err != nil || productID == "" || reg.Product.ProductID != productID || !reg.Removed && len(reg.KeySHA256) != sha256.Size {
+		return fmt.Errorf("%w: %s", ErrUnreadable, productID)
+	}
+	if exists {
+		r.remove(old)
+	}
+	if reg.Removed {
+		return nil
+	}
+	p, wrong := r.open(reg.Product)
+	p.version = doc.Version
+	r.put(p)
+	if err := r.keys.AddDigest([sha256.Size]byte(reg.KeySHA256), productID); err != nil || wrong == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %s", ErrUnreadable, productID, strings.Join(wrong, "; "))
+}
+
+// Limits of looking before a credential is refused.
+const (
+	refreshEvery   = 20 * time.Millisecond
+	refreshTimeout = 500 * time.Millisecond
+)
+
+// look is one look at the log, shared by every caller that came before it began.
+type look struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// refresh takes over what others had registered when it was called, and returns
+// when that is done. Callers share the next look, however many they are, and
+// looks begin at least refreshEvery apart, so that guessing credentials costs
+// storage next to nothing and one caller no more than another. An error means
+// that it is unknown what is registered.
+func (r *Registry) refresh() error {
+	l := r.nextLook()
+	<-l.done
+	return l.err
+}
+
+// nextLook returns the look that has yet to begin.
+func (r *Registry) nextLook() *look {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = &look{done: make(chan struct{})}
+		time.AfterFunc(time.Until(r.looked.Add(refreshEvery)), r.lookNow)
+	}
+	return r.next
+}
+
+// lookNow begins the next look. Until an earlier one is over, callers can join it.
+func (r *Registry) lookNow() {
+	busy := r.begin(context.Background())
+	r.mu.Lock()
+	l := r.next
+	r.next, r.looked = nil, time.Now()
+	r.mu.Unlock()
+	defer close(l.done)
+	if busy != nil {
+		l.err = busy
+		return
+	}
+	defer r.end()
+	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
+	defer cancel()
+	_, l.err = r.load(ctx)
+}
+
+// Bounds of the back-off of Run. A request that needs a registration sooner looks by
+// itself.
+const (
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// Run keeps the registry up to date with the registrations of other servers, until ctx
+// ends. It asks storage for nothing until the log changes. Failures are passed to failed.
+func (r *Registry) Run(ctx context.Context, failed func(error)) {
+	retry := firstRetry
+	for ctx.Err() == nil {
+		changed := r.log.Changed(OwnProduct) // before the log is read, so that no change is missed
+		var again <-chan time.Time           // never, after a success
+		if err := r.Load(ctx); err == nil {
+			retry = firstRetry
+		} else if ctx.Err() == nil {
+			failed(err)
+			again = time.After(retry)
+			retry = min(2*retry, lastRetry)
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-again:
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+func TestRun_asksForNothingUntilSomethingIsRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &watchedLog{Log: newMemoryLog()}
+		here, there := attached(t, log), registryOn(log)
+		register(t, here, "first", false)
+		run(t, there)
+		synctest.Wait()
+		require.Equal(t, []string{"first"}, there.IDs())
+		log.bounds.Store(0)
+		log.lists.Store(0)
+		time.Sleep(time.Hour)
+		assert.Zero(t, log.bounds.Load())
+		for n := range 300 {
+			register(t, here, fmt.Sprint("p", n), false)
+		}
+		require.NoError(t, here.Unregister(t.Context(), "first"))
+		synctest.Wait()
+		assert.Len(t, there.IDs(), 300)
+		assert.Zero(t, log.lists.Load(), "the entries say which registrations to read")
+	})
+}
+
+func TestLoad_listsEverythingAfterAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newMemoryLog()
+		away := attached(t, log)
+		here := attached(t, log)
+		register(t, here, "gone", false)
+		require.NoError(t, away.Load(t.Context()))
+		require.NoError(t, here.Unregister(t.Context(), "gone"))
+		c := register(t, here, "old", false)
+		time.Sleep(2 * eventlog.DefaultTTL)
+		register(t, here, "new", false)
+		require.NoError(t, away.Load(t.Context()))
+		assert.Equal(t, []string{"new", "old"}, away.IDs())
+		assertOpen(t, away, c, "old")
+	})
+}
+
+// forgetfulLog commits and loses the answer.
+type forgetfulLog struct{ eventlog.Log }
+
+func (l forgetfulLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	if err := l.Log.Append(ctx, productID, entries, changes...); err != nil {
+		return err
+	}
+	return errDown
+}
+
+// Nobody else has the secrets, so a registration that took effect must return them.
+func TestRegister_returnsTheSecretsWhenTheAnswerWasLost(t *testing.T) {
+	log := newMemoryLog()
+	r := attached(t, forgetfulLog{log})
+	for _, force := range []bool{false, true} {
+		c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, force)
+		require.NoError(t, err)
+		assertOpen(t, r, c, "acme")
+		require.NoError(t, attached(t, log).Keys().Check(c.Key, "acme", access.MCP))
+	}
+}
