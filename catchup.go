@@ -3,12 +3,9 @@ package liveactivity
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -21,21 +18,16 @@ var ErrNotReady = errors.New("liveactivity: catching up with the log")
 // be read.
 const catchUpRetry = time.Second
 
-// catchUp fills the store from a log that was there before the service, until
-// it has succeeded or ctx ends.
+// catchUp loads the registrations, until it has succeeded or ctx ends, and then
+// waits for the log. From then on lookups can be answered.
 func (s *Service) catchUp(ctx context.Context) {
-	if !s.engine.isBehind() {
+	if isClosed(s.caughtUp) {
 		return
 	}
-	began := time.Now()
 	for {
-		err := s.replay(ctx)
-		if err == nil {
-			if n := s.read.Load(); n > 0 {
-				s.log.Info("the log was read back", "entries", n, "seconds", time.Since(began).Seconds())
-			}
-			close(s.caughtUp)
-			return
+		err := s.products.Load(ctx)
+		if err == nil || errors.Is(err, registry.ErrUnreadable) {
+			break
 		}
 		if ctx.Err() == nil {
 			s.log.Warn("cannot catch up with the log", "err", err)
@@ -46,47 +38,34 @@ func (s *Service) catchUp(ctx context.Context) {
 		case <-time.After(catchUpRetry):
 		}
 	}
-}
-
-// replay files what the log holds of the products.
-func (s *Service) replay(ctx context.Context) error {
-	if err := s.products.Load(ctx); err != nil && !errors.Is(err, registry.ErrUnreadable) {
-		return err
+	select {
+	case <-ctx.Done():
+	case <-s.readBack:
+		close(s.caughtUp)
 	}
-	ids := s.products.IDs()
-	s.read.Store(0)
-	s.entries.Store(s.engine.entries(ids))
-	for _, id := range ids {
-		if _, err := eventlog.Replay(ctx, s.engine.Log, id, counted{s.engine.filing, &s.read}); err != nil {
-			return fmt.Errorf("product %s: %w", id, err)
-		}
+}
+
+// report takes over how far the log has read itself back.
+func (s *Service) report(p eventlog.Progress) {
+	s.progress.Store(&p)
+	if !p.Done {
+		return
 	}
-	return nil
+	if p.Read > 0 {
+		s.log.Info("the log was read back", "entries", p.Read, "seconds", time.Since(s.began).Seconds())
+	}
+	close(s.readBack)
 }
 
-// counted is a store that counts the batches it is given.
-type counted struct {
-	activity.Store
-	n *atomic.Int64
-}
-
-// Add implements [activity.Store].
-func (c counted) Add(ctx context.Context, b activity.Batch) error {
-	c.n.Add(1)
-	return c.Store.Add(ctx, b)
-}
-
-// Progress is how far a service has read its log back.
-type Progress struct {
-	Read    int64 // entries
-	Entries int64 // that there were when it began; zero where the log cannot say
-	Done    bool  // lookups can be answered
-}
-
-// Progress returns how far the service has read its log back, which it does at the
-// start of Run where the log was there before and does not file actions itself.
-func (s *Service) Progress() Progress {
-	return Progress{Read: s.read.Load(), Entries: s.entries.Load(), Done: isClosed(s.caughtUp)}
+// Progress returns how far the service's log has read back what it keeps in
+// memory, which it does at the start of Run. With Done, lookups can be answered.
+func (s *Service) Progress() eventlog.Progress {
+	var p eventlog.Progress
+	if last := s.progress.Load(); last != nil {
+		p = *last
+	}
+	p.Done = isClosed(s.caughtUp)
+	return p
 }
 
 // catchUpPatience is how long a lookup waits for the service to catch up. Most

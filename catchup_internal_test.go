@@ -1,6 +1,7 @@
 package liveactivity
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -33,25 +36,33 @@ func TestWhenCaughtUp_doesNotWaitForAServiceThatStops(t *testing.T) {
 func TestProgress_isHowFarTheLogIsReadBack(t *testing.T) {
 	fresh, err := New(&Options{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	assert.Equal(t, Progress{Done: true}, fresh.Progress(), "there is nothing to read")
+	assert.Equal(t, eventlog.Progress{Done: true}, fresh.Progress(), "there is nothing to read")
 
-	log := musttest.New(memorylog.New(nil))
-	acme, _ := NewProduct("acme")
-	options := &Options{Products: []Product{acme}, Log: log, Logger: slog.New(slog.DiscardHandler)}
-	before, err := New(options)
-	require.NoError(t, err)
+	dir, acme := t.TempDir(), Product{ProductID: "acme"}
+	open := func() (*boltlog.Log, *Service) {
+		log, err := boltlog.Open(dir, nil)
+		require.NoError(t, err)
+		s, err := New(&Options{Products: []Product{acme}, Log: log, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		return log, s
+	}
+	log, before := open()
 	for _, id := range []string{"e1", "e2", "e3"} {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://a.example/"+id)
-		_, err := before.Record(t.Context(), "acme", []activity.Event{{ID: id, Time: time.Now(), SessionID: id, Action: &a}})
+		_, err := before.Record(t.Context(), "acme", []activity.Event{{ID: id, Time: time.Now(), SessionID: id, UserID: "ada", Action: &a}})
 		require.NoError(t, err)
 	}
-	s, err := New(options)
+	require.NoError(t, log.Release())
+	log, s := open()
+	assert.Equal(t, eventlog.Progress{}, s.Progress())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	live, err := s.LiveActivity(t.Context(), "acme", "ada", 0)
 	require.NoError(t, err)
-	assert.Equal(t, Progress{}, s.Progress())
-	for range 2 { // as after a failure
-		require.NoError(t, s.replay(t.Context()))
-		assert.Equal(t, Progress{Read: 3, Entries: 3}, s.Progress())
-	}
-	s.catchUp(t.Context())
-	assert.Equal(t, Progress{Read: 3, Entries: 3, Done: true}, s.Progress())
+	assert.Len(t, live.Actions, 3)
+	assert.Equal(t, eventlog.Progress{Read: 3, Entries: 3, Done: true}, s.Progress())
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, log.Release())
 }

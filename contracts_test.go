@@ -497,6 +497,11 @@ func (away) List(context.Context, string, string, string, int) ([]document.Docum
 	return nil, errAway
 }
 
+// forgetful is a log whose activity cannot be reached.
+type forgetful struct{ eventlog.Log }
+
+func (forgetful) Activity() activity.Store { return awayStore{} }
+
 // awayStore is a store of activity that cannot be reached.
 type awayStore struct{ activity.Store }
 
@@ -567,7 +572,14 @@ func (c contracted) operation(t *testing.T, id string) contractstest.Operation {
 // kinds.
 func TestOpenAPI_toolCallWhileStorageIsAway(t *testing.T) {
 	c := contract(t)
-	c = c.fresh(t, func(o *liveactivity.Options) { o.Store = awayStore{} })
+	c = c.fresh(t, func(o *liveactivity.Options) { o.Log = forgetful{musttest.New(memorylog.New(nil))} })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.service.Run(ctx) }()
+	defer func() {
+		cancel()
+		assert.NoError(t, <-ended)
+	}()
 	op := c.operation(t, "callMCP")
 	calls := 0
 	for _, r := range c.requests(t, op) {

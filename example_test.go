@@ -78,15 +78,11 @@ func (acme) AllowedOrigins(productID string) ([]string, error) { return nil, nil
 
 // The parts of the service, for a program that wants only some of them.
 func Example_parts() {
-	store, err := activity.NewMemory(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
 	entries, err := memorylog.New(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	recorder, err := eventlog.NewRecorder(entries, store, nil)
+	recorder, err := eventlog.NewRecorder(entries, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -100,7 +96,7 @@ func Example_parts() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	lookup, err := activity.NewLookup(store, 0)
+	lookup, err := activity.NewLookup(entries.Activity(), 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,13 +16,13 @@ import (
 
 // newMeter returns the meter of the service, which may count before the parts are
 // there that it asks.
-func (s *Service) newMeter() *flow.Meter {
+func (s *Service) newMeter(isNew bool) *flow.Meter {
 	config := flow.Config{
-		Now: s.engine.now, Products: s.products.IDs, IsProduct: s.products.Has, Logger: s.log,
+		Now: s.engine.Now, Products: s.products.IDs, IsProduct: s.products.Has, Logger: s.log,
 		Readers: func(productID string) int { return s.streams.Readers(productID) },
 		Backlog: s.backlog,
 	}
-	if !s.engine.isNew { // else the log is no one else's, and does not last
+	if !isNew { // else the log is no one else's, and does not last
 		config.Documents = s.engine.Documents()
 	}
 	return flow.New(config)
@@ -44,7 +44,7 @@ func (s *Service) backlog(productID string) flow.Backlog {
 // drop removes everything that is kept of a product, and what was counted of it.
 func (s *Service) drop(ctx context.Context, productID string) error {
 	s.meter.Forget(productID) // before, so that no document of it comes after
-	return s.engine.drop(ctx, productID)
+	return s.engine.Drop(ctx, productID)
 }
 
 // flowAnswer is the answer to GET /flow/{product_id}.
@@ -104,11 +104,11 @@ func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	storage, err := s.engine.storage(ctx, productID)
+	storage, err := s.engine.Storage(ctx, productID)
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	answer := flowAnswer{ProductID: productID, AsOf: activity.Seconds(s.engine.now()), Minutes: sum.Minutes,
+	answer := flowAnswer{ProductID: productID, AsOf: activity.Seconds(s.engine.Now()), Minutes: sum.Minutes,
 		Readers: sum.Readers, LagS: sum.Lag.Seconds(), Storage: storage}
 	answer.Desks, answer.Parked = flowDesks(product, sum.Desks)
 	w.Header().Set("Cache-Control", "no-store")

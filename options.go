@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -27,21 +26,14 @@ type Options struct {
 	Products []Product
 	Keys     []Key
 
-	// Log takes what the service accepts; nil for a new memorylog.Log. Methods it
-	// has beyond the interface are called: Run(ctx) error while Run runs,
-	// Expire(ctx) error every minute, Ping(ctx) error for /readyz, Stats() for
-	// metrics, Storage(ctx, productID) for GET /flow, and Now() as package
-	// eventlog describes them. The log is closed by Run, and released by its owner after that.
+	// Log is the engine that keeps everything; nil for a new memorylog.Log. Run
+	// runs it and closes it; its owner releases it after that.
 	Log eventlog.Log
-	// Store is what lookups read, and is filled from the log. By default it is
-	// the log's own, where it has a method Activity() and files actions itself,
-	// and else a new activity.Memory.
-	Store activity.Store
-	// Retention bounds the log and the store that are made by default; and no
-	// event older than its TTL is taken.
+	// Retention bounds the log that is made by default, and the sessions that are
+	// listed; and no event older than its TTL is taken.
 	Retention eventlog.Retention
-	// MaxEvents is how many actions are kept of a user, and the most that a
-	// lookup returns.
+	// MaxEvents is the most actions that a lookup returns, and how many the log
+	// that is made by default keeps of a user.
 	MaxEvents int
 
 	AdminKey  string        // opens the admin endpoints; without it there are none

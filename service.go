@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/registry"
@@ -30,13 +31,14 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // Service is the whole of liveactivity as one value. Its methods are safe for
 // concurrent use.
 type Service struct {
 	products *registry.Registry
-	engine   engine
+	engine   eventlog.Log
 	urls     URLs
 	views    []View
 	replies  bool
@@ -53,9 +55,9 @@ type Service struct {
 	handler   http.Handler // the mux, observed
 
 	ran      atomic.Bool
-	began    time.Time     // of Run
-	entries  atomic.Int64  // that are in the log as it catches up
-	read     atomic.Int64  // of them
+	began    time.Time // of Run
+	progress atomic.Pointer[eventlog.Progress]
+	readBack chan struct{} // closed when the log has read itself back
 	caughtUp chan struct{} // closed when lookups can be answered
 	stop     sync.Once
 	stopping chan struct{} // closed when the service begins to stop
@@ -72,22 +74,26 @@ func New(opts *Options) (*Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	engine, err := newEngine(&o)
-	if err != nil {
-		return nil, err
+	engine, isNew := o.Log, o.Log == nil
+	if isNew {
+		var err error
+		if engine, err = memorylog.New(&memorylog.Options{Retention: o.Retention, MaxEvents: o.MaxEvents}); err != nil {
+			return nil, err
+		}
 	}
 	s := &Service{
 		engine: engine, urls: registry.NewURLs(o.PublicURL), views: o.Views, replies: o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
-		caughtUp: make(chan struct{}), stopping: make(chan struct{}),
+		readBack: make(chan struct{}), caughtUp: make(chan struct{}), stopping: make(chan struct{}),
 	}
-	if !s.engine.isBehind() {
+	if isNew {
 		close(s.caughtUp)
 	}
-	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(), &helpdesk.Options{Logger: s.log}, s.engine.Log, s.drop); err != nil {
+	var err error
+	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(), &helpdesk.Options{Logger: s.log}, s.engine, s.drop); err != nil {
 		return nil, err
 	}
-	s.meter = s.newMeter()
+	s.meter = s.newMeter(isNew)
 	if s.handler, err = s.routes(&o); err != nil {
 		return nil, err
 	}
@@ -159,23 +165,23 @@ type parts struct {
 // parts makes the parts of the service, with their metrics in reg.
 func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err error) {
 	wrong := options.Mistakes{Package: "liveactivity"}
-	s.engine.register(&wrong, reg)
-	s.lookup, err = activity.NewLookup(s.engine.store, o.MaxEvents)
+	metrics.Register(&wrong, reg, &logCollector{}).add(s.engine)
+	s.lookup, err = activity.NewLookup(s.engine.Activity(), o.MaxEvents)
 	wrong.Add(err)
-	s.streams, err = eventlog.NewHandler(s.engine.Log, &eventlog.HandlerOptions{Keys: s.products.Keys(), Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
+	s.streams, err = eventlog.NewHandler(s.engine, &eventlog.HandlerOptions{Keys: s.products.Keys(), Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
-	s.recorder, err = eventlog.NewRecorder(s.engine.Log, s.engine.filing, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count})
+	s.recorder, err = eventlog.NewRecorder(s.engine, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count})
 	wrong.Add(err)
 	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
-	s.connector, err = connector.New(s.engine.Log, s.products, &connector.Options{
-		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Store: s.engine.store, Meter: s.meter.Count, Logger: s.log, Metrics: reg,
+	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
+		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Store: s.engine.Activity(), Meter: s.meter.Count, Logger: s.log, Metrics: reg,
 		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
 			return s.assistant.Message(ctx, m)
 		}})
 	wrong.Add(err)
 	if err == nil {
-		s.assistant, err = assist.New(s.engine.Log, s.connector, s.products.Assistance, &assist.Options{
+		s.assistant, err = assist.New(s.engine, s.connector, s.products.Assistance, &assist.Options{
 			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
 		wrong.Add(err)
 	}
@@ -272,7 +278,7 @@ func (s *Service) ready(r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 	defer cancel()
-	if err := s.engine.ping(ctx); err != nil {
+	if err := s.engine.Ping(ctx); err != nil {
 		return serve.NotReady("The storage cannot be written to.", err)
 	}
 	return nil
@@ -296,7 +302,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stopFollowing()
 	followed := make(chan struct{})
 	group.Go(func() error {
-		if err := s.engine.run(running); running.Err() == nil {
+		if err := s.engine.Run(running, s.report); running.Err() == nil {
 			return err
 		}
 		return nil
@@ -387,7 +393,7 @@ func (s *Service) tidy(ctx context.Context) {
 			return
 		case <-ticker.C:
 			s.presence.Expire(time.Now())
-			if err := s.engine.expire(ctx); err != nil && ctx.Err() == nil {
+			if err := s.engine.Expire(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("expired data was not removed", "err", err)
 			}
 		}

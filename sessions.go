@@ -46,7 +46,7 @@ func (s *Service) newPresence(o *Options) (*presence, error) {
 	wrong := options.Mistakes{Package: "liveactivity"}
 	held, err := sessions.NewMemory(&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
 	wrong.Add(err)
-	return &presence{Memory: held, log: s.engine.Log, version: s.products.Version, stopped: s.stopping, products: map[string]*followed{}}, wrong.Err()
+	return &presence{Memory: held, log: s.engine, version: s.products.Version, stopped: s.stopping, products: map[string]*followed{}}, wrong.Err()
 }
 
 // errSuperseded says that a product is followed anew.

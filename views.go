@@ -81,7 +81,7 @@ const (
 // runView runs a view of a product until it is done or ctx ends.
 func (s *Service) runView(ctx context.Context, productID string, view View) {
 	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
-		source, err := eventlog.NewSource(s.engine.Log, productID)
+		source, err := eventlog.NewSource(s.engine, productID)
 		if err == nil {
 			err = view(ctx, productID, source)
 		}

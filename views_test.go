@@ -169,7 +169,8 @@ type ownLog struct {
 
 var errBroken = errors.New("the disk is gone")
 
-func (l *ownLog) Run(ctx context.Context) error {
+func (l *ownLog) Run(ctx context.Context, report func(eventlog.Progress)) error {
+	report(eventlog.Progress{Done: true})
 	select {
 	case err := <-l.fail:
 		return err
@@ -217,45 +218,6 @@ func TestRun_endsWhenTheLogFails(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, http.StatusServiceUnavailable, ask(service, http.MethodGet, "/readyz", "").Code, "it has stopped")
 		require.ErrorIs(t, stop(), errBroken)
-	})
-}
-
-// filingLog is a log that files the actions of what it appends.
-type filingLog struct {
-	*memorylog.Log
-	users *activity.Memory
-}
-
-func (l filingLog) Activity() activity.Store { return l.users }
-
-func TestStore_isTheLogsOwnWhereItHasOne(t *testing.T) {
-	users := musttest.New(activity.NewMemory(nil))
-	service, err := liveactivity.New(&liveactivity.Options{Log: filingLog{musttest.New(memorylog.New(nil)), users}})
-	require.NoError(t, err)
-	record(t, service, "acme", "a")
-	live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
-	require.NoError(t, err, "there is nothing to catch up with")
-	assert.Empty(t, live.Actions, "filing is left to the log")
-}
-
-// A store that is passed in is filled from what the log held before, too.
-func TestStore_catchesUpWithTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log, users := musttest.New(memorylog.New(nil)), musttest.New(activity.NewMemory(nil))
-		before, err := liveactivity.New(&liveactivity.Options{Log: log})
-		require.NoError(t, err)
-		record(t, before, "acme", "a")
-
-		service, stop := runService(t, &liveactivity.Options{Log: log, Store: users})
-		record(t, service, "acme", "b")
-		live, err := service.LiveActivity(t.Context(), "acme", "ada", 0)
-		require.NoError(t, err)
-		assert.Len(t, live.Actions, 2)
-		live, err = service.LiveActivity(t.Context(), "acme", "ada", 1)
-		require.NoError(t, err)
-		assert.Len(t, live.Actions, 1)
-		assert.Equal(t, 1, users.Users())
-		require.NoError(t, stop())
 	})
 }
 

@@ -40,7 +40,6 @@ type Memory struct {
 	users    *memoryCache // *memoryUser by user
 	sessions *memoryCache // *timeline by session
 	outside  *memoryCache // *timeline, of what a user does outside any session, by user
-	known    int          // users
 }
 
 // memoryCache is one of the caches beside each other.
@@ -114,44 +113,71 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Add implements [Store]. It fails only for an action with an invalid timestamp.
-func (m *Memory) Add(_ context.Context, b Batch) error {
-	var few [4]Record
-	records := few[:0]
+// Filing is the actions of a batch, validated and encoded: filing them cannot
+// fail.
+type Filing struct{ actions []filing }
+
+type filing struct {
+	key  Key
+	user string
+	Record
+}
+
+// NewFiling encodes the actions of a batch. It keeps their strings, which should
+// not be parts of larger ones, and fails only for an invalid timestamp.
+func NewFiling(b *Batch) (f Filing, err error) {
+	f.actions = make([]filing, len(b.Actions))
 	for i := range b.Actions {
 		a := &b.Actions[i]
-		r, err := NewRecord(a.SessionID, a.Action)
-		if err != nil {
-			return err
+		f.actions[i].key, f.actions[i].user = EventKey(a.ID), a.UserID
+		if f.actions[i].Record, err = NewRecord(a.SessionID, a.Action); err != nil {
+			return Filing{}, err
 		}
-		records = append(records, r)
+	}
+	return f, nil
+}
+
+// Add files the actions of a batch. It fails, and files none, only for an invalid
+// timestamp.
+func (m *Memory) Add(_ context.Context, b Batch) error {
+	f, err := NewFiling(&b)
+	if err == nil {
+		m.File(b.ProductID, f)
+	}
+	return err
+}
+
+// File files actions of a product, see [Store].
+func (m *Memory) File(productID string, filings ...Filing) {
+	if len(filings) == 0 {
+		return
 	}
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, r := range records {
-		if r.Start >= oldest {
-			m.add(b.ProductID, &b.Actions[i], r, oldest)
+	for _, f := range filings {
+		for i := range f.actions {
+			if a := &f.actions[i]; a.Start >= oldest {
+				m.add(productID, a, oldest)
+			}
 		}
 	}
-	m.users.Trim(b.ProductID)
-	return nil
+	m.users.Trim(productID)
 }
 
-func (m *Memory) add(product string, a *BatchAction, r Record, oldest int64) {
-	session := m.timeline(product, a.UserID, r.Session)
-	who := uint16(maphash.String(m.seed, a.UserID))
-	if a.UserID == "" {
-		session.add(r.Start, who, m.maxStarts)
+func (m *Memory) add(product string, a *filing, oldest int64) {
+	session := m.timeline(product, a.user, a.Session)
+	who := uint16(maphash.String(m.seed, a.user))
+	if a.user == "" {
+		session.add(a.Start, who, m.maxStarts)
 		session.Keep(m.sessionItem(session))
 		return
 	}
-	u := m.user(product, a.UserID)
-	key := EventKey(a.ID)
-	record := memoryRecord{maphash.Bytes(m.seed, key[:]), r.Start, session, r.JSON}
+	u := m.user(product, a.user)
+	record := memoryRecord{maphash.Bytes(m.seed, a.key[:]), a.Start, session, a.JSON}
 	m.expireUser(u, oldest)
 	if gone, ok := u.add(record, m.maxEvents); ok {
-		session.add(r.Start, who, m.maxStarts)
+		session.add(a.Start, who, m.maxStarts)
 		session.records++
 		m.release(gone)
 	}
@@ -167,7 +193,6 @@ func (m *Memory) user(product, id string) *memoryUser {
 	u := &memoryUser{}
 	u.Value, u.records = u, u.first[:0]
 	m.users.Insert(product, id, &u.memoryEntry)
-	m.known++
 	return u
 }
 
@@ -243,7 +268,6 @@ func (m *Memory) evicted(entry *memoryEntry) {
 	if !ok {
 		return
 	}
-	m.known--
 	for _, r := range u.records {
 		if r.session.records--; r.session.records == 0 {
 			r.session.Remove()
@@ -411,7 +435,6 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 				u.Set(m.userItem(u))
 				continue
 			}
-			m.known--
 			forgotten++
 		}
 		due.Remove()
@@ -423,18 +446,14 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.users.Drop(productID, func(value any) {
-		if _, ok := value.(*memoryUser); ok {
-			m.known--
-		}
-	})
+	m.users.Drop(productID, func(any) {})
 }
 
-// Users returns how many users are held.
-func (m *Memory) Users() int {
+// Users returns how many users of a product are held.
+func (m *Memory) Users(productID string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.known
+	return m.users.Count(productID)
 }
 
 // Bytes returns what is held of a product's users.

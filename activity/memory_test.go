@@ -21,13 +21,13 @@ import (
 const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
 
 func TestMemory_isAStore(t *testing.T) {
-	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
+	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activitytest.Engine {
 		return musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents}))
 	})
 }
 
 func TestMemory_isBoundedFairly(t *testing.T) {
-	activitytest.TestBounds(t, func(_ *testing.T, o activitytest.Options) activity.Store {
+	activitytest.TestBounds(t, func(_ *testing.T, o activitytest.Options) activitytest.Engine {
 		return musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.MaxBytes}))
 	})
 }
@@ -44,18 +44,18 @@ func TestMemory_defaults(t *testing.T) {
 			recent, err := m.Recent(t.Context(), "acme", "ada", 1000)
 			require.NoError(t, err)
 			require.Len(t, recent, activity.DefaultMaxEvents)
-			require.Equal(t, 1, m.Users())
+			require.Equal(t, 1, m.Users("acme"))
 		})
 	}
 }
 
-func addClick(t testing.TB, s activity.Store, user, session string, at time.Time) {
+func addClick(t testing.TB, s activitytest.Engine, user, session string, at time.Time) {
 	t.Helper()
 	require.NoError(t, s.Add(t.Context(), activitytest.NewBatch("acme", session, user, activitytest.Click(at, "Save", page))))
 }
 
 // addClicks adds n clicks a second apart.
-func addClicks(t testing.TB, s activity.Store, user, session string, from time.Time, n int) {
+func addClicks(t testing.TB, s activitytest.Engine, user, session string, from time.Time, n int) {
 	t.Helper()
 	actions := make([]activity.Action, n)
 	for i := range actions {
@@ -104,7 +104,7 @@ func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
 			}
 			c.use(t, m)
 			addClick(t, m, "u4", "s4", time.Now())
-			assert.Equal(t, 3, m.Users())
+			assert.Equal(t, 3, m.Users("acme"))
 			for _, user := range []string{"u1", "u2", "u3", "u4"} {
 				assert.Equal(t, user == c.gone, count(t, m, user) == 0, user)
 			}
@@ -118,7 +118,7 @@ func TestMemory_actionsWithoutAUserMakeNoUser(t *testing.T) {
 	for i := range 100 {
 		addClick(t, m, "", fmt.Sprint("anonymous", i), time.Now())
 	}
-	assert.Equal(t, 1, m.Users())
+	assert.Equal(t, 1, m.Users("acme"))
 	assert.Equal(t, 1, count(t, m, "ada"))
 }
 
@@ -134,7 +134,7 @@ func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {
 			addClick(t, m, "bob", "of bob", time.Now())
 		}
 	}
-	assert.Equal(t, 2, m.Users())
+	assert.Equal(t, 1, m.Users("acme"))
 	assert.Zero(t, count(t, m, "ada"), "she was written before all others")
 	assert.Equal(t, 50, count(t, m, "bob"), "he is written again and again")
 	recent, err := m.Recent(t.Context(), "globex", "eve", 50)
@@ -170,12 +170,12 @@ func TestMemory_expires(t *testing.T) {
 		time.Sleep(time.Second)
 		assert.Equal(t, 1, count(t, m, "ada"))
 		assert.Zero(t, m.Expire())
-		assert.Equal(t, 2, m.Users())
+		assert.Equal(t, 2, m.Users("acme"))
 
 		time.Sleep(30 * time.Minute)
 		assert.Zero(t, count(t, m, "ada"))
 		assert.Equal(t, 2, m.Expire())
-		assert.Zero(t, m.Users())
+		assert.Zero(t, m.Users("acme"))
 		assert.Zero(t, m.Expire())
 	})
 }
@@ -207,7 +207,7 @@ func TestMemory_expiresManyUsers(t *testing.T) {
 		time.Sleep(activity.DefaultTTL + time.Second)
 		addClick(t, m, "new", "s", time.Now())
 		assert.Equal(t, users, m.Expire())
-		assert.Equal(t, 1, m.Users())
+		assert.Equal(t, 1, m.Users("acme"))
 		assert.Equal(t, 1, count(t, m, "new"))
 	})
 }
@@ -387,9 +387,9 @@ func TestMemory_dropsAProductAndNoOther(t *testing.T) {
 	require.NoError(t, m.Add(t.Context(), activitytest.NewBatch("other", "s", "ada", activitytest.Click(time.Now(), "Save", page))))
 	m.Drop("acme")
 	assert.Zero(t, count(t, m, "ada"))
-	assert.Equal(t, 1, m.Users())
+	assert.Equal(t, 1, m.Users("other"))
 	m.Drop("other")
-	assert.Zero(t, m.Users())
+	assert.Zero(t, m.Users("other"))
 	m.Drop("unheard of")
 	addClick(t, m, "ada", "s", time.Now())
 	assert.Equal(t, 1, count(t, m, "ada"))

@@ -17,19 +17,16 @@ const (
 	DefaultMaxBytes  = 192 << 20     // of what a product's users did, in memory
 )
 
-// Store keeps the newest actions of every user of every product. Its methods
-// are safe for concurrent use. An engine passes the suite in
+// Store has the newest actions of every user of every product, for lookups. Its
+// methods are safe for concurrent use.
+//
+// Actions are filed under the user id that each carries, in order of their
+// start, however late they come. An action whose ID the user already has, one
+// older than the retention, and one older than everything in a full memory
+// change nothing. Actions without a user id only count as the session's next
+// action. An engine passes the suite in
 // [github.com/liveactivity/liveactivity/activity/activitytest].
 type Store interface {
-	// Add files the batch's actions under the user id that each carries.
-	// Actions may come late: they are kept in order of their start. An action
-	// whose ID the user already has, one older than the retention, and one
-	// older than everything in a full memory change nothing. Actions without
-	// a user id only count as the session's next action. Add may be repeated
-	// after an error. It may keep the batch's strings, which should not be
-	// parts of larger ones, but not its slice.
-	Add(ctx context.Context, b Batch) error
-
 	// Recent returns the user's newest actions, at most limit of them, oldest
 	// first, and none for a user it does not know. It never returns an action
 	// that is older than the retention or that belongs to another user.

@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/liveactivity/liveactivity/activity"
 )
 
 // TestBounds checks that the stores returned by open keep users' actions
@@ -19,7 +17,7 @@ import (
 //
 // An engine may evict in steps, as long as writes to the product make it catch
 // up.
-func TestBounds(t *testing.T, open func(t *testing.T, o Options) activity.Store) {
+func TestBounds(t *testing.T, open func(t *testing.T, o Options) Engine) {
 	for _, test := range []struct {
 		name string
 		run  func(f fixture)

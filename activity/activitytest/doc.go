@@ -5,10 +5,11 @@
 //
 // Anything that keeps live activity, such as your own database, is an
 // [activity.Store]. Its documentation is a list of promises, and [TestStore]
-// has a subtest for each. It needs only a function that opens an empty engine:
+// has a subtest for each. It needs only a function that opens an empty engine.
+// For a log there is eventlogtest.TestActivity, which runs it.
 //
 //	func TestStore(t *testing.T) {
-//		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activity.Store {
+//		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activitytest.Engine {
 //			s := mystore.Open(t.TempDir(), o.TTL, o.MaxEvents)
 //			t.Cleanup(s.Close)
 //			return s

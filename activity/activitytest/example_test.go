@@ -17,7 +17,7 @@ import (
 // conformance test of an engine.
 func ExampleTestStore() {
 	testMyStore := func(t *testing.T) {
-		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activity.Store {
+		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activitytest.Engine {
 			store, err := activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})
 			require.NoError(t, err)
 			return store

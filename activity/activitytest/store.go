@@ -23,10 +23,19 @@ type Options struct {
 	MaxBytes  int64         // bound of a product's users; zero for the engine's default
 }
 
+// Engine is a store that can be filled.
+type Engine interface {
+	activity.Store
+
+	// Add files the batch's actions. It may be repeated after an error, and may
+	// keep the batch's strings but not its slice.
+	Add(ctx context.Context, b activity.Batch) error
+}
+
 // TestStore checks every promise of [activity.Store]. It calls open for an
 // empty store at the start of each subtest; open registers its cleanup with
 // t.Cleanup. Stores may share a server as long as none sees another's actions.
-func TestStore(t *testing.T, open func(t *testing.T, o Options) activity.Store) {
+func TestStore(t *testing.T, open func(t *testing.T, o Options) Engine) {
 	groups := []struct {
 		name string
 		run  func(t *testing.T, open openFunc)
@@ -48,7 +57,7 @@ func TestStore(t *testing.T, open func(t *testing.T, o Options) activity.Store) 
 	}
 }
 
-type openFunc = func(t *testing.T, o Options) activity.Store
+type openFunc = func(t *testing.T, o Options) Engine
 
 const (
 	product   = "acme"
@@ -61,7 +70,7 @@ const (
 // that is well within the retention.
 type fixture struct {
 	*testing.T
-	store activity.Store
+	store Engine
 	base  time.Time
 }
 

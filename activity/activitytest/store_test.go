@@ -21,11 +21,11 @@ func TestMemory_conforms(t *testing.T) {
 	if broken {
 		waittest.Patience = time.Second
 	}
-	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activity.Store {
+	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activitytest.Engine {
 		if mistake.options != nil {
 			mistake.options(&o)
 		}
-		store := activity.Store(musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})))
+		store := activitytest.Engine(musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents})))
 		if mistake.wrap != nil {
 			store = mistake.wrap(store)
 		}
@@ -47,7 +47,7 @@ func TestStore_failsABrokenEngine(t *testing.T) {
 type mistake struct {
 	found   string
 	options func(o *activitytest.Options)
-	wrap    func(s activity.Store) activity.Store
+	wrap    func(s activitytest.Engine) activitytest.Engine
 }
 
 var mistakes = map[string]mistake{
@@ -60,8 +60,8 @@ var mistakes = map[string]mistake{
 	})},
 	"never trimmed":    {found: "Trim", options: func(o *activitytest.Options) { o.MaxEvents *= 10 }},
 	"trimmed too soon": {found: "Trim", options: func(o *activitytest.Options) { o.MaxEvents-- }},
-	"limit ignored": {found: "Limit", wrap: func(s activity.Store) activity.Store {
-		return broken{Store: s, limit: func(int) int { return 1 << 20 }}
+	"limit ignored": {found: "Limit", wrap: func(s activitytest.Engine) activitytest.Engine {
+		return broken{Engine: s, limit: func(int) int { return 1 << 20 }}
 	}},
 	"duplicates kept": {found: "Duplicates", wrap: onAdd(func(a *activity.BatchAction, n int) {
 		a.ID += strconv.Itoa(n)
@@ -100,14 +100,14 @@ var mistakes = map[string]mistake{
 		}
 		return r
 	})},
-	"batch kept":        {found: "Ownership", wrap: func(s activity.Store) activity.Store { return &lazy{Store: s} }},
+	"batch kept":        {found: "Ownership", wrap: func(s activitytest.Engine) activitytest.Engine { return &lazy{Engine: s} }},
 	"session forgotten": {found: "Order", wrap: onEach(func(r *activity.Record) { r.Session = "" })},
-	"unsynchronised":    {found: "Concurrency", wrap: func(s activity.Store) activity.Store { return &lossy{Store: s} }},
+	"unsynchronised":    {found: "Concurrency", wrap: func(s activitytest.Engine) activitytest.Engine { return &lossy{Engine: s} }},
 }
 
 // broken is a store that alters what goes in and what comes out.
 type broken struct {
-	activity.Store
+	activitytest.Engine
 	product, user func(string) string
 	limit         func(int) int
 	action        func(a *activity.BatchAction, n int)
@@ -115,11 +115,11 @@ type broken struct {
 	added         *int
 }
 
-func onRecent(change func(activity.Recent) activity.Recent) func(activity.Store) activity.Store {
-	return func(s activity.Store) activity.Store { return broken{Store: s, result: change} }
+func onRecent(change func(activity.Recent) activity.Recent) func(activitytest.Engine) activitytest.Engine {
+	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, result: change} }
 }
 
-func onEach(change func(*activity.Record)) func(activity.Store) activity.Store {
+func onEach(change func(*activity.Record)) func(activitytest.Engine) activitytest.Engine {
 	return onRecent(func(r activity.Recent) activity.Recent {
 		for i := range r {
 			change(&r[i])
@@ -128,16 +128,18 @@ func onEach(change func(*activity.Record)) func(activity.Store) activity.Store {
 	})
 }
 
-func onAdd(change func(a *activity.BatchAction, n int)) func(activity.Store) activity.Store {
-	return func(s activity.Store) activity.Store { return broken{Store: s, action: change, added: new(int)} }
+func onAdd(change func(a *activity.BatchAction, n int)) func(activitytest.Engine) activitytest.Engine {
+	return func(s activitytest.Engine) activitytest.Engine {
+		return broken{Engine: s, action: change, added: new(int)}
+	}
 }
 
-func onProduct(change func(string) string) func(activity.Store) activity.Store {
-	return func(s activity.Store) activity.Store { return broken{Store: s, product: change} }
+func onProduct(change func(string) string) func(activitytest.Engine) activitytest.Engine {
+	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, product: change} }
 }
 
-func onUser(change func(string) string) func(activity.Store) activity.Store {
-	return func(s activity.Store) activity.Store { return broken{Store: s, user: change} }
+func onUser(change func(string) string) func(activitytest.Engine) activitytest.Engine {
+	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, user: change} }
 }
 
 func (s broken) Add(ctx context.Context, b activity.Batch) error {
@@ -155,7 +157,7 @@ func (s broken) Add(ctx context.Context, b activity.Batch) error {
 			s.action(a, *s.added)
 		}
 	}
-	return s.Store.Add(ctx, b)
+	return s.Engine.Add(ctx, b)
 }
 
 func (s broken) Recent(ctx context.Context, product, user string, limit int) (activity.Recent, error) {
@@ -168,7 +170,7 @@ func (s broken) Recent(ctx context.Context, product, user string, limit int) (ac
 	if s.limit != nil {
 		limit = s.limit(limit)
 	}
-	recent, err := s.Store.Recent(ctx, product, user, limit)
+	recent, err := s.Engine.Recent(ctx, product, user, limit)
 	if s.result != nil {
 		recent = s.result(recent)
 	}
@@ -177,7 +179,7 @@ func (s broken) Recent(ctx context.Context, product, user string, limit int) (ac
 
 // lazy retains its callers' batches until a read.
 type lazy struct {
-	activity.Store
+	activitytest.Engine
 	mu      sync.Mutex
 	pending []activity.Batch
 }
@@ -193,17 +195,17 @@ func (s *lazy) Recent(ctx context.Context, product, user string, limit int) (act
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.pending {
-		if err := s.Store.Add(ctx, b); err != nil {
+		if err := s.Engine.Add(ctx, b); err != nil {
 			return nil, err
 		}
 	}
 	s.pending = nil
-	return s.Store.Recent(ctx, product, user, limit)
+	return s.Engine.Recent(ctx, product, user, limit)
 }
 
 // lossy loses an action when two calls overlap.
 type lossy struct {
-	activity.Store
+	activitytest.Engine
 	busy sync.Mutex
 }
 
@@ -215,5 +217,5 @@ func (s *lossy) Add(ctx context.Context, b activity.Batch) error {
 	for range 100 {
 		runtime.Gosched() // lets another call run
 	}
-	return s.Store.Add(ctx, b)
+	return s.Engine.Add(ctx, b)
 }

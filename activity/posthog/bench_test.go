@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -103,7 +102,7 @@ func (r *ingestRound) unmarshal(b *testing.B, zr *gzip.Reader, buf *bytes.Buffer
 // comparison, are not part of it. The ratio is the median of the rounds', which
 // a busy machine disturbs little; it must not be above 2.
 func BenchmarkIngestBatch(b *testing.B) {
-	recorder := musttest.New(eventlog.NewRecorder(musttest.New(memorylog.New(nil)), musttest.New(activity.NewMemory(nil)), nil))
+	recorder := musttest.New(eventlog.NewRecorder(musttest.New(memorylog.New(nil)), nil))
 	handler := musttest.New(posthog.NewHandler(recorder, products, nil))
 	var zr gzip.Reader
 	var buf bytes.Buffer

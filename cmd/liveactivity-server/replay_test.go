@@ -34,7 +34,7 @@ func recorded(t *testing.T, record func(v *visits)) (dir string) {
 	synctest.Test(t, func(t *testing.T) {
 		log, err := boltlog.Open(dir, nil)
 		require.NoError(t, err)
-		recorder, err := eventlog.NewRecorder(log, nil, nil)
+		recorder, err := eventlog.NewRecorder(log, nil)
 		require.NoError(t, err)
 		record(&visits{t: t, recorder: recorder})
 		require.NoError(t, log.Release())

@@ -161,12 +161,7 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 }
 
 // now returns the time by the clock that the log's ids are by.
-func (c *Connector) now() time.Time {
-	if log, ok := c.log.(interface{ Now() time.Time }); ok {
-		return log.Now()
-	}
-	return time.Now()
-}
+func (c *Connector) now() time.Time { return c.log.Now() }
 
 // linkedHere returns a channel that is full after a session of the product was
 // linked in this process.

@@ -38,7 +38,7 @@ func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *servi
 	}
 	c, err := New(log, always(p), opts)
 	require.NoError(t, err)
-	return &service{c, musttest.New(eventlog.NewRecorder(log, musttest.New(activity.NewMemory(nil)), nil))}
+	return &service{c, musttest.New(eventlog.NewRecorder(log, nil))}
 }
 
 // visit records that the session viewed pages now.

@@ -413,7 +413,7 @@ func TestWeather_onOtherEngines(t *testing.T) {
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error)
-			go func() { ended <- log.Run(ctx) }()
+			go func() { ended <- log.Run(ctx, nil) }()
 			t.Cleanup(func() { cancel(); <-ended; _ = errors.Join(log.Close(), log.Release()) })
 			return log
 		},

@@ -165,7 +165,7 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 	})
 	d.docs = &failingDocs{Store: d.Connector.docs}
 	d.Connector.docs = d.docs
-	d.service.recorder, err = eventlog.NewRecorder(log, store, nil)
+	d.service.recorder, err = eventlog.NewRecorder(log, nil)
 	require.NoError(t, err)
 	d.mux.HandleFunc("POST /chatbot-webhook/{product_id}", d.ServeWebhook)
 	d.mux.Handle("POST /chat/chat/{product_id}", d.ServeChat("chat"))

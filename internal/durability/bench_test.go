@@ -21,33 +21,22 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
 
-// engine is a log and the store that lookups go to.
-type engine struct {
-	log    eventlog.Log
-	store  activity.Store
-	filing activity.Store // nil where the log files the actions itself
-}
-
 var engines = []struct {
 	name string
-	open func(b *testing.B) engine
+	open func(b *testing.B) eventlog.Log
 }{
-	{"memory", func(*testing.B) engine {
-		store := musttest.New(activity.NewMemory(nil))
-		return engine{musttest.New(memorylog.New(nil)), store, store}
-	}},
-	{"bbolt", func(b *testing.B) engine {
+	{"memory", func(*testing.B) eventlog.Log { return musttest.New(memorylog.New(nil)) }},
+	{"bbolt", func(b *testing.B) eventlog.Log {
 		log, err := boltlog.Open(b.TempDir(), nil)
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, log.Release()) })
-		store := musttest.New(activity.NewMemory(nil))
-		return engine{log, store, store}
+		return log
 	}},
-	{"redis", func(b *testing.B) engine {
+	{"redis", func(b *testing.B) eventlog.Log {
 		log, err := redislog.Open(redistest.Start(b).URL(), nil)
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, log.Release()) })
-		return engine{log, log.Activity(), nil}
+		return log
 	}},
 }
 
@@ -72,8 +61,8 @@ func BenchmarkIngest(b *testing.B) {
 		var inMemory float64
 		for _, e := range engines {
 			b.Run(fmt.Sprintf("%s/batch=%d", e.name, size), func(b *testing.B) {
-				engine := e.open(b)
-				recorder := musttest.New(eventlog.NewRecorder(engine.log, engine.filing, nil))
+				log := e.open(b)
+				recorder := musttest.New(eventlog.NewRecorder(log, nil))
 				b.ReportAllocs()
 				var requests atomic.Int64
 				var running sync.WaitGroup
@@ -108,8 +97,8 @@ func BenchmarkLookup(b *testing.B) {
 	var inMemory float64
 	for _, e := range engines {
 		b.Run(e.name, func(b *testing.B) {
-			engine := e.open(b)
-			recorder := musttest.New(eventlog.NewRecorder(engine.log, engine.filing, nil))
+			log := e.open(b)
+			recorder := musttest.New(eventlog.NewRecorder(log, nil))
 			var filling sync.WaitGroup
 			for client := range users {
 				filling.Go(func() {
@@ -120,7 +109,7 @@ func BenchmarkLookup(b *testing.B) {
 				})
 			}
 			filling.Wait()
-			lookup := musttest.New(activity.NewLookup(engine.store, 0))
+			lookup := musttest.New(activity.NewLookup(log.Activity(), 0))
 			b.ReportAllocs()
 			var next atomic.Int64
 			b.ResetTimer()

@@ -13,11 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
@@ -27,38 +29,35 @@ import (
 // in a request of its own.
 func BenchmarkFootprint(b *testing.B) {
 	const actions, users = 100_000, 2000
-	fill := func(b *testing.B, e engine) (data float64) {
-		recorder := musttest.New(eventlog.NewRecorder(e.log, e.filing, nil))
+	fill := func(b *testing.B, log eventlog.Log) (data float64) {
+		recorder := musttest.New(eventlog.NewRecorder(log, nil))
 		fillConcurrently(b, actions, func(n int) error { return record(b.Context(), recorder, n, 1, users) })
-		bounds, err := e.log.Bounds(b.Context(), "acme")
+		bounds, err := log.Bounds(b.Context(), "acme")
 		require.NoError(b, err)
 		entries := make([]eventlog.Entry, 1)
-		_, err = e.log.Read(b.Context(), "acme", bounds.TrimmedTo, entries)
+		_, err = log.Read(b.Context(), "acme", bounds.TrimmedTo, entries)
 		require.NoError(b, err)
 		return float64(len(entries[0].Data))
 	}
 	report := func(b *testing.B, unit string, bytes float64) { b.ReportMetric(bytes/actions, unit+"/action") }
 	b.Run("memory", func(b *testing.B) {
 		before := heaptest.InUse()
-		store := musttest.New(activity.NewMemory(nil))
-		e := engine{musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 1 << 40}})), store, store}
-		b.ReportMetric(fill(b, e), "data/action")
+		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 1 << 40}}))
+		b.ReportMetric(fill(b, log), "data/action")
 		report(b, "heap", float64(heaptest.InUse()-before))
-		runtime.KeepAlive(e)
+		runtime.KeepAlive(log)
 	})
 	b.Run("bbolt", func(b *testing.B) {
 		before := heaptest.InUse()
 		dir := b.TempDir()
 		log, err := boltlog.Open(dir, nil)
 		require.NoError(b, err)
-		store := musttest.New(activity.NewMemory(nil))
-		b.ReportMetric(fill(b, engine{log, store, store}), "data/action")
+		b.ReportMetric(fill(b, log), "data/action")
 		report(b, "heap", float64(heaptest.InUse()-before))
 		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
 		require.NoError(b, err)
 		report(b, "file", float64(info.Size()))
 		require.NoError(b, log.Release())
-		runtime.KeepAlive(store)
 	})
 	b.Run("redis", func(b *testing.B) {
 		server := redistest.Start(b)
@@ -66,7 +65,7 @@ func BenchmarkFootprint(b *testing.B) {
 		require.NoError(b, err)
 		used := func() float64 { return usedMemory(b, server) }
 		before := used()
-		b.ReportMetric(fill(b, engine{log, log.Activity(), nil}), "data/action")
+		b.ReportMetric(fill(b, log), "data/action")
 		report(b, "redis", used()-before)
 		require.NoError(b, log.Release())
 	})
@@ -75,7 +74,7 @@ func BenchmarkFootprint(b *testing.B) {
 // What a user of 50 actions takes where lookups are answered from.
 func BenchmarkFootprintOfUsers(b *testing.B) {
 	const users, kept = 2000, 50
-	fill := func(b *testing.B, store activity.Store) {
+	fill := func(b *testing.B, store activitytest.Engine) {
 		fillConcurrently(b, users*kept, func(n int) error {
 			return store.Add(b.Context(), batchOf(n, users))
 		})
@@ -92,7 +91,7 @@ func BenchmarkFootprintOfUsers(b *testing.B) {
 		log, err := redislog.Open(server.URL(), nil)
 		require.NoError(b, err)
 		before := usedMemory(b, server)
-		fill(b, log.Activity())
+		fill(b, eventlogtest.NewFiler(log))
 		b.ReportMetric((usedMemory(b, server)-before)/users, "redis/user")
 		require.NoError(b, log.Release())
 	})

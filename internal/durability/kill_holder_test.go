@@ -83,7 +83,7 @@ func runHolder(config string) int {
 		defer cancel()
 		_, _ = bufio.NewReader(os.Stdin).ReadByte() // it is never written to
 	}()
-	go func() { _ = h.log.Run(ctx) }() // returns nil
+	go func() { _ = h.log.Run(ctx, nil) }() // returns nil
 	if err := document.WithLease(ctx, h.log.Documents(), jobProduct, jobLease, h.TTL, h.work); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -80,7 +80,7 @@ func newGuild(t *testing.T, workers int, ttl time.Duration) *guild {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
-	following.Go(func() { _ = g.log.Run(ctx) }) // returns nil
+	following.Go(func() { _ = g.log.Run(ctx, nil) }) // returns nil
 	following.Go(func() { g.follow(ctx) })
 	t.Cleanup(func() {
 		cancel()

@@ -322,6 +322,14 @@ func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {
 // Len returns how many values are kept.
 func (c *Cache[K, V]) Len() int { return c.length }
 
+// Count returns how many values a product has in this cache.
+func (c *Cache[K, V]) Count(product string) int {
+	if h, ok := c.products[product]; ok {
+		return len(h.space(c.space).items)
+	}
+	return 0
+}
+
 // Bytes returns the cost of a product's values.
 func (c *Cache[K, V]) Bytes(product string) int64 {
 	if h, ok := c.products[product]; ok {

@@ -530,7 +530,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 				require.NoError(t, err)
 				return c
 			}
-			recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
+			recorder := musttest.New(eventlog.NewRecorder(log, nil))
 			ingest := musttest.New(posthog.NewHandler(recorder, here, nil))
 			connected := musttest.New(connector.New(log, here, nil))
 			mux := http.NewServeMux()

@@ -167,11 +167,7 @@ func New(log eventlog.Log, connections *connector.Connector, products Products, 
 
 // now returns the time by the clock that the log's ids are by.
 func (a *Assistant) now() time.Time {
-	now := time.Now()
-	if log, ok := a.log.(interface{ Now() time.Time }); ok {
-		now = log.Now()
-	}
-	return now.Round(0) // what is stored is by the wall clock, and so is what it is compared with
+	return a.log.Now().Round(0) // what is stored is by the wall clock, and so is what it is compared with
 }
 
 // conversation is a conversation of a product.

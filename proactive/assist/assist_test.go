@@ -109,9 +109,7 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	require.NoError(t, err)
 	core, err := assistance.NewCore(config, triggers...)
 	require.NoError(t, err)
-	memory, err := activity.NewMemory(nil)
-	require.NoError(t, err)
-	recorder, err := eventlog.NewRecorder(log, memory, nil)
+	recorder, err := eventlog.NewRecorder(log, nil)
 	require.NoError(t, err)
 	return &world{t: t, log: log, desk: desk, seen: seen, desks: []connector.Desk{{Name: "intercom", Desk: opened}}, core: core,
 		labels: config.ReplyOptionLabels, recorder: recorder}

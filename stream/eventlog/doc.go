@@ -4,7 +4,7 @@
 // live memory of package activity.
 //
 //	entries, err := memorylog.New(nil)
-//	recorder, err := eventlog.NewRecorder(entries, store, nil) // the sink of a source
+//	recorder, err := eventlog.NewRecorder(entries, nil) // the sink of a source
 //	streams, err := eventlog.NewHandler(entries, nil)
 //	mux.Handle("GET /stream/{product_id}", streams)
 //
@@ -36,14 +36,13 @@
 // A [Recorder] turns the events of a request into entries, one per session,
 // and appends each event once, however often a client retries its request. An
 // error means that the request must be retried unchanged; nothing is lost if
-// it was recorded in part. Over a durable log, [Replay] fills the in-memory
-// store when a process starts.
+// it was recorded in part.
 //
 // # Following
 //
 // Everything that follows a log is one loop with a different function: wait
 // for a change, read after the cursor, process, advance. [Handler] writes to a
-// client, [Replay] fills a store, and a [Source] feeds a consumer in this
+// client, [Replay] brings back what an engine keeps in memory, and a [Source] feeds a consumer in this
 // process without HTTP:
 //
 //	source, err := eventlog.NewSource(entries, "acme")

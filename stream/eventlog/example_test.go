@@ -23,11 +23,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := activity.NewMemory(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	recorder, err := eventlog.NewRecorder(entries, store, nil)
+	recorder, err := eventlog.NewRecorder(entries, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -38,7 +34,7 @@ func Example() {
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /stream/{product_id}", streams)
-	lookup, err := activity.NewLookup(store, 0)
+	lookup, err := activity.NewLookup(entries.Activity(), 0)
 	if err != nil {
 		log.Fatal(err)
 	}

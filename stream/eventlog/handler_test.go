@@ -673,7 +673,7 @@ func TestHandler_doesNotGrowWithAStalledReader(t *testing.T) {
 func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 	const readers, limit = 64, 64 << 10
 	for name, size := range map[string]int{"small": 200, "usual": 1000, "as large as they become": 60 << 10, "larger": 300 << 10} {
-		for engine, log := range map[string]eventlog.Log{"memory": newMemoryLog(), "bbolt": openBolt(t, t.TempDir())} {
+		for engine, log := range map[string]eventlog.Log{"memory": newMemoryLog(), "bbolt": openBolt(t, t.TempDir(), 0)} {
 			t.Run(name+" entries, "+engine, func(t *testing.T) {
 				for n := range (4 << 20) / size / 16 {
 					var entries []eventlog.Entry

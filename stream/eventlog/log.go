@@ -15,20 +15,24 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
-// Log keeps the entries of every product in order until they are trimmed. Its
-// methods are safe for concurrent use. An engine passes the suite in
+// Log is an engine: everything that the service keeps goes through it. It keeps
+// the entries of every product in order until they are trimmed, and beside them
+// documents and the recent actions of users. Its methods are safe for concurrent
+// use. An engine passes the suites in
 // [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest].
+//
+// No method is optional, and none is looked for by a type assertion: a value that
+// embeds a Log is one.
 //
 // A reader is a cursor: the ID of the last entry it read. It calls Changed,
 // then Read, and waits on the channel if there was nothing to read.
-//
-// A log whose IDs are by a clock other than this process's has one more method,
-// Now() time.Time, which returns the time by that clock. A [Recorder] then goes
-// by it, so that recorders of one log agree on the time.
 type Log interface {
 	// Append appends the entries to the product's log in order, assigns each
-	// its ID, and changes documents of the product, all or nothing. When it
-	// returns nil, everything is as durable as the engine makes it. If a key
+	// its ID, changes documents of the product, and files the actions of the
+	// entries' batches for Activity, all or nothing. When it
+	// returns nil, everything is as durable as the engine makes it, and can be
+	// read and looked up. A call whose ctx ends may still take effect, as a
+	// whole. If a key
 	// belongs to a retained entry, or to another entry of the call, nothing
 	// happens and it returns a *DuplicateError; if a document is not at the
 	// version named by its change, a *document.ConflictError. Invalid entries
@@ -58,8 +62,41 @@ type Log interface {
 	// Documents returns the store of the documents that Append changes.
 	Documents() document.Store
 
+	// Activity returns the store of the actions that Append files. An engine
+	// that keeps them in memory files them anew from its log after a restart,
+	// while Run runs: until then lookups of a product that had entries wait.
+	Activity() activity.Store
+
+	// Now returns the time by the clock that IDs are by: recorders of one log
+	// go by it, so that servers whose clocks differ agree. It never blocks.
+	Now() time.Time
+
+	// Run does the log's own work, such as hearing of what other processes
+	// append, until ctx ends; it then returns nil. Any other error is the end
+	// of the log. It calls report from time to time while it reads back what a
+	// restart has left, and once with Done, never at the same time. Call it
+	// once; report may be nil.
+	Run(ctx context.Context, report func(Progress)) error
+
+	// Ping returns why the log cannot be written to at the moment, nil if it
+	// can. It returns soon after ctx has ended.
+	Ping(ctx context.Context) error
+
+	// Expire frees the memory, or the room on the disk, of everything that has
+	// expired. Reads never return it, and appends free some of it; Expire is
+	// for products where nothing happens, a minute apart is plenty.
+	Expire(ctx context.Context) error
+
+	// Stats returns the figures of the products that this process has had to
+	// do with, and leaves out those that cannot be had within a second or so.
+	Stats() map[string]Stats
+
+	// Storage returns what is kept of a product, which costs no more than a
+	// read, however much that is.
+	Storage(ctx context.Context, productID string) (Storage, error)
+
 	// Drop removes everything kept of the product: entries, keys, documents
-	// and, where the engine files them, actions. IDs and versions assigned
+	// and actions. IDs and versions assigned
 	// later are still greater than any before; a reader whose cursor was
 	// dropped gets a *GapError. Concurrent appends may be dropped or kept,
 	// entries and documents independently. Drop is idempotent and accepts
@@ -132,9 +169,9 @@ type Entry struct {
 	// behind room for what comes before.
 	frame []byte
 
-	// Batch is what Data was encoded from, or nil. It is for engines that file
-	// actions themselves, in Append, and no longer valid when that has returned;
-	// Read leaves it nil.
+	// Batch is what Data was encoded from, or nil: its actions are filed by
+	// Append, which may keep their strings. It is no longer valid when that has
+	// returned; Read leaves it nil.
 	Batch *activity.Batch
 }
 
@@ -218,8 +255,9 @@ type Retention struct {
 	TTL      time.Duration // how long an entry is kept; DefaultTTL
 	MaxBytes int64         // of the log: the oldest entries beyond are trimmed; the engine's default
 
-	// StateMaxBytes bounds the other state of a product: documents and, where
-	// the engine files them, actions, half of it each. Beyond it the ones
+	// StateMaxBytes bounds the other state of a product: documents have half of
+	// it; actions have half of it in Redis, and in memory three eighths, which
+	// leaves the rest to other views of the log. Beyond it the ones
 	// written first are evicted; reads do not renew them. Documents without a
 	// time to live count and are never evicted. The default is the engine's.
 	StateMaxBytes int64
@@ -237,18 +275,22 @@ type Stats struct {
 	Entries int
 	Bytes   int64 // what the entries cost in their storage
 	Dropped int64 // entries trimmed for their size before they expired
+	Users   int   // whose activity is in memory; zero where it is not
+}
+
+// Progress is how far a log has read back what it keeps in memory.
+type Progress struct {
+	Read    int64 // entries
+	Entries int64 // that there were when it began
+	Done    bool  // lookups can be answered
 }
 
 // Storage is what an engine keeps of a product and how much it may keep, in bytes
-// as they cost where it is kept. Every engine of this module has a method
-//
-//	Storage(ctx context.Context, productID string) (Storage, error)
-//
-// that costs no more than a read, however much is kept.
+// as they cost where it is kept.
 type Storage struct {
 	Engine        string `json:"engine"`          // "memory", "bbolt" or "redis"
 	LogBytes      int64  `json:"log_bytes"`       // of the log's entries
 	LogMaxBytes   int64  `json:"log_max_bytes"`   // Retention.MaxBytes
-	StateBytes    int64  `json:"state_bytes"`     // of documents and, where the engine files them, actions
+	StateBytes    int64  `json:"state_bytes"`     // of documents and actions
 	StateMaxBytes int64  `json:"state_max_bytes"` // Retention.StateMaxBytes
 }

@@ -27,7 +27,7 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 			return err
 		}, []string{"log", "Heartbeat", "WriteTimeout", "Coalesce", "SendBuffer", "Metrics"}},
 		"a recorder": {func() error {
-			_, err := eventlog.NewRecorder(nil, nil, &eventlog.RecorderOptions{TTL: -1, Metrics: taken})
+			_, err := eventlog.NewRecorder(nil, &eventlog.RecorderOptions{TTL: -1, Metrics: taken})
 			return err
 		}, []string{"log", "TTL", "Metrics"}},
 		"a source of nothing": {func() error {
@@ -53,6 +53,6 @@ func TestMetrics_ofTwoOfAKindShareARegistry(t *testing.T) {
 	for range 2 {
 		log := musttest.New(memorylog.New(nil))
 		require.NotNil(t, musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Metrics: reg})))
-		require.NotNil(t, musttest.New(eventlog.NewRecorder(log, nil, &eventlog.RecorderOptions{Metrics: reg})))
+		require.NotNil(t, musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Metrics: reg})))
 	}
 }

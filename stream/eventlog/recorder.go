@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,11 +20,10 @@ import (
 const maxData = 60 << 10
 
 // Recorder is the [activity.Sink] of a service: it assigns events their times,
-// drops duplicates, updates what is known of each session, appends the actions
-// to a log, one entry per session, and files them in a store.
+// drops duplicates, updates what is known of each session, and appends the
+// actions to a log, one entry per session.
 type Recorder struct {
 	log     Log
-	store   activity.Store
 	dir     *activity.Directory
 	actions *prometheus.CounterVec
 	meter   activity.Meter
@@ -33,11 +31,6 @@ type Recorder struct {
 	// Steps that share a session take turns, so that they do not conflict and
 	// start again.
 	turns turns
-
-	// unfiled holds, by product, the cursor after which the log may hold
-	// actions that the store lacks.
-	unfiledMu sync.Mutex
-	unfiled   map[string]unfiled
 }
 
 // RecorderOptions configures a Recorder; a zero field means its default.
@@ -47,10 +40,9 @@ type RecorderOptions struct {
 	Meter   activity.Meter        // takes what Record returns, and the actions; nil for nothing
 }
 
-// NewRecorder returns a recorder that appends to log and files in store, which
-// is nil if the log files the actions itself; opts may be nil. It reports all
-// invalid arguments at once.
-func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) (*Recorder, error) {
+// NewRecorder returns a recorder that appends to log; opts may be nil. It reports
+// all invalid arguments at once.
+func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
 	var o RecorderOptions
 	if opts != nil {
 		o = *opts
@@ -58,7 +50,7 @@ func NewRecorder(log Log, store activity.Store, opts *RecorderOptions) (*Recorde
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
-	r := &Recorder{log: log, store: store, meter: o.Meter, unfiled: map[string]unfiled{},
+	r := &Recorder{log: log, meter: o.Meter,
 		actions: metrics.Register(&wrong, o.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
@@ -109,15 +101,18 @@ func firstTimeout(events []activity.Event) time.Duration {
 	return max(stepTimeout-waited, leastTime)
 }
 
+// agreement is by how much two readings of one clock differ at most. What is less
+// is no difference of clocks.
+const agreement = time.Millisecond
+
 // byEngine returns the events with the times that are by this process's clock
 // put by the engine's, if that is another.
 func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
-	engine, ok := r.log.(interface{ Now() time.Time })
-	if !ok {
+	now := time.Now()
+	ahead := now.Sub(r.log.Now())
+	if ahead.Abs() < agreement {
 		return events
 	}
-	now := time.Now()
-	ahead := now.Sub(engine.Now())
 	events = slices.Clone(events)
 	for i := range events {
 		e := &events[i]
@@ -154,9 +149,6 @@ func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout ti
 		return fmt.Errorf("eventlog: wait for other requests of the session: %w", err)
 	}
 	defer done()
-	if err := r.fileRest(ctx, a.productID); err != nil {
-		return err
-	}
 	for {
 		expired, err := r.append(ctx, a, s)
 		var seen *DuplicateError
@@ -180,7 +172,7 @@ func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout ti
 }
 
 // append appends the actions of a step together with the changes to their
-// sessions, and files them. It returns how many events had expired.
+// sessions. It returns how many events had expired.
 func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired int, err error) {
 	if err := a.book.Open(ctx, s.events); err != nil {
 		return 0, err
@@ -198,7 +190,11 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	for _, e := range a.entries {
 		a.book.Count(e.SessionID, e.Batch.Count)
 	}
-	return expired, r.commit(ctx, a.productID, a.entries, a.book.Changes())
+	if err := r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...); err != nil {
+		return expired, err
+	}
+	r.count(a.productID, a.entries)
+	return expired, nil
 }
 
 // encode makes the entries of a step.
@@ -306,97 +302,4 @@ func (r *Recorder) count(productID string, entries []Entry) {
 	if n > 0 {
 		r.meter.Count(productID, activity.Flow{Actions: n})
 	}
-}
-
-// commit appends the entries, changes the documents with them, and files the
-// entries' actions for lookups.
-func (r *Recorder) commit(ctx context.Context, productID string, entries []Entry, changes []document.Change) error {
-	if r.store == nil {
-		err := r.log.Append(ctx, productID, entries, changes...)
-		if err == nil {
-			r.count(productID, entries)
-		}
-		return err
-	}
-	before, err := r.log.Bounds(ctx, productID)
-	if err != nil {
-		return err
-	}
-	if err = r.log.Append(ctx, productID, entries, changes...); err == nil {
-		r.count(productID, entries)
-		err = r.file(ctx, entries)
-	}
-	if undecided(err) {
-		r.unfile(productID, before.Newest)
-	}
-	return err
-}
-
-func (r *Recorder) file(ctx context.Context, entries []Entry) error {
-	for _, e := range entries {
-		if err := r.store.Add(ctx, *e.Batch); err != nil {
-			return fmt.Errorf("eventlog: file actions: %w", err)
-		}
-	}
-	return nil
-}
-
-// undecided reports whether the log may or may not hold the entries after err.
-func undecided(err error) bool {
-	var seen *DuplicateError
-	var conflict *document.ConflictError
-	return err != nil && !errors.As(err, &seen) && !errors.As(err, &conflict) && !errors.Is(err, ErrClosed)
-}
-
-// unfiled is the cursor after which the log may hold actions that the store
-// lacks.
-type unfiled struct {
-	after    ID
-	failures int // changes when filing has to start again
-}
-
-// unfile notes that entries after the cursor may not be filed.
-func (r *Recorder) unfile(productID string, after ID) {
-	r.unfiledMu.Lock()
-	defer r.unfiledMu.Unlock()
-	u, ok := r.unfiled[productID]
-	if !ok || after.Compare(u.after) < 0 {
-		u.after = after
-	}
-	u.failures++
-	r.unfiled[productID] = u
-}
-
-// fileRest files what the log may hold and the store lacks after a failed
-// commit: if that commit happened, the log treats its retry as a duplicate,
-// and the retry is answered only after this.
-func (r *Recorder) fileRest(ctx context.Context, productID string) error {
-	if _, ok := r.whatIsUnfiled(productID); !ok {
-		return nil
-	}
-	done, err := r.turns.take(ctx, []turn{{product: productID, filing: true}})
-	if err != nil {
-		return fmt.Errorf("eventlog: wait for actions to be filed: %w", err)
-	}
-	defer done()
-	u, ok := r.whatIsUnfiled(productID)
-	if !ok {
-		return nil
-	}
-	if _, err := replay(ctx, r.log, productID, u.after, r.store); err != nil {
-		return err
-	}
-	r.unfiledMu.Lock()
-	defer r.unfiledMu.Unlock()
-	if r.unfiled[productID] == u {
-		delete(r.unfiled, productID)
-	}
-	return nil
-}
-
-func (r *Recorder) whatIsUnfiled(productID string) (unfiled, bool) {
-	r.unfiledMu.Lock()
-	defer r.unfiledMu.Unlock()
-	u, ok := r.unfiled[productID]
-	return u, ok
 }

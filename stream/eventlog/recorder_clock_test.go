@@ -26,7 +26,7 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
-			wrong := musttest.New(eventlog.NewRecorder(elsewhere{r.log, ahead}, r.store, nil))
+			wrong := musttest.New(eventlog.NewRecorder(elsewhere{r.log, ahead}, nil))
 			now := time.Now().Add(-ahead) // by the log's clock
 			report := func(by *eventlog.Recorder, clock time.Duration, user, title string, second int) {
 				t.Helper()
@@ -54,7 +54,7 @@ func TestRecorder_goesByTheClockOfTheLog(t *testing.T) {
 // By an event that does not say when it arrived, it arrives now.
 func TestRecorder_goesByTheClockOfTheLogForWhatArrivesNow(t *testing.T) {
 	r := newRecording(t)
-	fast := musttest.New(eventlog.NewRecorder(elsewhere{r.log, time.Hour}, r.store, nil))
+	fast := musttest.New(eventlog.NewRecorder(elsewhere{r.log, time.Hour}, nil))
 	e := does("s", "ada", "now", 0)
 	e.Time = time.Now()
 	_, err := fast.Record(t.Context(), product, []activity.Event{e})

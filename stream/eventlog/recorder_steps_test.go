@@ -34,7 +34,7 @@ func TestRecorder_placesNoPageViewBeforeTheClickThatLedToIt(t *testing.T) {
 	for name, servers := range map[string]int{"one server": 1, "two servers": 2} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecording(t)
-			recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, r.store, nil))}
+			recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil))}
 			record := func(n int, events ...activity.Event) {
 				_, err := recorders[n%servers].Record(t.Context(), product, events)
 				require.NoError(t, err)
@@ -92,10 +92,10 @@ func (l *deafLog) Append(ctx context.Context, productID string, entries []eventl
 
 // A commit that was reported to have failed may have happened. Its retry is a
 // duplicate then, and what it brought is where lookups find it.
-func TestRecorder_afterAnAmbiguousCommit_filesWhatTheLogHolds(t *testing.T) {
+func TestRecorder_afterAnAmbiguousCommit_canBeRepeated(t *testing.T) {
 	r := newRecording(t)
 	log := &deafLog{Log: r.log}
-	recorder := musttest.New(eventlog.NewRecorder(log, r.store, nil))
+	recorder := musttest.New(eventlog.NewRecorder(log, nil))
 	events := []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "b", 2)}
 	record := func(events ...activity.Event) (activity.Result, error) {
 		return recorder.Record(t.Context(), product, events)
@@ -109,9 +109,6 @@ func TestRecorder_afterAnAmbiguousCommit_filesWhatTheLogHolds(t *testing.T) {
 		events = append(events, does("s3", "u1", fmt.Sprint("c", len(events)), float64(len(events)+1)))
 	}
 	log.deaf.Store(false)
-	r.store.failures = 1
-	_, err = record(events...)
-	require.ErrorIs(t, err, errDown, "the store could not be caught up")
 	var retries sync.WaitGroup
 	for range 4 {
 		retries.Go(func() {
@@ -147,7 +144,7 @@ func (l *hangingLog) Append(ctx context.Context, productID string, entries []eve
 func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog(), hangs: func(productID string) bool { return productID == product }}
-		r := musttest.New(eventlog.NewRecorder(log, musttest.New(activity.NewMemory(nil)), nil))
+		r := musttest.New(eventlog.NewRecorder(log, nil))
 		start := time.Now()
 		var running sync.WaitGroup
 		for n := range 100 {
@@ -178,7 +175,7 @@ func TestRecorder_whileStorageHangs_answersAll(t *testing.T) {
 func TestRecorder_waitsForASessionNoLongerThanTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog(), hangs: func(string) bool { return true }}
-		r := musttest.New(eventlog.NewRecorder(log, nil, nil))
+		r := musttest.New(eventlog.NewRecorder(log, nil))
 		var first sync.WaitGroup
 		first.Go(func() { _, _ = r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)}) })
 		synctest.Wait()
@@ -198,7 +195,7 @@ func TestRecorder_ofManySessions_holdsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hangingLog{Log: newMemoryLog()}
 		log.hangs = func(string) bool { return log.appends.Load() == 3 }
-		r := musttest.New(eventlog.NewRecorder(log, nil, nil))
+		r := musttest.New(eventlog.NewRecorder(log, nil))
 		var many []activity.Event
 		for n := range 10_000 {
 			many = append(many, does(fmt.Sprint("s", n), "u1", fmt.Sprint("action ", n), 1))
@@ -233,7 +230,7 @@ func TestRecorder_dividesWhatIsTooMuchForOneStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &hangingLog{Log: newMemoryLog()}
-			r := musttest.New(eventlog.NewRecorder(log, nil, nil))
+			r := musttest.New(eventlog.NewRecorder(log, nil))
 			var events []activity.Event
 			for n := range total {
 				events = append(events, event(n))

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,31 +31,13 @@ import (
 type recording struct {
 	*eventlog.Recorder
 	log   *failingLog
-	store *failingStore
 	start eventlog.ID
-}
-
-// failingStore is a store that cannot be reached at times.
-type failingStore struct {
-	activity.Store
-	failures int // how many calls of Add fail
-}
-
-func (s *failingStore) Add(ctx context.Context, b activity.Batch) error {
-	if s.failures > 0 {
-		s.failures--
-		return errDown
-	}
-	return s.Store.Add(ctx, b)
 }
 
 func newRecording(t testing.TB) *recording {
 	t.Helper()
-	r := &recording{
-		log:   &failingLog{Log: newMemoryLog()},
-		store: &failingStore{Store: musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxEvents: 1000}))},
-	}
-	r.Recorder = musttest.New(eventlog.NewRecorder(r.log, r.store, nil))
+	r := &recording{log: &failingLog{Log: musttest.New(memorylog.New(&memorylog.Options{MaxEvents: 1000}))}}
+	r.Recorder = musttest.New(eventlog.NewRecorder(r.log, nil))
 	r.start = eventlogtest.Bounds(t, r.log, product).Newest
 	return r
 }
@@ -92,10 +72,10 @@ func (r *recording) batches(t testing.TB) []activity.Batch {
 	return batches
 }
 
-// stored returns the titles of what the store has of a user.
+// stored returns the titles of what can be looked up of a user.
 func (r *recording) stored(t testing.TB, userID string) []string {
 	t.Helper()
-	recent, err := r.store.Recent(t.Context(), product, userID, 1000)
+	recent, err := r.log.Activity().Recent(t.Context(), product, userID, 1000)
 	require.NoError(t, err)
 	actions, err := recent.Actions()
 	require.NoError(t, err)
@@ -425,7 +405,7 @@ func (refusingLog) Append(context.Context, string, []eventlog.Entry, ...document
 }
 
 func TestRecorder_ofALogThatMakesNoSense_isNotCaughtInALoop(t *testing.T) {
-	r := musttest.New(eventlog.NewRecorder(refusingLog{newMemoryLog()}, musttest.New(activity.NewMemory(nil)), nil))
+	r := musttest.New(eventlog.NewRecorder(refusingLog{newMemoryLog()}, nil))
 	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
 	require.Error(t, err)
 }
@@ -436,84 +416,6 @@ func TestRecorder_afterTheLogClosed_fails(t *testing.T) {
 	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1)})
 	require.ErrorIs(t, err, eventlog.ErrClosed)
 	require.Empty(t, r.stored(t, "u1"))
-}
-
-// After an error the request may be repeated, and then every action must be
-// where readers find it: in the log once, and in the store.
-func TestRecorder_whenTheStoreFails_canBeRepeated(t *testing.T) {
-	for failures := 1; failures <= 3; failures++ {
-		t.Run(fmt.Sprintf("%d times", failures), func(t *testing.T) {
-			r := newRecording(t)
-			r.store.failures = failures
-			events := []activity.Event{does("s1", "u1", "a", 1), does("s1", "u1", "b", 2), does("s2", "u1", "c", 3)}
-			_, err := r.Record(t.Context(), product, events)
-			for err != nil {
-				require.ErrorIs(t, err, errDown)
-				_, err = r.Record(t.Context(), product, events)
-			}
-			require.Zero(t, r.store.failures, "it was tried until it worked")
-			require.Equal(t, []string{"a", "b", "c"}, r.stored(t, "u1"))
-			require.Len(t, r.batches(t), 2, "the log got each session's actions once")
-		})
-	}
-}
-
-// flakyStore fails every other time, after a while.
-type flakyStore struct {
-	activity.Store
-	calls atomic.Int64
-}
-
-func (s *flakyStore) Add(ctx context.Context, b activity.Batch) error {
-	for range 100 {
-		runtime.Gosched()
-	}
-	if s.calls.Add(1)%2 == 1 {
-		return errDown
-	}
-	return s.Store.Add(ctx, b)
-}
-
-// When Record returns nil every action is where readers find it, also when the
-// same request is in flight elsewhere and its filing fails.
-func TestRecorder_whenTheStoreFails_neverAcknowledgesWhatIsNotFiled(t *testing.T) {
-	const requests, senders = 100, 4
-	r := newRecording(t)
-	recorder := musttest.New(eventlog.NewRecorder(r.log, &flakyStore{Store: r.store}, nil))
-	var unfiled atomic.Int64
-	for request := range requests {
-		user, action := fmt.Sprint("u", request), fmt.Sprint("action ", request)
-		var sending sync.WaitGroup
-		for range senders {
-			sending.Go(func() {
-				events := []activity.Event{does("s1", user, action, float64(request))}
-				for {
-					if _, err := recorder.Record(t.Context(), product, events); err == nil {
-						break
-					}
-				}
-				if found, err := r.store.Recent(t.Context(), product, user, 10); err != nil || len(found) != 1 {
-					unfiled.Add(1)
-				}
-			})
-		}
-		sending.Wait()
-	}
-	require.Zero(t, unfiled.Load(), "acknowledged, but not in the store, of %d", requests*senders)
-}
-
-// What is in the log counts, whether or not the store could take it.
-func TestRecorder_whenTheStoreFails_goesOnCounting(t *testing.T) {
-	r := newRecording(t)
-	r.store.failures = 1
-	_, err := r.Record(t.Context(), product, []activity.Event{does("s1", "u1", "a", 1), does("s2", "u1", "x", 1)})
-	require.ErrorIs(t, err, errDown)
-	r.record(t, does("s1", "u1", "b", 2), does("s2", "u1", "y", 2))
-	next := map[string][]int{}
-	for _, b := range r.batches(t)[2:] {
-		next[b.SessionID] = activitytest.Indexes(b)
-	}
-	require.Equal(t, map[string][]int{"s1": {1}, "s2": {1}}, next)
 }
 
 func TestRecorder_ofNothing_doesNothing(t *testing.T) {
@@ -603,7 +505,7 @@ func TestRecorder_writesOneLine(t *testing.T) {
 
 func TestRecorder_countsActionsByProductAndType(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	r := musttest.New(eventlog.NewRecorder(newMemoryLog(), musttest.New(activity.NewMemory(nil)), &eventlog.RecorderOptions{Metrics: reg}))
+	r := musttest.New(eventlog.NewRecorder(newMemoryLog(), &eventlog.RecorderOptions{Metrics: reg}))
 	view := does("s1", "u1", "view", 1)
 	view.Action.Type = activity.TypePageview
 	for range 2 { // the second time they are duplicates
@@ -674,7 +576,7 @@ func TestRecorder_appendsAnEventOnceWhicheverSessionBringsIt(t *testing.T) {
 func TestRecorder_sharesTheLogWithOthers(t *testing.T) {
 	const requests = 64
 	r := newRecording(t)
-	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, r.store, nil)), musttest.New(eventlog.NewRecorder(r.log, r.store, nil))}
+	recorders := []*eventlog.Recorder{r.Recorder, musttest.New(eventlog.NewRecorder(r.log, nil)), musttest.New(eventlog.NewRecorder(r.log, nil))}
 	var running sync.WaitGroup
 	for request := range requests {
 		for _, recorder := range recorders {
@@ -775,7 +677,7 @@ func (r *recording) requireEachOnce(t *testing.T, total int) {
 func TestRecorder_metersWhatItReturns(t *testing.T) {
 	var metered activity.Flow
 	log := musttest.New(memorylog.New(nil))
-	recorder := musttest.New(eventlog.NewRecorder(log, nil, &eventlog.RecorderOptions{Meter: func(productID string, f activity.Flow) {
+	recorder := musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Meter: func(productID string, f activity.Flow) {
 		assert.Equal(t, product, productID)
 		metered = metered.Plus(f)
 	}}))

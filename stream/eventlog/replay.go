@@ -7,23 +7,18 @@ import (
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/liveactivity/liveactivity/activity"
 )
 
 // replayEntries is the number of entries that Replay reads at a time.
 const replayEntries = 512
 
-// Replay files the actions of a product's log in a store, in order: it brings
-// an in-memory store up to date with a durable log. It returns an ID up to
-// which every retained entry has been filed; entries appended during the call
-// may or may not be filed.
-func Replay(ctx context.Context, log Log, productID string, store activity.Store) (ID, error) {
-	return replay(ctx, log, productID, ID{}, store)
-}
-
-// replay is Replay from a cursor.
-func replay(ctx context.Context, log Log, productID string, after ID, store activity.Store) (ID, error) {
+// Replay reads a product's log from after the cursor to the entry that was the
+// newest when it began, and calls file with the entries, in order and hundreds at
+// a time. The entries have their Batch, unless they were made from something
+// else. It is for engines that keep in memory what they file: it decodes ahead, on
+// all processors. It returns the ID of the last entry retained that was filed, or
+// the error of file; entries appended during the call may or may not be filed.
+func Replay(ctx context.Context, log Log, productID string, after ID, file func(entries []Entry) error) (ID, error) {
 	bounds, err := log.Bounds(ctx, productID)
 	if err != nil {
 		return ID{}, fmt.Errorf("eventlog: replay: %w", err)
@@ -51,10 +46,11 @@ func replay(ctx context.Context, log Log, productID string, after ID, store acti
 	group.Go(func() error {
 		for p := range portions {
 			<-p.decoded
-			for _, b := range p.batches {
-				if err := store.Add(ctx, b); err != nil {
-					return err
-				}
+			if p.err != nil {
+				return p.err
+			}
+			if err := file(p.entries); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -68,8 +64,8 @@ func replay(ctx context.Context, log Log, productID string, after ID, store acti
 // portion is a portion of the entries that are being filed.
 type portion struct {
 	entries []Entry
-	decoded chan struct{} // closed when the batches are decoded
-	batches []activity.Batch
+	decoded chan struct{} // closed when the entries have their batches
+	err     error
 }
 
 // errReplayed ends the replay at its upper bound.
@@ -108,12 +104,8 @@ func readPortions(ctx context.Context, log Log, productID string, bounds Bounds,
 func (p *portion) decode() error {
 	defer close(p.decoded)
 	for i := range p.entries {
-		b, err := p.entries[i].Decode()
-		if err != nil {
-			return err
-		}
-		if b != nil {
-			p.batches = append(p.batches, *b)
+		if p.entries[i].Batch, p.err = p.entries[i].Decode(); p.err != nil {
+			return p.err
 		}
 	}
 	return nil

@@ -18,16 +18,24 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
-// openBolt opens a log that lasts.
-func openBolt(t testing.TB, dir string) *boltlog.Log {
+// openBolt opens a log that lasts, and runs it.
+func openBolt(t testing.TB, dir string, maxEvents int) *boltlog.Log {
 	t.Helper()
-	log, err := boltlog.Open(dir, &boltlog.Options{TailBytes: 64 << 10})
+	log, err := boltlog.Open(dir, &boltlog.Options{TailBytes: 64 << 10, MaxEvents: maxEvents})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(ctx, nil) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, log.Release())
+	})
 	return log
 }
 
@@ -43,9 +51,18 @@ func lookups(t testing.TB, store activity.Store, users []string) map[string]acti
 	return all
 }
 
-func replay(t testing.TB, log eventlog.Log, store activity.Store) eventlog.ID {
+// filing returns a function for Replay that files in a memory.
+func filing(m *activity.Memory) func([]eventlog.Entry) error {
+	return func(entries []eventlog.Entry) error {
+		filings, err := engine.Filings(entries)
+		m.File(product, filings...)
+		return err
+	}
+}
+
+func replay(t testing.TB, log eventlog.Log, m *activity.Memory) eventlog.ID {
 	t.Helper()
-	newest, err := eventlog.Replay(t.Context(), log, product, store)
+	newest, err := eventlog.Replay(t.Context(), log, product, eventlog.ID{}, filing(m))
 	require.NoError(t, err)
 	return newest
 }
@@ -105,63 +122,33 @@ func (tr *traffic) event() activity.Event {
 }
 
 // What is looked up after a restart is what was looked up before, also of users
-// who did more than is kept of them.
+// who did more than is kept of them, and recording goes on as if it had never
+// stopped.
 func TestReplay_bringsBackEveryLookup(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			log := openBolt(t, dir)
-			opts := &activity.MemoryOptions{MaxEvents: 10 << (seed % 3)}
-			store := musttest.New(activity.NewMemory(opts))
-			recorder := musttest.New(eventlog.NewRecorder(log, store, nil))
+			dir, maxEvents := t.TempDir(), 10<<(seed%3)
 			tr := newTraffic(seed)
-			for range 100 {
-				_, err := recorder.Record(t.Context(), product, tr.request())
+			var want map[string]activity.Recent
+			t.Run("before", func(t *testing.T) {
+				log := openBolt(t, dir, maxEvents)
+				recorder := musttest.New(eventlog.NewRecorder(log, nil))
+				for range 100 {
+					_, err := recorder.Record(t.Context(), product, tr.request())
+					require.NoError(t, err)
+				}
+				want = lookups(t, log.Activity(), tr.users)
+			})
+			t.Run("after", func(t *testing.T) {
+				log := openBolt(t, dir, maxEvents)
+				require.Equal(t, want, lookups(t, log.Activity(), tr.users))
+				_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product, tr.past[max(0, len(tr.past)-50):])
 				require.NoError(t, err)
-			}
-			want := lookups(t, store, tr.users)
-			newest := eventlogtest.Bounds(t, log, product).Newest
-			require.NoError(t, log.Release())
-
-			again := openBolt(t, dir)
-			fresh := musttest.New(activity.NewMemory(opts))
-			require.Equal(t, newest, replay(t, again, fresh))
-			require.Equal(t, want, lookups(t, fresh, tr.users))
-			replay(t, again, fresh)
-			require.Equal(t, want, lookups(t, fresh, tr.users), "a second time changes nothing")
+				require.Equal(t, want, lookups(t, log.Activity(), tr.users), "events that are sent again change nothing")
+			})
 		})
 	}
-}
-
-// Recording goes on after a replay as if it had never stopped: nothing that was
-// there is taken again, by the log or by the store.
-func TestReplay_letsARecorderGoOn(t *testing.T) {
-	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
-	tr := newTraffic(1)
-	first := tr.request()
-	_, err := musttest.New(eventlog.NewRecorder(log, nil, nil)).Record(t.Context(), product, first)
-	require.NoError(t, err)
-	replay(t, log, store)
-	before := lookups(t, store, tr.users)
-	recorder := musttest.New(eventlog.NewRecorder(log, store, nil))
-	result, err := recorder.Record(t.Context(), product, first)
-	require.NoError(t, err)
-	require.Equal(t, 0, result.Accepted-countIdentities(first))
-	require.Equal(t, before, lookups(t, store, tr.users))
-}
-
-// countIdentities returns how many of the events have no action: those are
-// accepted whenever they come.
-func countIdentities(events []activity.Event) (n int) {
-	seen := map[string]bool{}
-	for _, e := range events {
-		if e.Action == nil && !seen[e.ID] {
-			n++
-		}
-		seen[e.ID] = true
-	}
-	return n
 }
 
 func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
@@ -169,24 +156,24 @@ func TestReplay_passesOverWhatIsNoBatch(t *testing.T) {
 	require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{
 		{Data: []byte(`{}`)}, {Data: []byte(`{"type":"note","actions":7}`)}, eventlogtest.Entry("s1", 0),
 	}))
-	_, err := musttest.New(eventlog.NewRecorder(log, nil, nil)).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
+	_, err := musttest.New(eventlog.NewRecorder(log, nil)).Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1)})
 	require.NoError(t, err)
 	last := eventlogtest.Append(t, log, product, eventlogtest.Entry("s1", 1))[0]
 	require.Equal(t, last.ID, replay(t, log, store))
 	require.Len(t, lookups(t, store, []string{"ada"})["ada"], 1)
-	require.Equal(t, 1, store.Users())
+	require.Equal(t, 1, store.Users(product))
 }
 
 func TestReplay_ofAnEmptyLogEndsWhereItIsTrimmedTo(t *testing.T) {
 	log, store := newMemoryLog(), musttest.New(activity.NewMemory(nil))
 	require.Equal(t, eventlogtest.Bounds(t, log, product).TrimmedTo, replay(t, log, store))
-	require.Zero(t, store.Users())
+	require.Zero(t, store.Users(product))
 }
 
 // recordMany records actions of many sessions and users, one request each.
 func recordMany(t testing.TB, log eventlog.Log, n int) (users []string) {
 	t.Helper()
-	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
+	recorder := musttest.New(eventlog.NewRecorder(log, nil))
 	for i := range n {
 		users = append(users, fmt.Sprint("user ", i))
 		_, err := recorder.Record(t.Context(), product, []activity.Event{does(fmt.Sprint("s", i), users[i], fmt.Sprint("a", i), 1)})
@@ -195,43 +182,31 @@ func recordMany(t testing.TB, log eventlog.Log, n int) (users []string) {
 	return users
 }
 
-// downStore is a store that takes so many batches and then cannot be reached.
-type downStore struct {
-	activity.Store
-	mu   sync.Mutex
-	left int
-	down func() error
-}
-
-func (s *downStore) Add(ctx context.Context, b activity.Batch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left--; s.left < 0 {
-		return s.down()
-	}
-	return s.Store.Add(ctx, b)
-}
-
 func TestReplay_returnsTheErrorsOfStorage(t *testing.T) {
 	memory := newMemoryLog()
 	recordMany(t, memory, 2000)
+	nothing := func([]eventlog.Entry) error { return nil }
+	portions := 0
 	for name, test := range map[string]struct {
-		log   eventlog.Log
-		store activity.Store
+		log  eventlog.Log
+		file func([]eventlog.Entry) error
 	}{
 		"of the log from the start": {func() eventlog.Log {
 			log := &failingLog{Log: memory}
 			log.down.Store(true)
 			return log
-		}(), musttest.New(activity.NewMemory(nil))},
-		"of the log on the way": {&readsLog{Log: memory, left: 2}, musttest.New(activity.NewMemory(nil))},
-		"of the store from the start": {memory,
-			&downStore{Store: musttest.New(activity.NewMemory(nil)), down: func() error { return errDown }}},
-		"of the store on the way": {memory,
-			&downStore{Store: musttest.New(activity.NewMemory(nil)), left: 700, down: func() error { return errDown }}},
+		}(), nothing},
+		"of the log on the way":    {&readsLog{Log: memory, left: 2}, nothing},
+		"of filing from the start": {memory, func([]eventlog.Entry) error { return errDown }},
+		"of filing on the way": {memory, func([]eventlog.Entry) error {
+			if portions++; portions > 2 {
+				return errDown
+			}
+			return nil
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := eventlog.Replay(t.Context(), test.log, product, test.store)
+			_, err := eventlog.Replay(t.Context(), test.log, product, eventlog.ID{}, test.file)
 			require.ErrorIs(t, err, errDown)
 		})
 	}
@@ -253,7 +228,7 @@ func (l *readsLog) Read(ctx context.Context, productID string, after eventlog.ID
 func TestReplay_refusesABatchThatCannotBeRead(t *testing.T) {
 	log := newMemoryLog()
 	eventlogtest.Append(t, log, product, eventlog.Entry{Data: []byte(`{"type":"actions","actions":7}`)})
-	_, err := eventlog.Replay(t.Context(), log, product, musttest.New(activity.NewMemory(nil)))
+	_, err := eventlog.Replay(t.Context(), log, product, eventlog.ID{}, filing(musttest.New(activity.NewMemory(nil))))
 	require.Error(t, err)
 }
 
@@ -261,21 +236,34 @@ func TestReplay_endsWithItsContext(t *testing.T) {
 	log := newMemoryLog()
 	users := recordMany(t, log, 3000)
 	ctx, cancel := context.WithCancel(t.Context())
-	memory := musttest.New(activity.NewMemory(nil))
-	store := &downStore{Store: memory, left: 5, down: func() error {
+	_, err := eventlog.Replay(ctx, log, product, eventlog.ID{}, func([]eventlog.Entry) error {
 		cancel()
 		return ctx.Err()
-	}}
-	_, err := eventlog.Replay(ctx, log, product, store)
+	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, 5, memory.Users())
 
-	memory = musttest.New(activity.NewMemory(nil))
-	if _, err = eventlog.Replay(ctx, log, product, memory); err == nil {
-		require.Equal(t, len(users), memory.Users(), "who says that all is filed has filed all")
+	memory := musttest.New(activity.NewMemory(nil))
+	if _, err = eventlog.Replay(ctx, log, product, eventlog.ID{}, filing(memory)); err == nil {
+		require.Equal(t, len(users), memory.Users(product), "who says that all is filed has filed all")
 		return
 	}
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A replay goes on from where one has ended.
+func TestReplay_beginsAfterItsCursor(t *testing.T) {
+	log := newMemoryLog()
+	recordMany(t, log, 10)
+	cursor := replay(t, log, musttest.New(activity.NewMemory(nil)))
+	last := eventlogtest.Append(t, log, product, eventlogtest.Entry("s1", 1))[0]
+	var got []eventlog.ID
+	end, err := eventlog.Replay(t.Context(), log, product, cursor, func(entries []eventlog.Entry) error {
+		got = append(got, eventlogtest.IDs(entries)...)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, last.ID, end)
+	require.Equal(t, []eventlog.ID{last.ID}, got)
 }
 
 // Entries may come, and go, while a log is replayed: what is there up to the
@@ -287,7 +275,7 @@ func TestReplay_whileEntriesComeAndGo(t *testing.T) {
 	const perRound = 50 // so that the log never loses all it held when a round began
 	allowed := make(chan struct{}, perRound)
 	var appending sync.WaitGroup
-	recorder := musttest.New(eventlog.NewRecorder(log, nil, nil))
+	recorder := musttest.New(eventlog.NewRecorder(log, nil))
 	appending.Go(func() {
 		n := 0
 		for range allowed {
@@ -344,5 +332,5 @@ func TestReplay_ofAClosedLog(t *testing.T) {
 	require.NoError(t, log.Close())
 	store := musttest.New(activity.NewMemory(nil))
 	require.Equal(t, eventlogtest.Bounds(t, log, product).Newest, replay(t, log, store))
-	require.Equal(t, len(users), store.Users())
+	require.Equal(t, len(users), store.Users(product))
 }

@@ -7,12 +7,9 @@ import (
 	"sync"
 )
 
-// turn is the exclusive right to work on something of a product: a session, a
-// user outside any session, or the filing of unfiled actions.
-type turn struct {
-	product, session, user string
-	filing                 bool
-}
+// turn is the exclusive right to work on a session of a product, or on a user
+// outside any session.
+type turn struct{ product, session, user string }
 
 func (t turn) compare(other turn) int {
 	return cmp.Or(cmp.Compare(t.product, other.product), cmp.Compare(t.session, other.session), cmp.Compare(t.user, other.user))
@@ -26,9 +23,8 @@ type turns struct {
 	held map[turn][]chan struct{}
 }
 
-// take waits for all of the turns, or until ctx ends. A caller that holds
-// turns and takes more does so in the order of the products' turns, filing
-// last. Call done to give them back.
+// take waits for all of the turns, or until ctx ends. A caller that holds turns
+// takes no more. Call done to give them back.
 func (t *turns) take(ctx context.Context, wanted []turn) (done func(), err error) {
 	slices.SortFunc(wanted, turn.compare) // a common order prevents deadlock
 	wanted = slices.Compact(wanted)

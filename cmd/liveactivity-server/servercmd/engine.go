@@ -33,7 +33,7 @@ func (s *settings) openFile(log *slog.Logger) (release func() error, err error) 
 	opened := s.display.during(log, func() (progress, bool) {
 		return progress{"opening the file", "bytes", done.Load(), total.Load()}, false
 	})
-	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{Retention: s.Retention, Logger: log, Progress: func(d, t int64) {
+	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{Retention: s.Retention, MaxEvents: s.MaxEvents, Logger: log, Progress: func(d, t int64) {
 		done.Store(d)
 		total.Store(t)
 	}})
@@ -43,7 +43,7 @@ func (s *settings) openFile(log *slog.Logger) (release func() error, err error) 
 	}
 	log.Info("everything is kept in a file", "file", filepath.Join(s.DataDir, boltlog.FileName))
 	s.Log = entries
-	s.Retention.StateMaxBytes = cmp.Or(s.Retention.StateMaxBytes, eventlog.DefaultLastingStateMaxBytes) // for the store in memory, too
+	s.Retention.StateMaxBytes = cmp.Or(s.Retention.StateMaxBytes, eventlog.DefaultLastingStateMaxBytes) // of which sessions in memory have an eighth
 	return entries.Release, nil
 }
 

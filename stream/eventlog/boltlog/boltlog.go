@@ -6,7 +6,9 @@
 //		return err
 //	}
 //	defer entries.Release()
-//	recorder, err := eventlog.NewRecorder(entries, store, nil)
+//	go entries.Run(ctx, nil) // reads back what users did
+//	recorder, err := eventlog.NewRecorder(entries, nil)
+//	lookup, err := activity.NewLookup(entries.Activity(), 0)
 //
 // What Append and Write acknowledge is on the disk (fdatasync): it survives
 // kill -9 and a power failure. Calls that come while the disk is busy are
@@ -17,8 +19,9 @@
 // readers far behind read the file. The event keys of all retained entries are
 // in memory, some 40 bytes each. Retention.TotalBytes bounds both for all
 // products together; beyond it the product that holds most keeps fewer of its
-// recent entries in memory, and at last fewer entries in the file. Lookups go to a store in memory that is
-// filled by [eventlog.Replay] when the process starts.
+// recent entries in memory, and at last fewer entries in the file. What users did,
+// an [activity.Memory], has three eighths of StateMaxBytes; [Log.Run] files it anew
+// from the log after a restart.
 //
 // The file grows to the retention's bytes of each product, MaxBytes and
 // StateMaxBytes, and for bbolt's own a third more; with limits of a few megabytes
@@ -49,6 +52,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/groupcommit"
@@ -64,6 +68,7 @@ const FileName = "liveactivity.db"
 type Options struct {
 	Retention eventlog.Retention // MaxBytes is eventlog.DefaultLastingMaxBytes
 	TailBytes int64              // of a product's recent entries in memory; DefaultTailBytes
+	MaxEvents int                // actions kept per user; activity.DefaultMaxEvents
 	Logger    *slog.Logger       // of what ends the writing; slog.Default() for nil
 
 	// ReadOnly opens a file that exists and changes nothing: what would, fails.
@@ -95,6 +100,7 @@ type Log struct {
 	logger    *slog.Logger
 	ping      ping
 	shares    *fair.Shares[*product]
+	users     *activity.Memory
 
 	mu       sync.Mutex
 	products map[string]*product
@@ -115,6 +121,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	wrong := options.Mistakes{Package: "boltlog"}
 	wrong.Require(dir != "", "dir", "must not be empty")
 	o.TailBytes = options.Default(&wrong, "TailBytes", o.TailBytes, DefaultTailBytes)
+	o.MaxEvents = options.Default(&wrong, "MaxEvents", o.MaxEvents, activity.DefaultMaxEvents)
 	retention, err := engine.WithDefaults(o.Retention, eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
 	wrong.Add(err)
 	if err := wrong.Err(); err != nil {
@@ -122,6 +129,10 @@ func Open(dir string, opts *Options) (*Log, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	users, err := activity.NewMemory(&activity.MemoryOptions{TTL: retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: engine.UserBytes(retention)})
+	if err != nil {
+		return nil, err
 	}
 	open := openFile
 	if o.ReadOnly {
@@ -134,7 +145,7 @@ func Open(dir string, opts *Options) (*Log, error) {
 	}
 	now := time.Now()
 	l := &Log{opened: now, retention: retention, tailBytes: o.TailBytes,
-		born: engine.NextID(eventlog.ID{}, now), path: db.Path(), db: db, logger: o.Logger,
+		born: engine.NextID(eventlog.ID{}, now), path: db.Path(), db: db, logger: o.Logger, users: users,
 		finish: (*bolt.Tx).Commit, products: map[string]*product{}, ping: ping{turn: make(chan struct{}, 1)}}
 	l.shares = fair.NewShares[*product](l.retention.TotalBytes)
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
@@ -197,7 +208,11 @@ func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.E
 	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}
-	o := &operation{product: l.product(productID), entries: cloneEntries(entries), changes: cloneChanges(changes), appends: true}
+	filings, err := engine.Filings(entries)
+	if err != nil {
+		return err
+	}
+	o := &operation{product: l.product(productID), entries: cloneEntries(entries), changes: cloneChanges(changes), filings: filings, appends: true}
 	if err := l.do(ctx, o); err != nil {
 		return err
 	}
@@ -251,10 +266,10 @@ func (l *Log) Documents() document.Store { return documents{l} }
 // expireStep is how many entries and documents Expire looks at in one commit.
 const expireStep = 500
 
-// Expire removes expired entries and documents, in small steps between which
-// others have their turn. What is committed meanwhile removes a few, too; call
-// it now and then for products where nothing happens.
+// Expire implements [eventlog.Log], in small steps between which others have
+// their turn.
 func (l *Log) Expire(ctx context.Context) error {
+	l.users.Expire()
 	if err := l.expireDropped(ctx); err != nil {
 		return err
 	}
@@ -322,18 +337,21 @@ func (l *Log) overdue(p *product) (found bool, err error) {
 	return found, nil
 }
 
-// Stats returns the figures of every product that has a log.
+// Stats implements [eventlog.Log].
 func (l *Log) Stats() map[string]eventlog.Stats {
 	stats := map[string]eventlog.Stats{}
 	for _, p := range l.all() {
 		p.mu.Lock()
-		stats[p.id] = p.stats
+		s := p.stats
 		p.mu.Unlock()
+		s.Users = l.users.Users(p.id)
+		stats[p.id] = s
 	}
 	return stats
 }
 
-// Storage returns what the file holds of a product.
+// Storage implements [eventlog.Log]: what the file holds of a product, and memory of
+// its users' actions.
 func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
 	s := eventlog.Storage{Engine: "bbolt", LogMaxBytes: l.retention.MaxBytes, StateMaxBytes: l.retention.StateMaxBytes}
 	bucket := []byte(productPrefix + productID)
@@ -349,6 +367,7 @@ func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, er
 	if err != nil {
 		return eventlog.Storage{}, fmt.Errorf("boltlog: storage: %w", err)
 	}
+	s.StateBytes += l.users.Bytes(productID)
 	l.mu.Lock()
 	p := l.products[productID]
 	l.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -36,6 +37,13 @@ func TestLog_keepsTheContract(t *testing.T) {
 	t.Parallel()
 	eventlogtest.TestLog(t, func(t *testing.T, r eventlog.Retention) eventlog.Log {
 		return open(t, t.TempDir(), &boltlog.Options{Retention: r})
+	})
+}
+
+func TestLog_filesActions(t *testing.T) {
+	t.Parallel()
+	eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
+		return open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: o.MaxBytes / 3 * 8}, MaxEvents: o.MaxEvents})
 	})
 }
 

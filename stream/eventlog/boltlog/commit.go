@@ -22,6 +22,7 @@ type operation struct {
 	product *product // nil for nothing
 	entries []eventlog.Entry
 	changes []document.Change
+	filings []activity.Filing
 	appends bool   // refused once the log is closed
 	drops   bool   // everything of the product goes
 	sweeps  bool   // frees some room of what was dropped
@@ -205,6 +206,7 @@ func (l *Log) publish(p *product, ops []*operation) {
 		if p.oldest == (eventlog.ID{}) && len(o.kept) > 0 {
 			p.oldest = o.kept[0].ID
 		}
+		l.file(p, o)
 		p.tail.Add(o.kept...)
 		p.stats.Entries += len(o.kept) - o.dropped.entries
 		p.stats.Dropped += int64(o.dropped.tooMany)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -12,8 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
 )
 
-// A program that goes on where it stopped: the log is in a folder, and the
-// store in memory is filled from it at every start.
+// A program that goes on where it stopped: the log is in a folder, and what users
+// did is read back from it at every start.
 func Example() {
 	dir, err := os.MkdirTemp("", "liveactivity")
 	if err != nil {
@@ -38,21 +39,19 @@ func run(dir string, start int) error {
 		return err
 	}
 	defer entries.Release()
-	store, err := activity.NewMemory(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := eventlog.Replay(ctx, entries, "acme", store); err != nil {
-		return err
-	}
-	recent, err := store.Recent(ctx, "acme", "ada", 50)
+	running, stop := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = entries.Run(running, nil) }) // always nil
+	defer ended.Wait()
+	defer stop()
+	recent, err := entries.Activity().Recent(ctx, "acme", "ada", 50)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("start %d: actions known: %d\n", start, len(recent))
 
 	click := activity.NewAction(activity.TypeClick, activity.Target{Label: "Export CSV"}, "https://app.acme.example/reports/42")
-	recorder, err := eventlog.NewRecorder(entries, store, nil)
+	recorder, err := eventlog.NewRecorder(entries, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const (
 
 var keyProbe = []byte("probe")
 
-// Ping reports whether the log can write, by writing as much as an append
+// Ping implements [eventlog.Log], by writing as much as an append
 // takes, which a file that cannot grow may have no room for. It does so every few
 // seconds and after a failure; calls between have the answer of the last. It
 // returns when ctx ends, whatever the disk does.

@@ -35,11 +35,13 @@ type product struct {
 	trimmedTo eventlog.ID // entries up to here are gone or count as gone
 	oldest    eventlog.ID // the first entry after trimmedTo; zero for none
 	stats     eventlog.Stats
+	filed     chan struct{} // closed once the actions of all entries are filed
 }
 
 func newProduct(id string, newest eventlog.ID) *product {
 	return &product{id: id, bucket: []byte(productPrefix + id), keys: map[activity.Key]struct{}{},
-		last: newest, tail: engine.NewTail(newest), born: newest, trimmedTo: newest}
+		last: newest, tail: engine.NewTail(newest), born: newest, trimmedTo: newest,
+		filed: make(chan struct{})}
 }
 
 func (l *Log) product(id string) *product {
@@ -48,6 +50,7 @@ func (l *Log) product(id string) *product {
 	p, ok := l.products[id]
 	if !ok {
 		p = newProduct(id, l.born)
+		close(p.filed)
 		p.share = l.shares.Join(p)
 		l.products[id] = p
 		if l.closed {
@@ -110,7 +113,9 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (*product, erro
 	if uint64(p.stats.Entries) != state.entries {
 		return nil, errMalformed
 	}
-	p.stats.Bytes = p.bytes
+	if p.stats.Bytes = p.bytes; p.stats.Entries == 0 {
+		close(p.filed)
+	}
 	p.tail, err = l.loadTail(state.trimmedTo, p.last, c)
 	return p, err
 }

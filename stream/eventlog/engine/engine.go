@@ -8,6 +8,10 @@
 //	if err := engine.Validate(entries); err != nil {
 //		return err
 //	}
+//	filings, err := engine.Filings(entries)
+//	if err != nil {
+//		return err
+//	}
 //	if err := engine.Claim(keys, entries); err != nil {
 //		return err
 //	}
@@ -17,7 +21,12 @@
 //		entries[i].Encode(newest)
 //	}
 //	// ... make them last, with their documents, and only then show them.
+//	users.File(productID, filings...)
 //	tail.Add(entries...)
+//
+// Everything that can fail comes before the entries last, so an append happens as
+// a whole or not at all. An [activity.Memory] keeps what users did; an engine whose
+// entries survive a restart fills it by [eventlog.Replay] while it runs.
 //
 // [Tail] serves Read, Changed and Bounds for the newest entries of a product, and
 // says which are to expire. What is read from the storage gets its ID, and with
@@ -27,12 +36,9 @@
 // [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest] checks it,
 // sentence by sentence, and the one in
 // [github.com/liveactivity/liveactivity/activity/document/documenttest] checks the
-// documents. An engine that files actions itself passes
-// [github.com/liveactivity/liveactivity/activity/activitytest], too. Package
+// documents. Package
 // [github.com/liveactivity/liveactivity/stream/eventlog/memorylog] is the
-// shortest engine to learn from, and
-// [github.com/liveactivity/liveactivity.Options] lists the methods that the
-// service calls beyond the interface.
+// shortest engine to learn from.
 package engine
 
 import (
@@ -58,6 +64,10 @@ func WithDefaults(r eventlog.Retention, maxBytes, stateMaxBytes int64) (eventlog
 	return r, wrong.Err()
 }
 
+// UserBytes returns how many bytes of a product's users' actions an engine keeps in
+// memory.
+func UserBytes(r eventlog.Retention) int64 { return max(1, r.StateMaxBytes/8*3) }
+
 // Validate returns an error wrapping [eventlog.ErrInvalid] for data of more than
 // one line, which would be more than one field of a server-sent event. Append
 // calls it first.
@@ -68,6 +78,22 @@ func Validate(entries []eventlog.Entry) error {
 		}
 	}
 	return nil
+}
+
+// Filings encodes the actions of the entries' batches, which then can be filed
+// without fail. Its error wraps [eventlog.ErrInvalid].
+func Filings(entries []eventlog.Entry) (filings []activity.Filing, err error) {
+	for i := range entries {
+		if entries[i].Batch == nil {
+			continue
+		}
+		f, err := activity.NewFiling(entries[i].Batch)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the batch of entry %d: %w", eventlog.ErrInvalid, i, err)
+		}
+		filings = append(filings, f)
+	}
+	return filings, nil
 }
 
 // Claim adds the keys of entries to those of a product's retained entries, or it

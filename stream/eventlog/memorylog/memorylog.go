@@ -5,14 +5,16 @@
 //	if err != nil {
 //		return err
 //	}
-//	recorder, err := eventlog.NewRecorder(entries, store, nil)
+//	recorder, err := eventlog.NewRecorder(entries, nil)
+//	lookup, err := activity.NewLookup(entries.Activity(), 0)
 //
 // After a restart the log is empty, and resuming readers get a gap.
 //
 // Entries count with their overhead. Beyond Retention.MaxBytes a product loses
 // its oldest entries, and beyond TotalBytes the product that uses most does; the
 // newest entry of each product is always kept. Documents, a [document.Memory],
-// have half of StateMaxBytes and, of all products together, of TotalBytes.
+// have half of StateMaxBytes and, of all products together, of TotalBytes. What
+// users did, an [activity.Memory], has three eighths of StateMaxBytes.
 package memorylog
 
 import (
@@ -38,6 +40,7 @@ const (
 // Options of a [Log]. A zero field means its default.
 type Options struct {
 	Retention eventlog.Retention // MaxBytes is DefaultMaxBytes, and StateMaxBytes DefaultStateMaxBytes
+	MaxEvents int                // actions kept per user; activity.DefaultMaxEvents
 }
 
 // Log is the [eventlog.Log] in memory. Its methods are safe for concurrent use.
@@ -45,6 +48,7 @@ type Log struct {
 	retention eventlog.Retention
 	born      eventlog.ID
 	docs      *document.Memory
+	users     *activity.Memory
 	shares    *fair.Shares[*product]
 
 	mu       sync.Mutex
@@ -62,22 +66,30 @@ type product struct {
 	dropped int64 // entries trimmed for their size before they expired
 }
 
-// New returns an empty log; opts may be nil. It reports all negative fields of
-// the retention at once.
+var _ eventlog.Log = (*Log)(nil)
+
+// New returns an empty log; opts may be nil. It reports all negative fields at once.
 func New(opts *Options) (*Log, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
+	wrong := options.Mistakes{Package: "memorylog"}
 	r, err := engine.WithDefaults(o.Retention, DefaultMaxBytes, DefaultStateMaxBytes)
-	if err != nil {
+	wrong.Add(err)
+	o.MaxEvents = options.Default(&wrong, "MaxEvents", o.MaxEvents, activity.DefaultMaxEvents)
+	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
 	docs, err := document.NewMemory(&document.MemoryOptions{MaxBytes: r.StateMaxBytes / 2, TotalBytes: r.TotalBytes / 2})
 	if err != nil {
 		return nil, err
 	}
-	return &Log{retention: r, born: engine.NextID(eventlog.ID{}, time.Now()), docs: docs,
+	users, err := activity.NewMemory(&activity.MemoryOptions{TTL: r.TTL, MaxEvents: o.MaxEvents, MaxBytes: engine.UserBytes(r)})
+	if err != nil {
+		return nil, err
+	}
+	return &Log{retention: r, born: engine.NextID(eventlog.ID{}, time.Now()), docs: docs, users: users,
 		shares: fair.NewShares[*product](r.TotalBytes), products: map[string]*product{}}, nil
 }
 
@@ -115,6 +127,10 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	if err := engine.Validate(entries); err != nil {
 		return err
 	}
+	filings, err := engine.Filings(entries)
+	if err != nil {
+		return err
+	}
 	now := time.Now()
 	p.expire(now, l.retention.TTL)
 	if err := engine.Claim(p.keys, entries); err != nil {
@@ -134,6 +150,7 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 		entries[i].Own()
 		entries[i].Encode(newest)
 	}
+	l.users.File(productID, filings...)
 	p.tail.Add(entries...)
 	p.tail.Expired(now, l.retention.TTL) // records when it saw IDs ahead of the clock
 	p.shrink(l.retention.MaxBytes)
@@ -234,6 +251,24 @@ func (l *Log) Changed(productID string) <-chan struct{} {
 // Documents implements [eventlog.Log]: a [document.Memory].
 func (l *Log) Documents() document.Store { return l.docs }
 
+// Activity implements [eventlog.Log]: an [activity.Memory].
+func (l *Log) Activity() activity.Store { return l.users }
+
+// Now implements [eventlog.Log].
+func (l *Log) Now() time.Time { return time.Now() }
+
+// Run implements [eventlog.Log]. There is nothing to do.
+func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
+	if report != nil {
+		report(eventlog.Progress{Done: true})
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Ping implements [eventlog.Log]. Memory can always be written to.
+func (l *Log) Ping(context.Context) error { return nil }
+
 // Drop implements [eventlog.Log].
 func (l *Log) Drop(_ context.Context, productID string) error {
 	p := l.product(productID)
@@ -244,6 +279,7 @@ func (l *Log) Drop(_ context.Context, productID string) error {
 	}
 	p.dropUpTo(p.tail.Bounds().Newest)
 	l.docs.Drop(productID)
+	l.users.Drop(productID)
 	return nil
 }
 
@@ -260,11 +296,10 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Expire frees the entries that are older than the retention, and documents
-// whose time is over. Reading and appending do so too; call it now and then for
-// products where nothing happens.
+// Expire implements [eventlog.Log].
 func (l *Log) Expire(context.Context) error {
 	l.docs.Expire()
+	l.users.Expire()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.products {
@@ -275,26 +310,27 @@ func (l *Log) Expire(context.Context) error {
 	return nil
 }
 
-// Stats returns the statistics of every product that has a log.
+// Stats implements [eventlog.Log].
 func (l *Log) Stats() map[string]eventlog.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make(map[string]eventlog.Stats, len(l.products))
 	for id, p := range l.products {
 		p.mu.Lock()
-		all[id] = eventlog.Stats{Entries: p.tail.Len(), Bytes: p.tail.Bytes(), Dropped: p.dropped}
+		all[id] = eventlog.Stats{Entries: p.tail.Len(), Bytes: p.tail.Bytes(), Dropped: p.dropped, Users: l.users.Users(id)}
 		p.mu.Unlock()
 	}
 	return all
 }
 
-// Storage returns what is kept of a product. What all products share may leave it
+// Storage implements [eventlog.Log]. What all products share may leave a product
 // less than its limits.
 func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
 	l.mu.Lock()
 	p := l.products[productID]
 	l.mu.Unlock()
-	s := eventlog.Storage{Engine: "memory", LogMaxBytes: l.retention.MaxBytes, StateBytes: l.docs.Bytes(productID), StateMaxBytes: l.retention.StateMaxBytes}
+	s := eventlog.Storage{Engine: "memory", LogMaxBytes: l.retention.MaxBytes, StateMaxBytes: l.retention.StateMaxBytes,
+		StateBytes: l.docs.Bytes(productID) + l.users.Bytes(productID)}
 	if p != nil {
 		p.mu.Lock()
 		s.LogBytes = p.tail.Bytes()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -25,6 +26,17 @@ func TestLog_keepsTheContract(t *testing.T) {
 	eventlogtest.TestLog(t, func(_ *testing.T, r eventlog.Retention) eventlog.Log {
 		return musttest.New(memorylog.New(&memorylog.Options{Retention: r}))
 	})
+}
+
+func TestLog_filesActions(t *testing.T) {
+	eventlogtest.TestActivity(t, func(_ *testing.T, o activitytest.Options) eventlog.Log {
+		return musttest.New(memorylog.New(&memorylog.Options{Retention: retention(o), MaxEvents: o.MaxEvents}))
+	})
+}
+
+// retention returns the retention of a log whose users' actions have these bounds.
+func retention(o activitytest.Options) eventlog.Retention {
+	return eventlog.Retention{TTL: o.TTL, StateMaxBytes: o.MaxBytes / 3 * 8}
 }
 
 func TestLog_boundsDocuments(t *testing.T) {

@@ -13,22 +13,8 @@ import (
 // users is the [activity.Store] of a log.
 type users struct{ log *Log }
 
-// Activity returns what the users of all products did. Append files the
-// actions of its entries there, whichever server appends them; Add files
-// others.
+// Activity implements [eventlog.Log]. It has the actions of all servers.
 func (l *Log) Activity() activity.Store { return users{l} }
-
-// Add implements [activity.Store].
-func (u users) Add(ctx context.Context, b activity.Batch) error {
-	c := &commit{args: newArguments()}
-	if err := c.addActions(&b); err != nil {
-		return err
-	}
-	if c.counts[2] == 0 {
-		return nil
-	}
-	return u.log.product(b.ProductID).commit(ctx, c)
-}
 
 // maxRun is how many actions the script files at once.
 const maxRun = 200

@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -54,7 +55,7 @@ func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.E
 			continue
 		}
 		if err := c.addActions(e.Batch); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
 		}
 	}
 	err := l.product(productID).commit(ctx, c)

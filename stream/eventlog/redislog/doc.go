@@ -7,9 +7,9 @@
 //		return err // the URL or the options cannot be right
 //	}
 //	defer log.Release()
-//	go log.Run(ctx) // hears of what other servers append
+//	go log.Run(ctx, nil) // hears of what other servers append
 //
-//	recorder, err := eventlog.NewRecorder(log, nil, nil) // the log files actions itself
+//	recorder, err := eventlog.NewRecorder(log, nil)
 //	lookup, err := activity.NewLookup(log.Activity(), 0)
 //	handler, err := eventlog.NewHandler(log, nil)
 //

@@ -22,9 +22,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	running := make(chan error, 1)
-	go func() { running <- entries.Run(ctx) }()
+	go func() { running <- entries.Run(ctx, nil) }()
 
-	recorder, err := eventlog.NewRecorder(entries, nil, nil) // what a source hands its events to
+	recorder, err := eventlog.NewRecorder(entries, nil) // what a source hands its events to
 	if err != nil {
 		log.Fatal(err)
 	}

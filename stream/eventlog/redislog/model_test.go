@@ -30,11 +30,7 @@ func TestActivity_isThatOfMemory(t *testing.T) {
 			for range 60 {
 				b := h.batch()
 				require.NoError(t, memory.Add(t.Context(), b))
-				if random.IntN(2) == 0 {
-					require.NoError(t, log.Activity().Add(t.Context(), b))
-				} else {
-					require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{{Data: []byte("{}"), Batch: &b}}))
-				}
+				require.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{{Data: []byte("{}"), Batch: &b}}))
 				for _, user := range h.users() {
 					want, err := memory.Recent(t.Context(), product, user, 100)
 					require.NoError(t, err)

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -60,9 +59,6 @@ func calls(log *redislog.Log, n int) map[string]func(context.Context) error {
 		"Recent": func(ctx context.Context) error {
 			_, err := log.Activity().Recent(ctx, product, "ada", 10)
 			return err
-		},
-		"Add": func(ctx context.Context) error {
-			return log.Activity().Add(ctx, activitytest.NewBatch(product, "s", "ada", activitytest.Click(time.Now(), "x", page)))
 		},
 		"Get": func(ctx context.Context) error {
 			_, err := log.Documents().Get(ctx, product, "doc")

@@ -101,11 +101,13 @@ func Open(url string, opts *Options) (*Log, error) {
 	return &Log{opts: o, target: target, shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}, clock: clock{local: time.Now}}, nil
 }
 
-// Run follows what other servers append, and removes what has expired from
-// Redis, until ctx ends. Then nothing of it is left, and it returns nil. It must
-// run for Changed to hear of other servers; it survives any Redis failure. Run
-// it once.
-func (l *Log) Run(ctx context.Context) error {
+// Run implements [eventlog.Log]. It follows what other servers append, and removes
+// what has expired from Redis. It must
+// run for Changed to hear of other servers; it survives any Redis failure.
+func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
+	if report != nil {
+		report(eventlog.Progress{Done: true})
+	}
 	var running sync.WaitGroup
 	running.Go(func() { l.poll(ctx) })
 	running.Go(func() { l.tidy(ctx) })
@@ -114,9 +116,8 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// Expire frees what is too old in the memory of this process; in Redis it goes
-// by itself. Reading and appending do so too; call it now and then for products
-// where nothing happens.
+// Expire implements [eventlog.Log] for the memory of this process; in Redis what
+// has expired goes by itself.
 func (l *Log) Expire(context.Context) error {
 	for _, p := range l.all() {
 		p.expire()

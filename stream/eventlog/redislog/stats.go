@@ -9,8 +9,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Stats returns the figures of the products that this process has had to do
-// with, as they are in Redis. Those that cannot be had in time are left out.
+// Stats implements [eventlog.Log].
 func (l *Log) Stats() map[string]eventlog.Stats {
 	ctx, cancel := context.WithTimeout(context.Background(), networkTimeout)
 	defer cancel()
@@ -41,8 +40,7 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	return all
 }
 
-// Storage returns what Redis holds of a product, its documents and what its users
-// did included.
+// Storage implements [eventlog.Log].
 func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/document/documenttest"
@@ -40,7 +39,7 @@ func run(t testing.TB, log *redislog.Log) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- log.Run(ctx) }()
+	go func() { done <- log.Run(ctx, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-done)
@@ -90,8 +89,8 @@ func TestLog_withHardlyAnyTail(t *testing.T) {
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, url string) {
-		activitytest.TestStore(t, func(t *testing.T, o activitytest.Options) activity.Store {
-			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL}, MaxEvents: o.MaxEvents}).Activity()
+		eventlogtest.TestActivity(t, func(t *testing.T, o activitytest.Options) eventlog.Log {
+			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes}, MaxEvents: o.MaxEvents})
 		})
 	})
 }
@@ -110,16 +109,6 @@ func TestStorage(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		eventlogtest.TestStorage(t, "redis", func(t *testing.T, r eventlog.Retention) eventlog.Log {
 			return open(t, url, &redislog.Options{Retention: r})
-		})
-	})
-}
-
-func TestActivity_isBounded(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, url string) {
-		activitytest.TestBounds(t, func(t *testing.T, o activitytest.Options) activity.Store {
-			return open(t, url, &redislog.Options{Retention: eventlog.Retention{TTL: o.TTL, StateMaxBytes: 2 * o.MaxBytes},
-				MaxEvents: o.MaxEvents}).Activity()
 		})
 	})
 }

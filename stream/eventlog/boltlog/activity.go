@@ -1,0 +1,147 @@
+package boltlog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
+)
+
+var _ eventlog.Log = (*Log)(nil)
+
+// users is the [activity.Store] of a log. It is in memory, and files an action when
+// its entry is published; entries that the file held when it was opened are filed
+// by Run, and until then so are those that follow them.
+type users struct{ log *Log }
+
+// Activity implements [eventlog.Log].
+func (l *Log) Activity() activity.Store { return users{l} }
+
+// Recent implements [activity.Store]. It waits until Run has filed what the file
+// held of the product.
+func (u users) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
+	select {
+	case <-u.log.product(productID).filed:
+		return u.log.users.Recent(ctx, productID, userID, limit)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("boltlog: the log is being read back: %w", ctx.Err())
+	}
+}
+
+// file files what an operation has committed. p is locked.
+func (l *Log) file(p *product, o *operation) {
+	switch {
+	case o.refusal != nil:
+	case o.drops:
+		l.users.Drop(p.id)
+	case p.isFiled():
+		l.users.File(p.id, o.filings...)
+	}
+}
+
+func (p *product) isFiled() bool {
+	select {
+	case <-p.filed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Now implements [eventlog.Log].
+func (l *Log) Now() time.Time { return time.Now() }
+
+// fileRetry is how long Run waits before it reads a file again that it could not
+// read.
+const fileRetry = time.Second
+
+// Run implements [eventlog.Log]: it files what users did before the file was
+// opened, for as long as it takes.
+func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
+	if report == nil {
+		report = func(eventlog.Progress) {}
+	}
+	var progress eventlog.Progress
+	var behind []*product
+	for _, p := range l.all() {
+		if !p.isFiled() {
+			behind = append(behind, p)
+			progress.Entries += int64(p.entries())
+		}
+	}
+	for _, p := range behind {
+		if !l.fileAll(ctx, p, &progress, report) {
+			return nil
+		}
+	}
+	progress.Done = true
+	report(progress)
+	<-ctx.Done()
+	return nil
+}
+
+func (p *product) entries() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats.Entries
+}
+
+// fileAll files the entries of a product until there are no others, or ctx ends;
+// then it returns false.
+func (l *Log) fileAll(ctx context.Context, p *product, progress *eventlog.Progress, report func(eventlog.Progress)) bool {
+	var cursor eventlog.ID
+	for !p.endFiling(cursor) {
+		end, err := eventlog.Replay(ctx, l, p.id, cursor, func(entries []eventlog.Entry) error {
+			if err := l.fileOld(p, entries); err != nil {
+				return err
+			}
+			progress.Read += int64(len(entries))
+			cursor = entries[len(entries)-1].ID
+			report(*progress)
+			return nil
+		})
+		if err == nil {
+			cursor = end
+			continue
+		}
+		if ctx.Err() == nil {
+			l.logger.Warn("the log cannot be read back; retrying", "product_id", p.id, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(fileRetry):
+		}
+	}
+	return true
+}
+
+// endFiling reports whether everything up to the newest entry is filed; entries
+// that are published from then on are filed as they are.
+func (p *product) endFiling(cursor eventlog.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cursor.Compare(p.tail.Bounds().Newest) < 0 {
+		return false
+	}
+	close(p.filed)
+	return true
+}
+
+// fileOld files entries that were read back, but those that are dropped meanwhile.
+func (l *Log) fileOld(p *product, entries []eventlog.Entry) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(entries) > 0 && entries[0].ID.Compare(p.trimmedTo) <= 0 {
+		entries = entries[1:]
+	}
+	filings, err := engine.Filings(entries)
+	if err != nil {
+		return err
+	}
+	l.users.File(p.id, filings...)
+	return nil
+}

@@ -1,0 +1,146 @@
+package eventlogtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// TestActivity checks that the logs returned by open file the actions of what
+// they append: the suites of package activitytest, and that an append and its
+// actions are one. Every call of open must return a new empty log of these bounds,
+// MaxBytes being those of the users' actions, or zero for the default; open
+// registers its cleanup with t.Cleanup.
+func TestActivity(t *testing.T, open func(t *testing.T, o activitytest.Options) eventlog.Log) {
+	openFiler := func(t *testing.T, o activitytest.Options) activitytest.Engine { return NewFiler(open(t, o)) }
+	t.Run("Store", func(t *testing.T) { activitytest.TestStore(t, openFiler) })
+	t.Run("Bounds", func(t *testing.T) { activitytest.TestBounds(t, openFiler) })
+	t.Run("Append", func(t *testing.T) {
+		for _, test := range filingTests {
+			t.Run(test.name, func(t *testing.T) {
+				test.run(fixture{T: t, log: open(t, activitytest.Options{TTL: time.Hour, MaxEvents: 50})})
+			})
+		}
+	})
+}
+
+// Filer is a log as an [activitytest.Engine].
+type Filer struct {
+	activity.Store
+	log eventlog.Log
+}
+
+// NewFiler returns a log's activity as a store that can be filled.
+func NewFiler(log eventlog.Log) Filer { return Filer{log.Activity(), log} }
+
+// Add appends the batch as an entry without keys.
+func (f Filer) Add(ctx context.Context, b activity.Batch) error {
+	e, err := batchEntry(b)
+	if err != nil {
+		return err
+	}
+	e.Keys = nil
+	return f.log.Append(ctx, b.ProductID, []eventlog.Entry{e})
+}
+
+// batchEntry returns an entry as a recorder makes it.
+func batchEntry(b activity.Batch) (eventlog.Entry, error) {
+	data, err := b.AppendJSON(nil)
+	e := eventlog.Entry{SessionID: b.SessionID, Data: data, Batch: &b}
+	for i := range b.Actions {
+		e.Keys = append(e.Keys, activity.EventKey(b.Actions[i].ID))
+	}
+	return e, err
+}
+
+// BatchEntry returns an entry that is made from a batch, with the keys of its
+// actions.
+func BatchEntry(t testing.TB, b activity.Batch) eventlog.Entry {
+	t.Helper()
+	e, err := batchEntry(b)
+	require.NoError(t, err)
+	return e
+}
+
+const page = "https://app.acme.example/reports/42"
+
+// click returns an entry of one click of a user.
+func (f fixture) click(user string) eventlog.Entry {
+	f.Helper()
+	return BatchEntry(f, activitytest.NewBatch(product, "s", user, activitytest.Click(time.Now(), "Save", page)))
+}
+
+// filed returns how many actions of a user can be looked up.
+func (f fixture) filed(user string) int {
+	f.Helper()
+	recent, err := f.log.Activity().Recent(f.Context(), product, user, 50)
+	require.NoError(f, err)
+	return len(recent)
+}
+
+var filingTests = []struct {
+	name string
+	run  func(f fixture)
+}{
+	{"several entries", func(f fixture) {
+		f.append(f.click("ada"), Entry("a", 0), f.click("bob"), f.click("ada"))
+		require.Equal(f, 2, f.filed("ada"))
+		require.Equal(f, 1, f.filed("bob"))
+	}},
+	{"what is refused is not filed", func(f fixture) {
+		first := f.append(f.click("ada"))[0]
+		other := f.click("ada")
+		f.refused(other, eventlog.Entry{Data: first.Data, Keys: first.Keys, Batch: other.Batch})
+		require.Equal(f, 1, f.filed("ada"))
+	}},
+	{"an action without a time is refused with its entries", func(f fixture) {
+		wrong := f.click("ada")
+		wrong.Batch.Actions[0].TimestampStart = 1e300
+		require.ErrorIs(f, f.log.Append(f.Context(), product, []eventlog.Entry{f.click("ada"), wrong}), eventlog.ErrInvalid)
+		require.Zero(f, f.filed("ada"))
+		require.Empty(f, Retained(f, f.log, product))
+	}},
+	{"a drop forgets them", func(f fixture) {
+		f.append(f.click("ada"))
+		f.drop()
+		require.Zero(f, f.filed("ada"))
+		f.append(f.click("ada"))
+		require.Equal(f, 1, f.filed("ada"))
+	}},
+	{"a retry is a duplicate only once the action is filed", testRetries},
+}
+
+// testRetries appends while the caller gives up at any moment, and then once more:
+// whether that is a duplicate or not, the action can be looked up.
+func testRetries(f fixture) {
+	const tries = 200
+	duplicates := 0
+	for n := range tries {
+		e := f.click("ada")
+		user := e.Batch.Actions[0].ID
+		e.Batch.Actions[0].UserID = user
+		ctx, cancel := context.WithTimeout(f.Context(), time.Duration(n)*10*time.Microsecond)
+		again := e
+		_ = f.log.Append(ctx, product, []eventlog.Entry{e}) // it may have happened
+		cancel()
+		var seen *eventlog.DuplicateError
+		waittest.Until(f, "the retry is answered", func() bool {
+			err := f.log.Append(f.Context(), product, []eventlog.Entry{again})
+			if errors.As(err, &seen) {
+				duplicates++
+				return true
+			}
+			return err == nil
+		})
+		require.Equal(f, 1, f.filed(user), "after %s", ctx.Err())
+	}
+	f.Logf("%d of %d were duplicates", duplicates, tries)
+}
