@@ -175,7 +175,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
-		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Store: s.engine.Activity(), Meter: s.meter.Count, Logger: s.log, Metrics: reg,
+		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Meter: s.meter.Count, Logger: s.log, Metrics: reg,
 		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
 			return s.assistant.Message(ctx, m)
 		}})

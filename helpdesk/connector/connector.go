@@ -92,9 +92,6 @@ type Options struct {
 	// ended. An error is retried, but for ErrNoReply. By default the Model is asked;
 	// without either there are no replies.
 	Reply func(ctx context.Context, q Question) (string, error)
-	// Store is where the recent activity of users is looked up, for replies and
-	// for contacts without e-mail address; nil for nowhere.
-	Store activity.Store
 	// Message is called for each message of a contact at a desk that makes offers
 	// or has no chat endpoint, and returns changes that are written with what shows
 	// that the message was received, all or none. It may be called again for the

@@ -265,9 +265,6 @@ func (q Question) prompt() string {
 
 // actionsOf returns the newest actions of the sessions as sentences, oldest first.
 func (c *Connector) actionsOf(ctx context.Context, productID string, sessions []Linked) (sentences []string, err error) {
-	if c.opts.Store == nil {
-		return nil, nil
-	}
 	ids, asked := map[string]bool{}, map[string]bool{}
 	for _, s := range sessions {
 		ids[s.SessionID] = true
@@ -281,7 +278,7 @@ func (c *Connector) actionsOf(ctx context.Context, productID string, sessions []
 			continue
 		}
 		asked[session.UserID] = true
-		recent, err := c.opts.Store.Recent(ctx, productID, session.UserID, maxShown)
+		recent, err := c.log.Activity().Recent(ctx, productID, session.UserID, maxShown)
 		if err != nil {
 			return nil, fmt.Errorf("connector: read activity: %w", err)
 		}

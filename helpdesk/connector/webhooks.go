@@ -296,10 +296,10 @@ func (c *Connector) linkOrWait(ctx context.Context, productID, desk, conversatio
 // that is known by another address.
 func (c *Connector) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
 	sessionID, found, err := c.dir.SessionOf(ctx, productID, contact.Email)
-	if found || err != nil || contact.UserID == "" || c.opts.Store == nil {
+	if found || err != nil || contact.UserID == "" {
 		return sessionID, err
 	}
-	recent, err := c.opts.Store.Recent(ctx, productID, contact.UserID, 1)
+	recent, err := c.log.Activity().Recent(ctx, productID, contact.UserID, 1)
 	if err != nil || len(recent) == 0 || recent[0].Session == "" {
 		return "", err
 	}

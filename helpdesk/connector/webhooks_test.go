@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -152,10 +151,8 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
 	log, err := memorylog.New(nil)
 	require.NoError(t, err)
-	store, err := activity.NewMemory(nil)
-	require.NoError(t, err)
 	d.service = newService(t, log, Product{Notes: DefaultNotes(), AllowedOrigins: []string{"https://app.acme.example"},
-		Desks: []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model, Store: store})
+		Desks: []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
 	known := d.Connector.products
 	d.Connector.products = productsFunc(func(id string) (Product, bool, error) {
 		if id != "acme" {

@@ -24,6 +24,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // newTestShift returns a shift without storage, in which sessions are not linked.
@@ -31,7 +32,9 @@ func newTestShift(tb testing.TB) *shift {
 	tb.Helper()
 	core, err := assistance.NewCore(nil, proactive.PingPong{}, proactive.Dwell{})
 	require.NoError(tb, err)
-	a := &Assistant{logger: slog.New(slog.DiscardHandler),
+	log, err := memorylog.New(nil)
+	require.NoError(tb, err)
+	a := &Assistant{log: log, logger: slog.New(slog.DiscardHandler),
 		products: func(string) (Product, bool, error) { return Product{Core: core}, true, nil }}
 	return newShift(a, "acme", core, nil)
 }
