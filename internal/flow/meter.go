@@ -8,7 +8,6 @@
 package flow
 
 import (
-	"hash/maphash"
 	"log/slog"
 	"maps"
 	"slices"
@@ -49,36 +48,23 @@ type Meter struct {
 	config Config
 	name   string // of the documents of this server
 
-	mu   sync.Mutex
-	gone activity.Flow // the totals of products that have been forgotten
-
-	// Products are spread over shards, so that they share no lock under load.
-	seed   maphash.Seed
-	shards [64]shard
-}
-
-type shard struct {
-	mu  sync.RWMutex
-	all map[string]*series // by product
+	mu   sync.Mutex         // guards the series, too
+	all  map[string]*series // by product
+	gone activity.Flow      // the totals of products that have been forgotten
 }
 
 // series is what is known of one product.
 type series struct {
-	mu      sync.Mutex
 	minutes minutes
 	changes uint64        // of minutes
 	total   activity.Flow // since the meter began
-	backlog Backlog
+	backlog Backlog       // as it was seen last: to look costs too much for Read
 	shared  shared
 }
 
 // New returns a meter that has counted nothing.
 func New(config Config) *Meter {
-	m := &Meter{config: config, name: documentPrefix + uuid.NewString(), seed: maphash.MakeSeed()}
-	for i := range m.shards {
-		m.shards[i].all = map[string]*series{}
-	}
-	return m
+	return &Meter{config: config, name: documentPrefix + uuid.NewString(), all: map[string]*series{}}
 }
 
 // Count is an [activity.Meter].
@@ -90,100 +76,72 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 		}
 	}
 	now := m.config.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s.minutes = s.minutes.add(now, f)
 	s.total = s.total.Plus(f)
 	s.changes++
 }
 
-func (m *Meter) shard(productID string) *shard {
-	return &m.shards[maphash.String(m.seed, productID)%uint64(len(m.shards))]
-}
-
 // find returns the series of a product, nil if there is none.
 func (m *Meter) find(productID string) *series {
-	shard := m.shard(productID)
-	shard.mu.RLock()
-	defer shard.mu.RUnlock()
-	return shard.all[productID]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[productID]
 }
 
 // begin returns the series of a product, which begins here if it is new, and nil
-// for what is not a product.
+// for an unknown product.
 func (m *Meter) begin(productID string) *series {
 	if !m.config.IsProduct(productID) {
 		return nil
 	}
-	shard := m.shard(productID)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	s, ok := shard.all[productID]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.all[productID]
 	if !ok {
 		s = &series{}
-		shard.all[productID] = s
+		m.all[productID] = s
 	}
 	return s
 }
 
-// Forget forgets the minutes of a product, here. What is stored of it is for the
-// caller to remove.
+// Forget forgets the minutes of a product in this process. Its documents are for
+// the caller to remove.
 func (m *Meter) Forget(productID string) {
-	shard := m.shard(productID)
-	shard.mu.Lock()
-	s := shard.all[productID]
-	delete(shard.all, productID)
-	shard.mu.Unlock()
-	if s != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.gone = m.gone.Plus(s.sum())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, ok := m.all[productID]; ok {
+		delete(m.all, productID)
+		m.gone = m.gone.Plus(s.total)
 	}
 }
 
 // Total returns what this server has counted since it began, of all products.
 func (m *Meter) Total() activity.Flow {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	total := m.gone
-	m.mu.Unlock()
-	for _, id := range m.counted() {
-		if s := m.find(id); s != nil {
-			total = total.Plus(s.sum())
-		}
+	for _, s := range m.all {
+		total = total.Plus(s.total)
 	}
 	return total
 }
 
-// sum returns the total of a series.
-func (s *series) sum() activity.Flow {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.total
+// counted returns the IDs of the products that have a series.
+func (m *Meter) counted() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.all))
 }
 
-// counted returns the ids of the products that there is a series of.
-func (m *Meter) counted() (ids []string) {
-	for i := range m.shards {
-		shard := &m.shards[i]
-		shard.mu.RLock()
-		ids = slices.AppendSeq(ids, maps.Keys(shard.all))
-		shard.mu.RUnlock()
-	}
-	return ids
-}
-
-// keep keeps the backlog for Read, which must not cost what it costs to find out.
-func (s *series) keep(b Backlog) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.backlog = b
-}
-
-// news returns what is to be stored with the gauges, in the place of what is, and
-// false where others know it.
-func (s *series) news(now time.Time, g gauges) (r report, before, next shared, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// news returns the report to be stored with the gauges in the place of an earlier
+// one, and false if other servers know it.
+func (m *Meter) news(s *series, g gauges) (r report, before, next shared, ok bool) {
+	now := m.config.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.backlog = g.Backlog
 	before = s.shared
 	if s.changes == before.changes && g.equal(before.gauges) && (g.areZero() || now.Before(before.at.Add(renewAfter))) {
 		return r, before, next, false
@@ -191,20 +149,11 @@ func (s *series) news(now time.Time, g gauges) (r report, before, next shared, o
 	if before.isOver(now) {
 		before.version = 0
 	}
-	return report{slices.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, before, shared{at: now, changes: s.changes, gauges: g}, true
+	next = shared{at: now, changes: s.changes, gauges: g}
+	return report{slices.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, before, next, true
 }
 
-// stored returns what is stored of a series, which may be nil.
-func (s *series) stored() shared {
-	if s == nil {
-		return shared{}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shared
-}
-
-// drop forgets what was counted: storage has dropped it, because the product was
+// drop forgets the minutes: storage has dropped them, because the product was
 // removed and registered again. The mutex is held.
 func (s *series) drop() {
 	s.minutes = nil

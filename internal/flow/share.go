@@ -86,7 +86,6 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 			s = m.begin(id)
 		}
 		if s != nil {
-			s.keep(g.Backlog)
 			writing.Go(func() error { return m.write(ctx, id, s, g) })
 		}
 	}
@@ -104,11 +103,8 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 
 // write stores what is known of a product, unless it is what others know.
 func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
-	if m.config.Documents == nil {
-		return nil
-	}
-	r, before, next, isNews := s.news(m.config.Now(), g)
-	if !isNews {
+	r, before, next, isNews := m.news(s, g)
+	if m.config.Documents == nil || !isNews {
 		return nil
 	}
 	value, err := r.encode()
@@ -125,10 +121,11 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	case err != nil:
 		return fmt.Errorf("flow: write: %w", err)
 	}
-	s.mu.Lock()
+	m.mu.Lock()
 	s.shared = next
-	s.mu.Unlock()
-	if m.find(productID) != s { // the product was removed meanwhile
+	isGone := m.all[productID] != s // the product was removed meanwhile
+	m.mu.Unlock()
+	if isGone {
 		return m.remove(ctx, productID, s)
 	}
 	return nil
@@ -141,8 +138,8 @@ func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
 	if err != nil {
 		return fmt.Errorf("flow: read: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if docs[0].Exists() {
 		s.shared.version, s.shared.at = docs[0].Version, m.config.Now()
 	} else {
@@ -153,9 +150,9 @@ func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
 
 // remove removes what is stored of a product that is none any more.
 func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
-	s.mu.Lock()
+	m.mu.Lock()
 	version := s.shared.version
-	s.mu.Unlock()
+	m.mu.Unlock()
 	if version == 0 {
 		return nil
 	}
@@ -179,8 +176,12 @@ type Sum struct {
 // Read sums what this server has counted and what others have shared. It costs
 // one look into storage.
 func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
-	s := m.find(productID)
-	stored := s.stored()
+	m.mu.Lock()
+	s, before := m.all[productID], shared{}
+	if s != nil {
+		before = s.shared
+	}
+	m.mu.Unlock()
 	var docs []document.Document
 	if m.config.Documents != nil {
 		var err error
@@ -205,9 +206,9 @@ func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 		}
 	}
 	if s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !found && stored.version == s.shared.version && !stored.isOver(now) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !found && before.version == s.shared.version && !before.isOver(now) {
 			s.drop()
 		}
 		w.add(s.minutes)
