@@ -20,8 +20,8 @@ func TestNewEntry_hasTheNewestActionAndTheFirstTime(t *testing.T) {
 	batch.Email = "ada@example.com"
 	at := sessions.Position{Milli: 1, Seq: 2}
 	assert.Equal(t, sessions.Entry{
-		At: at, SessionID: "s",
-		Text:  sessions.NewText("ada", "ada@example.com", "https://app.example.com/b", last.Description),
+		At: at, SessionID: "s", UserID: "ada", Email: "ada@example.com",
+		CanonicalURL: "https://app.example.com/b", LastAction: last.Description,
 		First: noon.UnixMicro(), Last: noon.Add(time.Second).UnixMicro(),
 		Count: 2, Actions: 8,
 	}, sessions.NewEntry(at, &batch))
@@ -48,7 +48,7 @@ func TestNewEntry_findsWordsForAnActionWithoutADescription(t *testing.T) {
 	} {
 		batch := activitytest.NewBatch("acme", "s", "ada", a)
 		e := sessions.NewEntry(sessions.Position{}, &batch)
-		assert.Equal(t, sessions.NewText("ada", "", "", want), e.Text)
+		assert.Equal(t, want, e.LastAction)
 	}
 }
 

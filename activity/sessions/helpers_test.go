@@ -23,8 +23,8 @@ func newMemory(t testing.TB, opts *sessions.MemoryOptions) *sessions.Memory {
 // seen is an entry of one action.
 func seen(id string, at time.Time) sessions.Entry {
 	return sessions.Entry{
-		At: sessions.Position{Milli: uint64(at.UnixMilli())}, SessionID: id,
-		Text:  sessions.NewText("user of "+id, id+"@example.com", "https://app.example.com/projects/:id", "User clicked Save on the projects detail page"),
+		At: sessions.Position{Milli: uint64(at.UnixMilli())}, SessionID: id, UserID: "user of " + id, Email: id + "@example.com",
+		CanonicalURL: "https://app.example.com/projects/:id", LastAction: "User clicked Save on the projects detail page",
 		First: at.UnixMicro(), Last: at.UnixMicro(),
 		Count: 1, Actions: 1,
 	}

@@ -40,7 +40,7 @@ func TestMemory_keepsTheNewestActionAndWhatTheLogSaysLast(t *testing.T) {
 	m := newMemory(t, nil)
 	m.Add("acme", seen("a", noon))
 	late := seen("a", noon.Add(-time.Minute))
-	late.Text, late.Actions = sessions.NewText("ada", "", "https://app.example.com/late", "late"), 7
+	late.UserID, late.Email, late.CanonicalURL, late.LastAction, late.Actions = "ada", "", "https://app.example.com/late", "late", 7
 	m.Add("acme", late)
 	s, _, ok := m.Session("acme", "a", noon)
 	require.True(t, ok)
@@ -146,7 +146,7 @@ func TestMemory_looksForAPrefix(t *testing.T) {
 		{"s-6", "ÖZGE", ""}, {"s-7", "K7", ""}, {"s-8", "\u212a8", ""}, {"s-9", "日本", ""}, {"s-10", "", "ſam@example.com"},
 	} {
 		e := seen(s.id, noon.Add(time.Duration(-i)*time.Second))
-		e.Text = sessions.NewText(s.user, s.mail, e.CanonicalURL(), e.LastAction())
+		e.UserID, e.Email = s.user, s.mail
 		m.Add("acme", e)
 	}
 	for prefix, want := range map[string]string{
@@ -304,9 +304,9 @@ func TestMemory_takesTheMemoryThatItSays(t *testing.T) {
 		"entries that come late": func(m *sessions.Memory) {
 			for i := range 12_000 {
 				known := seen(id(i), noon)
-				known.Text = sessions.NewText("", strings.Repeat("e", 1000), "", "User clicked Save")
+				known.UserID, known.Email, known.CanonicalURL = "", strings.Repeat("e", 1000), ""
 				late := seen(id(i), noon.Add(-time.Minute))
-				late.Text = sessions.NewText("", "", "", "User clicked Cancel")
+				late.UserID, late.Email, late.CanonicalURL = "", "", ""
 				m.Add("acme", known, late)
 			}
 		},

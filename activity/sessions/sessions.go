@@ -36,10 +36,12 @@ type Listing struct {
 // session is what is held of a session.
 type session struct {
 	place
-	Text
-	first   int64 // start of its first action, in microseconds since the epoch
-	actions int
-	trail   trail
+	userID, email string
+	canonicalURL  string
+	lastAction    string
+	first         int64 // start of its first action, in microseconds since the epoch
+	actions       int
+	trail         trail
 }
 
 // place is where a session stands in a list.
@@ -56,13 +58,12 @@ func (p place) isBefore(other place) bool {
 	return p.id < other.id
 }
 
-// take takes over what an entry says, which is the newest of the log.
+// take takes over an entry, which is the newest of the log.
 func (s *session) take(e *Entry) {
 	s.first, s.actions = min(s.first, e.First), e.Actions
+	s.userID, s.email = e.UserID, e.Email
 	if e.Last >= s.last {
-		s.last, s.Text = e.Last, e.Text
-	} else {
-		s.Text = NewText(e.UserID(), e.Email(), s.CanonicalURL(), s.LastAction())
+		s.last, s.canonicalURL, s.lastAction = e.Last, e.CanonicalURL, e.LastAction
 	}
 	s.trail.add(e.At, int32(e.Count))
 }
@@ -70,14 +71,17 @@ func (s *session) take(e *Entry) {
 // bytes returns what the session takes, but for what the cache needs for itself.
 func (s *session) bytes() int64 {
 	const inOrder = 16 // a pointer in a node of a tree that is at least half full
-	return inOrder + fair.Size(len(s.id)) + fair.Size(len(s.all)) + fair.Size(cap(s.trail.older))
+	size := inOrder + fair.Size(cap(s.trail.older))
+	for _, text := range []string{s.id, s.userID, s.email, s.canonicalURL, s.lastAction} {
+		size += fair.Size(len(text))
+	}
+	return size
 }
 
 // row returns the session as a list shows it.
 func (s *session) row() Session {
-	url := s.CanonicalURL()
-	return Session{SessionID: s.id, UserID: s.UserID(), Email: s.Email(), Page: activity.PageName(url), CanonicalURL: url,
-		LastAction: s.LastAction(), FirstSeen: seconds(s.first), LastSeen: seconds(s.last), Actions: s.actions}
+	return Session{SessionID: s.id, UserID: s.userID, Email: s.email, Page: activity.PageName(s.canonicalURL),
+		CanonicalURL: s.canonicalURL, LastAction: s.lastAction, FirstSeen: seconds(s.first), LastSeen: seconds(s.last), Actions: s.actions}
 }
 
 func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micros)) }
@@ -85,7 +89,8 @@ func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micr
 // matches reports whether an identifier of the session begins with the prefix,
 // which has so many characters.
 func (s *session) matches(prefix string, characters int) bool {
-	return prefix == "" || hasPrefixFold(s.Email(), prefix, characters) || hasPrefixFold(s.UserID(), prefix, characters) || hasPrefixFold(s.id, prefix, characters)
+	return prefix == "" || hasPrefixFold(s.email, prefix, characters) ||
+		hasPrefixFold(s.userID, prefix, characters) || hasPrefixFold(s.id, prefix, characters)
 }
 
 // hasPrefixFold reports whether s begins with the prefix of so many characters,
