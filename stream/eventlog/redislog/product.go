@@ -36,6 +36,7 @@ type product struct {
 	fetch     *fetch      // in flight
 	news      time.Time   // known changed last
 	watched   bool        // a reader has come to the end, or waited for a change
+	unused    eventlog.ID // no entry up to this ID ever was, or zero
 
 	committing  bool      // a commit is in flight
 	committedAt time.Time // of the last commit
@@ -226,6 +227,13 @@ func (p *product) extend(entries []eventlog.Entry) {
 		p.tail.Add(entries[fresh:]...)
 		p.tail.Shrink(p.log.opts.TailBytes, nil)
 	}
+}
+
+// unusedUpTo records that there never was an entry up to an ID.
+func (p *product) unusedUpTo(id eventlog.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unused = id
 }
 
 // dropUpTo forgets what Redis has dropped.

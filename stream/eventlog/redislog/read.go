@@ -85,6 +85,9 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	}
 	if p.started {
 		n, ok := p.tail.Read(after, dst)
+		if !ok && after == (eventlog.ID{}) && p.known == p.unused && p.isCurrent(began) {
+			return p.atEnd()
+		}
 		if n > 0 || !ok {
 			return view{n: n}
 		}
@@ -183,6 +186,9 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 	p.dropUpTo(part.trimmedTo)
 	if part.gap != nil {
 		return 0, part.gap
+	}
+	if len(part.entries) == 0 && after == (eventlog.ID{}) {
+		p.unusedUpTo(part.newest)
 	}
 	return copy(dst, part.entries), nil
 }
