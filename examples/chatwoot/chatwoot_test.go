@@ -12,8 +12,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,31 +25,73 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/cmd/liveactivity-server/servercmd"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 )
 
 // fakeChatwoot keeps the messages of conversation 7 of account 3.
-func fakeChatwoot(t *testing.T) (desk helpdesk.Desk, messages *[]map[string]any) {
-	messages = &[]map[string]any{{"id": 100, "content": "Hello?", "message_type": 0, "private": false, "created_at": time.Now().Unix()}}
-	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Header.Get("api_access_token") != "token":
-			w.WriteHeader(http.StatusUnauthorized)
-		case r.URL.Path != "/api/v1/accounts/3/conversations/7/messages":
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"error":"Resource could not be found"}`))
-		case r.Method == http.MethodPost:
-			var m map[string]any
-			assert.NoError(t, json.NewDecoder(r.Body).Decode(&m))
-			assert.Equal(t, "outgoing", m["message_type"])
-			m["id"], m["message_type"], m["created_at"] = 100+len(*messages), 1, time.Now().Unix()
-			*messages = append(*messages, m)
-			_ = json.NewEncoder(w).Encode(m)
-		default:
-			_ = json.NewEncoder(w).Encode(map[string]any{"payload": *messages})
+type fakeChatwoot struct {
+	*helpdesktest.Server
+	mu       sync.Mutex
+	messages []map[string]any
+	deleted  bool
+}
+
+func newFakeChatwoot() *fakeChatwoot {
+	fake := &fakeChatwoot{}
+	fake.messages = []map[string]any{{"id": 100, "content": "Hello?", "message_type": 0, "private": false, "created_at": time.Now().Unix()}}
+	fake.Server = helpdesktest.NewServer(http.HandlerFunc(fake.serve), &helpdesktest.ServerOptions{InMemory: true, Name: "chatwoot"})
+	return fake
+}
+
+func (c *fakeChatwoot) serve(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case r.Header.Get("api_access_token") != "token":
+		w.WriteHeader(http.StatusUnauthorized)
+	case r.URL.Path != "/api/v1/accounts/3/conversations/7/messages" || c.deleted:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error":"Resource could not be found"}`))
+	case r.Method == http.MethodPost:
+		var m map[string]any
+		if json.NewDecoder(r.Body).Decode(&m) != nil || m["message_type"] != "outgoing" {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
 		}
-	}))
-	t.Cleanup(fake.Close)
-	return opened(t, `{"base_url":"`+fake.URL+`","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`), messages
+		m["id"], m["message_type"], m["created_at"] = 100+len(c.messages), 1, time.Now().Unix()
+		c.messages = append(c.messages, m)
+		_ = json.NewEncoder(w).Encode(m)
+	default:
+		_ = json.NewEncoder(w).Encode(map[string]any{"payload": c.messages})
+	}
+}
+
+// notes returns the notes as agents see them: as Markdown.
+func (c *fakeChatwoot) notes() (texts []string) {
+	for _, m := range c.messages {
+		if m["private"] == true {
+			texts = append(texts, escaped.ReplaceAllString(m["content"].(string), "$1"))
+		}
+	}
+	return texts
+}
+
+var escaped = regexp.MustCompile(`\\(.)`)
+
+const signing = `{"base_url":"https://chatwoot.test","account_id":3,"api_access_token":"token","webhook_secret":"secret"}`
+
+func TestDesk(t *testing.T) {
+	helpdesktest.TestDesk(t, func(t *testing.T) *helpdesktest.Account {
+		fake := newFakeChatwoot()
+		desk, err := kind.Open([]byte(signing), &helpdesk.Options{HTTP: fake.Client()})
+		require.NoError(t, err)
+		return &helpdesktest.Account{
+			Desk: desk, Server: fake.Server, Secrets: []string{"token", "secret"}, ConversationID: "7", Message: "Hello?",
+			Notes: fake.notes, Delete: func() { fake.deleted = true },
+			Opened: []byte(created), Wrote: []byte(wrote),
+			Sign: func(body []byte) http.Header { return sign("secret", string(body), time.Now()) },
+		}
+	})
 }
 
 func opened(t *testing.T, config string) helpdesk.Desk {
@@ -79,65 +123,18 @@ const (
 	wrote   = `{"event":"message_created","id":100,"content":"Hello?","message_type":"incoming","sender":{"email":null},"conversation":{"id":7}}`
 )
 
-func TestDesk_writesNotesAndReplies(t *testing.T) {
-	desk, messages := fakeChatwoot(t)
-	began := time.Now()
-	id, err := desk.Note(t.Context(), "7", "[1] User clicked **Buy**\n<b>")
-	require.NoError(t, err)
-	note := (*messages)[1]
-	assert.Equal(t, true, note["private"])
-	assert.Equal(t, "\\[1\\] User clicked \\*\\*Buy\\*\\*\n\\<b\\>", note["content"])
-	finder := desk.Capabilities().Finder
-	found, ok, err := finder.FindNote(t.Context(), "7", "[1] User clicked **Buy**\n<b>", "", began)
-	require.NoError(t, err)
-	assert.True(t, ok)
-	assert.Equal(t, id, found)
-	_, ok, err = finder.FindNote(t.Context(), "7", "[1] User clicked **Buy**\n<b>", id, began)
-	assert.True(t, err == nil && !ok, "nothing is after it")
-
-	chat := desk.Capabilities().Chatter
-	_, err = chat.Reply(t.Context(), "7", "Hi Jane")
-	require.NoError(t, err)
-	assert.Equal(t, false, (*messages)[2]["private"])
-	for text, theirs := range map[string]bool{"Hello?": true, "Hi Jane": false} {
-		is, err := chat.IsRequesters(t.Context(), "7", text)
-		require.NoError(t, err)
-		assert.Equal(t, theirs, is)
-		ours, err := chat.FindReply(t.Context(), "7", text, began)
-		require.NoError(t, err)
-		assert.Equal(t, !theirs, ours)
-	}
-	for _, id := range []string{"8", "../7", ""} {
-		_, err = desk.Note(t.Context(), id, "x")
-		assert.True(t, helpdesk.IsGone(err), id)
-	}
-}
-
 func TestDesk_readsSignedWebhooks(t *testing.T) {
-	desk, _ := fakeChatwoot(t)
+	desk := opened(t, signing)
 	event, err := webhook(desk, "secret", created, time.Now())
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventOpened, DeliveryID: "d1", ConversationID: "7", Contact: helpdesk.Contact{Email: "jane@acme.example", UserID: "user-7"}}, event)
-	event, err = webhook(desk, "secret", wrote, time.Now())
-	require.NoError(t, err)
-	assert.Equal(t, helpdesk.Event{Type: helpdesk.EventMessage, DeliveryID: "d1", ConversationID: "7", Message: "Hello?"}, event)
 	event, err = webhook(desk, "secret", `{"event":"message_created","message_type":"outgoing"}`, time.Now())
 	require.NoError(t, err)
 	assert.Equal(t, helpdesk.EventIgnored, event.Type)
-
 	_, err = webhook(desk, "other", created, time.Now())
 	require.ErrorIs(t, err, helpdesk.ErrSignature)
 	_, err = webhook(desk, "secret", created, time.Now().Add(-time.Hour))
 	require.ErrorIs(t, err, helpdesk.ErrSignature)
-	_, err = desk.Webhook(http.Header{}, []byte(created), time.Now())
-	require.ErrorIs(t, err, helpdesk.ErrSignature)
-	_, err = desk.Webhook(http.Header{}, []byte(`{"type":"notification_event"}`), time.Now())
-	require.ErrorIs(t, err, helpdesk.ErrUnrecognized)
-	var malformed *helpdesk.PayloadError
-	_, err = webhook(desk, "secret", `{"event":"conversation_created"}`, time.Now())
-	require.ErrorAs(t, err, &malformed)
-	_, err = webhook(desk, "secret", `{`, time.Now())
-	require.ErrorAs(t, err, &malformed)
 }
 
 func TestDesk_ofAVersionThatDoesNotSignTakesEveryWebhookAndAnswersNone(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package helpdesktest has fake help desks for tests of what writes to them and of
-// what takes their webhooks. They check requests as the vendors do, keep what was
-// written, and fail on demand.
+// Package helpdesktest has fake help desks, for tests of programs that write to them or
+// take their webhooks. They check requests as the vendors do, keep every note and reply,
+// and fail on demand.
 //
 //	desk := helpdesktest.NewZendesk(nil)
 //	defer desk.Close()
@@ -10,10 +10,10 @@
 //	response, err := http.DefaultClient.Do(webhook) // signed
 //	notes := desk.Comments(ticket)
 //
-// [NewIntercom] is used alike: [Intercom.Created] begins a conversation and makes its
-// webhook.
+// [NewIntercom] is used in the same way: [Intercom.Created] begins a conversation and
+// makes its webhook.
 //
-// What to test, and how, with [Server.Fail]:
+// Failures worth a test, made by [Server.Fail]:
 //
 //   - an outage: a [Fault] with Status 503, and [Server.Heal] after it
 //   - a limit: Status 429 and RetryAfter, or the desk's own limits in its options
@@ -24,4 +24,21 @@
 //
 // Waits of minutes take no time in a testing/synctest bubble: set InMemory, and
 // give the client the desk's Client.
+//
+// # A desk of your own
+//
+// [TestDesk] tests your [helpdesk.Desk] by everything that the service relies on. Write a fake of
+// the vendor's API as an http.Handler, and serve it with [NewServer]:
+//
+//	func TestDesk(t *testing.T) {
+//		helpdesktest.TestDesk(t, func(t *testing.T) *helpdesktest.Account {
+//			fake := newFake() // a handler that keeps what is written
+//			server := helpdesktest.NewServer(fake, &helpdesktest.ServerOptions{InMemory: true})
+//			desk, err := Kind.Open(config(server.URL()), &helpdesk.Options{HTTP: server.Client()})
+//			…
+//			return &helpdesktest.Account{Desk: desk, Server: server, ConversationID: "7", …}
+//		})
+//	}
+//
+// The test of examples/chatwoot is a whole one.
 package helpdesktest

@@ -73,7 +73,8 @@ func NewIntercom(opts *IntercomOptions) *Intercom {
 		f.opts = *opts
 	}
 	f.requests = window{limit: cmp.Or(f.opts.RequestsPer10s, DefaultRequestsPer10s), length: 10 * time.Second}
-	f.Server = newServer("intercom", f.opts.InMemory, f.handler(), func(status int) string { return intercomError(status).Error() })
+	f.Server = NewServer(f.handler(), &ServerOptions{InMemory: f.opts.InMemory, Name: "intercom",
+		ErrorBody: func(status int) string { return intercomError(status).Error() }})
 	return f
 }
 

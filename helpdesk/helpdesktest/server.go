@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -16,9 +17,9 @@ import (
 	"time"
 )
 
-// Server is what the fake desks have in common: it is reached by HTTP or in the
-// process, keeps the requests and injects faults. Its methods are safe for
-// concurrent use.
+// Server is the part that fake desks have in common: it is reached by HTTP or within the
+// process, keeps the requests and injects faults. Make a fake of your own desk with
+// [NewServer]. Its methods are safe for concurrent use.
 type Server struct {
 	inMemory string           // the base URL; empty when there is a listener
 	listener *httptest.Server // nil in memory
@@ -30,11 +31,29 @@ type Server struct {
 	faults   []*Fault
 }
 
-// newServer returns a server of the handler; name becomes the host in memory.
-func newServer(name string, inMemory bool, handler http.Handler, errBody func(status int) string) *Server {
-	s := &Server{handler: handler, errBody: errBody}
-	if inMemory {
-		s.inMemory = "https://" + name + ".test"
+// ServerOptions configures a [Server]. A zero field means its default.
+type ServerOptions struct {
+	// InMemory has the server reachable by Client only, at https://NAME.test.
+	InMemory bool
+	Name     string // "desk"
+	// ErrorBody returns the vendor's body of an injected failure; a JSON object with the
+	// status by default.
+	ErrorBody func(status int) string
+}
+
+// NewServer returns a server for a fake desk: the handler takes the requests that meet no
+// fault, and may be called concurrently. Close the server, unless it is in memory.
+func NewServer(handler http.Handler, opts *ServerOptions) *Server {
+	var o ServerOptions
+	if opts != nil {
+		o = *opts
+	}
+	s := &Server{handler: handler, errBody: o.ErrorBody}
+	if s.errBody == nil {
+		s.errBody = func(status int) string { return fmt.Sprintf(`{"error":"%d %s"}`, status, http.StatusText(status)) }
+	}
+	if o.InMemory {
+		s.inMemory = "https://" + cmp.Or(o.Name, "desk") + ".test"
 		return s
 	}
 	s.listener = httptest.NewServer(s)

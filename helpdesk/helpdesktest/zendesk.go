@@ -124,7 +124,7 @@ func NewZendesk(opts *ZendeskOptions) *Zendesk {
 		role = "agent"
 	}
 	z.userOf(ZendeskEmail, role)
-	z.Server = newServer("zendesk", z.opts.InMemory, http.HandlerFunc(z.handle), zendeskError)
+	z.Server = NewServer(http.HandlerFunc(z.handle), &ServerOptions{InMemory: z.opts.InMemory, Name: "zendesk", ErrorBody: zendeskError})
 	return z
 }
 

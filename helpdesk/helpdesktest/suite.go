@@ -1,0 +1,359 @@
+package helpdesktest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// Account is a desk under test, with one open conversation on the fake server that the
+// desk sends its requests to. The functions look at and act on that conversation.
+type Account struct {
+	Desk    helpdesk.Desk
+	Server  *Server  // in memory
+	Secrets []string // of the desk's configuration: no error may hold one
+
+	ConversationID string
+	// Message is a message that the contact wrote into the conversation.
+	Message string
+	// Notes returns the notes as an agent sees them, oldest first, without redacted ones.
+	Notes func() []string
+	// Write has the contact write a message. It may be nil where the desk is no
+	// [helpdesk.Remover].
+	Write func(message string)
+	// Delete deletes the conversation.
+	Delete func()
+
+	// Opened and Wrote are the bodies of webhooks: that the conversation began, and that
+	// its contact wrote the Message. Sign returns the headers with which the vendor
+	// sends a body now.
+	Opened, Wrote []byte
+	Sign          func(body []byte) http.Header
+}
+
+// TestDesk tests a desk by everything that [helpdesk.Desk] promises, and the
+// [helpdesk.Capabilities] that it declares. It calls open for each test, within a
+// testing/synctest bubble, so that no wait takes any time. The desk must be configured to
+// verify webhooks and, like the desks of the service, not to retry.
+func TestDesk(t *testing.T, open func(t *testing.T) *Account) {
+	var can helpdesk.Capabilities
+	synctest.Test(t, func(t *testing.T) { can = open(t).Desk.Capabilities() })
+	for _, suite := range []struct {
+		has   bool
+		tests []deskTest
+	}{
+		{true, noteTests},
+		{true, webhookTests},
+		{can.Finder != nil, finderTests},
+		{can.Redactor != nil, redactorTests},
+		{can.Replier != nil, replierTests},
+		{can.Chatter != nil, chatterTests},
+		{can.Offerer != nil, offererTests},
+		{can.Remover != nil, removerTests},
+		{can.Pacer != nil, pacerTests},
+		{can.Contacts != nil, contactTests},
+		{can.Renderer != nil, rendererTests},
+		{can.Addresser != nil, addresserTests},
+		{can.Checker != nil, checkerTests},
+	} {
+		if !suite.has {
+			continue
+		}
+		for _, test := range suite.tests {
+			t.Run(test.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := open(t)
+					require.Nil(t, a.Server.listener, "the server must be in memory")
+					test.run(&deskFixture{T: t, Account: a, can: a.Desk.Capabilities(), began: time.Now()})
+				})
+			})
+		}
+	}
+}
+
+// deskTest is a test of the suite.
+type deskTest struct {
+	name string
+	run  func(f *deskFixture)
+}
+
+// deskFixture is an account in a test.
+type deskFixture struct {
+	*testing.T
+	*Account
+	can   helpdesk.Capabilities
+	began time.Time
+}
+
+// note writes a note that must succeed.
+func (f *deskFixture) note(text string) (id string) {
+	f.Helper()
+	id, err := f.Desk.Note(f.Context(), f.ConversationID, text)
+	require.NoError(f, err)
+	return id
+}
+
+// failed returns a typed error, and requires that it holds no secret.
+func (f *deskFixture) failed(err error) *helpdesk.APIError {
+	f.Helper()
+	var failed *helpdesk.APIError
+	require.ErrorAs(f, err, &failed)
+	for _, secret := range f.Secrets {
+		assert.NotContains(f, err.Error(), secret)
+	}
+	return failed
+}
+
+// gone requires an error that says that there is no such conversation.
+func (f *deskFixture) gone(err error, what ...any) {
+	f.Helper()
+	require.Error(f, err, what...)
+	assert.True(f, f.failed(err).Gone, append([]any{err}, what...)...)
+}
+
+// writes returns the requests that may have changed something.
+func (f *deskFixture) writes() (writes []Request) {
+	for _, r := range f.Server.Requests() {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			writes = append(writes, r)
+		}
+	}
+	return writes
+}
+
+// breaks has the next note meet a fault, and returns its error.
+func (f *deskFixture) breaks(fault Fault, text string) error {
+	f.Helper()
+	f.note("Before the fault")
+	before := f.writes()
+	fault.Method = before[len(before)-1].Method
+	f.Server.Fail(fault)
+	ctx, cancel := context.WithTimeout(f.Context(), time.Hour)
+	defer cancel()
+	_, err := f.Desk.Note(ctx, f.ConversationID, text)
+	f.Server.Heal()
+	assert.LessOrEqual(f, len(f.writes()), len(before)+1, "the desk retries, which is the caller's part")
+	return err
+}
+
+// seen returns a text as far as a person sees it.
+func seen(text string) string {
+	lines := strings.Split(strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// hostile is a note with everything that a desk might take for more than text.
+const hostile = `session_id: s1 <b>bold</b> & &lt;entity&gt;
+
+[1] "User" clicked 'Buy' **now** _x_ ` + "`code`" + ` [link](https://evil.example) #1 - x
+[2] {{ticket.requester.email}} {% if true %}x{% endif %} \{{x}} ${x} %s
+[3] <script>alert(1)</script> <img src=x onerror=alert(1)> ünïcödé 😀`
+
+var noteTests = []deskTest{
+	{"Note writes text as it is", func(f *deskFixture) {
+		id := f.note(hostile)
+		other := f.note("Another")
+		assert.True(f, id == "" || id != other, "two notes have one ID")
+		notes := f.Notes()
+		require.Len(f, notes, 2)
+		assert.Equal(f, seen(hostile), seen(notes[0]))
+		assert.Equal(f, "Another", seen(notes[1]))
+	}},
+	{"Note makes one request that changes something", func(f *deskFixture) {
+		f.note("One")
+		assert.Len(f, f.writes(), 1)
+	}},
+	{"Note may be called concurrently", func(f *deskFixture) {
+		const at = 8
+		failures := make(chan error, at)
+		for range at {
+			go func() {
+				_, err := f.Desk.Note(f.Context(), f.ConversationID, "Together")
+				failures <- err
+			}()
+		}
+		for range at {
+			require.NoError(f, <-failures)
+		}
+		assert.Len(f, f.Notes(), at)
+	}},
+	{"Note refuses IDs that no conversation has", func(f *deskFixture) {
+		for _, id := range []string{"", ".", "..", "../" + f.ConversationID, f.ConversationID + "/../" + f.ConversationID, f.ConversationID + "?x=1", f.ConversationID + "#x", f.ConversationID + "\n", "%2e%2e", strings.Repeat("9", 300)} {
+			_, err := f.Desk.Note(f.Context(), id, "Lost")
+			f.gone(err, id)
+		}
+		assert.Empty(f, f.Notes())
+	}},
+	{"Note says that a deleted conversation is gone", func(f *deskFixture) {
+		f.Delete()
+		_, err := f.Desk.Note(f.Context(), f.ConversationID, "Lost")
+		f.gone(err)
+		assert.False(f, f.failed(err).Temporary())
+		assert.False(f, f.failed(err).AccountWide())
+	}},
+	{"Note says that the account is away", func(f *deskFixture) {
+		for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable} {
+			err := f.failed(f.breaks(Fault{Status: status}, "Lost"))
+			assert.True(f, err.Temporary() && err.AccountWide() && !err.Gone, "%d", status)
+			assert.Equal(f, status, err.Status)
+		}
+	}},
+	{"Note says that the credentials are refused", func(f *deskFixture) {
+		err := f.failed(f.breaks(Fault{Status: http.StatusUnauthorized}, "Lost"))
+		assert.True(f, err.AccountWide() && !err.Temporary() && !err.Ambiguous && !err.Gone)
+	}},
+	{"Note says how long a limit lasts", func(f *deskFixture) {
+		err := f.failed(f.breaks(Fault{Status: http.StatusTooManyRequests, RetryAfter: 7 * time.Second}, "Lost"))
+		assert.True(f, err.Temporary() && !err.Ambiguous && !err.Gone)
+		assert.Equal(f, 7*time.Second, err.RetryAfter())
+	}},
+	{"Note says that a refused connection had no effect", func(f *deskFixture) {
+		err := f.failed(f.breaks(Fault{Refuse: true}, "Lost"))
+		assert.True(f, err.Temporary() && err.AccountWide() && !err.Ambiguous)
+	}},
+	{"Note says that a lost answer is ambiguous", func(f *deskFixture) {
+		err := f.failed(f.breaks(Fault{Lose: true}, "Written"))
+		assert.True(f, err.Temporary() && err.Ambiguous)
+		assert.Len(f, f.Notes(), 2)
+	}},
+	{"Note gives up within 30 seconds", func(f *deskFixture) {
+		err := f.failed(f.breaks(Fault{Delay: time.Hour}, "Written"))
+		assert.True(f, err.Temporary() && err.Ambiguous)
+		assert.LessOrEqual(f, time.Since(f.began), 30*time.Second)
+	}},
+	{"Note ends with its context", func(f *deskFixture) {
+		f.Server.Fail(Fault{Delay: time.Hour})
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+		defer cancel()
+		_, err := f.Desk.Note(ctx, f.ConversationID, "Late")
+		assert.ErrorIs(f, err, context.DeadlineExceeded)
+		assert.Equal(f, time.Second, time.Since(f.began))
+	}},
+	{"Fits says what Note can write whole", func(f *deskFixture) {
+		assert.True(f, f.Desk.Fits(hostile))
+		most, least := 1<<17, 1 // characters; about the longest that fits is between them
+		if f.Desk.Fits(strings.Repeat("<", most)) {
+			least = most // there is no limit to speak of
+		}
+		for most-least > most/64 {
+			if n := (most + least) / 2; f.Desk.Fits(strings.Repeat("<", n)) {
+				least = n
+			} else {
+				most = n
+			}
+		}
+		longest := strings.Repeat("<", least)
+		f.note(longest)
+		require.Len(f, f.Notes(), 1)
+		assert.True(f, longest == seen(f.Notes()[0]), "a note of %d characters is cut", least)
+		assert.Empty(f, f.Server.Requests()[1:], "Fits makes a request")
+	}},
+}
+
+var webhookTests = []deskTest{
+	{"Webhook reads a conversation that begins", func(f *deskFixture) {
+		e, err := f.Desk.Webhook(f.Sign(f.Opened), f.Opened, time.Now())
+		require.NoError(f, err)
+		assert.Equal(f, helpdesk.EventOpened, e.Type)
+		assert.Equal(f, f.ConversationID, e.ConversationID)
+		assert.NotEqual(f, [3]string{}, [3]string{e.ContactID, e.Contact.Email, e.Contact.UserID}, "nobody is named")
+		assert.Empty(f, f.Server.Requests(), "Webhook makes a request")
+	}},
+	{"Webhook reads a message", func(f *deskFixture) {
+		e, err := f.Desk.Webhook(f.Sign(f.Wrote), f.Wrote, time.Now())
+		require.NoError(f, err)
+		assert.Equal(f, helpdesk.EventMessage, e.Type)
+		assert.Equal(f, f.ConversationID, e.ConversationID)
+		assert.Equal(f, f.Message, e.Message)
+	}},
+	{"Webhook names a delivery alike when it is repeated", func(f *deskFixture) {
+		header := f.Sign(f.Wrote)
+		first, err := f.Desk.Webhook(header, f.Wrote, time.Now())
+		require.NoError(f, err)
+		time.Sleep(time.Minute)
+		again, err := f.Desk.Webhook(header, f.Wrote, time.Now())
+		require.NoError(f, err)
+		assert.Equal(f, first, again)
+	}},
+	{"Webhook refuses a changed body", func(f *deskFixture) {
+		for _, body := range [][]byte{f.Opened, f.Wrote} {
+			_, err := f.Desk.Webhook(f.Sign(body), append(body[:len(body):len(body)], ' '), time.Now())
+			assert.ErrorIs(f, err, helpdesk.ErrSignature)
+		}
+	}},
+	{"Webhook refuses a request without its headers", func(f *deskFixture) {
+		for name := range f.Sign(f.Opened) {
+			header := f.Sign(f.Opened)
+			header.Del(name)
+			if e, err := f.Desk.Webhook(header, f.Opened, time.Now()); err == nil {
+				assert.Equal(f, f.ConversationID, e.ConversationID, "%s is not part of the signature", name)
+			} else {
+				assert.True(f, errors.Is(err, helpdesk.ErrSignature) || errors.Is(err, helpdesk.ErrUnrecognized), "%s: %v", name, err)
+			}
+		}
+		_, err := f.Desk.Webhook(http.Header{"Content-Type": {"application/json"}}, f.Opened, time.Now())
+		assert.True(f, errors.Is(err, helpdesk.ErrSignature) || errors.Is(err, helpdesk.ErrUnrecognized), err)
+	}},
+	{"Webhook leaves the requests of others alone", func(f *deskFixture) {
+		for _, body := range []string{`{"hello": "world"}`, `[]`, `hello`, ``} {
+			_, err := f.Desk.Webhook(http.Header{"Content-Type": {"application/json"}}, []byte(body), time.Now())
+			assert.ErrorIs(f, err, helpdesk.ErrUnrecognized, body)
+		}
+	}},
+	{"Webhook says that a signed request is malformed", func(f *deskFixture) {
+		for _, body := range [][]byte{f.Opened, f.Wrote} {
+			for _, cut := range []int{1, len(body) / 2, len(body) - 1} {
+				f.malformed(body[:cut])
+			}
+		}
+	}},
+	{"Webhook survives any value of a field", func(f *deskFixture) {
+		const marker = "marker-5f1c"
+		for _, body := range [][]byte{f.Opened, f.Wrote} {
+			for _, value := range []string{`null`, `-7`, `true`, `[{}]`, `{"id": {}}`, `"` + marker + `"`} {
+				for _, changed := range withEach(body, value) {
+					e, err := f.Desk.Webhook(f.Sign(changed), changed, time.Now())
+					if err != nil {
+						assert.NotContains(f, err.Error(), marker, "an error holds a part of the body")
+						f.refused(err, changed)
+					} else if e.Type == helpdesk.EventOpened || e.Type == helpdesk.EventMessage {
+						assert.NotEmpty(f, e.ConversationID, "%s", changed)
+					}
+				}
+			}
+		}
+	}},
+}
+
+// malformed requires that a signed body is refused as malformed.
+func (f *deskFixture) malformed(body []byte) {
+	f.Helper()
+	_, err := f.Desk.Webhook(f.Sign(body), body, time.Now())
+	var malformed *helpdesk.PayloadError
+	assert.ErrorAs(f, err, &malformed, "%s", body)
+}
+
+// refused requires an error that a signed body may lead to.
+func (f *deskFixture) refused(err error, body []byte) {
+	f.Helper()
+	var malformed *helpdesk.PayloadError
+	assert.True(f, errors.As(err, &malformed) || errors.Is(err, helpdesk.ErrUnrecognized), "%s: %v", body, err)
+}

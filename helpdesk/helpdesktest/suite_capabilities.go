@@ -1,0 +1,290 @@
+package helpdesktest
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// notFound requires the answer of a search that finds nothing.
+func (f *deskFixture) notFound(_ string, found bool, err error) {
+	f.Helper()
+	require.NoError(f, err)
+	assert.False(f, found)
+}
+
+// later waits for longer than clocks may differ, and returns the time.
+func later() time.Time {
+	time.Sleep(time.Hour)
+	return time.Now()
+}
+
+var finderTests = []deskTest{
+	{"FindNote finds a note", func(f *deskFixture) {
+		for _, text := range []string{hostile, "One line"} {
+			id := f.note(text)
+			got, found, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, text, "", f.began)
+			require.NoError(f, err)
+			assert.True(f, found, text)
+			assert.True(f, id == "" || id == got, "%s instead of %s", got, id)
+		}
+	}},
+	{"FindNote finds a note whose answer was lost", func(f *deskFixture) {
+		require.Error(f, f.breaks(Fault{Lose: true}, "Written"))
+		_, found, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, "Written", "", f.began)
+		require.NoError(f, err)
+		assert.True(f, found)
+	}},
+	{"FindNote finds nothing else", func(f *deskFixture) {
+		id := f.note("Hello")
+		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello again", "", f.began))
+		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, f.Message, "", f.began))
+		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, f.began))
+		f.notFound(f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", "", later()))
+		again := f.note("Hello")
+		got, found, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", id, f.began)
+		require.NoError(f, err)
+		assert.True(f, found && got == again, "the second note")
+	}},
+	{"FindNote says that a deleted conversation is gone", func(f *deskFixture) {
+		f.Delete()
+		_, _, err := f.can.Finder.FindNote(f.Context(), f.ConversationID, "Hello", "", f.began)
+		f.gone(err)
+	}},
+}
+
+var redactorTests = []deskTest{
+	{"Redact blanks one note", func(f *deskFixture) {
+		id := f.note("Replaced by a summary")
+		f.note("Kept")
+		for range 2 {
+			require.NoError(f, f.can.Redactor.Redact(f.Context(), f.ConversationID, id))
+			for _, note := range f.Notes() {
+				assert.NotContains(f, note, "summary")
+			}
+			assert.Contains(f, f.Notes(), "Kept")
+		}
+	}},
+	{"Redact needs no note", func(f *deskFixture) {
+		id := f.note("Hello")
+		assert.NoError(f, f.can.Redactor.Redact(f.Context(), f.ConversationID, id+"0"))
+		f.Delete()
+		assert.NoError(f, f.can.Redactor.Redact(f.Context(), f.ConversationID, id))
+	}},
+}
+
+var replierTests = []deskTest{
+	{"Reply writes in public", func(f *deskFixture) {
+		_, err := f.can.Replier.Reply(f.Context(), f.ConversationID, hostile)
+		require.NoError(f, err)
+		assert.Empty(f, f.Notes())
+		assert.Len(f, f.writes(), 1)
+		found, err := f.can.Replier.FindReply(f.Context(), f.ConversationID, hostile, f.began)
+		require.NoError(f, err)
+		assert.True(f, found)
+	}},
+	{"Reply says that a deleted conversation is gone", func(f *deskFixture) {
+		f.Delete()
+		_, err := f.can.Replier.Reply(f.Context(), f.ConversationID, "Lost")
+		f.gone(err)
+	}},
+	{"FindReply finds nothing else", func(f *deskFixture) {
+		f.note("Hello")
+		_, err := f.can.Replier.Reply(f.Context(), f.ConversationID, "Answer")
+		require.NoError(f, err)
+		for text, since := range map[string]time.Time{"Hello": f.began, "Hello again": f.began, f.Message: f.began, "Answer": later()} {
+			found, err := f.can.Replier.FindReply(f.Context(), f.ConversationID, text, since)
+			require.NoError(f, err)
+			assert.False(f, found, text)
+		}
+	}},
+	{"IsRequesters tells the contact from the service", func(f *deskFixture) {
+		_, err := f.can.Replier.Reply(f.Context(), f.ConversationID, "Answer")
+		require.NoError(f, err)
+		for text, want := range map[string]bool{f.Message: true, "Answer": false} {
+			is, err := f.can.Replier.IsRequesters(f.Context(), f.ConversationID, text)
+			require.NoError(f, err)
+			assert.Equal(f, want, is, text)
+		}
+	}},
+}
+
+var chatterTests = []deskTest{
+	{"Verifies says that webhooks are verified", func(f *deskFixture) {
+		assert.True(f, f.can.Chatter.Verifies())
+		assert.NotNil(f, f.can.Replier, "a Chatter is a Replier")
+	}},
+}
+
+var offererTests = []deskTest{
+	{"Offer shows a body with labels", func(f *deskFixture) {
+		for _, offer := range []helpdesk.Offer{
+			{Body: "Need a hand?\nJust ask.", Labels: []string{"Yes, show me", "No & <never>", "Talk to sales"}}, {Body: "Just so you know"},
+		} {
+			id, err := f.can.Offerer.Offer(f.Context(), f.ConversationID, offer)
+			require.NoError(f, err)
+			got, found, err := f.can.Offerer.FindOffer(f.Context(), f.ConversationID, offer, f.began)
+			require.NoError(f, err)
+			assert.True(f, found && got == id)
+		}
+		assert.Len(f, f.writes(), 2)
+		assert.Empty(f, f.Notes())
+	}},
+	{"FindOffer finds nothing else", func(f *deskFixture) {
+		f.note("Need a hand?")
+		offer := helpdesk.Offer{Body: "Need a hand?", Labels: []string{"Yes"}}
+		f.notFound(f.can.Offerer.FindOffer(f.Context(), f.ConversationID, offer, f.began))
+		_, err := f.can.Offerer.Offer(f.Context(), f.ConversationID, offer)
+		require.NoError(f, err)
+		f.notFound(f.can.Offerer.FindOffer(f.Context(), f.ConversationID, helpdesk.Offer{Body: "Another"}, f.began))
+		f.notFound(f.can.Offerer.FindOffer(f.Context(), f.ConversationID, offer, later()))
+	}},
+	{"Offer says that a deleted conversation is gone", func(f *deskFixture) {
+		f.Delete()
+		_, err := f.can.Offerer.Offer(f.Context(), f.ConversationID, helpdesk.Offer{Body: "Lost"})
+		f.gone(err)
+	}},
+}
+
+var removerTests = []deskTest{
+	{"Engaged sees what the contact writes", func(f *deskFixture) {
+		id := f.note("Before")
+		engaged, err := f.can.Remover.Engaged(f.Context(), f.ConversationID, id)
+		require.NoError(f, err)
+		assert.False(f, engaged)
+		time.Sleep(time.Second)
+		f.Write("Still there?")
+		engaged, err = f.can.Remover.Engaged(f.Context(), f.ConversationID, id)
+		require.NoError(f, err)
+		assert.True(f, engaged)
+	}},
+	{"Remove deletes the conversation", func(f *deskFixture) {
+		for range 2 {
+			require.NoError(f, f.can.Remover.Remove(f.Context(), f.ConversationID))
+			_, err := f.Desk.Note(f.Context(), f.ConversationID, "Lost")
+			f.gone(err)
+			_, err = f.can.Remover.Engaged(f.Context(), f.ConversationID, "1")
+			f.gone(err)
+		}
+	}},
+}
+
+var pacerTests = []deskTest{
+	{"Pause lasts no longer than the desk asked", func(f *deskFixture) {
+		pause := func() time.Duration {
+			return max(f.can.Pacer.Pause(""), f.can.Pacer.Pause(f.ConversationID))
+		}
+		assert.Zero(f, pause())
+		require.Error(f, f.breaks(Fault{Status: http.StatusTooManyRequests, RetryAfter: 7 * time.Second}, "Lost"))
+		assert.GreaterOrEqual(f, pause(), time.Duration(0))
+		assert.LessOrEqual(f, pause(), 7*time.Second)
+		time.Sleep(7 * time.Second)
+		assert.Zero(f, pause())
+		f.note("Again")
+	}},
+}
+
+var contactTests = []deskTest{
+	{"Contact names the contact of an event", func(f *deskFixture) {
+		e, err := f.Desk.Webhook(f.Sign(f.Opened), f.Opened, time.Now())
+		require.NoError(f, err)
+		require.NotEmpty(f, e.ContactID)
+		contact, err := f.can.Contacts.Contact(f.Context(), e.ContactID)
+		require.NoError(f, err)
+		assert.NotEqual(f, helpdesk.Contact{}, contact)
+		if e.Contact.Email != "" {
+			assert.Equal(f, e.Contact.Email, contact.Email)
+		}
+		for _, id := range []string{"", "../" + e.ContactID, e.ContactID + "0"} {
+			_, err = f.can.Contacts.Contact(f.Context(), id)
+			require.Error(f, err, id)
+			assert.False(f, f.failed(err).Temporary(), id)
+		}
+	}},
+}
+
+var rendererTests = []deskTest{
+	{"Render lets nothing be markup", func(f *deskFixture) {
+		html := f.can.Renderer.Render(hostile)
+		for _, markup := range []string{"<b>", "<script", "<img"} {
+			assert.NotContains(f, html, markup)
+		}
+		assert.Contains(f, html, "ünïcödé")
+		assert.Empty(f, f.Server.Requests(), "Render makes a request")
+	}},
+}
+
+var addresserTests = []deskTest{
+	{"ConversationURL is for conversations only", func(f *deskFixture) {
+		address, ok := f.can.Addresser.ConversationURL(f.ConversationID)
+		require.True(f, ok)
+		u, err := url.Parse(address)
+		require.NoError(f, err)
+		assert.True(f, slices.Contains([]string{"http", "https"}, u.Scheme) && u.Host != "", address)
+		for _, id := range []string{"", "../x", "javascript:alert(1)", f.ConversationID + "?x"} {
+			_, ok = f.can.Addresser.ConversationURL(id)
+			assert.False(f, ok, id)
+		}
+	}},
+}
+
+var checkerTests = []deskTest{
+	{"Check changes nothing", func(f *deskFixture) {
+		for _, finding := range f.can.Checker.Check(f.Context()) {
+			assert.True(f, finding.OK, finding.Text)
+			assert.NotEmpty(f, finding.Text)
+		}
+		assert.Empty(f, f.writes())
+	}},
+	{"Check finds that the credentials are refused", func(f *deskFixture) {
+		f.Server.Fail(Fault{Status: http.StatusUnauthorized})
+		findings := f.can.Checker.Check(f.Context())
+		assert.True(f, slices.ContainsFunc(findings, func(found helpdesk.Finding) bool { return !found.OK }))
+		for _, finding := range findings {
+			for _, secret := range f.Secrets {
+				assert.False(f, strings.Contains(finding.Text, secret), "a finding holds a secret")
+			}
+		}
+	}},
+}
+
+// withEach returns a JSON object once for each of its fields, at any depth, with the field
+// set to the value.
+func withEach(body []byte, value string) (all [][]byte) {
+	var whole any
+	if json.Unmarshal(body, &whole) != nil {
+		return nil
+	}
+	var walk func(v any)
+	change := func(old any, set func(any)) {
+		set(json.RawMessage(value))
+		changed, err := json.Marshal(whole)
+		set(old)
+		if err == nil {
+			all = append(all, changed)
+		}
+		walk(old)
+	}
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, field := range v {
+				change(field, func(to any) { v[name] = to })
+			}
+		case []any:
+			for i, element := range v {
+				change(element, func(to any) { v[i] = to })
+			}
+		}
+	}
+	walk(whole)
+	return all
+}
