@@ -31,14 +31,13 @@ func (u users) Recent(ctx context.Context, productID, userID string, limit int) 
 	}
 }
 
-// file files what an operation has committed. p is locked.
-func (l *Log) file(p *product, o *operation) {
-	switch {
-	case o.refusal != nil:
-	case o.drops:
-		l.users.Drop(p.id)
-	case p.isFiled():
-		l.users.File(p.id, o.filings...)
+// file files the actions of entries that were committed. The product is locked.
+func (l *Log) file(b *batch) {
+	if b.dropped {
+		l.users.Drop(b.p.id)
+	}
+	if b.p.isFiled() {
+		l.users.File(b.p.id, b.filings...)
 	}
 }
 
@@ -86,7 +85,7 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 func (p *product) entries() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stats.Entries
+	return int(p.state.Entries)
 }
 
 // fileAll files the entries of a product until there are no others, or ctx ends;

@@ -10,36 +10,34 @@
 //	recorder, err := eventlog.NewRecorder(entries, nil)
 //	lookup, err := activity.NewLookup(entries.Activity(), 0)
 //
-// What Append and Write acknowledge is on the disk (fdatasync): it survives
-// kill -9 and a power failure. Calls that come while the disk is busy are
-// committed together, in one transaction, so many clients at once cost little
-// more than one.
+// Acknowledged appends and writes are on the disk (fdatasync): they survive kill -9 and a power
+// failure. Calls that come while the disk is busy are committed together, in one transaction,
+// so many clients at once cost little more than one.
 //
-// Recent entries are also kept in memory, where readers who keep up find them;
-// readers far behind read the file. The event keys of all retained entries are
-// in memory, some 40 bytes each. Retention.TotalBytes bounds both for all
-// products together; beyond it the product that holds most keeps fewer of its
-// recent entries in memory, and at last fewer entries in the file. What users did,
-// an [activity.Memory], has three eighths of StateMaxBytes; [Log.Run] files it anew
-// from the log after a restart.
+// Recent entries are also kept in memory, for readers that keep up; readers far behind read the
+// file. The keys of all retained entries are in memory, some 40 bytes each. Retention.TotalBytes
+// bounds both for all products together; beyond it the product that holds most keeps fewer of
+// its recent entries in memory, and at last fewer entries in the file. The actions of users, an
+// [activity.Memory], have three eighths of StateMaxBytes; [Log.Run] files them anew from the
+// log after a restart.
 //
-// The file grows to the retention's bytes of each product, MaxBytes and
-// StateMaxBytes, and for bbolt's own a third more; with limits of a few megabytes
-// it is up to as much again. Documents have half of StateMaxBytes, because pages
-// of random names are half full. It does not shrink: what expires makes room for
-// what comes. One process at a time can have it open, or several that only read it.
+// The file grows to the limits of each product, MaxBytes and StateMaxBytes, and for bbolt's own
+// needs a third more; with limits of a few megabytes it is up to as much again. Documents have
+// half of StateMaxBytes, because pages of random names are half full. Beyond it the documents
+// that expire first are evicted: of those that live equally long, roughly the least recently
+// written. The file does not shrink: space of expired data is used again. One process at a time
+// can have it open, or several that only read it.
 //
-// Open checks the whole file, and refuses one that is damaged. What is damaged
-// later makes calls fail, and the process lives. A full disk does so until there
-// is space again; after a failed fdatasync nothing more is written until the
-// process is restarted, see [ErrUncertain]. [Log.Ping] says both.
+// Open reads the whole file, whose records carry checksums, and refuses one that is damaged.
+// Calls that come upon damage later fail, and the process lives. So they do while the disk is
+// full; after a failed fdatasync nothing more is written until the process is restarted, see
+// [ErrUncertain]. [Log.Ping] reports both.
 //
-// Entries and documents that a clock has left which was ahead have their time
-// from when the file is opened.
+// A clock that was ahead leaves entries and documents that expire late. Their time begins when
+// the file is opened again.
 package boltlog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,9 +73,9 @@ type Options struct {
 	// Several processes can have it open like this, and none in the usual way.
 	ReadOnly bool
 
-	// Progress is called while Open reads the file, which may take long, for each
-	// page and each entry: with how many bytes are read, and about how many there
-	// are to read; the file is read twice. It must return at once; nil for nothing.
+	// Progress, if not nil, is called while Open reads the file, which may take long, after each
+	// entry and document: with the number of bytes read, and about how many there are. It must
+	// return at once.
 	Progress func(done, total int64)
 }
 
@@ -89,13 +87,12 @@ type Log struct {
 	retention eventlog.Retention
 	tailBytes int64
 	born      eventlog.ID
-	opened    time.Time
 	path      string
 	db        *bolt.DB
 	group     *groupcommit.Group[*operation]
 	finish    func(*bolt.Tx) error // commits; tests make it fail
-	broken    error                // why no commit can follow; of the goroutine that commits
-	values    []byte               // memory for those of the next transaction; of that goroutine, too
+	commits   int                  // the newest transaction; owned, as broken is, by the goroutine that commits
+	broken    error                // why no commit can follow
 	failed    atomic.Bool          // the last commit, or one since Ping looked
 	logger    *slog.Logger
 	ping      ping
@@ -107,12 +104,9 @@ type Log struct {
 	closed   bool
 }
 
-// maxOperations is how many operations are committed together.
-const maxOperations = 256
-
-// Open opens the log in a folder, which it creates if it is missing, unless it is
-// to be read only; opts may be nil. It reads the whole log once. The file is locked until [Log.Release]. All
-// invalid arguments are reported at once, before anything is opened.
+// Open opens the log in a folder, which it creates if it is missing, unless it is only to be
+// read; opts may be nil. It reads the whole file once. The file is locked until [Log.Release].
+// All invalid arguments are reported at once, before anything is opened.
 func Open(dir string, opts *Options) (*Log, error) {
 	var o Options
 	if opts != nil {
@@ -134,41 +128,29 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := openFile
-	if o.ReadOnly {
-		open = openToRead
-	}
-	reading := &reading{report: o.Progress}
-	db, err := open(dir, reading)
+	db, err := openFile(dir, o.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	l := &Log{opened: now, retention: retention, tailBytes: o.TailBytes,
-		born: engine.NextID(eventlog.ID{}, now), path: db.Path(), db: db, logger: o.Logger, users: users,
-		finish: (*bolt.Tx).Commit, products: map[string]*product{}, ping: ping{turn: make(chan struct{}, 1)}}
+	l := &Log{retention: retention, tailBytes: o.TailBytes, born: engine.NextID(eventlog.ID{}, time.Now()), path: db.Path(), db: db,
+		logger: o.Logger, users: users, finish: (*bolt.Tx).Commit, products: map[string]*product{}, ping: ping{turn: make(chan struct{}, 1)}}
 	l.shares = fair.NewShares[*product](l.retention.TotalBytes)
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)
 		if p := l.balance(); p != nil {
-			l.commit([]*operation{{product: p, trims: expireStep}})
+			l.commit([]*operation{{make: p.lighten}})
 		}
 	})
-	if err := l.load(reading); err != nil {
+	ahead, err := l.load(&reading{report: o.Progress})
+	for id, changes := range ahead {
+		if err == nil && !o.ReadOnly {
+			err = l.write(context.Background(), id, newAddition(nil, changes))
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("boltlog: open %s: %w", l.path, err), db.Close())
 	}
 	return l, nil
-}
-
-// guarded calls do, and returns an error when it comes upon damage of the file.
-func (l *Log) guarded(do func() error) (err error) {
-	defer recoverDamage(l.path, &err)()
-	return do()
-}
-
-// view calls read with a transaction that reads.
-func (l *Log) view(read func(*bolt.Tx) error) error {
-	return l.guarded(func() error { return l.db.View(read) })
 }
 
 // Release closes the file. No call may be in flight or follow.
@@ -185,7 +167,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	_ = l.group.Do(context.Background(), &operation{}) // what is in flight comes first; what follows finds it closed
+	_ = l.group.Do(context.Background(), &operation{make: nothing}) // calls in flight come first; those after find it closed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.products {
@@ -196,14 +178,17 @@ func (l *Log) Close() error {
 	return nil
 }
 
+// nothing makes an operation that changes nothing.
+func nothing(*transaction) (refusal, err error) { return nil, nil }
+
 func (l *Log) isClosed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed
 }
 
-// Append implements [eventlog.Log]. When ctx ends while the disk is busy with the
-// commit, it is unknown whether the call had an effect.
+// Append implements [eventlog.Log]. When ctx ends while the disk is busy with the commit, it
+// is unknown whether the call had an effect.
 func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
 	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
@@ -212,129 +197,56 @@ func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.E
 	if err != nil {
 		return err
 	}
-	o := &operation{product: l.product(productID), entries: cloneEntries(entries), changes: cloneChanges(changes), filings: filings, appends: true}
-	if err := l.do(ctx, o); err != nil {
+	a := newAddition(entries, changes)
+	a.appends, a.filings = true, filings
+	if err := l.write(ctx, productID, a); err != nil {
 		return err
 	}
-	copy(entries, o.entries)
+	copy(entries, a.entries)
 	return nil
 }
 
-// cloneEntries returns deep copies of the entries: a caller that is
-// gone may change its while they are written.
-func cloneEntries(entries []eventlog.Entry) []eventlog.Entry {
-	entries = slices.Clone(entries)
-	for i := range entries {
-		entries[i].Own()
+// write commits an addition.
+func (l *Log) write(ctx context.Context, productID string, a *addition) error {
+	if len(productID) > maxProductID {
+		return errors.New("boltlog: the product ID is too long")
 	}
-	return entries
+	p := l.product(productID)
+	return l.do(ctx, func(t *transaction) (refusal, err error) {
+		if a.appends && l.isClosed() {
+			return eventlog.ErrClosed, nil
+		}
+		b, err := t.open(p, len(a.entries)+len(a.changes) > 0)
+		if b == nil || err != nil {
+			return nil, err
+		}
+		return b.add(a)
+	})
 }
-
-// cloneChanges returns copies of the changes, whose values share one piece of
-// memory.
-func cloneChanges(changes []document.Change) []document.Change {
-	changes = slices.Clone(changes)
-	size := 0
-	for _, c := range changes {
-		size += len(c.Value)
-	}
-	values := make([]byte, 0, size)
-	for i := range changes {
-		start := len(values)
-		values = append(values, changes[i].Value...)
-		changes[i].Value = values[start:]
-	}
-	return changes
-}
-
-// do commits the operation, together with others. It returns when that is over,
-// or ctx: the operation then no longer belongs to the caller.
-func (l *Log) do(ctx context.Context, o *operation) error {
-	o.err = errPanicked
-	if err := l.group.Do(ctx, o); err != nil {
-		return fmt.Errorf("boltlog: commit: %w", err)
-	}
-	return o.err
-}
-
-// errPanicked is the error of operations whose commit did not come to an end.
-var errPanicked = errors.New("boltlog: a commit was given up")
 
 // Documents implements [eventlog.Log].
 func (l *Log) Documents() document.Store { return documents{l} }
 
-// expireStep is how many entries and documents Expire looks at in one commit.
-const expireStep = 500
-
-// Expire implements [eventlog.Log], in small steps between which others have
-// their turn.
+// Expire implements [eventlog.Log], in small steps between which others have their turn.
 func (l *Log) Expire(ctx context.Context) error {
 	l.users.Expire()
-	if err := l.expireDropped(ctx); err != nil {
+	if err := l.sweepDropped(ctx); err != nil {
 		return err
 	}
 	for _, p := range l.all() {
-		more, err := l.overdue(p)
-		if err != nil {
-			return err
-		}
-		for more {
-			o := &operation{product: p, expire: expireStep}
-			if err := l.do(ctx, o); err != nil {
-				return err // o may still be in use
+		for more := true; more; {
+			var b *batch
+			err := l.do(ctx, func(t *transaction) (refusal, err error) {
+				b, err = t.open(p, false)
+				return nil, err
+			})
+			if err != nil {
+				return err // b may still be written
 			}
-			more = o.removed >= expireStep
+			more = b != nil && b.reviewed >= step
 		}
 	}
 	return nil
-}
-
-// expireDropped frees the room of what a Drop that was cut short has left.
-func (l *Log) expireDropped(ctx context.Context) error {
-	found := false
-	err := l.view(func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketDropped); b != nil {
-			k, _ := b.Cursor().First()
-			found = k != nil
-		}
-		return nil
-	})
-	if err != nil || !found {
-		return err
-	}
-	return l.sweepDropped(ctx)
-}
-
-// overdue reports whether there is something of the product to remove.
-func (l *Log) overdue(p *product) (found bool, err error) {
-	p.mu.Lock()
-	tooLarge := p.stats.Bytes > l.retention.MaxBytes
-	now := time.Now()
-	old := p.tail.Expired(now, l.retention.TTL)
-	p.mu.Unlock()
-	err = l.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket(p.bucket)
-		if b == nil {
-			return nil
-		}
-		oldest, err := firstOf(b.Bucket(bucketLog).Cursor().First())
-		if err != nil {
-			return err
-		}
-		doc, _ := b.Bucket(bucketExpiry).Cursor().First()
-		state, err := stateOf(b, p.bucket)
-		if err != nil {
-			return err
-		}
-		mortal, _ := b.Bucket(bucketPlaces).Cursor().First()
-		found = tooLarge || mortal != nil && state.documentBytes > l.documentBytes() || oldest != (eventlog.ID{}) && oldest.Compare(old) <= 0 ||
-			doc != nil && bytes.Compare(doc, expiryKey(now.UnixMilli()+1, nil)) < 0
-		return nil
-	})
-	if err != nil {
-		return false, fmt.Errorf("boltlog: expire: %w", err)
-	}
-	return found, nil
 }
 
 // Stats implements [eventlog.Log].
@@ -342,7 +254,7 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	stats := map[string]eventlog.Stats{}
 	for _, p := range l.all() {
 		p.mu.Lock()
-		s := p.stats
+		s := eventlog.Stats{Entries: int(p.state.Entries), Bytes: int64(p.state.Bytes), Dropped: p.tooMany}
 		p.mu.Unlock()
 		s.Users = l.users.Users(p.id)
 		stats[p.id] = s
@@ -350,30 +262,18 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	return stats
 }
 
-// Storage implements [eventlog.Log]: what the file holds of a product, and memory of
-// its users' actions.
+// Storage implements [eventlog.Log]: the file holds entries and documents, memory the actions of
+// users.
 func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
-	s := eventlog.Storage{Engine: "bbolt", LogMaxBytes: l.retention.MaxBytes, StateMaxBytes: l.retention.StateMaxBytes}
-	bucket := []byte(productPrefix + productID)
-	err := l.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucket)
-		if b == nil {
-			return nil
-		}
-		state, err := stateOf(b, bucket)
-		s.StateBytes = int64(state.documentBytes)
-		return err
-	})
-	if err != nil {
-		return eventlog.Storage{}, fmt.Errorf("boltlog: storage: %w", err)
-	}
-	s.StateBytes += l.users.Bytes(productID)
+	s := eventlog.Storage{Engine: "bbolt", LogMaxBytes: l.retention.MaxBytes,
+		StateBytes: l.users.Bytes(productID), StateMaxBytes: l.retention.StateMaxBytes}
 	l.mu.Lock()
 	p := l.products[productID]
 	l.mu.Unlock()
 	if p != nil {
 		p.mu.Lock()
-		s.LogBytes = p.stats.Bytes
+		s.LogBytes = int64(p.state.Bytes)
+		s.StateBytes += int64(p.state.DocumentBytes)
 		p.mu.Unlock()
 	}
 	return s, nil

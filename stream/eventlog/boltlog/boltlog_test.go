@@ -2,7 +2,6 @@ package boltlog_test
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -84,18 +83,17 @@ func TestOpen_saysHowFarItIs(t *testing.T) {
 		eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("a", n), 4000))
 	}
 	require.NoError(t, log.Release())
-	info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
-	require.NoError(t, err)
+	var total int64
 	var all []int64
-	open(t, dir, &boltlog.Options{Progress: func(done, total int64) {
-		require.Equal(t, 2*info.Size(), total)
+	open(t, dir, &boltlog.Options{Progress: func(done, of int64) {
+		total = of
 		require.LessOrEqual(t, done, total)
 		all = append(all, done)
 	}})
 	assert.IsNonDecreasing(t, all)
-	assert.Less(t, all[0], info.Size()/100)
-	assert.Greater(t, len(all), 400, "each page and each entry")
-	assert.InDelta(t, 2*info.Size(), all[len(all)-1], float64(info.Size())/2, "free pages are not read")
+	assert.Len(t, all, 200, "each entry")
+	assert.Less(t, all[0], total/100)
+	assert.Greater(t, all[len(all)-1], total/2, "free pages are not read")
 }
 
 // open opens a log that is released when the test ends, unless it was before.

@@ -3,9 +3,8 @@ package boltlog
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"slices"
+	"math"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -19,12 +18,10 @@ type documents struct{ log *Log }
 // Get implements [document.Store].
 func (d documents) Get(_ context.Context, productID string, names ...string) ([]document.Document, error) {
 	docs := make([]document.Document, len(names))
-	now := d.log.clock(d.log.product(productID), time.Now())
-	err := d.view(productID, func(c *bolt.Cursor) error {
-		var key []byte
+	now := time.Now().UnixMilli()
+	err := d.view(productID, func(b *bolt.Bucket) error {
 		for i, name := range names {
-			key = append(key[:0], name...)
-			r, err := find(c, key)
+			r, err := find(b, []byte(name))
 			if err != nil {
 				return err
 			}
@@ -40,55 +37,14 @@ func (d documents) Get(_ context.Context, productID string, names ...string) ([]
 	return docs, err
 }
 
-// view calls read with the product's documents, if it has any.
-func (d documents) view(productID string, read func(*bolt.Cursor) error) error {
-	err := d.log.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte(productPrefix + productID))
-		if b == nil {
-			return nil
-		}
-		return read(b.Bucket(bucketDocuments).Cursor())
-	})
-	if err != nil {
-		return fmt.Errorf("boltlog: read documents: %w", err)
-	}
-	return nil
-}
-
-// document returns the record as a document that shares no memory.
-func (r record) document(name string) document.Document {
-	return document.Document{Name: name, Version: r.version, Value: bytes.Clone(r.value)}
-}
-
-// find returns the document's record, also of one that has expired; zero if there
-// is none.
-func find(c *bolt.Cursor, name []byte) (record, error) {
-	// Unlike Get of the bucket, a cursor that is used again allocates nothing.
-	k, v := c.Seek(name)
-	if !bytes.Equal(k, name) {
-		return record{}, nil
-	}
-	return parseRecord(name, v)
-}
-
-// Write implements [document.Store].
-func (d documents) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
-	if err := document.Validate(changes); err != nil {
-		return 0, err
-	}
-	o := &operation{product: d.log.product(productID), changes: cloneChanges(changes)}
-	if err := d.log.do(ctx, o); err != nil {
-		return 0, err
-	}
-	return o.version, nil
-}
-
 // List implements [document.Store].
 func (d documents) List(_ context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
 	docs := []document.Document{}
-	now := d.log.clock(d.log.product(productID), time.Now())
-	err := d.view(productID, func(c *bolt.Cursor) error {
-		for k, v := c.Seek([]byte(max(prefix, after))); k != nil && bytes.HasPrefix(k, []byte(prefix)) && len(docs) < limit; k, v = c.Next() {
+	now := time.Now().UnixMilli()
+	err := d.view(productID, func(b *bolt.Bucket) error {
+		c := b.Cursor()
+		k, v := c.Seek([]byte(max(prefix, after)))
+		for ; k != nil && bytes.HasPrefix(k, []byte(prefix)) && len(docs) < limit; k, v = c.Next() {
 			r, err := parseRecord(k, v)
 			if err != nil {
 				return err
@@ -102,171 +58,246 @@ func (d documents) List(_ context.Context, productID, prefix, after string, limi
 	return docs, err
 }
 
-// checkVersions returns a conflict, or an error of the file. It leaves the
-// documents as they are in m.before, those that have expired, too.
-func (m *maker) checkVersions(b *buckets, o *operation) error {
-	now := m.log.clock(o.product, m.now)
-	m.before = slices.Grow(m.before[:0], len(o.changes))
-	c := b.documents.Cursor()
-	var key []byte
-	for _, change := range o.changes {
-		key = append(key[:0], change.Name...)
-		r, err := find(c, key)
-		if err != nil {
-			return m.fail(err)
+// Write implements [document.Store].
+func (d documents) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	if err := document.Validate(changes); err != nil {
+		return 0, err
+	}
+	a := newAddition(nil, changes)
+	if err := d.log.write(ctx, productID, a); err != nil {
+		return 0, err
+	}
+	return a.version, nil
+}
+
+// view calls read with the product's documents, if it has any.
+func (d documents) view(productID string, read func(*bolt.Bucket) error) error {
+	err := d.log.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(productPrefix + productID))
+		if b == nil {
+			return nil
 		}
-		version := r.version
-		if r.expired(now) {
+		return read(b.Bucket(bucketDocuments))
+	})
+	if err != nil {
+		return fmt.Errorf("boltlog: read documents: %w", err)
+	}
+	return nil
+}
+
+// document returns the record as a document that shares no memory.
+func (r record) document(name string) document.Document {
+	return document.Document{Name: name, Version: r.version, Value: bytes.Clone(r.value)}
+}
+
+// find returns the document's record, also if it has expired; zero if there is none.
+func find(docs *bolt.Bucket, name []byte) (record, error) {
+	value := docs.Get(name)
+	if value == nil {
+		return record{}, nil
+	}
+	return parseRecord(name, value)
+}
+
+// check returns the documents before the changes, those that have expired, too, or why they
+// cannot be changed.
+func (b *batch) check(changes []document.Change) (before []record, refusal, err error) {
+	now := b.t.now.UnixMilli()
+	before = make([]record, len(changes))
+	for i, change := range changes {
+		if before[i], err = find(b.docs, []byte(change.Name)); err != nil {
+			return nil, nil, err
+		}
+		version := before[i].version
+		if before[i].expired(now) {
 			version = 0
 		}
 		if version != change.Prev {
-			return &document.ConflictError{Name: change.Name}
+			return nil, &document.ConflictError{Name: change.Name}, nil
 		}
-		m.before = append(m.before, r)
+	}
+	return before, nil, nil
+}
+
+// change makes the changes of documents that were checked.
+func (b *batch) change(a *addition, before []record) error {
+	if len(a.changes) == 0 {
+		return nil
+	}
+	b.state.Version++
+	b.t.changed = true
+	a.version = document.Version(b.state.Version)
+	for i, c := range a.changes {
+		name, r := []byte(c.Name), before[i]
+		var err error
+		switch c.Op {
+		case document.OpDelete:
+			err = b.remove(name, r)
+		case document.OpPut:
+			r.version = a.version
+			err = b.renew(name, r, c.TTL, c.Value)
+		case document.OpTouch:
+			err = b.renew(name, r, c.TTL, r.value)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// applyChanges makes the operation's changes, whose versions were checked.
-func (m *maker) applyChanges(b *buckets, o *operation) error {
-	if len(o.changes) == 0 {
-		return nil
+// renew writes a document, which was r, with a value and a time to live that begins now. It keeps its place in the due bucket, unless it expires earlier.
+func (b *batch) renew(name []byte, r record, ttl time.Duration, value []byte) error {
+	due := r.due
+	if r.until, r.ttl = 0, 0; ttl != 0 {
+		now := b.t.now
+		r.until = now.Add(ttl).Add(time.Millisecond - 1).UnixMilli() // rounded up
+		r.ttl = r.until - now.UnixMilli()
 	}
-	version, err := b.product.NextSequence()
-	if err != nil {
-		return err
+	if r.due == 0 || r.until < r.due {
+		r.due = r.until
 	}
-	o.version = document.Version(version)
-	p := placing{buckets: b}
-	for i, c := range o.changes {
-		if err := m.applyChange(&p, c, m.before[i], o.version); err != nil {
+	if due != r.due {
+		if err := b.move(name, due, r.due); err != nil {
 			return err
 		}
 	}
-	return p.done()
+	return b.put(name, r, value)
 }
 
-// applyChange changes a document, which was like before.
-func (m *maker) applyChange(p *placing, c document.Change, before record, version document.Version) error {
-	m.values = append(m.values, c.Name...)
-	name := m.values[len(m.values)-len(c.Name):]
-	switch c.Op {
-	case document.OpCheck:
-		return nil
-	case document.OpDelete:
-		return p.remove(name, before)
-	}
-	until, ttl := m.until(c.TTL)
-	after := record{version: version, written: uint64(version), place: before.place, ttl: ttl, until: until, value: c.Value}
-	if c.Op == document.OpTouch {
-		after.version, after.value = before.version, before.value
-	}
-	if err := p.place(name, before, &after); err != nil {
-		return err
-	}
-	if before.version == 0 {
-		p.state.documents++
-	} else {
-		p.state.documentBytes -= before.cost(c.Name)
-	}
-	p.state.documentBytes += after.cost(c.Name)
-	start := len(m.values)
-	m.values = after.append(m.values, name)
-	return p.documents.Put(name, m.values[start:])
-}
-
-// clock returns by what time the product's documents expire.
-func (l *Log) clock(p *product, now time.Time) clock {
-	return clock{now: now.UnixMilli(), opened: l.opened.UnixMilli(), newest: p.written}
-}
-
-// until returns when a time to live that starts now is over, and the whole
-// milliseconds until then; zeros mean no expiry.
-func (m *maker) until(ttl time.Duration) (until, left int64) {
-	if ttl == 0 {
-		return 0, 0
-	}
-	until = m.now.Add(ttl).Add(time.Millisecond - 1).UnixMilli()
-	return until, until - m.now.UnixMilli()
-}
-
-// remove removes a document, also from its place.
-func (b *buckets) remove(name []byte, r record) error {
-	if r.place != (place{}) {
-		if err := b.leave(name, r.place); err != nil {
+// move changes a document's place in the due bucket; zero means none.
+func (b *batch) move(name []byte, from, to int64) error {
+	if from != 0 {
+		if err := b.due.Delete(dueKey(from, name)); err != nil {
 			return err
 		}
 	}
-	return b.delete(name, r)
+	if to == 0 {
+		return nil
+	}
+	return b.due.Put(dueKey(to, name), []byte{})
 }
 
-// delete removes a document whose place is left.
-func (b *buckets) delete(name []byte, r record) error {
-	b.state.documents--
-	b.state.documentBytes -= r.cost(string(name))
-	return b.documents.Delete(name)
+// put writes a document whose place in the due bucket is right. r has the value before, nil
+// for none.
+func (b *batch) put(name []byte, r record, value []byte) error {
+	if r.value != nil {
+		b.uncount(name, r)
+	}
+	b.state.Documents++
+	r.value = value
+	b.state.DocumentBytes += r.size(name)
+	return b.docs.Put(name, r.encode(name))
 }
 
-// sweep looks at no more than n documents whose time may have come.
-func (m *maker) sweep(b *buckets, o *operation, n int) error {
-	now := m.log.clock(o.product, m.now)
-	more := func() bool { return n > 0 }
-	c := b.expiry.Cursor()
-	for k, _ := c.First(); k != nil && more(); k, _ = c.First() {
-		if len(k) != expirySize {
+// remove removes a document.
+func (b *batch) remove(name []byte, r record) error {
+	if err := b.move(name, r.due, 0); err != nil {
+		return err
+	}
+	b.uncount(name, r)
+	return b.docs.Delete(name)
+}
+
+func (b *batch) uncount(name []byte, r record) {
+	b.state.Documents--
+	b.state.DocumentBytes -= r.size(name)
+}
+
+// sweep removes documents whose time is over. It looks at no more than n.
+func (b *batch) sweep(n int) error {
+	return b.review(0, b.t.now.UnixMilli(), n, func(record) bool { return true })
+}
+
+// spared is how long before its end a document is left to expire by itself, where others can
+// be evicted: it may be a lease or about something being delivered.
+const spared = 15 * time.Minute
+
+// evict removes documents beyond the product's limit, those first that expire first: of
+// documents that live equally long, the ones written first. It removes none written by this
+// transaction, and looks at no more than n.
+func (b *batch) evict(n int) error {
+	limit := uint64(b.t.log.retention.StateMaxBytes / 2)
+	if b.state.DocumentBytes <= limit {
+		return nil
+	}
+	from := b.t.now.Add(min(spared, b.t.log.retention.TTL/2)).UnixMilli()
+	goes := func(r record) bool { return b.state.DocumentBytes > limit && uint64(r.version) <= b.began }
+	if err := b.review(from, math.MaxInt64, n, goes); err != nil || b.state.DocumentBytes <= limit {
+		return err
+	}
+	return b.review(0, from, n, goes)
+}
+
+// review looks at no more than n documents that are due from one time to another, in this
+// order. It removes those that go; one that was renewed it looks at again when that is over.
+func (b *batch) review(from, to int64, n int, goes func(record) bool) error {
+	at, due := dueKey(from, nil), b.due.Cursor()
+	for ; n > 0; n-- {
+		k, _ := due.Seek(at)
+		if k == nil {
+			return nil
+		}
+		when, name, err := parseDue(k)
+		if err != nil || when > to {
+			return err
+		}
+		r, err := find(b.docs, name)
+		switch {
+		case err != nil:
+			return err
+		case r.due != when:
+			return errMalformed
+		case r.until > when:
+			if err = b.move(name, when, r.until); err == nil {
+				r.due = r.until
+				err = b.put(name, r, r.value)
+			}
+		case goes(r):
+			err = b.remove(name, r)
+		default:
+			at = append(bytes.Clone(k), 0) // the next key
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b.reviewed++
+		b.t.changed = true
+	}
+	return nil
+}
+
+// loadDocuments reads a product's documents, which it counts. It returns changes of those
+// that were written by a clock that was ahead.
+func loadDocuments(b *bolt.Bucket, found *state, r *reading) (ahead []document.Change, err error) {
+	due, now := 0, time.Now().UnixMilli()
+	err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {
+		doc, err := parseRecord(k, v)
+		if err != nil || uint64(doc.version) > found.Version || (doc.due == 0) != (doc.until == 0) {
 			return errMalformed
 		}
-		if int64(binary.BigEndian.Uint64(k)) > now.now {
-			return nil
+		if doc.due != 0 {
+			due++
 		}
-		err := b.empty(k[8:], more, func(r record) bool {
-			o.removed++
-			n--
-			return r.expired(now)
-		})
-		if err != nil {
-			return err
+		if doc.until-doc.ttl > now {
+			d := document.Document{Name: string(k), Version: doc.version}
+			ahead = append(ahead, document.Touch(d, time.Duration(doc.ttl)*time.Millisecond))
 		}
+		found.Documents++
+		found.DocumentBytes += doc.size(k)
+		r.add(len(k) + len(v))
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-// evict removes mortal documents beyond the retention's size, those written
-// first before others, but none that the operation itself has written. It looks
-// at no more than n, or at as many as make room for twice what was added.
-func (m *maker) evict(b *buckets, o *operation, n int) error {
-	limit, before := m.log.documentBytes(), b.state.documentBytes
-	enough := 2 * changesCost(o.changes)
-	more := func() bool {
-		return b.state.documentBytes > limit && (n > 0 || before-b.state.documentBytes < enough)
+	err = b.Bucket(bucketDue).ForEach(func(k, _ []byte) error {
+		due--
+		return nil
+	})
+	if err != nil || due != 0 {
+		return nil, errMalformed
 	}
-	c := b.places.Cursor()
-	for k, _ := c.First(); k != nil && more(); k, _ = c.First() {
-		at, err := parsePlace(k)
-		if err != nil {
-			return err
-		}
-		if o.version != 0 && at.written >= uint64(o.version) {
-			return nil
-		}
-		err = b.empty(k, more, func(r record) bool {
-			o.removed++
-			n--
-			return r.written <= at.written
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// documentBytes is the most that the documents of a product take.
-func (l *Log) documentBytes() uint64 { return uint64(l.retention.StateMaxBytes / 2) }
-
-func changesCost(changes []document.Change) (cost uint64) {
-	for _, c := range changes {
-		cost += record{value: c.Value}.cost(c.Name)
-	}
-	return cost
+	return ahead, nil
 }

@@ -10,96 +10,102 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Drop implements [eventlog.Log]. One commit makes everything disappear at once;
-// those after it, between which others have their turn, free the room. When ctx
-// ends before, Expire goes on, or Drop when it is called again.
+// Drop implements [eventlog.Log]. One commit makes everything disappear at once; further
+// commits, between which others have their turn, free the space. When ctx ends before, the
+// next Drop or Expire goes on.
 func (l *Log) Drop(ctx context.Context, productID string) error {
-	if err := l.do(ctx, &operation{product: l.product(productID), appends: true, drops: true}); err != nil {
+	p := l.product(productID)
+	err := l.do(ctx, func(t *transaction) (refusal, err error) {
+		if l.isClosed() {
+			return eventlog.ErrClosed, nil
+		}
+		b, err := t.open(p, false)
+		if b == nil || err != nil {
+			return nil, err
+		}
+		return nil, b.drop()
+	})
+	if err != nil {
 		return err
 	}
 	return l.sweepDropped(ctx)
 }
 
-// sweepDropped frees the room of everything dropped, in steps.
-func (l *Log) sweepDropped(ctx context.Context) error {
-	for {
-		o := &operation{sweeps: true}
-		if err := l.do(ctx, o); err != nil || !o.more {
-			return err
-		}
-	}
-}
-
-// dropAll moves everything of a product but what IDs and versions go on from to
-// the bucket of what is dropped.
-func (m *maker) dropAll(b *buckets, o *operation) error {
-	newest, err := lastOf(b.log.Cursor().Last())
+// drop moves everything of a product but its state to the bucket of dropped products. IDs and
+// versions go on from the state.
+func (b *batch) drop() error {
+	dropped, err := b.t.tx.CreateBucketIfNotExists(bucketDropped)
 	if err != nil {
 		return err
 	}
-	if newest != (eventlog.ID{}) {
-		b.state.trimmedTo, o.dropped.trimmedTo = newest, newest
-	}
-	all, err := m.tx.CreateBucketIfNotExists(bucketDropped)
+	number, err := dropped.NextSequence()
 	if err != nil {
 		return err
 	}
-	number, err := all.NextSequence()
-	if err != nil {
-		return err
-	}
-	room, err := all.CreateBucket(binary.BigEndian.AppendUint64(nil, number))
+	room, err := dropped.CreateBucket(binary.BigEndian.AppendUint64(nil, number))
 	if err != nil {
 		return err
 	}
 	for _, name := range productBuckets {
-		if err := b.product.MoveBucket(name, room); err != nil {
+		if err := b.bucket.MoveBucket(name, room); err != nil {
 			return err
 		}
-		if _, err := b.product.CreateBucket(name); err != nil {
+		if _, err := b.bucket.CreateBucket(name); err != nil {
 			return err
 		}
 	}
-	b.open()
-	p := o.product
-	o.dropped.entries, o.dropped.bytes, o.dropped.all = int(b.state.entries), p.bytes, p.keys
-	p.keys, p.bytes = map[activity.Key]struct{}{}, 0
-	b.state.entries, b.state.documents, b.state.documentBytes = 0, 0, 0
+	b.openBuckets()
+	b.t.changed, b.dropped, b.keys, b.filings = true, true, map[activity.Key]bool{}, nil
+	b.state = state{Born: b.state.Born, TrimmedTo: b.last, Version: b.state.Version}
 	return nil
 }
 
-// Bounds of what one commit frees of what is dropped.
-const (
-	sweepStep  = 1000    // entries, documents and places
-	sweepBytes = 4 << 20 // of their values; exceeded by one at most
-)
+// sweepDropped frees the space of all dropped products, in steps.
+func (l *Log) sweepDropped(ctx context.Context) error {
+	for more := true; more; {
+		err := l.do(ctx, func(t *transaction) (refusal, err error) {
+			more, err = t.sweepDropped()
+			return nil, err
+		})
+		if err != nil {
+			return err // more may still be written
+		}
+	}
+	return nil
+}
 
-// sweepDropped frees a bounded part of what is dropped, and reports whether there
-// is more.
-func sweepDropped(tx *bolt.Tx) (more bool, err error) {
-	all := tx.Bucket(bucketDropped)
-	if all == nil {
+// sweepCost bounds how much of a dropped product one commit frees: every key costs one, and every
+// 4 KiB of its value one more.
+const sweepCost = 2000
+
+// sweepDropped frees a part of the dropped products, and reports whether there is more.
+func (t *transaction) sweepDropped() (more bool, err error) {
+	dropped := t.tx.Bucket(bucketDropped)
+	if dropped == nil {
 		return false, nil
 	}
-	k, _ := all.Cursor().First()
-	if k == nil {
-		return false, nil
-	}
-	room := all.Bucket(k)
-	name, _ := room.Cursor().First()
-	if name == nil {
-		return true, all.DeleteBucket(k)
-	}
-	c, bytes := room.Bucket(name).Cursor(), 0
-	for range sweepStep {
+	left, err := empty(dropped, sweepCost)
+	t.changed = t.changed || left < sweepCost
+	return left <= 0, err
+}
+
+// empty deletes the contents of a bucket, as far as the given cost allows. It returns the rest of
+// the cost, which is positive if nothing is left.
+func empty(b *bolt.Bucket, cost int) (rest int, err error) {
+	for cost > 0 && err == nil {
+		c := b.Cursor()
 		k, v := c.First()
-		if k == nil {
-			return true, room.DeleteBucket(name)
-		}
-		bytes += len(v)
-		if err := c.Delete(); err != nil || bytes >= sweepBytes {
-			return true, err
+		switch child := b.Bucket(k); {
+		case k == nil:
+			return cost, nil
+		case child == nil:
+			cost -= 1 + len(v)>>12
+			err = c.Delete()
+		default:
+			if cost, err = empty(child, cost-1); cost > 0 && err == nil {
+				err = b.DeleteBucket(k)
+			}
 		}
 	}
-	return true, nil
+	return cost, err
 }

@@ -2,6 +2,7 @@ package boltlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -45,7 +46,7 @@ func left(t testing.TB, l *Log) (n int) {
 func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, nil)
-	given := fillLog(t, l, 3*sweepStep)
+	given := fillLog(t, l, 3*sweepCost)
 	commits := 0
 	l.finish = func(tx *bolt.Tx) error {
 		commits++
@@ -82,7 +83,7 @@ func TestDrop_goesOnWhereItWasCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			l := openLog(t, dir, nil)
-			given := fillLog(t, l, 2*sweepStep)
+			given := fillLog(t, l, 2*sweepCost)
 			ctx, cancel := context.WithCancel(t.Context())
 			commits := 0
 			l.finish = func(tx *bolt.Tx) error {
@@ -121,7 +122,12 @@ func TestDrop_sharesACommit(t *testing.T) {
 		before := memoryOf(l)
 		calls := []func() error{
 			l.appends(eventlogtest.Entries("new", 2), document.Put(document.Document{Name: "b"}, nil, time.Hour)),
-			func() error { return l.do(t.Context(), &operation{product: l.product(acme), drops: true}) },
+			func() error {
+				return l.do(t.Context(), func(tx *transaction) (refusal, err error) {
+					b, err := tx.open(l.product(acme), false)
+					return nil, errors.Join(err, b.drop())
+				})
+			},
 			l.appends(eventlogtest.Entries("old", 3), document.Put(document.Document{Name: "a"}, nil, 0)),
 		}
 		for _, err := range together(l, func(*bolt.Tx) error { return errDisk }, calls...) {

@@ -1,8 +1,10 @@
 package boltlog
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,74 +18,43 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Errors of Open, wrapped with the path and what to do. What reads or commits
-// find damaged later is ErrDamaged, too.
+// Errors of Open, wrapped with the path and with advice. Calls that come upon damage later
+// return ErrDamaged, too.
 var (
 	ErrInUse   = errors.New("boltlog: in use by another process")
 	ErrDamaged = errors.New("boltlog: the file is damaged")
 	ErrForeign = errors.New("boltlog: the file is not of this program or version")
 )
 
-// ErrUncertain is the error of everything that would be written after a write
-// of which it is not known whether it has reached the disk: the process must be
-// restarted, which reads the file again. What was acknowledged is not concerned.
+// ErrUncertain is returned by every write after one that may or may not have reached the
+// disk: the process must be restarted, which reads the file again. Acknowledged writes are
+// not affected.
 var ErrUncertain = errors.New("boltlog: a write may not have reached the disk; the process must be restarted")
 
 // lockTimeout is how long Open waits for another process to release the file.
 const lockTimeout = time.Second
 
-// openFile opens the file in dir, which is created if it is missing.
-func openFile(dir string, r *reading) (*bolt.DB, error) {
-	if err := makeFolder(dir); err != nil {
-		return nil, fmt.Errorf("boltlog: cannot make the folder: %w", err)
-	}
+// openFile opens the file in dir. Both are created if they are missing, unless the file is
+// only to be read, which never changes it.
+func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(dir, path); err != nil {
-			return nil, fmt.Errorf("boltlog: cannot make the file: %w", err)
+	if !readOnly {
+		if err := makeFolder(dir); err != nil {
+			return nil, fmt.Errorf("boltlog: cannot make the folder: %w", err)
+		}
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			if err := create(dir, path); err != nil {
+				return nil, fmt.Errorf("boltlog: cannot make the file: %w", err)
+			}
 		}
 	}
-	return openWhole(path, &bolt.Options{}, r)
+	return openBolt(path, readOnly)
 }
 
-// openToRead opens the file in dir, which is never changed.
-func openToRead(dir string, r *reading) (*bolt.DB, error) {
-	return openWhole(filepath.Join(dir, FileName), &bolt.Options{ReadOnly: true}, r)
-}
-
-// openWhole opens a file that exists and is not damaged.
-func openWhole(path string, opts *bolt.Options, r *reading) (db *bolt.DB, err error) {
-	if err := check(path, r); err != nil {
-		return nil, err
-	}
-	defer recoverDamage(path, &err)()
-	return openBolt(path, opts)
-}
-
-// reading is how far the file is read that is being opened.
-type reading struct {
-	report      func(done, total int64) // may be nil
-	done, total int64                   // bytes
-}
-
-// begin begins to read a file of this size: to check it, and to load it.
-func (r *reading) begin(size int64) { r.total = 2 * size }
-
-// add records that so many bytes were read.
-func (r *reading) add(n int) {
-	r.done = min(r.done+int64(n), r.total)
-	if r.report != nil {
-		r.report(r.done, r.total)
-	}
-}
-
-// checked records that the file was checked. Not all of it had to be read.
-func (r *reading) checked() { r.done = r.total / 2 }
-
-// makeFolder makes the folder, and what it is in, to last.
+// makeFolder creates the folder and its parents, and makes them last.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(dir, 0o700) // fails for what is not a folder
+		return os.MkdirAll(dir, 0o700) // fails for a file
 	}
 	parent := filepath.Dir(dir)
 	if err := makeFolder(parent); err != nil {
@@ -102,13 +73,13 @@ func syncFolder(dir string) error {
 	}
 	err = errors.Join(folder.Sync(), folder.Close())
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		return nil // file systems that have no such thing
+		return nil // the file system has no such thing
 	}
 	return err
 }
 
-// create makes a new file. It gets its name when it is complete, and never
-// takes the place of one that another process has made meanwhile.
+// create makes a new file. It gets its name when it is complete, and never takes the place
+// of one that another process has made meanwhile.
 func create(dir, path string) error {
 	whole, err := os.CreateTemp(dir, FileName+".new-*")
 	if err != nil {
@@ -125,63 +96,70 @@ func create(dir, path string) error {
 	if err := errors.Join(db.Update(writeFormat), db.Close()); err != nil {
 		return err
 	}
-	if err := publishFile(whole.Name(), path); err != nil {
-		return err
+	err = os.Link(whole.Name(), path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) { // a file system without links
+			if err := os.Rename(whole.Name(), path); err != nil {
+				return err
+			}
+		}
 	}
 	return syncFolder(dir)
 }
 
-// publishFile gives the file its name, unless there is one of that name.
-func publishFile(whole, path string) error {
-	err := os.Link(whole, path)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	return os.Rename(whole, path) // on file systems without links
-}
+var errEmpty = errors.New("it is empty")
 
-// check returns an error for a file that bbolt cannot rely on, which it leaves
-// as it is. For that it opens the file to read it only: bbolt would write to an
-// empty one, and panic about others. It reads most of the file, several times
-// as fast as bbolt does, which then finds it in memory.
-func check(path string, r *reading) (err error) {
+// openBolt opens a file that exists. It refuses what bbolt would take: an empty file, one that is
+// cut short, and one without its last transaction.
+func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 	defer recoverDamage(path, &err)()
 	var file *os.File
-	db, err := openBolt(path, &bolt.Options{ReadOnly: true, OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+	open := func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		var err error
 		if file, err = os.OpenFile(name, flag, mode); err != nil {
 			return nil, err
 		}
 		if info, err := file.Stat(); err != nil || info.Size() == 0 {
-			return nil, errors.Join(errEmpty, err, file.Close())
+			return nil, errors.Join(errors.New("it is empty"), err, file.Close())
 		}
 		return file, nil
-	}})
-	if err != nil {
-		return err
 	}
-	if err := checkStructure(db, file, r); err != nil {
-		return errors.Join(openError(path, err), db.Close())
-	}
-	return db.Close()
-}
-
-var errEmpty = errors.New("it is empty")
-
-// openBolt opens a file that exists.
-func openBolt(path string, opts *bolt.Options) (*bolt.DB, error) {
-	opts.Timeout, opts.FreelistType = lockTimeout, bolt.FreelistMapType
-	db, err := bolt.Open(path, 0o600, opts)
-	if err != nil {
+	opts := &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, ReadOnly: readOnly, OpenFile: open}
+	if db, err = bolt.Open(path, 0o600, opts); err != nil {
 		return nil, openError(path, err)
+	}
+	if err := checkWhole(db, file); err != nil {
+		return nil, errors.Join(openError(path, err), db.Close())
 	}
 	return db, nil
 }
 
-// openError says what an error of bolt.Open or checkStructure means.
+// checkWhole checks that the file has not been cut, and that none of its first two pages was
+// overwritten. Transactions end with writing one of them, in turn; for one that is damaged
+// bbolt silently falls back to the other, and so to the transaction before the last.
+func checkWhole(db *bolt.DB, file *os.File) error {
+	const head, size, sum = 16, 64, 56 // of a page; of its contents; of what its sum, the last 8 bytes, covers
+	for n := range int64(2) {
+		var page [size]byte
+		if _, err := file.ReadAt(page[:], n*int64(db.Info().PageSize)+head); err != nil {
+			return err
+		}
+		hash := fnv.New64a()
+		_, _ = hash.Write(page[:sum])
+		if hash.Sum64() != binary.NativeEndian.Uint64(page[sum:]) {
+			return fmt.Errorf("page %d is damaged", n)
+		}
+	}
+	return db.View(func(tx *bolt.Tx) error {
+		info, err := file.Stat()
+		if err == nil && info.Size() < tx.Size() {
+			err = fmt.Errorf("it has %d bytes of %d", info.Size(), tx.Size())
+		}
+		return err
+	})
+}
+
+// openError explains an error of bolt.Open or checkWhole.
 func openError(path string, err error) error {
 	var cause syscall.Errno
 	switch {
@@ -195,9 +173,8 @@ func openError(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 }
 
-// recoverDamage turns what reading a damaged file may do, panics of bbolt and
-// faults of its memory map, into an error. Other panics go on. The function it
-// returns must be deferred.
+// recoverDamage turns what reading a damaged file may cause, panics of bbolt and faults of
+// its memory map, into an error. Other panics go on. The function it returns must be deferred.
 func recoverDamage(path string, err *error) func() {
 	faults := debug.SetPanicOnFault(true)
 	return func() {
@@ -213,8 +190,7 @@ func recoverDamage(path string, err *error) func() {
 	}
 }
 
-// panicIsOf reports whether the current panic began in code of a package, or
-// of one below it.
+// panicIsOf reports whether the current panic began in code of a package, or of one below it.
 func panicIsOf(pkg string) bool {
 	var stack [64]uintptr
 	frames := runtime.CallersFrames(stack[:runtime.Callers(0, stack[:])])

@@ -14,37 +14,35 @@ import (
 
 // The file is a bbolt file of these buckets:
 //
-//	liveactivity          "format" is the version of what follows
-//	p/<product id>        "state" is that of the product, see state; the
-//	                      bucket's sequence is the newest document version
-//	  log                 ID, 16 bytes → a run of entries, see runHead
-//	  documents           name → document, see record
-//	  places              place, 16 bytes → the mortal documents that are there,
-//	                      see group
-//	  expiry              milliseconds, 8 bytes, and a place → nothing: when to
-//	                      look whether the documents there have expired
+//	liveactivity     "format" is the version of this layout
+//	p/<product ID>   "state" is the product's state
+//	  log            ID, 16 bytes → entry, see appendEntry
+//	  documents      name → record
+//	  due            milliseconds, 8 bytes, and a name → nothing: when to look whether the
+//	                 document has expired, which it never does earlier
 //	dropped
-//	  <number>            the buckets of a product that was dropped, whose room is
-//	                      still to be freed
+//	  <number>       the buckets of a dropped product, whose space is still to be freed
 //
-// Numbers are big-endian. Runs of entries, documents, groups and states begin
-// with a sum, see seal.
+// Numbers are big-endian. States, entries and records begin with a sum, see seal.
 var (
 	bucketFormat    = []byte("liveactivity")
 	keyFormat       = []byte("format")
 	bucketLog       = []byte("log")
 	bucketDocuments = []byte("documents")
-	bucketPlaces    = []byte("places")
-	bucketExpiry    = []byte("expiry")
+	bucketDue       = []byte("due")
 	bucketDropped   = []byte("dropped")
 	keyState        = []byte("state")
 
-	productBuckets = [][]byte{bucketLog, bucketDocuments, bucketPlaces, bucketExpiry}
+	productBuckets = [][]byte{bucketLog, bucketDocuments, bucketDue}
 )
 
 const (
-	format        = "4" // a file of another is refused: raise it with every change of the layout
+	format        = "5" // every change of the layout raises it: Open refuses other formats
 	productPrefix = "p/"
+	maxProductID  = bolt.MaxKeySize - len(productPrefix)
+
+	// pageElement is the overhead of bbolt for each key and its value, in bytes.
+	pageElement = 16
 )
 
 func writeFormat(tx *bolt.Tx) error {
@@ -61,33 +59,16 @@ func checkFormat(tx *bolt.Tx) error {
 		return ErrForeign
 	}
 	if found := string(b.Get(keyFormat)); found != format {
-		return fmt.Errorf("%w: its format is %.20q, this program reads and writes %q; move the file away to start with an empty one", ErrForeign, found, format)
+		return fmt.Errorf("%w: its format is %.20q, this program reads and writes %q; move the file away to start with an empty one",
+			ErrForeign, found, format)
 	}
 	return nil
 }
 
-const idSize = 16
-
-func appendID(dst []byte, id eventlog.ID) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, id.Milli)
-	return binary.BigEndian.AppendUint64(dst, id.Seq)
-}
-
-func parseID(b []byte) (eventlog.ID, error) {
-	if len(b) != idSize {
-		return eventlog.ID{}, errMalformed
-	}
-	return idAt(b), nil
-}
-
-func idAt(b []byte) eventlog.ID {
-	return eventlog.ID{Milli: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint64(b[8:])}
-}
-
-// errMalformed says that something in the file is not as this package writes it.
+// errMalformed reports a part of the file that this package did not write like that.
 var errMalformed = fmt.Errorf("%w: malformed record", ErrDamaged)
 
-// sumSize is how many bytes the sum takes that a value begins with.
+// sumSize is the size of the sum at the beginning of a value, in bytes.
 const sumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -96,14 +77,14 @@ func sum(key, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
 }
 
-// seal sets the sum at the beginning of the value, which is that of the key
-// and of the rest of the value.
+// seal sets the sum at the beginning of the value: a CRC-32C of the key and of the rest of
+// the value.
 func seal(key, value []byte) []byte {
 	binary.BigEndian.PutUint32(value, sum(key, value[sumSize:]))
 	return value
 }
 
-// unseal returns the value without its sum, which it checks.
+// unseal checks the value's sum and returns the rest of the value.
 func unseal(key, value []byte) ([]byte, error) {
 	if len(value) < sumSize || binary.BigEndian.Uint32(value) != sum(key, value[sumSize:]) {
 		return nil, errMalformed
@@ -111,36 +92,97 @@ func unseal(key, value []byte) ([]byte, error) {
 	return value[sumSize:], nil
 }
 
-// state is what is known of a product besides what is in it. That the file
-// holds as many entries and documents is checked when it is opened: it
-// distinguishes when some have been lost.
-type state struct {
-	born               eventlog.ID // where the log began: it has lost nothing while it is trimmed to that
-	trimmedTo          eventlog.ID // the newest ID dropped from the log
-	entries, documents uint64
-	documentBytes      uint64 // what the documents take, see record.cost
+const idSize = 16
+
+func appendID(dst []byte, id eventlog.ID) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, id.Milli), id.Seq)
 }
 
-// encode returns the state as a value in the product's bucket. Its sum is that
-// of the bucket's name, too.
-func (s state) encode(bucket []byte) []byte {
-	value := appendID(appendID(make([]byte, sumSize), s.born), s.trimmedTo)
-	value = binary.BigEndian.AppendUint64(value, s.entries)
-	value = binary.BigEndian.AppendUint64(value, s.documents)
-	value = binary.BigEndian.AppendUint64(value, s.documentBytes)
-	return seal(bucket, value)
-}
-
-// stateOf returns the state in the product's bucket of that name.
-func stateOf(b *bolt.Bucket, bucket []byte) (state, error) {
-	v, err := unseal(bucket, b.Get(keyState))
-	if err != nil || len(v) != 2*idSize+24 {
-		return state{}, errMalformed
+func parseID(b []byte) (eventlog.ID, error) {
+	if len(b) != idSize {
+		return eventlog.ID{}, errMalformed
 	}
-	numbers := v[2*idSize:]
-	return state{idAt(v), idAt(v[idSize:]), binary.BigEndian.Uint64(numbers), binary.BigEndian.Uint64(numbers[8:]),
-		binary.BigEndian.Uint64(numbers[16:])}, nil
+	return eventlog.ID{Milli: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint64(b[8:])}, nil
 }
+
+// keyAfter is a key behind the one of id and before all others behind it.
+func keyAfter(id eventlog.ID) []byte { return append(appendID(make([]byte, 0, idSize+1), id), 0) }
+
+// state describes a product and sums up its buckets. Open counts them again, which shows whether
+// a page got lost. States can be compared.
+type state struct {
+	Born      eventlog.ID // where the log began: it has lost nothing while it is trimmed to this
+	TrimmedTo eventlog.ID // the newest ID dropped from the log
+	Version   uint64      // the newest version of a document
+
+	Entries, Bytes           uint64 // of the log; bytes by entrySize
+	Documents, DocumentBytes uint64 // bytes by record.size
+}
+
+// encode returns the state as a value in the product's bucket of that name.
+func (s state) encode(bucket []byte) ([]byte, error) {
+	value, err := binary.Append(make([]byte, sumSize), binary.BigEndian, s)
+	return seal(bucket, value), err
+}
+
+// parseState returns the state in the product's bucket of that name.
+func parseState(b *bolt.Bucket, bucket []byte) (s state, err error) {
+	value, err := unseal(bucket, b.Get(keyState))
+	if err != nil || len(value) != binary.Size(s) {
+		return s, errMalformed
+	}
+	_, err = binary.Decode(value, binary.BigEndian, &s)
+	return s, err
+}
+
+// stored is an entry as it is in the file, whose memory it shares.
+type stored struct {
+	id                  eventlog.ID
+	session, keys, data []byte
+}
+
+// appendEntry appends an entry to the room for its sum: the length of the session ID, the
+// session ID, the number of keys, the keys, the data.
+func appendEntry(dst []byte, e eventlog.Entry) []byte {
+	dst = append(binary.AppendUvarint(dst, uint64(len(e.SessionID))), e.SessionID...)
+	dst = binary.AppendUvarint(dst, uint64(len(e.Keys)))
+	for _, key := range e.Keys {
+		dst = append(dst, key[:]...)
+	}
+	return append(dst, e.Data...)
+}
+
+// encodeEntry returns the entry as a value, without its sum.
+func encodeEntry(e eventlog.Entry) []byte {
+	const lengths = 2 * binary.MaxVarintLen16 // longer ones make append grow the value
+	size := sumSize + lengths + len(e.SessionID) + len(e.Keys)*len(activity.Key{}) + len(e.Data)
+	return appendEntry(make([]byte, sumSize, size), e)
+}
+
+func parseEntry(key, value []byte) (e stored, err error) {
+	body, err := unseal(key, value)
+	if err != nil {
+		return e, err
+	}
+	if e.id, err = parseID(key); err != nil {
+		return e, err
+	}
+	if e.session, body, err = cutBytes(body, 1); err != nil {
+		return e, err
+	}
+	e.keys, e.data, err = cutBytes(body, len(activity.Key{}))
+	return e, err
+}
+
+// entry returns the entry in memory of its own, encoded for readers.
+func (s stored) entry() eventlog.Entry {
+	e := eventlog.Entry{SessionID: string(s.session), Keys: parseKeys(s.keys), Data: s.data}
+	e.Encode(s.id)
+	return e
+}
+
+// entrySize is the space that an entry takes in the file, in bytes.
+func entrySize(value []byte) uint64 { return uint64(pageElement + idSize + len(value)) }
 
 // cutBytes cuts a number of items of a size off b.
 func cutBytes(b []byte, size int) (items, rest []byte, err error) {
@@ -160,29 +202,25 @@ func parseKeys(b []byte) []activity.Key {
 	return keys
 }
 
-// record is a document as it is kept: a sum, the numbers in this order, 8 bytes
-// each, and the value.
+// record is a document in the file: a sum, the numbers in this order, 8 bytes each, and the
+// value. Times are in milliseconds since the epoch.
 type record struct {
 	version document.Version
-	written uint64 // the version of the call that put or touched it last
-	place   place  // zero for a document that never expires
-	ttl     int64  // milliseconds that it had to live when it was written
-	until   int64  // milliseconds since the epoch from when on it has expired; zero for never
+	until   int64 // from when on it has expired; zero for never
+	due     int64 // its key in the due bucket, which is not there if this is zero; never after until
+	ttl     int64 // milliseconds from the last write until it expires
 	value   []byte
 }
 
-const recordHead = sumSize + 48
+const recordHead = sumSize + 32
 
-// append appends the record as the value of its name.
-func (r record) append(dst, name []byte) []byte {
-	start := len(dst)
-	dst = append(dst, make([]byte, sumSize)...)
-	for _, number := range [...]uint64{uint64(r.version), r.written, r.place.written, r.place.number, uint64(r.ttl), uint64(r.until)} {
-		dst = binary.BigEndian.AppendUint64(dst, number)
+// encode returns the record as the value of its name.
+func (r record) encode(name []byte) []byte {
+	value := make([]byte, sumSize, recordHead+len(r.value))
+	for _, number := range [...]int64{int64(r.version), r.until, r.due, r.ttl} {
+		value = binary.BigEndian.AppendUint64(value, uint64(number))
 	}
-	dst = append(dst, r.value...)
-	seal(name, dst[start:])
-	return dst
+	return seal(name, append(value, r.value...))
 }
 
 // parseRecord decodes a document, whose value shares memory with the one given.
@@ -191,38 +229,32 @@ func parseRecord(name, value []byte) (record, error) {
 	if err != nil || len(value) < recordHead {
 		return record{}, errMalformed
 	}
-	return record{
-		version: document.Version(binary.BigEndian.Uint64(b)),
-		written: binary.BigEndian.Uint64(b[8:]),
-		place:   place{binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])},
-		ttl:     int64(binary.BigEndian.Uint64(b[32:])),
-		until:   int64(binary.BigEndian.Uint64(b[40:])),
-		value:   b[48:],
-	}, nil
+	return record{document.Version(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:])),
+		int64(binary.BigEndian.Uint64(b[16:])), int64(binary.BigEndian.Uint64(b[24:])), b[32:]}, nil
 }
 
-// pageElement is what bbolt adds to each key and value.
-const pageElement = 16
+// expired reports whether the document's time is over.
+func (r record) expired(now int64) bool { return r.until != 0 && r.until <= now }
 
-// cost returns what a document takes in the file, with a place of its own.
-func (r record) cost(name string) uint64 {
-	const at = pageElement + placeSize + groupHead + maxNameWidth + pageElement + expirySize
-	return uint64(pageElement + len(name) + recordHead + len(r.value) + at + len(name))
+// size is the space that the document takes in the file, its key in the due bucket included, in
+// bytes.
+func (r record) size(name []byte) uint64 {
+	return uint64(pageElement + len(name) + recordHead + len(r.value) + pageElement + dueHead + len(name))
 }
 
-// clock is by what time documents expire.
-type clock struct {
-	now    int64  // milliseconds since the epoch
-	opened int64  // when the file was opened
-	newest uint64 // the newest write of the product that the file held then
+const dueHead = 8
+
+// dueKey is the key of a document in the due bucket.
+func dueKey(due int64, name []byte) []byte {
+	key := make([]byte, dueHead, dueHead+len(name))
+	binary.BigEndian.PutUint64(key, uint64(due))
+	return append(key, name...)
 }
 
-// expired reports whether a document's time is over. The time of one that was
-// written by a clock that was ahead begins when the file is opened.
-func (r record) expired(c clock) bool {
-	until := r.until
-	if r.written <= c.newest && until-r.ttl > c.now {
-		until = min(until, c.opened+r.ttl)
+// parseDue is the inverse of dueKey.
+func parseDue(key []byte) (due int64, name []byte, err error) {
+	if len(key) <= dueHead {
+		return 0, nil, errMalformed
 	}
-	return r.until != 0 && until <= c.now
+	return int64(binary.BigEndian.Uint64(key)), key[dueHead:], nil
 }

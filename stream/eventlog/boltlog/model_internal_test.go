@@ -138,12 +138,14 @@ func (m *model) write(id string) {
 	now := time.Now()
 	held := m.keysHeld(id)
 	// Not Append, which leaves the entries as they are when it fails.
-	err := m.log.do(m.Context(), &operation{product: m.log.product(id), entries: entries, changes: changes, appends: true})
+	a := newAddition(entries, changes)
+	err := m.log.write(m.Context(), id, a)
+	entries = a.entries
 	var duplicate *eventlog.DuplicateError
 	var conflict *document.ConflictError
 	switch {
 	case errors.Is(err, errDisk):
-		if !happened || stale || len(entries) > 0 && m.log.products[id].last != entries[len(entries)-1].ID {
+		if !happened || stale || clash(held, entries) {
 			return
 		}
 	case errors.As(err, &duplicate):
@@ -276,8 +278,9 @@ func (p *modelProduct) apply(m *model, id string, changes []document.Change, now
 // versionOf returns the newest version that the file has of a product.
 func (m *model) versionOf(id string) (version document.Version) {
 	require.NoError(m, m.log.view(func(tx *bolt.Tx) error {
-		version = document.Version(tx.Bucket([]byte(productPrefix + id)).Sequence())
-		return nil
+		s, err := parseState(tx.Bucket([]byte(productPrefix+id)), []byte(productPrefix+id))
+		version = document.Version(s.Version)
+		return err
 	}))
 	return version
 }
@@ -347,76 +350,32 @@ func (m *model) checkAll() {
 	}
 }
 
-// requireConsistent fails the test unless the file of a product is as its
-// format says, and what is in memory as the file. It returns the bytes of the
-// entries.
-func requireConsistent(t require.TestingT, l *Log, id string) (size int64) {
-	keys := map[activity.Key]int{} // to how many entries have them
-	var entries, docs uint64
-	var docBytes uint64
-	placed, members := map[string]group{}, map[string]int{} // by the keys of places
+// requireConsistent fails the test unless the file of a product is as its format says, and
+// memory as the file. It returns the bytes of the entries.
+func requireConsistent(t require.TestingT, l *Log, id string) int64 {
+	p, bucket := l.product(id), []byte(productPrefix+id)
 	require.NoError(t, l.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte(productPrefix + id))
+		b := tx.Bucket(bucket)
 		if b == nil {
 			return nil
 		}
-		err := b.Bucket(bucketLog).ForEach(func(k, v []byte) error {
-			run, err := parseRun(k, v)
-			for _, e := range run {
-				for _, key := range parseKeys(e.keys) {
-					keys[key]++
-				}
-				size += e.size()
-				entries++
-			}
-			return err
-		})
+		s, err := parseState(b, bucket)
 		require.NoError(t, err)
-		err = b.Bucket(bucketPlaces).ForEach(func(k, v []byte) (err error) {
-			placed[string(k)], err = parseGroup(k, v)
-			return err
-		})
+		require.Equal(t, s, p.state)
+		found := newProduct(id, s)
+		counted := state{Born: s.Born, TrimmedTo: s.TrimmedTo, Version: s.Version}
+		require.NoError(t, found.loadEntries(b.Bucket(bucketLog), &counted, 0, &reading{}))
+		_, err = loadDocuments(b, &counted, &reading{})
 		require.NoError(t, err)
-		err = b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {
+		require.Equal(t, s, counted)
+		require.Equal(t, found.keys, p.keys)
+		require.Equal(t, found.last, p.last)
+		return b.Bucket(bucketDocuments).ForEach(func(k, v []byte) error {
 			r, err := parseRecord(k, v)
-			require.Equal(t, r.until != 0, r.place != place{})
-			if r.until != 0 {
-				at := string(r.place.key())
-				require.LessOrEqual(t, r.place.written, r.written)
-				require.LessOrEqual(t, placed[at].until, r.until)
-				require.Equal(t, 1, count(placed[at].names, k))
-				members[at]++
-			}
-			docBytes += r.cost(string(k))
-			docs++
+			require.LessOrEqual(t, r.due, r.until)
+			require.Equal(t, r.due != 0, b.Bucket(bucketDue).Get(dueKey(r.due, k)) != nil)
 			return err
 		})
-		require.NoError(t, err)
-		for at, g := range placed {
-			require.Len(t, g.names, members[at])
-			require.NotNil(t, b.Bucket(bucketExpiry).Get(expiryKey(g.until, []byte(at))))
-		}
-		require.Equal(t, len(placed), b.Bucket(bucketExpiry).Stats().KeyN)
-		s, err := stateOf(b, []byte(productPrefix+id))
-		require.NoError(t, err)
-		require.Equal(t, state{born: s.born, trimmedTo: s.trimmedTo, entries: entries, documents: docs, documentBytes: docBytes}, s)
-		return nil
 	}))
-	p := l.product(id)
-	require.Equal(t, len(keys), len(p.keys))
-	for key := range p.keys {
-		require.Equal(t, 1, keys[key])
-	}
-	require.Equal(t, size, p.bytes)
-	require.EqualValues(t, entries, p.stats.Entries)
-	return size
-}
-
-func count(names [][]byte, name []byte) (n int) {
-	for _, other := range names {
-		if bytes.Equal(other, name) {
-			n++
-		}
-	}
-	return n
+	return int64(p.state.Bytes)
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 )
 
-// ping is what Ping found last.
+// ping is the last finding of Ping.
 type ping struct {
 	turn chan struct{} // of capacity 1; its holder may use the rest
 	at   time.Time
@@ -23,10 +21,9 @@ const (
 
 var keyProbe = []byte("probe")
 
-// Ping implements [eventlog.Log], by writing as much as an append
-// takes, which a file that cannot grow may have no room for. It does so every few
-// seconds and after a failure; calls between have the answer of the last. It
-// returns when ctx ends, whatever the disk does.
+// Ping implements [eventlog.Log], by writing as much as an append takes, for which a
+// file that cannot grow may have no room. It does so every few seconds and after a failure;
+// calls between return the last finding. It returns when ctx ends, whatever the disk does.
 func (l *Log) Ping(ctx context.Context) error {
 	select {
 	case l.ping.turn <- struct{}{}:
@@ -39,7 +36,7 @@ func (l *Log) Ping(ctx context.Context) error {
 		return l.ping.err
 	}
 	l.failed.Store(false)
-	err := l.write(ctx)
+	err := l.probe(ctx)
 	if err != nil && ctx.Err() != nil { // the result belongs to this caller only
 		l.failed.Store(true)
 		return err
@@ -48,26 +45,17 @@ func (l *Log) Ping(ctx context.Context) error {
 	return err
 }
 
-// write writes something and removes it again: its room is there for others.
-func (l *Log) write(ctx context.Context) error {
-	for _, value := range [][]byte{make([]byte, probeBytes), {}} {
-		if err := l.do(ctx, &operation{probe: value}); err != nil {
-			return err
-		}
+// probe writes something and removes it again, which leaves its room for others.
+func (l *Log) probe(ctx context.Context) error {
+	err := l.do(ctx, func(t *transaction) (refusal, err error) {
+		t.changed = true
+		return nil, t.tx.Bucket(bucketFormat).Put(keyProbe, make([]byte, probeBytes))
+	})
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// probe makes the last of the operations that are Ping's.
-func probe(tx *bolt.Tx, ops []*operation) error {
-	for _, o := range ops {
-		switch b := tx.Bucket(bucketFormat); {
-		case o.probe == nil:
-		case len(o.probe) == 0:
-			return b.Delete(keyProbe)
-		default:
-			return b.Put(keyProbe, o.probe)
-		}
-	}
-	return nil
+	return l.do(ctx, func(t *transaction) (refusal, err error) {
+		t.changed = true
+		return nil, t.tx.Bucket(bucketFormat).Delete(keyProbe)
+	})
 }

@@ -49,7 +49,7 @@ func TestRetention_boundsTheFile(t *testing.T) {
 				entries := make([]eventlog.Entry, test.call)
 				for i := range entries {
 					entries[i] = eventlogtest.Sized(eventlogtest.Entry("a", n*test.call+i), random.IntN(test.size))
-					written += entrySize(entries[i])
+					written += int64(entrySize(encodeEntry(entries[i])))
 				}
 				change := document.Put(document.Document{Name: fmt.Sprint("session ", n)}, make([]byte, 200), 0)
 				require.NoError(t, l.appends(entries, change)())
@@ -135,7 +135,7 @@ func TestRetention_sweepsDocumentsAsOthersCome(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.NoError(t, l.Expire(t.Context()))
 		require.Zero(t, countOf(t, l, bucketDocuments))
-		require.Zero(t, countOf(t, l, bucketExpiry))
+		require.Zero(t, countOf(t, l, bucketDue))
 		require.NoError(t, l.Release())
 	})
 }
@@ -157,7 +157,7 @@ func TestRetention_boundsTheFileOfDocuments(t *testing.T) {
 					d := document.Document{Name: fmt.Sprintf("session/%x", random.Uint64())}
 					changes = append(changes, document.Put(d, make([]byte, size), time.Hour))
 				}
-				written += int64(changesCost(changes))
+				written += int64(len(changes) * (size + 40))
 				require.NoError(t, l.appends(nil, changes...)())
 				if half == 0 && written > 2*limit {
 					half = inUse(t, l)
@@ -184,148 +184,12 @@ func countOf(t testing.TB, l *Log, bucket []byte) (n int) {
 	return n
 }
 
-// Whatever is done to a document, it has one place in the index at most, and
-// none when it is gone or never expires.
-func TestDocuments_haveOnePlaceInTheIndex(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, nil)
-		ttls := []time.Duration{0, time.Minute, time.Hour}
-		var d document.Document
-		write := func(c document.Change) {
-			_, err := l.Documents().Write(t.Context(), acme, c)
-			require.NoError(t, err)
-			docs, err := l.Documents().Get(t.Context(), acme, "a")
-			require.NoError(t, err)
-			d = docs[0]
-			requireConsistent(t, l, acme)
-			require.Equal(t, c.TTL > 0 && c.Op != document.OpDelete, countOf(t, l, bucketExpiry) > 0 && c.TTL > 0)
-			require.LessOrEqual(t, countOf(t, l, bucketExpiry), countOf(t, l, bucketDocuments))
-		}
-		for _, first := range ttls {
-			for _, second := range ttls {
-				for _, third := range ttls {
-					d = document.Document{Name: "a"}
-					write(document.Put(d, nil, first))
-					write(document.Touch(d, second))
-					write(document.Put(d, nil, third))
-					write(document.Touch(d, first))
-					write(document.Delete(d))
-					require.Zero(t, countOf(t, l, bucketExpiry))
-					write(document.Put(d, nil, first))
-					time.Sleep(2 * time.Hour)
-					require.NoError(t, l.Expire(t.Context()))
-					if first == 0 {
-						write(document.Delete(d))
-					}
-					require.Zero(t, countOf(t, l, bucketDocuments)+countOf(t, l, bucketExpiry))
-				}
-			}
-		}
-		require.NoError(t, l.Release())
-	})
-}
-
-// Documents that are written together share a few places, which they leave one by
-// one, and still expire each in its own time.
-func TestDocuments_shareAPlace(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, nil)
-		write := func(changes ...document.Change) {
-			_, err := l.Documents().Write(t.Context(), acme, changes...)
-			require.NoError(t, err)
-			requireConsistent(t, l, acme)
-		}
-		left := func() (names []string) {
-			docs, err := l.Documents().List(t.Context(), acme, "", "", 1000)
-			require.NoError(t, err)
-			for _, d := range docs {
-				names = append(names, d.Name)
-			}
-			return names
-		}
-		var changes []document.Change
-		for n := range 400 {
-			ttl := time.Hour
-			if n >= 300 {
-				ttl = 2 * time.Hour
-			}
-			changes = append(changes, document.Put(document.Document{Name: fmt.Sprintf("session %03d", n)}, nil, ttl))
-		}
-		write(changes...)
-		require.Greater(t, countOf(t, l, bucketPlaces), 2)
-		require.Less(t, countOf(t, l, bucketPlaces), 10)
-		require.Equal(t, countOf(t, l, bucketPlaces), countOf(t, l, bucketExpiry))
-
-		docs, err := l.Documents().List(t.Context(), acme, "", "", 1000)
-		require.NoError(t, err)
-		for n := 3; n < 250; n++ {
-			write(document.Delete(docs[n]))
-		}
-		time.Sleep(time.Minute)
-		write(document.Put(docs[0], nil, time.Hour), document.Touch(docs[1], 2*time.Hour), document.Put(docs[2], nil, 0),
-			document.Touch(docs[250], time.Minute), document.Touch(docs[300], time.Minute))
-		time.Sleep(time.Minute)
-		require.Len(t, left(), 3+400-250-2)
-		time.Sleep(58 * time.Minute)
-		require.NoError(t, l.Expire(t.Context()))
-		requireConsistent(t, l, acme)
-		require.Equal(t, []string{"session 000", "session 001", "session 002", "session 301"}, left()[:4])
-		require.Len(t, left(), 3+99)
-		time.Sleep(2 * time.Hour)
-		require.NoError(t, l.Expire(t.Context()))
-		require.Equal(t, []string{"session 002"}, left())
-		require.Zero(t, countOf(t, l, bucketPlaces)+countOf(t, l, bucketExpiry))
-		require.NoError(t, l.Release())
-	})
-}
-
-// Of documents that were written together as many are evicted as have to be, and
-// none that was written again since.
-func TestState_evictsPartOfAPlace(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) { // all at the same moment
-		l := openLog(t, dir, &Options{Retention: eventlog.Retention{StateMaxBytes: 64 << 10}})
-		put := func(from, to int) {
-			var changes []document.Change
-			for n := from; n < to; n++ {
-				d := document.Document{Name: fmt.Sprintf("n%03d", n)}
-				if docs, err := l.Documents().Get(t.Context(), acme, d.Name); err == nil {
-					d = docs[0]
-				}
-				changes = append(changes, document.Put(d, make([]byte, 100), time.Hour))
-			}
-			_, err := l.Documents().Write(t.Context(), acme, changes...)
-			require.NoError(t, err)
-			requireConsistent(t, l, acme)
-		}
-		put(0, 100)
-		put(5, 10)
-		put(0, 5)
-		places := countOf(t, l, bucketPlaces)
-		for n := 100; ; n++ {
-			put(n, n+1)
-			docs, err := l.Documents().List(t.Context(), acme, "", "", 1000)
-			require.NoError(t, err)
-			if gone := n + 1 - len(docs); gone > 0 {
-				require.Equal(t, 1, gone)
-				require.Equal(t, "n009", docs[9].Name)
-				require.Equal(t, "n011", docs[10].Name)
-				require.GreaterOrEqual(t, countOf(t, l, bucketPlaces), places)
-				break
-			}
-		}
-		require.NoError(t, l.Release())
-	})
-}
-
 // While Expire has much to do, others wait for a small part of it only.
 func TestExpire_letsOthersThrough(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, dir, &Options{Retention: eventlog.Retention{TTL: time.Hour}})
-		require.NoError(t, l.appends(eventlogtest.Entries("old", 10*expireStep))())
+		require.NoError(t, l.appends(eventlogtest.Entries("old", 10*step))())
 		time.Sleep(2 * time.Hour)
 		before := l.lastCommit()
 		appended := 0 // by which of the commits
@@ -335,7 +199,8 @@ func TestExpire_letsOthersThrough(t *testing.T) {
 				go func() { assert.NoError(t, l.appends(eventlogtest.Entries("new", 1))()) }()
 				synctest.Wait()
 			}
-			newest, err := lastOf(tx.Bucket([]byte(productPrefix + acme)).Bucket(bucketLog).Cursor().Last())
+			k, _ := tx.Bucket([]byte(productPrefix + acme)).Bucket(bucketLog).Cursor().Last()
+			newest, err := parseID(k)
 			if appended == 0 && newest.Time().Equal(time.Now()) {
 				appended = n
 			}

@@ -1,0 +1,237 @@
+package boltlog
+
+import (
+	"bytes"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
+)
+
+// batch is the part of one product in a transaction. What it changes in the file is seen by
+// the operations after it; what it changes in memory is collected here, for publish.
+type batch struct {
+	t      *transaction
+	p      *product
+	bucket *bolt.Bucket // of the product
+	log    *bolt.Bucket
+	docs   *bolt.Bucket
+	due    *bolt.Bucket
+	began  uint64 // the newest version of a document before the transaction
+
+	// reviewed is how many entries and documents were removed, or put off, for their time or
+	// their size. If it is less than step nothing more is to do.
+	reviewed int
+
+	state   state
+	last    eventlog.ID           // the newest ID assigned
+	oldest  eventlog.ID           // the first entry at the end of the transaction, zero for none
+	added   []eventlog.Entry      // also those that were trimmed again
+	keys    map[activity.Key]bool // that changed: whether they are among those retained now
+	tooMany int64                 // entries trimmed before they expired
+	filings []activity.Filing     // of the entries added
+	dropped bool                  // keys has all that are retained
+}
+
+// step is how many entries, and documents, a transaction expires, trims or evicts of a product
+// at most, besides twice as many as it adds.
+const step = 500
+
+// open returns the batch of a product, from which expired entries and documents are removed
+// first. It creates the product's buckets if they are missing, or else returns nil.
+func (t *transaction) open(p *product, create bool) (*batch, error) {
+	if b, ok := t.batches[p]; ok {
+		return b, nil
+	}
+	bucket := t.tx.Bucket(p.bucket)
+	if bucket == nil {
+		if !create {
+			return nil, nil
+		}
+		var err error
+		if bucket, err = createBuckets(t.tx, p.bucket); err != nil {
+			return nil, err
+		}
+	}
+	b := &batch{t: t, p: p, bucket: bucket, state: p.state, began: p.state.Version, last: p.last, keys: map[activity.Key]bool{}}
+	b.openBuckets()
+	t.batches[p] = b
+	return b, b.expire()
+}
+
+func createBuckets(tx *bolt.Tx, name []byte) (*bolt.Bucket, error) {
+	bucket, err := tx.CreateBucket(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range productBuckets {
+		if _, err := bucket.CreateBucket(name); err != nil {
+			return nil, err
+		}
+	}
+	return bucket, nil
+}
+
+func (b *batch) openBuckets() {
+	b.log, b.docs, b.due = b.bucket.Bucket(bucketLog), b.bucket.Bucket(bucketDocuments), b.bucket.Bucket(bucketDue)
+	b.log.FillPercent, b.due.FillPercent = 1, 1 // new keys come at the end
+	b.docs.FillPercent = 0.8                    // as many do: names that begin with a time
+}
+
+// addition is what a call adds to a product, in memory of its own: the caller may be gone before
+// it is committed.
+type addition struct {
+	appends bool             // refused once the log is closed
+	entries []eventlog.Entry // get their IDs
+	filings []activity.Filing
+	changes []document.Change
+	version document.Version // of the documents put, once it is committed
+}
+
+func newAddition(entries []eventlog.Entry, changes []document.Change) *addition {
+	a := &addition{entries: slices.Clone(entries), changes: slices.Clone(changes)}
+	for i := range a.entries {
+		a.entries[i].Own()
+	}
+	for i := range a.changes {
+		a.changes[i].Value = bytes.Clone(a.changes[i].Value)
+	}
+	return a
+}
+
+// add adds everything, or nothing and returns why.
+func (b *batch) add(a *addition) (refusal, err error) {
+	if err := b.claim(a.entries); err != nil {
+		return err, nil
+	}
+	before, refusal, err := b.check(a.changes)
+	if refusal != nil || err != nil {
+		for _, e := range a.entries {
+			b.forget(e.Keys)
+		}
+		return refusal, err
+	}
+	if err := b.change(a, before); err != nil {
+		return nil, err
+	}
+	return nil, b.append(a)
+}
+
+// claim adds the keys of the entries to those retained, or none if one is among them.
+func (b *batch) claim(entries []eventlog.Entry) error {
+	var claimed, seen []activity.Key
+	for i := range entries {
+		for _, key := range entries[i].Keys {
+			if b.holds(key) {
+				seen = append(seen, key)
+				continue
+			}
+			b.keys[key] = true
+			claimed = append(claimed, key)
+		}
+	}
+	if seen == nil {
+		return nil
+	}
+	b.forget(claimed)
+	return &eventlog.DuplicateError{Keys: seen}
+}
+
+// holds reports whether the key is of a retained entry.
+func (b *batch) holds(key activity.Key) bool {
+	held, changed := b.keys[key]
+	if !changed && !b.dropped {
+		_, held = b.p.keys[key]
+	}
+	return held
+}
+
+func (b *batch) forget(keys []activity.Key) {
+	for _, key := range keys {
+		b.keys[key] = false
+	}
+}
+
+// append writes the entries, whose keys are claimed.
+func (b *batch) append(a *addition) error {
+	for i := range a.entries {
+		b.last = engine.NextID(b.last, b.t.now)
+		a.entries[i].Encode(b.last)
+		key, value := appendID(nil, b.last), encodeEntry(a.entries[i])
+		if err := b.log.Put(key, seal(key, value)); err != nil {
+			return err
+		}
+		b.state.Entries++
+		b.state.Bytes += entrySize(value)
+		b.t.changed = true
+	}
+	b.added, b.filings = append(b.added, a.entries...), append(b.filings, a.filings...)
+	return nil
+}
+
+// expire removes entries and documents whose time is over.
+func (b *batch) expire() error {
+	old := b.p.expired(b.t.now, b.t.log.retention.TTL)
+	if _, err := b.trim(step, func(id eventlog.ID) bool { return id.Compare(old) <= 0 }); err != nil {
+		return err
+	}
+	return b.sweep(step)
+}
+
+// complete trims and evicts what is beyond the product's limits, and writes its state.
+func (b *batch) complete() error {
+	n, err := b.trim(step+2*len(b.added), func(id eventlog.ID) bool {
+		return b.state.Bytes > uint64(b.t.log.retention.MaxBytes) && id != b.last
+	})
+	b.tooMany += int64(n)
+	if err != nil {
+		return err
+	}
+	if err := b.evict(step); err != nil {
+		return err
+	}
+	if b.oldest, err = firstID(b.log); err != nil || b.state == b.p.state {
+		return err
+	}
+	b.t.changed = true
+	value, err := b.state.encode(b.p.bucket)
+	if err != nil {
+		return err
+	}
+	return b.bucket.Put(keyState, value)
+}
+
+// trim removes at most n entries from the front of the log, while they are to go.
+func (b *batch) trim(n int, goes func(eventlog.ID) bool) (trimmed int, err error) {
+	c := b.log.Cursor()
+	for k, v := c.First(); k != nil && trimmed < n; k, v = c.First() {
+		e, err := parseEntry(k, v)
+		if err != nil || !goes(e.id) {
+			return trimmed, err
+		}
+		b.forget(parseKeys(e.keys))
+		b.state.Entries--
+		b.state.Bytes -= entrySize(v)
+		b.state.TrimmedTo = e.id
+		b.t.changed = true
+		if err := c.Delete(); err != nil {
+			return trimmed, err
+		}
+		trimmed++
+		b.reviewed++
+	}
+	return trimmed, nil
+}
+
+// firstID returns the ID of the oldest entry in a log's bucket, zero if there is none.
+func firstID(log *bolt.Bucket) (eventlog.ID, error) {
+	k, _ := log.Cursor().First()
+	if k == nil {
+		return eventlog.ID{}, nil
+	}
+	return parseID(k)
+}
