@@ -63,6 +63,27 @@ func Example() {
 	// <nil>
 }
 
+// A consumer inside the service, which goes on where it stopped after a restart.
+func ExampleView() {
+	actions := func(_ context.Context, b activity.Batch) error {
+		fmt.Println(b.Text())
+		return nil
+	}
+	view := func(ctx context.Context, productID string, source *eventlog.Source) error {
+		consumer, err := stream.NewSourceConsumer(source, stream.Handlers{Actions: actions}, &stream.ConsumerOptions{
+			Cursor: source.Cursor("crm"),
+			Since:  time.Unix(0, 0), // the first time, begin with all there is
+		})
+		if err != nil {
+			return err
+		}
+		return consumer.Run(ctx)
+	}
+	_, err := liveactivity.New(&liveactivity.Options{Views: []liveactivity.View{view}})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 // acme is one product, to [posthog.NewHandler].
 type acme struct{}
 

@@ -10,15 +10,17 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// View follows the log of a product with a cursor of its own. [Service.Run] calls
-// it for every product, those that are registered later, too. Its context ends
-// when the product is removed, and at a stop, but not before the view could read
-// what was accepted: then the source returns [eventlog.ErrClosed]. A view that
-// returns nil is done; after any other error but these it is called again, with
-// back-off.
+// View follows the log of a product with its own cursor. [Service.Run] calls it for every
+// product, including those registered later. Its context ends when the product is
+// removed, and at a stop, but not before the view could read everything that was
+// accepted: then the source returns [eventlog.ErrClosed]. A view that returns nil is
+// done; after any other error but these it is called again, with a back-off from one
+// second to 30, which starts over after a run that was longer.
 //
 //	func(ctx context.Context, productID string, source *eventlog.Source) error {
-//		consumer, err := stream.NewSourceConsumer(source, handlers, nil)
+//		consumer, err := stream.NewSourceConsumer(source, handlers, &stream.ConsumerOptions{
+//			Cursor: source.Cursor("crm"), // to go on there after a restart
+//		})
 //		if err != nil {
 //			return err
 //		}
@@ -81,9 +83,14 @@ const (
 // runView runs a view of a product until it is done or ctx ends.
 func (s *Service) runView(ctx context.Context, productID string, view View) {
 	for retry := firstViewRetry; ; retry = min(2*retry, lastViewRetry) {
+		began := time.Now()
 		source, err := eventlog.NewSource(s.engine, productID)
 		if err == nil {
+			source.Logger = s.log
 			err = view(ctx, productID, source)
+		}
+		if time.Since(began) > lastViewRetry {
+			retry = firstViewRetry // it was well
 		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, eventlog.ErrClosed) {
 			return

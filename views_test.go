@@ -159,6 +159,26 @@ func TestViews_areCalledAgainAfterAFailureOnly(t *testing.T) {
 	})
 }
 
+func TestViews_areCalledAgainSoonAfterARunThatWentWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		_, stop := runService(t, &liveactivity.Options{Views: []liveactivity.View{
+			func(ctx context.Context, _ string, _ *eventlog.Source) error {
+				runs++
+				select {
+				case <-time.After(time.Minute):
+				case <-ctx.Done():
+				}
+				return errors.New("the desk is away")
+			},
+		}})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, 60, runs, "a minute each, and a second between two")
+		require.NoError(t, stop())
+	})
+}
+
 // ownLog is a memory log with a life of its own.
 type ownLog struct {
 	*memorylog.Log

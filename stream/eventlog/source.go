@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,6 +13,9 @@ import (
 
 // Source is a product's log as a source for a consumer in the same process.
 type Source struct {
+	// Logger logs failed reads of the log; nil for slog.Default(). Set it before use.
+	Logger *slog.Logger
+
 	log       Log
 	productID string
 }
@@ -25,7 +29,7 @@ func NewSource(log Log, productID string) (*Source, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	return &Source{log, productID}, nil
+	return &Source{log: log, productID: productID}, nil
 }
 
 // idleEvery is how often a source reports that there is nothing new.
@@ -73,7 +77,7 @@ func (f *following) step(ctx context.Context) (pace, error) {
 	case errors.As(err, &gap):
 		return pace{}, f.skip(gap)
 	case err != nil:
-		return retryRead(f.productID, err)
+		return f.retryRead(err)
 	case n == 0:
 		return pace{wait: idleEvery, orChange: true}, f.deliver(feed.Event{Kind: feed.CaughtUp})
 	}
@@ -85,7 +89,7 @@ func (f *following) step(ctx context.Context) (pace, error) {
 func (f *following) begin(ctx context.Context) (pace, error) {
 	bounds, err := boundsFor(ctx, f.log, f.productID, f.from)
 	if err != nil {
-		return retryRead(f.productID, err)
+		return f.retryRead(err)
 	}
 	var isGap bool
 	f.cursor, isGap = f.from.cursor(bounds)
@@ -126,11 +130,11 @@ func gapAfter(requested string, oldest ID) feed.Event {
 }
 
 // retryRead returns the pace of the next attempt after the log could not be read.
-func retryRead(productID string, err error) (pace, error) {
+func (s *Source) retryRead(err error) (pace, error) {
 	if errors.Is(err, ErrClosed) {
 		return pace{}, err
 	}
-	slog.Default().Warn("log cannot be read; retrying", "product_id", productID, "err", err)
+	cmp.Or(s.Logger, slog.Default()).Warn("log cannot be read; retrying", "product_id", s.productID, "err", err)
 	return pace{wait: storageRetry}, nil
 }
 
@@ -151,7 +155,7 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(entries []Entry
 			after = gap.TrimmedTo
 			return pace{}, nil
 		case err != nil:
-			return retryRead(s.productID, err)
+			return s.retryRead(err)
 		case n == 0:
 			return pace{wait: idleEvery, orChange: true}, nil
 		}
@@ -179,12 +183,12 @@ func (s *Source) AwaitClose(ctx context.Context) error {
 		if !begun {
 			bounds, err := s.log.Bounds(ctx, s.productID)
 			if err != nil {
-				return retryRead(s.productID, err)
+				return s.retryRead(err)
 			}
 			cursor, begun = bounds.Newest, true
 		}
 		if cursor, err = s.end(ctx, cursor); err != nil && ctx.Err() == nil {
-			return retryRead(s.productID, err)
+			return s.retryRead(err)
 		}
 		return pace{wait: untilChanged, orChange: true}, nil
 	})
