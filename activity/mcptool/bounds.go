@@ -72,9 +72,8 @@ func admit(r *http.Request, answers *admission.Pool, productID string) (release 
 	if r.Method != http.MethodPost {
 		return func() {}, nil
 	}
-	ctx, cancel := context.WithDeadline(r.Context(), answerOf(r.Context()).deadline)
-	defer cancel()
-	if release, err = answers.Acquire(ctx, productID, answerOf(ctx).room, maxBody); err != nil {
+	a := answerOf(r.Context())
+	if release, err = answers.Acquire(r.Context(), a.deadline, productID, a.room, maxBody); err != nil {
 		return nil, httpx.Unavailable(err)
 	}
 	return release, nil

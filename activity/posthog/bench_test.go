@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/source"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -47,7 +48,7 @@ func newIngestRound(b *testing.B) *ingestRound {
 			c = request
 		}
 	}
-	plain, err := posthog.Plain(c.body, "", posthog.DefaultMaxDecoded)
+	plain, err := posthog.Plain(c.body, "", source.DefaultMaxDecoded)
 	require.NoError(b, err)
 	require.Len(b, uuidField.FindAll(plain, -1), batchEvents)
 	r := &ingestRound{}

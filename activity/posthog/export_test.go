@@ -1,10 +1,14 @@
 package posthog
 
 import (
-	"io"
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/internal/jsonscan"
+	"github.com/liveactivity/liveactivity/activity/source"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // What this package's tests see of its inside.
@@ -18,24 +22,38 @@ const (
 
 func ParseChain(chain string) []Element { return parseChain(nil, chain) }
 
+// nowhere is a sink and products that nobody asks.
+type nowhere struct {
+	activity.Sink
+	Products
+}
+
 // Plain returns the JSON inside a body.
 func Plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
-	u, err := unpack(body, contentEncoding, limit)
+	in := musttest.New(source.New(nowhere{}, nowhere{}, &source.Options{MaxDecoded: limit}))
+	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+	r.Header.Set("Content-Encoding", contentEncoding)
+	b, err := in.Receive(httptest.NewRecorder(), r)
 	if err != nil {
 		return nil, err
 	}
-	defer u.Close()
-	return io.ReadAll(u)
+	defer b.Release()
+	json, err := b.JSON(r.Context())
+	return bytes.Clone(json), err
 }
 
-// ReadEvents takes a plain body apart and returns what its events mean, those
-// that are ignored left out, and how many there were in all.
+// ReadEvents takes a plain body apart and returns the meanings of its events, without
+// those that are ignored, and how many there were in all.
 func ReadEvents(body []byte) (events []activity.Event, total int, err error) {
-	req, err := readRequest(jsonscan.New(body), 0)
-	for i, d := range req.details {
-		if d.reason == "" {
-			events = append(events, req.events[i])
-		}
+	p, err := parse(body)
+	if err != nil {
+		return nil, 0, err
 	}
-	return events, len(req.events), err
+	p.each(func(e *event) bool {
+		if meant, reason := translate(e); reason == "" && e.setTimes(&meant, p.sentAt, time.Now()) {
+			events = append(events, meant)
+		}
+		return true
+	})
+	return events, p.count, nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
-	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
@@ -75,46 +74,6 @@ func TestEvents_keepNothingOfTheRequest(t *testing.T) {
 	}
 }
 
-// What the events of a request may take in memory is bounded, whatever there is much of.
-func TestReadEvents_boundsTheMemoryThatTheyTake(t *testing.T) {
-	const quote, at = `\"`, `,"$set":{"email":"%s@b.de"}`
-	r := strings.Repeat
-	for name, c := range map[string]struct {
-		event          string
-		taken, refused int // events; zero for no number of them
-	}{
-		"many":               {`"event":"$pageview","properties":{"$session_id":"s","$current_url":"/"}`, 9_999, 0},
-		"user ids":           {`"event":"$pageview","distinct_id":"` + r("u", 800) + `","properties":{"$current_url":"/"}`, 8_500, 9_900},
-		"user ids, ignored":  {`"event":"$pageleave","distinct_id":"` + r("u", 800) + `"`, 9_999, 0},
-		"session ids":        {`"event":"$pageview","properties":{"$session_id":"` + r("s", 800) + `","$current_url":"/"}`, 8_500, 9_900},
-		"escapes in ids":     {`"event":"$pageview","distinct_id":"` + r(quote, 256) + r("u", 344) + `","properties":{"$current_url":"/"}`, 8_000, 9_900},
-		"addresses":          {`"event":"$pageview","distinct_id":"` + r("u", 400) + `","properties":{"$current_url":"/"}` + fmt.Sprintf(at, r("e", 240)), 8_000, 9_900},
-		"identities":         {`"event":"$identify","distinct_id":"` + r("u", 900) + `"` + fmt.Sprintf(at, r("e", 240)), 9_999, 0},
-		"URLs":               {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"` + r("/x", 500) + `"}`, 7_300, 9_000},
-		"two kinds of a URL": {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"/1` + r("/x", 500) + `"}`, 7_300, 9_000},
-		"URLs of 8 MiB":      {`"event":"$pageview","distinct_id":"u","properties":{"$current_url":"` + r("/x", 370) + `"}`, 9_999, 0},
-		"labels":             {`"event":"$autocapture","distinct_id":"` + r("u", 600) + `","properties":{"$el_text":"` + r("日", 80) + `"}`, 8_000, 9_900},
-	} {
-		t.Run(name, func(t *testing.T) {
-			read := func(n int) (total int, err error) {
-				_, total, err = posthog.ReadEvents([]byte(`[{` + c.event + `}` + r(`,{`+c.event+`}`, n-1) + `]`))
-				return total, err
-			}
-			total, err := read(c.taken)
-			require.NoError(t, err)
-			assert.Equal(t, c.taken, total)
-			if c.refused == 0 {
-				return
-			}
-			var refused *httpx.Error
-			total, err = read(c.refused)
-			require.ErrorAs(t, err, &refused)
-			assert.Equal(t, http.StatusRequestEntityTooLarge, refused.Status)
-			assert.Less(t, total, c.refused, "what is too much is not held")
-		})
-	}
-}
-
 func TestIgnored_isExplainedAtDebugLevel(t *testing.T) {
 	var log logtest.Buffer
 	s := newService(posthog.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
@@ -137,5 +96,5 @@ func TestNewHandler_reportsEveryMistake(t *testing.T) {
 	require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: "liveactivity_events_total"})))
 	h, err := posthog.NewHandler(nil, nil, &posthog.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
 	assert.Nil(t, h)
-	assert.Equal(t, []string{"posthog.sink", "posthog.products", "posthog.MaxBody", "posthog.MaxDecoded", "posthog.Metrics"}, musttest.Mistakes(t, err))
+	assert.Equal(t, []string{"source.sink", "source.products", "source.MaxBody", "source.MaxDecoded", "source.Metrics"}, musttest.Mistakes(t, err))
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/liveactivity/liveactivity/activity/source"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -97,11 +98,11 @@ func (h *Handler) ServeSDK(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
-	allowOrigin(w.Header(), r)
+	source.AllowOrigin(w.Header(), r)
 	to, ok := routeOf(r.URL.Path)
 	switch {
 	case r.Method == http.MethodOptions && (ok || r.Header.Get("Origin") != ""):
-		preflight(w, r, cmp.Or(to.method, "GET, POST"))
+		source.Preflight(w, r, cmp.Or(to.method, "GET, POST"))
 		return nil
 	case !ok:
 		return httpx.NotFound("There is nothing at this path.")
@@ -117,54 +118,52 @@ func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
 }
 
 // checkToken refuses a request from a page that may not report to the product
-// of the token, if it is that of a product.
+// of the token, if there is one.
 func (h *Handler) checkToken(w http.ResponseWriter, r *http.Request, token string) error {
 	if r.Header.Get("Origin") == "" {
 		return nil
 	}
-	productID, ok, err := h.products.ProductOfToken(token)
-	if err != nil {
-		return httpx.Unavailable(err)
-	}
-	if !ok {
+	productID, err := h.in.Product(token, "")
+	if isClientError(err) {
 		return nil
 	}
-	return h.guard.check(w, r, productID)
+	if err != nil {
+		return err
+	}
+	return h.in.CheckOrigin(w, r, productID)
+}
+
+// isClientError reports whether err is an answer that blames the client.
+func isClientError(err error) bool {
+	var answer *httpx.Error
+	return errors.As(err, &answer) && answer.Status < http.StatusInternalServerError
 }
 
 // capture takes events.
 func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
-	b, err := h.intake.receive(w, r)
+	b, err := h.in.Receive(w, r)
 	if err != nil {
 		return err
 	}
-	defer b.release()
-	s, err := b.survey(r.Context())
+	defer b.Release()
+	p, err := open(r.Context(), b)
 	if err != nil {
 		return err
 	}
-	productID, ok, err := h.products.ProductOfToken(s.token)
-	if err != nil {
-		return httpx.Unavailable(err)
-	}
-	if !ok {
-		return httpx.Unauthorized("The project token is missing or unknown.", "")
-	}
-	if err := h.guard.check(w, r, productID); err != nil {
-		return err
-	}
-	req, err := b.request(r.Context(), productID, s)
+	token := p.token()
+	productID, err := h.in.Product(token, "")
 	if err != nil {
 		return err
 	}
-	if err := h.checkTokens(productID, s.token, req); err != nil {
+	if err := h.in.CheckOrigin(w, r, productID); err != nil {
 		return err
 	}
-	counts, err := h.record(r, productID, req)
+	tokens := h.in.Tokens(productID, token)
+	counts, err := h.take(r.Context(), b, &request{productID: productID, payload: p, tokens: &tokens})
 	if err != nil {
 		return err
 	}
-	httpx.WriteJSON(w, http.StatusOK, answer{Status: 1, counts: counts})
+	httpx.WriteJSON(w, http.StatusOK, sdkAnswer{1, counts})
 	return nil
 }
 
@@ -172,28 +171,28 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
 // a page that may not report to the product that the body names; a body larger
 // than those that bring events is not looked at.
 func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64) error {
-	large := r.ContentLength < 0 || r.ContentLength > h.opts.MaxBody
-	if r.Header.Get("Origin") == "" || large && limit > h.opts.MaxBody {
+	large := r.ContentLength < 0 || r.ContentLength > h.in.MaxBody()
+	if r.Header.Get("Origin") == "" || large && limit > h.in.MaxBody() {
 		return httpx.DiscardBody(w, r, limit)
 	}
-	b, err := h.intake.receive(w, r)
+	b, err := h.in.Receive(w, r)
 	if err != nil {
 		return err
 	}
-	defer b.release()
-	s, err := b.survey(r.Context())
-	if refused := (*httpx.Error)(nil); errors.As(err, &refused) && refused.Status < http.StatusInternalServerError {
+	defer b.Release()
+	p, err := open(r.Context(), b)
+	if isClientError(err) {
 		return nil // not an event
 	}
 	if err != nil {
 		return err
 	}
-	return h.checkToken(w, r, s.token)
+	return h.checkToken(w, r, p.token())
 }
 
 // replay discards a session recording.
 func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
-	if err := h.discard(w, r, h.opts.MaxDecoded); err != nil {
+	if err := h.discard(w, r, h.in.MaxDecoded()); err != nil {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]int{"status": 1})
@@ -232,7 +231,7 @@ func (h *Handler) definitions(w http.ResponseWriter, _ *http.Request) error {
 // flags answers that there are no feature flags. For the versions of posthog-js
 // that ask for their configuration here, it is in the same object.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
-	if err := h.discard(w, r, h.opts.MaxBody); err != nil {
+	if err := h.discard(w, r, h.in.MaxBody()); err != nil {
 		return err
 	}
 	type legacyConfig struct {

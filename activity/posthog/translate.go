@@ -1,14 +1,12 @@
 package posthog
 
 import (
-	"math"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/source"
 )
 
 // The events that mean something here.
@@ -21,12 +19,9 @@ const (
 	eventAlias       = "$create_alias"
 )
 
-// Reasons for ignoring an event, as the metrics name them.
+// Reasons for ignoring an event, besides those of every source.
 const (
-	reasonMalformed  = "malformed"   // not an object, or without what it needs
 	reasonOtherEvent = "other_event" // not one of the events above
-	reasonExpired    = "expired"     // older than the retention
-	reasonToken      = "other_token" // carries another product's token
 	reasonNothing    = "no_identity" // carries identity, but of no known user
 )
 
@@ -41,7 +36,7 @@ const (
 // ignoring it. What it returns keeps nothing in memory but itself.
 func translate(e *event) (activity.Event, string) {
 	if e == nil || e.Name == "" {
-		return activity.Event{}, reasonMalformed
+		return activity.Event{}, source.ReasonMalformed
 	}
 	p := &e.Properties
 	out := activity.Event{
@@ -52,13 +47,13 @@ func translate(e *event) (activity.Event, string) {
 	}
 	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || string(p.UserID) == out.UserID)
 	if len(out.ID) > maxID || isLongID(out.SessionID) || isLongID(out.UserID) {
-		return activity.Event{}, reasonMalformed
+		return activity.Event{}, source.ReasonMalformed
 	}
 	switch e.Name {
 	case eventPageview, eventScreen, eventAutocapture:
 		action, ok := action(e)
 		if !ok || out.SessionID == "" && out.UserID == "" {
-			return activity.Event{}, reasonMalformed
+			return activity.Event{}, source.ReasonMalformed
 		}
 		out.Action = &action
 		return out, ""
@@ -175,76 +170,4 @@ func trimmed(s string) string {
 
 func isBlank(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
-}
-
-// timing is what an event states about its time.
-type timing struct {
-	timestamp, sentAt text
-	offset            *float64 // milliseconds before sending
-	clockIsRight      bool     // of the sender: the timestamp needs no correction
-}
-
-// apply gives the event its times and reports whether they are any. sentAt is
-// the request's. An offset counts from the time of sending or else of arrival,
-// and an event without either happened when it arrived.
-func (w timing) apply(e *activity.Event, sentAt text, arrived time.Time) (ok bool) {
-	sent, known := parseTime(first(string(w.sentAt), string(sentAt)))
-	e.Received = arrived
-	switch {
-	case w.timestamp != "":
-		e.Sent, e.ServerTime = sent, w.clockIsRight
-		e.Time, ok = parseTime(string(w.timestamp))
-		return ok
-	case w.offset != nil && known:
-		e.Sent, e.Time = sent, before(sent, *w.offset)
-	case w.offset != nil:
-		e.ServerTime, e.Time = true, before(arrived, *w.offset)
-	default:
-		e.ServerTime, e.Time = true, arrived
-	}
-	return true
-}
-
-// before returns the time so many milliseconds before t, or the zero time where
-// that is longer ago than durations are.
-func before(t time.Time, milliseconds float64) time.Time {
-	if milliseconds > float64(math.MaxInt64/int64(time.Millisecond)) {
-		return time.Time{}
-	}
-	return t.Add(-time.Duration(max(milliseconds, 0) * float64(time.Millisecond))) // a negative one lies in the future
-}
-
-// timeLayouts are those that PostHog's SDKs and templates write, besides RFC 3339.
-var timeLayouts = []string{
-	"2006-01-02 15:04:05.999999999Z07:00",
-	"2006-01-02T15:04:05.999999999",
-	"2006-01-02 15:04:05.999999999",
-	"2006-01-02T15:04:05.999999999Z0700",
-}
-
-// parseTime reads a time as SDKs and templates write it: RFC 3339 and its near
-// relations, UTC where no zone is given, or a number of seconds or milliseconds
-// since the epoch.
-func parseTime(s string) (time.Time, bool) {
-	if s == "" {
-		return time.Time{}, false
-	}
-	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		return t, true
-	}
-	if n, err := strconv.ParseFloat(s, 64); err == nil {
-		if math.Abs(n) >= 1e11 { // milliseconds, from the year 1973 on
-			n /= 1000
-		}
-		if math.IsNaN(n) || math.Abs(n) > 1e11 {
-			return time.Time{}, false
-		}
-		return time.UnixMicro(int64(n * 1e6)), true
-	}
-	for _, layout := range timeLayouts {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t, true
-		}
-	}
-	return time.Time{}, false
 }

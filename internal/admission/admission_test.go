@@ -20,7 +20,7 @@ func acquire(t *testing.T, p *admission.Pool, key string, n int64) func() {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	release, err := p.Acquire(ctx, key, n, 1)
+	release, err := p.Acquire(ctx, time.Now().Add(time.Hour), key, n, 1)
 	require.NoError(t, err)
 	return release
 }
@@ -30,7 +30,7 @@ func refused(t *testing.T, p *admission.Pool, key string, n int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := p.Acquire(ctx, key, n, 1)
+	_, err := p.Acquire(ctx, time.Now().Add(time.Hour), key, n, 1)
 	require.ErrorIs(t, err, admission.ErrBusy)
 }
 
@@ -64,7 +64,7 @@ func TestPool_servesKeysInTurn(t *testing.T) {
 					continue
 				}
 				go func() {
-					release, err := p.Acquire(t.Context(), key, 1, 1)
+					release, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), key, 1, 1)
 					assert.NoError(t, err)
 					mu.Lock()
 					order = append(order, key)
@@ -88,7 +88,7 @@ func TestPool_starvesNoRequest(t *testing.T) {
 		for i := range 2 {
 			go func() { // there is always one of them
 				for range 100 {
-					release, err := p.Acquire(t.Context(), fmt.Sprint(i), 5, 1)
+					release, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), fmt.Sprint(i), 5, 1)
 					assert.NoError(t, err)
 					time.Sleep(time.Millisecond)
 					release()
@@ -110,7 +110,7 @@ func TestPool_boundsWhatWaits(t *testing.T) {
 		var served atomic.Int64
 		for range 5 {
 			go func() {
-				release, err := p.Acquire(t.Context(), "a", 1, 20)
+				release, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), "a", 1, 20)
 				assert.NoError(t, err)
 				served.Add(1)
 				release()
@@ -118,7 +118,7 @@ func TestPool_boundsWhatWaits(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		_, err := p.Acquire(t.Context(), "a", 1, 1)
+		_, err := p.Acquire(t.Context(), time.Now().Add(time.Hour), "a", 1, 1)
 		require.ErrorIs(t, err, admission.ErrBusy)
 		require.Equal(t, began, time.Now(), "at once")
 		acquire(t, p, "b", 5)()
@@ -140,7 +140,7 @@ func TestPool_underLoad(t *testing.T) {
 			for range 300 {
 				key, n := rng.IntN(len(held)), 1+rng.Int64N(30)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(2000))*time.Microsecond)
-				release, err := p.Acquire(ctx, fmt.Sprint(key), n, 1)
+				release, err := p.Acquire(ctx, time.Now().Add(time.Hour), fmt.Sprint(key), n, 1)
 				cancel()
 				if err != nil {
 					continue

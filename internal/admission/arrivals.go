@@ -60,6 +60,15 @@ func (b *Arrival) Grow(n int64) error {
 	return nil
 }
 
+// Shrink holds n bytes less.
+func (b *Arrival) Shrink(n int64) {
+	b.all.mu.Lock()
+	defer b.all.mu.Unlock()
+	n = min(n, b.bytes)
+	b.bytes -= n
+	b.all.used -= n
+}
+
 // GaveWay reports whether the arrival had to give way.
 func (b *Arrival) GaveWay() bool {
 	b.all.mu.Lock()
@@ -90,8 +99,8 @@ func (a *Arrivals) drop(b *Arrival) {
 const (
 	// youth is how long a body has to show how fast it is.
 	youth = 2 * time.Second
-	// reserve is the part of the room that is freed at once, so that who is slow is
-	// not asked with every byte.
+	// reserve is the part of the room that is freed at once, so that slow senders are
+	// not compared on every byte.
 	reserve = 16
 )
 

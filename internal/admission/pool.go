@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
 // ErrBusy reports that there was no room within the time to wait.
@@ -43,11 +44,11 @@ func NewPool(total, share, waitShare int64) *Pool {
 	return &Pool{total: total, share: share, waitShare: waitShare, keys: map[string]*holder{}}
 }
 
-// Acquire holds n bytes for the key until release is called. It waits until
-// there is room or ctx ends, and then returns ErrBusy; at once, when more would wait than
-// may, counted by what each caller holds elsewhere meanwhile. What is larger
-// than the pool or a share is served alone.
-func (p *Pool) Acquire(ctx context.Context, key string, n, hold int64) (release func(), err error) {
+// Acquire holds n bytes for the key until release is called. It waits for room until
+// the deadline or until ctx ends, and then returns ErrBusy; it does not wait when the
+// waiting callers of the key, each with the bytes it holds elsewhere meanwhile, would
+// exceed their share. A request larger than the pool or a share is served alone.
+func (p *Pool) Acquire(ctx context.Context, deadline time.Time, key string, n, hold int64) (release func(), err error) {
 	n = min(n, p.total, p.share)
 	p.mu.Lock()
 	h := p.keys[key]
@@ -68,6 +69,8 @@ func (p *Pool) Acquire(ctx context.Context, key string, n, hold int64) (release 
 	p.enqueue(h, w)
 	p.serve()
 	p.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
 	select {
 	case <-w.ready:
 	case <-ctx.Done():

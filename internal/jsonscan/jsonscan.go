@@ -1,12 +1,13 @@
-// Package jsonscan reads JSON value by value, in constant memory: from bytes or
-// from a stream, with a bound on every string it returns. encoding/json holds a
-// whole value before it gives any of it, and its tokens are as long as a sender
-// likes.
+// Package jsonscan reads JSON value by value, without an allocation but for the
+// strings it returns, which are bounded copies. It is for what SDKs send: events of
+// which little is used, in fields of any type. [encoding/json] decodes everything else.
 package jsonscan
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -28,61 +29,34 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("jsonscan: invalid JSON at byte %d", e.Offset)
 }
 
-// Scanner reads JSON. After a mistake every method does nothing and returns
-// zero values, and Err returns the mistake: a *SyntaxError, io.ErrUnexpectedEOF
-// or the error of the reader. It is not safe for concurrent use.
+// Scanner reads JSON from bytes. After a mistake every method does nothing and
+// returns zero values, and Err returns the mistake: a *SyntaxError or
+// io.ErrUnexpectedEOF. It is not safe for concurrent use.
 type Scanner struct {
-	src     io.Reader // nil when everything is in buf
 	buf     []byte
-	pos     int   // in buf
-	before  int64 // bytes that were in buf before
+	pos     int
 	depth   int
 	fresh   bool // nothing was read yet of the container that began last
 	scratch []byte
-	tee     io.Writer
-	teeFrom int // in buf
 	err     error
 }
 
-// New returns a scanner of b.
+// New returns a scanner of b, which it only reads.
 func New(b []byte) *Scanner { return &Scanner{buf: b} }
 
 // Reset makes s a scanner of b, in the memory that it has.
 func (s *Scanner) Reset(b []byte) { *s = Scanner{buf: b, scratch: s.scratch} }
 
-// NewReader returns a scanner of the first n bytes of the window and of what
-// comes from r, which is read through the window.
-func NewReader(r io.Reader, window []byte, n int) *Scanner {
-	return &Scanner{src: r, buf: window[:n:len(window)]}
-}
-
 // Err returns the first mistake, nil before any.
 func (s *Scanner) Err() error { return s.err }
 
 // Offset returns how many bytes were read.
-func (s *Scanner) Offset() int64 { return s.before + int64(s.pos) }
-
-// Tee has everything that is read from here on written to w, until EndTee. It
-// replaces another writer.
-func (s *Scanner) Tee(w io.Writer) { s.tee, s.teeFrom = w, s.pos }
-
-// EndTee writes what was read and not yet written, and ends writing.
-func (s *Scanner) EndTee() {
-	s.flushTee()
-	s.tee = nil
-}
-
-func (s *Scanner) flushTee() {
-	if s.tee != nil {
-		_, _ = s.tee.Write(s.buf[s.teeFrom:s.pos])
-		s.teeFrom = 0
-	}
-}
+func (s *Scanner) Offset() int64 { return int64(s.pos) }
 
 // Kind returns the first byte of the next value without reading it: one of
 // '{', '[', '"', 't', 'f', 'n', '-' and digits where it is valid.
 func (s *Scanner) Kind() byte {
-	for s.pos < len(s.buf) || s.more() {
+	for s.pos < len(s.buf) {
 		switch c := s.buf[s.pos]; c {
 		case ' ', '\t', '\r', '\n':
 			s.pos++
@@ -90,7 +64,23 @@ func (s *Scanner) Kind() byte {
 			return c
 		}
 	}
+	s.end()
 	return 0
+}
+
+// end notes that the input breaks off.
+func (s *Scanner) end() {
+	if s.err == nil {
+		s.err = io.ErrUnexpectedEOF
+	}
+}
+
+// fail notes a mistake at the next byte; there is no more after it.
+func (s *Scanner) fail() {
+	if s.err == nil {
+		s.err = &SyntaxError{Offset: s.Offset()}
+		s.buf = s.buf[:s.pos]
+	}
 }
 
 // BeginObject enters the object that comes next. Key must be called until it
@@ -125,13 +115,9 @@ func (s *Scanner) key(limit int) ([]byte, bool) {
 		return nil, false
 	}
 	key := s.str(limit)
-	if s.pos == len(s.buf) || s.buf[s.pos] != ':' { // looking for it may read over the key
-		s.scratch = append(s.scratch[:0], key...)
-		key = s.scratch
-		if s.Kind() != ':' {
-			s.fail()
-			return nil, false
-		}
+	if s.Kind() != ':' {
+		s.fail()
+		return nil, false
 	}
 	s.pos++
 	return key, true
@@ -168,24 +154,26 @@ func (s *Scanner) End() {
 	if s.err != nil {
 		return
 	}
-	if s.Kind(); s.err == nil {
+	s.Kind()
+	if s.pos < len(s.buf) {
 		s.fail()
-	} else if s.err == io.ErrUnexpectedEOF {
+	} else {
 		s.err = nil
 	}
 }
 
 // Text reads a value and returns it as text of at most limit bytes, the rest is
 // cut off: a string is itself, a number or a boolean as it is written, and
-// anything else is empty. What is not UTF-8 is replaced.
+// anything else is empty. Invalid UTF-8 is replaced.
 func (s *Scanner) Text(limit int) string {
 	switch c := s.Kind(); {
 	case c == '"':
 		return owned(s.str(limit))
 	case c == 't', c == 'f':
 		return strconv.FormatBool(s.Bool())
-	case c == '-', '0' <= c && c <= '9':
-		return string(s.number(limit))
+	case isNumber(c):
+		b := s.number()
+		return string(b[:min(len(b), limit)])
 	}
 	s.Skip()
 	return ""
@@ -229,11 +217,12 @@ func (s *Scanner) Bool() bool {
 
 // Float reads a value and returns it if it is a number that a float64 holds.
 func (s *Scanner) Float() (float64, bool) {
-	if c := s.Kind(); c != '-' && (c < '0' || '9' < c) {
+	if !isNumber(s.Kind()) {
 		s.Skip()
 		return 0, false
 	}
-	f, err := strconv.ParseFloat(string(s.number(maxNumber)), 64)
+	b := s.number()
+	f, err := strconv.ParseFloat(string(b[:min(len(b), maxNumber)]), 64)
 	return f, err == nil
 }
 
@@ -261,93 +250,61 @@ func (s *Scanner) Skip() {
 		s.literal("false")
 	case c == 'n':
 		s.literal("null")
-	case c == '-', '0' <= c && c <= '9':
-		s.number(0)
+	case isNumber(c):
+		s.number()
 	default:
 		s.fail()
 	}
 }
 
-// more makes sure that there is a byte at pos.
-func (s *Scanner) more() bool {
-	if s.err != nil {
-		return false
-	}
-	for s.pos == len(s.buf) {
-		if s.src == nil {
-			s.err = io.ErrUnexpectedEOF
-			return false
-		}
-		s.flushTee()
-		s.before += int64(s.pos)
-		n, err := s.src.Read(s.buf[:cap(s.buf)])
-		s.buf, s.pos = s.buf[:n], 0
-		if n == 0 && err != nil {
-			if s.err = err; err == io.EOF {
-				s.err = io.ErrUnexpectedEOF
-			}
-			return false
+// plainEnd returns where the bytes from i on that stand for themselves in a string
+// end: at a quote, a backslash or a control character, or at the end of b. It looks
+// at eight bytes at a time.
+func plainEnd(b []byte, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(b); i += 8 {
+		word := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := word^ones*'"', word^ones*'\\'
+		found := ((word-ones*' ')&^word | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+		if found != 0 { // the lowest bit is right, those above it may not be
+			return i + bits.TrailingZeros64(found)/8
 		}
 	}
-	return true
-}
-
-func (s *Scanner) fail() {
-	if s.err == nil {
-		s.err = &SyntaxError{Offset: s.Offset()}
-		s.buf = s.buf[:s.pos] // there is no more
+	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
+		i++
 	}
-}
-
-// plain are the bytes that stand for themselves in a string.
-var plain = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c >= ' ' && c != '"' && c != '\\'
-	}
-	return table
-}()
-
-// plainRun returns where the plain bytes from pos on end, in buf.
-func (s *Scanner) plainRun() int {
-	for i, c := range s.buf[s.pos:] {
-		if !plain[c] {
-			return s.pos + i
-		}
-	}
-	return len(s.buf)
+	return i
 }
 
 // str reads a string and returns at most limit bytes of it, valid until the
 // next call of the scanner.
 func (s *Scanner) str(limit int) []byte {
 	s.pos++ // the opening quote
-	if whole := s.plainRun(); whole < len(s.buf) && s.buf[whole] == '"' {
-		out := s.buf[s.pos:min(whole, s.pos+limit)]
-		s.pos = whole + 1
+	end := plainEnd(s.buf, s.pos)
+	if end < len(s.buf) && s.buf[end] == '"' {
+		out := s.buf[s.pos:min(end, s.pos+limit)]
+		s.pos = end + 1
 		return out
 	}
 	out := s.scratch[:0]
-	var last escape
-	for s.more() {
-		i := s.plainRun()
-		out = append(out, s.buf[s.pos:min(i, s.pos+limit-len(out))]...)
-		s.pos = i
-		if i == len(s.buf) {
-			continue
-		}
-		switch s.buf[i] {
-		case '"':
+	for last := (escape{}); ; end = plainEnd(s.buf, s.pos) {
+		out = append(out, s.buf[s.pos:min(end, s.pos+limit-len(out))]...)
+		s.pos = end
+		switch {
+		case end == len(s.buf):
+			s.end()
+			return nil
+		case s.buf[end] == '"':
 			s.pos++
 			s.scratch = out
 			return out
-		case '\\':
-			s.pos++
-			out, limit, last = last.next(s.escaped(), out, limit)
-		default:
+		case s.buf[end] != '\\':
 			s.fail()
+			return nil
 		}
+		s.pos++
+		out, limit, last = last.next(s.escaped(), out, limit)
 	}
-	return nil
 }
 
 // escape is an escaped character and where it ends in what was read.
@@ -377,7 +334,8 @@ var escapes = [256]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n
 
 // escaped reads what stands behind a backslash.
 func (s *Scanner) escaped() rune {
-	if !s.more() {
+	if s.pos == len(s.buf) {
+		s.end()
 		return 0
 	}
 	c := s.buf[s.pos]
@@ -395,7 +353,8 @@ func (s *Scanner) escaped() rune {
 
 func (s *Scanner) hex() (r rune) {
 	for range 4 {
-		if !s.more() {
+		if s.pos == len(s.buf) {
+			s.end()
 			return 0
 		}
 		switch c := s.buf[s.pos]; {
@@ -412,116 +371,53 @@ func (s *Scanner) hex() (r rune) {
 	return r
 }
 
-// number reads a number and returns at most limit bytes of it, valid until the next
-// call of the scanner.
-func (s *Scanner) number(limit int) []byte {
-	s.scratch = s.scratch[:0]
-	at := numberBegins
-	for s.more() {
-		rest := s.buf[s.pos:]
-		n := 0
-		for n < len(rest) {
-			next := numberParts[at][rest[n]]
-			if next == numberEnds {
-				break
-			}
-			at = next
-			n++
-		}
-		s.pos += n
-		read := rest[:min(n, limit-len(s.scratch))]
-		if s.pos < len(s.buf) {
-			if !at.mayEnd() {
-				s.fail()
-			}
-			if len(s.scratch) == 0 {
-				return read
-			}
-			s.scratch = append(s.scratch, read...)
-			return s.scratch
-		}
-		s.scratch = append(s.scratch, read...)
+func isNumber(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
+
+// number reads a number and returns it, valid as long as the input.
+func (s *Scanner) number() []byte {
+	start := s.pos
+	s.accept("-")
+	if !s.accept("0") {
+		s.digits()
 	}
-	if s.err == io.ErrUnexpectedEOF && s.depth == 0 && at.mayEnd() {
-		s.err = nil // the number is all there is
+	if s.accept(".") {
+		s.digits()
 	}
-	return s.scratch
+	if s.accept("eE") {
+		s.accept("+-")
+		s.digits()
+	}
+	return s.buf[start:s.pos]
 }
 
-// numberPart is where in a number a reader of it is.
-type numberPart byte
-
-const (
-	numberEnds numberPart = iota // before the byte
-	numberBegins
-	afterMinus
-	afterZero
-	inWhole
-	afterPoint
-	inFraction
-	afterE
-	afterSign
-	inExponent
-)
-
-// numberParts are the next parts, by part and byte.
-var numberParts = func() (table [inExponent + 1][256]numberPart) {
-	for part := range table {
-		for c := range table[part] {
-			table[part][c] = numberPart(part).next(byte(c))
-		}
+// accept reads the next byte if it is one of set.
+func (s *Scanner) accept(set string) bool {
+	if s.pos == len(s.buf) || strings.IndexByte(set, s.buf[s.pos]) < 0 {
+		return false
 	}
-	return table
-}()
-
-// next returns where in the number it is after c.
-func (p numberPart) next(c byte) numberPart {
-	isDigit := '0' <= c && c <= '9'
-	switch p {
-	case numberBegins, afterMinus:
-		switch {
-		case c == '-' && p == numberBegins:
-			return afterMinus
-		case c == '0':
-			return afterZero
-		case isDigit:
-			return inWhole
-		}
-	case inWhole, afterZero:
-		switch {
-		case isDigit && p == inWhole:
-			return inWhole
-		case c == '.':
-			return afterPoint
-		case c|' ' == 'e':
-			return afterE
-		}
-	case afterPoint, inFraction:
-		switch {
-		case isDigit:
-			return inFraction
-		case c|' ' == 'e' && p == inFraction:
-			return afterE
-		}
-	case afterE, afterSign, inExponent:
-		switch {
-		case isDigit:
-			return inExponent
-		case p == afterE && (c == '+' || c == '-'):
-			return afterSign
-		}
-	}
-	return numberEnds
+	s.pos++
+	return true
 }
 
-// mayEnd reports whether a number can end there.
-func (p numberPart) mayEnd() bool {
-	return p == afterZero || p == inWhole || p == inFraction || p == inExponent
+// digits reads digits, of which there must be one.
+func (s *Scanner) digits() {
+	start := s.pos
+	for s.pos < len(s.buf) && '0' <= s.buf[s.pos] && s.buf[s.pos] <= '9' {
+		s.pos++
+	}
+	switch {
+	case s.pos > start:
+	case s.pos == len(s.buf):
+		s.end()
+	default:
+		s.fail()
+	}
 }
 
 func (s *Scanner) literal(word string) {
 	for i := range len(word) {
-		if !s.more() {
+		if s.pos == len(s.buf) {
+			s.end()
 			return
 		}
 		if s.buf[s.pos] != word[i] {

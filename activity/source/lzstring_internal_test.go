@@ -1,10 +1,8 @@
-package posthog
+package source
 
 import (
-	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,27 +21,27 @@ var packed = map[string]string{
 	"NoIghgRp1bP3RDlNS9bMe13P96EHFGknlmUXVW0312MPNOsvtucfde8/99BA4UNEoQAXSA==": `["` + strings.Repeat("ab", 500) + `"]`,
 }
 
-func TestLZReader(t *testing.T) {
+func TestUnpackLZ64(t *testing.T) {
 	for text, want := range packed {
 		require.True(t, isLZ64([]byte(text)), text)
-		got, err := io.ReadAll(newLZReader(strings.NewReader(text)))
+		got, err := unpackLZ64([]byte(text), int64(len(want)))
 		require.NoError(t, err)
 		assert.Equal(t, want, string(got))
-		got, err = io.ReadAll(iotest.OneByteReader(newLZReader(strings.NewReader(text))))
-		require.NoError(t, err)
-		assert.Equal(t, want, string(got))
+		_, err = unpackLZ64([]byte(text), int64(len(want)-1))
+		require.ErrorContains(t, err, "unpacks to more")
 	}
 }
 
-// endless is the digit A for ever: each code is a new character.
-type endless struct{}
-
-func (endless) ReadByte() (byte, error) { return 'A', nil }
-
-func TestLZReader_boundsItsDictionary(t *testing.T) {
-	n, err := io.CopyN(io.Discard, newLZReader(endless{}), maxEntries)
-	require.ErrorIs(t, err, errLZ)
-	assert.Equal(t, maxEntries/2, int(n)+1) // each makes two entries
+// Zeros are the dearest digits: each code is a new character, which enters twice.
+func TestUnpackLZ64_takesMemoryInProportion(t *testing.T) {
+	allocated := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, err := unpackLZ64([]byte(strings.Repeat("A", 1<<20)), 8<<20)
+			assert.ErrorIs(b, err, errLZ)
+		}
+	}).AllocedBytesPerOp()
+	assert.Less(t, allocated, int64(64<<20))
 }
 
 func TestIsLZ64_takesNothingElse(t *testing.T) {
@@ -52,11 +50,12 @@ func TestIsLZ64_takesNothingElse(t *testing.T) {
 	}
 }
 
-func FuzzLZReader(f *testing.F) {
+func FuzzUnpackLZ64(f *testing.F) {
 	for text := range packed {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		_, _ = io.CopyN(io.Discard, newLZReader(strings.NewReader(text)), 1<<20)
+		got, err := unpackLZ64([]byte(text), 1<<20)
+		require.True(t, err != nil || len(got) <= 1<<20)
 	})
 }

@@ -1,4 +1,4 @@
-package posthog
+package source
 
 import (
 	"errors"
@@ -24,8 +24,8 @@ const maxRefused = 1 << 20
 // maxOrigin is how much of an origin is logged.
 const maxOrigin = 256
 
-// guard refuses requests from pages of origins that a product does not list.
-type guard struct {
+// originGuard refuses requests from pages of origins that a product does not list.
+type originGuard struct {
 	products Products
 	log      *slog.Logger
 	refusals *prometheus.CounterVec
@@ -34,17 +34,22 @@ type guard struct {
 	logged *fair.Cache[string, struct{}]
 }
 
-func newGuard(wrong *options.Mistakes, products Products, log *slog.Logger, reg prometheus.Registerer) *guard {
-	return &guard{products: products, log: log, logged: fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil),
+func newOriginGuard(wrong *options.Mistakes, products Products, log *slog.Logger, reg prometheus.Registerer) *originGuard {
+	return &originGuard{products: products, log: log, logged: fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil),
 		refusals: metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_refused_origins_total",
 			Help: "SDK requests refused because the product's list of origins lacks theirs.",
 		}, []string{"product_id"}))}
 }
 
-// check refuses a request for the product from a page of an origin that is not
-// in the product's list, if it has one. The page cannot read the answer.
-func (g *guard) check(w http.ResponseWriter, r *http.Request, productID string) error {
+// CheckOrigin refuses a request for the product, 403, from a page of an origin
+// that is not in the product's list, if it has one. The page cannot read the
+// answer.
+func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID string) error {
+	return in.origins.check(w, r, productID)
+}
+
+func (g *originGuard) check(w http.ResponseWriter, r *http.Request, productID string) error {
 	from := r.Header.Get("Origin")
 	if from == "" {
 		return nil
@@ -76,7 +81,7 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request, productID string) 
 var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
 
 // isNew reports whether the origin is refused for the first time.
-func (g *guard) isNew(productID, from string) bool {
+func (g *originGuard) isNew(productID, from string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, ok := g.logged.Get(productID, from); ok {
@@ -90,9 +95,9 @@ func (g *guard) isNew(productID, from string) bool {
 // corsHeaders are those that let a page read an answer.
 var corsHeaders = []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
 
-// allowOrigin lets the page that calls read the answer. Old versions of
+// AllowOrigin lets the calling page read the answer. Old versions of
 // posthog-js send credentials, so the origin is named instead of "*".
-func allowOrigin(header http.Header, r *http.Request) {
+func AllowOrigin(header http.Header, r *http.Request) {
 	header.Add("Vary", "Origin")
 	if origin := r.Header.Get("Origin"); origin != "" {
 		header.Set("Access-Control-Allow-Origin", origin)
@@ -101,9 +106,9 @@ func allowOrigin(header http.Header, r *http.Request) {
 	}
 }
 
-// preflight lets a page send a request: whether it may report is decided when
-// the token is there.
-func preflight(w http.ResponseWriter, r *http.Request, method string) {
+// Preflight lets a page send a request, whatever its origin: the token that
+// decides about it comes with the request.
+func Preflight(w http.ResponseWriter, r *http.Request, method string) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Methods", method+", OPTIONS")
 	if requested := r.Header.Get("Access-Control-Request-Headers"); requested != "" {

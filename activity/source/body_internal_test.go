@@ -1,0 +1,101 @@
+package source
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/admission"
+	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+// Passes over large bodies leave processors to what is small: when as many run as
+// may, another waits for its turn, packed or not, and a small one does not.
+func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
+	if n := int64(runtime.GOMAXPROCS(0)); n > 1 {
+		assert.Less(t, maxPasses(), n)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		in := musttest.New(New(noSink{}, noProducts{}, nil))
+		packed := func(json string) []byte {
+			var buf bytes.Buffer
+			z := gzip.NewWriter(&buf)
+			_, err := z.Write([]byte(json))
+			require.NoError(t, err)
+			require.NoError(t, z.Close())
+			return buf.Bytes()
+		}
+		pass := func(body []byte) (unpacked, admitted error) {
+			b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/e/", bytes.NewReader(body)))
+			require.NoError(t, err)
+			defer b.Release()
+			if _, err := b.JSON(t.Context()); err != nil {
+				return err, err
+			}
+			return nil, b.Admit(t.Context(), "acme")
+		}
+		requirePasses := func(body []byte) {
+			_, err := pass(body)
+			require.NoError(t, err)
+		}
+		small, large := `{"api_key":"x"}`, `{"api_key":"x","y":"`+strings.Repeat("y", smallBody)+`"}`
+		for _, body := range [][]byte{[]byte(small), packed(small), []byte(large), packed(large)} {
+			requirePasses(body)
+		}
+
+		running, err := in.room.passes.Acquire(t.Context(), time.Now(), "globex", maxPasses(), 0)
+		require.NoError(t, err)
+		requirePasses([]byte(small))
+		requirePasses(packed(small))
+		began := time.Now()
+		unpacked, admitted := pass([]byte(large))
+		assert.NoError(t, unpacked, "plain bodies are JSON as they stand")
+		assert.ErrorIs(t, admitted, admission.ErrBusy)
+		unpacked, _ = pass(packed(large))
+		assert.ErrorIs(t, unpacked, admission.ErrBusy)
+		assert.Equal(t, 2*maxWait, time.Since(began))
+		running()
+		requirePasses(packed(large))
+	})
+}
+
+// Whatever becomes of them, requests leave no room taken behind.
+func TestIntake_releasesItsRoom(t *testing.T) {
+	in := musttest.New(New(noSink{}, noProducts{}, &Options{MaxDecoded: 1 << 20}))
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, err := z.Write(make([]byte, 2<<20))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	for _, body := range [][]byte{bomb.Bytes(), bomb.Bytes()[:bomb.Len()-9], []byte(`{"a":"` + strings.Repeat("a", 100_000) + `"}`), []byte("x")} {
+		b, err := in.Receive(httptest.NewRecorder(), httptest.NewRequest("POST", "/", bytes.NewReader(body)))
+		require.NoError(t, err)
+		if _, err = b.JSON(t.Context()); err == nil {
+			require.NoError(t, b.Admit(t.Context(), "acme"))
+			b.Decoded()
+		}
+		b.Release()
+		b.Release()
+	}
+	for _, pool := range []*admission.Pool{in.room.decoded, in.room.passes} {
+		release, err := pool.Acquire(t.Context(), time.Now(), "globex", 1<<40, 0)
+		require.NoError(t, err, "all of a share is free")
+		release()
+	}
+	all := in.room.arriving.Begin(func() {})
+	require.NoError(t, all.Grow(max(min(maxArriving, memlimit.Bytes()/ofMemory/2), 2*in.MaxBody()+in.MaxDecoded())))
+}
+
+type noSink struct{ activity.Sink }
+
+type noProducts struct{ Products }

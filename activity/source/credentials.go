@@ -1,0 +1,114 @@
+package source
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Product returns the product of a project token; an unknown token is 401, with
+// the scheme for WWW-Authenticate, which may be empty.
+func (in *Intake) Product(token, scheme string) (productID string, err error) {
+	productID, ok, err := in.products.ProductOfToken(token)
+	switch {
+	case err != nil:
+		return "", httpx.Unavailable(err)
+	case !ok:
+		return "", httpx.Unauthorized("The project token is missing or unknown.", scheme)
+	}
+	return productID, nil
+}
+
+// maxForeign is how many different tokens, beside the request's own, are looked
+// up for its events. Every token that is unknown may cost a look into storage.
+const maxForeign = 16
+
+// Tokens tells the events of a request's product from those of others. Each token
+// is looked up once; beyond 16 they count as another product's.
+type Tokens struct {
+	in        *Intake
+	productID string
+	own       string
+	fits      map[string]bool
+}
+
+// Tokens returns the tokens of a request that carries its own.
+func (in *Intake) Tokens(productID, own string) Tokens {
+	return Tokens{in: in, productID: productID, own: own}
+}
+
+// Fit reports whether an event with a token, "" for none, is the product's.
+func (t *Tokens) Fit(token string) (bool, error) {
+	if token == "" || token == t.own {
+		return true, nil
+	}
+	ok, known := t.fits[token]
+	if known || len(t.fits) == maxForeign {
+		return ok, nil
+	}
+	other, _, err := t.in.products.ProductOfToken(token)
+	if err != nil {
+		return false, httpx.Unavailable(err)
+	}
+	if t.fits == nil {
+		t.fits = map[string]bool{}
+	}
+	t.fits[token] = other == t.productID
+	return t.fits[token], nil
+}
+
+// WebhookSecret returns the secret of a product's webhooks; an unknown product is
+// 404.
+func (in *Intake) WebhookSecret(productID string) (string, error) {
+	secret, ok, err := in.products.WebhookSecret(productID)
+	switch {
+	case err != nil:
+		return "", httpx.Unavailable(err)
+	case !ok:
+		return "", httpx.NotFound("Unknown product.")
+	}
+	return secret, nil
+}
+
+// CheckSecret compares a header with a product's webhook secret: it must hold the
+// secret, or "sha256=" and the hexadecimal HMAC-SHA256 of the body under it.
+// Anything else is refused.
+func (in *Intake) CheckSecret(productID, header string, body []byte, refused error) error {
+	if header == "" {
+		return refused
+	}
+	return access.CheckCurrent(in.products, productID, func() error {
+		secret, err := in.WebhookSecret(productID)
+		if err == nil && !verify(secret, header, body) {
+			err = refused
+		}
+		return err
+	})
+}
+
+// verify checks a header in constant time. An empty secret fits nothing.
+func verify(secret, header string, body []byte) bool {
+	if secret == "" || header == "" {
+		return false
+	}
+	if signature, ok := strings.CutPrefix(header, "sha256="); ok {
+		got, err := hex.DecodeString(signature)
+		if err == nil && hmac.Equal(got, Sign(secret, body)) {
+			return true
+		}
+	}
+	want, got := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(header))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// Sign returns the HMAC-SHA256 of a webhook body under the product's secret.
+func Sign(secret string, body []byte) []byte {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	return mac.Sum(nil)
+}

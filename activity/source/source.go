@@ -1,0 +1,87 @@
+package source
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/metrics"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+// Defaults of [Options].
+const (
+	DefaultMaxBody    = 1 << 20 // bytes of a request body as it arrives
+	DefaultMaxDecoded = 8 << 20 // bytes of a request body unpacked
+)
+
+// Products looks up products. Its methods are called for every request,
+// concurrently. After an error the request is answered 503. Products that other
+// processes may change implement [access.Refresher].
+//
+// [access.Refresher]: https://pkg.go.dev/github.com/liveactivity/liveactivity/activity/access#Refresher
+type Products interface {
+	// WebhookSecret returns the secret that webhooks of the product carry,
+	// empty if it accepts none, and whether the product exists.
+	WebhookSecret(productID string) (secret string, ok bool, err error)
+	// ProductOfToken returns the product that a project token belongs to.
+	ProductOfToken(token string) (productID string, ok bool, err error)
+	// AllowedOrigins returns the origins of the pages that may report to the
+	// product, none when any page may. "https://*.example.com" stands for every
+	// subdomain, "null" for pages with an opaque origin.
+	AllowedOrigins(productID string) (origins []string, err error)
+}
+
+// Options of an [Intake]; a zero field means its default.
+type Options struct {
+	MaxBody    int64                 // DefaultMaxBody
+	MaxDecoded int64                 // DefaultMaxDecoded
+	Metrics    prometheus.Registerer // where liveactivity_events_total and the like are registered; nil for nowhere
+	Meter      activity.Meter        // counts the ignored events that never reach the sink; nil for nothing
+	Logger     *slog.Logger          // at debug level also the reasons for ignoring events; slog.Default()
+}
+
+// Intake takes the requests of sources. Sources that share one share its bounds.
+// It is safe for concurrent use.
+type Intake struct {
+	sink     activity.Sink
+	products Products
+	opts     Options
+	events   *prometheus.CounterVec
+	origins  *originGuard
+	room     room
+}
+
+// New returns an intake for a sink; opts may be nil. It reports all invalid
+// arguments at once.
+func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) {
+	wrong := options.Mistakes{Package: "source"}
+	wrong.Require(sink != nil, "sink", "must not be nil")
+	wrong.Require(products != nil, "products", "must not be nil")
+	in := &Intake{sink: sink, products: products, events: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "liveactivity_events_total",
+		Help: "Events received, by outcome and, where they were ignored, by reason.",
+	}, []string{"product_id", "outcome", "reason"})}
+	if opts != nil {
+		in.opts = *opts
+	}
+	in.opts.MaxBody = options.Default(&wrong, "MaxBody", in.opts.MaxBody, DefaultMaxBody)
+	in.opts.MaxDecoded = options.Default(&wrong, "MaxDecoded", in.opts.MaxDecoded, DefaultMaxDecoded)
+	if in.opts.Logger == nil {
+		in.opts.Logger = slog.Default()
+	}
+	in.events = metrics.Register(&wrong, in.opts.Metrics, in.events)
+	in.origins = newOriginGuard(&wrong, products, in.opts.Logger, in.opts.Metrics)
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	in.room = newRoom(in.opts.MaxBody, in.opts.MaxDecoded)
+	return in, nil
+}
+
+// MaxBody returns how many bytes a body may have as it arrives.
+func (in *Intake) MaxBody() int64 { return in.opts.MaxBody }
+
+// MaxDecoded returns how many bytes a body may have unpacked.
+func (in *Intake) MaxDecoded() int64 { return in.opts.MaxDecoded }

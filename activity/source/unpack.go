@@ -1,0 +1,210 @@
+package source
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// unpacker takes the JSON out of a body.
+type unpacker struct {
+	body  *Body
+	limit int64
+	room  func() error // called before the first output of more than smallBody bytes
+	large bool         // room was called
+}
+
+var (
+	gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
+	windows     = sync.Pool{New: func() any { return new([smallBody]byte) }}
+)
+
+var (
+	errEmpty    = httpx.BadRequest("The request body is empty.")
+	errNeither  = httpx.BadRequest("The request body is neither a JSON object or array, nor gzip, nor a form with base64 data.")
+	errBase64   = httpx.BadRequest("The base64 data of the request body is damaged.")
+	errEscape   = httpx.BadRequest("The form in the request body, which should hold base64 data, has a damaged escape.")
+	errEncoding = httpx.Errorf(http.StatusUnsupportedMediaType, "The body may be plain or gzip, no other Content-Encoding.")
+)
+
+// unpack returns the JSON inside a body, without a byte order mark and white space
+// before it: what it is is decided by its content.
+func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {
+	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
+	case "", "identity", "gzip", "x-gzip": // senders err about gzip
+	default:
+		return nil, errEncoding
+	}
+	outer, err := u.gunzip(body)
+	if err != nil {
+		return nil, err
+	}
+	text := trimBlank(outer)
+	switch {
+	case isJSON(text):
+		return text, nil
+	case len(text) == 0:
+		return nil, errEmpty
+	}
+	value, isForm, err := dataField(text)
+	if err != nil {
+		return nil, err
+	}
+	if isForm {
+		switch text = trimBlank(value); {
+		case isJSON(text):
+			return text, nil
+		case isLZ64(text):
+			return unpackLZ64(text, u.limit)
+		}
+	}
+	return u.base64(text, isForm)
+}
+
+// base64 returns the JSON inside base64, of a form or not, gunzipped.
+func (u *unpacker) base64(text []byte, isForm bool) ([]byte, error) {
+	packed, damaged := decodeBase64(text)
+	if damaged != nil && (len(packed) == 0 || !isForm && !isJSON(packed) && !isGzip(packed)) {
+		return nil, errNeither // it is none
+	}
+	inner, err := u.gunzip(packed)
+	json := trimBlank(inner)
+	switch {
+	case damaged != nil:
+		return nil, errBase64
+	case err != nil:
+		return nil, err
+	case isJSON(json), isForm && len(json) > 0: // a word, too, may be base64
+		return json, nil
+	case len(inner) > 0 && len(json) == 0:
+		return nil, errEmpty
+	}
+	return nil, errNeither
+}
+
+// gunzip returns b, unpacked if it is gzip.
+func (u *unpacker) gunzip(b []byte) ([]byte, error) {
+	if !isGzip(b) {
+		return b, nil
+	}
+	zr := gzipReaders.Get().(*gzip.Reader)
+	defer gzipReaders.Put(zr)
+	if err := zr.Reset(bytes.NewReader(b)); err != nil {
+		return nil, httpx.BadRequest("The gzip header of the request body is damaged.")
+	}
+	window := windows.Get().(*[smallBody]byte)
+	u.body.windows = append(u.body.windows, window)
+	for out := window[:0]; ; {
+		if len(out) == cap(out) {
+			var err error
+			if out, err = u.grow(out); err != nil {
+				return nil, err
+			}
+		}
+		n, err := zr.Read(out[len(out):cap(out)])
+		out = out[:len(out)+n]
+		switch {
+		case int64(len(out)) > u.limit:
+			return nil, unpackedTooLarge(u.limit)
+		case err == io.EOF:
+			return out, nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, httpx.BadRequest("The gzip data of the request body breaks off before its end.")
+		case err != nil:
+			return nil, httpx.BadRequest("The gzip data of the request body is damaged.")
+		}
+	}
+}
+
+// grow returns the bytes with more room behind them.
+func (u *unpacker) grow(out []byte) ([]byte, error) {
+	if !u.large {
+		if err := u.room(); err != nil {
+			return nil, err
+		}
+		u.large = true
+	}
+	larger := make([]byte, len(out), min(4*int64(cap(out)), max(u.limit, smallBody)+1))
+	copy(larger, out)
+	return larger, nil
+}
+
+func unpackedTooLarge(limit int64) error {
+	return httpx.Errorf(http.StatusRequestEntityTooLarge, "The request body unpacks to more than the limit of %d bytes.", limit)
+}
+
+// trimBlank returns b without a byte order mark and white space before it.
+func trimBlank(b []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), " \t\r\n")
+}
+
+func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
+
+// isJSON reports whether b starts as a JSON object or array does.
+func isJSON(b []byte) bool { return len(b) > 0 && (b[0] == '{' || b[0] == '[') }
+
+// dataField returns the value of a form's field data, unescaped.
+func dataField(form []byte) (value []byte, ok bool, err error) {
+	value, ok = bytes.CutPrefix(form, []byte("data="))
+	if !ok {
+		if _, value, ok = bytes.Cut(form, []byte("&data=")); !ok {
+			return nil, false, nil
+		}
+	}
+	value, _, _ = bytes.Cut(value, []byte("&"))
+	out := make([]byte, 0, len(value))
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		switch {
+		case c == '+':
+			c = ' '
+		case c == '%':
+			if len(value) < i+3 || unhex[value[i+1]] < 0 || unhex[value[i+2]] < 0 {
+				return nil, false, errEscape
+			}
+			c = byte(unhex[value[i+1]]<<4 | unhex[value[i+2]])
+			i += 2
+		}
+		out = append(out, c)
+	}
+	return out, true, nil
+}
+
+// unhex are the values of hexadecimal digits, -1 for other bytes.
+var unhex = func() (values [256]int) {
+	for c := range values {
+		values[c] = strings.IndexByte("0123456789abcdef", byte(c)|0x20)
+		if c < '0' {
+			values[c] = -1
+		}
+	}
+	return values
+}()
+
+// decodeBase64 returns the bytes before the first that is no base64, in either
+// alphabet and with or without padding. Some senders forget to escape the plus
+// sign, which arrives as a space.
+func decodeBase64(text []byte) ([]byte, error) {
+	plain := make([]byte, 0, len(text))
+	for _, c := range text {
+		switch c {
+		case ' ', '-':
+			c = '+'
+		case '_':
+			c = '/'
+		case '=', '\t', '\r', '\n':
+			continue
+		}
+		plain = append(plain, c)
+	}
+	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(plain)))
+	n, err := base64.RawStdEncoding.Decode(out, plain)
+	return out[:n], err
+}
