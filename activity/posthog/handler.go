@@ -106,7 +106,7 @@ func (h *Handler) take(ctx context.Context, b *source.Body, req *request) (sourc
 	if err := b.Admit(ctx, req.productID); err != nil {
 		return source.Counts{}, err
 	}
-	req.arrived = b.Arrived()
+	req.arrived, req.events = b.Arrived(), make([]activity.Event, 0, req.payload.count)
 	req.payload.each(func(e *event) bool {
 		h.add(ctx, req, e)
 		return req.err == nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net/http"
@@ -104,7 +105,7 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	for out := window[:0]; ; {
 		if len(out) == cap(out) {
 			var err error
-			if out, err = u.grow(out); err != nil {
+			if out, err = u.grow(out, int64(binary.LittleEndian.Uint32(b[len(b)-4:]))); err != nil {
 				return nil, err
 			}
 		}
@@ -123,15 +124,16 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 	}
 }
 
-// grow returns the bytes with more room behind them.
-func (u *unpacker) grow(out []byte) ([]byte, error) {
+// grow returns the bytes with more room behind them: for as many as are announced, if
+// that is true.
+func (u *unpacker) grow(out []byte, announced int64) ([]byte, error) {
 	if !u.large {
 		if err := u.room(); err != nil {
 			return nil, err
 		}
 		u.large = true
 	}
-	larger := make([]byte, len(out), min(4*int64(cap(out)), max(u.limit, smallBody)+1))
+	larger := make([]byte, len(out), min(max(4*int64(cap(out)), announced+1), max(u.limit, smallBody)+1))
 	copy(larger, out)
 	return larger, nil
 }

@@ -75,7 +75,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.unmatched(w, r)
 		return
 	}
-	if slashSegment.MatchString(p) {
+	if r.URL.RawPath != "" && slashSegment.MatchString(p) {
 		replaced := *r.URL
 		for slashSegment.MatchString(p) { // two in a row share a slash
 			p = slashSegment.ReplaceAllString(p, "/"+slash+"$1")
