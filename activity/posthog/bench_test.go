@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
-	"github.com/liveactivity/liveactivity/activity/source"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -48,7 +48,7 @@ func newIngestRound(b *testing.B) *ingestRound {
 			c = request
 		}
 	}
-	plain, err := posthog.Plain(c.body, "", source.DefaultMaxDecoded)
+	plain, err := posthog.Plain(c.body, "", intake.DefaultMaxDecoded)
 	require.NoError(b, err)
 	require.Len(b, uuidField.FindAll(plain, -1), batchEvents)
 	r := &ingestRound{}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/liveactivity/liveactivity/activity/access"
-	"github.com/liveactivity/liveactivity/activity/source"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -19,9 +19,9 @@ type result struct {
 // none. An event that means nothing here is all right.
 func resultOf(reason string) result {
 	switch reason {
-	case source.ReasonMalformed:
+	case intake.ReasonMalformed:
 		return result{"drop", "The event lacks something or has an invalid field."}
-	case source.ReasonToken:
+	case intake.ReasonToken:
 		return result{"drop", "The event carries another project's token."}
 	}
 	return result{Result: "ok"}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/source"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -30,7 +30,7 @@ type nowhere struct {
 
 // Plain returns the JSON inside a body.
 func Plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
-	in := musttest.New(source.New(nowhere{}, nowhere{}, &source.Options{MaxDecoded: limit}))
+	in := musttest.New(intake.New(nowhere{}, nowhere{}, &intake.Options{MaxDecoded: limit}))
 	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 	r.Header.Set("Content-Encoding", contentEncoding)
 	b, err := in.Receive(httptest.NewRecorder(), r)

@@ -6,25 +6,25 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/source"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
 // Products looks up products for the handler.
-type Products = source.Products
+type Products = intake.Products
 
 // Options of a [Handler]; a zero field means its default.
-type Options = source.Options
+type Options = intake.Options
 
 // Handler takes events from PostHog and hands them to a sink. Its methods are
 // safe for concurrent use. Every answer is JSON; 200 means that the sink has
 // recorded the events.
-type Handler struct{ in *source.Intake }
+type Handler struct{ in *intake.Intake }
 
 // NewHandler returns a handler with an intake of its own; opts may be nil. It
 // reports all invalid arguments at once.
 func NewHandler(sink activity.Sink, products Products, opts *Options) (*Handler, error) {
-	in, err := source.New(sink, products, opts)
+	in, err := intake.New(sink, products, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func NewHandler(sink activity.Sink, products Products, opts *Options) (*Handler,
 }
 
 // New returns a handler that shares the intake with other sources.
-func New(in *source.Intake) *Handler { return &Handler{in} }
+func New(in *intake.Intake) *Handler { return &Handler{in} }
 
 // ServeWebhook takes the requests of PostHog's webhook destinations. It must be
 // mounted under POST /webhook/{product_id}. The X-PostHog-Secret header must
@@ -74,17 +74,17 @@ func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 
 // Sign returns the HMAC-SHA256 of a webhook body under the product's secret.
 // In hexadecimal, after "sha256=", it goes into the X-PostHog-Secret header.
-func Sign(secret string, body []byte) []byte { return source.Sign(secret, body) }
+func Sign(secret string, body []byte) []byte { return intake.Sign(secret, body) }
 
 // webhookAnswer and sdkAnswer are the bodies of 200. posthog-js expects 1.
 type (
 	webhookAnswer struct {
 		Status string `json:"status"`
-		source.Counts
+		intake.Counts
 	}
 	sdkAnswer struct {
 		Status int `json:"status"`
-		source.Counts
+		intake.Counts
 	}
 )
 
@@ -92,19 +92,19 @@ type (
 type request struct {
 	productID string
 	payload   payload
-	tokens    *source.Tokens    // nil where any token will do
+	tokens    *intake.Tokens    // nil where any token will do
 	results   map[string]result // by uuid, of capture v1; nil for none
 
 	arrived time.Time
 	events  []activity.Event
-	ignored source.Ignored
+	ignored intake.Ignored
 	err     error
 }
 
 // take records the events of a request.
-func (h *Handler) take(ctx context.Context, b *source.Body, req *request) (source.Counts, error) {
+func (h *Handler) take(ctx context.Context, b *intake.Body, req *request) (intake.Counts, error) {
 	if err := b.Admit(ctx, req.productID); err != nil {
-		return source.Counts{}, err
+		return intake.Counts{}, err
 	}
 	req.arrived, req.events = b.Arrived(), make([]activity.Event, 0, req.payload.count)
 	req.payload.each(func(e *event) bool {
@@ -114,7 +114,7 @@ func (h *Handler) take(ctx context.Context, b *source.Body, req *request) (sourc
 	req.payload = payload{}
 	b.Decoded()
 	if req.err != nil {
-		return source.Counts{}, req.err
+		return intake.Counts{}, req.err
 	}
 	events := req.events
 	req.events = nil // they are the sink's
@@ -131,9 +131,9 @@ func (h *Handler) add(ctx context.Context, req *request, e *event) {
 	switch {
 	case reason != "":
 	case !fits:
-		reason = source.ReasonToken
+		reason = intake.ReasonToken
 	case !e.setTimes(&meant, req.payload.sentAt, req.arrived):
-		reason = source.ReasonMalformed
+		reason = intake.ReasonMalformed
 	}
 	if e != nil && req.results != nil {
 		req.results[string(e.UUID)] = resultOf(reason)

@@ -96,5 +96,5 @@ func TestNewHandler_reportsEveryMistake(t *testing.T) {
 	require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: "liveactivity_events_total"})))
 	h, err := posthog.NewHandler(nil, nil, &posthog.Options{MaxBody: -1, MaxDecoded: -1, Metrics: taken})
 	assert.Nil(t, h)
-	assert.Equal(t, []string{"source.sink", "source.products", "source.MaxBody", "source.MaxDecoded", "source.Metrics"}, musttest.Mistakes(t, err))
+	assert.Equal(t, []string{"intake.sink", "intake.products", "intake.MaxBody", "intake.MaxDecoded", "intake.Metrics"}, musttest.Mistakes(t, err))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
-	"github.com/liveactivity/liveactivity/activity/source"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
 )
 
@@ -83,7 +83,7 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 			assert.Equal(t, http.StatusOK, s.post(door{path: path}, []byte(other), "Origin", "https://evil.example").Code, other)
 		}
 	}
-	large := bytes.Repeat([]byte(" "), source.DefaultMaxBody+1)
+	large := bytes.Repeat([]byte(" "), intake.DefaultMaxBody+1)
 	assert.Equal(t, http.StatusOK, s.post(door{path: "/s/"}, large, "Origin", "https://evil.example").Code)
 	requireError(t, s.post(door{path: "/flags/"}, large, "Origin", "https://evil.example"), http.StatusRequestEntityTooLarge)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/liveactivity/liveactivity/activity/source"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/jsonscan"
 )
@@ -30,7 +30,7 @@ type payload struct {
 }
 
 // open returns the payload of a body.
-func open(ctx context.Context, b *source.Body) (payload, error) {
+func open(ctx context.Context, b *intake.Body) (payload, error) {
 	json, err := b.JSON(ctx)
 	if err != nil {
 		return payload{}, err

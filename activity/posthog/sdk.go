@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/liveactivity/liveactivity/activity/source"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -98,11 +98,11 @@ func (h *Handler) ServeSDK(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
-	source.AllowOrigin(w.Header(), r)
+	intake.AllowOrigin(w.Header(), r)
 	to, ok := routeOf(r.URL.Path)
 	switch {
 	case r.Method == http.MethodOptions && (ok || r.Header.Get("Origin") != ""):
-		source.Preflight(w, r, cmp.Or(to.method, "GET, POST"))
+		intake.Preflight(w, r, cmp.Or(to.method, "GET, POST"))
 		return nil
 	case !ok:
 		return httpx.NotFound("There is nothing at this path.")

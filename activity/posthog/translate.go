@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/source"
+	"github.com/liveactivity/liveactivity/activity/intake"
 )
 
 // The events that mean something here.
@@ -36,7 +36,7 @@ const (
 // ignoring it. What it returns keeps nothing in memory but itself.
 func translate(e *event) (activity.Event, string) {
 	if e == nil || e.Name == "" {
-		return activity.Event{}, source.ReasonMalformed
+		return activity.Event{}, intake.ReasonMalformed
 	}
 	p := &e.Properties
 	out := activity.Event{
@@ -47,13 +47,13 @@ func translate(e *event) (activity.Event, string) {
 	}
 	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || string(p.UserID) == out.UserID)
 	if len(out.ID) > maxID || isLongID(out.SessionID) || isLongID(out.UserID) {
-		return activity.Event{}, source.ReasonMalformed
+		return activity.Event{}, intake.ReasonMalformed
 	}
 	switch e.Name {
 	case eventPageview, eventScreen, eventAutocapture:
 		action, ok := action(e)
 		if !ok || out.SessionID == "" && out.UserID == "" {
-			return activity.Event{}, source.ReasonMalformed
+			return activity.Event{}, intake.ReasonMalformed
 		}
 		out.Action = &action
 		return out, ""

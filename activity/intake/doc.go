@@ -1,4 +1,4 @@
-// Package source holds what every source of events shares: the products and
+// Package intake holds what every source of events shares: the products and
 // their credentials, bodies that are bounded and unpacked, the rules for pages
 // of other origins, and the counts. A source, such as
 // [github.com/liveactivity/liveactivity/activity/posthog], adds its paths, its
@@ -19,4 +19,4 @@
 //
 // The errors are answers: an [*github.com/liveactivity/liveactivity/internal/httpx.Error]
 // with the status and the sentence for the client.
-package source
+package intake

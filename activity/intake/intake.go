@@ -1,4 +1,4 @@
-package source
+package intake
 
 import (
 	"log/slog"
@@ -56,7 +56,7 @@ type Intake struct {
 // New returns an intake for a sink; opts may be nil. It reports all invalid
 // arguments at once.
 func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) {
-	wrong := options.Mistakes{Package: "source"}
+	wrong := options.Mistakes{Package: "intake"}
 	wrong.Require(sink != nil, "sink", "must not be nil")
 	wrong.Require(products != nil, "products", "must not be nil")
 	in := &Intake{sink: sink, products: products, events: prometheus.NewCounterVec(prometheus.CounterOpts{
