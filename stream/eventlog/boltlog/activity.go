@@ -90,7 +90,9 @@ func (p *product) entries() int {
 
 // fileAll files the entries of a product until there are no others, or ctx ends;
 // then it returns false.
-func (l *Log) fileAll(ctx context.Context, p *product, progress *eventlog.Progress, report func(eventlog.Progress)) bool {
+func (l *Log) fileAll(
+	ctx context.Context, p *product, progress *eventlog.Progress, report func(eventlog.Progress),
+) bool {
 	var cursor eventlog.ID
 	for !p.endFiling(cursor) {
 		end, err := eventlog.Replay(ctx, l, p.id, cursor, func(entries []eventlog.Entry) error {

@@ -15,13 +15,11 @@ import (
 // batch is the part of one product in a transaction. What it changes in the file is seen by
 // the operations after it; what it changes in memory is collected here, for publish.
 type batch struct {
-	t      *transaction
-	p      *product
-	bucket *bolt.Bucket // of the product
-	log    *bolt.Bucket
-	docs   *bolt.Bucket
-	due    *bolt.Bucket
-	began  uint64 // the newest version of a document before the transaction
+	t              *transaction
+	p              *product
+	bucket         *bolt.Bucket // of the product
+	log, docs, due *bolt.Bucket // in it
+	began          uint64       // the newest version of a document before the transaction
 
 	// reviewed is how many entries and documents were removed, or put off, for their time or
 	// their size. If it is less than step nothing more is to do.
@@ -42,8 +40,8 @@ type batch struct {
 const step = 500
 
 // open returns the batch of a product, from which expired entries and documents are removed
-// first. It creates the product's buckets if they are missing, or else returns nil.
-func (t *transaction) open(p *product, create bool) (*batch, error) {
+// first. It creates the product's bucket if it is missing, or else returns nil.
+func (t *transaction) open(p *product, create bool) (b *batch, err error) {
 	if b, ok := t.batches[p]; ok {
 		return b, nil
 	}
@@ -52,34 +50,32 @@ func (t *transaction) open(p *product, create bool) (*batch, error) {
 		if !create {
 			return nil, nil
 		}
-		var err error
-		if bucket, err = createBuckets(t.tx, p.bucket); err != nil {
+		if bucket, err = t.tx.CreateBucket(p.bucket); err != nil {
 			return nil, err
 		}
 	}
-	b := &batch{t: t, p: p, bucket: bucket, state: p.state, began: p.state.Version, last: p.last, keys: map[activity.Key]bool{}}
-	b.openBuckets()
+	b = &batch{t: t, p: p, bucket: bucket, state: p.state, began: p.state.Version, last: p.last,
+		keys: map[activity.Key]bool{}}
 	t.batches[p] = b
+	if err := b.openBuckets(); err != nil {
+		return nil, err
+	}
 	return b, b.expire()
 }
 
-func createBuckets(tx *bolt.Tx, name []byte) (*bolt.Bucket, error) {
-	bucket, err := tx.CreateBucket(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range productBuckets {
-		if _, err := bucket.CreateBucket(name); err != nil {
-			return nil, err
+// openBuckets opens the buckets in the product's, which may be missing.
+func (b *batch) openBuckets() error {
+	var buckets [len(productBuckets)]*bolt.Bucket
+	for i, name := range productBuckets {
+		var err error
+		if buckets[i], err = b.bucket.CreateBucketIfNotExists(name); err != nil {
+			return err
 		}
 	}
-	return bucket, nil
-}
-
-func (b *batch) openBuckets() {
-	b.log, b.docs, b.due = b.bucket.Bucket(bucketLog), b.bucket.Bucket(bucketDocuments), b.bucket.Bucket(bucketDue)
+	b.log, b.docs, b.due = buckets[0], buckets[1], buckets[2]
 	b.log.FillPercent, b.due.FillPercent = 1, 1 // new keys come at the end
 	b.docs.FillPercent = 0.8                    // as many do: names that begin with a time
+	return nil
 }
 
 // addition is what a call adds to a product, in memory of its own: the caller may be gone before

@@ -116,7 +116,8 @@ func Open(dir string, opts *Options) (*Log, error) {
 	wrong.Require(dir != "", "dir", "must not be empty")
 	o.TailBytes = options.Default(&wrong, "TailBytes", o.TailBytes, DefaultTailBytes)
 	o.MaxEvents = options.Default(&wrong, "MaxEvents", o.MaxEvents, activity.DefaultMaxEvents)
-	retention, err := engine.WithDefaults(o.Retention, eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
+	const maxBytes, stateMaxBytes = eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes
+	retention, err := engine.WithDefaults(o.Retention, maxBytes, stateMaxBytes)
 	wrong.Add(err)
 	if err := wrong.Err(); err != nil {
 		return nil, err
@@ -124,7 +125,8 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	users, err := activity.NewMemory(&activity.MemoryOptions{TTL: retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: engine.UserBytes(retention)})
+	users, err := activity.NewMemory(&activity.MemoryOptions{
+		TTL: retention.TTL, MaxEvents: o.MaxEvents, MaxBytes: engine.UserBytes(retention)})
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +134,9 @@ func Open(dir string, opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{retention: retention, tailBytes: o.TailBytes, born: engine.NextID(eventlog.ID{}, time.Now()), path: db.Path(), db: db,
-		logger: o.Logger, users: users, finish: (*bolt.Tx).Commit, products: map[string]*product{}, ping: ping{turn: make(chan struct{}, 1)}}
-	l.shares = fair.NewShares[*product](l.retention.TotalBytes)
+	l := &Log{retention: retention, tailBytes: o.TailBytes, born: engine.NextID(eventlog.ID{}, time.Now()),
+		path: db.Path(), db: db, finish: (*bolt.Tx).Commit, logger: o.Logger, ping: ping{turn: make(chan struct{}, 1)},
+		shares: fair.NewShares[*product](retention.TotalBytes), users: users, products: map[string]*product{}}
 	l.group = groupcommit.New(maxOperations, func(ops []*operation) {
 		l.commit(ops)
 		if p := l.balance(); p != nil {
@@ -167,7 +169,8 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	_ = l.group.Do(context.Background(), &operation{make: nothing}) // calls in flight come first; those after find it closed
+	// Calls in flight come first; those after find the log closed.
+	_ = l.group.Do(context.Background(), &operation{make: nothing})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.products {
@@ -189,7 +192,9 @@ func (l *Log) isClosed() bool {
 
 // Append implements [eventlog.Log]. When ctx ends while the disk is busy with the commit, it
 // is unknown whether the call had an effect.
-func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *Log) Append(
+	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
+) error {
 	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}

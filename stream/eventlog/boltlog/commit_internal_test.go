@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -128,29 +127,6 @@ func TestCommit_isSharedByConcurrentCalls(t *testing.T) {
 	})
 }
 
-// Without anything that brings calls together, the disk does, if it takes a while.
-func TestCommit_isSharedUnderLoad(t *testing.T) {
-	const writers, each = 64, 10
-	l := openLog(t, t.TempDir(), nil)
-	l.finish = func(tx *bolt.Tx) error {
-		time.Sleep(time.Millisecond)
-		return tx.Commit()
-	}
-	before := l.lastCommit()
-	var running sync.WaitGroup
-	for w := range writers {
-		running.Go(func() {
-			for n := range each {
-				assert.NoError(t, l.appends([]eventlog.Entry{eventlogtest.Entry(fmt.Sprint(w), n)})())
-			}
-		})
-	}
-	running.Wait()
-	commits := l.lastCommit() - before
-	t.Logf("%d commits for %d calls", commits, writers*each)
-	require.Less(t, commits, writers*each/4)
-}
-
 // Of calls that share a commit some are refused, each for a reason of its own.
 func TestCommit_refusesEachCallByItself(t *testing.T) {
 	dir := t.TempDir()
@@ -223,29 +199,6 @@ func TestCommit_thatFailsLeavesNothing(t *testing.T) {
 		for _, err := range errs[3:] {
 			require.NoError(t, err)
 		}
-		requireTrueMemory(t, l, dir, opts)
-	})
-}
-
-// An append that is larger than the whole log drops some of its own entries, and may
-// bring again what has expired. When it fails it can be repeated.
-func TestCommit_thatFailsCanBeRepeatedWhateverItDrops(t *testing.T) {
-	dir := t.TempDir()
-	opts := &Options{Retention: eventlog.Retention{TTL: time.Hour, MaxBytes: 3000}}
-	synctest.Test(t, func(t *testing.T) {
-		l := openLog(t, dir, opts)
-		require.NoError(t, l.appends(eventlogtest.Entries("a", 1))())
-		time.Sleep(time.Hour + time.Millisecond)
-		entries := eventlogtest.Entries("a", 4) // the first of them has expired
-		for i := range entries {
-			entries[i] = eventlogtest.Sized(entries[i], 2000)
-		}
-		before := memoryOf(l)
-		require.ErrorIs(t, together(l, func(*bolt.Tx) error { return errDisk }, l.appends(entries))[0], errDisk)
-		require.Len(t, l.product(acme).keys, 1, "that of what has expired")
-		require.Equal(t, before, memoryOf(l))
-		require.NoError(t, l.appends(entries)())
-		require.Equal(t, 1, l.Stats()[acme].Entries)
 		requireTrueMemory(t, l, dir, opts)
 	})
 }
@@ -388,18 +341,6 @@ func TestPing_writesNowAndThen(t *testing.T) {
 	})
 }
 
-// What Ping writes is gone again: it would cost a file its room for others.
-func TestPing_leavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	l := openLog(t, dir, nil)
-	require.NoError(t, l.Ping(t.Context()))
-	require.NoError(t, l.view(func(tx *bolt.Tx) error {
-		require.Nil(t, tx.Bucket(bucketFormat).Get(keyProbe))
-		return nil
-	}))
-	requireTrueMemory(t, l, dir, nil)
-}
-
 // A mistake of this program ends the call that came upon it, and acknowledges
 // none of those that share the commit.
 func TestCommit_thatPanicsAcknowledgesNothing(t *testing.T) {
@@ -445,42 +386,4 @@ func TestCommit_thatFindsDamageIsTheLast(t *testing.T) {
 		require.Equal(t, 2, n)
 		requireTrueMemory(t, l, dir, nil)
 	})
-}
-
-// A file that cannot grow: bbolt itself gives the transaction up.
-func TestCommit_goesOnWhenThereIsSpaceAgain(t *testing.T) {
-	dir := t.TempDir()
-	l := openLog(t, dir, nil)
-	require.NoError(t, l.appends(eventlogtest.Entries("old", 2))())
-	before := memoryOf(l)
-	large := func() []eventlog.Entry {
-		return []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("large", 0), 1<<20)}
-	}
-	for range 3 {
-		l.db.MaxSize = 1
-		require.ErrorIs(t, l.appends(large())(), bolterrors.ErrMaxSizeReached)
-		require.ErrorIs(t, l.appends(nil, document.Put(document.Document{Name: "a"}, make([]byte, 1<<20), 0))(), bolterrors.ErrMaxSizeReached)
-		require.Equal(t, before, memoryOf(l))
-		l.db.MaxSize = 0
-		l = requireTrueMemory(t, l, dir, nil)
-	}
-	require.NoError(t, l.appends(large())())
-	require.ErrorAs(t, l.appends(large())(), new(*eventlog.DuplicateError))
-	requireTrueMemory(t, l, dir, nil)
-}
-
-func TestGuarded_letsOtherPanicsPass(t *testing.T) {
-	l := openLog(t, t.TempDir(), nil)
-	var none *product
-	for name, mistake := range map[string]func() error{
-		"a value":      func() error { panic("mistake") },
-		"no pointer":   func() error { return errors.New(none.id) },
-		"out of range": func() error { return []error{}[l.tailBytes] },
-		"in a bucket": func() error {
-			return l.db.View(func(tx *bolt.Tx) error { return tx.ForEach(func([]byte, *bolt.Bucket) error { panic("mistake") }) })
-		},
-	} {
-		assert.Panics(t, func() { _ = l.guarded(mistake) }, name)
-	}
-	require.NoError(t, l.Ping(t.Context()))
 }

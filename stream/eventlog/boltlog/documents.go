@@ -146,21 +146,19 @@ func (b *batch) change(a *addition, before []record) error {
 	return nil
 }
 
-// renew writes a document, which was r, with a value and a time to live that begins now. It keeps its place in the due bucket, unless it expires earlier.
+// renew writes a document, which was r, with a value and a time to live that begins now. It keeps
+// its place in the due bucket, unless it expires earlier: a place that is too early costs a look,
+// and another place would cost a write every time.
 func (b *batch) renew(name []byte, r record, ttl time.Duration, value []byte) error {
-	due := r.due
 	if r.until, r.ttl = 0, 0; ttl != 0 {
-		now := b.t.now
-		r.until = now.Add(ttl).Add(time.Millisecond - 1).UnixMilli() // rounded up
-		r.ttl = r.until - now.UnixMilli()
+		r.until = b.t.now.Add(ttl).Add(time.Millisecond - 1).UnixMilli() // rounded up
+		r.ttl = r.until - b.t.now.UnixMilli()
 	}
 	if r.due == 0 || r.until < r.due {
-		r.due = r.until
-	}
-	if due != r.due {
-		if err := b.move(name, due, r.due); err != nil {
+		if err := b.move(name, r.due, r.until); err != nil {
 			return err
 		}
+		r.due = r.until
 	}
 	return b.put(name, r, value)
 }

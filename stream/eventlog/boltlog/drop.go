@@ -50,14 +50,10 @@ func (b *batch) drop() error {
 		if err := b.bucket.MoveBucket(name, room); err != nil {
 			return err
 		}
-		if _, err := b.bucket.CreateBucket(name); err != nil {
-			return err
-		}
 	}
-	b.openBuckets()
 	b.t.changed, b.dropped, b.keys, b.filings = true, true, map[activity.Key]bool{}, nil
 	b.state = state{Born: b.state.Born, TrimmedTo: b.last, Version: b.state.Version}
-	return nil
+	return b.openBuckets()
 }
 
 // sweepDropped frees the space of all dropped products, in steps.

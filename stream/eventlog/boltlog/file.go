@@ -39,7 +39,7 @@ const lockTimeout = time.Second
 func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(dir, FileName)
 	if !readOnly {
-		if err := makeFolder(dir); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("boltlog: cannot make the folder: %w", err)
 		}
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -51,29 +51,22 @@ func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	return openBolt(path, readOnly)
 }
 
-// makeFolder creates the folder and its parents, and makes them last.
-func makeFolder(dir string) error {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(dir, 0o700) // fails for a file
-	}
-	parent := filepath.Dir(dir)
-	if err := makeFolder(parent); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncFolder(parent)
-}
-
+// syncFolder makes the entries of a folder last, and those of the folders around it: some of them
+// may be new. Folders that this process may not read are not.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	err = errors.Join(folder.Sync(), folder.Close())
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		return nil // the file system has no such thing
+		err = nil // the file system has no such thing
+	}
+	if parent := filepath.Dir(dir); err == nil && parent != dir {
+		return syncFolder(parent)
 	}
 	return err
 }

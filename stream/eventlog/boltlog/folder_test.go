@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,16 +24,6 @@ import (
 
 func init() {
 	children["hold"] = holdFile
-	children["open"] = openFile
-}
-
-// openFile prints the error of opening the folder BOLTLOG_TEST_DIR.
-func openFile() {
-	log, err := boltlog.Open(os.Getenv("BOLTLOG_TEST_DIR"), nil)
-	if err == nil {
-		err = log.Release()
-	}
-	fmt.Println(err)
 }
 
 // holdFile opens the folder BOLTLOG_TEST_DIR, appends an entry that names the
@@ -105,20 +94,6 @@ func TestOpen_makesTheFolder(t *testing.T) {
 	assert.Len(t, names, 1, "nothing else is left there")
 }
 
-func TestOpen_takesAFolderThatIsThere(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o750))
-	other := filepath.Join(dir, "other")
-	require.NoError(t, os.WriteFile(other, []byte("not ours"), 0o644))
-	open(t, dir, nil)
-	info, err := os.Stat(dir)
-	require.NoError(t, err)
-	assert.Equal(t, 0o750|os.ModeDir, info.Mode(), "the operator's choice")
-	left, err := os.ReadFile(other)
-	require.NoError(t, err)
-	assert.Equal(t, "not ours", string(left))
-}
-
 func TestOpen_rejectsWhatIsNotAFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -130,22 +105,6 @@ func TestOpen_rejectsWhatIsNotAFolder(t *testing.T) {
 	}
 	_, err := boltlog.Open("", nil)
 	require.Error(t, err)
-}
-
-// What a process that was killed while it made a file has left is in no way.
-func TestOpen_doesNotMindLeftovers(t *testing.T) {
-	for name, left := range map[string][]byte{"empty": nil, "zeros": make([]byte, 16<<10), "text": []byte("text")} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			for _, suffix := range []string{".new", ".new-123"} {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, boltlog.FileName+suffix), left, 0o600))
-			}
-			log := open(t, dir, nil)
-			eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 1)...)
-			log = reopen(t, log, dir, nil)
-			duplicates(t, log, product, eventlogtest.Entries("a", 1)...)
-		})
-	}
 }
 
 // Of processes that start together in a new folder one has it. None takes away
@@ -201,78 +160,6 @@ func TestOpen_refusesAFileInUse(t *testing.T) {
 			require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10), 1, "the first goes on unharmed")
 		})
 	}
-}
-
-// A process that is killed leaves no lock behind, and nothing to be mended.
-func TestOpen_afterAProcessWasKilled(t *testing.T) {
-	dir := t.TempDir()
-	cmd := child(t, "hold", "BOLTLOG_TEST_DIR="+dir)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	defer func() { _ = in.Close() }()
-	require.NoError(t, cmd.Start())
-	session, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.NoError(t, cmd.Process.Kill())
-	require.Error(t, cmd.Wait())
-	log := open(t, dir, nil)
-	entries := eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 10)
-	require.Len(t, entries, 1)
-	require.Equal(t, strings.TrimSpace(session), entries[0].SessionID)
-}
-
-// Without the permissions that it needs, Open says what it may not. As root,
-// who may everything, the test asks somebody else.
-func TestOpen_saysWhatIsNotPermitted(t *testing.T) {
-	base := t.TempDir()
-	require.NoError(t, os.Chmod(filepath.Dir(base), 0o755))
-	self := filepath.Join(base, "self")
-	copyExecutable(t, self)
-	file := filepath.Join(base, "file")
-	require.NoError(t, open(t, file, nil).Release())
-	for name, test := range map[string]struct {
-		dir    string
-		folder os.FileMode
-		file   os.FileMode
-	}{
-		"to make the file":    {"new", 0o555, 0},
-		"to look for it":      {"closed", 0, 0},
-		"to make the folder":  {"new/below", 0o555, 0},
-		"to write to it":      {"file", 0o755, 0o444},
-		"to read it":          {"file", 0o755, 0o222},
-		"to do anything else": {"file", 0o755, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			first, _, _ := strings.Cut(test.dir, "/")
-			culprit := filepath.Join(base, first)
-			require.NoError(t, os.MkdirAll(culprit, 0o755))
-			if test.dir == "file" {
-				require.NoError(t, os.Chmod(filepath.Join(culprit, boltlog.FileName), test.file))
-			}
-			require.NoError(t, os.Chmod(culprit, test.folder))
-			t.Cleanup(func() { require.NoError(t, os.Chmod(culprit, 0o755)) })
-			cmd := child(t, "open", "BOLTLOG_TEST_DIR="+filepath.Join(base, test.dir))
-			cmd.Path, cmd.Dir = self, "/"
-			if os.Getuid() == 0 {
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-			}
-			output, err := cmd.CombinedOutput()
-			require.NoError(t, err, "%s", output)
-			require.Contains(t, string(output), "permission denied")
-			require.Contains(t, string(output), culprit)
-		})
-	}
-}
-
-func copyExecutable(t *testing.T, path string) {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	program, err := os.ReadFile(self)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, program, 0o755))
 }
 
 // readBack returns a log that is read only, and what its file and folder are like.

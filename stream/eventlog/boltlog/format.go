@@ -33,7 +33,7 @@ var (
 	bucketDropped   = []byte("dropped")
 	keyState        = []byte("state")
 
-	productBuckets = [][]byte{bucketLog, bucketDocuments, bucketDue}
+	productBuckets = [...][]byte{bucketLog, bucketDocuments, bucketDue}
 )
 
 const (
@@ -59,8 +59,8 @@ func checkFormat(tx *bolt.Tx) error {
 		return ErrForeign
 	}
 	if found := string(b.Get(keyFormat)); found != format {
-		return fmt.Errorf("%w: its format is %.20q, this program reads and writes %q; move the file away to start with an empty one",
-			ErrForeign, found, format)
+		const advice = "move the file away to start with an empty one"
+		return fmt.Errorf("%w: its format is %.20q, this program reads and writes %q; %s", ErrForeign, found, format, advice)
 	}
 	return nil
 }

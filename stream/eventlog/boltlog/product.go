@@ -185,7 +185,7 @@ func (l *Log) load(r *reading) (ahead map[string][]document.Change, err error) {
 }
 
 func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ahead []document.Change, err error) {
-	if slices.ContainsFunc(productBuckets, func(name []byte) bool { return b.Bucket(name) == nil }) {
+	if slices.ContainsFunc(productBuckets[:], func(name []byte) bool { return b.Bucket(name) == nil }) {
 		return nil, nil, errMalformed
 	}
 	s, err := parseState(b, []byte(productPrefix+id))

@@ -44,21 +44,6 @@ func TestRead_goesOverFromTheFileToTheTail(t *testing.T) {
 	}
 }
 
-// One call copies no more of the file than a caller can bear.
-func TestRead_returnsLargeEntriesInParts(t *testing.T) {
-	log := open(t, t.TempDir(), &boltlog.Options{TailBytes: 1})
-	start := eventlogtest.Bounds(t, log, product).Newest
-	var want []item
-	for n := range 8 {
-		e := eventlogtest.Sized(eventlogtest.Entry("a", n), eventlog.ReadBytes*2/3)
-		want = append(want, items(eventlogtest.Append(t, log, product, e))...)
-	}
-	n, err := log.Read(t.Context(), product, start, make([]eventlog.Entry, 100))
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
-	require.Equal(t, want, items(eventlogtest.ReadAll(t, log, product, start, 100)))
-}
-
 // Every reader, however far behind, sees each entry once and in order, or is
 // sent a gap: also while what it is about to read is being dropped.
 func TestRead_isCompleteWhileEntriesComeAndGo(t *testing.T) {
@@ -132,45 +117,6 @@ func readAllOf(ctx context.Context, log *boltlog.Log, each int) error {
 		}
 	}
 	return nil
-}
-
-// Who asks for the bounds while a commit with many operations becomes public
-// never sees half of it.
-func TestBounds_holdTogether(t *testing.T) {
-	t.Parallel()
-	const writers, calls = 16, 20
-	log := open(t, t.TempDir(), &boltlog.Options{Retention: eventlog.Retention{MaxBytes: 4 << 10}, TailBytes: 1 << 10})
-	var writing sync.WaitGroup
-	for w := range writers {
-		writing.Go(func() {
-			for n := range calls {
-				e := eventlogtest.Sized(eventlogtest.Entry(fmt.Sprint(w), n), 1000)
-				assert.NoError(t, log.Append(t.Context(), product, []eventlog.Entry{e}))
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() {
-		writing.Wait()
-		close(done)
-	}()
-	for last := eventlogtest.Bounds(t, log, product); ; {
-		b := eventlogtest.Bounds(t, log, product)
-		if b.Oldest == (eventlog.ID{}) {
-			require.Equal(t, b.Newest, b.TrimmedTo)
-		} else {
-			require.Negative(t, b.TrimmedTo.Compare(b.Oldest), "%+v", b)
-			require.LessOrEqual(t, b.Oldest.Compare(b.Newest), 0, "%+v", b)
-		}
-		require.GreaterOrEqual(t, b.TrimmedTo.Compare(last.TrimmedTo), 0)
-		require.GreaterOrEqual(t, b.Newest.Compare(last.Newest), 0)
-		last = b
-		select {
-		case <-done:
-			return
-		default:
-		}
-	}
 }
 
 // Asking for a product that is not there makes none.

@@ -1,7 +1,6 @@
 package boltlog
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,21 +92,6 @@ func TestRetention_mayBecomeSmaller(t *testing.T) {
 	require.LessOrEqual(t, stats.Bytes, int64(1000))
 	require.EqualValues(t, 3000, int64(stats.Entries)+stats.Dropped)
 	requireConsistent(t, l, acme)
-}
-
-// A single entry stays however large, even when one after it was given up.
-func TestRetention_keepsTheNewest(t *testing.T) {
-	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{MaxBytes: 100}})
-	require.NoError(t, l.appends([]eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", 0), 1000)})())
-	l.finish = func(*bolt.Tx) error { return errDisk }
-	require.Error(t, l.appends(eventlogtest.Entries("b", 1))())
-	l.finish = (*bolt.Tx).Commit
-	require.NoError(t, l.appends(nil, document.Put(document.Document{Name: "a"}, nil, 0))())
-	require.NoError(t, l.Expire(t.Context()))
-	require.Equal(t, 1, l.Stats()[acme].Entries)
-	require.NoError(t, l.appends(eventlogtest.Entries("b", 1))())
-	require.Equal(t, 1, l.Stats()[acme].Entries)
-	require.EqualValues(t, 1, l.Stats()[acme].Dropped)
 }
 
 // Documents that expire make room for those that come, without any help.
@@ -233,16 +217,4 @@ func TestExpire_leavesTheDiskAlone(t *testing.T) {
 		require.Equal(t, before+1, l.lastCommit())
 		require.NoError(t, l.Release())
 	})
-}
-
-func TestExpire_endsWithItsContext(t *testing.T) {
-	dir := t.TempDir()
-	l := openLog(t, dir, nil)
-	require.NoError(t, l.appends(eventlogtest.Entries("a", 3000))())
-	require.NoError(t, l.Release())
-	l = openLog(t, dir, &Options{Retention: eventlog.Retention{MaxBytes: 1000}})
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, l.Expire(cancelled), cancelled.Err())
-	require.Equal(t, 3000, l.Stats()[acme].Entries)
 }

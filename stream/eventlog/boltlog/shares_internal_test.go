@@ -72,26 +72,6 @@ func TestKeys_areBoundedTogether(t *testing.T) {
 	requireTrueMemory(t, l, dir, opts)
 }
 
-// However many keys the newest entry has, it is kept.
-func TestKeys_ofTheNewestEntryAreKept(t *testing.T) {
-	const total = 64 << 10
-	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{TotalBytes: total}})
-	for n := range 3 {
-		e := eventlog.Entry{Data: fmt.Appendf(nil, `{"n":%d}`, n)}
-		for k := range 2 * total / keyCost {
-			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, "/", k)))
-		}
-		require.NoError(t, l.Append(t.Context(), "a", []eventlog.Entry{e}))
-		page := make([]eventlog.Entry, 10)
-		bounds, err := l.Bounds(t.Context(), "a")
-		require.NoError(t, err)
-		read, err := l.Read(t.Context(), "a", bounds.TrimmedTo, page)
-		require.NoError(t, err)
-		require.Equal(t, 1, read)
-		require.Equal(t, e.Data, page[0].Data)
-	}
-}
-
 // A call that writes more than there is room for evicts everything else, and
 // nothing of its own: its documents go with the next one.
 func TestState_evictsNothingOfTheSameCall(t *testing.T) {
