@@ -204,8 +204,8 @@ type portion struct {
 // farthest is a cursor after every entry.
 var farthest = eventlog.ID{Milli: 1 << 53}
 
-// read reads at most n entries after the cursor from Redis, until their data
-// have reached a number of bytes.
+// read reads at most n entries after the cursor from Redis, until their data have reached a number of bytes. For n = 0 it
+// reads the bounds: the gap is that of the zero ID.
 func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (portion, error) {
 	if after.Compare(farthest) > 0 {
 		after = farthest
@@ -268,18 +268,13 @@ func parseEntries(values []any) ([]eventlog.Entry, error) {
 // Bounds implements [eventlog.Log]. They are always those in Redis.
 func (l *Log) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
 	p := l.product(productID)
-	reply, err := l.eval(ctx, boundsScript, []string{p.keys.meta, p.keys.log}, milliseconds(l.opts.Retention.TTL))
+	part, err := p.read(ctx, eventlog.ID{}, 0, 0)
 	if err != nil {
-		return eventlog.Bounds{}, failed("bounds", err)
+		return eventlog.Bounds{}, err
 	}
-	if len(reply) != 3 {
-		return eventlog.Bounds{}, failed("bounds", errReply)
-	}
-	var b eventlog.Bounds
-	for i, id := range []*eventlog.ID{&b.TrimmedTo, &b.Oldest, &b.Newest} {
-		if *id, err = parseID(reply[i]); err != nil {
-			return eventlog.Bounds{}, err
-		}
+	b := eventlog.Bounds{TrimmedTo: part.trimmedTo, Oldest: part.gap.Oldest, Newest: part.newest}
+	if b.Oldest == (eventlog.ID{}) {
+		b.TrimmedTo = b.Newest
 	}
 	p.hear(b.Newest)
 	p.dropUpTo(b.TrimmedTo)

@@ -23,9 +23,6 @@ var commitSource string
 //go:embed lua/read.lua
 var readSource string
 
-//go:embed lua/bounds.lua
-var boundsSource string
-
 //go:embed lua/recent.lua
 var recentSource string
 
@@ -37,7 +34,6 @@ var (
 	tidyScript   = redis.NewScript(sharedSource + tidySource)
 	dropScript   = redis.NewScript(sharedSource + dropSource)
 	readScript   = redis.NewScript(readSource)
-	boundsScript = redis.NewScript(boundsSource)
 	recentScript = redis.NewScript(recentSource)
 	listScript   = redis.NewScript(listSource)
 )

@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -18,24 +19,17 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 		return nil
 	}
 	products := l.all()
-	lengths, states := make([]*redis.IntCmd, len(products)), make([]*redis.SliceCmd, len(products))
+	all := make(map[string]eventlog.Stats, len(products))
+	figures := make([]func() (figures, error), len(products))
 	pipe := client.Pipeline()
 	for i, p := range products {
-		lengths[i] = pipe.XLen(ctx, p.keys.log)
-		states[i] = pipe.HMGet(ctx, p.keys.meta, "bytes", "dropped")
+		figures[i] = askFigures(ctx, pipe, p.keys)
 	}
 	_, _ = pipe.Exec(ctx) // every command has its own error
-	all := make(map[string]eventlog.Stats, len(products))
 	for i, p := range products {
-		length, err := lengths[i].Result()
-		if err != nil || states[i].Err() != nil {
-			continue
+		if f, err := figures[i](); err == nil {
+			all[p.id] = eventlog.Stats{Entries: int(f.entries), Bytes: f.log, Dropped: f.dropped}
 		}
-		s := eventlog.Stats{Entries: int(length), Dropped: number(states[i].Val()[1])}
-		if length > 0 { // else they have expired and are not counted yet
-			s.Bytes = number(states[i].Val()[0])
-		}
-		all[p.id] = s
 	}
 	return all
 }
@@ -48,19 +42,32 @@ func (l *Log) Storage(ctx context.Context, productID string) (eventlog.Storage, 
 	if err != nil {
 		return eventlog.Storage{}, failed("storage", err)
 	}
-	k := keysOf(l.opts.Prefix, productID)
 	pipe := client.Pipeline()
-	length := pipe.XLen(ctx, k.log)
-	sizes := pipe.HMGet(ctx, k.meta, "bytes", "docs", "acts")
-	if _, err := pipe.Exec(ctx); err != nil {
-		return eventlog.Storage{}, failed("storage", err)
+	answer := askFigures(ctx, pipe, keysOf(l.opts.Prefix, productID))
+	_, _ = pipe.Exec(ctx) // every command has its own error
+	f, err := answer()
+	r := l.opts.Retention
+	return eventlog.Storage{Engine: "redis", LogBytes: f.log, LogMaxBytes: r.MaxBytes,
+		StateBytes: f.state, StateMaxBytes: r.StateMaxBytes}, failed("storage", err)
+}
+
+// figures are counts of a product, in bytes but for entries and dropped.
+type figures struct{ entries, log, state, dropped int64 }
+
+// askFigures asks for a product's figures. The function returns the answer once the pipeline was executed.
+func askFigures(ctx context.Context, pipe redis.Pipeliner, k keys) func() (figures, error) {
+	entries, sizes := pipe.XLen(ctx, k.log), pipe.HMGet(ctx, k.meta, "bytes", "docs", "acts", "dropped")
+	return func() (figures, error) {
+		if err := errors.Join(entries.Err(), sizes.Err()); err != nil {
+			return figures{}, err
+		}
+		v := sizes.Val()
+		f := figures{entries.Val(), number(v[0]), number(v[1]) + number(v[2]), number(v[3])}
+		if f.entries == 0 { // they have expired and are not counted yet
+			f.log = 0
+		}
+		return f, nil
 	}
-	s := eventlog.Storage{Engine: "redis", LogMaxBytes: l.opts.Retention.MaxBytes, StateMaxBytes: l.opts.Retention.StateMaxBytes,
-		StateBytes: number(sizes.Val()[1]) + number(sizes.Val()[2])}
-	if length.Val() > 0 { // else the entries have expired and are not counted yet
-		s.LogBytes = number(sizes.Val()[0])
-	}
-	return s, nil
 }
 
 // number reads a number of a reply; what is none counts as zero.

@@ -1,13 +1,14 @@
--- Reads entries of a product's log.
+-- Reads entries of a product's log, or its bounds.
 --
 -- KEYS  1 meta, 2 log
 -- ARGV  1 retention in milliseconds   2 ID to read after
---       3 most entries                4 bytes of data after which to stop
+--       3 most entries, 0 for the bounds
+--       4 bytes of data after which to stop
 --
--- Returns {newest ID, floor, oldest ID, entries}. Where entries after the ID are
--- no longer retained there are no entries, and oldest is the ID of the first
--- after floor, or "" without one; else oldest is false. Each entry is its ID,
--- session, data and keys.
+-- Returns {newest ID, floor, oldest ID, entries}. For the bounds, and where entries
+-- after the ID are no longer retained, there are no entries, and oldest is the ID
+-- of the first after floor, or "" without one; else oldest is false. Each entry is
+-- its ID, session, data and keys.
 
 local call = redis.call
 local meta, log = KEYS[1], KEYS[2]
@@ -35,7 +36,7 @@ if not newest then -- the product starts now
   floor, born = newest, newest
   call('HSET', meta, 'newest', newest, 'floor', floor, 'born', born)
 end
-if after == '0-0' and floor == born then after = born end -- nothing was ever dropped
+if count > 0 and after == '0-0' and floor == born then after = born end -- nothing was ever dropped
 
 -- A cursor beyond the newest ID comes from before a failover that lost what
 -- lies between. IDs go on from there, unless the cursor is no ID of any time.
@@ -44,7 +45,7 @@ if before(newest, after) and parse_id(after) <= now + 60000 then
   newest, lost, regained = after, newest, after
 end
 
--- Reports that entries up to an ID are gone.
+-- Returns that entries up to an ID are gone.
 local function gap(up_to)
   local first = call('XRANGE', log, '(' .. up_to, '+', 'COUNT', 1)[1]
   return {newest, up_to, first and first[1] or '', {}}
@@ -55,7 +56,7 @@ local expired = string.format('%.0f-9007199254740991', cutoff)
 if before(after, expired) and call('XRANGE', log, '(' .. after, expired, 'COUNT', 1)[1] then
   return gap(before(newest, expired) and newest or expired)
 end
-if before(after, floor) then return gap(floor) end
+if before(after, floor) or count == 0 then return gap(floor) end
 
 local last = '+'
 if lost and before(after, regained) then last = lost end
