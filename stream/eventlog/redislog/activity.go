@@ -35,7 +35,7 @@ func (c *commit) addActions(b *activity.Batch) error {
 	return nil
 }
 
-// addRun adds actions of a user in a session. What was done without a user
+// addRun adds actions of a user in a session. An action without a user
 // outside any session is no user's next action.
 func (c *commit) addRun(user, session string, actions []activity.BatchAction) error {
 	if user == "" && session == "" {
@@ -58,7 +58,7 @@ func (c *commit) addRun(user, session string, actions []activity.BatchAction) er
 	return nil
 }
 
-// addTimeline adds the name of the timeline of a session. What a user does
+// addTimeline adds the name of the timeline of a session. The actions of a user
 // outside any session is a timeline of that user.
 func (c *commit) addTimeline(session, user string) {
 	if session == "" {

@@ -19,13 +19,13 @@ import (
 	"github.com/liveactivity/liveactivity/option"
 )
 
-// target is what a URL says.
+// target is a parsed URL.
 type target struct {
 	options  redis.ClusterOptions
 	database int
 }
 
-// errURL says what a URL must look like. What is wrong with one is not
+// errURL describes a URL's form. The mistake itself is not
 // repeated: it may be the password.
 var errURL = wrongURL("must look like redis://USER:PASSWORD@HOST:PORT/DATABASE or rediss://… for TLS; " +
 	"special characters of the password must be percent-encoded")
@@ -76,7 +76,7 @@ func isPort(s string) bool {
 	return err == nil && n > 0 && n < 1<<16
 }
 
-// Defaults of what a URL may say. Redis is near, and a call that takes longer
+// Defaults of a URL's parameters. Redis is near, and a call that takes longer
 // had better fail: callers repeat it.
 const (
 	networkTimeout = 2 * time.Second
@@ -126,8 +126,8 @@ func (l *Log) probe(ctx context.Context) (single string, err error) {
 	return "", err
 }
 
-// isSingle reports whether an answer to CLUSTER SLOTS is that of a server
-// which is not part of a cluster, or does not say so.
+// isSingle reports whether the answer to CLUSTER SLOTS comes from a server
+// outside any cluster, or from one that does not tell.
 func isSingle(err error) bool {
 	return redis.HasErrorPrefix(err, "This instance has cluster support disabled") ||
 		redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM")
@@ -203,7 +203,8 @@ func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 		return conn, nil
 	}
 	last, now := l.complained.Load(), time.Now().UnixNano()
-	if now-last >= int64(complainEvery) && !errors.Is(ctx.Err(), context.Canceled) && l.complained.CompareAndSwap(last, now) {
+	due := now-last >= int64(complainEvery) && !errors.Is(ctx.Err(), context.Canceled)
+	if due && l.complained.CompareAndSwap(last, now) {
 		l.opts.Logger.Warn("cannot connect to Redis", "addr", addr, "err", err)
 	}
 	unconnected, _ := net.Pipe() // which has deadlines

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clock knows by how much this process's clock differs from that of Redis.
+// clock holds the difference between this process's clock and the one of Redis.
 type clock struct {
 	local func() time.Time
 	ahead atomic.Int64 // nanoseconds; negative for behind

@@ -15,7 +15,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// commit is what one call changes. Commits of a product share round trips.
+// commit holds the changes of one call. Commits of a product share round trips.
 type commit struct {
 	entries []eventlog.Entry // copies, which get their IDs
 	args    arguments        // of the script, beside those that all calls share
@@ -35,7 +35,9 @@ var errUnfinished = errors.New("redislog: commit: it is unknown whether it happe
 
 // Append implements [eventlog.Log]. It files the actions of the entries' batches,
 // too.
-func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *Log) Append(
+	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
+) error {
 	if err := errors.Join(engine.Validate(entries), document.Validate(changes)); err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func unpackKeys(packed string) []activity.Key {
 	return keys
 }
 
-// Limits of what commits share a round trip, during which Redis serves no one
+// Limits of the commits that share a round trip, during which Redis serves no one
 // else. One that is larger has it for itself.
 const (
 	maxCommits     = 64
@@ -140,8 +142,7 @@ const (
 // the answer to another need not wait for each of many large commits.
 const othersTurn = time.Millisecond
 
-// commit makes the commit and returns what became of it, or that ctx ended
-// first.
+// commit makes the commit and returns its error, or that ctx ended first.
 func (p *product) commit(ctx context.Context, c *commit) error {
 	c.err, c.since, c.gone = errUnfinished, time.Now(), ctx.Done()
 	if err := p.commits.Do(ctx, c); err != nil {
@@ -178,7 +179,8 @@ func (p *product) commitAll(commits []*commit) {
 // together returns how many of the first commits share a round trip.
 func together(commits []*commit) int {
 	n, size, work := 1, len(commits[0].args.packed), commits[0].work
-	for n < len(commits) && size+len(commits[n].args.packed) <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
+	for n < len(commits) &&
+		size+len(commits[n].args.packed) <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
 		size += len(commits[n].args.packed)
 		work += commits[n].work
 		n++
@@ -186,8 +188,8 @@ func together(commits []*commit) int {
 	return n
 }
 
-// commitTogether makes commits in one round trip. Those that were waiting while Redis failed to answer the ones before them
-// fail, too: no caller should have to wait twice.
+// commitTogether makes commits in one round trip. Those that were waiting while Redis failed to answer the ones before
+// them fail, too: no caller should have to wait twice.
 func (p *product) commitTogether(commits []*commit) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

@@ -1,13 +1,12 @@
-// Package redislog keeps everything in Redis, so that any number of servers
-// are one service: a [eventlog.Log], the documents that come with it, and what
-// users did.
+// Package redislog is an engine in Redis, so that any number of servers are one
+// service: a [eventlog.Log] with its documents and the activity of users.
 //
 //	log, err := redislog.Open("redis://localhost:6379", nil)
 //	if err != nil {
 //		return err // the URL or the options cannot be right
 //	}
 //	defer log.Release()
-//	go log.Run(ctx, nil) // hears of what other servers append
+//	go log.Run(ctx, nil) // hears of other servers' entries
 //
 //	recorder, err := eventlog.NewRecorder(log, nil)
 //	lookup, err := activity.NewLookup(log.Activity(), 0)
@@ -28,7 +27,7 @@
 // is logged with its address, at most once a minute. Where Redis is older than
 // 6.2 every call returns a [VersionError].
 //
-// # What is promised
+// # Durability
 //
 // An append, with its documents and its actions, is one script: Redis carries
 // out all of it or nothing, in an order that all servers see. When Append
@@ -37,28 +36,29 @@
 //	appendonly yes
 //	appendfsync always
 //
-// it is on disk; with "appendfsync everysec" a crash of Redis or of the machine
-// may lose the last second or two (Redis answers before it has written while
-// its disk is slow), and without an append-only file what came since the last
-// snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
-// product whose keys are gone begins anew. Replication does not wait either: a
-// failover may lose what the old master had acknowledged and not passed on yet.
-// IDs and versions grow all the same, as a reader's cursor beyond the newest ID
-// raises the next one, and a server that was up meanwhile shows its readers what
-// it has shown others; a reader that has not seen what was lost gets a gap.
-// Time is that of Redis: what is too old is so by its clock, even where IDs
-// come from one that was ahead.
+// it is on disk. With "appendfsync everysec" a crash of Redis or of the machine
+// may lose the last second or two, since Redis answers before it has written
+// while its disk is slow; without an append-only file it loses everything since
+// the last snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
+// product whose keys are gone begins anew.
+//
+// Replication is asynchronous, so a failover may lose entries that the old master
+// had acknowledged. IDs and versions grow all the same: a reader's cursor beyond
+// the newest ID raises the next one. A server that was up goes on showing its
+// readers the lost entries that it holds; a reader that has not seen them gets a
+// gap. Retention goes by the clock of Redis, even where IDs come from a clock that
+// was ahead.
 //
 // A call that fails because Redis could not be reached may have had its effect.
 // It is never retried automatically; a caller that retries it with the same
 // keys gets a DuplicateError.
 //
-// Readers who keep up are served from the memory of their server. It hears of
-// others' entries by a message of Redis, and asks Redis after every interruption.
-// Since messages may be lost all the same, it asks about a product with readers
-// when that has been quiet for a second, for two, for four and so on, up to ten
-// minutes; without a subscription it asks every second. A product at rest costs
-// Redis nothing else.
+// Readers that keep up are served from the memory of their server. A message of
+// Redis announces the entries of other servers; after an interruption the server
+// asks for them. A message may be lost even so, between the nodes of a cluster:
+// a product with readers is therefore asked about after it was quiet for one
+// second, for two, four and so on up to ten minutes. Without a subscription the
+// server asks every second. A product at rest costs Redis nothing else.
 //
 // While Redis Cluster moves a slot from node to node, calls that concern the
 // slot's products fail, without any effect.
@@ -66,28 +66,28 @@
 // # Bounds
 //
 // Retention.MaxBytes bounds the log of a product, StateMaxBytes its documents
-// and its activity, half of it each: in bytes as Redis needs them, roughly the
-// least recently written first. A commit that goes beyond a bound removes as many
-// bytes as it adds, and a bounded number more while there is too much; Run
-// removes what has expired in steps that keep Redis busy for about a millisecond
-// each, and adds up the sizes of the rest again. Until then what expired counts.
+// and its activity, half of it each, in bytes of Redis' memory. The least recently
+// written go first, roughly. A commit that exceeds a bound removes at least as many
+// bytes as it adds. Run removes expired data in steps that keep Redis busy for
+// about a millisecond each, and adds up the sizes of the rest again: until then
+// expired data count.
 //
 // # Keys
 //
 // All keys of a product have the hash tag {p:ID}, in which %, { and } are
 // percent-encoded, so that they are on one node of a cluster:
 //
-//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, bytes of log, docs and acts, and what else lua/commit.lua keeps there
-//	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time, where the ID is ahead of it
+//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes and more
+//	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time if ID is ahead
 //	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing
 //	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, +inf without a time to live
 //	liveactivity:{p:acme}:acts         zset    users and timelines by the version of the last write
 //	liveactivity:{p:acme}:user:ID      zset    a user's actions by start: order of arrival and key
-//	liveactivity:{p:acme}:acts:ID      hash    key: start, session and JSON of an action; key and "e": its end; size in bytes
+//	liveactivity:{p:acme}:acts:ID      hash    key: start, session and JSON of an action; key and "e": its end; size
 //	liveactivity:{p:acme}:line:s:ID    zset    a session's newest actions by start: key and user
-//	liveactivity:{p:acme}:line:u:ID    zset    the same for what a user does outside any session
+//	liveactivity:{p:acme}:line:u:ID    zset    the same for a user's actions outside any session
 //
 // Only meta, and documents without a time to live and their names, stay when
 // nothing happens; the rest expires within 9/8 of the retention. The channel

@@ -58,8 +58,7 @@ func (d documents) saw(productID string, docs []document.Document) {
 	d.log.product(productID).sawVersion(uint64(newest))
 }
 
-// parseDocument reads what is stored of a document: its version, a space and
-// its value.
+// parseDocument parses a stored document: its version, a space and its value.
 func parseDocument(name string, stored any) (document.Document, error) {
 	if stored == nil {
 		return document.Document{Name: name}, nil
@@ -87,7 +86,7 @@ func (d documents) Write(ctx context.Context, productID string, changes ...docum
 	return c.version, nil
 }
 
-// Bounds of what one call lists.
+// Bounds of one call's list.
 const (
 	maxListed      = 500
 	maxListedBytes = 4 << 20 // of values; exceeded by one document at most
@@ -102,7 +101,8 @@ func (d documents) List(ctx context.Context, productID, prefix, after string, li
 	}
 	docs := []document.Document{}
 	for len(docs) < limit {
-		reply, err := d.log.eval(ctx, listScript, []string{k.meta, k.names, k.docs}, from, to, min(limit-len(docs), maxListed), maxListedBytes)
+		reply, err := d.log.eval(ctx, listScript, []string{k.meta, k.names, k.docs},
+			from, to, min(limit-len(docs), maxListed), maxListedBytes)
 		if err == nil && len(reply) != 2 {
 			err = errReply
 		}

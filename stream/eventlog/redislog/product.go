@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// product is what this process knows of a product's log: its end.
+// product is the end of a product's log, as far as this process knows it.
 type product struct {
 	log        *Log
 	id         string
@@ -70,8 +70,7 @@ func (p *product) heard() eventlog.ID {
 	return p.known
 }
 
-// seen returns the newest ID that may have been read here. What is appended
-// comes after it, even when Redis has lost it.
+// seen returns the newest ID that may have been read here. Later entries come after it, even when Redis has lost it.
 func (p *product) seen() eventlog.ID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,8 +104,8 @@ func (p *product) hear(id eventlog.ID) {
 }
 
 // announce is hear, after the commit in flight if there is one: the entry may be
-// the commit's, and readers are then not to ask Redis for what is about to be in
-// the tail.
+// the commit's, and readers then need not ask Redis for an entry that is about
+// to be in the tail.
 func (p *product) announce(id eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +191,7 @@ func (p *product) forgetUpTo(id eventlog.ID) {
 	p.account()
 }
 
-// account says what the tail costs.
+// account accounts for the tail's bytes.
 func (p *product) account() { p.share.Set(p.tail.Bytes(), p.tail.Len() > 1) }
 
 // balance makes tails shorter while all products together hold too much.
@@ -236,14 +235,14 @@ func (p *product) unusedUpTo(id eventlog.ID) {
 	p.unused = id
 }
 
-// dropUpTo forgets what Redis has dropped.
+// dropUpTo forgets the entries that Redis has dropped.
 func (p *product) dropUpTo(trimmedTo eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forgetUpTo(trimmedTo)
 }
 
-// expire forgets what is too old.
+// expire forgets the entries that are too old.
 func (p *product) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,7 +255,7 @@ func (p *product) expireLocked() {
 	}
 }
 
-// close ends reading after what there is now.
+// close ends reading after the entries that exist now.
 func (p *product) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Bounds of what one call reads from Redis.
+// Bounds of one read from Redis.
 const (
 	fetchEntries = 512
 	fetchBytes   = 1 << 20 // of data, for the tail; exceeded by one entry at most
@@ -53,7 +53,7 @@ func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst
 	}
 }
 
-// view is what a reader finds in memory.
+// view is the answer of the memory to a reader.
 type view struct {
 	n    int
 	done bool // there is nothing to read
@@ -73,7 +73,7 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	}
 	p.expireLocked()
 	if p.closed && p.end == nil && p.isCurrent(began) {
-		// What others append from now on is for other reads.
+		// Entries that others append from now on are for other reads.
 		end := later(p.known, p.tail.Bounds().Newest)
 		p.end = &end
 	}
@@ -128,7 +128,7 @@ func (p *product) atEnd() view {
 	return view{done: true}
 }
 
-// fetch reads what is new from Redis, for all who wait for it.
+// fetch reads the new entries from Redis, for all readers that wait.
 type fetch struct {
 	after eventlog.ID
 	done  chan struct{} // closed at the end
@@ -168,7 +168,7 @@ func (p *product) refresh(ctx context.Context, f *fetch) {
 	p.forgetUpTo(part.trimmedTo)
 }
 
-// finish lets those go on who wait for a fetch.
+// finish wakes the readers that wait for a fetch.
 func (p *product) finish(f *fetch) {
 	p.mu.Lock()
 	p.fetch = nil
@@ -204,8 +204,8 @@ type portion struct {
 // farthest is a cursor after every entry.
 var farthest = eventlog.ID{Milli: 1 << 53}
 
-// read reads at most n entries after the cursor from Redis, until their data have reached a number of bytes. For n = 0 it
-// reads the bounds: the gap is that of the zero ID.
+// read reads at most n entries after the cursor from Redis, until their data have reached a number of bytes. For n = 0
+// it reads the bounds, and returns a gap.
 func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (portion, error) {
 	if after.Compare(farthest) > 0 {
 		after = farthest

@@ -33,15 +33,15 @@ const (
 // Options of a [Log]. A zero field means its default. All servers on one Redis
 // must have the same Retention, MaxEvents and Prefix.
 type Options struct {
-	// Retention of the log and of what users did. MaxBytes, which defaults to
+	// Retention of the log and of users' actions. MaxBytes, which defaults to
 	// eventlog.DefaultLastingMaxBytes, bounds the log of each product in Redis;
-	// TotalBytes what all products' newest entries cost in this process together.
+	// TotalBytes the cost of all products' newest entries in this process together.
 	Retention eventlog.Retention
 	MaxEvents int          // actions kept per user; activity.DefaultMaxEvents
 	TailBytes int64        // most that a product's newest entries cost in this process; DefaultTailBytes
 	Prefix    string       // of every key and channel in Redis, without braces; DefaultPrefix
 	TLS       *tls.Config  // for rediss URLs; nil for the system's authorities
-	Logger    *slog.Logger // of what goes wrong with Redis; slog.Default() for nil
+	Logger    *slog.Logger // of failures of Redis; slog.Default() for nil
 }
 
 func (o *Options) withDefaults(wrong *options.Mistakes) Options {
@@ -50,7 +50,8 @@ func (o *Options) withDefaults(wrong *options.Mistakes) Options {
 		set = *o
 	}
 	var err error
-	set.Retention, err = engine.WithDefaults(set.Retention, eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
+	set.Retention, err = engine.WithDefaults(set.Retention,
+		eventlog.DefaultLastingMaxBytes, eventlog.DefaultLastingStateMaxBytes)
 	wrong.Add(err)
 	set.MaxEvents = options.Default(wrong, "MaxEvents", set.MaxEvents, activity.DefaultMaxEvents)
 	set.TailBytes = options.Default(wrong, "TailBytes", set.TailBytes, DefaultTailBytes)
@@ -74,7 +75,7 @@ type Log struct {
 
 	complained atomic.Int64 // in Unix nanoseconds: when a failure to connect was logged last
 
-	shares *fair.Shares[*product] // of what tails cost
+	shares *fair.Shares[*product] // of the bytes of all tails
 
 	mu       sync.Mutex
 	products map[string]*product
@@ -84,7 +85,7 @@ var _ eventlog.Log = (*Log)(nil)
 
 // Open returns the log in the Redis at a URL. It fails for a URL or options
 // that cannot be right, and does not connect: Redis may be unavailable at any
-// time. It reports all invalid arguments at once. Release frees what the log holds.
+// time. It reports all invalid arguments at once. Release frees it.
 func Open(url string, opts *Options) (*Log, error) {
 	wrong := options.Mistakes{Package: "redislog"}
 	o := opts.withDefaults(&wrong)
@@ -98,12 +99,12 @@ func Open(url string, opts *Options) (*Log, error) {
 		config.ServerName = cmp.Or(config.ServerName, target.options.TLSConfig.ServerName)
 		target.options.TLSConfig = config
 	}
-	return &Log{opts: o, target: target, shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}, clock: clock{local: time.Now}}, nil
+	return &Log{opts: o, target: target, clock: clock{local: time.Now},
+		shares: fair.NewShares[*product](o.Retention.TotalBytes), products: map[string]*product{}}, nil
 }
 
-// Run implements [eventlog.Log]. It follows what other servers append, and removes
-// what has expired from Redis. It must
-// run for Changed to hear of other servers; it survives any Redis failure.
+// Run implements [eventlog.Log]. It hears of other servers' entries, removes expired data from Redis, and survives any
+// failure of Redis.
 func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	if report != nil {
 		report(eventlog.Progress{Done: true})
@@ -116,8 +117,7 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	return nil
 }
 
-// Expire implements [eventlog.Log] for the memory of this process; in Redis what
-// has expired goes by itself.
+// Expire implements [eventlog.Log] for the memory of this process. In Redis, expired data go by themselves.
 func (l *Log) Expire(context.Context) error {
 	for _, p := range l.all() {
 		p.expire()
@@ -203,7 +203,7 @@ func (l *Log) pingKeys(ctx context.Context, client *redis.ClusterClient) (keys [
 	return keys, nil
 }
 
-// failed says what could not be done.
+// failed names the operation that failed.
 func failed(what string, err error) error {
 	if err == nil {
 		return nil
@@ -213,12 +213,12 @@ func failed(what string, err error) error {
 
 // Close implements [eventlog.Log] for this process: it waits for the appends
 // in flight, and accepts no more. Other processes go on, and readers here end
-// with what was appended before. Documents and activity can be used until
+// with the last entry before. Documents and activity can be used until
 // Release.
 func (l *Log) Close() error {
 	l.closed.Store(true)
 	for _, p := range l.all() {
-		_ = p.commit(context.Background(), &commit{}) // what is in flight comes first
+		_ = p.commit(context.Background(), &commit{}) // those in flight come first
 		p.close()
 	}
 	return nil

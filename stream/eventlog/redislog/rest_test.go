@@ -41,7 +41,9 @@ func TestRest_isFree(t *testing.T) {
 			}()
 		}
 	}
-	waittest.Until(t, "all products are watched", func() bool { return a.Watched() == products && b.Watched() == products })
+	waittest.Until(t, "all products are watched", func() bool {
+		return a.Watched() == products && b.Watched() == products
+	})
 	read := func() {
 		for id, end := range ends { // as heartbeats do
 			for _, log := range []*redislog.Log{a, b} {
@@ -86,8 +88,8 @@ func (l *clientLog) Printf(_ context.Context, format string, values ...any) {
 	fmt.Fprintf(&l.Buffer, format+"\n", values...)
 }
 
-// Failures to connect go to the log's logger, once and with the address; the client's own logger, which the whole process
-// shares, is silent.
+// Failures to connect go to the log's logger, once and with the address. The client's own logger, which the whole
+// process shares, is silent.
 func TestOutage_isLoggedOnce(t *testing.T) {
 	var ours logtest.Buffer
 	var theirs clientLog

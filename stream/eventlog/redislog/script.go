@@ -38,7 +38,7 @@ var (
 	listScript   = redis.NewScript(listSource)
 )
 
-// errReply says that a script returned what it never returns.
+// errReply is the error of a reply that no script returns.
 var errReply = errors.New("strange reply")
 
 // eval calls a script that may be repeated, and returns its reply.

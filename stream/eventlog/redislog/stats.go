@@ -70,7 +70,7 @@ func askFigures(ctx context.Context, pipe redis.Pipeliner, k keys) func() (figur
 	}
 }
 
-// number reads a number of a reply; what is none counts as zero.
+// number parses an integer from a reply. Anything else is zero.
 func number(value any) int64 {
 	text, _ := value.(string)
 	n, _ := strconv.ParseInt(text, 10, 64)

@@ -33,9 +33,10 @@ const (
 	tidyActivity
 )
 
-// tidyStep removes a bounded part, and adds up the sizes of some documents or activity after those that were counted before.
-// It returns whether there is more to remove, how many were counted in all, -1 at the end, and their bytes.
-func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64) (more bool, nextCounted, nextBytes int64, err error) {
+// tidyStep removes a bounded part, and adds up the sizes of some documents or activity after those counted before. It
+// returns whether there is more to remove, how many were counted in all, or -1 at the end, and their bytes.
+func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64) (
+	more bool, nextCounted, nextBytes int64, err error) {
 	reply, err := p.log.eval(ctx, tidyScript, p.scriptKeys, p.arguments(order, counted, bytes)...)
 	if err == nil && len(reply) != 4 {
 		err = errReply
@@ -83,8 +84,8 @@ func (l *Log) tidy(ctx context.Context) {
 	}
 }
 
-// untidy reports whether this process has written to the product since it was tidied, or whether what it wrote last has
-// expired since then. What other processes wrote they tidy.
+// untidy reports whether this process has written to the product since it was tidied, or whether its last write has
+// expired since then. Other processes tidy after their own writes.
 func (p *product) untidy(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,8 @@ func (l *Log) Drop(ctx context.Context, productID string) error {
 	p := l.product(productID)
 	for {
 		known := p.seen()
-		reply, err := l.eval(ctx, dropScript, p.scriptKeys, p.arguments(channel(l.opts.Prefix), productID, known.Milli, known.Seq)...)
+		reply, err := l.eval(ctx, dropScript, p.scriptKeys,
+			p.arguments(channel(l.opts.Prefix), productID, known.Milli, known.Seq)...)
 		if err == nil && len(reply) != 2 {
 			err = errReply
 		}

@@ -16,7 +16,8 @@ const oldestMajor, oldestMinor = 6, 2
 type VersionError struct{ Version string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("redislog: Redis is of version %s, and must be of version %d.%d or newer", e.Version, oldestMajor, oldestMinor)
+	return fmt.Sprintf("redislog: Redis is of version %s, and must be of version %d.%d or newer",
+		e.Version, oldestMajor, oldestMinor)
 }
 
 var versionLine = regexp.MustCompile(`(?m)^redis_version:((\d+)\.(\d+)[^\r\n]*)`)

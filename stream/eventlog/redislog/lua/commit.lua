@@ -40,8 +40,8 @@ local version_text = digits(version)
 change('version', version_text)
 if version > micros + ahead then change('ahead', digits(version - micros)) end
 
--- 2. Entries, unless the log has one of their keys. Those of what has expired are
--- free.
+-- 2. Entries, unless the log has one of their keys. The keys of expired entries
+-- are free.
 
 local previous_ms, previous_seq, ms, seq = 0, 0, 0, 0
 
@@ -52,11 +52,11 @@ local function find_newest()
   if is_new then previous_ms = millis else previous_ms, previous_seq = parse_id(state.newest) end
   local lost = before(previous_ms, previous_seq, known_ms, known_seq)
   if lost then previous_ms, previous_seq = known_ms, known_seq end
-  if is_new then -- or was lost: what came before is unknown
+  if is_new then -- or was lost: its past is unknown
     local born = make_id(previous_ms, previous_seq)
     change('born', born)
     change('floor', born)
-  elseif lost then -- what came between
+  elseif lost then -- the entries between
     change('lost', state.newest)
     change('regained', make_id(known_ms, known_seq))
   end
@@ -202,8 +202,8 @@ local function finish_all(line, start, at)
   for _, member in ipairs(call('ZRANGEBYSCORE', line, start, start, 'LIMIT', 0, most_tied)) do finish(member, start, at) end
 end
 
--- Ends what the action's user did last at the same instant of the timeline, so
--- that it does not end at a later one. What came before that was ended by it.
+-- Ends the last action of the same user at the same instant of the timeline, so
+-- that it does not end at a later one. Earlier ones were ended by it.
 local function finish_tied(line, user, key, start)
   local users = sets_of(user)
   for offset = 0, most_tied do
@@ -303,7 +303,7 @@ local function file_run(user, line, first, last)
   return true
 end
 
--- Counts what was written under a name of activity.
+-- Counts the bytes written under a name of activity.
 local function count(name, bytes)
   local is_new = call('ZADD', active, version_text, name) == 1
   return bytes + (is_new and key_cost + 2 * #name or 0)

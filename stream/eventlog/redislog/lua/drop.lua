@@ -1,5 +1,5 @@
--- Removes a bounded part of everything that is kept of a product, but for what
--- its next IDs and versions grow from. The log goes at once.
+-- Removes a bounded part of a product, but for the newest ID and version, from
+-- which the next ones grow. The log goes at once.
 --
 -- ARGV  4 channel to publish on   5 product   6, 7 newest ID known to the caller
 --

@@ -5,7 +5,7 @@
 --       3 most documents   4 bytes of values after which to stop
 --
 -- Returns {name from which to go on, or false when there are no more,
--- documents}; each document is its name and what is stored of it.
+-- documents}; each document is its name and its stored value.
 
 local call = redis.call
 local base = string.sub(KEYS[1], 1, -5)

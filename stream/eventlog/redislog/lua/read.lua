@@ -16,7 +16,7 @@ local after, count, bytes = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local clock = call('TIME')
 local now = math.floor((clock[1] * 1000000 + clock[2]) / 1000) -- milliseconds
-local cutoff = now - ARGV[1] - 1 -- what was appended then is too old
+local cutoff = now - ARGV[1] - 1 -- entries of that time are too old
 
 local function parse_id(id)
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
@@ -38,8 +38,8 @@ if not newest then -- the product starts now
 end
 if count > 0 and after == '0-0' and floor == born then after = born end -- nothing was ever dropped
 
--- A cursor beyond the newest ID comes from before a failover that lost what
--- lies between. IDs go on from there, unless the cursor is no ID of any time.
+-- A cursor beyond the newest ID comes from before a failover that lost the
+-- entries between. IDs go on from there, unless the cursor is no ID of any time.
 if before(newest, after) and parse_id(after) <= now + 60000 then
   call('HSET', meta, 'newest', after, 'lost', newest, 'regained', after)
   newest, lost, regained = after, newest, after

@@ -15,8 +15,8 @@ local clock = call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local millis = math.floor(micros / 1000)
 
--- How many values are given to one call, and what one script removes, at most,
--- beside as much as it adds: it keeps Redis busy for about a millisecond.
+-- The most values given to one call, and the most that one script removes beyond
+-- as much as it adds: it keeps Redis busy for about a millisecond.
 local chunk, most, most_bytes = 1000, 256, 1048576
 
 -- Numbers up to 2^53 are exact in Lua, and IDs and versions stay below that.
@@ -82,7 +82,7 @@ end
 
 -- The log.
 
--- What Redis needs for an entry with its keys, in bytes, as measured.
+-- The memory of an entry with its keys in bytes, as measured.
 local function entry_size(session, data, packed) return 48 + #session + #data + 6 * #packed end
 
 local function appended_at(entry) return tonumber(entry[2][8]) or (parse_id(entry[1])) end
@@ -128,8 +128,8 @@ local function trim_log(added)
 end
 
 -- Documents and activity. Each has an order: a sorted set of names by the version
--- of the last write. Its size is counted in meta; what has expired counts until
--- the sizes are added up again, or as much as the mean when it is found before.
+-- of the last write. Its size is counted in meta. Expired ones count until the sizes
+-- are added up again, or for the mean when one is found before.
 
 local function document_key(name) return base .. 'doc:' .. name end
 
@@ -154,8 +154,8 @@ local function activity_keys(name)
   return base .. 'line:' .. of
 end
 
--- What Redis needs, in bytes, as measured: for an action on a timeline and of a
--- user, and for the keys of each.
+-- The memory of an action on a timeline and of a user, and of the keys of each,
+-- in bytes, as measured.
 local line_cost, action_cost, key_cost = 116, 180, 400
 
 local function activity_size(name)
@@ -170,8 +170,8 @@ local function remove_activity(gone)
   call_chunked('ZREM', active, gone)
 end
 
--- Removes from the beginning of an order what has expired, and the rest while
--- there is too much: at least as many bytes as were added, if need be.
+-- Removes from the beginning of an order the expired ones, and the rest while there
+-- is too much: at least as many bytes as were added, if need be.
 local function evict(order, field, size_of, remove, added)
   local held, removed, freed, evicted = number(field), 0, 0, 0
   local done, count = false, nil

@@ -1,5 +1,5 @@
--- Removes a bounded part of what a product has too much of, or for too long, and
--- adds up the sizes of a part of its documents or its activity.
+-- Removes a bounded part of the product's excess and of its expired data, and adds
+-- up the sizes of a part of its documents or its activity.
 --
 -- ARGV  4 1 to add up documents, 2 activity, 0 neither
 --       5 how many of them were added up before   6 their bytes
