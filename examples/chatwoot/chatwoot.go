@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -94,10 +93,20 @@ func (d *desk) write(ctx context.Context, conversationID, text string, private b
 	return strconv.Itoa(written.ID), err
 }
 
-var markdown = regexp.MustCompile("[\\\\`*_~<>#|!&\\[\\]()-]")
+// markdown are the characters that Chatwoot would take for Markdown.
+const markdown = "\\`*_~<>#|!&[]()-"
 
-// render escapes what Chatwoot would take for Markdown.
-func render(text string) string { return markdown.ReplaceAllString(text, `\$0`) }
+// render escapes Markdown, so that agents see the text as it is.
+func render(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune(markdown, r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
 
 // Fits goes by Chatwoot's limit of 150,000 characters.
 func (d *desk) Fits(text string) bool { return len(render(text)) <= 150_000 }
