@@ -94,6 +94,27 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	}
 }
 
+// WriteOnce calls write, again up to Retries times while its error is ambiguous and find
+// does not see the effect: find looks for what was written since a time. Where find
+// fails, too, the error is write's.
+func (a *API) WriteOnce(write func() (id string, err error),
+	find func(since time.Time) (id string, found bool, err error)) (id string, err error) {
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		id, err := write()
+		if tries >= a.Retries || !IsAmbiguous(err) {
+			return id, err
+		}
+		id, found, lookErr := find(began)
+		if found {
+			return id, nil
+		}
+		if lookErr != nil {
+			return "", err
+		}
+	}
+}
+
 // authorized makes a request, and once more when its credentials were refused
 // and there are others.
 func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any) error {
@@ -167,7 +188,8 @@ func (a *API) decode(r Request, status int, data []byte, err error, answer any) 
 // redirects.
 func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	e := &APIError{Desk: a.Desk, Op: r.Op, Status: response.StatusCode,
-		Wait: retryAfter(response.Header, time.Now()), Ambiguous: response.StatusCode >= 500 && response.StatusCode != http.StatusServiceUnavailable,
+		Wait:          retryAfter(response.Header, time.Now()),
+		Ambiguous:     response.StatusCode >= 500 && response.StatusCode != http.StatusServiceUnavailable,
 		Misconfigured: response.StatusCode < http.StatusBadRequest}
 	if a.Explain != nil {
 		a.Explain(e, response.Header, body)

@@ -49,7 +49,8 @@ type Finder interface {
 	// note with the ID after or, if that is empty, at since or later. Markup that the
 	// desk adds or drops makes no difference. It is called some seconds after a Note
 	// that was Ambiguous.
-	FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (noteID string, found bool, err error)
+	FindNote(ctx context.Context, conversationID, text, after string,
+		since time.Time) (noteID string, found bool, err error)
 }
 
 // Pacer knows the desk's rate limits from its answers.
@@ -114,7 +115,8 @@ type Offerer interface {
 
 	// FindOffer looks for an offer of this body that the desk's own user made at since or
 	// later. It is called after an Offer that was Ambiguous.
-	FindOffer(ctx context.Context, conversationID string, offer Offer, since time.Time) (offerID string, found bool, err error)
+	FindOffer(ctx context.Context, conversationID string, offer Offer,
+		since time.Time) (offerID string, found bool, err error)
 }
 
 // MaxLabels is the most labels of an [Offer].

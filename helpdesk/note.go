@@ -32,7 +32,9 @@ const timeLayout = "2006-01-02 15:04:05 UTC"
 // than one line. The text has no line feed at its end.
 func NoteText(sessionID string, actions []activity.Action, bin time.Duration) string {
 	actions = slices.Clone(actions)
-	slices.SortStableFunc(actions, func(a, b activity.Action) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
+	slices.SortStableFunc(actions, func(a, b activity.Action) int {
+		return cmp.Compare(a.TimestampStart, b.TimestampStart)
+	})
 	var first time.Time
 	if len(actions) > 0 {
 		first = actions[0].Start()
@@ -71,7 +73,8 @@ func SummaryText(sessionID string, at time.Time, summary string) string {
 
 // header returns the first two lines of a note and the blank line after them.
 func header(sessionID string, at time.Time) string {
-	return "session_id: " + strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ") + "\ntimestamp: " + at.UTC().Format(timeLayout) + "\n"
+	sessionID = strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ")
+	return "session_id: " + sessionID + "\ntimestamp: " + at.UTC().Format(timeLayout) + "\n"
 }
 
 // visible returns -1 for a character that shows nothing, or changes how others are

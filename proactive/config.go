@@ -81,7 +81,8 @@ func (c *Config) Validate(custom ...Trigger) error {
 			m.add(at+"id", "%q is a duplicate", t.ID)
 		}
 		seen[t.ID] = true
-		if t.Page != "" && (!strings.HasPrefix(t.Page, "/") && !strings.Contains(t.Page, "://") || len(t.Page) > maxPage) {
+		if t.Page != "" && (!strings.HasPrefix(t.Page, "/") && !strings.Contains(t.Page, "://") ||
+			len(t.Page) > maxPage) {
 			m.add(at+"page", "must be a path such as /pricing or a URL, of at most %d bytes", maxPage)
 		}
 		m.text(at, t.Body, t.ReplyOptionLabels)
@@ -111,7 +112,8 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 // available returns what makes each trigger that can be configured, from its page.
 func available(custom []Trigger) map[string]func(page string) Trigger {
 	all := map[string]func(string) Trigger{backOnPricingID: BackOnPricing}
-	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{}}, custom) {
+	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{}},
+		custom) {
 		if t != nil {
 			all[t.ID()] = func(page string) Trigger { return Within(page, t) }
 		}

@@ -22,7 +22,9 @@
 // it wants. Package [github.com/liveactivity/liveactivity/proactive/proactivetest] tests
 // triggers with scripts:
 //
-//	proactivetest.Run(t, `t+0s /pricing; t+4s /docs; t+7s /pricing → offer canonical_url_ping_pong`, proactive.PingPong{})
+//	proactivetest.Run(t, `
+//		t+0s /pricing; t+4s /docs
+//		t+7s /pricing → offer canonical_url_ping_pong`, proactive.PingPong{})
 //
 // # Offers
 //

@@ -36,8 +36,12 @@ func open(raw json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
 	if c.AccountID <= 0 || c.AccessToken == "" {
 		mistakes = append(mistakes, &helpdesk.ConfigError{Problem: "must have account_id and api_access_token"})
 	}
-	d := &desk{secret: c.WebhookSecret, api: helpdesk.API{Desk: "chatwoot", BaseURL: baseURL + "/api/v1/accounts/" + strconv.Itoa(c.AccountID)}}
-	d.api.Authorize = func(_ context.Context, h http.Header) error { h.Set("api_access_token", c.AccessToken); return nil }
+	d := &desk{secret: c.WebhookSecret, api: helpdesk.API{Desk: "chatwoot",
+		BaseURL: baseURL + "/api/v1/accounts/" + strconv.Itoa(c.AccountID)}}
+	d.api.Authorize = func(_ context.Context, h http.Header) error {
+		h.Set("api_access_token", c.AccessToken)
+		return nil
+	}
 	d.api.Explain = func(e *helpdesk.APIError, _ http.Header, body []byte) {
 		var said struct{ Error string }
 		_ = json.Unmarshal(body, &said)
@@ -67,9 +71,12 @@ const outgoing = 1.0
 
 func (d *desk) do(ctx context.Context, method, conversationID string, body, answer any) error {
 	if n, err := strconv.ParseUint(conversationID, 10, 63); err != nil || n == 0 {
-		return &helpdesk.APIError{Desk: "chatwoot", Op: method, Gone: true, Err: errors.New("not the id of a conversation")}
+		return &helpdesk.APIError{Desk: "chatwoot", Op: method, Gone: true,
+			Err: errors.New("not the id of a conversation")}
 	}
-	return d.api.Do(ctx, helpdesk.Request{Op: method + " messages", Method: method, Path: "/conversations/" + conversationID + "/messages", Body: body, Repeatable: method == http.MethodGet}, answer)
+	path := "/conversations/" + conversationID + "/messages"
+	return d.api.Do(ctx, helpdesk.Request{Op: method + " messages", Method: method, Path: path, Body: body,
+		Repeatable: method == http.MethodGet}, answer)
 }
 
 // Capabilities declares what the desk can do beyond notes.
@@ -89,7 +96,8 @@ func (d *desk) Reply(ctx context.Context, conversationID, text string) (string, 
 
 func (d *desk) write(ctx context.Context, conversationID, text string, private bool) (string, error) {
 	var written message
-	err := d.do(ctx, http.MethodPost, conversationID, map[string]any{"content": render(text), "message_type": "outgoing", "private": private}, &written)
+	err := d.do(ctx, http.MethodPost, conversationID, map[string]any{"content": render(text),
+		"message_type": "outgoing", "private": private}, &written)
 	return strconv.Itoa(written.ID), err
 }
 

@@ -68,7 +68,8 @@ type Intercom struct {
 // NewIntercom returns a workspace without conversations. Close it, unless it is in
 // memory.
 func NewIntercom(opts *IntercomOptions) *Intercom {
-	f := &Intercom{lastID: 1000, contacts: map[string]IntercomContact{}, conversations: map[string]*intercomConversation{}}
+	f := &Intercom{lastID: 1000, contacts: map[string]IntercomContact{},
+		conversations: map[string]*intercomConversation{}}
 	if opts != nil {
 		f.opts = *opts
 	}
@@ -126,7 +127,8 @@ func (f *Intercom) newID() string {
 // Created begins a conversation with a message of a contact's. It returns its id
 // and the signed request with which Intercom reports it to the target, such as
 // "https://hooks.example/chatbot-webhook/acme".
-func (f *Intercom) Created(target string, contact IntercomContact, message string) (conversationID string, webhook *http.Request) {
+func (f *Intercom) Created(target string, contact IntercomContact,
+	message string) (conversationID string, webhook *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	contactID := fmt.Sprintf("%024x", f.lastID)
@@ -178,7 +180,8 @@ func (f *Intercom) Webhook(target string, body []byte) *http.Request {
 // notify returns a webhook of a topic.
 func (f *Intercom) notify(target, topic string, item object) *http.Request {
 	now := time.Now().Unix()
-	return f.Webhook(target, mustMarshal(object{"type": "notification_event", "app_id": "fake", "id": "notif_" + uuid.NewString(), "topic": topic,
+	return f.Webhook(target, mustMarshal(object{"type": "notification_event", "app_id": "fake",
+		"id": "notif_" + uuid.NewString(), "topic": topic,
 		"created_at": now, "first_sent_at": now, "delivery_attempts": 1, "delivery_status": "pending",
 		"data": object{"type": "notification_event_data", "item": item}}))
 }
@@ -265,8 +268,9 @@ type object map[string]any
 func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email bool) object {
 	shown := []object{}
 	for _, p := range parts {
-		shown = append(shown, object{"type": "conversation_part", "id": p.ID, "part_type": p.Type, "body": p.Body, "created_at": p.At.Unix(),
-			"updated_at": p.At.Unix(), "notified_at": p.At.Unix(), "author": f.author(p.AuthorID, email), "attachments": []any{}, "redacted": p.Redacted})
+		shown = append(shown, object{"type": "conversation_part", "id": p.ID, "part_type": p.Type, "body": p.Body,
+			"created_at": p.At.Unix(), "updated_at": p.At.Unix(), "notified_at": p.At.Unix(),
+			"author": f.author(p.AuthorID, email), "attachments": []any{}, "redacted": p.Redacted})
 	}
 	state := "open"
 	if c.closed {
@@ -276,11 +280,14 @@ func (f *Intercom) show(c *intercomConversation, parts []IntercomPart, email boo
 	if !f.opts.PlainText {
 		body = inParagraphs(escaped(body))
 	}
-	return object{"type": "conversation", "id": c.id, "created_at": c.createdAt.Unix(), "updated_at": time.Now().Unix(), "open": !c.closed, "state": state,
-		"source": object{"type": "conversation", "id": "s" + c.id, "delivered_as": "customer_initiated", "body": body, "author": f.author(c.contactID, email), "redacted": false},
+	return object{"type": "conversation", "id": c.id, "created_at": c.createdAt.Unix(),
+		"updated_at": time.Now().Unix(), "open": !c.closed, "state": state,
+		"source": object{"type": "conversation", "id": "s" + c.id, "delivered_as": "customer_initiated", "body": body,
+			"author": f.author(c.contactID, email), "redacted": false},
 		"contacts": object{"type": "contact.list", "contacts": []object{
 			{"type": "contact", "id": c.contactID, "external_id": orNull(f.contacts[c.contactID].ExternalID)}}},
-		"conversation_parts": object{"type": "conversation_part.list", "conversation_parts": shown, "total_count": len(shown)}}
+		"conversation_parts": object{"type": "conversation_part.list", "conversation_parts": shown,
+			"total_count": len(shown)}}
 }
 
 func (f *Intercom) author(id string, email bool) object {

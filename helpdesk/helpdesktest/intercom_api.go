@@ -21,17 +21,19 @@ type apiError struct {
 
 // Error returns the body of the answer.
 func (e *apiError) Error() string {
-	return string(mustMarshal(object{"type": "error.list", "request_id": uuid.NewString(), "errors": []object{{"code": e.code, "message": e.message}}}))
+	return string(mustMarshal(object{"type": "error.list", "request_id": uuid.NewString(),
+		"errors": []object{{"code": e.code, "message": e.message}}}))
 }
 
 // intercomError returns what Intercom says with a status.
 func intercomError(status int) *apiError {
 	e, ok := map[int]apiError{
-		http.StatusUnauthorized:    {code: "unauthorized", message: "Access Token Invalid"},
-		http.StatusForbidden:       {code: "api_plan_restricted", message: "Active subscription needed."},
-		http.StatusNotFound:        {code: "not_found", message: "Resource Not Found"},
-		http.StatusConflict:        {code: "conflict", message: "The resource is being changed by another request"},
-		http.StatusTooManyRequests: {code: "rate_limit_exceeded", message: "The rate limit for the App has been exceeded"},
+		http.StatusUnauthorized: {code: "unauthorized", message: "Access Token Invalid"},
+		http.StatusForbidden:    {code: "api_plan_restricted", message: "Active subscription needed."},
+		http.StatusNotFound:     {code: "not_found", message: "Resource Not Found"},
+		http.StatusConflict:     {code: "conflict", message: "The resource is being changed by another request"},
+		http.StatusTooManyRequests: {
+			code: "rate_limit_exceeded", message: "The rate limit for the App has been exceeded"},
 	}[status]
 	switch {
 	case ok:
@@ -100,9 +102,11 @@ func (f *Intercom) admit(answer http.Header, r *http.Request) error {
 	}
 	switch {
 	case r.Header.Get("Accept") != "application/json":
-		return &apiError{http.StatusNotAcceptable, "media_type_not_acceptable", "The Accept header should send a media type of application/json"}
+		return &apiError{http.StatusNotAcceptable, "media_type_not_acceptable",
+			"The Accept header should send a media type of application/json"}
 	case r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/json":
-		return &apiError{http.StatusUnsupportedMediaType, "content_type_not_supported", "The Content-Type header should send a media type of application/json"}
+		return &apiError{http.StatusUnsupportedMediaType, "content_type_not_supported",
+			"The Content-Type header should send a media type of application/json"}
 	case intercomVersion(r) < 0:
 		return &apiError{http.StatusBadRequest, "intercom_version_invalid", "The requested version could not be found"}
 	}
@@ -110,7 +114,8 @@ func (f *Intercom) admit(answer http.Header, r *http.Request) error {
 }
 
 // intercomVersions are those of the API, in their order.
-var intercomVersions = []string{"2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15", "2.16", "Unstable"}
+var intercomVersions = []string{"2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10", "2.11",
+	"2.12", "2.13", "2.14", "2.15", "2.16", "Unstable"}
 
 // intercomVersion returns the place of a request's version in their order, -1
 // without a known one.
@@ -121,7 +126,8 @@ func intercomVersion(r *http.Request) int {
 // The functions below answer one kind of request each, with f.mu held.
 
 func (f *Intercom) me(*http.Request) (any, error) {
-	return object{"type": "admin", "id": IntercomAdminID, "name": "Teammate " + IntercomAdminID, "email_verified": true, "has_inbox_seat": true,
+	return object{"type": "admin", "id": IntercomAdminID, "name": "Teammate " + IntercomAdminID,
+		"email_verified": true, "has_inbox_seat": true,
 		"app": object{"type": "app", "id_code": "fake", "name": "Fake workspace", "region": "US"}}, nil
 }
 
@@ -146,7 +152,8 @@ func (f *Intercom) showContact(r *http.Request) (any, error) {
 	if !ok {
 		return nil, intercomError(http.StatusNotFound)
 	}
-	return object{"type": "contact", "id": id, "role": "user", "email": orNull(contact.Email), "external_id": orNull(contact.ExternalID)}, nil
+	return object{"type": "contact", "id": id, "role": "user", "email": orNull(contact.Email),
+		"external_id": orNull(contact.ExternalID)}, nil
 }
 
 func (f *Intercom) listConversations(*http.Request) (any, error) {
@@ -202,7 +209,8 @@ func (f *Intercom) postPart(r *http.Request) (any, error) {
 
 func (f *Intercom) postReply(r *http.Request) (any, error) {
 	return f.write(r, func(m intercomMessage) bool {
-		return m.MessageType == "note" || m.MessageType == "comment" || m.MessageType == "quick_reply" && r.Header.Get("Intercom-Version") == "Unstable"
+		return m.MessageType == "note" || m.MessageType == "comment" || m.MessageType == "quick_reply" &&
+			r.Header.Get("Intercom-Version") == "Unstable"
 	})
 }
 
@@ -226,7 +234,8 @@ func (f *Intercom) write(r *http.Request, takes func(intercomMessage) bool) (any
 		return nil, &apiError{http.StatusBadRequest, "parameter_invalid", "type must be admin"}
 	case m.Body == nil || m.MessageType != "quick_reply" && *m.Body == "":
 		return nil, &apiError{http.StatusBadRequest, "parameter_not_found", "body is required"}
-	case (m.MessageType == "quick_reply") != (m.ReplyOptions != nil) || len(labels) > helpdesk.MaxLabels || slices.Contains(labels, ""):
+	case (m.MessageType == "quick_reply") != (m.ReplyOptions != nil) || len(labels) > helpdesk.MaxLabels ||
+		slices.Contains(labels, ""):
 		return nil, &apiError{http.StatusBadRequest, "parameter_invalid", "reply_options is invalid"}
 	case !isIntercomAdmin(m.AdminID):
 		return nil, errNoAdmin
@@ -256,7 +265,8 @@ func (f *Intercom) redact(r *http.Request) (any, error) {
 			}
 		}
 	}
-	return nil, &apiError{http.StatusNotFound, "conversation_part_or_message_not_found", "Conversation part or message not found"}
+	return nil, &apiError{http.StatusNotFound, "conversation_part_or_message_not_found",
+		"Conversation part or message not found"}
 }
 
 // decodeStrictly decodes a request's body, which must have no other fields and no

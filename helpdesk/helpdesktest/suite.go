@@ -196,7 +196,10 @@ var noteTests = []deskTest{
 		assert.Len(f, f.Notes(), at)
 	}},
 	{"Note refuses IDs that no conversation has", func(f *deskFixture) {
-		for _, id := range []string{"", ".", "..", "../" + f.ConversationID, f.ConversationID + "/../" + f.ConversationID, f.ConversationID + "?x=1", f.ConversationID + "#x", f.ConversationID + "\n", "%2e%2e", strings.Repeat("9", 300)} {
+		id := f.ConversationID
+		for _, id := range []string{
+			"", ".", "..", "../" + id, id + "/../" + id, id + "?x=1", id + "#x", id + "\n", "%2e%2e", strings.Repeat("9", 300),
+		} {
 			_, err := f.Desk.Note(f.Context(), id, "Lost")
 			f.gone(err, id)
 		}
@@ -210,7 +213,7 @@ var noteTests = []deskTest{
 		assert.False(f, f.failed(err).AccountWide())
 	}},
 	{"Note says that the account is away", func(f *deskFixture) {
-		for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable} {
+		for _, status := range []int{500, 502, 503} {
 			err := f.failed(f.breaks(Fault{Status: status}, "Lost"))
 			assert.True(f, err.Temporary() && err.AccountWide() && !err.Gone, "%d", status)
 			assert.Equal(f, status, err.Status)
@@ -306,7 +309,8 @@ var webhookTests = []deskTest{
 			if e, err := f.Desk.Webhook(header, f.Opened, time.Now()); err == nil {
 				assert.Equal(f, f.ConversationID, e.ConversationID, "%s is not part of the signature", name)
 			} else {
-				assert.True(f, errors.Is(err, helpdesk.ErrSignature) || errors.Is(err, helpdesk.ErrUnrecognized), "%s: %v", name, err)
+				assert.True(f, errors.Is(err, helpdesk.ErrSignature) || errors.Is(err, helpdesk.ErrUnrecognized),
+					"%s: %v", name, err)
 			}
 		}
 		_, err := f.Desk.Webhook(http.Header{"Content-Type": {"application/json"}}, f.Opened, time.Now())

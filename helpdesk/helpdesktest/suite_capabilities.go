@@ -100,7 +100,9 @@ var replierTests = []deskTest{
 		f.note("Hello")
 		_, err := f.can.Replier.Reply(f.Context(), f.ConversationID, "Answer")
 		require.NoError(f, err)
-		for text, since := range map[string]time.Time{"Hello": f.began, "Hello again": f.began, f.Message: f.began, "Answer": later()} {
+		for text, since := range map[string]time.Time{
+			"Hello": f.began, "Hello again": f.began, f.Message: f.began, "Answer": later(),
+		} {
 			found, err := f.can.Replier.FindReply(f.Context(), f.ConversationID, text, since)
 			require.NoError(f, err)
 			assert.False(f, found, text)
@@ -127,7 +129,8 @@ var chatterTests = []deskTest{
 var offererTests = []deskTest{
 	{"Offer shows a body with labels", func(f *deskFixture) {
 		for _, offer := range []helpdesk.Offer{
-			{Body: "Need a hand?\nJust ask.", Labels: []string{"Yes, show me", "No & <never>", "Talk to sales"}}, {Body: "Just so you know"},
+			{Body: "Need a hand?\nJust ask.", Labels: []string{"Yes, show me", "No & <never>", "Talk to sales"}},
+			{Body: "Just so you know"},
 		} {
 			id, err := f.can.Offerer.Offer(f.Context(), f.ConversationID, offer)
 			require.NoError(f, err)

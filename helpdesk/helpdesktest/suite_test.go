@@ -99,7 +99,8 @@ func TestDesk(t *testing.T) {
 			require.NoError(t, err)
 		}
 		return &helpdesktest.Account{
-			Desk: broken{opened.(*intercom.Client), suitetest.Mistake()}, Server: fake.Server, Secrets: []string{helpdesktest.IntercomAccessToken},
+			Desk: broken{opened.(*intercom.Client), suitetest.Mistake()}, Server: fake.Server,
+			Secrets:        []string{helpdesktest.IntercomAccessToken},
 			ConversationID: conversation, Message: message,
 			Notes:  func() []string { return fake.Notes(conversation) },
 			Write:  func(message string) { fake.Replied(target, conversation, message) },

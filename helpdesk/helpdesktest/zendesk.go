@@ -112,7 +112,8 @@ const firstID = 23_000_000_000_000
 
 // NewZendesk returns an account without tickets. Close it, unless it is in memory.
 func NewZendesk(opts *ZendeskOptions) *Zendesk {
-	z := &Zendesk{lastID: firstID, users: map[int64]*zendeskUser{}, tickets: map[int64]*zendeskTicket{}, tokens: map[string]time.Time{}}
+	z := &Zendesk{lastID: firstID, users: map[int64]*zendeskUser{}, tickets: map[int64]*zendeskTicket{},
+		tokens: map[string]time.Time{}}
 	if opts != nil {
 		z.opts = *opts
 	}
@@ -124,7 +125,8 @@ func NewZendesk(opts *ZendeskOptions) *Zendesk {
 		role = "agent"
 	}
 	z.userOf(ZendeskEmail, role)
-	z.Server = NewServer(http.HandlerFunc(z.handle), &ServerOptions{InMemory: z.opts.InMemory, Name: "zendesk", ErrorBody: zendeskError})
+	z.Server = NewServer(http.HandlerFunc(z.handle), &ServerOptions{InMemory: z.opts.InMemory, Name: "zendesk",
+		ErrorBody: zendeskError})
 	return z
 }
 
@@ -160,7 +162,8 @@ func (z *Zendesk) Comments(ticketID string) []Comment {
 	}
 	var all []Comment
 	for _, c := range ticket.comments {
-		all = append(all, Comment{strconv.FormatInt(c.id, 10), c.author.email, c.public, c.html, plainText(c.html), c.at})
+		all = append(all, Comment{strconv.FormatInt(c.id, 10), c.author.email, c.public, c.html, plainText(c.html),
+			c.at})
 	}
 	return all
 }

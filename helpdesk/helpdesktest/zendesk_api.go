@@ -23,7 +23,8 @@ func zendeskError(status int) string {
 	case http.StatusNotFound:
 		code, description = "RecordNotFound", "Not found"
 	case http.StatusConflict:
-		code, description = "UpdateConflict", "Safe Update prevented the update due to outdated ticket data. Please fetch the latest ticket data and try again."
+		code, description = "UpdateConflict", "Safe Update prevented the update due to outdated ticket data. Please "+
+			"fetch the latest ticket data and try again."
 	case http.StatusTooManyRequests:
 		code, description = "APIRateLimitExceeded", "Number of allowed API requests per minute exceeded"
 	case http.StatusServiceUnavailable:
@@ -56,7 +57,8 @@ func (z *Zendesk) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet {
 		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-			fail(w, http.StatusUnsupportedMediaType, jsonError("UnsupportedMediaType", "Content-Type must be application/json"))
+			fail(w, http.StatusUnsupportedMediaType, jsonError("UnsupportedMediaType",
+				"Content-Type must be application/json"))
 			return
 		}
 	}
@@ -67,7 +69,8 @@ func (z *Zendesk) route(w http.ResponseWriter, r *http.Request, parts []string) 
 	switch call := r.Method + " " + parts[0]; {
 	case call == "GET users" && len(parts) == 2 && parts[1] == "me":
 		me := z.userOf(ZendeskEmail, "")
-		reply(w, http.StatusOK, map[string]any{"user": map[string]any{"id": me.id, "email": me.email, "role": me.role, "suspended": false, "only_private_comments": false}})
+		reply(w, http.StatusOK, map[string]any{"user": map[string]any{"id": me.id, "email": me.email, "role": me.role,
+			"suspended": false, "only_private_comments": false}})
 	case parts[0] == "tickets" && len(parts) > 1:
 		z.serveTicket(w, r, parts[1:])
 	case call == "PUT comment_redactions" && len(parts) == 2:
@@ -138,7 +141,8 @@ func (z *Zendesk) mint(w http.ResponseWriter, r *http.Request) {
 	z.minted++
 	token := fmt.Sprintf("minted-%d", z.minted)
 	z.tokens[token] = time.Now().Add(z.opts.TokenLifetime)
-	reply(w, http.StatusOK, map[string]any{"access_token": token, "token_type": "bearer", "scope": in.Scope, "expires_in": int(z.opts.TokenLifetime.Seconds())})
+	reply(w, http.StatusOK, map[string]any{"access_token": token, "token_type": "bearer", "scope": in.Scope,
+		"expires_in": int(z.opts.TokenLifetime.Seconds())})
 }
 
 // withinLimit applies the limit of the account and says how much is left of it.
@@ -172,14 +176,17 @@ func (z *Zendesk) withinUpdates(w http.ResponseWriter, ticket *zendeskTicket) bo
 	ok := ticket.updates.take(now)
 	if limit := ticket.updates.limit; limit >= 0 {
 		resets := ticket.updates.resets(now)
-		w.Header().Set("Zendesk-Ratelimit-Per-Ticket-Updates", fmt.Sprintf("total=%d; remaining=%d; resets=%d", limit, ticket.updates.remaining(), resets))
+		w.Header().Set("Zendesk-Ratelimit-Per-Ticket-Updates",
+			fmt.Sprintf("total=%d; remaining=%d; resets=%d", limit, ticket.updates.remaining(), resets))
 		if !ok {
-			tooMany(w, strconv.Itoa(resets), jsonError("TooManyRequests", "You have exceeded the rate limit for updating a single ticket."))
+			tooMany(w, strconv.Itoa(resets), jsonError("TooManyRequests",
+				"You have exceeded the rate limit for updating a single ticket."))
 			return false
 		}
 	}
 	if !z.updates.take(now) {
-		tooMany(w, strconv.Itoa(z.updates.resets(now)), jsonError("TooManyRequests", "You have exceeded the rate limit for updating tickets."))
+		tooMany(w, strconv.Itoa(z.updates.resets(now)), jsonError("TooManyRequests",
+			"You have exceeded the rate limit for updating tickets."))
 		return false
 	}
 	return true
@@ -224,7 +231,8 @@ func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendesk
 	event["type"] = "Comment"
 	reply(w, http.StatusOK, map[string]any{"ticket": ticket.json(), "audit": map[string]any{
 		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.author.id, "created_at": written.at.UTC().Format(time.RFC3339),
-		"events": []any{map[string]any{"id": z.nextID(), "type": "Change", "field_name": "status", "value": ticket.status}, event},
+		"events": []any{map[string]any{"id": z.nextID(), "type": "Change", "field_name": "status",
+			"value": ticket.status}, event},
 	}})
 }
 
@@ -274,8 +282,10 @@ func (z *Zendesk) createWebhook(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	hook := &in.Webhook
-	if err := d.Decode(&in); err != nil || hook.ID != "" || hook.Name == "" || hook.HTTPMethod != "POST" || hook.RequestFormat != "json" ||
-		hook.Status != "active" && hook.Status != "inactive" || len(hook.Subscriptions) == 0 || !strings.HasPrefix(hook.Endpoint, "http") {
+	if err := d.Decode(&in); err != nil || hook.ID != "" || hook.Name == "" || hook.HTTPMethod != "POST" ||
+		hook.RequestFormat != "json" ||
+		hook.Status != "active" && hook.Status != "inactive" || len(hook.Subscriptions) == 0 ||
+		!strings.HasPrefix(hook.Endpoint, "http") {
 		fail(w, http.StatusBadRequest, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook","detail":"A field is missing or not valid."}]}`)
 		return
 	}
@@ -288,7 +298,8 @@ func (z *Zendesk) createWebhook(w http.ResponseWriter, r *http.Request) {
 func (z *Zendesk) signingSecret(w http.ResponseWriter, id string) {
 	for _, hook := range z.webhooks {
 		if hook.ID == id {
-			reply(w, http.StatusOK, map[string]any{"signing_secret": map[string]any{"secret": hook.secret, "algorithm": "SHA256"}})
+			reply(w, http.StatusOK, map[string]any{"signing_secret": map[string]any{"secret": hook.secret,
+				"algorithm": "SHA256"}})
 			return
 		}
 	}
@@ -316,12 +327,14 @@ func (z *Zendesk) createTrigger(w http.ResponseWriter, r *http.Request) {
 	known := func(id string) bool {
 		return slices.ContainsFunc(z.webhooks, func(w *zendeskWebhook) bool { return w.ID == id })
 	}
-	if err != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 || t.Actions[0].Field != "notification_webhook" ||
+	if err != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
+		t.Actions[0].Field != "notification_webhook" ||
 		len(t.Actions[0].Value) != 2 || !known(t.Actions[0].Value[0]) {
 		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation errors","details":{"base":[{"description":"Trigger is not valid"}]}}`)
 		return
 	}
-	trigger := map[string]any{"id": z.nextID(), "title": t.Title, "active": t.Active, "conditions": map[string]any{"all": t.Conditions.All, "any": []any{}}, "actions": t.Actions}
+	trigger := map[string]any{"id": z.nextID(), "title": t.Title, "active": t.Active,
+		"conditions": map[string]any{"all": t.Conditions.All, "any": []any{}}, "actions": t.Actions}
 	z.triggers = append(z.triggers, trigger)
 	reply(w, http.StatusCreated, map[string]any{"trigger": trigger})
 }
@@ -332,8 +345,10 @@ func (t *zendeskTicket) json() map[string]any {
 
 func (c *zendeskComment) json() map[string]any {
 	text := plainText(c.html)
-	return map[string]any{"id": c.id, "type": "Comment", "author_id": c.author.id, "public": c.public, "html_body": c.html,
-		"plain_body": text, "body": strings.Join(strings.Fields(text), " "), "created_at": c.at.UTC().Format(time.RFC3339)}
+	return map[string]any{"id": c.id, "type": "Comment", "author_id": c.author.id, "public": c.public,
+		"html_body":  c.html,
+		"plain_body": text, "body": strings.Join(strings.Fields(text),
+			" "), "created_at": c.at.UTC().Format(time.RFC3339)}
 }
 
 // paged returns the page of a list that a request asks for.

@@ -32,7 +32,8 @@ type Client struct {
 
 // Capabilities implements [helpdesk.Desk].
 func (c *Client) Capabilities() helpdesk.Capabilities {
-	return helpdesk.Capabilities{Renderer: c, Finder: c, Pacer: c, Contacts: c, Redactor: c, Replier: c, Offerer: c, Remover: c, Checker: c}
+	return helpdesk.Capabilities{Renderer: c, Finder: c, Pacer: c, Contacts: c, Redactor: c, Replier: c, Offerer: c,
+		Remover: c, Checker: c}
 }
 
 // The values of the header Intercom-Version.
@@ -186,7 +187,8 @@ func (c *Client) Pause(string) time.Duration { return c.budget.pause(time.Now())
 // Contact returns who a contact is.
 func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contact, error) {
 	if !isID(contactID) {
-		return helpdesk.Contact{}, &helpdesk.APIError{Desk: Name, Op: "read contact", Status: http.StatusNotFound, Err: errors.New("not the id of a contact")}
+		return helpdesk.Contact{}, &helpdesk.APIError{Desk: Name, Op: "read contact", Status: http.StatusNotFound,
+			Err: errors.New("not the id of a contact")}
 	}
 	var contact struct {
 		Email      string

@@ -55,7 +55,8 @@ func (c Config) Validate() error {
 	if _, problem := helpdesk.CheckBaseURL(c.baseURL()); problem != "" {
 		wrong("base_url", strings.Replace(problem, "https://api.example.com", DefaultBaseURL, 1))
 	}
-	for _, f := range []struct{ name, value string }{{"access_token", c.AccessToken}, {"admin_id", c.AdminID}, {"client_secret", c.ClientSecret}} {
+	for _, f := range []struct{ name, value string }{{"access_token", c.AccessToken}, {"admin_id", c.AdminID},
+		{"client_secret", c.ClientSecret}} {
 		if strings.TrimSpace(f.value) != f.value {
 			wrong(f.name, "must not start or end with white space")
 		}

@@ -35,8 +35,11 @@ func bodyText(body string) string {
 }
 
 // blocks are the elements that end a line, and those that bodies in HTML begin with.
-var blocks = map[string]bool{"p": true, "div": true, "br": true, "ul": true, "ol": true, "li": true, "pre": true, "blockquote": true,
-	"table": true, "tr": true, "img": true, "html": true, "body": true, "h1": true, "h2": true, "h3": true, "h4": true, "h5": true, "h6": true}
+var blocks = map[string]bool{
+	"p": true, "div": true, "br": true, "ul": true, "ol": true, "li": true, "pre": true, "blockquote": true, "table": true,
+	"tr": true, "img": true, "html": true, "body": true,
+	"h1": true, "h2": true, "h3": true, "h4": true, "h5": true, "h6": true,
+}
 
 // fromHTML returns the text of HTML, with a line for each line break and block.
 func fromHTML(s string) string {

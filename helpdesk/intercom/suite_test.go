@@ -13,7 +13,9 @@ import (
 )
 
 func TestDesk(t *testing.T) {
-	for name, opts := range map[string]helpdesktest.IntercomOptions{"HTML": {}, "plain text": {PlainText: true, SHA256: true}} {
+	for name, opts := range map[string]helpdesktest.IntercomOptions{
+		"HTML": {}, "plain text": {PlainText: true, SHA256: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			helpdesktest.TestDesk(t, func(t *testing.T) *helpdesktest.Account {
 				opts := opts
@@ -22,10 +24,12 @@ func TestDesk(t *testing.T) {
 				desk, err := intercom.Kind.Open(fake.Config(), &helpdesk.Options{HTTP: fake.Client()})
 				require.NoError(t, err)
 				const target, message = "https://live.example.com", "Where is \"it\"?"
-				conversation, opened := fake.Created(target, helpdesktest.IntercomContact{Email: "jane@acme.example"}, "Hello")
+				jane := helpdesktest.IntercomContact{Email: "jane@acme.example"}
+				conversation, opened := fake.Created(target, jane, "Hello")
 				wrote := fake.Replied(target, conversation, message)
 				return &helpdesktest.Account{
-					Desk: desk, Server: fake.Server, Secrets: []string{helpdesktest.IntercomAccessToken, helpdesktest.IntercomClientSecret},
+					Desk: desk, Server: fake.Server,
+					Secrets:        []string{helpdesktest.IntercomAccessToken, helpdesktest.IntercomClientSecret},
 					ConversationID: conversation, Message: message,
 					Notes:  func() []string { return fake.Notes(conversation) },
 					Write:  func(message string) { fake.Replied(target, conversation, message) },

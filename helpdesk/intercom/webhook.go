@@ -84,7 +84,8 @@ func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk
 	}
 	switch err := json.Unmarshal(body, &n); {
 	case err != nil:
-		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's body is not a notification of Intercom's in JSON"}
+		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: "the webhook's body is not a notification of " +
+			"Intercom's in JSON"}
 	case n.Type != notificationType:
 		return helpdesk.Event{}, &helpdesk.PayloadError{Problem: `the webhook's type is not "notification_event"`}
 	}

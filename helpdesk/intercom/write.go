@@ -41,28 +41,9 @@ func (c *Client) message(ctx context.Context, messageType, text string) (message
 // Note implements [helpdesk.Desk].
 func (c *Client) Note(ctx context.Context, conversationID, text string) (noteID string, err error) {
 	write := func() (string, error) { return c.writeNote(ctx, conversationID, text) }
-	return c.lookingBack(write, func(since time.Time) (string, bool, error) {
+	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
 		return c.FindNote(ctx, conversationID, text, "", since)
 	})
-}
-
-// lookingBack writes. With retries, what may have been written though the answer
-// was lost is looked for before it is written again.
-func (c *Client) lookingBack(write func() (string, error), find func(since time.Time) (string, bool, error)) (id string, err error) {
-	began := time.Now()
-	for tries := 0; ; tries++ {
-		id, err := write()
-		if tries >= c.api.Retries || !helpdesk.IsAmbiguous(err) {
-			return id, err
-		}
-		id, found, lookErr := find(began)
-		if found {
-			return id, nil
-		}
-		if lookErr != nil {
-			return "", err // it is still not known
-		}
-	}
 }
 
 func (c *Client) writeNote(ctx context.Context, conversationID, text string) (noteID string, err error) {
@@ -109,7 +90,8 @@ func (c *Client) Fits(text string) bool { return len(toHTML(text)) <= MaxNoteSiz
 // takes no notes.
 func refusesNotes(err error) bool {
 	var e *helpdesk.APIError
-	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound || e.Status == http.StatusUnprocessableEntity)
+	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound ||
+		e.Status == http.StatusUnprocessableEntity)
 }
 
 // Reply implements [helpdesk.Replier].
@@ -123,13 +105,16 @@ func (c *Client) Reply(ctx context.Context, conversationID, text string) (commen
 		answer, err := c.reply(ctx, version, "reply", conversationID, m)
 		return answer.written(func(p part) bool { return isReply(p) && shows(p.Body, text) }, isReply), err
 	}
-	return c.lookingBack(write, func(since time.Time) (string, bool, error) { return c.findReply(ctx, conversationID, text, since) })
+	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
+		return c.findReply(ctx, conversationID, text, since)
+	})
 }
 
 // Offer implements [helpdesk.Offerer].
 func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Offer) (offerID string, err error) {
 	if len(o.Labels) > helpdesk.MaxLabels {
-		return "", fmt.Errorf("intercom: an offer of %d labels: there must be at most %d", len(o.Labels), helpdesk.MaxLabels)
+		return "", fmt.Errorf("intercom: an offer of %d labels: there must be at most %d", len(o.Labels),
+			helpdesk.MaxLabels)
 	}
 	m, err := c.message(ctx, "quick_reply", o.Body)
 	if err != nil {
@@ -145,11 +130,14 @@ func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Of
 			func(p part) bool { return p.by(m.AdminID) && p.Type == partOffer },
 			func(p part) bool { return p.by(m.AdminID) && p.Type != partNote && shows(p.Body, o.Body) }), err
 	}
-	return c.lookingBack(write, func(since time.Time) (string, bool, error) { return c.FindOffer(ctx, conversationID, o, since) })
+	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
+		return c.FindOffer(ctx, conversationID, o, since)
+	})
 }
 
 // reply writes what the contact sees.
-func (c *Client) reply(ctx context.Context, version, op, conversationID string, body any) (answer conversation, err error) {
+func (c *Client) reply(ctx context.Context, version, op, conversationID string,
+	body any) (answer conversation, err error) {
 	path, err := conversationPath(op, conversationID)
 	if err != nil {
 		return conversation{}, err
@@ -170,11 +158,13 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 	if _, err := conversationPath(op, conversationID); err != nil {
 		return err
 	}
-	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: "/conversations/redact", Repeatable: true, Body: redaction{
-		Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
-	}}, nil)
+	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: "/conversations/redact",
+		Repeatable: true, Body: redaction{
+			Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
+		}}, nil)
 	var e *helpdesk.APIError
-	if errors.As(err, &e) && (e.Status == http.StatusNotFound && !errors.Is(e, errForeign) || e.Code == "conversation_part_not_redactable") {
+	if errors.As(err, &e) && (e.Status == http.StatusNotFound && !errors.Is(e, errForeign) ||
+		e.Code == "conversation_part_not_redactable") {
 		return nil // it is gone, or has no text
 	}
 	return err
@@ -221,7 +211,8 @@ func RemoveRequest(conversationID string, opts *RemoveOptions) (helpdesk.Request
 	const op = "delete conversation"
 	path, err := conversationPath(op, conversationID)
 	retain := opts == nil || !opts.DiscardMetrics
-	return helpdesk.Request{Op: op, Method: http.MethodDelete, Path: path + "?retain_metrics=" + strconv.FormatBool(retain), Repeatable: true}, err
+	return helpdesk.Request{Op: op, Method: http.MethodDelete,
+		Path: path + "?retain_metrics=" + strconv.FormatBool(retain), Repeatable: true}, err
 }
 
 // confirm returns the error of a request that writes into a conversation. When it
@@ -255,7 +246,8 @@ func (c *Client) gone(err error) error {
 }
 
 // FindNote implements [helpdesk.Finder]. It looks through the latest 500 parts.
-func (c *Client) FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (noteID string, found bool, err error) {
+func (c *Client) FindNote(ctx context.Context, conversationID, text, after string,
+	since time.Time) (noteID string, found bool, err error) {
 	return c.find(ctx, "look for note", conversationID, after, since, func(p part) bool {
 		return p.Type == partNote && shows(p.Body, text)
 	})
@@ -267,7 +259,8 @@ func (c *Client) FindReply(ctx context.Context, conversationID, text string, sin
 	return found, err
 }
 
-func (c *Client) findReply(ctx context.Context, conversationID, text string, since time.Time) (commentID string, found bool, err error) {
+func (c *Client) findReply(ctx context.Context, conversationID, text string,
+	since time.Time) (commentID string, found bool, err error) {
 	return c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
 		return p.Type != partNote && p.Type != partOffer && shows(p.Body, text)
 	})
@@ -275,7 +268,8 @@ func (c *Client) findReply(ctx context.Context, conversationID, text string, sin
 
 // FindOffer implements [helpdesk.Offerer]. It looks through the latest 500 parts.
 // Intercom may keep no body of an offer: then any offer is taken for it.
-func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdesk.Offer, since time.Time) (offerID string, found bool, err error) {
+func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdesk.Offer,
+	since time.Time) (offerID string, found bool, err error) {
 	return c.find(ctx, "look for offer", conversationID, "", since, func(p part) bool {
 		return p.Type != partNote && shows(p.Body, o.Body) || p.Type == partOffer && p.Body == ""
 	})
@@ -283,7 +277,8 @@ func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdes
 
 // find returns the first of the admin's parts, after the one with the id after or
 // made at since or later, of which is is true.
-func (c *Client) find(ctx context.Context, op, conversationID, after string, since time.Time, is func(part) bool) (partID string, found bool, err error) {
+func (c *Client) find(ctx context.Context, op, conversationID, after string, since time.Time,
+	is func(part) bool) (partID string, found bool, err error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {
 		return "", false, err

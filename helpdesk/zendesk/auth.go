@@ -21,7 +21,8 @@ type credentials struct {
 }
 
 func newCredentials(c Config, api helpdesk.API) *credentials {
-	own := &credentials{api: api, turn: make(chan struct{}, 1), token: c.OAuthToken, clientID: c.OAuthClientID, clientSecret: c.OAuthClientSecret}
+	own := &credentials{api: api, turn: make(chan struct{}, 1), token: c.OAuthToken, clientID: c.OAuthClientID,
+		clientSecret: c.OAuthClientSecret}
 	if c.OAuthToken == "" && c.OAuthClientID == "" && c.APIToken != "" {
 		own.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Email+"/token:"+c.APIToken))
 	}
@@ -71,7 +72,8 @@ func (c *credentials) refused(ctx context.Context, header string) bool {
 	return true
 }
 
-var errNoCredentials = errors.New("there are no credentials: set email and api_token, or oauth_token, or oauth_client_id and oauth_client_secret")
+var errNoCredentials = errors.New("there are no credentials: set email and api_token, or oauth_token, or " +
+	"oauth_client_id and oauth_client_secret")
 
 const opToken = "get OAuth token"
 
@@ -81,9 +83,10 @@ func (c *credentials) mint(ctx context.Context) (string, error) {
 	var answer struct {
 		AccessToken string `json:"access_token"`
 	}
-	err := c.api.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens", Repeatable: true, Body: map[string]string{
-		"grant_type": "client_credentials", "client_id": c.clientID, "client_secret": c.clientSecret, "scope": "read write",
-	}}, &answer)
+	err := c.api.Do(ctx, helpdesk.Request{Op: opToken, Method: http.MethodPost, Path: "/oauth/tokens",
+		Repeatable: true, Body: map[string]string{
+			"grant_type": "client_credentials", "client_id": c.clientID, "client_secret": c.clientSecret, "scope": "read write",
+		}}, &answer)
 	if err == nil && answer.AccessToken == "" {
 		err = &helpdesk.APIError{Desk: Name, Op: opToken, Err: errors.New("the answer has no access_token")}
 	}

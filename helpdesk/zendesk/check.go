@@ -16,7 +16,8 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	}
 	findings := []helpdesk.Finding{c.checkUser(u)}
 	if u.OnlyPrivateComments {
-		findings = append(findings, helpdesk.Finding{Text: "The user may write private comments only: notes work, chat replies do not."})
+		findings = append(findings,
+			helpdesk.Finding{Text: "The user may write private comments only: notes work, chat replies do not."})
 	}
 	_, err = c.Webhooks(ctx)
 	if err == nil {
@@ -26,12 +27,17 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	case err == nil:
 		findings = append(findings, helpdesk.Finding{OK: true, Text: "The user may set up webhooks and triggers."})
 	case isStatus(err, http.StatusForbidden):
-		findings = append(findings, helpdesk.Finding{OK: true, Text: "The user may not set up webhooks and triggers; that takes an administrator, and is not needed once they exist."})
+		findings = append(findings, helpdesk.Finding{OK: true,
+			Text: "The user may not set up webhooks and triggers; that takes an administrator, and is not needed once " +
+				"they exist."})
 	default:
-		findings = append(findings, helpdesk.Finding{Text: "The webhooks and triggers could not be read: " + unusable(err)})
+		findings = append(findings, helpdesk.Finding{Text: "The webhooks and triggers could not be read: " +
+			unusable(err)})
 	}
 	if len(c.secrets) == 0 {
-		findings = append(findings, helpdesk.Finding{Text: "Without signing_secret every webhook is accepted, from any sender, and chat replies are off."})
+		findings = append(findings,
+			helpdesk.Finding{Text: "Without signing_secret every webhook is accepted, from any sender, and chat replies " +
+				"are off."})
 	}
 	return findings
 }
@@ -42,11 +48,13 @@ func (c *Client) checkUser(u user) helpdesk.Finding {
 	case u.Suspended:
 		return helpdesk.Finding{Text: "The credentials belong to a suspended user."}
 	case u.Role != "agent" && u.Role != "admin":
-		return helpdesk.Finding{Text: "The credentials belong to an end user; only agents and administrators can write internal notes."}
+		return helpdesk.Finding{Text: "The credentials belong to an end user; only agents and administrators can write " +
+			"internal notes."}
 	case u.Role == "admin":
 		return helpdesk.Finding{OK: true, Text: "The credentials work; they are an administrator's."}
 	}
-	return helpdesk.Finding{OK: true, Text: "The credentials work; they are an agent's. Notes reach the tickets that this agent can see."}
+	return helpdesk.Finding{OK: true,
+		Text: "The credentials work; they are an agent's. Notes reach the tickets that this agent can see."}
 }
 
 // unusable says in a sentence why a request failed.
@@ -59,15 +67,18 @@ func unusable(err error) string {
 	case isStatus(err, http.StatusUnauthorized):
 		return "Zendesk refuses the credentials."
 	case isStatus(err, http.StatusForbidden):
-		return "Zendesk accepts the credentials and forbids their use: token access may be off, or the token lacks the scopes read and write."
+		return "Zendesk accepts the credentials and forbids their use: token access may be off, or the token lacks the " +
+			"scopes read and write."
 	case isStatus(err, http.StatusNotFound), 0 < failed.Status && failed.Status < http.StatusBadRequest:
 		return "There is no Zendesk account at base_url."
 	case errors.Is(err, errNoCredentials):
-		return "There are no credentials: give email and api_token, or oauth_token, or oauth_client_id and oauth_client_secret."
+		return "There are no credentials: give email and api_token, or oauth_token, or oauth_client_id and " +
+			"oauth_client_secret."
 	case failed.Status == 0 && failed.Misconfigured:
 		return "The credentials belong to no user of the account."
 	case failed.Op == opToken && failed.Misconfigured:
-		return "Zendesk gives no token to the OAuth client: check oauth_client_id and oauth_client_secret, and that the client may use client credentials."
+		return "Zendesk gives no token to the OAuth client: check oauth_client_id and oauth_client_secret, and that the " +
+			"client may use client credentials."
 	case failed.Status == 0:
 		return "Zendesk cannot be reached at base_url."
 	case failed.Status == http.StatusTooManyRequests:

@@ -92,26 +92,19 @@ func (c *Client) Reply(ctx context.Context, ticketID, text string) (string, erro
 	return c.comment(ctx, "write reply", ticketID, text, true)
 }
 
-// comment writes a comment. With retries, one whose answer was lost is looked for
-// before it is written again.
+// comment writes a comment and returns its ID.
 func (c *Client) comment(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
-	began := time.Now()
-	for tries := 0; ; tries++ {
-		id, err := c.write(ctx, op, ticketID, text, public)
-		if tries >= c.api.Retries || !helpdesk.IsAmbiguous(err) {
-			return id, err
-		}
-		id, found, lookErr := c.find(ctx, ticketID, text, public, "", began)
-		if found || lookErr != nil {
-			return id, lookErr
-		}
-	}
+	write := func() (string, error) { return c.write(ctx, op, ticketID, text, public) }
+	return c.api.WriteOnce(write, func(since time.Time) (string, bool, error) {
+		return c.find(ctx, ticketID, text, public, "", since)
+	})
 }
 
 // write writes a comment once.
 func (c *Client) write(ctx context.Context, op, ticketID, text string, public bool) (string, error) {
 	if !isID(ticketID) {
-		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true, Err: errors.New("the conversation's id is not a ticket's")}
+		return "", &helpdesk.APIError{Desk: Name, Op: op, Gone: true,
+			Err: errors.New("the conversation's id is not a ticket's")}
 	}
 	type comment struct {
 		HTMLBody string `json:"html_body"`
@@ -150,7 +143,8 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 // ticket or about the user, so the ticket is read.
 func (c *Client) refusal(ctx context.Context, ticketID string, err error) error {
 	var failed *helpdesk.APIError
-	if !errors.As(err, &failed) || failed.Gone || failed.Status != http.StatusUnprocessableEntity && failed.Status != http.StatusForbidden {
+	if !errors.As(err, &failed) || failed.Gone ||
+		failed.Status != http.StatusUnprocessableEntity && failed.Status != http.StatusForbidden {
 		return err
 	}
 	ticket, err := c.ticket(ctx, ticketID)
@@ -219,7 +213,8 @@ func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Commen
 				Comments []Comment `json:"comments"`
 				cursor
 			}
-			if err := c.get(ctx, "read comments", ticketPath(ticketID)+"/comments.json?"+query.Encode(), &page); err != nil {
+			path := ticketPath(ticketID) + "/comments.json?" + query.Encode()
+			if err := c.get(ctx, "read comments", path, &page); err != nil {
 				yield(Comment{}, err)
 				return
 			}
@@ -272,7 +267,8 @@ func (c *Client) FindReply(ctx context.Context, ticketID, text string, since tim
 // maxSkew is how far Zendesk's clock may be behind this one.
 const maxSkew = 5 * time.Second
 
-func (c *Client) find(ctx context.Context, ticketID, text string, public bool, after string, since time.Time) (string, bool, error) {
+func (c *Client) find(ctx context.Context, ticketID, text string, public bool, after string,
+	since time.Time) (id string, found bool, err error) {
 	self, err := c.me(ctx)
 	if err != nil {
 		return "", false, err
@@ -348,7 +344,8 @@ func (c *Client) user(ctx context.Context) (user, error) {
 		return user{}, err
 	}
 	if answer.User.ID <= 0 {
-		return user{}, &helpdesk.APIError{Desk: Name, Op: op, Misconfigured: true, Err: errors.New("the credentials belong to no user")}
+		return user{}, &helpdesk.APIError{Desk: Name, Op: op, Misconfigured: true,
+			Err: errors.New("the credentials belong to no user")}
 	}
 	c.self.Store(answer.User.ID)
 	return answer.User, nil
@@ -374,8 +371,9 @@ func (c *Client) RedactComment(ctx context.Context, ticketID, commentID string) 
 	if body == "" {
 		return nil
 	}
-	err = c.do(ctx, "", helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID, Repeatable: true,
-		Body: map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
+	err = c.do(ctx, "", helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID,
+		Repeatable: true,
+		Body:       map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
 	var failed *helpdesk.APIError
 	if errors.As(err, &failed) {
 		failed.OneConversation = failed.Status == http.StatusForbidden // notes may still be written

@@ -45,7 +45,8 @@ func (p *pace) pause(ticketID string, now time.Time) time.Duration {
 func (p *pace) observe(ticketID string, status int, header http.Header, now time.Time) {
 	limits := readLimits(header)
 	account, ticket := limits.accountPause(), limits.ticketPause()
-	if seconds, err := strconv.ParseFloat(header.Get("Retry-After"), 64); err == nil && status == http.StatusTooManyRequests {
+	if seconds, err := strconv.ParseFloat(header.Get("Retry-After"), 64); err == nil &&
+		status == http.StatusTooManyRequests {
 		asked := min(time.Duration(seconds*float64(time.Second)), maxAsked)
 		if limits.isTickets(asked, "") {
 			ticket = max(ticket, asked)

@@ -56,7 +56,8 @@ func render(text string) string {
 
 // says reports whether a comment has a text, given as bare returns it.
 func (c Comment) says(text string) bool {
-	return bare(html.UnescapeString(tags.ReplaceAllString(c.HTML, ""))) == text || bare(c.Text) == text || bare(c.Body) == text
+	return bare(html.UnescapeString(tags.ReplaceAllString(c.HTML, ""))) == text || bare(c.Text) == text ||
+		bare(c.Body) == text
 }
 
 // tags are what HTML has besides text. Zendesk's own is well-formed.

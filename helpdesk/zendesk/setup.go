@@ -37,7 +37,8 @@ func endpoint(host, path, productID string) (string, error) {
 	}
 	u, err := url.Parse(host)
 	m.Require(err == nil && isHost(u), "host", "must be a host or its URL, such as https://hooks.acme.example")
-	m.Require(productID != "" && productID != "." && productID != ".." && !strings.Contains(productID, "/"), "productID", "must be one path segment")
+	m.Require(productID != "" && productID != "." && productID != ".." && !strings.Contains(productID, "/"),
+		"productID", "must be one path segment")
 	if err := m.Err(); err != nil {
 		return "", err
 	}
@@ -45,7 +46,8 @@ func endpoint(host, path, productID string) (string, error) {
 }
 
 func isHost(u *url.URL) bool {
-	if u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "" {
+	if u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.ForceQuery ||
+		u.Fragment != "" || u.Opaque != "" {
 		return false
 	}
 	if port := u.Port(); port != "" {
@@ -54,9 +56,11 @@ func isHost(u *url.URL) bool {
 		}
 	}
 	name := u.Hostname()
-	return name != "" && !strings.HasPrefix(name, ".") && !strings.Contains(name, "..") && !strings.HasSuffix(u.Host, ":") &&
+	return name != "" && !strings.HasPrefix(name, ".") && !strings.Contains(name, "..") &&
+		!strings.HasSuffix(u.Host, ":") &&
 		!strings.ContainsFunc(name, func(r rune) bool {
-			return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '.' && r != '-' && r != ':' && r != '_'
+			return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '.' && r != '-' &&
+				r != ':' && r != '_'
 		})
 }
 
@@ -73,7 +77,8 @@ type Webhook struct {
 
 // newWebhook returns a webhook that triggers can call.
 func newWebhook(name, endpoint string) Webhook {
-	return Webhook{Name: name, Endpoint: endpoint, HTTPMethod: http.MethodPost, RequestFormat: "json", Status: "active", Subscriptions: []string{"conditional_ticket_events"}}
+	return Webhook{Name: name, Endpoint: endpoint, HTTPMethod: http.MethodPost, RequestFormat: "json",
+		Status: "active", Subscriptions: []string{"conditional_ticket_events"}}
 }
 
 // Trigger is a trigger of the account.
@@ -125,7 +130,8 @@ func UserReplyTrigger(title, webhookID string) Trigger {
 }
 
 func newTrigger(title, webhookID, body string, all ...Condition) Trigger {
-	return Trigger{Title: title, Active: true, Conditions: Conditions{All: all}, Actions: []Action{{"notification_webhook", []any{webhookID, body}}}}
+	return Trigger{Title: title, Active: true, Conditions: Conditions{All: all},
+		Actions: []Action{{"notification_webhook", []any{webhookID, body}}}}
 }
 
 // Webhooks returns the account's webhooks.
@@ -192,7 +198,8 @@ func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) 
 	var answer struct {
 		Trigger Trigger `json:"trigger"`
 	}
-	err := c.do(ctx, "", helpdesk.Request{Op: "create trigger", Method: http.MethodPost, Path: "/api/v2/triggers", Body: map[string]Trigger{"trigger": t}}, &answer)
+	err := c.do(ctx, "", helpdesk.Request{Op: "create trigger", Method: http.MethodPost, Path: "/api/v2/triggers",
+		Body: map[string]Trigger{"trigger": t}}, &answer)
 	return answer.Trigger, err
 }
 
@@ -261,7 +268,8 @@ type provisioner struct {
 }
 
 // pair makes sure of a webhook and the trigger that calls it.
-func (p *provisioner) pair(ctx context.Context, endpoint, name string, wanted func(title, webhookID string) Trigger) error {
+func (p *provisioner) pair(ctx context.Context, endpoint, name string,
+	wanted func(title, webhookID string) Trigger) error {
 	webhook, err := p.webhook(ctx, endpoint, name)
 	if err != nil || webhook.ID == "" {
 		if err == nil {
@@ -280,7 +288,8 @@ func (p *provisioner) pair(ctx context.Context, endpoint, name string, wanted fu
 func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (Webhook, error) {
 	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Endpoint == endpoint }); i >= 0 {
 		found := p.webhooks[i]
-		p.done.Steps = append(p.done.Steps, Step{Object: "webhook", Name: found.Name, ID: found.ID, Problem: found.problem()})
+		p.done.Steps = append(p.done.Steps, Step{Object: "webhook", Name: found.Name, ID: found.ID,
+			Problem: found.problem()})
 		return found, nil
 	}
 	step := Step{Object: "webhook", Name: name, Created: true}
@@ -299,7 +308,8 @@ func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (Webho
 func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	if i := slices.IndexFunc(p.triggers, func(t Trigger) bool { return t.calls() == wanted.calls() }); i >= 0 {
 		found := p.triggers[i]
-		p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: found.Title, ID: strconv.FormatInt(found.ID, 10), Problem: found.differs(wanted)})
+		p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: found.Title,
+			ID: strconv.FormatInt(found.ID, 10), Problem: found.differs(wanted)})
 		return nil
 	}
 	step := Step{Object: "trigger", Name: wanted.Title, Created: true}

@@ -24,7 +24,8 @@ func TestDesk(t *testing.T) {
 		ticket, _ := fake.NewTicket(target, "jane@acme.example", message)
 		wrote := fmt.Sprintf(`{"ticket_id": "%s", "requester_email": "jane@acme.example", "trigger_type": "user_reply", "user_message": %q}`, ticket, message)
 		return &helpdesktest.Account{
-			Desk: desk, Server: fake.Server, Secrets: []string{helpdesktest.ZendeskAPIToken, helpdesktest.ZendeskSigningSecret},
+			Desk: desk, Server: fake.Server,
+			Secrets:        []string{helpdesktest.ZendeskAPIToken, helpdesktest.ZendeskSigningSecret},
 			ConversationID: ticket, Message: message,
 			Notes:  func() []string { return fake.Notes(ticket) },
 			Delete: func() { fake.DeleteTicket(ticket) },

@@ -81,7 +81,8 @@ func (c *Core) decide(w *Window, m Machine, s Session, q question) Decision {
 	w.trim(now.Add(-WindowSpan))
 	n := len(w.Actions)
 	tc := proactive.TriggerContext{CanonicalURLs: make([]string, n), Actions: w.Actions[:n:n], Now: now.UTC(),
-		ProductID: s.ProductID, SessionID: s.SessionID, ConversationID: s.ConversationID, ActionCount: max(q.actions, n)}
+		ProductID: s.ProductID, SessionID: s.SessionID, ConversationID: s.ConversationID,
+		ActionCount: max(q.actions, n)}
 	for i, a := range w.Actions {
 		tc.CanonicalURLs[i] = a.CanonicalURL
 	}
@@ -186,7 +187,8 @@ func (c *Core) Rest() time.Duration {
 
 // rulesOf returns the rules of a product's machines.
 func rulesOf(c proactive.Config) Rules {
-	return Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle), KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}
+	return Rules{AssistanceIdle: seconds(c.AssistanceIdleS, defaultAssistanceIdle),
+		KeepIdle: c.IdleTeardown == proactive.KeepOnIdle}
 }
 
 func seconds(n *int, byDefault time.Duration) time.Duration {

@@ -90,10 +90,11 @@ type seen struct {
 }
 
 func (p *player) newReplay() *assistance.Replay {
-	return assistance.NewReplay(p.core, assistance.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"}, &assistance.ReplayOptions{
-		Decided: func(_ time.Time, d assistance.Decision) { p.decisions = append(p.decisions, d) },
-		Desk:    p.desk,
-	})
+	return assistance.NewReplay(p.core, assistance.Session{ProductID: "acme", SessionID: "s1", ConversationID: "c1"},
+		&assistance.ReplayOptions{
+			Decided: func(_ time.Time, d assistance.Decision) { p.decisions = append(p.decisions, d) },
+			Desk:    p.desk,
+		})
 }
 
 // desk answers as the script wants it to.

@@ -75,7 +75,8 @@ func init() {
 	for _, s := range states {
 		states[string(s)] = s
 	}
-	for _, r := range []assistance.Reason{assistance.NoMatch, assistance.Stale, assistance.Sending, assistance.Busy, assistance.HoldingBack, assistance.CoolingDown} {
+	for _, r := range []assistance.Reason{assistance.NoMatch, assistance.Stale, assistance.Sending, assistance.Busy,
+		assistance.HoldingBack, assistance.CoolingDown} {
 		reasons[string(r)] = r
 	}
 }
