@@ -11,9 +11,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// ErrNotReady says that the service has not caught up with its log yet.
-var ErrNotReady = errors.New("liveactivity: catching up with the log")
-
 // catchUpRetry is how long to wait before asking storage again that could not
 // be read.
 const catchUpRetry = time.Second

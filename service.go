@@ -18,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/console"
@@ -26,6 +27,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/presence"
 	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -49,7 +51,7 @@ type Service struct {
 	meter     *flow.Meter
 	connector *connector.Connector
 	assistant *assist.Assistant
-	presence  *presence
+	presence  *presence.View
 	streams   *eventlog.Handler
 	mux       *httpx.Mux
 	handler   http.Handler // the mux, observed
@@ -185,10 +187,11 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
 		wrong.Add(err)
 	}
-	s.presence, err = s.newPresence(o)
+	s.presence, err = presence.New(s.engine, s.products.Version, s.stopping,
+		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
 	wrong.Add(err)
 	if s.assistant != nil && s.presence != nil {
-		s.views = append(slices.Clone(s.views), s.presence.follow, s.connector.Follow, s.assistant.Follow)
+		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow, s.assistant.Follow)
 	}
 	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Sessions: s.Sessions, Logger: s.log})
 	wrong.Add(err)
@@ -392,7 +395,7 @@ func (s *Service) tidy(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s.presence.Expire(time.Now())
+			s.presence.Expire()
 			if err := s.engine.Expire(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("expired data was not removed", "err", err)
 			}

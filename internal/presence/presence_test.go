@@ -1,4 +1,4 @@
-package liveactivity
+package presence
 
 import (
 	"strings"
@@ -30,15 +30,15 @@ func bothDesks() connector.Product {
 }
 
 // detailOf returns a session of so many long actions.
-func detailOf(actions int) SessionDetail {
-	detail := SessionDetail{Session: sessions.Session{SessionID: "s1"}}
+func detailOf(actions int) Detail {
+	detail := Detail{Session: sessions.Session{SessionID: "s1"}}
 	for i := range actions {
 		detail.Recent = append(detail.Recent, activity.Action{Description: strings.Repeat("<", 490), TimestampStart: float64(i)})
 	}
 	return detail
 }
 
-func TestSessionDetail_hasAnAddressForAConversationOnly(t *testing.T) {
+func TestDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 	for link, want := range map[connector.Link]string{
 		{}:                                      "",
 		{Desk: "zendesk", ConversationID: "17"}: "https://acme.zendesk.com/agent/tickets/17",
@@ -49,7 +49,7 @@ func TestSessionDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 		{Desk: "a desk that was there once", ConversationID: "1"}: "",
 	} {
 		detail := detailOf(1)
-		detail.show(bothDesks(), link)
+		detail.Show(bothDesks(), link)
 		assert.Equal(t, want, detail.ConversationURL, link)
 		notes := 2
 		if link.Desk == "zendesk" || link.Desk == "intercom" {
@@ -60,10 +60,10 @@ func TestSessionDetail_hasAnAddressForAConversationOnly(t *testing.T) {
 }
 
 // What does not fit into one note is shown in as many as it would be written in.
-func TestSessionDetail_showsSeveralNotes(t *testing.T) {
+func TestDetail_showsSeveralNotes(t *testing.T) {
 	product := bothDesks()
 	detail := detailOf(50)
-	detail.show(product, connector.Link{})
+	detail.Show(product, connector.Link{})
 	lines := map[string]int{}
 	for _, note := range detail.Notes {
 		lines[note.Desk] += strings.Count(note.Text, "] ")
@@ -76,16 +76,15 @@ func TestSessionDetail_showsSeveralNotes(t *testing.T) {
 
 	for _, product := range []connector.Product{product, {}} {
 		detail := detailOf(0)
-		detail.show(product, connector.Link{})
+		detail.Show(product, connector.Link{})
 		assert.NotNil(t, detail.Notes)
 		assert.Empty(t, detail.Notes, "there is nothing to write")
 	}
 }
 
-// newPresence returns a presence over a log, of products that are registered once.
-func newPresence(log eventlog.Log) *presence {
-	return &presence{Memory: musttest.New(sessions.NewMemory(nil)), log: log, products: map[string]*followed{},
-		version: func(string) (document.Version, bool) { return 1, true }}
+// newView returns a view of a log, of products that are registered once.
+func newView(log eventlog.Log) *View {
+	return musttest.New(New(log, func(string) (document.Version, bool) { return 1, true }, nil, nil))
 }
 
 // entryOf returns an entry of a session that just did something.
@@ -96,9 +95,9 @@ func entryOf(t *testing.T, session string) eventlog.Entry {
 	return eventlog.Entry{SessionID: session, Data: data}
 }
 
-// knownTo returns the sessions of acme that a presence knows.
-func knownTo(t *testing.T, p *presence) (ids []string) {
-	page, err := p.List("acme", sessions.Query{}, time.Now())
+// knownTo returns the sessions of acme that a view knows.
+func knownTo(t *testing.T, v *View) (ids []string) {
+	page, err := v.sessions.List("acme", sessions.Query{}, time.Now())
 	require.NoError(t, err)
 	for _, s := range page.Sessions {
 		ids = append(ids, s.SessionID)
@@ -108,46 +107,46 @@ func knownTo(t *testing.T, p *presence) (ids []string) {
 
 // Who follows a product anew begins with nothing, and who did before adds nothing
 // any more, nor takes anything away.
-func TestPresence_isFedByTheLastFollowerOnly(t *testing.T) {
-	p := newPresence(nil)
+func TestView_isFedByTheLastFollowerOnly(t *testing.T) {
+	v := newView(nil)
 	page := func(session string) []eventlog.Entry { return []eventlog.Entry{entryOf(t, session)} }
-	first := p.begin("acme", nil)
-	require.NoError(t, p.take("acme", first, page("before")))
-	assert.Equal(t, []string{"before"}, knownTo(t, p))
-	second := p.begin("acme", nil)
-	assert.Empty(t, knownTo(t, p))
-	require.ErrorIs(t, p.take("acme", first, page("before")), errSuperseded)
-	assert.Empty(t, knownTo(t, p))
-	require.NoError(t, p.take("acme", second, page("after")))
-	p.end("acme", first)
-	assert.Equal(t, []string{"after"}, knownTo(t, p))
-	p.end("acme", second)
-	assert.Empty(t, knownTo(t, p))
+	first := v.begin("acme", nil)
+	require.NoError(t, v.take("acme", first, page("before")))
+	assert.Equal(t, []string{"before"}, knownTo(t, v))
+	second := v.begin("acme", nil)
+	assert.Empty(t, knownTo(t, v))
+	require.ErrorIs(t, v.take("acme", first, page("before")), errSuperseded)
+	assert.Empty(t, knownTo(t, v))
+	require.NoError(t, v.take("acme", second, page("after")))
+	v.end("acme", first)
+	assert.Equal(t, []string{"after"}, knownTo(t, v))
+	v.end("acme", second)
+	assert.Empty(t, knownTo(t, v))
 }
 
 // A type of entry that the view does not know moves its cursor and nothing else.
-func TestPresence_ignoresOtherTypesOfEntries(t *testing.T) {
-	p := newPresence(nil)
-	f := p.begin("acme", nil)
+func TestView_ignoresOtherTypesOfEntries(t *testing.T) {
+	v := newView(nil)
+	f := v.begin("acme", nil)
 	link := eventlog.Entry{ID: eventlog.ID{Milli: 7}, SessionID: "s1", Data: []byte(`{"type":"link","session_id":"s1","actions":[{}]}`)}
-	require.NoError(t, p.take("acme", f, []eventlog.Entry{link}))
-	assert.Empty(t, knownTo(t, p))
+	require.NoError(t, v.take("acme", f, []eventlog.Entry{link}))
+	assert.Empty(t, knownTo(t, v))
 	assert.Equal(t, link.ID, f.cursor)
 }
 
 // An entry that storage has lost is not taken for the one after it, which is
 // another session's.
-func TestPresence_readsNoEntryOfAnother(t *testing.T) {
+func TestView_readsNoEntryOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(nil))
-		p := newPresence(log)
+		v := newView(log)
 		entries := []eventlog.Entry{entryOf(t, "s1"), entryOf(t, "s2")}
 		require.NoError(t, log.Append(t.Context(), "acme", entries))
 		time.Sleep(2 * time.Millisecond) // so that there is room for an ID
 		require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{entryOf(t, "s3")}))
 		lost := entries[1].ID
 		lost.Seq++
-		recent, err := p.read(t.Context(), "acme", []sessions.Position{sessions.Position(entries[0].ID), sessions.Position(lost)})
+		recent, err := v.read(t.Context(), "acme", []sessions.Position{sessions.Position(entries[0].ID), sessions.Position(lost)})
 		require.NoError(t, err)
 		require.Len(t, recent, 1)
 		assert.Equal(t, "https://app.example.com/s1", recent[0].RawURL)

@@ -1,0 +1,56 @@
+package presence
+
+import (
+	"slices"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+)
+
+// Detail is a session with its recent actions and the notes an agent would see.
+type Detail struct {
+	Session sessions.Session  `json:"session"`
+	Recent  []activity.Action `json:"recent"` // the newest 50 actions that are kept, oldest first, never nil; the index counts over the session
+	// Notes are the notes that these actions would make in the linked conversation or,
+	// without one, at each desk of the product: several for a desk where they do not fit
+	// into one.
+	Notes           []Note `json:"notes"`
+	ConversationURL string `json:"conversation_url,omitempty"` // where agents see the linked conversation
+}
+
+// Note is a note as a desk renders it.
+type Note struct {
+	Desk string `json:"desk"` // empty for a product without desks
+	Text string `json:"text"`
+	HTML string `json:"html,omitempty"` // of a desk that is capable of it
+}
+
+// Show fills in the notes and the address of the conversation.
+func (d *Detail) Show(product connector.Product, link connector.Link) {
+	desks := product.Desks
+	if i := slices.IndexFunc(desks, func(desk connector.Desk) bool { return desk.Name == link.Desk }); i >= 0 {
+		desks = desks[i : i+1]
+		if addresser := desks[0].Desk.Capabilities().Addresser; addresser != nil {
+			if url, ok := addresser.ConversationURL(link.ConversationID); ok {
+				d.ConversationURL = url
+			}
+		}
+	}
+	d.Notes = []Note{}
+	if len(desks) == 0 && len(d.Recent) > 0 {
+		d.Notes = append(d.Notes, Note{Text: helpdesk.NoteText(d.Session.SessionID, d.Recent, product.Notes.Bin)})
+	}
+	for _, desk := range desks {
+		for rest := d.Recent; len(rest) > 0; {
+			n, text := helpdesk.FirstNote(desk, d.Session.SessionID, rest, product.Notes.Bin)
+			rest = rest[n:]
+			note := Note{Desk: desk.Name, Text: text}
+			if renderer := desk.Desk.Capabilities().Renderer; renderer != nil {
+				note.HTML = renderer.Render(text)
+			}
+			d.Notes = append(d.Notes, note)
+		}
+	}
+}

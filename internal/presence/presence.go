@@ -1,0 +1,229 @@
+// Package presence is the view of a service's log that knows the live sessions, and shows
+// one of them as an agent would see it.
+package presence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// ErrNotReady says that the service has not caught up with its log yet.
+var ErrNotReady = errors.New("liveactivity: catching up with the log")
+
+// ErrUnknownSession says that a session did nothing within the retention.
+var ErrUnknownSession = errors.New("liveactivity: the session is unknown")
+
+// View holds the live sessions of all products. Every server has its own. It is safe for
+// concurrent use.
+type View struct {
+	sessions *sessions.Memory
+	log      eventlog.Log
+	version  func(productID string) (document.Version, bool) // see New
+	stopped  <-chan struct{}                                 // closed when the service begins to stop
+
+	mu       sync.Mutex
+	products map[string]*followed
+}
+
+// followed is the state of following a product's log. A product that is registered anew
+// is followed from the start.
+type followed struct {
+	version document.Version
+	restart context.CancelFunc
+	decoded []sessions.Entry // memory for what take decodes
+	cursor  eventlog.ID
+	moved   chan struct{} // closed when the cursor moves
+}
+
+// New returns a view of a log, bounded by the options of [sessions.NewMemory]. The function
+// version returns the version of a product's registration, which changes when the
+// product is registered anew, and whether the product is served. Nothing waits for the
+// view once stopped is closed.
+func New(log eventlog.Log, version func(productID string) (document.Version, bool), stopped <-chan struct{}, opts *sessions.MemoryOptions) (*View, error) {
+	held, err := sessions.NewMemory(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &View{sessions: held, log: log, version: version, stopped: stopped, products: map[string]*followed{}}, nil
+}
+
+// errSuperseded says that a product is followed anew.
+var errSuperseded = errors.New("liveactivity: the product is followed anew")
+
+// Follow follows the log of a product until ctx ends.
+func (v *View) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
+	for {
+		following, restart := context.WithCancel(ctx)
+		f := v.begin(productID, restart)
+		err := source.Entries(following, eventlog.ID{}, func(entries []eventlog.Entry) error { return v.take(productID, f, entries) })
+		restarted := following.Err() != nil
+		restart()
+		switch {
+		case ctx.Err() != nil:
+			v.end(productID, f)
+			return ctx.Err()
+		case !restarted:
+			return err
+		}
+	}
+}
+
+// begin forgets what was known of a product.
+func (v *View) begin(productID string, restart context.CancelFunc) *followed {
+	version, _ := v.version(productID)
+	f := &followed{version: version, restart: restart, moved: make(chan struct{})}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if before, ok := v.products[productID]; ok {
+		close(before.moved)
+	}
+	v.products[productID] = f
+	v.sessions.Drop(productID)
+	return f
+}
+
+// end forgets a product that is followed no more, unless it is followed anew.
+func (v *View) end(productID string, f *followed) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.products[productID] == f {
+		delete(v.products, productID)
+		close(f.moved)
+		v.sessions.Drop(productID)
+	}
+}
+
+// take takes over entries of the log.
+func (v *View) take(productID string, f *followed, entries []eventlog.Entry) error {
+	decoded := f.decoded[:0]
+	for i := range entries {
+		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
+			decoded = append(decoded, sessions.NewEntry(sessions.Position(entries[i].ID), b))
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.products[productID] != f {
+		return errSuperseded
+	}
+	v.sessions.Add(productID, decoded...)
+	clear(decoded) // it must not keep what is evicted
+	f.decoded = decoded
+	f.cursor = entries[len(entries)-1].ID
+	close(f.moved)
+	f.moved = make(chan struct{})
+	return nil
+}
+
+// passedEvery is how often a waiting request checks whether the entries it waits for were
+// trimmed.
+const passedEvery = 100 * time.Millisecond
+
+// await returns when the view has everything that the log of a product held at the call.
+func (v *View) await(ctx context.Context, productID string) error {
+	bounds, err := v.log.Bounds(ctx, productID)
+	if err != nil {
+		return fmt.Errorf("liveactivity: read sessions: %w", err)
+	}
+	until := bounds.Newest
+	for {
+		known, moved := v.knows(productID, until, bounds.TrimmedTo)
+		if known {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ErrNotReady
+		case <-v.stopped:
+			return ErrNotReady
+		case <-moved: // never when nil
+		case <-time.After(passedEvery):
+			if bounds, err = v.log.Bounds(ctx, productID); err != nil {
+				return fmt.Errorf("liveactivity: read sessions: %w", err)
+			}
+		}
+	}
+}
+
+// knows reports whether the view has the log up to an ID, but for trimmed entries. If not,
+// the channel is closed when that may have changed.
+func (v *View) knows(productID string, until, trimmedTo eventlog.ID) (known bool, moved <-chan struct{}) {
+	version, served := v.version(productID)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f, ok := v.products[productID]
+	switch {
+	case !served: // nothing to wait for
+		return true, nil
+	case !ok:
+		return false, nil
+	case f.version != version:
+		f.restart()
+		return false, f.moved
+	}
+	return f.cursor.Compare(until) >= 0 || trimmedTo.Compare(until) >= 0, f.moved
+}
+
+// List returns the live sessions, the session seen last first. It includes everything
+// that was accepted before the call; where that is not known before ctx ends it returns
+// [ErrNotReady]. A mistake in the query is a *[sessions.QueryError].
+func (v *View) List(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) {
+	if err := v.await(ctx, productID); err != nil {
+		return sessions.Listing{}, err
+	}
+	return v.sessions.List(productID, q, time.Now())
+}
+
+// Session returns a live session and its newest actions, as List does. Without such a
+// session it returns [ErrUnknownSession].
+func (v *View) Session(ctx context.Context, productID, sessionID string) (sessions.Session, []activity.Action, error) {
+	if err := v.await(ctx, productID); err != nil {
+		return sessions.Session{}, nil, err
+	}
+	session, at, ok := v.sessions.Session(productID, sessionID, time.Now())
+	if !ok {
+		return sessions.Session{}, nil, ErrUnknownSession
+	}
+	recent, err := v.read(ctx, productID, at)
+	return session, recent, err
+}
+
+// Expire forgets the sessions that have expired.
+func (v *View) Expire() { v.sessions.Expire(time.Now()) }
+
+// read returns the newest actions of a session, from the entries at these positions
+// that the log still holds.
+func (v *View) read(ctx context.Context, productID string, at []sessions.Position) ([]activity.Action, error) {
+	actions := []activity.Action{}
+	var entry [1]eventlog.Entry
+	for _, position := range at {
+		id := eventlog.ID(position)
+		n, err := v.log.Read(ctx, productID, id.Previous(), entry[:])
+		var gap *eventlog.GapError
+		switch {
+		case errors.As(err, &gap), errors.Is(err, eventlog.ErrClosed), err == nil && (n == 0 || entry[0].ID != id):
+			continue // it was trimmed
+		case err != nil:
+			return nil, fmt.Errorf("liveactivity: read session: %w", err)
+		}
+		batch, err := entry[0].Decode()
+		if err != nil {
+			return nil, fmt.Errorf("liveactivity: read session: %w", err)
+		}
+		if batch == nil {
+			continue
+		}
+		for _, a := range batch.Actions {
+			actions = append(actions, a.Action)
+		}
+	}
+	return sessions.Recent(actions), nil
+}
