@@ -86,8 +86,8 @@ type storedDocument struct {
 	damaged bool // the document cannot be decoded
 	changed bool
 
-	session *Session // of a session, else nil
-	fact    fact     // of a user the e-mail address, of an e-mail address the session it was last seen in
+	session Session // of a session
+	fact    fact    // of a user the e-mail address, of an e-mail address the session it was last seen in
 }
 
 // fact is what is known, and when the event happened that it is known from.
@@ -102,12 +102,11 @@ func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 		b.stored = make(map[documentKey]*storedDocument, len(keys))
 	}
 	names, missing := make([]string, 0, len(keys)), make([]*storedDocument, 0, len(keys))
+	fresh := make([]storedDocument, 0, len(keys)) // never grows: the book points into it
 	for _, key := range keys {
 		if b.stored[key] == nil {
-			p := &storedDocument{kind: key.kind}
-			if key.kind == sessionKind {
-				p.session = &Session{}
-			}
+			fresh = append(fresh, storedDocument{kind: key.kind})
+			p := &fresh[len(fresh)-1]
 			b.stored[key] = p
 			names, missing = append(names, key.documentName()), append(missing, p)
 		}
@@ -141,7 +140,7 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 		return nil, &Session{}
 	}
 	p := b.stored[ofSession(id)]
-	return p, p.session
+	return p, &p.session
 }
 
 // Settle gives events of one session their times, by what is known of its

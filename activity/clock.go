@@ -61,6 +61,7 @@ func (c *clock) settle(settled, events []Event, ttl time.Duration) (_ []Event, e
 	for i := range events {
 		ordered = append(ordered, stamped{&events[i], c.stamp(&events[i])})
 	}
+	settled = slices.Grow(settled, len(events))
 	slices.SortStableFunc(ordered, func(a, b stamped) int { return cmp.Compare(a.stamp, b.stamp) })
 	for i, o := range ordered {
 		e := *o.Event

@@ -97,7 +97,7 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 		return Session{}, false, err
 	}
 	p := b.stored[ofSession(sessionID)]
-	s, err := b.resolved(ctx, *p.session)
+	s, err := b.resolved(ctx, p.session)
 	return s, p.doc.Exists() && !p.damaged, err
 }
 
@@ -115,7 +115,7 @@ func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs .
 	}
 	known := make([]Session, len(sessionIDs))
 	for i, key := range keys {
-		known[i] = *b.stored[key].session
+		known[i] = b.stored[key].session
 	}
 	return known, nil
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"time"
 
+	fastjson "github.com/segmentio/encoding/json" // decodes several times as fast, and does not know omitzero
+
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
 // sessionDocument is the JSON of a session. Times are in microseconds since the
-// epoch, here and in the clock.
+// epoch, here and in the clock; zero is unknown.
 type sessionDocument struct {
 	UserID         string             `json:"user_id,omitempty"`
 	UserBy         provenanceDocument `json:"user_by,omitzero"`
@@ -23,7 +25,7 @@ type sessionDocument struct {
 // provenanceDocument is the JSON of a provenance. It does not repeat the user ID of
 // the session, which it usually names: IDs may be long.
 type provenanceDocument struct {
-	At         *int64 `json:"at,omitempty"`
+	At         int64  `json:"at,omitempty"`
 	IsUser     bool   `json:"is_user,omitempty"` // the session's user is the identified one
 	Identified string `json:"identified,omitempty"`
 }
@@ -32,7 +34,7 @@ type provenanceDocument struct {
 type factDocument struct {
 	Email     string `json:"email,omitempty"`      // of a user
 	SessionID string `json:"session_id,omitempty"` // of an e-mail address
-	At        *int64 `json:"at,omitempty"`
+	At        int64  `json:"at,omitempty"`
 }
 
 // set takes over a document as it was read. One that cannot be decoded counts as
@@ -46,12 +48,12 @@ func (p *storedDocument) set(doc document.Document) {
 	switch p.kind {
 	case sessionKind:
 		var d sessionDocument
-		if err = json.Unmarshal(doc.Value, &d); err == nil {
-			*p.session = d.session()
+		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
+			p.session = d.session()
 		}
 	default:
 		var d factDocument
-		if err = json.Unmarshal(doc.Value, &d); err == nil {
+		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
 			p.fact = fact{d.Email + d.SessionID, momentOf(d.At)} // it has one of them
 		}
 	}
@@ -113,18 +115,16 @@ func (d provenanceDocument) provenance(userID string) provenance {
 	return provenance{At: momentOf(d.At), Identified: d.Identified}
 }
 
-// microsOf returns a time in microseconds since the epoch, nil for the zero time.
-func microsOf(t time.Time) *int64 {
+func microsOf(t time.Time) int64 {
 	if t.IsZero() {
-		return nil
+		return 0
 	}
-	micros := t.UnixMicro()
-	return &micros
+	return t.UnixMicro()
 }
 
-func momentOf(micros *int64) time.Time {
-	if micros == nil {
+func momentOf(micros int64) time.Time {
+	if micros == 0 {
 		return time.Time{}
 	}
-	return time.UnixMicro(*micros).UTC()
+	return time.UnixMicro(micros).UTC()
 }

@@ -11,7 +11,7 @@ import (
 
 // read returns a document of a kind with this value, as a book reads it.
 func read(kind documentKind, value []byte) *storedDocument {
-	p := &storedDocument{kind: kind, session: &Session{}}
+	p := &storedDocument{kind: kind}
 	p.set(document.Document{Version: 1, Value: value})
 	return p
 }
@@ -19,9 +19,9 @@ func read(kind documentKind, value []byte) *storedDocument {
 // reread returns a session as it is read back from its document.
 func reread(t testing.TB, s Session) Session {
 	t.Helper()
-	p := read(sessionKind, (&storedDocument{session: &s}).value())
+	p := read(sessionKind, (&storedDocument{session: s}).value())
 	require.False(t, p.damaged)
-	return *p.session
+	return p.session
 }
 
 // Documents outlive the version that wrote them: their names and units stay.
@@ -40,7 +40,7 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 	} {
 		p := read(sessionKind, []byte(value))
 		require.False(t, p.damaged, value)
-		require.Equal(t, want, *p.session, value)
+		require.Equal(t, want, p.session, value)
 		require.Equal(t, want, reread(t, want))
 	}
 	require.Equal(t, fact{"a@b.c", at}, read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
@@ -54,6 +54,6 @@ func TestDocuments_areEmptyWhenDamaged(t *testing.T) {
 	for _, value := range []string{``, `[]`, `7`, `{"user_id":7}`, `{"actions":1.5}`, `{"clock":[]}`, `{"user_id":"u"`, `{"user_id":"u","user_by":{"at":""}}`} {
 		p := read(sessionKind, []byte(value))
 		require.True(t, p.damaged, value)
-		require.Equal(t, Session{}, *p.session, value)
+		require.Equal(t, Session{}, p.session, value)
 	}
 }

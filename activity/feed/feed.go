@@ -74,6 +74,12 @@ type Message struct {
 	batch *activity.Batch // what Data was encoded from; nil if that is unknown
 }
 
+// NewBatch returns the "actions" entry with an ID whose data were encoded from b.
+// It keeps both, which must not be modified afterwards.
+func NewBatch(id string, data []byte, b *activity.Batch) Message {
+	return Message{ID: id, Type: b.Type, SessionID: b.SessionID, Data: data, batch: b}
+}
+
 // NewMessage returns the entry with an ID. It keeps data, and replaces them where
 // they are not UTF-8.
 func NewMessage(id string, data []byte) Message {

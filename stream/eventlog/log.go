@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 
@@ -170,18 +171,30 @@ type Entry struct {
 	frame []byte
 
 	// Batch is what Data was encoded from, or nil: its actions are filed by
-	// Append, which may keep their strings. It is no longer valid when that has
-	// returned; Read leaves it nil.
+	// Append, which may keep their strings. Read leaves it nil.
 	Batch *activity.Batch
+
+	// shared is the batch of an entry that this process recorded, for as long as
+	// anybody uses it. Most followers come before it is collected, and decode
+	// nothing.
+	shared weak.Pointer[activity.Batch]
 }
 
-// Message returns the entry as it is delivered to its followers. The entry has its ID.
-func (e *Entry) Message() feed.Message { return feed.NewMessage(e.ID.String(), e.Data) }
+// Message returns the entry, which has its ID, as it is delivered to its followers.
+func (e *Entry) Message() feed.Message {
+	if b := e.shared.Value(); b != nil {
+		return feed.NewBatch(e.ID.String(), e.Data, b)
+	}
+	return feed.NewMessage(e.ID.String(), e.Data)
+}
 
-// Decode returns the batch of an "actions" entry, which may be shared and must
-// not be modified, and nil for an entry of another type. The IDs of the actions
-// have the entry's keys.
+// Decode returns the batch of an "actions" entry, which is shared and must not be
+// modified, and nil for an entry of another type. The IDs of the actions have the
+// entry's keys.
 func (e *Entry) Decode() (*activity.Batch, error) {
+	if b := e.shared.Value(); b != nil {
+		return b, nil
+	}
 	if feed.TypeOf(e.Data) != feed.Actions {
 		return nil, nil
 	}

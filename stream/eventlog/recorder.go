@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -128,15 +129,13 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 }
 
 // appending is what the steps of a request have in common, and memory that each
-// uses again.
+// uses again. Batches are new in each, since followers of the log share them.
 type appending struct {
 	productID string
 	book      *activity.Book
 	turns     []turn
 	entries   []Entry
-	batches   []activity.Batch       // of the entries, before a large one is divided
-	actions   []activity.BatchAction // of the batches
-	json      []byte                 // of the batch encoded last
+	json      []byte // of the batch encoded last
 }
 
 // record records a step and counts what it omits.
@@ -201,8 +200,6 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 func (a *appending) encode(s *step) error {
 	clear(a.entries)
 	a.entries = slices.Grow(a.entries[:0], len(s.parts))
-	a.batches = slices.Grow(a.batches[:0], len(s.parts))
-	a.actions = slices.Grow(a.actions[:0], len(s.events))
 	for i := range s.parts {
 		if p := &s.parts[i]; len(p.actions) > 0 {
 			if err := a.add(a.batch(p)); err != nil {
@@ -224,7 +221,7 @@ func (a *appending) add(b *activity.Batch) (err error) {
 	if b.Count > 1 && len(a.json) > maxData {
 		return a.addHalves(b)
 	}
-	e := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: b}
+	e := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: b, shared: weak.Make(b)}
 	e.setData(a.json, headRoom)
 	a.entries = append(a.entries, e)
 	return nil
@@ -243,7 +240,7 @@ func (a *appending) addHalves(b *activity.Batch) error {
 
 // batch returns what the log is given of a part.
 func (a *appending) batch(p *part) *activity.Batch {
-	from := len(a.actions)
+	actions := make([]activity.BatchAction, len(p.actions))
 	for i := range p.actions {
 		e := &p.actions[i]
 		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
@@ -252,20 +249,19 @@ func (a *appending) batch(p *part) *activity.Batch {
 		did.TimestampStart = activity.Seconds(e.Time)
 		did.TimestampEnd = did.TimestampStart
 		if i > 0 {
-			a.actions[from+i-1].TimestampEnd = did.TimestampStart
+			actions[i-1].TimestampEnd = did.TimestampStart
 		}
 		if i == len(p.actions)-1 && !p.next.IsZero() {
 			did.TimestampEnd = activity.Seconds(p.next)
 		}
-		a.actions = append(a.actions, did)
+		actions[i] = did
 	}
-	a.batches = append(a.batches, activity.Batch{
+	return &activity.Batch{
 		Type: activity.BatchType, ProductID: a.productID, SessionID: p.sessionID,
 		UserID: p.session.UserID, Email: p.session.Email, ConversationID: p.session.ConversationID,
 		Count: len(p.actions), ForwardedAt: activity.Seconds(time.Now()),
-		Actions: slices.Clip(a.actions[from:]),
-	})
-	return &a.batches[len(a.batches)-1]
+		Actions: actions,
+	}
 }
 
 // textLen returns how many bytes the texts of a batch have: its JSON has more.

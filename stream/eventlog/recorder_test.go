@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -695,4 +698,41 @@ func TestRecorder_metersWhatItReturns(t *testing.T) {
 	_, err = recorder.Record(t.Context(), product, []activity.Event{does("s1", "u1", "c", 4)})
 	require.Error(t, err)
 	assert.Equal(t, want.Plus(activity.Flow{Duplicate: 2}), metered, "what is to be sent again is counted then")
+}
+
+// Followers in the process that recorded a batch share it, decoded. The log does
+// not keep it in memory; later followers decode the same.
+func TestRecorder_sharesItsBatchesWithFollowers(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	log := newMemoryLog()
+	_, err := musttest.New(eventlog.NewRecorder(log, nil)).
+		Record(t.Context(), product, []activity.Event{does("s1", "ada", "a", 1), does("s1", "ada", "b", 2)})
+	require.NoError(t, err)
+	page := make([]eventlog.Entry, 2)
+	n, err := log.Read(t.Context(), product, eventlog.ID{}, page)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	decode := func() *activity.Batch {
+		b, err := page[0].Decode()
+		require.NoError(t, err)
+		return b
+	}
+	withoutIDs := func(b activity.Batch) activity.Batch {
+		b.Actions = slices.Clone(b.Actions)
+		for i := range b.Actions {
+			require.NotEmpty(t, b.Actions[i].ID)
+			b.Actions[i].ID = ""
+		}
+		return b
+	}
+	shared, message := decode(), page[0].Message()
+	delivered, err := message.Batch()
+	require.NoError(t, err)
+	require.Same(t, shared, delivered)
+	require.Same(t, shared, decode())
+	recorded := withoutIDs(*shared)
+	shared, message, delivered = nil, feed.Message{}, nil
+	runtime.GC()
+	require.Equal(t, recorded, withoutIDs(*decode()))
+	require.NotSame(t, decode(), decode(), "the log does not keep it")
 }

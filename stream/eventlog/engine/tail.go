@@ -29,7 +29,7 @@ type Tail struct {
 
 // blockSize is how many entries fill 4 KiB. Blocks are not moved when the tail
 // grows, and are freed one by one.
-const blockSize = 36
+const blockSize = 34
 
 // sighting records when an ID was first found to be ahead of the clock.
 type sighting struct {
