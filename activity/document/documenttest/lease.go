@@ -164,119 +164,26 @@ func testRenewed(f fixture) {
 	})
 }
 
-var errWork = errors.New("the work failed")
-
-// withLease runs work in another goroutine, and returns a function that ends
-// it and its result.
-func (f fixture) withLease(ttl time.Duration, work func(context.Context, *document.Lease) error) (context.CancelFunc, <-chan error) {
-	ctx, cancel := context.WithCancel(f.Context())
-	result, ended := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		result <- document.WithLease(ctx, f.store, product, "work", ttl, work)
-	}()
-	f.Cleanup(func() {
-		cancel()
-		f.within("WithLease", func() { <-ended })
-	})
-	return cancel, result
-}
-
-// receive returns the next value, or fails the test if none comes.
-func receive[T any](f fixture, ch <-chan T) (v T) {
-	f.Helper()
-	f.within("waiting", func() { v = <-ch })
-	return v
-}
-
+// withLeaseTests are about the store; how WithLease works is tested in package document.
 var withLeaseTests = []test{
-	{name: "works while it has the lease", run: func(f fixture) {
-		working := make(chan *document.Lease)
-		cancel, result := f.withLease(time.Hour, func(ctx context.Context, l *document.Lease) error {
-			working <- l
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		l := receive(f, working)
-		f.requireHeld("work")
-		f.write(l.Check(), document.Put(named("a"), nil, 0))
-		cancel()
-		require.NoError(f, receive(f, result))
-	}},
-	{name: "gives the lease up at once when its context ends", run: func(f fixture) {
-		working := make(chan *document.Lease)
-		cancel, result := f.withLease(time.Hour, func(ctx context.Context, l *document.Lease) error {
-			working <- l
-			<-ctx.Done()
-			return nil
-		})
-		l := receive(f, working)
-		cancel()
-		require.NoError(f, receive(f, result))
-		next := f.acquire("work", time.Hour)
-		require.Greater(f, next.Token(), l.Token())
-	}},
-	{name: "ends with its context while it waits", run: func(f fixture) {
-		f.acquire("work", time.Hour)
-		cancel, result := f.withLease(time.Hour, func(context.Context, *document.Lease) error { return errWork })
-		cancel()
-		require.NoError(f, receive(f, result))
-		f.requireHeld("work")
-	}},
-	{name: "ends with the error of the work and gives the lease up", run: func(f fixture) {
-		_, result := f.withLease(time.Hour, func(context.Context, *document.Lease) error { return errWork })
-		require.ErrorIs(f, receive(f, result), errWork)
-		f.acquire("work", time.Hour)
-	}},
-	{name: "works again when the work is done", run: func(f fixture) {
-		tokens := make(chan document.Version)
-		f.withLease(brief, func(ctx context.Context, l *document.Lease) error {
-			select {
-			case tokens <- l.Token():
-			case <-ctx.Done():
-			}
-			return nil
-		})
-		first, second := receive(f, tokens), receive(f, tokens)
-		require.Greater(f, second, first)
-	}},
-	{name: "works again after the lease was lost", run: func(f fixture) {
-		tokens := make(chan document.Version, 10)
-		f.withLease(brief, func(ctx context.Context, l *document.Lease) error {
-			assert.NoError(f, l.Release(context.WithoutCancel(ctx)))
-			tokens <- l.Token()
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		first, second := receive(f, tokens), receive(f, tokens)
-		require.Greater(f, second, first)
-	}},
-	{name: "succeeds a holder that stops renewing", run: func(f fixture) {
-		dead := f.acquire("work", brief)
-		began := make(chan document.Version, 100)
-		f.withLease(brief, func(ctx context.Context, l *document.Lease) error {
-			assert.False(f, time.Now().Before(dead.Until().Add(-time.Millisecond)), "not before its time")
-			began <- l.Token()
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		require.Greater(f, receive(f, began), dead.Token())
-	}},
 	{name: "keeps the lease beyond its time to live", run: func(f fixture) {
 		f.inTime(func(ttl time.Duration) bool {
-			working, lost := make(chan struct{}, 100), make(chan struct{}, 100)
-			cancel, result := f.withLease(ttl, func(ctx context.Context, _ *document.Lease) error {
-				working <- struct{}{}
-				<-ctx.Done()
-				lost <- struct{}{}
-				return ctx.Err()
-			})
-			receive(f, working)
+			ctx, cancel := context.WithCancel(f.Context())
+			working, lost, result := make(chan struct{}, 100), make(chan struct{}, 100), make(chan error, 1)
+			go func() {
+				result <- document.WithLease(ctx, f.store, product, "work", ttl, func(ctx context.Context, _ *document.Lease) error {
+					working <- struct{}{}
+					<-ctx.Done()
+					lost <- struct{}{}
+					return ctx.Err()
+				})
+			}()
+			f.within("acquiring the lease", func() { <-working })
 			f.outlive(2 * ttl)
 			kept := len(lost) == 0
 			_, err := document.Acquire(f.Context(), f.store, product, "work", ttl)
 			cancel()
-			require.NoError(f, receive(f, result))
+			f.within("the end of WithLease", func() { require.NoError(f, <-result) })
 			return kept && errors.Is(err, document.ErrHeld)
 		})
 	}},

@@ -106,7 +106,7 @@ var mistakes = map[string]mistake{
 		}
 		return true
 	})},
-	"creation where one was is a conflict": {found: "TimeToLive/that_is_over_lets", wrap: func(s document.Store) document.Store {
+	"creation where one was is a conflict": {found: "TimeToLive/that_is_over_means", wrap: func(s document.Store) document.Store {
 		return &unforgetting{Store: s, once: map[string]bool{}}
 	}},
 	"list backwards":   {found: "List/returns_the", wrap: onList(func(l *listing) {}, func(docs []document.Document) { slices.Reverse(docs) })},
