@@ -52,14 +52,14 @@ func TestAnnounce_isHeardOnceAfterTheCommit(t *testing.T) {
 	require.NoError(t, err)
 	p, id := log.product("acme"), eventlog.ID{Milli: 1}
 	p.setCommitting(true)
-	p.announce(id)
-	require.Zero(t, p.heard())
+	p.announce(id, eventlog.ID{})
+	require.Zero(t, p.known)
 	changed := log.Changed("acme")
 	p.setCommitting(false)
-	require.Equal(t, id, p.heard())
+	require.Equal(t, id, p.known)
 	<-changed
 	p.known = eventlog.ID{} // a reader has asked
 	p.setCommitting(true)
 	p.setCommitting(false)
-	require.Zero(t, p.heard())
+	require.Zero(t, p.known)
 }

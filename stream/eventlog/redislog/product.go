@@ -12,7 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// product is the end of a product's log, as far as this process knows it.
+// product is the end of a product's log, as far as this process knows it. Methods that take no lock are called with mu
+// held, but for those of commits.
 type product struct {
 	log        *Log
 	id         string
@@ -63,13 +64,6 @@ func (p *product) arguments(more ...any) []any {
 	return append([]any{milliseconds(r.TTL), r.MaxBytes, r.StateMaxBytes / 2}, more...)
 }
 
-// heard returns the newest ID that this process has heard of.
-func (p *product) heard() eventlog.ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known
-}
-
 // seen returns the newest ID that may have been read here. Later entries come after it, even when Redis has lost it.
 func (p *product) seen() eventlog.ID {
 	p.mu.Lock()
@@ -89,31 +83,24 @@ func (l *Log) Changed(productID string) <-chan struct{} {
 	closed := l.closed.Load()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if closed && !p.closed {
-		p.closeLocked()
+	if closed {
+		p.close()
 	}
 	p.watched = true
 	return p.tail.Changed()
 }
 
-// hear records that an entry with that ID exists.
-func (p *product) hear(id eventlog.ID) {
+// announce is learn, but hears of the newest ID after the commit in flight, if there is one: the entry may be the
+// commit's, and readers then need not ask Redis for an entry that is about to be in the tail.
+func (p *product) announce(newest, trimmedTo eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hearLocked(id)
-}
-
-// announce is hear, after the commit in flight if there is one: the entry may be
-// the commit's, and readers then need not ask Redis for an entry that is about
-// to be in the tail.
-func (p *product) announce(id eventlog.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.forgetUpTo(trimmedTo)
 	if p.committing {
-		p.announced = later(p.announced, id)
+		p.announced = later(p.announced, newest)
 		return
 	}
-	p.hearLocked(id)
+	p.hear(newest)
 }
 
 // setCommitting records whether a commit is in flight.
@@ -122,37 +109,29 @@ func (p *product) setCommitting(is bool) {
 	defer p.mu.Unlock()
 	if p.committing = is; !is {
 		p.committedAt = time.Now()
-		p.hearLocked(p.announced)
+		p.hear(p.announced)
 		p.announced = eventlog.ID{} // Redis may lose it
 	}
 }
 
-func (p *product) hearLocked(id eventlog.ID) {
+// hear records that an entry with that ID exists.
+func (p *product) hear(id eventlog.ID) {
 	if p.known.Compare(id) < 0 {
 		p.known, p.news = id, time.Now()
 		p.tail.Notify()
 	}
 }
 
-// wake wakes all waiters.
-func (p *product) wake() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tail.Notify()
-}
-
 // polled records the newest ID as of a time. Where Redis has lost entries, readers ask.
-func (p *product) polled(newest eventlog.ID, at time.Time) {
-	p.announce(newest)
+func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
+	p.announce(newest, trimmedTo)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch p.known.Compare(newest) {
-	case 0:
+	switch order := p.known.Compare(newest); {
+	case order == 0:
 		p.check(newest, at)
-	case 1:
-		if p.checkedAt.Before(at) {
-			p.checkedAt = time.Time{}
-		}
+	case order > 0 && p.checkedAt.Before(at):
+		p.checkedAt = time.Time{}
 	}
 }
 
@@ -228,28 +207,16 @@ func (p *product) extend(entries []eventlog.Entry) {
 	}
 }
 
-// unusedUpTo records that there never was an entry up to an ID.
-func (p *product) unusedUpTo(id eventlog.ID) {
+// learn records the newest ID in Redis, and forgets entries that Redis has dropped.
+func (p *product) learn(newest, trimmedTo eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unused = id
-}
-
-// dropUpTo forgets the entries that Redis has dropped.
-func (p *product) dropUpTo(trimmedTo eventlog.ID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.hear(newest)
 	p.forgetUpTo(trimmedTo)
 }
 
 // expire forgets the entries that are too old.
 func (p *product) expire() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.expireLocked()
-}
-
-func (p *product) expireLocked() {
 	if p.tail.Len() > 0 {
 		p.forgetUpTo(eventlog.IDAt(time.Now().Add(-p.log.opts.Retention.TTL)))
 	}
@@ -257,12 +224,6 @@ func (p *product) expireLocked() {
 
 // close ends reading after the entries that exist now.
 func (p *product) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closeLocked()
-}
-
-func (p *product) closeLocked() {
 	if !p.closed {
 		p.closed = true
 		p.tail.Close()

@@ -69,9 +69,9 @@ func (p *product) look(after eventlog.ID, dst []eventlog.Entry, began time.Time,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if closed {
-		p.closeLocked()
+		p.close()
 	}
-	p.expireLocked()
+	p.expire()
 	if p.closed && p.end == nil && p.isCurrent(began) {
 		// Entries that others append from now on are for other reads.
 		end := later(p.known, p.tail.Bounds().Newest)
@@ -140,7 +140,9 @@ type fetch struct {
 func (p *product) refresh(ctx context.Context, f *fetch) {
 	f.err = errUnfinished
 	defer p.finish(f)
-	known, began := p.heard(), time.Now()
+	p.mu.Lock()
+	known, began := p.known, time.Now()
+	p.mu.Unlock()
 	part, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,13 +184,14 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 	if err != nil {
 		return 0, err
 	}
-	p.hear(part.newest)
-	p.dropUpTo(part.trimmedTo)
+	p.learn(part.newest, part.trimmedTo)
 	if part.gap != nil {
 		return 0, part.gap
 	}
 	if len(part.entries) == 0 && after == (eventlog.ID{}) {
-		p.unusedUpTo(part.newest)
+		p.mu.Lock()
+		p.unused = part.newest
+		p.mu.Unlock()
 	}
 	return copy(dst, part.entries), nil
 }
@@ -276,7 +279,6 @@ func (l *Log) Bounds(ctx context.Context, productID string) (eventlog.Bounds, er
 	if b.Oldest == (eventlog.ID{}) {
 		b.TrimmedTo = b.Newest
 	}
-	p.hear(b.Newest)
-	p.dropUpTo(b.TrimmedTo)
+	p.learn(b.Newest, b.TrimmedTo)
 	return b, nil
 }

@@ -120,7 +120,9 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 // Expire implements [eventlog.Log] for the memory of this process. In Redis, expired data go by themselves.
 func (l *Log) Expire(context.Context) error {
 	for _, p := range l.all() {
+		p.mu.Lock()
 		p.expire()
+		p.mu.Unlock()
 	}
 	return nil
 }
@@ -219,7 +221,9 @@ func (l *Log) Close() error {
 	l.closed.Store(true)
 	for _, p := range l.all() {
 		_ = p.commit(context.Background(), &commit{}) // those in flight come first
+		p.mu.Lock()
 		p.close()
+		p.mu.Unlock()
 	}
 	return nil
 }

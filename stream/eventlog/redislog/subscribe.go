@@ -78,7 +78,9 @@ func (l *Log) subscribed() {
 	l.following.Store(&now)
 	l.opts.Logger.Debug("subscribed to Redis")
 	for _, p := range l.all() {
-		p.wake()
+		p.mu.Lock()
+		p.tail.Notify()
+		p.mu.Unlock()
 	}
 }
 
@@ -97,10 +99,11 @@ func (l *Log) notice(payload string) {
 	if p == nil {
 		return
 	}
+	trimmedTo := eventlog.ID{}
 	if dropped {
-		p.dropUpTo(id)
+		trimmedTo = id
 	}
-	p.announce(id)
+	p.announce(id, trimmedTo)
 }
 
 // poll asks Redis for the newest IDs of the products that are due, and for its time, until ctx ends.
@@ -158,8 +161,7 @@ func (l *Log) pollOnce(ctx context.Context, products []*product) {
 		newest, errNewest := parseID(state[0])
 		trimmedTo, errTrimmed := parseID(state[1])
 		if errNewest == nil && errTrimmed == nil {
-			p.dropUpTo(trimmedTo)
-			p.polled(newest, began)
+			p.polled(newest, trimmedTo, began)
 		}
 	}
 }

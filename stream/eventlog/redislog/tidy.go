@@ -48,7 +48,7 @@ func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64)
 	if err != nil {
 		return false, 0, 0, err
 	}
-	p.dropUpTo(trimmedTo)
+	p.learn(eventlog.ID{}, trimmedTo)
 	left, _ := reply[0].(int64)
 	nextCounted, _ = reply[2].(int64)
 	return left > 0, nextCounted, number(reply[3]), nil
@@ -120,8 +120,7 @@ func (l *Log) Drop(ctx context.Context, productID string) error {
 		if err != nil {
 			return err
 		}
-		p.hear(trimmedTo)
-		p.dropUpTo(trimmedTo)
+		p.learn(trimmedTo, trimmedTo)
 		if more, _ := reply[0].(int64); more == 0 {
 			return nil
 		}

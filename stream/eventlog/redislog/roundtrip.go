@@ -1,0 +1,221 @@
+package redislog
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Limits of the commits that share a round trip, during which Redis serves no one
+// else. One that is larger has it for itself.
+const (
+	maxCommits     = 64
+	maxCommitBytes = 1 << 20
+	maxCommitWork  = 512
+)
+
+// othersTurn is how long a product that has kept Redis busy with more than
+// maxCommitWork leaves it to others, so that a call of theirs that follows from
+// the answer to another need not wait for each of many large commits.
+const othersTurn = time.Millisecond
+
+// commit makes the commit and returns its error, or that ctx ended first.
+func (p *product) commit(ctx context.Context, c *commit) error {
+	c.err, c.since, c.gone = errUnfinished, time.Now(), ctx.Done()
+	if err := p.commits.Do(ctx, c); err != nil {
+		return failed("commit", err) // and it may go on
+	}
+	c.args.release()
+	return c.err
+}
+
+// isGone reports whether the commit's caller has given up.
+func (c *commit) isGone() bool {
+	select {
+	case <-c.gone: // never when nil
+		return true
+	default:
+		return false
+	}
+}
+
+// commitAll makes commits, in order and in as few round trips as their size
+// allows. There is one call at a time for each product.
+func (p *product) commitAll(commits []*commit) {
+	for len(commits) > 0 {
+		n := together(commits)
+		time.Sleep(time.Until(p.turn))
+		p.commitTogether(commits[:n])
+		if commits[0].work > maxCommitWork {
+			p.turn = time.Now().Add(othersTurn)
+		}
+		commits = commits[n:]
+	}
+}
+
+// together returns how many of the first commits share a round trip.
+func together(commits []*commit) int {
+	n, size, work := 1, len(commits[0].args.packed), commits[0].work
+	for n < len(commits) &&
+		size+len(commits[n].args.packed) <= maxCommitBytes && work+commits[n].work <= maxCommitWork {
+		size += len(commits[n].args.packed)
+		work += commits[n].work
+		n++
+	}
+	return n
+}
+
+// commitTogether makes commits in one round trip. Those that were waiting while Redis failed to answer the ones before
+// them fail, too: no caller should have to wait twice.
+func (p *product) commitTogether(commits []*commit) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	p.setCommitting(true)
+	defer p.setCommitting(false)
+	began := time.Now()
+	var current []*commit
+	for _, c := range commits {
+		switch {
+		case c.args.n == 0: // it waits for those before
+			c.err = nil
+		case c.appends && p.log.closed.Load():
+			c.err = eventlog.ErrClosed
+		case c.since.Before(p.failedAt):
+			c.err = p.failure
+		case !c.isGone():
+			current = append(current, c)
+		}
+	}
+	if len(current) == 0 {
+		return
+	}
+	for i, cmd := range p.send(ctx, current) {
+		c := current[i]
+		if c.err = failed("commit", cmd.Err()); c.err == nil {
+			c.err = p.committed(c, cmd, began)
+		} else if isAway(cmd.Err()) {
+			p.failedAt, p.failure = time.Now(), c.err
+		}
+	}
+	if p.failedAt.After(began) {
+		p.log.lost(p.failure)
+	}
+}
+
+// send sends commits and returns their answers. Those that Redis does not know the script of did nothing: they are sent
+// again with the whole script.
+func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(commits))
+	client, err := p.log.redis(ctx)
+	for _, whole := range []bool{false, true} {
+		var pipe redis.Pipeliner
+		for i, c := range commits {
+			if whole && !redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") {
+				continue
+			}
+			if cmds[i] = p.command(ctx, c, whole); err != nil {
+				cmds[i].SetErr(err)
+				continue
+			}
+			if pipe == nil {
+				pipe = client.Pipeline()
+			}
+			_ = pipe.Process(ctx, once{cmds[i]}) // it queues
+		}
+		if pipe == nil {
+			break
+		}
+		_, _ = pipe.Exec(ctx) // every command has its own error
+	}
+	return cmds
+}
+
+// command returns the call of the script that makes a commit, by the script's
+// digest or with the whole script. It is not one of [redis.Script], whose calls
+// the client sends again.
+func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
+	o, known := p.log.opts, p.seen()
+	args := make([]any, 0, 16+len(p.scriptKeys))
+	if whole {
+		args = append(args, "eval", sharedSource+commitSource)
+	} else {
+		args = append(args, "evalsha", commitScript.Hash())
+	}
+	args = append(args, len(p.scriptKeys))
+	for _, key := range p.scriptKeys {
+		args = append(args, key)
+	}
+	args = append(args, p.arguments(o.MaxEvents, channel(o.Prefix), p.id, known.Milli, known.Seq, p.version.Load(),
+		c.counts[0], c.counts[1], c.counts[2], c.args.all())...)
+	cmd := redis.NewCmd(ctx, args...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// once is a command that the client must not send again when its answer is
+// lost: it may have been carried out.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder].
+func (once) NoRetry() bool { return true }
+
+// Outcomes of the script.
+const (
+	outcomeDone = iota
+	outcomeConflict
+	outcomeDuplicate
+)
+
+// committed records the effect of a commit.
+func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
+	reply, _ := cmd.Slice()
+	if len(reply) == 0 {
+		return failed("commit", errReply)
+	}
+	switch outcome, _ := reply[0].(int64); {
+	case len(reply) < 2:
+		return failed("commit", errReply)
+	case outcome == outcomeConflict:
+		name, _ := reply[1].(string)
+		return &document.ConflictError{Name: name}
+	case outcome == outcomeDuplicate:
+		return duplicates(c.entries, reply[1:])
+	case outcome != outcomeDone || len(reply) != 7:
+		return failed("commit", errReply)
+	}
+	var n [6]uint64
+	for i := range n {
+		number, _ := reply[i].(int64)
+		n[i] = uint64(number)
+	}
+	c.version = document.Version(n[5])
+	p.sawVersion(n[5])
+	if len(c.entries) == 0 {
+		return nil
+	}
+	trimmedTo, err := parseID(reply[6])
+	previous, first := eventlog.ID{Milli: n[1], Seq: n[2]}, eventlog.ID{Milli: n[3], Seq: n[4]}
+	p.appended(c.entries, previous, first, trimmedTo, began)
+	p.log.balance()
+	return err
+}
+
+// duplicates returns the keys at these positions, counted from one.
+func duplicates(entries []eventlog.Entry, positions []any) error {
+	var all []activity.Key
+	for _, e := range entries {
+		all = append(all, e.Keys...)
+	}
+	var seen []activity.Key
+	for _, position := range positions {
+		if i, _ := position.(int64); i > 0 && int(i) <= len(all) {
+			seen = append(seen, all[i-1])
+		}
+	}
+	return &eventlog.DuplicateError{Keys: seen}
+}
