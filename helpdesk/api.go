@@ -68,7 +68,7 @@ type Request struct {
 }
 
 // Do makes a request and decodes the answer's JSON into answer, unless that is
-// nil. Its error is an [*APIError], or that of ctx wrapped in one.
+// nil. Its error is an [*APIError], which wraps ctx's if that has ended.
 func (a *API) Do(ctx context.Context, r Request, answer any) error {
 	var body []byte
 	if r.Body != nil {
@@ -95,8 +95,8 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 }
 
 // WriteOnce calls write, again up to Retries times while its error is ambiguous and find
-// does not see the effect: find looks for what was written since a time. Where find
-// fails, too, the error is write's.
+// does not see the effect: find looks for a write since a time. Where find fails, too, the
+// error is write's.
 func (a *API) WriteOnce(write func() (id string, err error),
 	find func(since time.Time) (id string, found bool, err error)) (id string, err error) {
 	began := time.Now()
@@ -161,8 +161,8 @@ func (a *API) once(ctx context.Context, r Request, body []byte, answer any) erro
 	return a.decode(r, response.StatusCode, data, readErr, answer)
 }
 
-// decode decodes a success. One that cannot be read may have had its effect. What
-// is no JSON comes from something else, such as a proxy that asks to log in.
+// decode decodes a success. One that cannot be read may have had its effect. An
+// answer that isn't JSON comes from something else, such as a proxy's login page.
 func (a *API) decode(r Request, status int, data []byte, err error, answer any) error {
 	if answer == nil {
 		return nil
@@ -197,7 +197,7 @@ func (a *API) failure(r Request, response *http.Response, body []byte) error {
 	return e
 }
 
-// retryAfter returns what a Retry-After header asks for, in seconds or as a date.
+// retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
@@ -209,7 +209,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// maxWait bounds what a desk can ask for.
+// maxWait bounds the pause that a desk can ask for.
 const maxWait = time.Hour
 
 // ownClient makes the requests of an API without a client.
@@ -228,7 +228,7 @@ func (a *API) client() *http.Client {
 }
 
 // withoutURL drops the URL from a client's error: it is in the operation's name,
-// and a URL can hold what is private.
+// and a URL can hold private data.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -237,8 +237,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// CheckBaseURL returns a vendor's base URL without a slash at its end, or what is
-// wrong with it, to complete a sentence that begins with its name. Plain HTTP is
+// CheckBaseURL returns a vendor's base URL without a slash at its end, or the problem with
+// it, which completes a sentence that begins with the field's name. Plain HTTP is
 // for loopback hosts only: requests carry credentials.
 func CheckBaseURL(s string) (baseURL, problem string) {
 	u, err := url.Parse(s)

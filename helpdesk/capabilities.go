@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Capabilities are what a [Desk] can do beyond notes. A nil field says that it can't.
-// Their methods follow the rules that a Desk states for its own.
+// Capabilities are the abilities of a [Desk] beyond notes; nil for those that it lacks.
+// The rules for a Desk's methods hold for theirs.
 type Capabilities struct {
 	Renderer  Renderer
 	Addresser Addresser

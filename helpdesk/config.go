@@ -26,7 +26,7 @@ func (e *ConfigError) Error() string {
 // Its error joins all mistakes, each a *ConfigError: fields that are unknown, values
 // that are null or of the wrong type, and empty ones of fields with the tag
 // secret:"true", which most often come from a variable that was not set. Where v has
-// a method Validate() error, what that finds in the other fields is joined, too.
+// a method Validate() error, its mistakes in the other fields are joined, too.
 func DecodeConfig(config json.RawMessage, v any) error {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(config, &given) != nil {
@@ -76,7 +76,7 @@ func beside(known []error, err error) []error {
 	})
 }
 
-// decodeField decodes a value, or returns what is wrong with it.
+// decodeField decodes a value, or returns the problem with it.
 func decodeField(value json.RawMessage, field reflect.Value) (problem string) {
 	err := json.Unmarshal(value, field.Addr().Interface())
 	var wrongType *json.UnmarshalTypeError

@@ -10,11 +10,10 @@ import (
 )
 
 // Desk is one account of a help desk: the service writes notes into its conversations and
-// reads its webhooks. A desk stores nothing and starts nothing; the service decides what
-// is written when, and remembers it.
+// reads its webhooks. A desk stores nothing and starts nothing; the service decides which
+// note is written when, and remembers it.
 //
-// Calls overlap: all methods, those of the [Capabilities] included, are safe for
-// concurrent use. For one conversation the service makes one call at a time, except that
+// Calls overlap: all methods, also of the [Capabilities], are safe for concurrent use. For one conversation the service makes one call at a time, except that
 // webhooks and contacts are read at any time. After a server was lost, another may repeat
 // a call that the first still has in flight.
 //
@@ -48,16 +47,16 @@ type Desk interface {
 	// event that it reports. It makes no request, and keeps neither header nor body. A product's desks are
 	// asked in turn until one recognizes the request. The error is
 	// ErrUnrecognized for a request of another kind of desk, signed or not; ErrSignature
-	// for one of this kind whose signature isn't what the configuration requires; and a
+	// for one of this kind that isn't signed as the configuration requires; and a
 	// *PayloadError for a signed one that is malformed.
 	Webhook(header http.Header, body []byte, now time.Time) (Event, error)
 
-	// Capabilities returns what the desk can do beyond notes. It is called often, makes no
+	// Capabilities declares the desk's abilities beyond notes. It is called often, makes no
 	// request, and always returns the same.
 	Capabilities() Capabilities
 }
 
-// EventType is what a webhook reports.
+// EventType is the type of an [Event].
 type EventType int
 
 // The types of event.
@@ -68,7 +67,7 @@ const (
 	EventMessage                  // the contact wrote into a conversation
 )
 
-// Event is what a webhook reports. An empty field is unknown.
+// Event is the content of a webhook. An empty field is unknown.
 type Event struct {
 	Type           EventType
 	DeliveryID     string // the same for a retry of the desk's
@@ -82,18 +81,17 @@ type Event struct {
 // ErrUnrecognized says that a webhook is not of the desk that was given it.
 var ErrUnrecognized = errors.New("helpdesk: not a webhook of this desk")
 
-// ErrSignature says that a webhook is not signed as it must be. It does not say
-// what is wrong with the signature.
+// ErrSignature says that a webhook is not signed as it must be, but not why.
 var ErrSignature = errors.New("helpdesk: the webhook's signature is missing or wrong")
 
-// PayloadError says what is wrong with a webhook's body, in a sentence for
-// the person who configured it. It never holds a part of the body.
+// PayloadError describes the problem with a webhook's body, in a sentence for the person
+// responsible for its configuration. It never holds a part of the body.
 type PayloadError struct{ Problem string }
 
 func (e *PayloadError) Error() string { return "helpdesk: " + e.Problem }
 
-// Kind is a kind of help desk: what a program passes to the service so that
-// products can configure it.
+// Kind is a kind of help desk. A program passes kinds to the service, and products
+// configure them.
 type Kind struct {
 	// Name is the desk's key in integration_config and in /sessions/link, and
 	// its label in metrics and logs: one lower-case word, such as "zendesk".
@@ -104,7 +102,7 @@ type Kind struct {
 	Open func(config json.RawMessage, opts *Options) (Desk, error)
 }
 
-// Options are what a program gives every desk. A zero field means its default.
+// Options are a program's settings for all its desks. A zero field means its default.
 type Options struct {
 	HTTP   *http.Client // makes the desk's requests; see API
 	Logger *slog.Logger // slog.Default()

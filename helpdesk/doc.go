@@ -1,9 +1,9 @@
-// Package helpdesk says what a help desk is to liveactivity: a place with
-// conversations, into which notes are written for the agents who answer there.
+// Package helpdesk defines help desks as liveactivity sees them: conversations that take
+// notes for the agents who answer there.
 //
-// A desk is a [Desk] and says in its [Capabilities] what it can do beyond notes. The links
-// between sessions and conversations, and the order and pace of what is written, are the
-// same for all desks: they are in the package connector below this one, so a desk stores
+// A desk is a [Desk], and declares its further abilities in its [Capabilities]. The links
+// between sessions and conversations, and the order and pace of the writes, are the same
+// for all desks: they are in the package connector below this one, so a desk stores
 // nothing.
 //
 // # A desk of your own
@@ -15,13 +15,13 @@
 //     integration_config, and a function that turns it into the desk and
 //     reports every mistake as a [*ConfigError]; [DecodeConfig] reads it.
 //  2. Note, which writes one internal note. Render the lines of the text as the desk
-//     needs them (HTML, line breaks, placeholders escaped); what the text holds
-//     was typed by strangers. An [API] makes the request and types its errors.
-//  3. Webhook, which verifies a request of the desk and says what happened in an
-//     [Event]. Return [ErrUnrecognized] for what is not of this desk.
-//  4. Fits, which says how much is too much for one note, and Capabilities.
+//     needs them (HTML, line breaks, placeholders escaped): strangers typed the text. An
+//     [API] makes the request and types its errors.
+//  3. Webhook, which verifies a request of the desk and turns it into an [Event]. Return
+//     [ErrUnrecognized] for the requests of others.
+//  4. Fits, which knows the size of the longest note, and Capabilities.
 //
-// The errors decide what happens next; see [Desk]. An API fills them in, except for the
+// The errors decide about the next request; see [Desk]. An API fills them in, except for the
 // parts that only the vendor's answer tells, which Explain adds: above all whether the
 // conversation is gone. The conformance suite of package helpdesktest tests all of it.
 //

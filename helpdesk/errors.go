@@ -30,8 +30,8 @@ type APIError struct {
 	// OneConversation says that the limit that was hit, or the right that is
 	// missing, is the conversation's own; others may go on.
 	OneConversation bool
-	// Misconfigured says that the desk's configuration is wrong, or that what
-	// answered is not the desk, whichever conversation the request was about,
+	// Misconfigured says that the desk's configuration is wrong, or that something
+	// else than the desk answered, whichever conversation the request was about,
 	// though the status does not say so.
 	Misconfigured bool
 

@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// timeLayout is that of a note's second line, in UTC.
+// timeLayout is the layout of a note's second line, in UTC.
 const timeLayout = "2006-01-02 15:04:05 UTC"
 
 // NoteText returns the text of an action note:
@@ -25,8 +25,8 @@ const timeLayout = "2006-01-02 15:04:05 UTC"
 //
 //	[3] User submitted the signup form on the signup page
 //
-// The actions are in the order of their start, those of the same time in the
-// order given, and numbered from 1. The timestamp is the start of the first. A
+// The actions are in the order of their start, of the same time in the order given, and
+// numbered from 1. The timestamp is the start of the first. A
 // blank line separates actions of different bins: spans of that length, aligned
 // to the clock. A bin of zero or less has no blank lines. No action makes more
 // than one line. The text has no line feed at its end.

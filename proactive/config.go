@@ -24,14 +24,14 @@ type Config struct {
 }
 
 // TriggerConfig switches a trigger on. A list of them replaces the default, and
-// its order is that of evaluation:
+// the triggers are asked in its order:
 //
 //	"triggers": [
 //		{"id": "rage_clicks", "page": "/checkout", "body": "Stuck at checkout?"},
 //		{"id": "canonical_url_ping_pong"}
 //	]
 type TriggerConfig struct {
-	// ID is that of a trigger of this package or of one passed in.
+	// ID names a trigger of this package or a custom one.
 	ID string `json:"id"`
 	// Page limits the trigger to pages under it; see [Under]. For
 	// back_on_pricing it is the pricing page, /pricing.
@@ -51,8 +51,8 @@ const (
 	maxPage     = 2 << 10 // bytes
 )
 
-// Validate returns everything that is wrong with the configuration, joined, each a
-// *[helpdesk.ConfigError]. Its triggers can be those of this package and the custom
+// Validate returns all mistakes in the configuration, joined, each a
+// *[helpdesk.ConfigError]. Its list may name the triggers of this package and the custom
 // ones.
 func (c *Config) Validate(custom ...Trigger) error {
 	var m mistakes
@@ -109,7 +109,8 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 	return triggers, CheckTriggers(custom...)
 }
 
-// available returns what makes each trigger that can be configured, from its page.
+// available returns a constructor, from a page, for each trigger that a configuration can
+// name.
 func available(custom []Trigger) map[string]func(page string) Trigger {
 	all := map[string]func(string) Trigger{backOnPricingID: BackOnPricing}
 	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{}},
@@ -129,7 +130,7 @@ func sortedIDs(known map[string]func(string) Trigger) (ids []string) {
 	return ids
 }
 
-// mistakes are those of a configuration.
+// mistakes collects the mistakes in a configuration.
 type mistakes []error
 
 func (m *mistakes) add(field, format string, args ...any) {

@@ -6,17 +6,17 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Trigger decides from what a user just did whether this is a moment to offer
-// help. It is asked after each action. It must not keep what it is given, and it
-// must be safe for concurrent use; most triggers are plain functions of their
-// input.
+// Trigger decides from a user's last actions whether this is a moment to offer help. It is
+// asked after each action. Calls for different sessions overlap, so it must be safe for
+// concurrent use, and it must not keep the context. Most triggers are plain functions of
+// their input.
 type Trigger interface {
 	// ID names the trigger in configuration, cool-downs, logs and metrics. It
 	// never changes.
 	ID() string
 
-	// Evaluate reports whether the newest action completes what the trigger is
-	// looking for, and what to offer then.
+	// Evaluate reports whether the newest action completes the trigger's pattern, with
+	// the offer to make then. It must return at once.
 	Evaluate(c TriggerContext) (Result, bool)
 }
 
@@ -31,10 +31,10 @@ type Timed interface {
 	Again(c TriggerContext) (at time.Time, ok bool)
 }
 
-// TriggerContext is what a [Trigger] sees: one session's newest actions, of the
-// last 120 seconds and at most 50. What belongs to a pattern for which
-// this trigger's offer was made is used up and no longer there. The slices are
-// valid until Evaluate returns and must not be changed.
+// TriggerContext shows a [Trigger] one session's newest actions: at most 50, of the last
+// 120 seconds. The actions of a pattern that led to an offer of this trigger are used up
+// and no longer there. The slices are valid until Evaluate returns and must not be
+// changed.
 type TriggerContext struct {
 	// CanonicalURLs are the pages: chronological, one for each action,
 	// repeated, and empty where unknown. More actions on a page that is used
@@ -65,12 +65,11 @@ func (c TriggerContext) Page() string {
 	return ""
 }
 
-// Action is what a trigger sees of an [activity.Action]. Two clicks with the
-// same title on the same page were on the same label; elements without a label
-// differ by their kind only.
+// Action is a user's action. Two clicks with the same title on the same page were on the
+// same label; elements without a label differ by their kind only.
 type Action struct {
 	At           time.Time
-	Type         string // activity.TypePageview, …
+	Type         string // such as "click"; see the Type constants of package activity
 	Title        string // "Click Export CSV"
 	CanonicalURL string
 }
@@ -80,17 +79,17 @@ func (a Action) same(b Action) bool {
 	return a.Type == b.Type && a.Title == b.Title && a.CanonicalURL == b.CanonicalURL
 }
 
-// Result is what to offer. A zero field means the product's configuration, and
-// what that leaves out the defaults of [Config].
+// Result is the offer to make. A zero field means the value of the product's [Config], or
+// else its default.
 type Result struct {
-	// TriggerID is set by the registry.
+	// TriggerID is set after Evaluate.
 	TriggerID string
 	// Body introduces the offer. It is text, with line breaks at most.
 	Body string
-	// ReplyOptionLabels are what the user can choose; see [CleanLabels]. To
-	// show the body alone use a slice that is empty and not nil.
+	// ReplyOptionLabels are the replies to choose from; the first three are shown, cut at
+	// 80 characters. To show the body alone, use a slice that is empty and not nil.
 	ReplyOptionLabels []string
-	// Metadata is passed on to the log and to what guides the user.
+	// Metadata is passed on to Options.Guide of the service.
 	Metadata map[string]string
 
 	InteractionTimeout time.Duration // the offer expires if the user does not react for so long

@@ -207,8 +207,8 @@ func Within(prefix string, t Trigger) Trigger {
 	}})
 }
 
-// Saying returns the trigger with a text of its own. What is zero in the
-// result, and its metadata, stay those of the trigger.
+// Saying returns the trigger with another text. The zero fields of the result, and the
+// metadata, stay the trigger's.
 func Saying(result Result, t Trigger) Trigger {
 	return keepTimed(t, mapped{t, func(_ TriggerContext, r Result, ok bool) (Result, bool) {
 		if result.Body != "" {
@@ -238,7 +238,7 @@ func (m mapped) Evaluate(c TriggerContext) (Result, bool) {
 	return m.outcome(c, r, ok)
 }
 
-// keepTimed returns what was made of a trigger, Timed if that is.
+// keepTimed returns a trigger made of another, Timed if that one is.
 func keepTimed(of, made Trigger) Trigger {
 	if timed, ok := of.(Timed); ok {
 		return timedTrigger{made, timed}

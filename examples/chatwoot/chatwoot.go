@@ -136,7 +136,7 @@ func (d *desk) FindReply(ctx context.Context, conversationID, text string, since
 	return found, err
 }
 
-// IsRequesters is false for what was written in the account.
+// IsRequesters is false for messages from the account itself.
 func (d *desk) IsRequesters(ctx context.Context, conversationID, text string) (bool, error) {
 	_, found, err := d.find(ctx, conversationID, func(m message) bool { return m.Type == outgoing && m.Content == text })
 	return !found && err == nil, err

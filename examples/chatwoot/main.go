@@ -3,7 +3,7 @@
 //
 //	"chatwoot": {"base_url": "https://app.chatwoot.com", "account_id": 3, "api_access_token": "${CHATWOOT_TOKEN}"}
 //
-// The flags and the other commands are those of liveactivity-server:
+// It has the flags and the other commands of liveactivity-server:
 //
 //	go run ./examples/chatwoot check --config products.json
 //	go run ./examples/chatwoot --config products.json

@@ -32,7 +32,7 @@
 //
 //	func TestDesk(t *testing.T) {
 //		helpdesktest.TestDesk(t, func(t *testing.T) *helpdesktest.Account {
-//			fake := newFake() // a handler that keeps what is written
+//			fake := newFake() // a handler that keeps the notes
 //			server := helpdesktest.NewServer(fake, &helpdesktest.ServerOptions{InMemory: true})
 //			desk, err := Kind.Open(config(server.URL()), &helpdesk.Options{HTTP: server.Client()})
 //			…

@@ -52,8 +52,7 @@ type IntercomOptions struct {
 
 // Intercom is a fake Intercom workspace: contacts, and conversations with their
 // notes, replies and quick replies. It checks credentials, versions and bodies,
-// limits rates and changes the markup of what is written, as far as is known of the
-// real one. Its methods are safe for concurrent use.
+// limits rates and changes the markup of bodies, as far as the real one is known to. Its methods are safe for concurrent use.
 type Intercom struct {
 	*Server
 	opts IntercomOptions
@@ -86,7 +85,7 @@ func (f *Intercom) Config() json.RawMessage {
 	})
 }
 
-// mustMarshal encodes what always can be.
+// mustMarshal encodes a value that always can be.
 func mustMarshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -95,7 +94,7 @@ func mustMarshal(v any) []byte {
 	return b
 }
 
-// IntercomContact is who a conversation is with.
+// IntercomContact is the contact of a conversation.
 type IntercomContact struct{ Email, ExternalID string }
 
 // IntercomPart is something in a conversation.
@@ -104,7 +103,7 @@ type IntercomPart struct {
 	Type     string // "note", "comment", "quick_reply" or "open"
 	AuthorID string
 	Body     string // as Intercom shows it, which is not as it was sent
-	Text     string // what a person sees, line by line
+	Text     string // as a person sees it, line by line
 	Labels   []string
 	Redacted bool
 	At       time.Time
@@ -223,8 +222,7 @@ func (f *Intercom) Exists(conversationID string) bool {
 	return f.conversations[conversationID] != nil
 }
 
-// Parts returns what was written into a conversation after the first message, in
-// the order in which it was.
+// Parts returns the parts of a conversation after the first message, oldest first.
 func (f *Intercom) Parts(conversationID string) (parts []IntercomPart) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,8 +232,8 @@ func (f *Intercom) Parts(conversationID string) (parts []IntercomPart) {
 	return parts
 }
 
-// Notes returns what an agent sees of the notes of a conversation, in the order in
-// which they were written, without those that were redacted.
+// Notes returns the texts of a conversation's notes as an agent sees them, oldest first,
+// without redacted ones.
 func (f *Intercom) Notes(conversationID string) (texts []string) {
 	for _, p := range f.Parts(conversationID) {
 		if p.Type == "note" && !p.Redacted {
@@ -253,7 +251,7 @@ func (f *Intercom) add(c *intercomConversation, partType, authorID, body string,
 	return p
 }
 
-// setBody sets the body of a part to HTML, or what that shows.
+// setBody sets the body of a part to HTML or, with PlainText, to its text.
 func (f *Intercom) setBody(p *IntercomPart, html string) {
 	p.Body, p.Text = html, plainText(html)
 	if f.opts.PlainText {

@@ -25,7 +25,7 @@ func (e *apiError) Error() string {
 		"errors": []object{{"code": e.code, "message": e.message}}}))
 }
 
-// intercomError returns what Intercom says with a status.
+// intercomError returns Intercom's error for a status.
 func intercomError(status int) *apiError {
 	e, ok := map[int]apiError{
 		http.StatusUnauthorized: {code: "unauthorized", message: "Access Token Invalid"},
@@ -66,7 +66,7 @@ func (f *Intercom) handler() http.Handler {
 	return mux
 }
 
-// serveAPI answers a request, once it has passed what is the same for all.
+// serveAPI answers a request after the checks that all requests share.
 func (f *Intercom) serveAPI(w http.ResponseWriter, r *http.Request, answer func(r *http.Request) (any, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +113,7 @@ func (f *Intercom) admit(answer http.Header, r *http.Request) error {
 	return nil
 }
 
-// intercomVersions are those of the API, in their order.
+// intercomVersions are the versions of the API, in their order.
 var intercomVersions = []string{"2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10", "2.11",
 	"2.12", "2.13", "2.14", "2.15", "2.16", "Unstable"}
 

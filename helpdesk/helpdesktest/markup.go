@@ -25,7 +25,7 @@ var allowedTags = map[string]bool{"a": true, "b": true, "blockquote": true, "br"
 	"em": true, "h1": true, "h2": true,
 	"h3": true, "hr": true, "i": true, "li": true, "ol": true, "p": true, "pre": true, "span": true, "strong": true, "u": true, "ul": true}
 
-// cleaned returns HTML without what a desk does not keep.
+// cleaned returns HTML without the markup that a desk drops.
 func cleaned(s string) string {
 	return anyTag.ReplaceAllStringFunc(scripts.ReplaceAllString(s, ""), func(tag string) string {
 		parts := anyTag.FindStringSubmatch(tag)
@@ -51,7 +51,7 @@ func expanded(s string) string {
 	return placeholders.ReplaceAllString(s, "EXPANDED")
 }
 
-// asHTML returns what Zendesk makes of a plain text.
+// asHTML returns a plain text as Zendesk renders it.
 func asHTML(text string) string { return sanitized(escaped(text)) }
 
 // escaped returns plain text as HTML.
@@ -60,7 +60,7 @@ func escaped(text string) string {
 }
 
 // inParagraphs returns HTML as Intercom keeps it: in paragraphs, with white space
-// folded, so that line feeds are lost.
+// folded, line feeds included.
 func inParagraphs(s string) string {
 	s = strings.Join(strings.Fields(cleaned(s)), " ")
 	s = emptyLines.ReplaceAllString(s, "</p>\n<p>")
@@ -70,7 +70,7 @@ func inParagraphs(s string) string {
 	return "<p>" + s + "</p>"
 }
 
-// plainText returns what a reader sees of HTML.
+// plainText returns the text of HTML as a reader sees it.
 func plainText(s string) string {
 	s = strings.TrimSuffix(strings.TrimSuffix(s, "</div>"), "</p>")
 	s = lineEnds.ReplaceAllString(s, "\n")

@@ -92,8 +92,7 @@ type Request struct {
 	Header http.Header
 	Body   []byte
 	At     time.Time
-	// Status is what was answered, zero if the answer did not arrive or is yet
-	// to come.
+	// Status is the answer's, zero if the answer did not arrive or is yet to come.
 	Status int
 }
 
@@ -145,7 +144,7 @@ func (s *Server) Heal() {
 	s.faults = nil
 }
 
-// fault returns what goes wrong with a request, and uses it up.
+// fault returns the fault of a request, and uses it up.
 func (s *Server) fault(method, path string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +165,7 @@ func (s *Server) fault(method, path string) Fault {
 	return *f
 }
 
-// errRefused and errLost are what a client in memory sees of a fault.
+// errRefused and errLost are the errors of a client in memory.
 var (
 	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	errLost    = &net.OpError{Op: "read", Net: "tcp", Err: io.ErrUnexpectedEOF}

@@ -43,7 +43,7 @@ type Account struct {
 
 // TestDesk tests a desk by everything that [helpdesk.Desk] promises, and the
 // [helpdesk.Capabilities] that it declares. It calls open for each test, within a
-// testing/synctest bubble, so that no wait takes any time. The desk must be configured to
+// testing/synctest bubble, where waits take no time. The desk must be configured to
 // verify webhooks and, like the desks of the service, not to retry.
 func TestDesk(t *testing.T, open func(t *testing.T) *Account) {
 	var can helpdesk.Capabilities

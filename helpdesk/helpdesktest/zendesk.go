@@ -44,13 +44,13 @@ type ZendeskOptions struct {
 	UpdatesPerTicket  int           // DefaultUpdatesPerTicket
 	TokenLifetime     time.Duration // of tokens of the OAuth client; DefaultTokenLifetime
 
-	// Agent makes the credentials those of an agent, who may not set up webhooks,
-	// instead of an administrator's.
+	// Agent has the credentials belong to an agent instead of an administrator: they
+	// may not set up webhooks.
 	Agent bool
 	// MayRedact gives the right to redact comments.
 	MayRedact bool
-	// Messaging makes the tickets those of messaging, whose comments are listed
-	// without the public ones.
+	// Messaging has all tickets come from messaging: their public comments are not
+	// listed.
 	Messaging bool
 	// RawMessages puts messages into webhooks without escaping them as JSON.
 	RawMessages bool
@@ -107,7 +107,7 @@ type zendeskWebhook struct {
 	secret        string
 }
 
-// firstID is near those of a real account, which do not fit into 32 bits.
+// firstID is near the IDs of real accounts, which do not fit into 32 bits.
 const firstID = 23_000_000_000_000
 
 // NewZendesk returns an account without tickets. Close it, unless it is in memory.

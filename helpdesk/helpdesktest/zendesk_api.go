@@ -368,7 +368,7 @@ func paged[T any](r *http.Request, all []T) (page []T, meta map[string]any) {
 func reply(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		panic(err) // for what cannot be encoded
+		panic(err) // for a value that cannot be encoded
 	}
 }
 

@@ -39,8 +39,8 @@ func (c *Client) Check(ctx context.Context) []helpdesk.Finding {
 	return findings
 }
 
-// checkAdmin says whether the admin who writes exists, and may. It is the owner of
-// the token unless another one is configured.
+// checkAdmin says whether the writing admin exists, and may write: the owner of the token
+// unless another one is configured.
 func (c *Client) checkAdmin(ctx context.Context, writer admin) helpdesk.Finding {
 	if adminID := c.config.AdminID; adminID != "" {
 		writer = admin{}

@@ -27,7 +27,7 @@ type Client struct {
 	notesByReply atomic.Bool
 
 	adminMu sync.Mutex
-	admin   string // the one who writes, once known
+	admin   string // ID of the author of all writes, once known
 }
 
 // Capabilities implements [helpdesk.Desk].
@@ -46,8 +46,7 @@ const (
 // New returns the client of a workspace. It connects to nothing. Its error joins all
 // mistakes, each a [*helpdesk.ConfigError].
 //
-// With opts.Retries, what was written and not answered is looked for before it is
-// written again.
+// With opts.Retries, a write without an answer is looked for before it is repeated.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	if opts == nil {
 		opts = &helpdesk.Options{}
@@ -102,8 +101,7 @@ func explain(e *helpdesk.APIError, header http.Header, body []byte) {
 	}
 }
 
-// errForeign is the cause of a failure that is not Intercom's own, but that of
-// something in between.
+// errForeign is the cause of a failure of something between Intercom and us.
 var errForeign = errors.New("the answer is not JSON")
 
 // do makes a request with a version of the API.
@@ -117,7 +115,7 @@ func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
 }
 
-// adminID returns the id of who writes.
+// adminID returns the ID of the author of all writes.
 func (c *Client) adminID(ctx context.Context) (string, error) {
 	c.adminMu.Lock()
 	admin := c.admin
@@ -180,11 +178,11 @@ func isID(id string) bool {
 	return ok && id != "" && len(id) <= 128
 }
 
-// Pause returns how long to wait before the next request, so that the app's rate
+// Pause returns how long to wait before the next request, for the app's rate
 // limit is not hit. The conversation makes no difference.
 func (c *Client) Pause(string) time.Duration { return c.budget.pause(time.Now()) }
 
-// Contact returns who a contact is.
+// Contact implements [helpdesk.ContactReader].
 func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contact, error) {
 	if !isID(contactID) {
 		return helpdesk.Contact{}, &helpdesk.APIError{Desk: Name, Op: "read contact", Status: http.StatusNotFound,

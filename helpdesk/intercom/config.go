@@ -16,8 +16,8 @@ type Config struct {
 	BaseURL string `json:"base_url"`
 	// AccessToken is the app's. Without it nothing can be written.
 	AccessToken string `json:"access_token" secret:"true"`
-	// AdminID is the id of the teammate who writes, by default the one that
-	// the access token belongs to.
+	// AdminID is the ID of the teammate in whose name notes are written, by default
+	// the owner of the access token.
 	AdminID string `json:"admin_id"`
 	// ClientSecret is the app's. Webhooks are signed with it; without it all of
 	// them are refused.

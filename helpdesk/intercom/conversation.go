@@ -40,8 +40,8 @@ type part struct {
 	Author    author
 }
 
-// The types of part that matter. What is written into a closed conversation may be
-// of type open.
+// The types of part that matter. A part that reopened its conversation may have the type
+// open.
 const (
 	partNote  = "note"
 	partOffer = "quick_reply"
@@ -89,9 +89,9 @@ func (c conversation) after(partID string, since time.Time) []part {
 	return parts
 }
 
-// written returns the id of what was just written, by the conversation that was
-// the answer: the newest part of which one of these is true, the first if
-// possible. Without any it is the last.
+// written returns the ID of the part just written, from the conversation in the answer:
+// the newest part that satisfies the first of the conditions that any part does, else the
+// last part.
 func (c conversation) written(is ...func(part) bool) string {
 	for _, is := range is {
 		if p, ok := newest(c.Parts.Parts, is); ok {
@@ -154,7 +154,7 @@ func (i id) compare(j id) int {
 // unix is a time in epoch seconds, zero if it is unknown.
 type unix int64
 
-// UnmarshalJSON implements [json.Unmarshaler]. What is not a number is unknown.
+// UnmarshalJSON implements [json.Unmarshaler]. Anything but a number is unknown.
 func (u *unix) UnmarshalJSON(b []byte) error {
 	if seconds, err := strconv.ParseFloat(string(b), 64); err == nil && seconds >= 0 && seconds < 1<<40 {
 		*u = unix(seconds)

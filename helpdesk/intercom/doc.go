@@ -1,12 +1,11 @@
-// Package intercom is a client of Intercom's API for what a program writes into
-// conversations, a reader of Intercom's webhooks, and the help desk "intercom" of
-// liveactivity. It can be used without the rest of it:
+// Package intercom writes into Intercom's conversations and reads its webhooks. It is the
+// help desk "intercom" of liveactivity, and useful alone:
 //
 //	client, err := intercom.New(intercom.Config{AccessToken: token, AdminID: "1234567"}, &helpdesk.Options{Retries: 5})
 //	…
 //	noteID, err := client.Note(ctx, conversationID, "Looked at the pricing page twice.\nOn the free plan.")
 //
-// # What it writes
+// # Writing
 //
 // [Client.Note] writes an internal note, [Client.Reply] a comment that the contact
 // sees, [Client.Offer] a quick reply. They take plain text, which is shown as it
@@ -14,17 +13,17 @@
 // [Client.Remove] deletes a conversation.
 //
 // Notes go to the endpoint /conversations/{id}/parts. Where that refuses them, they
-// go to /conversations/{id}/reply, which is what Intercom's published API documents
-// for notes; a client that has seen this once stays with it.
+// go to /conversations/{id}/reply, as Intercom's published API documents for notes; a
+// client that has seen this once stays with it.
 //
 // A failed request is a [*helpdesk.APIError], with Intercom's code, message and
 // request id. A request that was not answered may still have written, and Intercom
-// has no idempotency keys: with Retries the client looks for what it wrote before it
-// writes again. Without, the error says so, and [Client.FindNote], [Client.FindReply]
+// has no idempotency keys: with Retries the client looks for its write before it
+// repeats it. Without, the error says so, and [Client.FindNote], [Client.FindReply]
 // and [Client.FindOffer] look. [Client.Pause] says how long to wait because of the rate
 // limit.
 //
-// # What it reads
+// # Reading
 //
 // [Verify] checks the signature of a webhook, and [Client.Webhook] checks and
 // reads one:

@@ -7,7 +7,7 @@ import (
 )
 
 // MaxNoteSize is the size in bytes of the longest note as it is rendered.
-// Intercom documents no limit; this one is far below what it takes.
+// Intercom documents no limit; this one is far below the size it takes.
 const MaxNoteSize = 16 << 10
 
 // toHTML renders plain text. It leaves quotes as they are, which are plain
@@ -24,7 +24,7 @@ func toHTML(text string) string {
 
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r\n", "<br>", "\n", "<br>", "\r", "<br>")
 
-// bodyText returns what a body shows as plain text. Bodies are HTML in the older
+// bodyText returns a body as plain text. Bodies are HTML in the older
 // versions of the API, always in block elements, and plain text in later ones.
 func bodyText(body string) string {
 	body = strings.TrimSpace(body)
@@ -110,7 +110,7 @@ func shows(body, text string) bool {
 	return ink(body) == text || ink(fromHTML(body)) == text
 }
 
-// ink returns what a text shows but for its spacing.
+// ink returns the visible characters of a text.
 func ink(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.In(r, unicode.Cf) || unicode.IsControl(r) {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// budget is what is left of the rate limit, by the headers of the answers. All
+// budget is the rest of the rate limit, by the headers of the answers. All
 // requests of an app share it, in windows of ten seconds.
 type budget struct {
 	mu               sync.Mutex
 	limit, remaining int
 	window           int64         // when the window ends, by Intercom's clock
 	ends             time.Time     // by ours
-	skew             time.Duration // what to add to a time by our clock for one by Intercom's
+	skew             time.Duration // Intercom's clock minus ours
 }
 
 // maxWindow bounds how long a header can make us wait.

@@ -92,7 +92,7 @@ func (c *Client) Webhook(header http.Header, body []byte, _ time.Time) (helpdesk
 	return n.event()
 }
 
-// event returns what a notification reports.
+// event returns the event that a notification reports.
 func (n notification) event() (helpdesk.Event, error) {
 	e := helpdesk.Event{DeliveryID: string(n.ID), At: n.CreatedAt.time()}
 	switch n.Topic {
@@ -118,7 +118,7 @@ func (n notification) event() (helpdesk.Event, error) {
 	return e, nil
 }
 
-// describe completes an event: who wrote what, and when.
+// describe completes an event with the author, the message and the time.
 func (c conversation) describe(e *helpdesk.Event) {
 	wrote := part{Body: c.Source.Body, CreatedAt: c.CreatedAt, Author: c.Source.Author}
 	if e.Type == helpdesk.EventMessage {

@@ -21,7 +21,7 @@ type message struct {
 	Body        string `json:"body"`
 }
 
-// offer is a message with what can be chosen as its answer.
+// offer is a message with the replies to choose from.
 type offer struct {
 	message
 	Options []replyOption `json:"reply_options"`
@@ -135,7 +135,7 @@ func (c *Client) Offer(ctx context.Context, conversationID string, o helpdesk.Of
 	})
 }
 
-// reply writes what the contact sees.
+// reply writes a part that the contact sees.
 func (c *Client) reply(ctx context.Context, version, op, conversationID string,
 	body any) (answer conversation, err error) {
 	path, err := conversationPath(op, conversationID)
@@ -177,16 +177,14 @@ type redaction struct {
 	PartID         string `json:"conversation_part_id"`
 }
 
-// Remove implements [helpdesk.Remover]. What Intercom's reports know of the
-// conversation stays.
+// Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports.
 func (c *Client) Remove(ctx context.Context, conversationID string) error {
 	return c.RemoveWith(ctx, conversationID, nil)
 }
 
 // RemoveOptions say how a conversation is deleted.
 type RemoveOptions struct {
-	// DiscardMetrics deletes what Intercom's reports know of the conversation,
-	// too. It needs the OAuth scope delete_conversations_and_metrics.
+	// DiscardMetrics deletes the conversation from Intercom's reports, too. It needs the OAuth scope delete_conversations_and_metrics.
 	DiscardMetrics bool
 }
 
@@ -296,8 +294,8 @@ func (c *Client) find(ctx context.Context, op, conversationID, after string, sin
 }
 
 // IsRequesters implements [helpdesk.Replier]. Intercom's webhooks of messages are
-// about those of contacts only, so that it is true unless the conversation shows
-// the message as that of someone else.
+// about contacts' messages only: it is true unless the conversation shows the message
+// with another author.
 func (c *Client) IsRequesters(ctx context.Context, conversationID, message string) (bool, error) {
 	read, err := c.conversation(ctx, "look for message", conversationID)
 	if err != nil {
@@ -318,7 +316,7 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 }
 
 // Engaged implements [helpdesk.Remover]. Anything that a contact or another
-// teammate did counts, and what the admin wrote to the contact.
+// teammate did counts, and the admin's own messages to the contact.
 func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {

@@ -29,8 +29,8 @@ func newCredentials(c Config, api helpdesk.API) *credentials {
 	return own
 }
 
-// header returns the value of an Authorization header. Of those who need a
-// token at the same time one makes it for all.
+// header returns the value of an Authorization header. Concurrent
+// callers without a token share the one that the first of them gets.
 func (c *credentials) header(ctx context.Context) (string, error) {
 	if c.basic != "" {
 		return c.basic, nil

@@ -135,7 +135,7 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 			return event.ID.String(), nil
 		}
 	}
-	return "", nil // written, though Zendesk did not say as what
+	return "", nil // written, though Zendesk did not say under which ID
 }
 
 // refusal completes the error of a ticket that took no comment. That a ticket is
@@ -165,7 +165,7 @@ func (c *Client) refusal(ctx context.Context, ticketID string, err error) error 
 	return failed
 }
 
-// ticket is what is read of a ticket.
+// ticket holds the fields of a ticket that matter here.
 type ticket struct {
 	Status      string `json:"status"`
 	RequesterID int64  `json:"requester_id"`
@@ -325,7 +325,7 @@ func (c *Client) me(ctx context.Context) (int64, error) {
 	return u.ID, err
 }
 
-// user is what is read of a user.
+// user holds the fields of a user that matter here.
 type user struct {
 	ID                  int64  `json:"id"`
 	Role                string `json:"role"` // end-user, agent or admin
@@ -333,7 +333,7 @@ type user struct {
 	OnlyPrivateComments bool   `json:"only_private_comments"`
 }
 
-// user reads who the credentials belong to. Zendesk may show a stranger an
+// user reads the owner of the credentials. Zendesk may show a stranger an
 // anonymous user instead of refusing.
 func (c *Client) user(ctx context.Context) (user, error) {
 	var answer struct {

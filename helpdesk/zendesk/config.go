@@ -110,7 +110,7 @@ func open(config json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error)
 	return client, nil
 }
 
-// mistakes are those of a configuration.
+// mistakes collects the mistakes in a configuration.
 type mistakes []error
 
 func (m *mistakes) add(field, problem string) {

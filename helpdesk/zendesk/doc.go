@@ -1,6 +1,5 @@
-// Package zendesk is a client of Zendesk for what a service does in tickets:
-// internal notes, public replies, and webhooks that say what happened. It is
-// liveactivity's desk of this name, and useful alone.
+// Package zendesk writes internal notes and public replies into Zendesk's tickets and reads
+// their webhooks. It is the help desk "zendesk" of liveactivity, and useful alone.
 //
 // # Notes and replies
 //
@@ -14,22 +13,21 @@
 // nothing. Zendesk is about to end API tokens; an OAuth client with OAuthClientID and
 // OAuthClientSecret lasts, and gets its own tokens.
 //
-// Errors are [*helpdesk.APIError]. With Retries the client repeats what may be
-// repeated, not before Zendesk's Retry-After, and looks for a comment whose answer
-// was lost before it writes it again. Without, the errors say what to do, and
+// Errors are [*helpdesk.APIError]. With Retries the client repeats harmless
+// requests, not before Zendesk's Retry-After, and looks for a comment whose answer
+// was lost before it writes it again. Without, the errors tell the next step, and
 // [Client.FindNote] and [Client.FindReply] look. [Client.Pause] says how long to wait
-// so that no rate limit is hit: that of the account, and that of 30 updates of a ticket
-// in ten minutes.
+// to hit no rate limit: the account's, or the 30 updates of a ticket in ten minutes.
 //
 // # Webhooks
 //
 // [Client.Provision] sets up Zendesk: it creates webhooks and triggers that report new
-// tickets and what their requesters write, and returns the secrets that the
-// webhooks are signed with. In the handler of such a webhook,
+// tickets and their requesters' replies, and returns the secrets that sign the
+// webhooks. In the handler of such a webhook,
 //
 //	event, err := client.Webhook(r.Header, body, time.Now())
 //
-// verifies the signature and says what happened; the errors are helpdesk.ErrSignature and
+// verifies the signature and reads the event; the errors are helpdesk.ErrSignature and
 // [*helpdesk.PayloadError]. For webhooks with a body of your own there is [Verify], and for
 // their tests [Sign].
 //

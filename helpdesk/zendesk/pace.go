@@ -41,7 +41,7 @@ func (p *pace) pause(ticketID string, now time.Time) time.Duration {
 	return max(0, until.Sub(now))
 }
 
-// observe takes the limits from an answer. The ticket is that of a write, or empty.
+// observe takes the limits from an answer. The ticket is the one written to, or empty.
 func (p *pace) observe(ticketID string, status int, header http.Header, now time.Time) {
 	limits := readLimits(header)
 	account, ticket := limits.accountPause(), limits.ticketPause()
@@ -64,10 +64,10 @@ func (p *pace) observe(ticketID string, status int, header http.Header, now time
 	}
 }
 
-// maxAsked bounds what an answer can ask for.
+// maxAsked bounds the pause that an answer can ask for.
 const maxAsked = time.Hour
 
-// limit is what an answer says about one rate limit.
+// limit is one rate limit, as an answer states it.
 type limit struct {
 	known            bool
 	total, remaining int
@@ -151,7 +151,7 @@ func (l limits) accountPause() time.Duration {
 }
 
 // ticketPause spreads the last third of a ticket's writes over the rest of the
-// time, so that notes become fewer and longer instead of stopping for minutes.
+// time: notes become fewer and longer instead of stopping for minutes.
 func (l limits) ticketPause() time.Duration {
 	if !l.ticket.known || l.ticket.remaining > l.ticket.total/3 {
 		return 0

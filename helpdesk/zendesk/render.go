@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// maxBody is how long a comment's HTML can be, in bytes. Zendesk cuts what is longer.
+// maxBody is how long a comment's HTML can be, in bytes. Zendesk cuts a longer one.
 const maxBody = 64_000
 
 // Fits implements [helpdesk.Desk].
@@ -60,11 +60,11 @@ func (c Comment) says(text string) bool {
 		bare(c.Body) == text
 }
 
-// tags are what HTML has besides text. Zendesk's own is well-formed.
+// tags matches the tags of HTML. Zendesk's own is well-formed.
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// bare returns a text without white space, what is not printed (such as a joint)
-// and HTML entities: nothing says what Zendesk keeps of them.
+// bare returns a text without white space, invisible characters (such as a joint) and
+// HTML entities: Zendesk may drop any of them.
 func bare(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {

@@ -24,8 +24,8 @@ func ContextURL(host, productID string) (string, error) {
 	return endpoint(host, "/chatbot-webhook/", productID)
 }
 
-// ChatURL returns where the service takes the triggers of users' replies. Its
-// arguments and its error are those of ContextURL.
+// ChatURL returns the address at which the service takes the triggers of users' replies.
+// Its arguments and its error are like ContextURL's.
 func ChatURL(host, productID string) (string, error) {
 	return endpoint(host, "/zendesk/chat/", productID)
 }
@@ -103,7 +103,7 @@ type Condition struct {
 	Value    any    `json:"value"`
 }
 
-// Action is what a trigger does. The value of a notification_webhook is the
+// Action is an action of a trigger. The value of a notification_webhook is the
 // webhook's id and the body.
 type Action struct {
 	Field string `json:"field"`
@@ -122,8 +122,8 @@ func NewTicketTrigger(title, webhookID string) Trigger {
 	return newTrigger(title, webhookID, NewTicketBody, Condition{"update_type", "is", "Create"})
 }
 
-// UserReplyTrigger returns the trigger that reports what end users write in public
-// to a webhook.
+// UserReplyTrigger returns the trigger that reports the public replies of end users to a
+// webhook.
 func UserReplyTrigger(title, webhookID string) Trigger {
 	return newTrigger(title, webhookID, UserReplyBody, Condition{"update_type", "is", "Change"},
 		Condition{"comment_is_public", "is", "true"}, Condition{"role", "is", "end_user"})
@@ -203,22 +203,22 @@ func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) 
 	return answer.Trigger, err
 }
 
-// Step is what Provision found or did.
+// Step is an object that Provision found or created.
 type Step struct {
 	Object  string // "webhook" or "trigger"
 	Name    string
-	ID      string // empty for what a dry run would create
+	ID      string // empty in a dry run that would create it
 	Created bool   // or, in a dry run, would be
-	// Problem is what is different about one that was found and left as it is,
-	// in words; empty where it is as it must be.
+	// Problem is the difference, in words, of an object that was found and left as it
+	// is; empty where it is as it must be.
 	Problem string
 }
 
-// Provisioned is what Provision did.
+// Provisioned is the result of Provision.
 type Provisioned struct {
 	Steps []Step
-	// SigningSecrets are those of the webhooks, for Config.SigningSecret. A
-	// dry run has those of the webhooks that exist.
+	// SigningSecrets are the webhooks' secrets, for Config.SigningSecret; in a dry run,
+	// of the existing webhooks.
 	SigningSecrets []string
 }
 
@@ -229,9 +229,9 @@ func (p Provisioned) Changed() bool {
 
 // Provision makes sure that the account reports new tickets and users' replies of a
 // product to the service at a public host: it creates two webhooks and two triggers,
-// or those of them that are missing. It changes nothing that exists. With dryRun it
-// only says what it would do. It needs an administrator's credentials. After an
-// error, what was done so far is returned; call it again to go on.
+// unless they exist. It changes nothing that exists. With dryRun it only describes the
+// steps. It needs an administrator's credentials. After an error it returns the steps so
+// far; call it again to go on.
 //
 // An account whose triggers mail private comments to the assignee does so with
 // every note; Zendesk's own "Notify assignee of comment update" is such a trigger.
@@ -324,7 +324,7 @@ func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	return nil
 }
 
-// problem returns what keeps a webhook from being called as it must be.
+// problem returns the difference that keeps a webhook from being called as it must be.
 func (w Webhook) problem() string {
 	wanted := newWebhook(w.Name, w.Endpoint)
 	switch {
@@ -341,7 +341,7 @@ func (w Webhook) problem() string {
 // call is a webhook that a trigger calls and the type of trigger it sends there.
 type call struct{ webhookID, kind string }
 
-// calls returns what a trigger calls, if it has our fields.
+// calls returns the webhook call of a trigger, if it has our fields.
 func (t Trigger) calls() call {
 	for _, action := range t.Actions {
 		values := asStrings(action.Value)
@@ -366,7 +366,7 @@ func asStrings(value any) []string {
 	return all
 }
 
-// differs returns how a trigger that was found is not what it must be.
+// differs returns the first difference between a trigger and the wanted one.
 func (t Trigger) differs(wanted Trigger) string {
 	switch {
 	case !t.Active:

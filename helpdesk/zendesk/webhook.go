@@ -65,8 +65,8 @@ func Sign(header http.Header, secret string, body []byte, at time.Time) error {
 	return nil
 }
 
-// signature returns what a webhook is signed with. The secret is used as it is
-// shown, though it looks like base64.
+// signature returns the signature of a webhook. The secret is used as it is shown, though
+// it looks like base64.
 func signature(secret, stamp string, body []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write([]byte(stamp))
@@ -124,7 +124,7 @@ const (
 	fieldMessage = "user_message"
 )
 
-// Bounds of what is kept of a field, in bytes; a longer one is no id and no address.
+// Bounds of the fields, in bytes; a longer value is no ID and no address.
 const (
 	maxID    = 20
 	maxEmail = 320
@@ -142,10 +142,10 @@ type trigger struct {
 // Its error is a [*helpdesk.PayloadError]. A trigger type other than the two is an
 // event that is ignored.
 //
-// Zendesk puts what a user wrote between the quotes of user_message, escaped or not.
-// That field must be the last. Whatever is behind its first quote, up to the last
-// quote before the closing brace, is the message, so that a user who writes quotes, braces or
-// further fields changes nothing but the message.
+// Zendesk puts the user's text between the quotes of user_message, escaped or not. That
+// field must be the last. The message is all text from its first quote to the last quote
+// before the closing brace: quotes, braces and further fields that a user types change
+// nothing but the message.
 func ParseTrigger(body []byte) (helpdesk.Event, error) {
 	t, err := parse(body)
 	if err != nil {
@@ -222,7 +222,7 @@ func parse(body []byte) (trigger, error) {
 
 var errMalformed = &helpdesk.PayloadError{Problem: "the body is not a JSON object as the trigger sends it"}
 
-// messageOf returns the user's message from what follows the colon of its key.
+// messageOf returns the user's message from the text after the colon of its key.
 func messageOf(tail []byte) (string, bool) {
 	tail, ok := bytes.CutSuffix(bytes.TrimSpace(tail), []byte("}"))
 	if !ok {

@@ -178,8 +178,8 @@ func (c *Core) complete(r proactive.Result) proactive.Result {
 	return r
 }
 
-// Rest returns how long a session has to do nothing until a decision on it can't
-// depend on what it did before.
+// Rest returns how long a session has to do nothing until its past can't change a
+// decision any more.
 func (c *Core) Rest() time.Duration {
 	r := c.complete(proactive.Result{})
 	return WindowSpan + r.InteractionTimeout + r.Cooldown

@@ -10,7 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/quickreply"
 )
 
-// State is what the assistance in a conversation is doing.
+// State is the state of the assistance in a conversation.
 type State string
 
 // The states.
@@ -50,8 +50,8 @@ const (
 
 // Machine is the memory of the assistance in one conversation: its state, the
 // offer that is being sent or shown, and when each trigger last fired. It is a
-// value: [Rules.Step] returns another one and changes nothing. The zero value is
-// that of a conversation in which nothing has happened. Its JSON is a versioned
+// value: [Rules.Step] returns another one and changes nothing. The zero value belongs to
+// a conversation in which nothing has happened. Its JSON is a versioned
 // snapshot; see [Machine.UnmarshalJSON].
 type Machine struct {
 	Current   State   `json:"state"`              // empty for Thinking; read it with State
@@ -131,7 +131,7 @@ type Reason string
 const (
 	Offered     Reason = "offered"      // the offer may be made
 	NoMatch     Reason = "no_match"     // no trigger matches
-	Stale       Reason = "stale"        // what triggered it was more than SendWithin ago
+	Stale       Reason = "stale"        // the triggering action is older than SendWithin
 	Sending     Reason = "in_flight"    // another offer is being sent
 	Busy        Reason = "state"        // the state allows no offer
 	HoldingBack Reason = "holding_back" // the user dismissed offers
@@ -187,8 +187,7 @@ func (e *MoveError) Error() string {
 	return text
 }
 
-// Rules are what can be set of how a [Machine] behaves. The zero value is the
-// default.
+// Rules are a product's settings for its machines. The zero value is the default.
 type Rules struct {
 	// AssistanceIdle is after how long without a message or step Reactive and
 	// Guidance fall back to Thinking; 300 s.
@@ -208,8 +207,7 @@ func (r Rules) idle() time.Duration {
 // Due returns when the next [Tick] is due, which may be in the past; false if
 // time alone changes nothing. A tick that led to an effect which failed is due
 // again at once: how long to wait for a retry is the caller's to say. A tick is
-// also due at once when the clock has been set back, so that what is kept
-// follows.
+// also due at once when the clock has been set back, for the stored times to follow.
 func (r Rules) Due(m Machine, now time.Time) (at time.Time, ok bool) {
 	if m.ahead(instantOf(now)) {
 		return now, true
@@ -230,7 +228,7 @@ func (r Rules) Due(m Machine, now time.Time) (at time.Time, ok bool) {
 }
 
 // ahead reports whether something that is kept began at a time that is yet to
-// come. What else has a time began no later.
+// come. All other times in the machine are no later.
 func (m Machine) ahead(now instant) bool {
 	if m.Since > now {
 		return true
@@ -243,8 +241,8 @@ func (m Machine) ahead(now instant) bool {
 	return false
 }
 
-// clamp returns the machine with no time that is yet to come: what began then
-// begins now, so that a clock that was ahead delays nothing by more than its own
+// clamp returns the machine without times in the future: a state or a cool-down from the
+// future begins now, so a clock that was ahead delays nothing by more than its own
 // duration.
 func (m Machine) clamp(now instant) Machine {
 	if !m.ahead(now) {

@@ -6,12 +6,12 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Replay plays the actions of one session against a desk that is not there, in
-// time that is not real: what a core would have decided, and when. Its methods
-// are called with times that do not decrease.
+// Replay plays the actions of one session against an imaginary desk, in imaginary time,
+// and tells the decisions that a core would have made. Call its methods with times that do
+// not decrease.
 //
-// It does what the service does, but waits for nothing, and so serves to tune
-// triggers on a log. The time is when the log got the actions:
+// It decides as the service does, but waits for nothing, so triggers can be tuned on a
+// log. The time is when the log got the actions:
 //
 //	for _, action := range batch.Actions {
 //		replay.Act(action.Action, entry.ID.Time())
@@ -37,7 +37,7 @@ type ReplayOptions struct {
 	Desk func(now time.Time, e Effect) Event
 }
 
-// retryAfter is when a replay repeats what was not answered.
+// retryAfter is the pause before a replay repeats an unanswered effect.
 const retryAfter = 10 * time.Second
 
 // NewReplay returns the replay of a session. The core must not be nil.
@@ -136,7 +136,7 @@ func (r *Replay) decided(d Decision, now time.Time) {
 	}
 }
 
-// step takes an event and what the desk answers to its effects.
+// step takes an event, and the desk's answers to its effects.
 func (r *Replay) step(e Event, now time.Time) error {
 	next, effects, err := r.core.Step(r.machine, now, e)
 	if err != nil {

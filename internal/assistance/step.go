@@ -8,13 +8,13 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// Event is what can happen to a [Machine]: one of the types below.
+// Event is an input of a [Machine]: one of the types below.
 type Event interface{ name() string }
 
 // The events.
 type (
-	// Matched claims an offer before it is sent, so that it is made at most
-	// once. It comes from a [Decision].
+	// Matched claims an offer before it is sent: it is made at most once. It comes
+	// from a [Decision].
 	Matched struct {
 		Result proactive.Result
 		SendBy time.Time // when the moment has passed
@@ -62,8 +62,8 @@ func (Abandoned) name() string  { return "abandoned" }
 func (Removed) name() string    { return "removed" }
 func (Tick) name() string       { return "tick" }
 
-// Effect is what a step asks for: one of the types below. It is to be carried out
-// after the machine has been stored, so that no two servers do it.
+// Effect is a request of a step: one of the types below. Carry it out only after the
+// machine is stored; then no two servers do.
 type Effect interface{ effect() }
 
 // The effects.
@@ -94,7 +94,7 @@ type (
 	Clear struct{}
 	// Reply asks to answer a message of the user.
 	Reply struct{ Text string }
-	// Guide asks to guide the user, who chose a label of an offer.
+	// Guide asks to guide a user after the choice of a label.
 	Guide struct {
 		TriggerID, Label string
 		Metadata         map[string]string
@@ -109,9 +109,9 @@ func (Clear) effect()  {}
 func (Reply) effect()  {}
 func (Guide) effect()  {}
 
-// Step returns what an event at the time now makes of a machine, and what is to
-// be done, in order. First the time that has passed takes effect, so that it does not
-// matter when ticks come. The error is a *[MoveError] for an event that cannot happen in the
+// Step returns the machine after an event at the time now, with the effects to carry out,
+// in order. The time that has passed takes effect first, so late ticks do no harm. The
+// error is a *[MoveError] for an event that cannot happen in the
 // state; then the machine is returned as it was, without effects. Step changes nothing
 // that it is given and depends on nothing else.
 func (r Rules) Step(m Machine, now time.Time, e Event) (Machine, []Effect, error) {
@@ -245,7 +245,7 @@ func (s *step) fire(trigger string, f *firing) {
 }
 
 // shown makes the claim the offer that is shown. Where the user meanwhile did
-// something else the state stays what it is.
+// something else the state stays.
 func (s *step) shown(id string) bool {
 	if s.Claim == nil {
 		return s.identify(id)
@@ -323,7 +323,7 @@ func (s *step) removed() {
 	s.do(Clear{})
 }
 
-// tick asks for what is overdue.
+// tick asks for overdue effects.
 func (s *step) tick() {
 	if s.Claim != nil && s.now >= s.Claim.At.add(FindAfter) {
 		s.do(Find{s.Claim.Trigger, s.Claim.quickReply(), s.Claim.At.time()})

@@ -1,4 +1,4 @@
-// Package proactivetest tests proactive triggers with scripts of what a user does:
+// Package proactivetest tests proactive triggers with scripts of a user's actions:
 //
 //	func TestCheckout(t *testing.T) {
 //		proactivetest.Run(t, `
@@ -10,11 +10,10 @@
 //	}
 //
 // A script is read line by line; semicolons separate steps as well, and # begins a
-// comment. A step has a time since the beginning, what happens then, and after an
-// arrow (→ or ->) what is expected of it, separated by commas. Times must not
-// decrease.
+// comment. A step has a time since the beginning, an action, and after an arrow (→ or ->)
+// its expectations, separated by commas. Times must not decrease.
 //
-// What happens:
+// Actions:
 //
 //	/pricing                 the user views a page, given as path or URL
 //	click "Buy"              clicks, submits a form or changes a field
@@ -30,7 +29,7 @@
 //	desk works               it can again
 //	restart                  the machine is stored and restored
 //
-// A step without any of these lets time pass. What can be expected:
+// A step without an action lets time pass. Expectations:
 //
 //	offer my_trigger         it is offered, with a label if "…" follows
 //	no offer                 whatever matches
@@ -39,13 +38,12 @@
 //	reply                    the message is answered
 //	guide "Yes, show me"     the label that was chosen is followed up
 //	removed                  the conversation is deleted
-//	refused                  what happens is not possible in this state
+//	refused                  the action is not possible in this state
 //
-// What happens at due times between two steps, such as an offer for having stayed on
-// a page, belongs to the later one. An offer that is not expected is an error, and so
-// is a step that is not possible. There, the offers are shown at once, and nothing
-// is engaged with but by the script.
+// An event at a due time between two steps, such as an offer for having stayed on a page,
+// belongs to the later one. An offer that is not expected is an error, and so
+// is a step that is not possible. Offers are shown at once, and only the script
+// engages with them.
 //
-// It is the code that the service runs: a core, a window and a machine of package
-// [github.com/liveactivity/liveactivity/proactive].
+// The scripts run the service's own code.
 package proactivetest

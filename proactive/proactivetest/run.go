@@ -81,7 +81,7 @@ type player struct {
 	seen // during the step that is played
 }
 
-// seen is what a step has led to.
+// seen holds the results of a step.
 type seen struct {
 	decisions []assistance.Decision
 	effects   []assistance.Effect
@@ -166,13 +166,13 @@ func (p *player) restart() error {
 	return nil
 }
 
-// failure is what is not as expected, and where that was expected.
+// failure is an unmet expectation, with its place in the script.
 type failure struct {
 	position position
 	problem  string
 }
 
-// failures returns what is not as the step expects.
+// failures returns the unmet expectations of a step.
 func (p *player) failures(s step) (all []failure) {
 	expected := map[string]bool{}
 	for _, e := range s.expect {
@@ -192,7 +192,7 @@ func (p *player) failures(s step) (all []failure) {
 	return all
 }
 
-// check returns what is wrong with an expectation, empty for nothing.
+// check returns the problem with an expectation, "" if it is met.
 func (p *player) check(e expectation) string {
 	switch e.kind {
 	case "offer":

@@ -26,13 +26,13 @@ type position struct{ line, column int }
 
 func (p position) String() string { return fmt.Sprintf("line %d, column %d", p.line, p.column) }
 
-// action is what happens: a verb and what it is about.
+// action is a verb with its object.
 type action struct {
 	verb   string
 	object string
 }
 
-// The verbs beside those of activity and the events.
+// The verbs beside acts and events.
 const (
 	verbWait    = "wait"
 	verbPage    = "page"
@@ -53,7 +53,7 @@ var events = map[string]assistance.Event{
 	"joins":      assistance.Engaged{},
 }
 
-// expectation is what a step must lead to.
+// expectation is a result that a step must have.
 type expectation struct {
 	position position
 	kind     string // offer, no offer, state, reply, guide, removed or refused
@@ -203,7 +203,7 @@ func join(tokens []token) string {
 	return strings.ReplaceAll(strings.Join(words, " "), " ,", ",")
 }
 
-// parseAction reads what happens.
+// parseAction parses an action.
 func parseAction(tokens []token) (action, error) {
 	if len(tokens) == 0 {
 		return action{verb: verbWait}, nil
@@ -226,7 +226,7 @@ func parseAction(tokens []token) (action, error) {
 	return action{}, verb.errorf("%s is not something that happens; see the package documentation", join(tokens))
 }
 
-// parseExpectations reads what follows an arrow.
+// parseExpectations parses the part behind an arrow.
 func parseExpectations(arrow token, tokens []token) (all []expectation, err error) {
 	for {
 		end := 0
