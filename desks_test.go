@@ -23,6 +23,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // desks are fake help desks of product acme.
@@ -212,21 +213,29 @@ func TestAdmin_registersDesks(t *testing.T) {
 }
 
 func TestDesks_saysAtTheStartWhatIsOff(t *testing.T) {
-	unsigned := func(o *liveactivity.Options) {
-		o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": json.RawMessage(`{"base_url": "https://acme.zendesk.com", "oauth_token": "x"}`)}
+	with := func(desk, config string) func(o *liveactivity.Options) {
+		return func(o *liveactivity.Options) {
+			o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{desk: json.RawMessage(config)}
+		}
 	}
+	unsigned := with("zendesk", `{"base_url": "https://acme.zendesk.com", "oauth_token": "x"}`)
 	signed := func(o *liveactivity.Options) {
 		o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{
-			"zendesk": json.RawMessage(`{"base_url": "https://acme.zendesk.com", "oauth_token": "x", "signing_secret": "x"}`), "intercom": json.RawMessage(`{"client_secret": "x"}`)}
+			"zendesk": json.RawMessage(`{"base_url": "https://acme.zendesk.com", "oauth_token": "x", "signing_secret": "x"}`), "intercom": json.RawMessage(`{"access_token": "x", "client_secret": "x"}`)}
 	}
 	for name, tt := range map[string]struct {
 		change []func(*liveactivity.Options)
 		want   string
 	}{
 		"no signing secret": {[]func(*liveactivity.Options){unsigned, withModel(strings.ToUpper)}, "without signing_secret every webhook of the desk is accepted, and public replies are off"},
-		"no model":          {[]func(*liveactivity.Options){signed}, "without a language model messages of users are ignored"},
-		"nothing":           {[]func(*liveactivity.Options){signed, withModel(strings.ToUpper)}, ""},
-		"no desk":           {nil, ""},
+		"an empty Intercom": {[]func(*liveactivity.Options){with("intercom", `{}`)}, "without access_token and client_secret nothing is written to Intercom"},
+		"no client secret":  {[]func(*liveactivity.Options){with("intercom", `{"access_token": "x"}`)}, "without client_secret the webhooks of Intercom are refused"},
+		"offers by Zendesk": {[]func(*liveactivity.Options){unsigned, func(o *liveactivity.Options) {
+			o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true}
+		}}, "none of the product's desks can show an offer"},
+		"no model": {[]func(*liveactivity.Options){signed}, "without a language model messages of users are ignored"},
+		"nothing":  {[]func(*liveactivity.Options){signed, withModel(strings.ToUpper)}, ""},
+		"no desk":  {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, tt.change...)

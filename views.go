@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -63,13 +64,23 @@ func (s *Service) runViews(ctx, following context.Context) {
 	}
 }
 
-// warn logs what one should know of a product's desks.
+// warn logs the parts of a product's configuration that have no effect, each once.
 func (s *Service) warn(productID string) {
 	product, _, err := s.products.Product(productID)
 	if err != nil {
 		return // it has just been removed
 	}
-	for _, warning := range deskWarnings(product, s.replies) {
+	warnings := deskWarnings(product, s.replies)
+	offers := false
+	for _, desk := range product.Desks {
+		can := helpdesk.CapabilitiesOf(desk.Desk)
+		warnings = append(warnings, can.Warnings...)
+		offers = offers || can.Offerer != nil
+	}
+	if !offers && s.products.MakesOffers(productID) {
+		warnings = append(warnings, "proactive is enabled, and none of the product's desks can show an offer; Intercom can")
+	}
+	for _, warning := range warnings {
 		s.log.Warn(warning, "product_id", productID)
 	}
 }

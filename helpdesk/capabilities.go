@@ -19,6 +19,10 @@ type Capabilities struct {
 	Offerer   Offerer
 	Remover   Remover
 	Checker   Checker
+
+	// Warnings are sentences about a configuration that works only in part, without a
+	// full stop. The service logs them when it begins to serve the product.
+	Warnings []string
 }
 
 // CapabilitiesOf returns the capabilities of a desk, none for nil.

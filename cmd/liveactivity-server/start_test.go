@@ -131,6 +131,22 @@ func TestStart_withAProductFileMakesNoDemoProduct(t *testing.T) {
 	assert.NotContains(t, p.Stdout.String(), "s3cr3t")
 }
 
+func TestStart_saysWhatItServes(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, anyPort, "--config="+productFile(t, `{"products": [
+		{"product_id": "acme", "webhook_secret": "x", "integration_config": {"intercom": {}}},
+		{"product_id": "globex", "webhook_secret": "x"}], "keys": [{"key": "k", "external_id": "globex"}]}`))
+	url := p.URL()
+	const warning = "without access_token and client_secret nothing is written to Intercom"
+	waittest.Until(t, "it warns of the desk", func() bool { return strings.Contains(p.Stderr.String(), warning) })
+	p.Stop()
+	_, said, _ := strings.Cut(p.Stdout.String(), "\n")
+	assert.Equal(t, "product acme: intercom\nproduct globex: no desk\nconsole at "+url+"/\nthe API is described at "+url+"/openapi.json\n", said)
+	assert.Equal(t, 1, strings.Count(p.Stderr.String(), warning))
+	assert.Regexp(t, `WARN.*without a key nobody can read the product's activity.* product_id=acme\n`, p.Stderr.String())
+	assert.Equal(t, 1, strings.Count(p.Stderr.String(), "without a key"))
+}
+
 func TestStart_printsThePublicURL(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--public-url=https://live.example.com/")

@@ -24,6 +24,19 @@ type Config struct {
 	ClientSecret string `json:"client_secret" secret:"true"`
 }
 
+// warnings returns the consequences of what is left out.
+func (c Config) warnings() []string {
+	switch {
+	case c.AccessToken == "" && c.ClientSecret == "":
+		return []string{"without access_token and client_secret nothing is written to Intercom, and its webhooks are refused"}
+	case c.AccessToken == "":
+		return []string{"without access_token nothing is written to Intercom"}
+	case c.ClientSecret == "":
+		return []string{"without client_secret the webhooks of Intercom are refused"}
+	}
+	return nil
+}
+
 // DefaultBaseURL is the API's address for workspaces in the US.
 const DefaultBaseURL = "https://api.intercom.io"
 

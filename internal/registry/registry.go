@@ -208,6 +208,14 @@ func (r *Registry) Assistance(productID string) (assist.Product, bool, error) {
 	})
 }
 
+// MakesOffers reports whether a product is configured to offer help proactively.
+func (r *Registry) MakesOffers(productID string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	config := r.products[productID].IntegrationConfig.Proactive
+	return config != nil && config.Enabled
+}
+
 // Version returns the version of a product's registration, which changes when the product
 // is registered anew, and is zero for a product that is not registered. It is false for
 // a product that is not served.

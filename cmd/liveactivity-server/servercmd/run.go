@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -67,6 +70,9 @@ func server(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 	for _, warning := range warnings {
 		settings.Logger.Warn(warning)
 	}
+	for _, id := range settings.withoutKey() {
+		settings.Logger.Warn("without a key nobody can read the product's activity", "product_id", id)
+	}
 	if len(settings.Products) == 0 && f.AdminKey == nil {
 		settings.Logger.Warn("the product file names no product, and without --admin-key none can be registered")
 	}
@@ -92,6 +98,34 @@ func (s *settings) loadProducts(path string) (warnings []string, err error) {
 	}
 	s.Products, s.Keys = file.Products, file.Keys
 	return warnings, err
+}
+
+// withoutKey returns the products that no key opens.
+func (s *settings) withoutKey() (ids []string) {
+	for _, product := range s.Products {
+		if !slices.ContainsFunc(s.Keys, func(k liveactivity.Key) bool { return k.ExternalID == product.ProductID }) {
+			ids = append(ids, product.ProductID)
+		}
+	}
+	return ids
+}
+
+// maxPrinted is how many products are printed at the start.
+const maxPrinted = 20
+
+// printServed shows which products are served, each with its desks, and where to look.
+func printServed(w io.Writer, products []liveactivity.Product, urls liveactivity.URLs) {
+	for _, product := range products[:min(len(products), maxPrinted)] {
+		desks := "no desk"
+		if names := slices.Sorted(maps.Keys(product.IntegrationConfig.Desks)); len(names) > 0 {
+			desks = strings.Join(names, ", ")
+		}
+		fmt.Fprintf(w, "product %s: %s\n", product.ProductID, desks)
+	}
+	if more := len(products) - maxPrinted; more > 0 {
+		fmt.Fprintf(w, "and %d more products\n", more)
+	}
+	fmt.Fprintf(w, "console at %s/\nthe API is described at %s/openapi.json\n", urls.Base(), urls.Base())
 }
 
 // serve listens and serves until ctx ends and everything is finished.
@@ -127,6 +161,8 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 	if s.demo != nil {
 		handler = s.demo.Handler(handler, service.Keys())
 		printDemo(stdout, listener.Addr(), service.URLs(), s.Products[0], s.Keys[0], s.demo.Path())
+	} else {
+		printServed(stdout, s.Products, service.URLs())
 	}
 	group.Go(func() error {
 		s.display.follow(ctx, s.Logger, func() (progress, bool) {
