@@ -212,10 +212,12 @@ func (a *appending) encode(s *step) error {
 
 // add adds a batch, in halves while it is too large for an entry.
 func (a *appending) add(b *activity.Batch) (err error) {
-	if b.Count > 1 && textLen(b) > maxData { // sure to be, without encoding it
+	size := textLen(b)
+	if b.Count > 1 && size > maxData { // sure to be, without encoding it
 		return a.addHalves(b)
 	}
-	if a.json, err = b.AppendJSON(a.json[:0]); err != nil {
+	const names = 256 // about the rest of a batch, and of an action, in bytes
+	if a.json, err = b.AppendJSON(slices.Grow(a.json[:0], size+names*(1+b.Count))); err != nil {
 		return err
 	}
 	if b.Count > 1 && len(a.json) > maxData {

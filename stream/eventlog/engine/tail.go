@@ -99,7 +99,7 @@ func (t *Tail) at(i int) *eventlog.Entry {
 
 // Costs of an entry besides its event.
 const (
-	keyShare   = 40 // bytes of a key in a half-full map
+	keyShare   = 44 // bytes of a key in a half-full map
 	eventShare = 31 // bytes of an event besides its data
 )
 
