@@ -423,3 +423,13 @@ func TestLease_expiresFirstForItsHolder(t *testing.T) {
 		require.Equal(t, start.Add(ttl), l.Until())
 	})
 }
+
+func TestAcquire_hasADefaultTimeToLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for given, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: document.DefaultLeaseTTL, -1: document.DefaultLeaseTTL} {
+			l, err := document.Acquire(t.Context(), musttest.New(document.NewMemory(nil)), product, "work", given)
+			require.NoError(t, err)
+			require.Equal(t, time.Now().Add(want), l.Until())
+		}
+	})
+}

@@ -2,7 +2,6 @@ package documenttest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -49,32 +48,6 @@ var leaseTests = []test{
 		_, err := document.Acquire(f.Context(), f.store, "other", "work", time.Hour)
 		require.NoError(f, err, "another product has leases of its own")
 	}},
-	{name: "is held by one of many who try at once", run: func(f fixture) {
-		var got atomic.Int64
-		var running sync.WaitGroup
-		for range writers {
-			running.Go(func() {
-				_, err := document.Acquire(f.Context(), f.store, product, "work", time.Hour)
-				if err == nil {
-					got.Add(1)
-				} else {
-					assert.ErrorIs(f, err, document.ErrHeld)
-				}
-			})
-		}
-		running.Wait()
-		require.EqualValues(f, 1, got.Load())
-	}},
-	{name: "reports its expiry by the holder's clock", run: func(f fixture) {
-		for given, ttl := range map[time.Duration]time.Duration{time.Hour: time.Hour, 0: document.DefaultLeaseTTL, -1: document.DefaultLeaseTTL} {
-			before := time.Now()
-			l := f.acquire(fmt.Sprint("work", given), given)
-			require.WithinRange(f, l.Until(), before.Add(ttl), time.Now().Add(ttl))
-			before = time.Now()
-			require.NoError(f, l.Renew(f.Context()))
-			require.WithinRange(f, l.Until(), before.Add(ttl), time.Now().Add(ttl))
-		}
-	}},
 	{name: "released is free at once", run: func(f fixture) {
 		l := f.acquire("work", time.Hour)
 		require.NoError(f, l.Release(f.Context()))
@@ -89,13 +62,6 @@ var leaseTests = []test{
 		require.NoError(f, l.Release(f.Context()))
 		f.requireHeld("work")
 		require.NoError(f, next.Renew(f.Context()))
-	}},
-	{name: "released cannot be renewed", run: func(f fixture) {
-		l := f.acquire("work", time.Hour)
-		require.NoError(f, l.Release(f.Context()))
-		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
-		f.acquire("work", time.Hour)
-		require.ErrorIs(f, l.Renew(f.Context()), document.ErrLost)
 	}},
 	{name: "passes on when it expires", run: func(f fixture) {
 		l := f.acquire("work", brief)
@@ -166,27 +132,6 @@ func testRenewed(f fixture) {
 
 // withLeaseTests are about the store; how WithLease works is tested in package document.
 var withLeaseTests = []test{
-	{name: "keeps the lease beyond its time to live", run: func(f fixture) {
-		f.inTime(func(ttl time.Duration) bool {
-			ctx, cancel := context.WithCancel(f.Context())
-			working, lost, result := make(chan struct{}, 100), make(chan struct{}, 100), make(chan error, 1)
-			go func() {
-				result <- document.WithLease(ctx, f.store, product, "work", ttl, func(ctx context.Context, _ *document.Lease) error {
-					working <- struct{}{}
-					<-ctx.Done()
-					lost <- struct{}{}
-					return ctx.Err()
-				})
-			}()
-			f.within("acquiring the lease", func() { <-working })
-			f.outlive(2 * ttl)
-			kept := len(lost) == 0
-			_, err := document.Acquire(f.Context(), f.store, product, "work", ttl)
-			cancel()
-			f.within("the end of WithLease", func() { require.NoError(f, <-result) })
-			return kept && errors.Is(err, document.ErrHeld)
-		})
-	}},
 	{name: "runs work in one holder at a time", run: testOneAtATime},
 }
 

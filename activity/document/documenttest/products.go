@@ -2,7 +2,6 @@ package documenttest
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,13 +46,6 @@ var productTests = []test{
 		require.Equal(f, a, f.oneIn("a", "doc"))
 		_, err = f.store.Write(f.Context(), "c", document.Check(a))
 		require.True(f, isConflict(err), "documents of another product do not exist")
-	}},
-	{name: "expire apart", run: func(f fixture) {
-		_, err := f.store.Write(f.Context(), "other", document.Put(named("a"), []byte("1"), time.Hour))
-		require.NoError(f, err)
-		f.put("a", "1", brief)
-		f.gone("a")
-		require.Equal(f, "1", string(f.oneIn("other", "a").Value))
 	}},
 }
 

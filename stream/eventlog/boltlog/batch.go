@@ -21,9 +21,8 @@ type batch struct {
 	log, docs, due *bolt.Bucket // in it
 	began          uint64       // the newest version of a document before the transaction
 
-	// reviewed is how many entries and documents were removed, or put off, for their time or
-	// their size. If it is less than step nothing more is to do.
-	reviewed int
+	took     uint64 // bytes of what was added
+	reviewed int    // entries and documents that were looked at, to be removed for their age or for room
 
 	state   state
 	last    eventlog.ID           // the newest ID assigned
@@ -35,9 +34,17 @@ type batch struct {
 	dropped bool                  // keys has all that are retained
 }
 
-// step is how many entries, and documents, a transaction expires, trims or evicts of a product
-// at most, besides twice as many as it adds.
+// step is how many entries, and documents, a transaction looks at to remove them, see more. If it
+// looked at fewer altogether nothing is left to do.
 const step = 500
+
+// more returns a function that reports whether the transaction goes on removing: until it has looked
+// at a number of entries or documents, and has freed twice the room that it took. size is of those
+// that are left, in bytes.
+func (b *batch) more(size *uint64) func() bool {
+	reviewed, before := b.reviewed, *size
+	return func() bool { return b.reviewed-reviewed < step || before-*size < 2*b.took }
+}
 
 // open returns the batch of a product, from which expired entries and documents are removed
 // first. It creates the product's bucket if it is missing, or else returns nil.
@@ -163,6 +170,7 @@ func (b *batch) append(a *addition) error {
 		}
 		b.state.Entries++
 		b.state.Bytes += entrySize(value)
+		b.took += entrySize(value)
 		b.t.changed = true
 	}
 	b.added, b.filings = append(b.added, a.entries...), append(b.filings, a.filings...)
@@ -172,42 +180,41 @@ func (b *batch) append(a *addition) error {
 // expire removes entries and documents whose time is over.
 func (b *batch) expire() error {
 	old := b.p.expired(b.t.now, b.t.log.retention.TTL)
-	if _, err := b.trim(step, func(id eventlog.ID) bool { return id.Compare(old) <= 0 }); err != nil {
+	if _, err := b.trim(func(id eventlog.ID) bool { return id.Compare(old) <= 0 }); err != nil {
 		return err
 	}
-	return b.sweep(step)
+	return b.sweep()
 }
 
 // complete trims and evicts what is beyond the product's limits, and writes its state.
 func (b *batch) complete() error {
-	n, err := b.trim(step+2*len(b.added), func(id eventlog.ID) bool {
-		return b.state.Bytes > uint64(b.t.log.retention.MaxBytes) && id != b.last
-	})
+	limit := uint64(b.t.log.retention.MaxBytes)
+	n, err := b.trim(func(id eventlog.ID) bool { return b.state.Bytes > limit && id != b.last })
 	b.tooMany += int64(n)
 	if err != nil {
 		return err
 	}
-	if err := b.evict(step); err != nil {
+	if err := b.evict(); err != nil {
 		return err
 	}
 	if b.oldest, err = firstID(b.log); err != nil || b.state == b.p.state {
 		return err
 	}
-	b.t.changed = true
 	value, err := b.state.encode(b.p.bucket)
 	if err != nil {
 		return err
 	}
+	b.t.changed = true
 	return b.bucket.Put(keyState, value)
 }
 
-// trim removes at most n entries from the front of the log, while they are to go.
-func (b *batch) trim(n int, goes func(eventlog.ID) bool) (trimmed int, err error) {
-	c := b.log.Cursor()
-	for k, v := c.First(); k != nil && trimmed < n; k, v = c.First() {
+// trim removes entries from the front of the log, while they are to go, and returns their number.
+func (b *batch) trim(goes func(eventlog.ID) bool) (n int, err error) {
+	c, more := b.log.Cursor(), b.more(&b.state.Bytes)
+	for k, v := c.First(); k != nil && more(); k, v = c.First() {
 		e, err := parseEntry(k, v)
 		if err != nil || !goes(e.id) {
-			return trimmed, err
+			return n, err
 		}
 		b.forget(parseKeys(e.keys))
 		b.state.Entries--
@@ -215,12 +222,12 @@ func (b *batch) trim(n int, goes func(eventlog.ID) bool) (trimmed int, err error
 		b.state.TrimmedTo = e.id
 		b.t.changed = true
 		if err := c.Delete(); err != nil {
-			return trimmed, err
+			return n, err
 		}
-		trimmed++
+		n++
 		b.reviewed++
 	}
-	return trimmed, nil
+	return n, nil
 }
 
 // firstID returns the ID of the oldest entry in a log's bucket, zero if there is none.

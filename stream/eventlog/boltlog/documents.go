@@ -160,6 +160,7 @@ func (b *batch) renew(name []byte, r record, ttl time.Duration, value []byte) er
 		}
 		r.due = r.until
 	}
+	b.took += uint64(len(value))
 	return b.put(name, r, value)
 }
 
@@ -202,36 +203,34 @@ func (b *batch) uncount(name []byte, r record) {
 	b.state.DocumentBytes -= r.size(name)
 }
 
-// sweep removes documents whose time is over. It looks at no more than n.
-func (b *batch) sweep(n int) error {
-	return b.review(0, b.t.now.UnixMilli(), n, func(record) bool { return true })
+// sweep removes documents whose time is over.
+func (b *batch) sweep() error {
+	return b.review(0, b.t.now.UnixMilli(), b.more(&b.state.DocumentBytes), func(record) bool { return true })
 }
 
 // spared is how long before its end a document is left to expire by itself, where others can
-// be evicted: it may be a lease or about something being delivered.
+// be evicted: it may be a lease, or about something being delivered.
 const spared = 15 * time.Minute
 
 // evict removes documents beyond the product's limit, those first that expire first: of
 // documents that live equally long, the ones written first. It removes none written by this
-// transaction, and looks at no more than n.
-func (b *batch) evict(n int) error {
-	limit := uint64(b.t.log.retention.StateMaxBytes / 2)
-	if b.state.DocumentBytes <= limit {
-		return nil
-	}
+// transaction.
+func (b *batch) evict() error {
+	limit, more := uint64(b.t.log.retention.StateMaxBytes/2), b.more(&b.state.DocumentBytes)
+	tooMuch := func() bool { return b.state.DocumentBytes > limit && more() }
+	goes := func(r record) bool { return uint64(r.version) <= b.began }
 	from := b.t.now.Add(min(spared, b.t.log.retention.TTL/2)).UnixMilli()
-	goes := func(r record) bool { return b.state.DocumentBytes > limit && uint64(r.version) <= b.began }
-	if err := b.review(from, math.MaxInt64, n, goes); err != nil || b.state.DocumentBytes <= limit {
+	if err := b.review(from, math.MaxInt64, tooMuch, goes); err != nil {
 		return err
 	}
-	return b.review(0, from, n, goes)
+	return b.review(0, from, tooMuch, goes)
 }
 
-// review looks at no more than n documents that are due from one time to another, in this
-// order. It removes those that go; one that was renewed it looks at again when that is over.
-func (b *batch) review(from, to int64, n int, goes func(record) bool) error {
+// review looks at documents that are due from one time to another, in this order, while there is
+// more to do. It removes those that go; one that was renewed it looks at again when that is over.
+func (b *batch) review(from, to int64, more func() bool, goes func(record) bool) error {
 	at, due := dueKey(from, nil), b.due.Cursor()
-	for ; n > 0; n-- {
+	for ; more(); b.reviewed++ {
 		k, _ := due.Seek(at)
 		if k == nil {
 			return nil
@@ -260,7 +259,6 @@ func (b *batch) review(from, to int64, n int, goes func(record) bool) error {
 		if err != nil {
 			return err
 		}
-		b.reviewed++
 		b.t.changed = true
 	}
 	return nil

@@ -132,7 +132,7 @@ func (p *product) lighten(t *transaction) (refusal, err error) {
 	if b == nil || err != nil {
 		return nil, err
 	}
-	n, err := b.trim(step, func(id eventlog.ID) bool { return id != b.last })
+	n, err := b.trim(func(id eventlog.ID) bool { return id != b.last })
 	b.tooMany += int64(n)
 	return nil, err
 }

@@ -78,6 +78,28 @@ func TestRetention_holdsWhenEntriesBecomeLarger(t *testing.T) {
 	requireConsistent(t, l, acme)
 }
 
+// So do small documents.
+func TestRetention_holdsWhenDocumentsBecomeLarger(t *testing.T) {
+	const limit = 256 << 10
+	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: 2 * limit}})
+	put := func(count, size int) {
+		var changes []document.Change
+		for n := range count {
+			d := document.Document{Name: fmt.Sprint(size, "/", n, "/", l.lastCommit())}
+			changes = append(changes, document.Put(d, make([]byte, size), time.Hour))
+		}
+		require.NoError(t, l.appends(nil, changes...)())
+	}
+	put(2200, 10)
+	for range 10 {
+		put(1, 150<<10)
+		storage, err := l.Storage(t.Context(), acme)
+		require.NoError(t, err)
+		require.LessOrEqual(t, storage.StateBytes, int64(limit))
+	}
+	requireConsistent(t, l, acme)
+}
+
 // What a smaller retention leaves too much of goes with Expire, also where
 // nothing is written.
 func TestRetention_mayBecomeSmaller(t *testing.T) {
