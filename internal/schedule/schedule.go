@@ -16,8 +16,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // Defaults of [Options].
@@ -409,18 +407,13 @@ func (s *Scheduler[T]) wait(l *lane[T], now time.Time) time.Duration {
 	if s.opts.Debounce <= 0 {
 		return 0
 	}
-	until := l.last.Add(s.opts.Debounce)
-	if latest := l.first.Add(max(LeastMaxDelay, 3*s.opts.Debounce)); until.After(latest) {
-		until = latest
-	}
-	return until.Sub(now)
+	return Quiet(l.first, l.last, s.opts.Debounce).Sub(now)
 }
 
 // try calls work until it succeeds or fails permanently. It reports false if
 // ctx ended first or the key was given up.
 func (s *Scheduler[T]) try(ctx context.Context, l *lane[T], items []T) (err error, done bool) {
-	var pauses *backoff.ExponentialBackOff
-	for {
+	for failures := 1; ; failures++ {
 		err := s.work(ctx, l.key, items)
 		switch {
 		case err == nil:
@@ -431,10 +424,7 @@ func (s *Scheduler[T]) try(ctx context.Context, l *lane[T], items []T) (err erro
 		case ctx.Err() != nil:
 			return nil, false
 		}
-		if pauses == nil {
-			pauses = s.backOff()
-		}
-		wait := max(pauses.NextBackOff(), RetryAfter(err))
+		wait := max(Backoff{s.opts.MinBackoff, s.opts.MaxBackoff}.After(failures), RetryAfter(err))
 		s.opts.Failed(l.key, err, wait)
 		if s.pauseFailing(ctx, l, wait) {
 			s.abandon(l, err)
@@ -444,11 +434,6 @@ func (s *Scheduler[T]) try(ctx context.Context, l *lane[T], items []T) (err erro
 			return nil, false
 		}
 	}
-}
-
-func (s *Scheduler[T]) backOff() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(s.opts.MinBackoff), backoff.WithMaxInterval(s.opts.MaxBackoff),
-		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.2), backoff.WithMaxElapsedTime(0))
 }
 
 // pauseFailing waits before a retry, and reports whether to give the key up

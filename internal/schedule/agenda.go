@@ -1,0 +1,107 @@
+package schedule
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+)
+
+// Agenda orders values by the time at which they are due: keys that hold nothing
+// but a due time, such as the conversations of a desk that is away. A value costs
+// its [Slot] and no goroutine. Its methods are not safe for concurrent use.
+type Agenda[T any] struct{ slots slots[T] }
+
+// Slot is the place of a value in one [Agenda]. The zero place is in none.
+type Slot[T any] struct {
+	Value T
+	due   int64 // Unix nanoseconds
+	place int32 // counted from 1; zero while the value is in no agenda
+}
+
+// Due returns the time last set.
+func (s *Slot[T]) Due() time.Time { return time.Unix(0, s.due) }
+
+// IsSet reports whether the slot is in an agenda.
+func (s *Slot[T]) IsSet() bool { return s.place > 0 }
+
+// Set puts a slot into the agenda, or moves it. It reports whether the slot is now
+// the first, so that a sleeper has to wake up earlier.
+func (a *Agenda[T]) Set(s *Slot[T], due time.Time) (first bool) {
+	s.due = due.UnixNano()
+	if s.place > 0 {
+		heap.Fix(&a.slots, int(s.place-1))
+	} else {
+		heap.Push(&a.slots, s)
+	}
+	return s.place == 1
+}
+
+// Remove takes a slot out of the agenda, if it is there.
+func (a *Agenda[T]) Remove(s *Slot[T]) {
+	if s.place > 0 {
+		heap.Remove(&a.slots, int(s.place-1))
+	}
+}
+
+// Next returns when the first slot is due, and false for an empty agenda.
+func (a *Agenda[T]) Next() (due time.Time, ok bool) {
+	if len(a.slots) == 0 {
+		return time.Time{}, false
+	}
+	return a.slots[0].Due(), true
+}
+
+// Pop takes out the first slot if it is due.
+func (a *Agenda[T]) Pop(now time.Time) (value T, ok bool) {
+	if len(a.slots) == 0 || a.slots[0].due > now.UnixNano() {
+		return value, false
+	}
+	return heap.Pop(&a.slots).(*Slot[T]).Value, true
+}
+
+// Len returns the number of slots.
+func (a *Agenda[T]) Len() int { return len(a.slots) }
+
+// slots implements [heap.Interface].
+type slots[T any] []*Slot[T]
+
+func (s slots[T]) Len() int           { return len(s) }
+func (s slots[T]) Less(i, j int) bool { return s[i].due < s[j].due }
+func (s slots[T]) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].place, s[j].place = int32(i+1), int32(j+1)
+}
+
+func (s *slots[T]) Push(x any) {
+	*s = append(*s, x.(*Slot[T]))
+	x.(*Slot[T]).place = int32(len(*s))
+}
+
+func (s *slots[T]) Pop() any {
+	end := len(*s) - 1
+	last := (*s)[end]
+	(*s)[end], *s = nil, (*s)[:end]
+	last.place = 0
+	return last
+}
+
+// Quiet returns when a key is due whose first waiting item came at first and whose
+// newest came at last: once it has been quiet for the debounce time, and no later
+// than max(10 s, 3 × debounce) after the first.
+func Quiet(first, last time.Time, debounce time.Duration) time.Time {
+	due, latest := last.Add(debounce), first.Add(max(LeastMaxDelay, 3*debounce))
+	if due.After(latest) {
+		return latest
+	}
+	return due
+}
+
+// Backoff bounds the pauses between attempts.
+type Backoff struct{ Min, Max time.Duration }
+
+// After returns the pause after so many failures in a row, at least one: Min,
+// doubled with every further failure up to Max, and up to a fifth more at random.
+func (b Backoff) After(failures int) time.Duration {
+	pause := min(b.Min<<min(max(0, failures-1), 16), b.Max)
+	return pause + rand.N(pause/5+1)
+}
