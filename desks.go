@@ -9,9 +9,9 @@ import (
 // one should know.
 func deskWarnings(product connector.Product, replies bool) (warnings []string) {
 	for _, desk := range product.Desks {
-		chatter, chats := desk.Desk.(helpdesk.Chatter)
+		chatter := helpdesk.CapabilitiesOf(desk.Desk).Chatter
 		switch {
-		case !chats:
+		case chatter == nil:
 		case !chatter.Verifies():
 			warnings = append(warnings, "without signing_secret every webhook of the desk is accepted, and public replies are off")
 		case !replies:

@@ -31,7 +31,7 @@ func (s *Service) newMeter(isNew bool) *flow.Meter {
 // backlog returns what this process has still to deliver of a product.
 func (s *Service) backlog(productID string) flow.Backlog {
 	notes := s.connector.Backlog(productID)
-	all := flow.Backlog{Lag: max(notes.Lag, s.assistant.Lag(productID))}
+	all := flow.Backlog{Lag: notes.Lag}
 	if len(notes.Desks) > 0 {
 		all.Desks = map[string]flow.Desk{}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -47,9 +46,9 @@ type Options struct {
 	// Triggers are asked for moments to offer help in, beside those of package
 	// proactive; a product's configuration can name them.
 	Triggers []proactive.Trigger
-	// Guide starts the expert help that a user chose; see [assist.Options]. By
+	// Guide starts the expert help that a user chose; see [proactive.Guidance]. By
 	// default the choice is answered like any other message.
-	Guide func(ctx context.Context, g assist.Guidance) error
+	Guide func(ctx context.Context, g proactive.Guidance) error
 	// Model answers a prompt as a language model does: it writes the public
 	// replies to what users write into a conversation, and the summaries of
 	// what they did. It must return soon after ctx has ended. Without it there

@@ -17,7 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 )
 
 // offering switches acme's offers on, which expire after two seconds.
@@ -45,7 +44,7 @@ func TestProactive_offersHelpOnce(t *testing.T) {
 			}
 			s := servers[0]
 			s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-			conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			conversation, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "")
 			require.Equal(t, "linked", s.send(hook).says(t))
 			offers := func() (n int) {
 				for _, p := range d.intercom.Parts(conversation) {
@@ -141,7 +140,7 @@ func helpful(o *liveactivity.Options) {
 		proactive.Predicate("help", func(c proactive.TriggerContext) bool { return proactive.Under(c.Page(), "/help") }))}
 	o.Products[0].IntegrationConfig.Proactive = &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes, show me"},
 		InteractionTimeoutS: &timeout, IdleTeardown: proactive.KeepOnIdle}
-	o.Guide = func(context.Context, assist.Guidance) error { return nil }
+	o.Guide = func(context.Context, proactive.Guidance) error { return nil }
 }
 
 func TestReport_movesTheAssistance(t *testing.T) {

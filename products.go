@@ -22,7 +22,7 @@ type (
 	// and by the kind's name, how Notes are written into their conversations, and when
 	// quick replies are offered (Proactive).
 	IntegrationConfig = productfile.IntegrationConfig
-	// Notes is how activity is written into conversations: DebounceMS, BinSeconds,
+	// Notes is how activity is written into conversations: DebounceMS, IntervalS, BinSeconds,
 	// SummaryThreshold and PreLinkWindowS, nil for their defaults.
 	Notes = productfile.Notes
 )

@@ -31,7 +31,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/internal/serve"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -50,7 +49,6 @@ type Service struct {
 	recorder  *eventlog.Recorder
 	meter     *flow.Meter
 	connector *connector.Connector
-	assistant *assist.Assistant
 	presence  *presence.View
 	streams   *eventlog.Handler
 	mux       *httpx.Mux
@@ -145,7 +143,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 		mux.Handle("GET /admin/products", admin.Require(admin.List))
 		mux.Handle("DELETE /admin/products/{product_id}", admin.Require(admin.Remove))
 		for _, kind := range o.extensions().Desks {
-			labels := s.assistant.ServeLabels(kind.Name)
+			labels := s.connector.ServeLabels(kind.Name)
 			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}", admin.Require(func(w http.ResponseWriter, r *http.Request) error {
 				labels.ServeHTTP(w, r)
 				return nil
@@ -177,21 +175,13 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
-		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Meter: s.meter.Count, Logger: s.log, Metrics: reg,
-		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
-			return s.assistant.Message(ctx, m)
-		}})
+		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
-	if err == nil {
-		s.assistant, err = assist.New(s.engine, s.connector, s.products.Assistance, &assist.Options{
-			TTL: o.Retention.TTL, Model: o.Model, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
-		wrong.Add(err)
-	}
 	s.presence, err = presence.New(s.engine, s.products.Version, s.stopping,
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
 	wrong.Add(err)
-	if s.assistant != nil && s.presence != nil {
-		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow, s.assistant.Follow)
+	if s.connector != nil && s.presence != nil {
+		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow)
 	}
 	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Sessions: s.Sessions, Logger: s.log})
 	wrong.Add(err)
@@ -266,7 +256,7 @@ func (s *Service) Report(ctx context.Context, productID string, r proactive.Repo
 		}
 		of = links[0]
 	}
-	return s.assistant.Report(ctx, productID, of, r.Outcome)
+	return s.connector.Report(ctx, productID, of, r.Outcome)
 }
 
 // pingTimeout is how long storage may take to show that it is there.

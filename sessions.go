@@ -85,7 +85,7 @@ func (s *Service) complete(ctx context.Context, productID string, found []sessio
 	if err != nil {
 		return nil, err
 	}
-	states, err := s.assistant.States(ctx, productID, links...)
+	states, err := s.connector.States(ctx, productID, links...)
 	if err != nil {
 		return nil, err
 	}

@@ -224,10 +224,3 @@ func (b *Book) Changes() []document.Change {
 	}
 	return changes
 }
-
-// write makes the directory know what the book has learned, together with other
-// changes.
-func (b *Book) write(ctx context.Context, with ...document.Change) error {
-	_, err := b.dir.docs.Write(ctx, b.productID, append(b.Changes(), with...)...)
-	return err
-}

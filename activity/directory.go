@@ -3,6 +3,7 @@ package activity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -152,38 +153,61 @@ func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...
 
 // Update changes a session, which starts out empty, and returns the result.
 // On a concurrent change the function is called again.
-func (d *Directory) Update(ctx context.Context, productID, sessionID string, change func(*Session)) (Session, error) {
-	return d.UpdateWith(ctx, productID, sessionID, func(s *Session) ([]document.Change, error) {
-		change(s)
-		return nil, nil
+func (d *Directory) Update(ctx context.Context, productID, sessionID string, change func(*Session)) (updated Session, err error) {
+	err = d.Amend(ctx, productID, sessionID, nil, func(a *Amendment) error {
+		change(&a.Session)
+		updated = a.Session
+		return nil
 	})
+	if err != nil {
+		return Session{}, err
+	}
+	return d.Book(productID).resolved(ctx, updated)
 }
 
-// UpdateWith changes a session like Update and, in the same call of the store,
-// the documents that the function returns changes of. It is called again on a
-// concurrent change of any of them, so it must read them itself each time. If
-// it returns an error nothing is changed, and UpdateWith returns that error.
-func (d *Directory) UpdateWith(ctx context.Context, productID, sessionID string, change func(*Session) ([]document.Change, error)) (Session, error) {
+// Amendment is a change of a session together with other documents of its
+// product, all or nothing.
+type Amendment struct {
+	Session Session             // to be changed
+	Known   bool                // whether anything was known of the session
+	Docs    []document.Document // as they were read, in the order of their names
+	Changes []document.Change   // of further documents
+
+	// Write makes the changes instead of the store's Write, such as by an append
+	// to a log; nil for the store.
+	Write func(ctx context.Context, changes ...document.Change) error
+}
+
+// Amend reads a session and the named documents at once and makes the changes that
+// the function asks for. On a concurrent change of any of them it starts again. If
+// the function returns an error nothing is changed, and Amend returns that error.
+func (d *Directory) Amend(ctx context.Context, productID, sessionID string, names []string, change func(*Amendment) error) error {
 	for {
+		docs, err := d.docs.Get(ctx, productID, append([]string{ofSession(sessionID).documentName()}, names...)...)
+		if err != nil {
+			return fmt.Errorf("activity: read directory: %w", err)
+		}
 		b := d.Book(productID)
-		if err := b.load(ctx, ofSession(sessionID)); err != nil {
-			return Session{}, err
+		p := &storedDocument{kind: sessionKind}
+		p.set(docs[0])
+		a := Amendment{Session: p.session, Known: p.doc.Exists() && !p.damaged, Docs: docs[1:]}
+		if err := change(&a); err != nil {
+			return err
 		}
-		p, s := b.session(sessionID)
-		with, err := change(s)
-		if err != nil {
-			return Session{}, err
+		p.session = a.Session
+		if sessionID != "" { // which is no session
+			b.change(p)
 		}
-		b.change(p)
-		err = b.write(ctx, with...)
+		changes := append(b.Changes(), a.Changes...)
+		if a.Write != nil {
+			err = a.Write(ctx, changes...)
+		} else {
+			_, err = d.docs.Write(ctx, productID, changes...)
+		}
 		var conflict *document.ConflictError
-		if errors.As(err, &conflict) && ctx.Err() == nil {
-			continue
+		if !errors.As(err, &conflict) || ctx.Err() != nil {
+			return err
 		}
-		if err != nil {
-			return Session{}, err
-		}
-		return b.resolved(ctx, *s)
 	}
 }
 

@@ -316,24 +316,25 @@ func TestDirectory_changesFurtherDocumentsTogetherWithASession(t *testing.T) {
 		_, err = d.docs.Store.Write(t.Context(), "acme", document.Put(docs[0], append(docs[0].Value, 'x'), 0))
 		require.NoError(t, err)
 	}
-	s, err := d.UpdateWith(t.Context(), "acme", "s", func(s *activity.Session) ([]document.Change, error) {
-		s.Actions++
-		docs, err := d.docs.Get(t.Context(), "acme", "other")
-		return []document.Change{document.Put(docs[0], append(docs[0].Value, '!'), 0)}, err
+	err := d.Amend(t.Context(), "acme", "s", []string{"other"}, func(a *activity.Amendment) error {
+		a.Session.Actions++
+		a.Changes = []document.Change{document.Put(a.Docs[0], append(a.Docs[0].Value, '!'), 0)}
+		return nil
 	})
 	require.NoError(t, err)
-	assert.Equal(t, 1, s.Actions)
 	docs, err := d.docs.Get(t.Context(), "acme", "other")
 	require.NoError(t, err)
 	assert.Equal(t, "xx!", string(docs[0].Value))
 
 	refused := errors.New("refused")
-	_, err = d.UpdateWith(t.Context(), "acme", "s", func(s *activity.Session) ([]document.Change, error) {
-		s.Actions++
-		return []document.Change{document.Delete(docs[0])}, refused
+	err = d.Amend(t.Context(), "acme", "s", nil, func(a *activity.Amendment) error {
+		assert.True(t, a.Known)
+		a.Session.Actions++
+		a.Changes = []document.Change{document.Delete(docs[0])}
+		return refused
 	})
 	require.ErrorIs(t, err, refused)
-	s, _ = d.session(t, "s")
+	s, _ := d.session(t, "s")
 	assert.Equal(t, 1, s.Actions)
 }
 

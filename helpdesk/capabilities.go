@@ -132,10 +132,12 @@ type Offer struct {
 	Labels []string // at most MaxLabels; none for the body alone
 }
 
-// Remover deletes conversations that hold nothing but an ignored offer.
+// Remover deletes conversations in which nobody has written and an offer was ignored.
 type Remover interface {
 	// Engaged reports whether the contact or a teammate wrote into the conversation
-	// after the part with the ID after. It is called right before Remove.
+	// after the part with the ID after or, if that is empty, at any time, the message
+	// that opened it included. It is true where the desk cannot tell. It is called right
+	// before Remove.
 	Engaged(ctx context.Context, conversationID, after string) (bool, error)
 
 	// Remove deletes a conversation. One that is gone is no error.

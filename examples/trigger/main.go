@@ -22,7 +22,6 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/cmd/liveactivity-server/servercmd"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 )
 
 // undecided matches at the third visit of the cart without one of the checkout.
@@ -51,7 +50,7 @@ func (undecided) Evaluate(c proactive.TriggerContext) (proactive.Result, bool) {
 }
 
 // guide starts the help that a user chose: ask your people here, or your agent.
-func guide(_ context.Context, g assist.Guidance) error {
+func guide(_ context.Context, g proactive.Guidance) error {
 	slog.Info("advice is wanted", "conversation_id", g.ConversationID, "label", g.Label)
 	return nil
 }

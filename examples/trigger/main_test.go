@@ -16,7 +16,6 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/proactive/proactivetest"
 )
 
@@ -52,10 +51,10 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	product, _ := liveactivity.NewProduct("shop")
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": desk.Config()}
 	product.IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "undecided"}}}
-	guided := make(chan assist.Guidance, 1)
+	guided := make(chan proactive.Guidance, 1)
 	service, err := liveactivity.New(&liveactivity.Options{
 		Products: []liveactivity.Product{product}, Triggers: []proactive.Trigger{undecided{}},
-		Guide: func(_ context.Context, g assist.Guidance) error {
+		Guide: func(_ context.Context, g proactive.Guidance) error {
 			select {
 			case guided <- g:
 			default: // it may be called again for the same answer
@@ -106,5 +105,5 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	}
 	assert.Equal(t, "Is something missing?", offer.Text)
 	send(desk.Replied(hooks, conversation, "shipping costs"))
-	assert.Equal(t, assist.Guidance{ProductID: "shop", Desk: "intercom", ConversationID: conversation, TriggerID: "undecided", Label: "Shipping costs"}, <-guided)
+	assert.Equal(t, proactive.Guidance{ProductID: "shop", Desk: "intercom", ConversationID: conversation, TriggerID: "undecided", Label: "Shipping costs"}, <-guided)
 }

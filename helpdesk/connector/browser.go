@@ -98,7 +98,7 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storageTime)
 	defer cancel()
-	result, err := c.link(ctx, link.ProductID, link.Desk, string(link.ConversationID), link.SessionID, byBrowser, c.now())
+	result, err := c.linker.link(ctx, claim{productID: link.ProductID, desk: link.Desk, conversationID: string(link.ConversationID)}, link.SessionID)
 	if err != nil {
 		return linkFailed(err)
 	}

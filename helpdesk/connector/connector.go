@@ -1,28 +1,40 @@
-// Package connector links sessions to the conversations of help desks and keeps
-// the conversations supplied with notes about what the users do.
+// Package connector links sessions to the conversations of help desks, keeps the
+// conversations supplied with notes about the users' actions, answers messages and
+// offers help.
 //
-// What is to be written is never held in memory: the log is the buffer, and a
-// conversation is a document with a cursor into the log for each of its
-// sessions. An action of a linked session makes its conversation due. A due
-// conversation is read from the log from its cursors on, the range that is about
-// to be written is stored, the note is written, and the cursor is moved. So the
-// flush at the link, the debounce, the merge under a rate limit and the catch-up
-// after an outage are the same few steps, and a conversation whose desk is away
-// for hours costs a few hundred bytes.
+//	c, err := connector.New(log, products, nil)
+//	if err != nil {
+//		return err
+//	}
+//	mux.HandleFunc("POST /chatbot-webhook/{product_id}", c.ServeWebhook)
+//	return c.Follow(ctx, "acme", source)
+//
+// A conversation is one document: its sessions, each with a cursor into the log,
+// the outbox, the messages that wait for an answer, and the state of the
+// assistance. One server at a time works on the conversations of a product: the one
+// that holds its lease, which it takes when something is due and gives up soon
+// after. That server decides by a pure function of the document, the log and the
+// time what comes next, stores it in the outbox, asks the desk, and settles the
+// outcome, each by compare-and-set. A desk that is away for hours costs a few
+// hundred bytes a conversation, as the log holds what is to be written.
+//
+// A link, a message and a link that waits for its session are entries of the log,
+// committed together with their documents. Every server follows the log, so
+// whoever holds the lease hears of them; nothing is polled, and a product at rest
+// makes no request to storage.
 //
 // Notes of a conversation are written in the order of the log, one at a time and
-// at least once. They are written once where the desk is a [helpdesk.Finder],
-// also when an answer was lost or a server died: the next owner finds the
-// stored range and looks whether its note is there.
-//
-// Of the servers that share a log, one at a time follows a product for each of a
-// few partitions of its conversations: the one that holds the partition's lease.
+// at least once; once where the desk is a [helpdesk.Finder], also when an answer
+// was lost or a server died: the outbox says what to look for. Replies and offers
+// are made at most once: after a doubt they are looked for and never sent again.
 package connector
 
 import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +43,9 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/proactive"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -48,7 +62,9 @@ type Products interface {
 type Product struct {
 	Desks          []Desk // in the order of preference
 	Notes          Notes
-	AllowedOrigins []string // the web origins that may call /sessions/link
+	Assistance     *assistance.Core // decides on offers; nil for none. Another one replaces it at once
+	Labels         []string         // of an offer, by default
+	AllowedOrigins []string         // the web origins that may call /sessions/link
 }
 
 // Desk is a desk of a product, and the name it has there: that of its
@@ -64,6 +80,9 @@ type Notes struct {
 	// Debounce is how long a session must be quiet before a note is written.
 	// No action waits for longer than max(10 s, 3 × Debounce).
 	Debounce time.Duration
+	// Interval is the shortest time between two notes of actions in a
+	// conversation; zero for none. A note holds everything since the one before.
+	Interval time.Duration
 	// Bin is the span of time whose actions stand together; see
 	// [helpdesk.NoteText].
 	Bin time.Duration
@@ -92,16 +111,15 @@ type Options struct {
 	// ended. An error is retried, but for ErrNoReply. By default the Model is asked;
 	// without either there are no replies.
 	Reply func(ctx context.Context, q Question) (string, error)
-	// Message is called for each message of a contact at a desk that makes offers
-	// or has no chat endpoint, and returns changes that are written with what shows
-	// that the message was received, all or none. It may be called again for the
-	// same message, until they are. nil ignores messages.
-	Message func(ctx context.Context, m Message) (Taken, error)
+	// Guide starts the expert help that a user chose. It is called at least once,
+	// before the webhook that brought the choice is answered, and must return
+	// within a second. By default the label is answered like any other message.
+	Guide func(ctx context.Context, g proactive.Guidance) error
 	// LeaseTTL is how long a server that has died keeps its conversations;
 	// document.DefaultLeaseTTL.
 	LeaseTTL time.Duration
-	// Meter takes the notes of actions and the summaries that are written; nil
-	// for nothing.
+	// Meter takes the notes of actions, the summaries and the offers that are
+	// made; nil for nothing.
 	Meter activity.Meter
 
 	Logger  *slog.Logger          // slog.Default()
@@ -112,24 +130,20 @@ type Options struct {
 // safe for concurrent use, and connectors over one log, in any number of
 // processes, are one connector.
 type Connector struct {
-	log      eventlog.Log
-	docs     document.Store
-	dir      *activity.Directory
+	store    *store
+	linker   *linker
 	products Products
 	opts     Options
 	logger   *slog.Logger
-	inbox    time.Duration // how often new links are looked for
 	metrics  connectorMetrics
+	assisted *assisted
 
-	mu     sync.Mutex
-	wakes  map[string]chan struct{}    // by product: full when one of its sessions was linked here
-	gates  map[string]*gate            // by product and desk
-	owned  map[partitionKey]*partition // those whose lease this process holds
-	models chan struct{}               // full while the model is asked for as many summaries as it may
+	mu       sync.Mutex
+	followed map[string]*delivery // by product
 }
 
 // New returns a connector over a log; opts may be nil. It starts nothing: links
-// are taken at once, and notes are written while Follow runs.
+// and messages are taken at once, and everything else is done while Follow runs.
 func New(log eventlog.Log, products Products, opts *Options) (*Connector, error) {
 	var o Options
 	if opts != nil {
@@ -143,40 +157,55 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	if o.Reply == nil && o.Model != nil {
 		o.Reply = func(ctx context.Context, q Question) (string, error) { return o.Model(ctx, q.prompt()) }
 	}
-	registered := newMetrics(&m, o.Metrics)
+	c := &Connector{products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()), followed: map[string]*delivery{}}
+	c.metrics = newMetrics(&m, o.Metrics, c.each)
 	if err := m.Err(); err != nil {
 		return nil, err
 	}
-	dir, err := activity.NewDirectory(log.Documents(), o.TTL)
-	if err != nil {
+	var err error
+	if c.store, err = newStore(log, o.TTL); err != nil {
 		return nil, err
 	}
-	return &Connector{log: log, docs: log.Documents(), dir: dir,
-		products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()),
-		inbox: inboxEvery, metrics: registered, wakes: map[string]chan struct{}{}, gates: map[string]*gate{},
-		owned: map[partitionKey]*partition{}, models: make(chan struct{}, maxModels)}, nil
+	c.linker = &linker{store: c.store, products: products, count: func(productID, desk string, result status) {
+		c.metrics.links.WithLabelValues(productID, desk, string(result)).Inc()
+	}}
+	c.assisted = &assisted{metrics: c.metrics.offerMetrics, meter: o.Meter, logger: c.logger}
+	return c, nil
 }
 
-// now returns the time by the clock that the log's ids are by.
-func (c *Connector) now() time.Time { return c.log.Now() }
-
-// linkedHere returns a channel that is full after a session of the product was
-// linked in this process.
-func (c *Connector) linkedHere(productID string) chan struct{} {
+// Follow works on the conversations of a product until ctx ends, or the log is
+// closed and read and the notes that waited for the debounce time are written, as
+// far as their desks answer. Every server calls it for every product; one at a time
+// works. Whatever is left when it ends is done by the next one.
+func (c *Connector) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
+	d := c.delivery(productID)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	wake, ok := c.wakes[productID]
-	if !ok {
-		wake = make(chan struct{}, 1)
-		c.wakes[productID] = wake
-	}
-	return wake
+	c.followed[productID] = d
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.followed[productID] == d {
+			delete(c.followed, productID)
+		}
+	}()
+	return d.follow(ctx, source)
 }
 
-// signal fills a channel of capacity one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// delivery returns the work on a product.
+func (c *Connector) delivery(productID string) *delivery {
+	return &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts, metrics: &c.metrics, assisted: c.assisted,
+		writer: &writer{opts: &c.opts, store: c.store, turn: make(chan struct{}, maxModels)},
+		logger: c.logger.With("product_id", productID), wake: make(chan struct{}, 1),
+		lanes: map[string]*lane{}, bySession: map[string]*lane{}, accounts: map[string]*account{}, waiting: map[string]waiting{}}
+}
+
+// each calls see with the work on each product that is followed.
+func (c *Connector) each(see func(d *delivery)) {
+	c.mu.Lock()
+	all := slices.Collect(maps.Values(c.followed))
+	c.mu.Unlock()
+	for _, d := range all {
+		see(d)
 	}
 }

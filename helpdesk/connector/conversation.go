@@ -1,69 +1,60 @@
 package connector
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Prefixes of the documents' names.
-const (
-	conversationPrefix = "conversation/"   // then the partition and the conversation's key
-	linkedPrefix       = "inbox/linked/"   // then the key: its owner must look at the conversation's document
-	waitingPrefix      = "inbox/waiting/"  // then a digest: a waiting link
-	taskPrefix         = "inbox/task/"     // then the key, and the task's name among the conversation's
-	leasePrefix        = "connector/notes" // then the partition
-)
-
-// partitions is how many servers can share the conversations of a product.
-const partitions = 4
-
-// partitionOf returns the partition of the conversation with that key.
-func partitionOf(key string) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key)) // cannot fail
-	return int(h.Sum32() % partitions)
-}
-
-// keyOf returns the name of a conversation among those of all desks.
-func keyOf(desk, conversationID string) string { return desk + "/" + conversationID }
-
-// splitKey returns what keyOf was given.
-func splitKey(key string) (desk, conversationID string) {
-	desk, conversationID, _ = strings.Cut(key, "/")
-	return desk, conversationID
-}
-
-// partitionPrefix returns how the names of a partition's conversations begin.
-func partitionPrefix(partition int) string {
-	return conversationPrefix + strconv.Itoa(partition) + "/"
-}
-
-// documentName returns the name of a conversation's document.
-func documentName(key string) string { return partitionPrefix(partitionOf(key)) + key }
-
-// conversation is what is stored of a conversation.
+// conversation is the document of a conversation: everything that is known of it.
 type conversation struct {
-	Sessions []session `json:"sessions"`
-	// Writing is what is being written. It is stored before the request is
-	// made, and removed when that is known to have had its effect.
+	Sessions []session `json:"sessions,omitempty"`
+	// Writing is the note in the outbox. It is stored before the request is made
+	// and removed once its effect is known. The outbox of replies is the first
+	// of the Messages, that of offers the claim of the Machine.
 	Writing *writing `json:"writing,omitempty"`
-	// LastNote is the newest note that is known to have been written.
-	LastNote string `json:"last_note,omitempty"`
-	// Redact holds the notes that a summary has replaced and that are still
-	// to be redacted.
-	Redact []string `json:"redact,omitempty"`
+	// LastNote is the newest note known to have been written, NotedAt the time of
+	// the newest note of actions.
+	LastNote string    `json:"last_note,omitempty"`
+	NotedAt  time.Time `json:"noted_at,omitzero"`
+	// Redact holds the notes that a summary has replaced.
+	Redact   []string  `json:"redact,omitempty"`
+	Contact  *lookUp   `json:"contact,omitempty"`
+	Messages []message `json:"messages,omitempty"` // to be answered, oldest first
+	// Machine is the state of the assistance; nil for the initial one.
+	Machine *snapshot `json:"machine,omitempty"`
 }
 
-// session is what is stored of a session with its conversation.
+// snapshot is a stored machine. One that this process cannot read is kept as it is,
+// and no offer is made in its conversation.
+type snapshot struct {
+	assistance.Machine
+	unreadable json.RawMessage
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (s snapshot) MarshalJSON() ([]byte, error) {
+	if s.unreadable != nil {
+		return s.unreadable, nil
+	}
+	return s.Machine.MarshalJSON()
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. It never fails.
+func (s *snapshot) UnmarshalJSON(b []byte) error {
+	if s.Machine.UnmarshalJSON(b) != nil {
+		s.unreadable = slices.Clone(b)
+	}
+	return nil
+}
+
+// session is a session of a conversation.
 type session struct {
 	ID        string  `json:"id"`
 	ByWebhook bool    `json:"by_webhook,omitempty"` // not, or not only, linked by a browser
@@ -74,9 +65,8 @@ type session struct {
 	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced
 	Summary *summed `json:"summary,omitempty"` // the last one
 
-	// What the next summary is made from: the newest actions, for a model, and a
-	// digest of those before. Without a model the digest goes on from summary to
-	// summary.
+	// The next summary is made from the newest actions, for a model, and a digest
+	// of those before. Without a model the digest goes on from summary to summary.
 	Recent []recent         `json:"recent,omitempty"`
 	Digest *activity.Digest `json:"digest,omitempty"`
 }
@@ -113,7 +103,7 @@ type summed struct {
 	Text string `json:"text"`
 }
 
-// recent is an action with what a model is given of it.
+// recent is an action as far as a model is shown it.
 type recent struct {
 	At    float64 `json:"at"`
 	Type  string  `json:"type"`
@@ -122,8 +112,8 @@ type recent struct {
 	URL   string  `json:"url,omitempty"`
 }
 
-// writing is a note that is being written: of a range of a session's actions, or
-// of a summary.
+// writing is a note in the outbox: of a range of a session's actions, or of a
+// summary.
 type writing struct {
 	Session string        `json:"session"`
 	From    cursor        `json:"from,omitzero"`
@@ -135,17 +125,59 @@ type writing struct {
 	Summary *summed       `json:"summary,omitempty"` // nil for a note of actions
 }
 
-// Bounds of what is stored of a conversation.
+// message is a message of the contact that is to be answered in public.
+type message struct {
+	ID   string    `json:"id"`
+	Text string    `json:"text"`
+	At   time.Time `json:"at"`
+
+	// Reply is the answer, stored before it is sent. Begun is when it was; zero
+	// while it is certain that it was not, or that the desk has refused it.
+	Reply string    `json:"reply,omitempty"`
+	Begun time.Time `json:"begun,omitzero"`
+}
+
+// lookUp is a contact that is to be looked up, for a link that waits for it.
+type lookUp struct {
+	ContactID string    `json:"contact_id"`
+	UserID    string    `json:"user_id,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// Bounds of a conversation's document.
 const (
-	maxNotes  = 100 // of a session, to be redacted
-	maxRedact = 200
-	maxRecent = 50
+	maxNotes    = 100 // of a session, to be redacted
+	maxRedact   = 200
+	maxRecent   = 50
+	maxMessages = 256 << 10 // bytes of messages that wait for an answer
 )
 
-// written records that what was being written is there, under this id; it is ""
-// for a note that need not be written. The actions are those of the note, and
-// recalled those that its session keeps for a model.
-func (c *conversation) written(noteID string, actions []activity.Action, recalled int) {
+// session returns the session with that ID, or nil.
+func (c *conversation) session(id string) *session {
+	if i := slices.IndexFunc(c.Sessions, func(s session) bool { return s.ID == id }); i >= 0 {
+		return &c.Sessions[i]
+	}
+	return nil
+}
+
+// machine returns the state of the assistance, and false for one that this process
+// cannot read.
+func (c *conversation) machine() (m assistance.Machine, ok bool) {
+	if c.Machine == nil {
+		return m, true
+	}
+	return c.Machine.Machine, c.Machine.unreadable == nil
+}
+
+// isEmpty reports whether the document has nothing to say.
+func (c *conversation) isEmpty() bool {
+	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil
+}
+
+// written records that the note in the outbox is there, under this ID; "" for one
+// that need not be written. The actions are those of the note; recalled is how many
+// of the newest its session keeps for a model.
+func (c *conversation) written(noteID string, actions []activity.Action, recalled int, now time.Time) {
 	w := c.Writing
 	if w == nil { // an earlier call of a write that was thought to have failed
 		return
@@ -167,6 +199,7 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 		s.Written += w.Count
 		s.recall(actions, recalled)
 		if noteID != "" {
+			c.NotedAt = now.Round(0)
 			s.Notes = append(s.Notes, note{noteID, s.Written})
 			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
 		}
@@ -193,7 +226,7 @@ func (r recent) action() activity.Action {
 	return activity.Action{Type: r.Type, Title: r.Title, Description: r.Text, TimestampStart: r.At, CanonicalURL: r.URL}
 }
 
-// sumUp takes a summary over, and drops what a model needs no more.
+// sumUp takes a summary over, and drops what the next one does not need.
 func (s *session) sumUp(done *summed) {
 	s.Summary = done
 	later := max(0, s.Written-done.Upto)
@@ -217,18 +250,25 @@ func (c *conversation) replace(s *session) {
 	c.Redact = c.Redact[max(0, len(c.Redact)-maxRedact):]
 }
 
-// session returns the session with that id, or nil.
-func (c *conversation) session(id string) *session {
-	for i := range c.Sessions {
-		if c.Sessions[i].ID == id {
-			return &c.Sessions[i]
+// ask adds a message that is to be answered. Beyond maxMessages the oldest are left
+// unanswered.
+func (c *conversation) ask(m message) {
+	c.Messages = append(c.Messages, m)
+	for bytes, i := 0, len(c.Messages)-1; i >= 0; i-- {
+		if bytes += len(c.Messages[i].Text); bytes > maxMessages {
+			c.Messages = c.Messages[i+1:]
+			return
 		}
 	}
-	return nil
 }
 
-// decodeConversation returns what a document says. One that cannot be decoded
-// says nothing.
+// answered removes a message.
+func (c *conversation) answered(id string) {
+	c.Messages = slices.DeleteFunc(slices.Clone(c.Messages), func(m message) bool { return m.ID == id })
+}
+
+// decodeConversation decodes a document. Of one that cannot be read the
+// conversation is empty.
 func decodeConversation(doc document.Document) (conversation, error) {
 	var c conversation
 	if !doc.Exists() {
@@ -240,27 +280,7 @@ func decodeConversation(doc document.Document) (conversation, error) {
 	return c, nil
 }
 
-// put returns the change that makes a document say what is known of a
-// conversation. One that would be too long forgets what summaries are made from.
-func (c *Connector) put(doc document.Document, conv *conversation) (document.Change, error) {
-	value, err := json.Marshal(conv)
-	if len(value) > document.MaxValue/2 {
-		for i := range conv.Sessions {
-			conv.Sessions[i].Recent, conv.Sessions[i].Digest = nil, nil
-		}
-		value, err = json.Marshal(conv)
-	}
-	if err != nil {
-		return document.Change{}, fmt.Errorf("connector: encode conversation: %w", err)
-	}
-	return document.Put(doc, value, c.conversationTTL()), nil
-}
-
-// conversationTTL is how long a conversation is remembered after its last note:
-// longer than any of its sessions.
-func (c *Connector) conversationTTL() time.Duration { return max(24*time.Hour, 2*c.opts.TTL) }
-
-// Conversation is what is known of a conversation.
+// Conversation is a conversation of a desk as the connector knows it.
 type Conversation struct {
 	Sessions []Linked // in the order in which they were linked
 }
@@ -276,42 +296,19 @@ type Linked struct {
 	Summary string
 }
 
-// Conversation returns what is known of a conversation, and whether any session
-// is linked to it.
-func (c *Connector) Conversation(ctx context.Context, productID, desk, conversationID string) (Conversation, bool, error) {
-	docs, err := c.docs.Get(ctx, productID, documentName(keyOf(desk, conversationID)))
-	if err != nil {
-		return Conversation{}, false, fmt.Errorf("connector: read conversation: %w", err)
-	}
-	conv, err := decodeConversation(docs[0])
-	if err != nil || len(conv.Sessions) == 0 {
-		return Conversation{}, false, err
-	}
-	var known Conversation
-	for _, s := range conv.Sessions {
+// linked returns the sessions of the conversation.
+func (c *conversation) linked() (all []Linked) {
+	for _, s := range c.Sessions {
 		l := Linked{SessionID: s.ID, ByWebhook: s.ByWebhook}
 		if s.Summary != nil {
 			l.Summary = s.Summary.Text
 		}
-		known.Sessions = append(known.Sessions, l)
+		all = append(all, l)
 	}
-	return known, true, nil
+	return all
 }
 
-// Link is the conversation of a session. The zero Link is that of a session without
-// one.
-type Link struct{ Desk, ConversationID string }
-
-// Links returns for each of the sessions, in this order, the conversation that it
-// is linked to. It reads them all at once.
-func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...string) ([]Link, error) {
-	sessions, err := c.dir.Sessions(ctx, productID, sessionIDs...)
-	if err != nil {
-		return nil, err
-	}
-	links := make([]Link, len(sessions))
-	for i, s := range sessions {
-		links[i] = Link{s.Desk, s.ConversationID}
-	}
-	return links, nil
+// trusted returns the sessions that the desk itself linked.
+func (c *conversation) trusted() []Linked {
+	return slices.DeleteFunc(c.linked(), func(s Linked) bool { return !s.ByWebhook })
 }

@@ -3,7 +3,6 @@ package connector
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -32,7 +31,7 @@ func BenchmarkFollow(b *testing.B) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.Follow(ctx, "acme", musttest.New(eventlog.NewSource(s.log, "acme")))
+		_ = s.Follow(ctx, "acme", musttest.New(eventlog.NewSource(s.store.log, "acme")))
 	}()
 	settled := func(n int) {
 		for d.count("note") < n {
@@ -59,51 +58,44 @@ func BenchmarkFollow(b *testing.B) {
 	<-done
 }
 
-// newPartition returns a partition of a connector that works on nothing yet.
-func newPartition(c *Connector) *partition {
-	p := &partition{Connector: c, productID: "acme", logger: slog.New(slog.DiscardHandler), lanes: map[string]*lane{},
-		bySession: map[string]*lane{}, queues: map[string]*queue{}, drafts: map[*lane]*draft{}, following: true}
-	p.spawn = func(func(context.Context) error) {}
-	return p
-}
-
 // What a conversation costs in memory while everything is written, and while its
 // desk is away and it has notes to write.
-func TestPartition_keepsLittleOfAConversationInMemory(t *testing.T) {
+func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	const conversations = 10_000
 	c := newLinks(t).Connector
-	p := newPartition(c)
+	d := c.delivery("acme")
 	docs := make([]document.Document, conversations)
 	for i := range docs {
-		conv := conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i), Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}
-		change, err := c.put(document.Document{}, &conv)
+		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i), Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
+		change, _, err := c.store.change(r)
 		require.NoError(t, err)
 		docs[i] = document.Document{Name: documentName(keyOf("zendesk", fmt.Sprint(100000+i))), Value: change.Value, Version: 1}
 	}
 	perLinked := heaptest.After(func() {
 		for _, doc := range docs {
-			p.takeOver(strings.Clone(doc.Name[len(partitionPrefix(0)):]), doc)
+			doc.Name = strings.Clone(doc.Name)
+			d.takeOver(doc)
 		}
 	}) / conversations
-	require.Len(t, p.lanes, conversations)
+	require.Len(t, d.lanes, conversations)
 	perParked := perLinked + heaptest.After(func() {
 		var page []eventlog.Entry
-		for id := range p.bySession {
+		for id := range d.bySession {
 			page = append(page, eventlog.Entry{ID: eventlog.IDAt(time.Now().Add(time.Hour)), SessionID: id})
 		}
-		require.NoError(t, p.see(page))
+		require.NoError(t, d.see(page))
 	})/conversations
-	require.Len(t, p.queues["zendesk"].lanes, conversations)
+	require.Equal(t, conversations, d.accounts["zendesk"].lanes.Len())
 	t.Logf("%d bytes for each linked conversation, %d for each parked one", perLinked, perParked)
 	assert.LessOrEqual(t, perLinked, int64(1024))
 	assert.LessOrEqual(t, perParked, int64(512))
-	runtime.KeepAlive(p)
+	runtime.KeepAlive(d)
 	runtime.KeepAlive(docs)
 }
 
-// account is a desk's limit of requests a minute, and its pacer: like that of
+// limited is a desk's limit of requests a minute, and its pacer: like that of
 // Zendesk it leaves a twentieth to others.
-type account struct {
+type limited struct {
 	mu        sync.Mutex
 	limit     int
 	used      int
@@ -112,7 +104,7 @@ type account struct {
 	resets    time.Time
 }
 
-func (a *account) refuse(string, string) *helpdesk.APIError {
+func (a *limited) refuse(string, string) *helpdesk.APIError {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -127,7 +119,7 @@ func (a *account) refuse(string, string) *helpdesk.APIError {
 	return nil
 }
 
-func (a *account) pause(string) time.Duration {
+func (a *limited) pause(string) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.remaining > a.limit/20 {
@@ -149,7 +141,7 @@ func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
 			}
 			time.Sleep(time.Until(begin.Add(time.Duration(round+1) * 20 * time.Minute)))
 		}
-		a := &account{limit: 100, remaining: 100}
+		a := &limited{limit: 100, remaining: 100}
 		synctest.Wait()
 		f.desk.pauses(a.pause)
 		f.desk.refuses(a.refuse)

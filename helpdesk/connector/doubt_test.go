@@ -2,7 +2,6 @@ package connector
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,7 +139,7 @@ func TestFollow_takesOverFromTheOldestCursor(t *testing.T) {
 		f.desk.refuses(nil)
 		f.follow(t)
 		time.Sleep(time.Minute)
-		assert.Equal(t, "[1] User visited first|[1] User visited x|[1] User visited y", strings.Join(f.desk.texts("10"), "|"))
+		assert.Equal(t, "[1] User visited first|[1] User visited x\n\n[2] User visited y", strings.Join(f.desk.texts("10"), "|"))
 	})
 }
 
@@ -172,68 +171,6 @@ func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 	})
 }
 
-// counting is a log that counts the entries that are read.
-type counting struct {
-	eventlog.Log
-	read int
-}
-
-func (c *counting) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	n, err := c.Log.Read(ctx, productID, after, dst)
-	c.read += n
-	return n, err
-}
-
-func TestInbox_searchesEachEntryOnceForAWaitingUser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := &counting{Log: musttest.New(memorylog.New(nil))}
-		s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
-		in := &inbox{s.Connector, "acme", map[string]eventlog.ID{}}
-		const visits = 3 * scanEntries
-		for n := range visits {
-			s.visitAs(t, "s", "ada", "", time.Now(), fmt.Sprint("a", n))
-		}
-		_, err := s.linkContact(t.Context(), "acme", "zendesk", "7", helpdesk.Contact{UserID: "eve"}, time.Now())
-		require.NoError(t, err)
-		log.read = 0
-		for range 5 {
-			require.NoError(t, in.resolve(t.Context()))
-		}
-		assert.Equal(t, visits, log.read)
-		s.visitAs(t, "s2", "eve", "", time.Now(), "b")
-		require.NoError(t, in.resolve(t.Context()))
-		assert.Equal(t, visits+1, log.read)
-		assert.Equal(t, []Linked{{SessionID: "s2", ByWebhook: true}}, s.sessions(t, "7"))
-	})
-}
-
-// A process that was paused for longer than its lease lasts, and does not know it
-// yet, leaves a new link to the process that has the lease now.
-func TestInbox_leavesLinksToWhoHasTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
-		owned := func() (*inbox, *partition) {
-			s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
-			lease, err := document.Acquire(t.Context(), s.docs, "acme", "test", s.opts.LeaseTTL)
-			require.NoError(t, err)
-			p := &partition{Connector: s.Connector, productID: "acme", number: partitionOf("zendesk/7"), lease: lease, logger: s.logger,
-				lanes: map[string]*lane{}, bySession: map[string]*lane{}, queues: map[string]*queue{}, spawn: func(func(context.Context) error) {}}
-			p.owns(p, true)
-			return &inbox{s.Connector, "acme", map[string]eventlog.ID{}}, p
-		}
-		paused, _ := owned()
-		time.Sleep(document.DefaultLeaseTTL + time.Second)
-		in, p := owned()
-		s := newService(t, log, Product{Notes: DefaultNotes()}, nil)
-		s.visit(t, "s", "a")
-		s.linkAs(t, "7", "s", byWebhook)
-		require.NoError(t, paused.adopt(t.Context()))
-		require.NoError(t, in.adopt(t.Context()))
-		assert.Contains(t, p.bySession, "s")
-		require.NoError(t, in.each(t.Context(), linkedPrefix, func([]document.Document) error { return errors.New("a notice that was heeded stays") }))
-	})
-}
-
 func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zendesk, intercom := newDesk(), newDesk()
@@ -242,7 +179,7 @@ func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 		f.follow(t)
 		for _, desk := range []string{"zendesk", "intercom"} {
 			f.visit(t, desk+"'s", "a page of "+desk)
-			_, err := f.link(t.Context(), "acme", desk, "7", desk+"'s", byWebhook, time.Now())
+			_, err := f.link(t.Context(), desk, "7", desk+"'s", byWebhook, time.Now())
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Minute)
@@ -292,9 +229,9 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 			time.Sleep(time.Second)
 			want := []string{"[1] User visited a", "[1] User visited b", "[1] User visited x", "[1] User visited y"}
 			if !existed {
-				docs, err := f.docs.Get(t.Context(), "acme", log.name)
+				docs, err := f.store.docs.Get(t.Context(), "acme", log.name)
 				require.NoError(t, err)
-				_, err = f.docs.Write(t.Context(), "acme", document.Delete(docs[0]))
+				_, err = f.store.docs.Write(t.Context(), "acme", document.Delete(docs[0]))
 				require.NoError(t, err)
 				want = slices.Delete(want, 1, 2)
 			}
@@ -318,7 +255,6 @@ func TestFollow_writesOfASessionOfWhichItHasSeenNoNotice(t *testing.T) {
 		log, d := musttest.New(memorylog.New(nil)), newDesk()
 		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}
 		f, other := &following{service: newService(t, log, p, nil), desk: d}, newService(t, log, p, nil)
-		f.inbox = time.Hour
 		d.takes = func() time.Duration { return time.Second }
 		f.follow(t)
 		defer f.stop()

@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -33,12 +36,23 @@ type service struct {
 // newService returns a service of the product over a log.
 func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *service {
 	t.Helper()
-	if opts == nil {
-		opts = &Options{Logger: slog.New(slog.DiscardHandler)}
+	o := Options{Logger: slog.New(slog.DiscardHandler)}
+	if opts != nil {
+		o = *opts
 	}
-	c, err := New(log, always(p), opts)
+	c, err := New(log, always(p), &o)
 	require.NoError(t, err)
 	return &service{c, musttest.New(eventlog.NewRecorder(log, nil))}
+}
+
+// link links a session to a conversation.
+func (s *service) link(ctx context.Context, desk, conversationID, sessionID string, by linkedBy, at time.Time) (status, error) {
+	return s.linker.link(ctx, claim{productID: "acme", desk: desk, conversationID: conversationID, by: by, at: at}, sessionID)
+}
+
+// linkContact links the session of a contact to a conversation of Zendesk.
+func (s *service) linkContact(ctx context.Context, conversationID string, contact helpdesk.Contact) (status, error) {
+	return s.linker.linkContact(ctx, claim{productID: "acme", desk: "zendesk", conversationID: conversationID, by: byWebhook}, contact)
 }
 
 // visit records that the session viewed pages now.
@@ -61,4 +75,42 @@ func (s *service) record(ctx context.Context, sessionID, userID, email string, a
 	}
 	_, err := s.recorder.Record(ctx, "acme", events)
 	return err
+}
+
+// configure configures the products anew.
+func (s *service) configure(p Products) { s.products, s.linker.products = p, p }
+
+// work does what is to be done for a conversation now, as a server does that has held
+// the lease for a while, with what models are asked meanwhile.
+func (s *service) work(t testing.TB, key string) {
+	t.Helper()
+	d := s.delivery("acme")
+	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", leaseName, s.opts.LeaseTTL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lease.Release(t.Context())) }()
+	var models sync.WaitGroup
+	d.spawn = func(work func(context.Context) error) { models.Go(func() { _ = work(t.Context()) }) }
+	for range 4 {
+		d.mu.Lock()
+		l := d.lane(key, time.Now())
+		l.account.lanes.Remove(&l.slot)
+		l.working = true
+		d.mu.Unlock()
+		product := d.product()
+		desk, ok := product.find(l.account.desk)
+		if !ok {
+			return
+		}
+		j := &job{d: d, lane: l, account: l.account, product: product, desk: desk.Desk, can: desk.capabilities(), lease: lease, owned: time.Now().Add(-time.Hour)}
+		require.NoError(t, d.start(t.Context(), []*job{j}))
+		models.Wait()
+	}
+}
+
+// stored returns the document of a conversation.
+func (s *service) stored(t testing.TB, key string) conversation {
+	t.Helper()
+	r, err := s.store.read(t.Context(), "acme", key)
+	require.NoError(t, err)
+	return r.conversation
 }

@@ -5,418 +5,623 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// job is the work on one conversation, from when it is due until everything that
-// was found for it is written or something fails.
+// job is the work on one conversation, from when it is due until nothing is left to
+// do for now. It takes the steps of next one after the other: it stores one that
+// must not be doubted in the outbox, performs it, and settles the outcome.
 type job struct {
-	*partition
-	lane  *lane
-	gate  *gate
-	desk  helpdesk.Desk
-	notes Notes
+	d       *delivery
+	lane    *lane
+	account *account
+	product Product
+	desk    helpdesk.Desk
+	can     helpdesk.Capabilities
+	lease   *document.Lease
+	owned   time.Time // since when
 
-	doc   document.Document
-	conv  conversation // what doc says, or shall say
-	from  eventlog.ID  // the lane's, when the job began
-	wants []*want
-
-	// resumes says that something was being written when the job began; it may be
-	// there already.
-	resumes bool
-	trimmed int // actions before those of the next note that the log no longer holds
+	r       record
+	from    eventlog.ID // the lane's, when the job began
+	wants   []*want
+	resumes bool // a note was in the outbox when the job began
+	calm    time.Time
 }
 
 const (
 	requestTime = 30 * time.Second // that a desk has at most; most have less by themselves
-	settleTime  = 5 * time.Second  // before a desk is asked for a note whose answer was lost: it may still come to be
-	firstRetry  = time.Second      // after a failure of one conversation
-	lastRetry   = 30 * time.Second
-	clockMargin = time.Minute // by which a desk's clock may be behind ours
+	offerTime   = 4 * time.Second  // that an offer, or the deletion after it, may take
+	leastTime   = 500 * time.Millisecond
+	settleTime  = 5 * time.Second // before a desk is asked for a write whose answer was lost: it may still come to be
+	clockMargin = time.Minute     // by which a desk's clock may be behind ours
 )
 
-// conversationID returns the conversation's id at its desk.
-func (j *job) conversationID() string {
-	_, id := splitKey(j.lane.key)
-	return id
+// pausing are the pauses after failures of one conversation.
+var pausing = [classes]schedule.Backoff{
+	notes:    {Min: time.Second, Max: 30 * time.Second},
+	answers:  {Min: time.Second, Max: 10 * time.Second}, // somebody waits
+	contacts: {Min: time.Second, Max: 10 * time.Second},
+	offers:   {Min: time.Second, Max: 30 * time.Second},
 }
 
-// prepare makes jobs of lanes: it reads their documents, and what they are to write
-// from the log, at once. It fails only when the work on the partition must end.
-func (p *partition) prepare(ctx context.Context, gate *gate, lanes []*lane, desk helpdesk.Desk, notes Notes) ([]*job, error) {
-	// What is to be written is taken first: a session that joins while the documents
-	// are read is not in them, and its lane is due again.
-	all, names := make([]*job, len(lanes)), make([]string, len(lanes))
-	for i, l := range lanes {
-		all[i] = &job{partition: p, lane: l, gate: gate, desk: desk, notes: notes, from: p.take(l)}
-		names[i] = documentName(l.key)
-	}
-	docs, err := p.docs.Get(ctx, p.productID, names...)
-	if err != nil {
-		endAll(all)
-		return nil, p.storageFailed(ctx, err)
-	}
-	var jobs []*job
-	var wants []*want
-	for i, j := range all {
-		j.doc = docs[i]
-		if j.conv, err = decodeConversation(j.doc); err != nil || !j.doc.Exists() {
-			p.drop(j.lane)
-			continue
-		}
-		j.begin()
-		jobs, wants = append(jobs, j), append(wants, j.wants...)
-	}
-	if err := p.scan(ctx, p.productID, wants); err != nil {
-		endAll(jobs)
-		return nil, p.storageFailed(ctx, err)
-	}
-	return jobs, nil
+// Outcomes of a job that are no failures of the desk.
+var (
+	errDropped = errors.New("connector: the conversation is not known any more")
+	errMeant   = errors.New("connector: the step is not to be taken any more")
+)
+
+// pausedError says that a request has to wait, for no failure.
+type pausedError struct {
+	wait    time.Duration
+	account bool // all requests to the account have to
 }
 
-// take returns where the lane's unwritten entries begin, and makes them those of a
-// job.
-func (p *partition) take(l *lane) eventlog.ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	from := l.from
-	l.from = eventlog.ID{}
-	return from
-}
+func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
 
-// endAll ends jobs that did nothing.
-func endAll(jobs []*job) {
-	for _, j := range jobs {
-		j.end(time.Now())
-	}
-}
-
-// begin finds out what to read for the job.
+// begin finds out what to read for the job from the log. The delivery's mutex is
+// held.
 func (j *job) begin() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.lane.refused {
-		j.conv.Writing = nil
+	c := &j.r.conversation
+	j.resumes = c.Writing != nil
+	if interval := j.product.Notes.Interval; interval > 0 && !c.NotedAt.IsZero() && !j.d.closing {
+		j.calm = c.NotedAt.Add(interval)
 	}
-	j.resumes = j.conv.Writing != nil
-	for i := range j.conv.Sessions { // one may have joined of which no notice was seen
-		if s := &j.conv.Sessions[i]; j.join(j.lane, s) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
+	for i := range c.Sessions { // one may have joined of which no notice was seen
+		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.Cursor.After) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
 			j.from = s.Cursor.After
 		}
 	}
-	switch w := j.conv.Writing; {
+	switch w := c.Writing; {
 	case w != nil && w.Summary != nil:
 	case w != nil:
-		if s := j.conv.session(w.Session); s != nil {
+		if s := c.session(w.Session); s != nil {
 			j.wants = []*want{{session: s.ID, since: s.Since, at: w.From, to: w.To, from: w.First.Previous()}}
 		}
 	case j.from != eventlog.ID{}:
-		for i := range j.conv.Sessions {
-			s := &j.conv.Sessions[i]
-			j.wants = append(j.wants, &want{session: s.ID, since: s.Since, at: s.Cursor, from: later(s.Cursor.After, j.from), room: maxText})
+		for i := range c.Sessions {
+			s := &c.Sessions[i]
+			j.wants = append(j.wants, &want{session: s.ID, since: s.Since, at: s.Cursor, from: laterID(s.Cursor.After, j.from), room: maxText})
 		}
 	}
 }
 
-func later(a, b eventlog.ID) eventlog.ID {
-	if a.Compare(b) < 0 {
-		return b
-	}
-	return a
-}
-
-// run works on the job to its end. It fails only when the work on the partition
-// must end.
+// run works on the job to its end. It fails only when the lease is lost, the log is
+// closed or ctx has ended.
 func (j *job) run(ctx context.Context) error {
-	err := j.write(ctx)
+	err := j.countTrimmed(ctx)
+	for err == nil {
+		s, due := j.r.next(j.view())
+		if s == nil {
+			j.done(due)
+			return nil
+		}
+		err = j.failed(s, j.take(ctx, s))
+	}
 	var paused *pausedError
 	var lost *document.ConflictError
 	switch {
 	case errors.As(err, &lost), errors.Is(err, eventlog.ErrClosed), ctx.Err() != nil:
+		j.back(time.Now())
 		return errors.Join(err, ctx.Err())
 	case errors.Is(err, errDropped):
-		j.drop(j.lane)
-	case helpdesk.IsGone(err):
+		j.d.drop(j.lane)
+	case helpdesk.IsGone(err), errors.Is(err, errRemoved):
 		return j.gone(ctx, err)
 	case errors.As(err, &paused):
-		j.end(time.Now().Add(paused.wait))
-	case err != nil:
-		j.end(time.Now().Add(j.backOff(err)))
+		j.back(time.Now().Add(paused.wait))
 	default:
-		j.done()
+		j.back(time.Now().Add(j.backOff(err)))
 	}
 	return nil
 }
 
-// write writes everything that the job found: what was being written when it
-// began; or notes of actions, a summary that is ready, and redactions.
-func (j *job) write(ctx context.Context) error {
-	if j.conv.Writing != nil {
-		return j.goOn(ctx)
-	}
-	for _, w := range j.wants {
-		if w.gap && len(w.found) == 0 && !w.more {
-			if err := j.countTrimmed(ctx, w); err != nil {
-				return err
-			}
+// take takes a step: it stores it where that is needed, performs it and settles the
+// outcome.
+func (j *job) take(ctx context.Context, s *step) error {
+	if err := j.store(ctx, s); err != nil {
+		if errors.Is(err, errMeant) {
+			return nil
 		}
-	}
-	for _, w := range inOrder(j.wants) {
-		if err := j.writeActions(ctx, w); err != nil {
-			return err
-		}
-	}
-	if err := j.sumUp(ctx); err != nil {
 		return err
 	}
-	return j.redact(ctx)
+	return j.settle(ctx, s, j.perform(ctx, s))
 }
 
-// goOn finishes what was being written when the job began: it looks whether the
-// note is there, where the desk can be read, and writes it otherwise.
-func (j *job) goOn(ctx context.Context) error {
-	w := j.conv.Writing
-	var actions []found
-	text := ""
-	if w.Summary != nil {
-		text = helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text)
-	} else {
-		for _, want := range j.wants {
-			actions = append(actions, want.found...)
-		}
-		kept := keptOf(actions)
-		j.trimmed = w.Count - len(kept)
-		if len(kept) == 0 {
-			return j.written(ctx, "", nil)
-		}
-		text = helpdesk.NoteText(w.Session, kept, w.Bin)
-	}
-	if finder, ok := j.desk.(helpdesk.Finder); ok {
-		var id string
-		var there bool
-		err := j.request(ctx, func(ctx context.Context) (err error) {
-			id, there, err = finder.FindNote(ctx, j.conversationID(), text, j.conv.LastNote, w.Begun.Add(-clockMargin))
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if there {
-			return j.written(ctx, id, actions)
-		}
-	}
-	return j.post(ctx, text, actions)
-}
-
-// writeActions writes the actions that were found for a session, in as few notes as
-// they fit into.
-func (j *job) writeActions(ctx context.Context, w *want) error {
-	j.trimmed = w.trimmed
-	for rest := w.found; len(rest) > 0; {
-		n, text := j.fill(w.session, rest)
-		actions := rest[:n]
-		rest = rest[n:]
-		if text == "" {
-			continue
-		}
-		s := j.conv.session(w.session)
-		writing := &writing{Session: w.session, From: s.Cursor, First: actions[0].entry, To: actions[n-1].after, Count: len(keptOf(actions)), Bin: j.notes.Bin, Begun: time.Now()}
-		if err := j.begun(ctx, writing); err != nil {
-			return err
-		}
-		if err := j.post(ctx, text, actions); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fill returns the text of a note of the first n actions, as many as fit; "" where
-// none of them is kept.
-func (j *job) fill(sessionID string, actions []found) (n int, text string) {
-	kept := keptOf(actions)
-	if len(kept) == 0 {
-		return len(actions), ""
-	}
-	room, text := helpdesk.FirstNote(j.desk, sessionID, kept, j.notes.Bin)
-	for ; n < len(actions); n++ {
-		if !actions[n].kept {
-			continue
-		}
-		if room == 0 {
-			break
-		}
-		room--
-	}
-	return n, text
-}
-
-// keptOf returns the actions that are not left out.
-func keptOf(all []found) (actions []activity.Action) {
-	for _, f := range all {
-		if f.kept {
-			actions = append(actions, f.Action)
-		}
-	}
-	return actions
-}
-
-// begun stores what is about to be written.
-func (j *job) begun(ctx context.Context, w *writing) error {
-	j.mu.Lock()
-	j.lane.refused = false // of another note
-	j.mu.Unlock()
-	return j.update(ctx, func(c *conversation) { c.Writing = w })
-}
-
-// post writes the note that is stored as being written.
-func (j *job) post(ctx context.Context, text string, actions []found) error {
-	var id string
-	err := j.request(ctx, func(ctx context.Context) (err error) {
-		id, err = j.desk.Note(ctx, j.conversationID(), text)
-		return err
-	})
+// failed returns the error of a step if it ends the job. The failure of a step that
+// notes do not wait for is remembered instead, with when to repeat it.
+func (j *job) failed(s *step, err error) error {
 	var failed *helpdesk.APIError
-	switch {
-	case err == nil:
-		return j.written(ctx, id, actions)
-	case errors.As(err, &failed) && !failed.Gone && !failed.Temporary() && !failed.AccountWide():
-		j.logger.Error("a note is left out, since the desk refuses it", "conversation_id", j.conversationID(), "err", err)
-		j.lost("refused", len(keptOf(actions)))
-		return j.written(ctx, "", actions)
-	case ctx.Err() == nil && !j.resumes && !helpdesk.IsAmbiguous(err):
-		j.mu.Lock()
-		j.lane.refused = true
-		j.mu.Unlock()
-	}
-	return err
-}
-
-// written stores that what was being written is there, under this id, or need not
-// be written, for "".
-func (j *job) written(ctx context.Context, id string, actions []found) error {
-	w := j.conv.Writing
-	if err := j.update(ctx, func(c *conversation) { c.written(id, keptOf(actions), j.recalled()) }); err != nil {
+	var paused *pausedError
+	class := s.kind.class()
+	isAPI := errors.As(err, &failed)
+	if err == nil || class == notes || helpdesk.IsGone(err) && s.kind != kindContact || isAPI && failed.AccountWide() {
 		return err
 	}
-	j.lost("trimmed", j.trimmed)
-	j.trimmed = 0
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lane.refused = false
-	for i := range j.lane.sessions {
-		if s := &j.lane.sessions[i]; s.id == w.Session && w.Summary == nil {
-			s.after = w.To.After
+	wait := time.Duration(0)
+	m := j.d.more(j.lane)
+	switch {
+	case errors.As(err, &paused):
+		if paused.account {
+			return err
 		}
+		wait = paused.wait
+	case isAPI, errors.Is(err, errNoAnswer):
+		m.failures[class]++
+		wait = pausing[class].After(m.failures[class])
+		if isAPI {
+			wait = max(wait, failed.Wait)
+		}
+		if m.failures[class] == 1 {
+			j.logger().Warn("a conversation waits: "+because(err), "err", err)
+		}
+	default:
+		return err
 	}
-	if id == "" {
+	m.again[class] = time.Now().Add(wait)
+	return nil
+}
+
+// view returns what the next step depends on.
+func (j *job) view() *view {
+	d := j.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := &view{now: d.store.now(), settled: j.owned.Add(settleTime), calm: j.calm, desk: j.desk, can: j.can, notes: j.product.Notes,
+		wants: j.wants, resumes: j.resumes, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
+	if m := j.lane.more; m != nil {
+		v.again, v.draft, v.drafting, v.theirs, v.answer, v.composing = m.again, m.draft, m.drafting, m.theirs, m.answer, m.composing
+		v.match, v.begun = m.match, m.begun
+	}
+	if j.product.offers(j.account.desk) {
+		rules := j.product.rules(j.account.desk)
+		v.rules = &rules
+	} else if v.match != nil {
+		v.match = nil
+	}
+	return v
+}
+
+// store stores a step in the outbox, if it is of a kind that could be in doubt
+// later. The error is errMeant where it turns out that there is nothing to do.
+func (j *job) store(ctx context.Context, s *step) error {
+	switch {
+	case s.doubt:
 		return nil
-	}
-	kind, flow := "summary", activity.Flow{Summaries: 1}
-	if w.Summary == nil {
-		kind, flow = "actions", activity.Flow{Notes: 1}
-	}
-	j.opts.Meter.Count(j.productID, flow)
-	j.metrics.notes.WithLabelValues(j.productID, j.lane.queue.desk, kind).Inc()
-	if len(actions) > 0 {
-		j.metrics.delay.WithLabelValues(j.productID, j.lane.queue.desk).Observe(time.Since(actions[0].entry.Time()).Seconds())
+	case s.kind == kindNote, s.kind == kindSummary:
+		return j.update(ctx, func(c *conversation) error {
+			c.Writing = s.writing
+			return nil
+		})
+	case s.kind == kindReply:
+		return j.update(ctx, func(c *conversation) error {
+			if len(c.Messages) == 0 || c.Messages[0].ID != s.message.ID {
+				return errMeant
+			}
+			c.Messages = append([]message{c.Messages[0]}, c.Messages[1:]...)
+			c.Messages[0].Reply, c.Messages[0].Begun = s.text, j.d.store.now()
+			return nil
+		})
+	case s.kind == kindOffer:
+		return j.claim(ctx, s)
 	}
 	return nil
 }
 
-// redact redacts the notes that a summary has replaced.
-func (j *job) redact(ctx context.Context) error {
-	redactor, ok := j.desk.(helpdesk.Redactor)
-	done := 0
-	var err error
-	for ; ok && err == nil && done < len(j.conv.Redact); done++ {
-		err = j.request(ctx, func(ctx context.Context) error {
-			return redactor.Redact(ctx, j.conversationID(), j.conv.Redact[done])
-		})
-		var failed *helpdesk.APIError
-		if errors.As(err, &failed) && (!failed.Temporary() || failed.Gone) {
-			j.logger.Warn("a note that a summary replaces is not redacted", "conversation_id", j.conversationID(), "err", err)
-			err = nil
-		}
-		if err != nil {
-			break
-		}
-	}
-	if !ok {
-		done = len(j.conv.Redact)
-	}
-	if done > 0 {
-		first := j.conv.Redact[:done]
-		if err := j.update(ctx, func(c *conversation) { c.Redact = without(c.Redact, first) }); err != nil {
-			return err
-		}
-	}
-	return err
+// outcome is what came of performing a step.
+type outcome struct {
+	err     error
+	id      string // of what was written
+	yes     bool   // it was found; it is so
+	done    int    // of several
+	contact helpdesk.Contact
 }
 
-// pausedError says that a request has to wait, for no failure.
-type pausedError struct{ wait time.Duration }
-
-// RetryAfter returns how long to wait at least.
-func (e *pausedError) RetryAfter() time.Duration { return e.wait }
-
-func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
+// perform asks the desk, or has a model asked, for a step. Nothing else calls a
+// desk.
+func (j *job) perform(ctx context.Context, s *step) (o outcome) {
+	_, id := splitKey(j.lane.key)
+	ask := func(do func(ctx context.Context) error) {
+		if o.err == nil {
+			o.err = j.request(ctx, do)
+		}
+	}
+	switch s.kind {
+	case kindNote, kindSummary:
+		if s.text == "" {
+			return o
+		}
+		if s.doubt && j.can.Finder != nil {
+			ask(func(ctx context.Context) (err error) {
+				o.id, o.yes, err = j.can.Finder.FindNote(ctx, id, s.text, j.r.LastNote, s.writing.Begun.Add(-clockMargin))
+				return err
+			})
+		}
+		if !o.yes {
+			ask(func(ctx context.Context) (err error) { o.id, err = j.desk.Note(ctx, id, s.text); return err })
+		}
+	case kindRedaction:
+		o.done = len(s.redact)
+		if j.can.Redactor != nil {
+			o.done, o.err = j.redact(ctx, id, s.redact)
+		}
+	case kindDraft:
+		j.d.draft(j.lane, s)
+	case kindCompose:
+		j.d.compose(j.lane, s, Question{ProductID: j.d.productID, Desk: j.account.desk, ConversationID: id, Text: s.message.Text}, j.r.trusted())
+	case kindContact:
+		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
+			ask(func(ctx context.Context) (err error) {
+				o.contact, err = j.can.Contacts.Contact(ctx, s.contact.ContactID)
+				return err
+			})
+		}
+	case kindWhose:
+		ask(func(ctx context.Context) (err error) {
+			o.yes, err = j.can.Replier.IsRequesters(ctx, id, s.message.Text)
+			return err
+		})
+	case kindReply:
+		if s.doubt {
+			ask(func(ctx context.Context) (err error) {
+				o.yes, err = j.can.Replier.FindReply(ctx, id, s.text, s.message.Begun.Add(-clockMargin))
+				return err
+			})
+			return o
+		}
+		ask(func(ctx context.Context) error { _, err := j.can.Replier.Reply(ctx, id, s.text); return err })
+	case kindOffer:
+		return j.offer(ctx, id, s)
+	case kindFind:
+		ask(func(ctx context.Context) (err error) {
+			o.id, o.yes, err = j.can.Offerer.FindOffer(ctx, id, s.find.Offer, s.find.Since)
+			return err
+		})
+	case kindRemove:
+		return j.remove(ctx, id, s)
+	}
+	return o
+}
 
 // request makes a request to the desk, unless that has to wait. Nothing is begun
 // that the lease might not outlast.
 func (j *job) request(ctx context.Context, do func(ctx context.Context) error) error {
-	if !j.mayBegin() {
-		return &pausedError{j.opts.LeaseTTL / 6}
+	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
+		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
 	}
-	if pacer, ok := j.desk.(helpdesk.Pacer); ok {
-		if wait := pacer.Pause(""); wait > 0 {
-			j.gate.pause(wait)
-			return &pausedError{}
+	if j.can.Pacer != nil {
+		if wait := j.can.Pacer.Pause(""); wait > 0 {
+			j.account.pause(wait)
+			return &pausedError{account: true}
 		}
-		if wait := pacer.Pause(j.conversationID()); wait > 0 {
-			return &pausedError{wait}
+		_, id := splitKey(j.lane.key)
+		if wait := j.can.Pacer.Pause(id); wait > 0 {
+			return &pausedError{wait: wait}
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	err := do(limited)
 	if ctx.Err() == nil {
-		j.gate.observe(err, j.lane.queue.desk, j.logger)
+		j.account.observe(err, j.account.desk, j.d.logger)
 	}
 	return err
 }
 
-// observe learns from the outcome of a request how the account is.
-func (g *gate) observe(err error, desk string, logger *slog.Logger) {
-	var failed *helpdesk.APIError
-	isAPI := errors.As(err, &failed)
-	if err == nil || isAPI && !failed.AccountWide() {
-		if away := g.answered(); away > 0 {
-			logger.Info("the desk takes notes again", "desk", desk, "away", away.Round(time.Second))
+// redact redacts notes until one fails for now, and returns how many are done. One
+// that the desk refuses to redact is done.
+func (j *job) redact(ctx context.Context, conversationID string, noteIDs []string) (done int, err error) {
+	for _, noteID := range noteIDs {
+		err = j.request(ctx, func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, conversationID, noteID) })
+		if isFinal(err) {
+			j.logger().Warn("a note that a summary replaces is not redacted", "err", err)
+			err = nil
 		}
-		return
+		if err != nil {
+			return done, err
+		}
+		done++
 	}
-	if isAPI && failed.Status == 429 && failed.Wait > 0 {
-		g.pause(failed.Wait)
-		return
+	return done, nil
+}
+
+// isFinal reports whether a desk's error will be the same however often the
+// request is made.
+func isFinal(err error) bool {
+	var failed *helpdesk.APIError
+	return errors.As(err, &failed) && !failed.Temporary() && !failed.AccountWide()
+}
+
+// settle takes the outcome of a step.
+func (j *job) settle(ctx context.Context, s *step, o outcome) error {
+	switch s.kind {
+	case kindNote, kindSummary:
+		return j.settleNote(ctx, s, o)
+	case kindRedaction:
+		err := o.err
+		if o.done > 0 {
+			done := s.redact[:o.done]
+			err = errors.Join(j.update(ctx, func(c *conversation) error { c.Redact = without(c.Redact, done); return nil }), err)
+		}
+		return err
+	case kindContact:
+		return j.settleContact(ctx, s, o)
+	case kindDrop, kindWhose, kindReply:
+		return j.settleAnswer(ctx, s, o)
+	case kindOffer, kindFind, kindRemove, kindPass:
+		return j.settleOffer(ctx, s, o)
 	}
-	asked := time.Duration(0)
-	if isAPI {
-		asked = failed.Wait
+	return o.err
+}
+
+// settleNote records a note that is there, or that need not be written. A refusal
+// empties the outbox, unless an earlier attempt is still in doubt.
+func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
+	var failed *helpdesk.APIError
+	switch {
+	case o.err == nil:
+	case isFinal(o.err) && !helpdesk.IsGone(o.err):
+		j.logger().Error("a note is left out, since the desk refuses it", "err", o.err)
+		j.lost("refused", len(s.actions))
+	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
+		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
+	default:
+		j.d.more(j.lane).begun = s.writing.Begun
+		return o.err
 	}
-	if g.failed(asked) {
-		logger.Warn("notes are late: "+because(err), "desk", desk, "err", err)
+	w, now := s.writing, j.d.store.now()
+	recalled := 0
+	if j.d.opts.Model != nil {
+		recalled = maxRecent
+	}
+	if err := j.update(ctx, func(c *conversation) error { c.written(o.id, s.actions, recalled, now); return nil }); err != nil {
+		return err
+	}
+	if w.Summary == nil {
+		trimmed := w.Count - len(s.actions)
+		if s.want != nil {
+			trimmed += s.want.trimmed
+			s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
+		}
+		j.lost("trimmed", trimmed)
+	}
+	j.d.noted(j.lane, w, j.r.NotedAt.Add(j.product.Notes.Interval))
+	if o.id != "" {
+		j.count(w)
+	}
+	return nil
+}
+
+func isPaused(err error) bool {
+	var paused *pausedError
+	return errors.As(err, &paused)
+}
+
+// count counts a note.
+func (j *job) count(w *writing) {
+	kind, flow := "summary", activity.Flow{Summaries: 1}
+	if w.Summary == nil {
+		kind, flow = "actions", activity.Flow{Notes: 1}
+		j.d.metrics.delay.WithLabelValues(j.d.productID, j.account.desk).Observe(time.Since(w.First.Time()).Seconds())
+	}
+	j.d.opts.Meter.Count(j.d.productID, flow)
+	j.d.metrics.notes.WithLabelValues(j.d.productID, j.account.desk, kind).Inc()
+}
+
+// settleContact links the session of a contact that was looked up, or has the link
+// wait for it.
+func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
+	if o.err != nil && !isFinal(o.err) {
+		return o.err
+	}
+	if o.contact.UserID == "" {
+		o.contact.UserID = s.contact.UserID
+	}
+	_, id := splitKey(j.lane.key)
+	c := claim{productID: j.d.productID, desk: j.account.desk, conversationID: id, by: byWebhook, at: s.contact.At}
+	for {
+		_, err := j.d.linker.linkContact(ctx, c, o.contact)
+		if err == nil {
+			break
+		}
+		if err := await(ctx, j.d.logger, err); err != nil {
+			return err
+		}
+	}
+	return j.update(ctx, func(c *conversation) error {
+		if c.Contact != nil && c.Contact.At.Equal(s.contact.At) {
+			c.Contact = nil
+		}
+		return nil
+	})
+}
+
+// settleAnswer removes a message that is answered or is not to be. A reply whose
+// answer was lost stays in the outbox; one that was refused for now is sent again.
+func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
+	result := s.outcome
+	switch {
+	case isFinal(o.err):
+		result = "refused"
+		j.logger().Warn("a reply was refused", "err", o.err)
+	case o.err != nil:
+		j.replied("retried")
+		if s.kind == kindReply && !s.doubt && !helpdesk.IsAmbiguous(o.err) && ctx.Err() == nil {
+			return errors.Join(j.update(ctx, func(c *conversation) error {
+				if len(c.Messages) > 0 && c.Messages[0].ID == s.message.ID {
+					c.Messages[0].Begun = time.Time{}
+				}
+				return nil
+			}), o.err)
+		}
+		return o.err
+	case s.kind == kindWhose && o.yes:
+		j.d.more(j.lane).theirs = s.message.ID
+		return nil
+	case s.kind == kindWhose:
+		result = "echo"
+	case s.kind == kindReply && s.doubt && !o.yes:
+		result = "lost"
+		j.logger().Warn("a reply is not sent again: whether the desk has taken it is not known")
+	case s.kind == kindReply:
+		result = "written"
+	}
+	if err := j.update(ctx, func(c *conversation) error { c.answered(s.message.ID); return nil }); err != nil {
+		return err
+	}
+	j.replied(result)
+	return nil
+}
+
+func (j *job) replied(result string) {
+	j.d.metrics.replies.WithLabelValues(j.d.productID, j.account.desk, result).Inc()
+}
+
+// update changes the conversation's document under the lease, whatever it takes. The
+// change is made again when somebody else changes the document, or when it is not
+// known whether a write had its effect. An error of the change ends the update.
+func (j *job) update(ctx context.Context, change func(*conversation) error) error {
+	if err := change(&j.r.conversation); err != nil {
+		return err
+	}
+	for {
+		put, changes, err := j.d.store.change(j.r)
+		if err != nil || !changes {
+			return err
+		}
+		version, err := j.d.store.docs.Write(ctx, j.d.productID, put, j.lease.Check())
+		var conflict *document.ConflictError
+		switch {
+		case err == nil:
+			if j.r.doc.Version = version; put.Op == document.OpDelete {
+				j.r.doc = document.Document{Name: put.Name}
+			}
+			return nil
+		case errors.As(err, &conflict) && conflict.Name == j.r.doc.Name:
+			if err = j.reload(ctx); err == nil {
+				if err = change(&j.r.conversation); err != nil {
+					return err
+				}
+				continue
+			}
+		case errors.As(err, &conflict):
+			return err
+		}
+		if errors.Is(err, errDropped) {
+			return err
+		}
+		if err := await(ctx, j.d.logger, err); err != nil {
+			return err
+		}
 	}
 }
 
-// without returns a list without the strings of another.
-func without(list, removed []string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(removed, s) })
+// reload reads the conversation's document again.
+func (j *job) reload(ctx context.Context) error {
+	r, err := j.d.store.read(ctx, j.d.productID, j.lane.key)
+	if err != nil {
+		return err
+	}
+	if !r.doc.Exists() {
+		return errDropped
+	}
+	j.r = r
+	return nil
+}
+
+// backOff returns how long the conversation waits after a failure.
+func (j *job) backOff(err error) time.Duration {
+	status, wait := 0, time.Duration(0)
+	var failed *helpdesk.APIError
+	if errors.As(err, &failed) {
+		status = failed.Status
+		if !failed.AccountWide() {
+			wait = failed.Wait
+		}
+	}
+	j.d.metrics.retries.WithLabelValues(j.d.productID, j.account.desk, fmt.Sprint(status)).Inc()
+	failures := j.d.failed(j.lane)
+	if failures == 1 && failed != nil && !failed.AccountWide() {
+		j.logger().Warn("notes of a conversation are late: "+because(err), "err", err)
+	}
+	if helpdesk.IsAmbiguous(err) {
+		wait = max(wait, settleTime)
+	}
+	pause := max(pausing[notes].After(failures), wait)
+	j.d.more(j.lane).again[notes] = time.Now().Add(pause)
+	return pause
+}
+
+// gone ends a conversation that is gone at its desk, and drops its notes.
+func (j *job) gone(ctx context.Context, cause error) error {
+	done, err := j.d.store.end(ctx, j.d.productID, j.lane.key, j.r, j.lease.Check())
+	var conflict *document.ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		j.back(time.Now())
+		return err
+	case err != nil && ctx.Err() == nil:
+		j.back(time.Now().Add(storageRetry))
+		return await(ctx, j.d.logger, err)
+	case err != nil:
+		j.back(time.Now())
+		return ctx.Err()
+	case !done:
+		j.back(time.Now()) // a session joined, or a message came
+		return nil
+	}
+	j.logger().Info("a conversation is gone; its sessions can be linked again", "err", cause)
+	j.d.metrics.links.WithLabelValues(j.d.productID, j.account.desk, "ended").Inc()
+	for _, w := range j.wants {
+		j.lost("gone", len(keptOf(w.found)))
+	}
+	j.d.drop(j.lane)
+	return nil
+}
+
+// lost counts actions that are in no note.
+func (j *job) lost(reason string, actions int) {
+	if actions > 0 {
+		j.d.metrics.lost.WithLabelValues(j.d.productID, j.account.desk, reason).Add(float64(actions))
+		j.logger().Warn("actions are in no note", "reason", reason, "actions", actions)
+	}
+}
+
+// countTrimmed counts the actions of sessions whose entries were trimmed without
+// exception, as far as it is known how many there were.
+func (j *job) countTrimmed(ctx context.Context) error {
+	for _, w := range j.wants {
+		if !w.gap || len(w.found) > 0 || w.more || j.resumes {
+			continue
+		}
+		known, ok, err := j.d.store.dir.Session(ctx, j.d.productID, w.session)
+		if err != nil {
+			return err
+		}
+		if !ok || w.at.Next == 0 || known.Actions <= w.at.Next {
+			continue
+		}
+		j.lost("trimmed", known.Actions-w.at.Next)
+		err = j.update(ctx, func(c *conversation) error {
+			if s := c.session(w.session); s != nil {
+				s.Cursor.Next = known.Actions
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logger returns the logger of the conversation.
+func (j *job) logger() *slog.Logger {
+	desk, id := splitKey(j.lane.key)
+	return j.d.logger.With("desk", desk, "conversation_id", id)
 }

@@ -2,6 +2,8 @@ package connector
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,20 +30,40 @@ func TestWant_takesAPartOfAnEntry(t *testing.T) {
 	assert.Zero(t, w.trimmed)
 }
 
-// One whose lease has passed to another changes nothing.
+// A server whose lease has passed to another changes nothing.
 func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	s := newLinks(t)
 	s.visit(t, "s", "/a")
 	s.linkAs(t, "7", "s", byWebhook)
-	lease, err := document.Acquire(t.Context(), s.docs, "acme", "test", 0)
+	lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", 0)
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
-	docs, err := s.docs.Get(t.Context(), "acme", documentName("zendesk/7"))
+	r, err := s.store.read(t.Context(), "acme", "zendesk/7")
 	require.NoError(t, err)
-	j := &job{partition: &partition{Connector: s.Connector, productID: "acme", lease: lease, logger: s.logger}, doc: docs[0]}
+	j := &job{d: s.delivery("acme"), lease: lease, r: r}
 	var lost *document.ConflictError
-	require.ErrorAs(t, j.update(t.Context(), func(c *conversation) { c.LastNote = "n" }), &lost)
-	after, err := s.docs.Get(t.Context(), "acme", docs[0].Name)
+	require.ErrorAs(t, j.update(t.Context(), func(c *conversation) error { c.LastNote = "n"; return nil }), &lost)
+	after, err := s.store.read(t.Context(), "acme", "zendesk/7")
 	require.NoError(t, err)
-	assert.Equal(t, docs, after)
+	assert.Equal(t, r.doc, after.doc)
+}
+
+// A server whose lease is over, though it has not noticed, begins no request.
+func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL)
+		require.NoError(t, err)
+		d := newDesk()
+		delivery := s.delivery("acme")
+		j := &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()), lease: lease, desk: d}
+		note := func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+		require.NoError(t, note())
+		time.Sleep(s.opts.LeaseTTL*2/3 + time.Nanosecond)
+		var paused *pausedError
+		require.ErrorAs(t, note(), &paused)
+		require.NoError(t, lease.Renew(t.Context()))
+		require.NoError(t, note())
+		assert.Equal(t, 2, d.count("note"))
+	})
 }

@@ -1,161 +1,304 @@
 package connector
 
 import (
-	"container/heap"
-	"sync"
 	"time"
 
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// lane is what is in memory of a conversation: what wakes it up, and when.
-// Its partition's mutex guards it.
+// lane is a conversation in memory: what wakes it up, and when. It is small, as all
+// conversations of a desk that is away are kept. Its delivery's mutex guards it.
 type lane struct {
 	key      string // of the conversation
-	queue    *queue
+	account  *account
 	sessions []laneSession
-	from     eventlog.ID // nothing that is to be written was appended up to here; zero when all is written
+	slot     schedule.Slot[*lane] // among those of the account that are due
+	from     eventlog.ID          // nothing that is to be written was appended up to here; zero when all is written
 
-	due   int64 // when it is to be worked on, in Unix nanoseconds
-	since int64 // when it became due first, in Unix nanoseconds; zero when all is written
-	used  int64 // when something happened last, in Unix seconds
-	index int32 // in the queue; notQueued or working otherwise
-
-	failures    uint8
-	refused     bool // what is stored as being written was not
-	summarizing bool // a goroutine makes a summary
+	since    int64 // when the oldest action that is not written came, in Unix nanoseconds; zero when all is
+	used     int64 // when something happened last, in Unix seconds
+	calm     int64 // no note of actions is due before, in Unix nanoseconds
+	other    int64 // when something else is due, in Unix nanoseconds; zero for nothing
+	failures uint8 // of notes, in a row
+	working  bool
+	more     *more
 }
 
 // laneSession is a session of a lane.
 type laneSession struct {
 	id    string
-	after eventlog.ID // everything up to here is written
+	after eventlog.ID // everything up to here is written; zero while that is unknown
 }
 
-// What index says of a lane that is not in its queue.
-const (
-	idle    = -1
-	working = -2
-)
+// more is the part of a lane that few have.
+type more struct {
+	machine   *snapshot // as it was last seen; nil for the initial one
+	match     *offering
+	begun     time.Time // of the note whose answer was lost
+	draft     *draft
+	drafting  bool
+	theirs    string
+	answer    *composed
+	composing bool
+	failures  [classes]int
+	again     [classes]time.Time // of what failed
+}
 
-func (l *lane) has(sessionID string) bool {
+// session returns the session with that ID, or nil.
+func (l *lane) session(id string) *laneSession {
 	for i := range l.sessions {
-		if l.sessions[i].id == sessionID {
-			return true
+		if l.sessions[i].id == id {
+			return &l.sessions[i]
 		}
 	}
-	return false
+	return nil
 }
 
-// readFrom records that there is something to write after the id.
+// readFrom records that there is something to write after the ID.
 func (l *lane) readFrom(id eventlog.ID) {
 	if l.from == (eventlog.ID{}) || id.Compare(l.from) < 0 {
 		l.from = id
 	}
 }
 
-// queue holds the lanes of one desk that wait, in the order in which they are due.
-type queue struct {
-	desk  string
-	mu    *sync.Mutex // the partition's
-	lanes lanes
-	wake  chan struct{} // full when the first lane may be due earlier
+// isOverdue reports whether a note should have been written long ago.
+func (l *lane) isOverdue(now time.Time) bool {
+	return l.since != 0 && (l.failures > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
 }
 
-// lanes implements [heap.Interface].
-type lanes []*lane
+// parkedAfter is by how much a note is late that counts as overdue.
+const parkedAfter = 5 * time.Second
 
-func (w lanes) Len() int           { return len(w) }
-func (w lanes) Less(i, j int) bool { return w[i].due < w[j].due }
-func (w lanes) Swap(i, j int) {
-	w[i], w[j] = w[j], w[i]
-	w[i].index, w[j].index = int32(i), int32(j)
-}
-
-func (w *lanes) Push(x any) {
-	l := x.(*lane)
-	l.index = int32(len(*w))
-	*w = append(*w, l)
-}
-
-func (w *lanes) Pop() any {
-	last := len(*w) - 1
-	l := (*w)[last]
-	(*w)[last] = nil
-	*w = (*w)[:last]
-	l.index = idle
-	return l
-}
-
-// put queues a lane, or moves it, to be due at that time. One that is being worked
-// on stays where it is. The mutex is held.
-func (q *queue) put(l *lane, due time.Time) {
-	l.due = due.UnixNano()
-	switch {
-	case l.index >= 0:
-		heap.Fix(&q.lanes, int(l.index))
-	case l.index == idle:
-		heap.Push(&q.lanes, l)
-	}
-	if len(q.lanes) > 0 && q.lanes[0] == l {
-		signal(q.wake)
+// put makes a lane due at that time. One that is being worked on is due when that is
+// over.
+func (d *delivery) put(l *lane, due time.Time) {
+	if !l.working && l.account.lanes.Set(&l.slot, due) {
+		signal(d.wake)
 	}
 }
 
-// arrived records that there is something to write after the id, appended then. The
-// lane is due once its sessions have been quiet for the debounce time. The mutex is
-// held.
-func (q *queue) arrived(l *lane, after eventlog.ID, appended, now time.Time, debounce time.Duration) {
+// lookAt makes a lane due at that time for something else than actions, such as a
+// change of its document.
+func (d *delivery) lookAt(l *lane, at time.Time) {
+	l.used = time.Now().Unix()
+	if l.other == 0 || at.UnixNano() < l.other {
+		l.other = at.UnixNano()
+	}
+	if !l.slot.IsSet() || l.slot.Due().After(at) {
+		d.put(l, at)
+	}
+}
+
+// arrived records that there is something to write after the ID, appended then. The
+// lane is due once its sessions have been quiet for the debounce time.
+func (d *delivery) arrived(l *lane, after eventlog.ID, appended, now time.Time, debounce time.Duration) {
 	l.used = now.Unix()
 	l.readFrom(after)
 	if l.since == 0 {
 		l.since = appended.UnixNano()
 	}
-	if l.index == working || l.failures > 0 {
-		return // until that is over
+	if l.working || l.failures > 0 || l.slot.IsSet() && !l.slot.Due().After(now) {
+		return // until that is over; one that is due keeps its place
 	}
-	due := now.Add(debounce)
-	if latest := time.Unix(0, l.since).Add(max(leastMaxDelay, 3*debounce)); due.After(latest) {
-		due = latest
-	}
-	if l.index >= 0 && l.due <= now.UnixNano() {
-		return // it is due, and keeps its place
-	}
-	q.put(l, due)
+	d.put(l, sooner(l.quiet(now, debounce), atNano(l.other)))
 }
 
-// leastMaxDelay is how long an action may wait for the debounce time of a session
-// that is never quiet, however short that is.
-const leastMaxDelay = 10 * time.Second
+// quiet returns when the actions of a lane are due to which one was added now.
+func (l *lane) quiet(now time.Time, debounce time.Duration) time.Time {
+	return later(schedule.Quiet(time.Unix(0, l.since), now, debounce), atNano(l.calm))
+}
 
-// next returns when the first lane is due, and false without any.
-func (q *queue) next() (time.Time, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.lanes) == 0 {
-		return time.Time{}, false
+// atNano returns the time of Unix nanoseconds, zero for zero.
+func atNano(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
 	}
-	return time.Unix(0, q.lanes[0].due), true
+	return time.Unix(0, n)
 }
 
-// pop returns at most n lanes that are due, to be worked on.
-func (q *queue) pop(n int) (due []*lane) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now().UnixNano()
-	for len(due) < n && len(q.lanes) > 0 && q.lanes[0].due <= now {
-		l := heap.Pop(&q.lanes).(*lane)
-		l.index = working
-		due = append(due, l)
+// join lets a session's entries wake up the lane, and reports whether they did not
+// before: then everything after its cursor is to be read.
+func (d *delivery) join(l *lane, sessionID string, after eventlog.ID) (fresh bool) {
+	s := l.session(sessionID)
+	if s == nil {
+		l.sessions = append(l.sessions, laneSession{id: sessionID})
+		s = &l.sessions[len(l.sessions)-1]
 	}
-	return due
+	d.bySession[sessionID] = l
+	fresh = s.after == eventlog.ID{}
+	if fresh {
+		s.after = after
+	}
+	return fresh
 }
 
-// isOverdue reports whether what the lane has to write should have been written
-// long ago.
-func (l *lane) isOverdue(now time.Time) bool {
-	return l.since != 0 && (l.failures > 0 || l.due < now.Add(-parkedAfter).UnixNano())
+// lane returns the lane of a conversation.
+func (d *delivery) lane(key string, now time.Time) *lane {
+	l, ok := d.lanes[key]
+	if !ok {
+		desk, _ := splitKey(key)
+		l = &lane{key: key, account: d.account(desk), used: now.Unix()}
+		l.slot.Value = l
+		d.lanes[key] = l
+	}
+	return l
 }
 
-// parkedAfter is by how much a note is late that counts as overdue.
-const parkedAfter = 5 * time.Second
+func (d *delivery) account(desk string) *account {
+	a, ok := d.accounts[desk]
+	if !ok {
+		a = &account{desk: desk}
+		d.accounts[desk] = a
+	}
+	return a
+}
+
+// forget removes a lane that is not worked on.
+func (d *delivery) forget(l *lane) {
+	l.account.lanes.Remove(&l.slot)
+	delete(d.lanes, l.key)
+	for _, s := range l.sessions {
+		if d.bySession[s.id] == l {
+			delete(d.bySession, s.id)
+		}
+	}
+}
+
+// drop ends the work on a lane whose conversation is not there any more. A session
+// may have joined it anew meanwhile.
+func (d *delivery) drop(l *lane) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.working = false
+	if l.from != (eventlog.ID{}) || l.other != 0 {
+		d.put(l, time.Now())
+		return
+	}
+	d.forget(l)
+}
+
+// more returns the rare part of a lane that is worked on.
+func (d *delivery) more(l *lane) *more {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return l.rare()
+}
+
+func (l *lane) rare() *more {
+	if l.more == nil {
+		l.more = &more{}
+	}
+	return l.more
+}
+
+// know remembers the machine of a conversation, as triggers depend on it.
+func (d *delivery) know(l *lane, machine *snapshot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if machine != nil || l.more != nil {
+		l.rare().machine = machine
+	}
+}
+
+// matched remembers the match that an offer is to be made of, nil for none.
+func (d *delivery) matched(l *lane, match *offering) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.rare().match = match
+}
+
+// failed counts a failure of a lane's notes.
+func (d *delivery) failed(l *lane) (failures int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.failures < 255 {
+		l.failures++
+	}
+	return int(l.failures)
+}
+
+// noted records that a note was written, and until when there is no further one.
+func (d *delivery) noted(l *lane, w *writing, calm time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := l.session(w.Session); s != nil && w.Summary == nil {
+		s.after, l.calm = w.To.After, calm.UnixNano()
+	}
+	if m := l.more; m != nil && w.Summary != nil {
+		m.draft = nil
+	}
+}
+
+// back ends the job unfinished: the lane is due again at that time.
+func (j *job) back(due time.Time) {
+	j.d.mu.Lock()
+	defer j.d.mu.Unlock()
+	l := j.lane
+	if j.from != (eventlog.ID{}) {
+		l.readFrom(j.from)
+	}
+	l.working = false
+	if l.other == 0 {
+		l.other = due.UnixNano()
+	}
+	j.d.put(l, sooner(due, atNano(l.other)))
+}
+
+// done ends the job: everything is done that was found and is not to wait. The lane
+// is due again when there is more, and when next has said so.
+func (j *job) done(due time.Time) {
+	j.d.mu.Lock()
+	defer j.d.mu.Unlock()
+	l, now := j.lane, time.Now()
+	asked := l.other != 0 // while it was worked on
+	l.working, l.used, l.other = false, now.Unix(), 0
+	if !due.IsZero() {
+		l.other = due.UnixNano()
+	}
+	held := j.isHeld()
+	if (held || j.resumes) && j.from != (eventlog.ID{}) {
+		l.readFrom(j.from)
+	}
+	more := asked || j.resumes && j.r.Writing == nil
+	for _, w := range j.wants {
+		if w.more && !held {
+			l.readFrom(w.reached)
+			more = true
+		}
+	}
+	if l.more == nil || !l.more.again[notes].After(now) {
+		l.failures = 0
+	}
+	switch {
+	case more:
+		j.d.put(l, now)
+	case held:
+		if !j.calm.IsZero() {
+			l.calm = j.calm.UnixNano()
+		}
+		j.d.put(l, due)
+	case l.from != (eventlog.ID{}):
+		l.since = now.UnixNano()
+		debounce := j.product.Notes.Debounce
+		if j.d.closing {
+			debounce = 0
+		}
+		j.d.put(l, sooner(l.quiet(now, debounce), due))
+	default:
+		l.since = 0
+		if !due.IsZero() {
+			j.d.put(l, due)
+		}
+	}
+}
+
+// isHeld reports whether something was found that has to wait.
+func (j *job) isHeld() bool {
+	for _, w := range j.wants {
+		if len(keptOf(w.found)) > 0 {
+			return true
+		}
+	}
+	return j.r.Writing != nil
+}

@@ -26,7 +26,7 @@ const (
 	pending       status = "pending"        // waits for the session to appear
 )
 
-// linkedBy is who says that a session belongs to a conversation.
+// linkedBy says whose word it is that a session belongs to a conversation.
 type linkedBy int
 
 const (
@@ -51,62 +51,121 @@ var ErrTooManySessions = errors.New("connector: the conversation has too many se
 const (
 	MaxSessions       = 64  // of a conversation
 	maxConversationID = 256 // bytes
-	// linkNotice is how long the owner of a conversation has to see that there
-	// is a link. One that takes over looks at all conversations.
-	linkNotice = time.Minute
 	// MaxWait is how long a link waits for its session to appear.
 	MaxWait = 15 * time.Minute
 )
 
-// errNoChange ends an update that would change nothing.
+// errNoChange ends an amendment that would change nothing.
 var errNoChange = errors.New("connector: no change")
 
-// link links a session to a conversation of a desk, at the moment that says which
-// earlier actions are written. The first link of a session is final: another one
-// is a *LinkedError, while a repeated one succeeds. The owner of the conversation
-// takes over from there.
-func (c *Connector) link(ctx context.Context, productID, desk, conversationID, sessionID string, by linkedBy, at time.Time) (status, error) {
-	if desk == "" || conversationID == "" || len(conversationID) > maxConversationID {
-		return "", fmt.Errorf("connector: %.300q of %q is no conversation", conversationID, desk)
+// linker links sessions to conversations, by documents and the notices of them.
+type linker struct {
+	*store
+	products Products
+	count    func(productID, desk string, result status)
+}
+
+// claim is a link that somebody asks for.
+type claim struct {
+	productID, desk, conversationID string
+
+	by linkedBy
+	// at is the moment of the link, which says which earlier actions are written;
+	// zero for now.
+	at time.Time
+	// receipt is stored with the link; nil for none.
+	receipt *receipt
+}
+
+func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
+
+// link links a session to a conversation. The first link of a session is final:
+// another one is a *LinkedError, while a repeated one succeeds.
+func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, error) {
+	if c.desk == "" || c.conversationID == "" || len(c.conversationID) > maxConversationID {
+		return "", fmt.Errorf("connector: %.300q of %q is no conversation", c.conversationID, c.desk)
 	}
-	_, known, err := c.dir.Session(ctx, productID, sessionID)
+	product, _, err := l.products.Product(c.productID)
 	if err != nil {
 		return "", err
 	}
-	if !known {
-		return "", ErrUnknownSession
-	}
-	product, _, err := c.products.Product(productID)
-	if err != nil {
-		return "", err
-	}
-	from := c.moment(at).Add(-product.Notes.PreLinkWindow)
+	from := l.moment(c.at).Add(-product.Notes.PreLinkWindow)
 	result := linked
-	_, err = c.dir.UpdateWith(ctx, productID, sessionID, func(s *activity.Session) (changes []document.Change, err error) {
-		if s.ConversationID != "" && (s.Desk != desk || s.ConversationID != conversationID) {
-			return nil, &LinkedError{sessionID, s.Desk, s.ConversationID}
+	names := []string{documentName(c.key())}
+	if c.receipt != nil {
+		names = append(names, c.receipt.doc.Name)
+	}
+	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *activity.Amendment) error {
+		s := &a.Session
+		if c.receipt != nil && c.receipt.take(a.Docs[1]) {
+			return errNoChange
 		}
-		s.Desk, s.ConversationID = desk, conversationID
-		changes, result, err = c.join(ctx, productID, keyOf(desk, conversationID), sessionID, by, from)
-		return changes, err
+		if !a.Known {
+			return ErrUnknownSession
+		}
+		if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
+			return &LinkedError{sessionID, s.Desk, s.ConversationID}
+		}
+		s.Desk, s.ConversationID = c.desk, c.conversationID
+		result, err = l.join(c, a, sessionID, from)
+		return err
 	})
 	var other *LinkedError
 	switch {
 	case errors.As(err, &other):
-		c.metrics.links.WithLabelValues(productID, desk, "refused").Inc()
+		l.count(c.productID, c.desk, "refused")
 		return "", err
 	case err != nil && !errors.Is(err, errNoChange):
 		return "", err
+	case c.receipt != nil && c.receipt.was != "":
+		return c.receipt.was, nil
 	}
-	c.metrics.links.WithLabelValues(productID, desk, string(result)).Inc()
-	signal(c.linkedHere(productID))
+	l.count(c.productID, c.desk, result)
 	return result, nil
 }
 
+// join adds a session to the conversation of an amendment.
+func (l *linker) join(c claim, a *activity.Amendment, sessionID string, from time.Time) (status, error) {
+	r := record{doc: a.Docs[0]}
+	r.conversation, _ = decodeConversation(r.doc) // one that cannot be read begins anew
+	result, n := linked, notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
+	if s := r.session(sessionID); s != nil {
+		if s.ByWebhook || c.by != byWebhook {
+			return alreadyLinked, errNoChange
+		}
+		s.ByWebhook, result = true, alreadyLinked
+	} else {
+		if len(r.Sessions) >= MaxSessions {
+			return "", ErrTooManySessions
+		}
+		r.Sessions = append(r.Sessions, session{ID: sessionID, ByWebhook: c.by == byWebhook, Since: activity.Seconds(from),
+			Cursor: cursor{After: eventlog.IDAt(from.Add(-clockSlack))}})
+	}
+	put, _, err := l.change(r)
+	if err != nil {
+		return "", err
+	}
+	a.Changes = []document.Change{put}
+	if c.receipt != nil {
+		a.Changes = append(a.Changes, c.receipt.change(result))
+	}
+	a.Write = func(ctx context.Context, changes ...document.Change) error {
+		err := l.commit(ctx, c.productID, n, changes...)
+		if c.receipt != nil && err == nil {
+			c.receipt.stored = true
+		}
+		return err
+	}
+	return result, nil
+}
+
+// clockSlack is by how much the log's IDs may be behind the times of actions.
+const clockSlack = time.Second
+
 // moment returns the time of a link: that of its webhook where that is
 // plausible.
-func (c *Connector) moment(at time.Time) time.Time {
-	now := c.now()
+func (l *linker) moment(at time.Time) time.Time {
+	now := l.now()
 	if at.IsZero() || at.After(now) {
 		return now
 	}
@@ -116,61 +175,15 @@ func (c *Connector) moment(at time.Time) time.Time {
 	return at
 }
 
-// join returns the changes that add a session to a conversation and let its owner
-// know.
-func (c *Connector) join(ctx context.Context, productID, key, sessionID string, by linkedBy, from time.Time) ([]document.Change, status, error) {
-	docs, err := c.docs.Get(ctx, productID, documentName(key), linkedPrefix+key)
-	if err != nil {
-		return nil, "", fmt.Errorf("connector: read conversation: %w", err)
-	}
-	conv, err := decodeConversation(docs[0])
-	if err != nil {
-		c.logger.Error("a conversation cannot be read and starts anew", "product_id", productID, "conversation_id", key, "err", err)
-	}
-	result := linked
-	if s := conv.session(sessionID); s != nil {
-		if s.ByWebhook || by != byWebhook {
-			return nil, alreadyLinked, errNoChange
-		}
-		s.ByWebhook, result = true, alreadyLinked
-	} else {
-		if len(conv.Sessions) >= MaxSessions {
-			return nil, "", ErrTooManySessions
-		}
-		conv.Sessions = append(conv.Sessions, session{ID: sessionID, ByWebhook: by == byWebhook, Since: activity.Seconds(from),
-			Cursor: cursor{After: eventlog.IDAt(from.Add(-clockSlack))}})
-	}
-	put, err := c.put(docs[0], &conv)
-	return []document.Change{put, document.Put(docs[1], nil, linkNotice)}, result, err
-}
-
-// clockSlack is by how much the log's ids may be behind the times of actions.
-const clockSlack = time.Second
-
-// unlink frees a session that is linked to the conversation.
-func (c *Connector) unlink(ctx context.Context, productID, key, sessionID string) error {
-	_, err := c.dir.UpdateWith(ctx, productID, sessionID, func(s *activity.Session) ([]document.Change, error) {
-		if keyOf(s.Desk, s.ConversationID) != key {
-			return nil, errNoChange
-		}
-		s.Desk, s.ConversationID = "", ""
-		return nil, nil
-	})
-	if errors.Is(err, errNoChange) {
-		return nil
-	}
-	return err
-}
-
 // waiting is a link whose session has not appeared.
 type waiting struct {
 	Conversation string    `json:"conversation"` // its key
 	Email        string    `json:"email,omitempty"`
-	UserID       string    `json:"user_id,omitempty"` // used for sessions without another e-mail address
+	UserID       string    `json:"user_id,omitempty"` // used for sessions without another email address
 	At           time.Time `json:"at"`
 }
 
-// isOf reports whether the link can wait for a session of its user with that e-mail
+// isOf reports whether the link can wait for a session of its user with that email
 // address, "" for none.
 func (w waiting) isOf(email string) bool {
 	return w.Email == "" || email == "" || strings.EqualFold(w.Email, email)
@@ -183,34 +196,72 @@ func (w waiting) documentName() string {
 	return waitingPrefix + hex.EncodeToString(sum[:16])
 }
 
-// linkContact links the session of a contact, as a webhook names it, to a
-// conversation. When the contact has no session yet the link waits for it, for
-// MaxWait. A contact without e-mail address and user id has none.
-func (c *Connector) linkContact(ctx context.Context, productID, desk, conversationID string, contact helpdesk.Contact, at time.Time) (status, error) {
-	if contact.Email != "" {
-		sessionID, ok, err := c.dir.SessionOf(ctx, productID, contact.Email)
-		if err != nil {
-			return "", err
-		}
-		if ok {
-			result, err := c.link(ctx, productID, desk, conversationID, sessionID, byWebhook, at)
-			if !errors.Is(err, ErrUnknownSession) {
-				return result, err
-			}
-		}
-	} else if contact.UserID == "" {
-		return "", ErrUnknownSession
+// linkContact links the session of a contact. A contact without session has its
+// link wait for one, for MaxWait. The status is ignored for a contact that is
+// nobody, and for a conversation that has too many sessions.
+func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
+	result, err := l.linkKnown(ctx, c, contact)
+	if result != "" || err != nil {
+		return result, err
 	}
-	return c.await(ctx, productID, waiting{keyOf(desk, conversationID), contact.Email, contact.UserID, c.moment(at)})
+	if contact.Email == "" && contact.UserID == "" {
+		return ignored, nil
+	}
+	return l.await(ctx, c, waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)})
+}
+
+// linkKnown links the session that a contact has, and returns no status where there
+// is none.
+func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contact) (status, error) {
+	sessionID, err := l.sessionOf(ctx, c.productID, contact)
+	if sessionID == "" || err != nil {
+		return "", err
+	}
+	result, err := l.link(ctx, c, sessionID)
+	var other *LinkedError
+	switch {
+	case errors.As(err, &other):
+		return alreadyLinked, nil
+	case errors.Is(err, ErrTooManySessions):
+		return ignored, nil
+	case errors.Is(err, ErrUnknownSession): // it has just expired
+		return "", nil
+	}
+	return result, err
+}
+
+// sessionOf returns the session in which a contact was last seen, empty for
+// none: by email address, or else by the app's own user ID, unless that user is
+// known by another address.
+func (l *linker) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
+	if contact.Email != "" {
+		sessionID, found, err := l.dir.SessionOf(ctx, productID, contact.Email)
+		if found || err != nil {
+			return sessionID, err
+		}
+	}
+	if contact.UserID == "" {
+		return "", nil
+	}
+	recent, err := l.log.Activity().Recent(ctx, productID, contact.UserID, 1)
+	if err != nil || len(recent) == 0 || recent[0].Session == "" {
+		return "", err
+	}
+	session, known, err := l.dir.Session(ctx, productID, recent[0].Session)
+	if err != nil || !known || contact.Email != "" && session.Email != "" {
+		return "", err
+	}
+	return recent[0].Session, nil
 }
 
 // await stores a waiting link. A repeated one changes nothing.
-func (c *Connector) await(ctx context.Context, productID string, w waiting) (status, error) {
+func (l *linker) await(ctx context.Context, c claim, w waiting) (status, error) {
 	value, err := json.Marshal(w)
 	if err != nil {
 		return "", fmt.Errorf("connector: encode waiting link: %w", err)
 	}
-	_, err = c.docs.Write(ctx, productID, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
+	n := notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, Waiting: &w}
+	err = l.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
 	var conflict *document.ConflictError
 	if errors.As(err, &conflict) {
 		return pending, nil // it waits already
@@ -218,7 +269,99 @@ func (c *Connector) await(ctx context.Context, productID string, w waiting) (sta
 	if err != nil {
 		return "", fmt.Errorf("connector: store waiting link: %w", err)
 	}
-	desk, _ := splitKey(w.Conversation)
-	c.metrics.links.WithLabelValues(productID, desk, string(pending)).Inc()
+	l.count(c.productID, c.desk, pending)
 	return pending, nil
+}
+
+// resolve links the sessions that links have waited for, as far as they have
+// appeared.
+func (l *linker) resolve(ctx context.Context, productID string, links []waiting) error {
+	emails := make([]string, len(links))
+	for i, w := range links {
+		emails[i] = w.Email
+	}
+	sessionIDs, err := l.dir.SessionsOf(ctx, productID, emails...)
+	for i := 0; i < len(links) && err == nil; i++ {
+		w := links[i]
+		if sessionIDs[i] == "" {
+			sessionIDs[i], err = l.sessionOf(ctx, productID, helpdesk.Contact{Email: w.Email, UserID: w.UserID})
+		}
+		if sessionIDs[i] != "" && err == nil {
+			err = l.resolved(ctx, productID, w, sessionIDs[i])
+		}
+	}
+	return err
+}
+
+// resolved links a session that a link has waited for, and ends the wait.
+func (l *linker) resolved(ctx context.Context, productID string, w waiting, sessionID string) error {
+	desk, conversationID := splitKey(w.Conversation)
+	c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At}
+	_, err := l.link(ctx, c, sessionID)
+	var other *LinkedError
+	switch {
+	case errors.Is(err, ErrUnknownSession):
+		return nil // it has expired meanwhile
+	case err != nil && !errors.As(err, &other) && !errors.Is(err, ErrTooManySessions):
+		return err
+	}
+	docs, err := l.docs.Get(ctx, productID, w.documentName())
+	if err != nil {
+		return err
+	}
+	change := document.Check(docs[0])
+	if docs[0].Exists() {
+		change = document.Delete(docs[0])
+	}
+	err = l.commit(ctx, productID, notice{Type: linkType, Desk: desk, ConversationID: conversationID, Waiting: &w, Over: true}, change)
+	var conflict *document.ConflictError
+	if errors.As(err, &conflict) {
+		return nil // the next look comes to it
+	}
+	return err
+}
+
+// Link is the conversation of a session. The zero Link is no conversation.
+type Link struct{ Desk, ConversationID string }
+
+// Links returns for each of the sessions, in this order, the conversation that it
+// is linked to. It reads them all at once.
+func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...string) ([]Link, error) {
+	sessions, err := c.store.dir.Sessions(ctx, productID, sessionIDs...)
+	if err != nil {
+		return nil, err
+	}
+	links := make([]Link, len(sessions))
+	for i, s := range sessions {
+		links[i] = Link{s.Desk, s.ConversationID}
+	}
+	return links, nil
+}
+
+// Conversation returns a conversation, and whether any session is linked to it.
+func (c *Connector) Conversation(ctx context.Context, productID, desk, conversationID string) (Conversation, bool, error) {
+	r, err := c.store.read(ctx, productID, keyOf(desk, conversationID))
+	return Conversation{r.linked()}, len(r.Sessions) > 0, err
+}
+
+// End frees the sessions of a conversation that has been deleted: they can be
+// linked again. Actions that are not written yet are dropped. It may be repeated.
+func (c *Connector) End(ctx context.Context, productID, desk, conversationID string) error {
+	for {
+		r, err := c.store.read(ctx, productID, keyOf(desk, conversationID))
+		if err != nil || !r.doc.Exists() {
+			return err
+		}
+		done, err := c.store.end(ctx, productID, keyOf(desk, conversationID), r)
+		if err != nil {
+			return fmt.Errorf("connector: end conversation: %w", err)
+		}
+		if done {
+			c.metrics.links.WithLabelValues(productID, desk, "ended").Inc()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 }

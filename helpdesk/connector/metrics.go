@@ -1,8 +1,11 @@
 package connector
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -16,30 +19,75 @@ type connectorMetrics struct {
 	delay    *prometheus.HistogramVec
 	retries  *prometheus.CounterVec
 	lost     *prometheus.CounterVec
-	parked   *prometheus.GaugeVec
-	since    *prometheus.GaugeVec
+	deleted  *prometheus.CounterVec
+	offerMetrics
 }
 
-func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer) connectorMetrics {
+// offerMetrics are those of the assistance.
+type offerMetrics struct {
+	offers      *prometheus.CounterVec
+	suppressed  *prometheus.CounterVec
+	transitions *prometheus.CounterVec
+}
+
+// newMetrics registers the metrics. The function each calls see with the work on
+// each product that is followed.
+func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(see func(d *delivery))) connectorMetrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"product_id", "desk"}, labels...)))
+		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"product_id"}, labels...)))
 	}
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return metrics.Register(wrong, reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"product_id", "desk"}, labels...)))
-	}
+	metrics.Register(wrong, reg, newOverdue(each))
 	return connectorMetrics{
-		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "status"),
-		replies:  counter("liveactivity_replies_total", "Messages to reply to, by what became of them: written, retried, echo, untrusted, expired, refused, dropped.", "result"),
-		links:    counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "result"),
-		notes:    counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.", "kind"),
+		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "desk", "status"),
+		replies:  counter("liveactivity_replies_total", "Messages to reply to, by what became of them: written, retried, lost, left, echo, untrusted, expired, refused, dropped.", "desk", "result"),
+		links:    counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "desk", "result"),
+		notes:    counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.", "desk", "kind"),
 		delay: metrics.Register(wrong, reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "liveactivity_notes_delay_seconds",
 			Help:    "Time from the append of an action to the note that shows it, for the oldest action of each note.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600},
 		}, []string{"product_id", "desk"})),
-		retries: counter("liveactivity_notes_retries_total", "Requests to desks that failed and are made again, by status of the answer; 0 for none.", "status"),
-		lost:    counter("liveactivity_notes_lost_total", "Actions that are in no note, by reason: trimmed from the log, refused by the desk, or of a conversation that has gone.", "reason"),
-		parked:  gauge("liveactivity_notes_parked", "Conversations whose notes are overdue, because their desk is away or limits them.", "partition"),
-		since:   gauge("liveactivity_notes_parked_since_seconds", "Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", "partition"),
+		retries: counter("liveactivity_notes_retries_total", "Requests to desks that failed and are made again, by status of the answer; 0 for none.", "desk", "status"),
+		lost:    counter("liveactivity_notes_lost_total", "Actions that are in no note, by reason: trimmed from the log, refused by the desk, or of a conversation that has gone.", "desk", "reason"),
+		deleted: counter("liveactivity_conversations_deleted_total", "Conversations that were deleted because nobody reacted to an offer and nobody had written there.", "desk"),
+		offerMetrics: offerMetrics{
+			offers: counter("liveactivity_offers_total",
+				"Proactive offers, by trigger and result: made, refused, late, ambiguous (then made or lost), accepted, ignored.", "trigger_id", "result"),
+			suppressed: counter("liveactivity_offers_suppressed_total",
+				"Moments in which a trigger matched and no offer was made, by reason.", "trigger_id", "reason"),
+			transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.", "from", "to"),
+		},
 	}
+}
+
+// overdue collects how many notes are overdue when it is asked, and counts nothing
+// meanwhile.
+type overdue struct {
+	each          func(see func(d *delivery))
+	parked, since *prometheus.Desc
+}
+
+func newOverdue(each func(see func(d *delivery))) *overdue {
+	labels := []string{"product_id", "desk"}
+	return &overdue{each: each,
+		parked: prometheus.NewDesc("liveactivity_notes_parked", "Conversations whose notes are overdue, because their desk is away or limits them.", labels, nil),
+		since:  prometheus.NewDesc("liveactivity_notes_parked_since_seconds", "Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", labels, nil)}
+}
+
+// Describe implements [prometheus.Collector].
+func (o *overdue) Describe(to chan<- *prometheus.Desc) { to <- o.parked; to <- o.since }
+
+// Collect implements [prometheus.Collector].
+func (o *overdue) Collect(to chan<- prometheus.Metric) {
+	o.each(func(d *delivery) {
+		backlog, since := d.backlog(time.Now())
+		for _, desk := range d.desks() {
+			at := 0.0
+			if !since[desk].IsZero() {
+				at = activity.Seconds(since[desk])
+			}
+			to <- prometheus.MustNewConstMetric(o.parked, prometheus.GaugeValue, float64(backlog.Desks[desk].Parked), d.productID, desk)
+			to <- prometheus.MustNewConstMetric(o.since, prometheus.GaugeValue, at, d.productID, desk)
+		}
+	})
 }

@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/proactive"
 )
 
 // fakeModel answers with a fixed text and keeps the prompts.
@@ -46,16 +48,21 @@ func userReply(id, conversation, text string) helpdesk.Event {
 		Contact: helpdesk.Contact{Email: "ada@acme.example"}, At: time.Now()}
 }
 
-// messages returns the stored messages.
-func (d *doors) messages(t testing.TB) []document.Document { return d.inbox(t, taskPrefix) }
+// messages returns the messages that wait for an answer.
+func (d *doors) messages(t testing.TB) []message { return d.stored(t, "chat/c1").Messages }
+
+// errWaiting says that a message still waits for its answer.
+var errWaiting = errors.New("the message waits")
 
 // attempt works once on the only stored message.
 func (d *doors) attempt(t testing.TB) error {
 	t.Helper()
-	docs := d.messages(t)
-	require.Len(t, docs, 1)
-	d.forgetFailures()
-	return d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs)
+	require.Len(t, d.messages(t), 1)
+	d.work(t, "chat/c1")
+	if len(d.messages(t)) > 0 {
+		return errWaiting
+	}
+	return nil
 }
 
 func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
@@ -91,7 +98,6 @@ func TestReply_isMadeFromTheLinkedSessionOnly(t *testing.T) {
 	require.Len(t, model.prompts, 1)
 	assert.Contains(t, model.prompts[0], "- User visited pricing\n")
 	assert.NotContains(t, model.prompts[0], "salaries")
-	assert.Zero(t, d.gate("acme", "chat").inside, "nothing is left in the gate")
 }
 
 func TestServeChat_ignoresWhatIsNotToBeAnswered(t *testing.T) {
@@ -130,40 +136,79 @@ func TestServeChat_refusesWhatIsNotSigned(t *testing.T) {
 	assert.Empty(t, d.messages(t))
 }
 
-func TestReply_isWrittenOnceHoweverOftenItFails(t *testing.T) {
+// A failure that is certain is retried. After a doubt the reply is looked for and
+// never sent again: the desk may be slow to show it.
+func TestReply_isWrittenAtMostOnceHoweverOftenItFails(t *testing.T) {
 	away := &helpdesk.APIError{Status: 503}
 	lost := &helpdesk.APIError{Ambiguous: true}
 	for name, tt := range map[string]struct {
 		operation string
 		err       error
 		lost      bool
-		asks      int // how often the model is asked
+		written   int
 	}{
 		"the desk is away":                {"reply", away, false, 1},
 		"the answer is lost":              {"reply", lost, true, 1},
-		"the request is lost":             {"reply", lost, false, 1},
+		"the request is lost":             {"reply", lost, false, 0},
 		"the message cannot be looked up": {"whose", away, false, 1},
 		"the reply cannot be looked up":   {"find", away, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			model := &fakeModel{text: "Hello"}
-			d := newDoors(t, model.answer)
-			d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-			if tt.operation == "find" {
-				d.chat.script("reply", lost, true)
+			synctest.Test(t, func(t *testing.T) {
+				model := &fakeModel{text: "Hello"}
+				d := newDoors(t, model.answer)
+				d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+				if tt.operation == "find" {
+					d.chat.script("reply", lost, true)
+					require.Error(t, d.attempt(t))
+					d.chat.script("reply", nil, false)
+					time.Sleep(settleTime)
+				}
+				d.chat.script(tt.operation, tt.err, tt.lost)
 				require.Error(t, d.attempt(t))
-				d.chat.script("reply", nil, false)
-			}
-			d.chat.script(tt.operation, tt.err, tt.lost)
-			require.Error(t, d.attempt(t))
-			model.text = "Another answer"
-			d.chat.script(tt.operation, nil, false)
-			require.NoError(t, d.attempt(t))
-			assert.Len(t, d.chat.written(), 1)
-			assert.Len(t, model.prompts, tt.asks)
-			assert.Empty(t, d.messages(t))
+				model.text = "Another answer"
+				d.chat.script(tt.operation, nil, false)
+				time.Sleep(settleTime)
+				require.NoError(t, d.attempt(t))
+				assert.Len(t, d.chat.written(), tt.written)
+				assert.Len(t, model.prompts, 1)
+			})
 		})
 	}
+}
+
+// A desk that applies a reply late, or takes longer than a request may, gets it once.
+func TestReply_isNotSentAgainToASlowDesk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &fakeModel{text: "Hello"}
+		d := newDoors(t, model.answer)
+		slow := &slowDesk{scriptDesk: d.chat, after: requestTime + 2*settleTime}
+		d.configure(always(Product{Desks: []Desk{{"chat", slow}}}))
+		f := &following{service: d.service}
+		f.follow(t)
+		defer f.stop()
+		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, []string{"Hello"}, d.chat.written())
+		assert.Empty(t, d.messages(t))
+		assert.InDelta(t, 1, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "lost")), 0)
+	})
+}
+
+// slowDesk is a scriptDesk that applies a reply only after that time, when nobody
+// waits for its answer any more.
+type slowDesk struct {
+	*scriptDesk
+	after time.Duration
+}
+
+func (d *slowDesk) Reply(ctx context.Context, conversationID, text string) (string, error) {
+	go func() {
+		time.Sleep(d.after)
+		_, _ = d.scriptDesk.Reply(context.WithoutCancel(ctx), conversationID, text)
+	}()
+	<-ctx.Done()
+	return "", &helpdesk.APIError{Ambiguous: true, Err: ctx.Err()}
 }
 
 func TestReply_waitsForTheModel(t *testing.T) {
@@ -172,7 +217,7 @@ func TestReply_waitsForTheModel(t *testing.T) {
 	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
 	require.Error(t, d.attempt(t))
 	model.err = nil
-	require.ErrorIs(t, d.attempt(t), errNoAnswer)
+	require.Error(t, d.attempt(t))
 	model.text = strings.Repeat("é", maxReply+5)
 	require.NoError(t, d.attempt(t))
 	assert.Equal(t, []string{strings.Repeat("é", maxReply)}, d.chat.written())
@@ -195,7 +240,7 @@ func TestReply_isNotWrittenWhereOnlyABrowserMadeTheLink(t *testing.T) {
 	model := &fakeModel{text: "Hello"}
 	d := newDoors(t, model.answer)
 	d.visitAs(t, "victim", "bob", "bob@acme.example", time.Now(), "salaries")
-	_, err := d.link(t.Context(), "acme", "chat", "c1", "victim", byBrowser, time.Now())
+	_, err := d.link(t.Context(), "chat", "c1", "victim", byBrowser, time.Now())
 	require.NoError(t, err)
 	e := userReply("d1", "c1", "What did I do?")
 	e.Contact = helpdesk.Contact{Email: "mallory@acme.example"}
@@ -220,7 +265,6 @@ func TestReply_isGivenUp(t *testing.T) {
 		"to a ticket that is closed":     {func(d *doors) { d.chat.script("reply", &helpdesk.APIError{Status: 422, Gone: true}, false) }, 1},
 		"to a ticket that is gone":       {func(d *doors) { d.chat.script("whose", &helpdesk.APIError{Status: 404, Gone: true}, false) }, 0},
 		"when signatures are off by now": {func(d *doors) { d.chat.unsigned = true }, 0},
-		"when the desk is gone":          {func(d *doors) { d.products = always(Product{}) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := &fakeModel{text: "Hello"}
@@ -240,7 +284,8 @@ func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 		model := &fakeModel{err: errors.New("the model is away")}
 		d := newDoors(t, model.answer)
 		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-		stop := d.runTasks(t)
+		f := &following{service: d.service}
+		f.follow(t)
 		time.Sleep(replyTTL - 15*time.Second)
 		assert.Len(t, d.messages(t), 1)
 		model.say("late")
@@ -248,29 +293,13 @@ func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 		time.Sleep(time.Minute)
 		d.chat.script("reply", nil, false)
 		time.Sleep(time.Hour)
-		stop()
+		f.stop()
 		assert.Empty(t, d.messages(t))
 		assert.Empty(t, d.chat.written())
 	})
 }
 
-// runTasks works on what is in the inbox, until the function returned is called.
-func (d *doors) runTasks(t testing.TB) (stop func()) {
-	ctx, cancel := context.WithCancel(t.Context())
-	j := d.newTasks("acme", func() bool { return true })
-	for _, doc := range d.inbox(t, "inbox/") {
-		j.take(doc)
-		j.take(doc) // as the next look at the inbox does
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = j.Run(ctx)
-	}()
-	return func() { cancel(); <-done }
-}
-
-func TestTasks_replyInTheOrderOfTheMessages(t *testing.T) {
+func TestFollow_repliesInTheOrderOfTheMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		d := newDoors(t, func(_ context.Context, prompt string) (string, error) {
@@ -282,9 +311,10 @@ func TestTasks_replyInTheOrderOfTheMessages(t *testing.T) {
 			d.event(t, chatPath, "chat", userReply(text, "c1", text))
 			time.Sleep(time.Millisecond)
 		}
-		stop := d.runTasks(t)
+		f := &following{service: d.service}
+		f.follow(t)
 		time.Sleep(time.Second)
-		stop()
+		f.stop()
 		assert.Equal(t, []string{"one", "two", "three", "four", "five"}, asked)
 		assert.Equal(t, []string{"Re: one", "Re: two", "Re: three", "Re: four", "Re: five"}, d.chat.written())
 	})
@@ -310,7 +340,7 @@ func TestReply_isThatOfTheProgram(t *testing.T) {
 	model := &fakeModel{text: "Hello"}
 	d := newDoors(t, model.answer)
 	var asked Question
-	c, err := New(d.log, d.products, &Options{Model: model.answer, Reply: func(_ context.Context, q Question) (string, error) {
+	c, err := New(d.store.log, d.products, &Options{Model: model.answer, Reply: func(_ context.Context, q Question) (string, error) {
 		asked = q
 		return " From our knowledge base. ", nil
 	}})
@@ -343,40 +373,40 @@ func (offeringDesk) FindOffer(context.Context, string, helpdesk.Offer, time.Time
 	return "", false, nil
 }
 
-func TestServeChat_handsOnWhatMayBeTheLabelOfAnOffer(t *testing.T) {
-	for name, tt := range map[string]struct {
-		taken    Taken
-		offers   bool
-		answered bool
-	}{
-		"any message is answered":                  {offers: true, answered: true},
-		"guidance has begun":                       {offers: true, taken: Taken{Guided: true}},
-		"a desk without offers keeps it to itself": {answered: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDoors(t, (&fakeModel{text: "Hello"}).answer)
-			if tt.offers {
-				d.Connector.products = always(Product{Desks: []Desk{{"chat", offeringDesk{d.chat}}}})
-			}
-			var messages []string
-			tt.taken.Changes = []document.Change{document.Put(document.Document{Name: "machine"}, []byte("{}"), time.Hour)}
-			d.opts.Message = func(_ context.Context, m Message) (Taken, error) {
-				messages = append(messages, m.Text)
-				later, err := d.ReplyLater(m)
-				require.NoError(t, err)
-				assert.Empty(t, later, "it would be answered twice")
-				return tt.taken, nil
-			}
-			code, says := d.event(t, chatPath, "chat", userReply("d1", "c1", "Show me"))
-			assert.Equal(t, 200, code)
-			assert.Equal(t, "accepted", says)
-			assert.Len(t, d.messages(t), map[bool]int{true: 1}[tt.answered])
-			docs, err := d.docs.Get(t.Context(), "acme", "machine")
+// A chat answers every message but the label of an offer that starts a guidance.
+func TestServeChat_answersAllButALabelThatStartsTheGuidance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &fakeModel{text: "Hello"}
+		d := newDoors(t, model.answer)
+		var guided []proactive.Guidance
+		d.opts.Guide = func(_ context.Context, g proactive.Guidance) error { guided = append(guided, g); return nil }
+		core, err := assistance.NewCore(&proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Show me"}}, proactive.PingPong{})
+		require.NoError(t, err)
+		d.configure(always(Product{Notes: Notes{PreLinkWindow: time.Minute}, Desks: []Desk{{"chat", offeringDesk{d.chat}}}, Assistance: core}))
+		f := &following{service: d.service}
+		f.follow(t)
+		defer f.stop()
+		d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "home")
+		d.event(t, webhookPath, "chat", opened("d0", "c1", helpdesk.Contact{Email: "ada@acme.example"}))
+		for i, page := range []string{"/a", "/b", "/a"} {
+			a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://app.example.com"+page)
+			_, err := d.recorder.Record(t.Context(), "acme", []activity.Event{{ID: fmt.Sprint("p", i), Time: time.Now(), SessionID: "s1", Action: &a}})
 			require.NoError(t, err)
-			assert.Equal(t, tt.offers, docs[0].Exists())
-			assert.Len(t, messages, map[bool]int{true: 1}[tt.offers])
-		})
-	}
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		code, says := d.event(t, chatPath, "chat", userReply("d1", "c1", " show ME"))
+		assert.Equal(t, 200, code)
+		assert.Equal(t, "accepted", says)
+		time.Sleep(time.Minute)
+		assert.Empty(t, d.chat.written())
+		require.Len(t, guided, 1)
+		assert.Equal(t, "Show me", guided[0].Label)
+		d.event(t, chatPath, "chat", userReply("d2", "c1", "And then?"))
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"Hello"}, d.chat.written())
+		assert.Len(t, guided, 1)
+	})
 }
 
 func TestServeChat_takesALongMessage(t *testing.T) {
@@ -384,7 +414,7 @@ func TestServeChat_takesALongMessage(t *testing.T) {
 	d := newDoors(t, model.answer)
 	_, says := d.event(t, chatPath, "chat", userReply("d1", "c1", strings.Repeat("é", 100<<10)))
 	assert.Equal(t, "accepted", says)
-	assert.Less(t, len(d.messages(t)[0].Value), maxStored+1000)
+	assert.LessOrEqual(t, len(d.messages(t)[0].Text), maxStored)
 	require.NoError(t, d.attempt(t))
 	assert.Len(t, d.chat.written(), 1)
 	assert.Less(t, len(model.prompts[0]), 20_000)

@@ -51,13 +51,13 @@ const (
 
 // scan reads what is wanted from the log, in one pass for all that are near each
 // other. It stops at the end of the log.
-func (c *Connector) scan(ctx context.Context, productID string, wants []*want) error {
+func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want) error {
 	wants = slices.Clone(wants)
 	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
 	into := make([]eventlog.Entry, scanEntries)
 	for len(wants) > 0 {
 		p := pass{wants: wants, open: map[string]*want{}}
-		if err := c.read(ctx, productID, &p, into); err != nil {
+		if err := p.read(ctx, log, productID, into); err != nil {
 			return fmt.Errorf("connector: read the log: %w", err)
 		}
 		wants = p.wants
@@ -98,10 +98,10 @@ func (p *pass) close(id eventlog.ID) {
 
 // read reads from where the first want begins until none is open, at most
 // maxScan. At the end of the log nothing is left to come to.
-func (c *Connector) read(ctx context.Context, productID string, p *pass, into []eventlog.Entry) error {
+func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, into []eventlog.Entry) error {
 	at := p.wants[0].from
 	for read, begun := 0, false; (read < maxScan || p.whole > 0) && (!begun || len(p.open) > 0); begun = true {
-		n, err := c.log.Read(ctx, productID, at, into)
+		n, err := log.Read(ctx, productID, at, into)
 		var gap *eventlog.GapError
 		switch {
 		case errors.As(err, &gap):
@@ -184,12 +184,23 @@ func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
 	w.at = w.found[len(w.found)-1].after
 }
 
-// inOrder returns the wants that found something, in the order in which that was
-// appended.
+// inOrder sorts the wants by when what they found was appended; those that found
+// nothing come last.
 func inOrder(wants []*want) []*want {
-	wants = slices.DeleteFunc(slices.Clone(wants), func(w *want) bool { return len(w.found) == 0 })
+	wants = slices.Clone(wants)
 	slices.SortStableFunc(wants, func(a, b *want) int {
+		if len(a.found) == 0 || len(b.found) == 0 {
+			return cmp.Compare(len(b.found), len(a.found))
+		}
 		return cmp.Or(a.found[0].entry.Compare(b.found[0].entry), cmp.Compare(a.session, b.session))
 	})
 	return wants
+}
+
+// laterID returns the later of two IDs.
+func laterID(a, b eventlog.ID) eventlog.ID {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
 }

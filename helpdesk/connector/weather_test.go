@@ -81,7 +81,6 @@ type day struct {
 	opts     Options
 	desk     *desk
 	unit     time.Duration // what a minute of the day lasts
-	inbox    time.Duration
 
 	servers []func() // kill, of those that run
 	running sync.WaitGroup
@@ -139,7 +138,7 @@ func newWeather(rng *rand.Rand, unit time.Duration) *weather {
 
 // newDay prepares a day over a log.
 func newDay(t *testing.T, log eventlog.Log, window time.Duration, seed uint64) *day {
-	d := &day{t: t, rng: rand.New(rand.NewPCG(seed, 11)), desk: newDesk(), unit: time.Minute, inbox: 20 * time.Second}
+	d := &day{t: t, rng: rand.New(rand.NewPCG(seed, 11)), desk: newDesk(), unit: time.Minute}
 	d.weather.Store(fine())
 	notes := DefaultNotes()
 	notes.PreLinkWindow = window
@@ -195,10 +194,9 @@ func (d *day) behave(rng *rand.Rand) {
 
 // startServer lets another server follow the log.
 func (d *day) startServer() {
-	log := &mortal{Log: d.log}
+	log := &mortal{Log: d.store.log}
 	c, err := New(log, always(d.product), &d.opts)
 	require.NoError(d.t, err)
-	c.inbox = d.inbox
 	ctx, cancel := context.WithCancel(context.Background())
 	d.running.Go(func() { _ = c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(log, "acme"))) })
 	d.servers = append(d.servers, func() {
@@ -268,7 +266,7 @@ func (d *day) visits(v *visitor, page string) {
 // links links the visitor's session by a webhook, which may come before it.
 func (d *day) links(v *visitor) {
 	v.linked = time.Now()
-	_, err := d.linkContact(context.Background(), "acme", "zendesk", v.conversation, helpdesk.Contact{Email: strings.ToUpper(v.email)}, time.Now())
+	_, err := d.linkContact(context.Background(), v.conversation, helpdesk.Contact{Email: strings.ToUpper(v.email)})
 	require.NoError(d.t, err)
 }
 
@@ -277,9 +275,9 @@ func (d *day) linksAgain(v *visitor) {
 	if len(v.visits) == 0 {
 		return
 	}
-	_, err := d.link(context.Background(), "acme", "zendesk", v.conversation, v.id, byBrowser, time.Now())
+	_, err := d.link(context.Background(), "zendesk", v.conversation, v.id, byBrowser, time.Now())
 	require.NoError(d.t, err)
-	_, err = d.link(context.Background(), "acme", "zendesk", "elsewhere", v.id, byWebhook, time.Now())
+	_, err = d.link(context.Background(), "zendesk", "elsewhere", v.id, byWebhook, time.Now())
 	var other *LinkedError
 	require.ErrorAs(d.t, err, &other)
 }
@@ -423,7 +421,7 @@ func TestWeather_onOtherEngines(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			d := newDay(t, open(t), time.Hour, seed) // a window as long as that, since the clocks of engines differ by milliseconds
-			d.unit, d.inbox, d.opts.LeaseTTL = 5*time.Millisecond, inboxEvery, time.Second
+			d.unit, d.opts.LeaseTTL = 5*time.Millisecond, time.Second
 			d.live(8, 12)
 			deadline := time.Now().Add(time.Minute)
 			for len(fmt.Sprint(d.got())) < len(fmt.Sprint(d.wanted())) && time.Now().Before(deadline) {

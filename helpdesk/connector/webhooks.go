@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -36,9 +35,6 @@ const (
 	deliveryTTL = 24 * time.Hour
 )
 
-// deliveryPrefix is what the names of the documents of deliveries begin with.
-const deliveryPrefix = "delivery/"
-
 // Answer is the body of every answer that is not an error.
 type answer struct {
 	Status status `json:"status"`
@@ -48,32 +44,73 @@ type answer struct {
 // conversations. It must be mounted under POST /chatbot-webhook/{product_id}.
 func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
-		return c.serve(w, r, "", func(ctx context.Context, in incoming) (status, Taken, error) {
-			if _, chats := in.desk.Desk.(helpdesk.Chatter); chats && in.event.Type == helpdesk.EventMessage {
-				return ignored, Taken{}, nil // its place is the chat endpoint
+		return c.serve(w, r, "", func(ctx context.Context, in *incoming) (status, error) {
+			if in.event.Type != helpdesk.EventMessage {
+				return c.linkEvent(ctx, in)
 			}
-			if in.event.Type == helpdesk.EventMessage {
-				return c.takeAssisted(ctx, in)
+			if in.desk.capabilities().Chatter != nil {
+				return ignored, nil // its place is the chat endpoint
 			}
-			result, err := c.linkEvent(ctx, in)
-			return result, Taken{}, err
+			return c.takeMessage(ctx, in)
 		})
 	}).ServeHTTP(w, r)
+}
+
+// ServeChat returns the handler that takes what requesters write into
+// conversations of a desk, to be answered in public. It must be mounted under
+// POST /NAME/chat/{product_id}. A message is stored before the answer, and
+// replied to while Follow runs.
+func (c *Connector) ServeChat(desk string) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		return c.serve(w, r, desk, func(ctx context.Context, in *incoming) (status, error) {
+			if in.event.Type != helpdesk.EventMessage {
+				return ignored, nil
+			}
+			return c.takeMessage(ctx, in)
+		})
+	})
 }
 
 // incoming is a webhook that was received and verified.
 type incoming struct {
 	productID string
+	product   Product
 	desk      Desk
 	event     helpdesk.Event
+	receipt   receipt
+}
+
+func (in *incoming) key() string { return keyOf(in.desk.Name, in.event.ConversationID) }
+
+// claim returns the link that the webhook asks for.
+func (in *incoming) claim() claim {
+	return claim{productID: in.productID, desk: in.desk.Name, conversationID: in.event.ConversationID, by: byWebhook, at: in.event.At}
+}
+
+// receipt is the document that shows that a webhook was received, and what was
+// answered: the same one is answered in the same way and does nothing again.
+type receipt struct {
+	doc    document.Document
+	was    status // what was answered before
+	stored bool
+}
+
+// take takes the document as it was read, and reports whether the webhook was
+// received before.
+func (r *receipt) take(doc document.Document) bool {
+	r.doc, r.was = doc, status(doc.Value)
+	return doc.Exists()
+}
+
+// change returns the change that stores the receipt.
+func (r *receipt) change(answered status) document.Change {
+	return document.Put(r.doc, []byte(answered), deliveryTTL)
 }
 
 // serve receives a message to the named desk, or a webhook of any, and answers with the
-// status that the function do returns. What it did is remembered together with
-// its changes, so that the same delivery is answered in the same way and does
-// nothing again; after an error it can be repeated.
-func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string,
-	do func(ctx context.Context, in incoming) (status, Taken, error)) error {
+// status that the function do returns. A receipt is stored with the changes that it
+// makes, or after them; after an error it can be repeated.
+func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, do func(ctx context.Context, in *incoming) (status, error)) error {
 	in, err := c.receive(w, r, desk)
 	if err != nil {
 		return err
@@ -85,10 +122,18 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string,
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), storageTime)
 		defer cancel()
-		if result, err = c.once(ctx, in, do); err != nil {
-			return httpx.Unavailable(err)
+		in.receipt.doc.Name = deliveryName(in)
+		if result, err = do(ctx, in); err == nil && in.receipt.was == "" && !in.receipt.stored {
+			_, err = c.store.docs.Write(ctx, in.productID, in.receipt.change(result))
 		}
-		signal(c.linkedHere(in.productID))
+		var conflict *document.ConflictError
+		switch {
+		case err != nil && errors.As(err, &conflict) && conflict.Name == in.receipt.doc.Name: // it was taken elsewhere at the same time
+		case err != nil:
+			return httpx.Unavailable(err)
+		case in.receipt.was != "":
+			result = in.receipt.was
+		}
 	}
 	c.metrics.webhooks.WithLabelValues(in.productID, in.desk.Name, string(result)).Inc()
 	httpx.WriteJSON(w, http.StatusOK, answer{result})
@@ -97,7 +142,8 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string,
 
 // receive reads and verifies a message to the named desk of a product, or a webhook
 // of any of its desks if that is empty.
-func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (in incoming, err error) {
+func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (*incoming, error) {
+	in, err := &incoming{}, error(nil)
 	if in.productID, err = httpx.PathValue(r, "product_id"); err != nil {
 		return in, err
 	}
@@ -120,7 +166,8 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 		if err != nil {
 			return err
 		}
-		in.desk, in.event, err = recognize(desks, r.Header, body, c.now())
+		in.product = product
+		in.desk, in.event, err = recognize(desks, r.Header, body, c.store.now())
 		return err
 	})
 	return in, err
@@ -144,7 +191,7 @@ func (c *Connector) product(productID string) (Product, error) {
 func (p Product) receivers(desk string) ([]Desk, error) {
 	if desk != "" {
 		found, ok := p.find(desk)
-		if _, chats := found.Desk.(helpdesk.Chatter); !ok || !chats {
+		if !ok || found.capabilities().Chatter == nil {
 			return nil, httpx.NotFound("The product has no such help desk with a chat.")
 		}
 		return []Desk{found}, nil
@@ -163,6 +210,8 @@ func (p Product) find(name string) (Desk, bool) {
 	}
 	return p.Desks[i], true
 }
+
+func (d Desk) capabilities() helpdesk.Capabilities { return helpdesk.CapabilitiesOf(d.Desk) }
 
 // checkJSON refuses a request whose body is said to be something else than JSON.
 func checkJSON(r *http.Request) error {
@@ -199,40 +248,9 @@ func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (De
 	return Desk{}, helpdesk.Event{}, httpx.BadRequest("The body is no webhook of a help desk that the product has.")
 }
 
-// once does what a delivery asks for, unless that was done before, and returns
-// its status.
-func (c *Connector) once(ctx context.Context, in incoming, do func(context.Context, incoming) (status, Taken, error)) (status, error) {
-	name := deliveryName(in)
-	docs, err := c.docs.Get(ctx, in.productID, name)
-	if err != nil {
-		return "", fmt.Errorf("connector: read delivery: %w", err)
-	}
-	if docs[0].Exists() {
-		return status(docs[0].Value), nil
-	}
-	result, taken, err := do(ctx, in)
-	if err != nil {
-		return "", err
-	}
-	_, err = c.docs.Write(ctx, in.productID, append(taken.Changes, document.Put(docs[0], []byte(result), deliveryTTL))...)
-	var conflict *document.ConflictError
-	switch {
-	case errors.As(err, &conflict) && conflict.Name == name: // the same delivery was taken elsewhere at the same time
-		return result, nil
-	case errors.As(err, &conflict) && ctx.Err() == nil:
-		return c.once(ctx, in, do)
-	case err != nil:
-		return "", fmt.Errorf("connector: store delivery: %w", err)
-	}
-	if taken.Then != nil {
-		taken.Then()
-	}
-	return result, nil
-}
-
 // deliveryName returns the name of a delivery's document: by the desk's id of it,
 // or by what it says where the desk gave it none.
-func deliveryName(in incoming) string {
+func deliveryName(in *incoming) string {
 	digest := sha256.New()
 	for _, part := range []string{in.event.DeliveryID, in.event.ConversationID, in.event.Message, in.event.At.UTC().Format(time.RFC3339Nano)} {
 		fmt.Fprintf(digest, "%d:%s,", len(part), part)
@@ -241,148 +259,4 @@ func deliveryName(in incoming) string {
 		}
 	}
 	return deliveryPrefix + in.desk.Name + "/" + hex.EncodeToString(digest.Sum(nil)[:16])
-}
-
-// linkEvent links the session of the contact that an event names. A contact that
-// is named by an id of the desk's alone is looked up later, as desks want their
-// answer soon.
-func (c *Connector) linkEvent(ctx context.Context, in incoming) (status, error) {
-	result, err := c.linkKnown(ctx, in.productID, in.desk.Name, in.event.ConversationID, in.event.Contact, in.event.At)
-	if result != "" || err != nil {
-		return result, err
-	}
-	if _, reads := in.desk.Desk.(helpdesk.ContactReader); reads && in.event.ContactID != "" && in.event.Contact.Email == "" {
-		return pending, c.lookUpLater(ctx, in)
-	}
-	return c.linkOrWait(ctx, in.productID, in.desk.Name, in.event.ConversationID, in.event.Contact, in.event.At)
-}
-
-// linkKnown links the session that a contact has, and returns no status where
-// there is none.
-func (c *Connector) linkKnown(ctx context.Context, productID, desk, conversationID string, contact helpdesk.Contact, at time.Time) (status, error) {
-	sessionID, err := c.sessionOf(ctx, productID, contact)
-	if sessionID == "" || err != nil {
-		return "", err
-	}
-	result, err := c.link(ctx, productID, desk, conversationID, sessionID, byWebhook, at)
-	var other *LinkedError
-	switch {
-	case errors.As(err, &other):
-		return alreadyLinked, nil
-	case errors.Is(err, ErrTooManySessions):
-		return ignored, nil
-	case errors.Is(err, ErrUnknownSession): // it has just expired
-		return "", nil
-	}
-	return result, err
-}
-
-// linkOrWait is linkKnown for a contact about which no more can be found out:
-// without a session the link waits for one.
-func (c *Connector) linkOrWait(ctx context.Context, productID, desk, conversationID string, contact helpdesk.Contact, at time.Time) (status, error) {
-	result, err := c.linkContact(ctx, productID, desk, conversationID, contact, at)
-	var other *LinkedError
-	switch {
-	case errors.As(err, &other):
-		return alreadyLinked, nil
-	case errors.Is(err, ErrTooManySessions), errors.Is(err, ErrUnknownSession):
-		return ignored, nil
-	}
-	return result, err
-}
-
-// sessionOf returns the session in which a contact was last seen, empty for
-// none: that of the e-mail address, or else that of the app's own user id, unless
-// that is known by another address.
-func (c *Connector) sessionOf(ctx context.Context, productID string, contact helpdesk.Contact) (string, error) {
-	sessionID, found, err := c.dir.SessionOf(ctx, productID, contact.Email)
-	if found || err != nil || contact.UserID == "" {
-		return sessionID, err
-	}
-	recent, err := c.log.Activity().Recent(ctx, productID, contact.UserID, 1)
-	if err != nil || len(recent) == 0 || recent[0].Session == "" {
-		return "", err
-	}
-	session, known, err := c.dir.Session(ctx, productID, recent[0].Session)
-	if err != nil || !known || contact.Email != "" && session.Email != "" {
-		return "", err
-	}
-	return recent[0].Session, nil
-}
-
-// lookUp is a contact that is to be looked up, for a link that waits for it.
-type lookUp struct {
-	ContactID string    `json:"contact_id"`
-	UserID    string    `json:"user_id,omitempty"`
-	At        time.Time `json:"at"`
-}
-
-// lookUpLater stores that a conversation's contact is to be looked up. The owner
-// of the conversation does it.
-func (c *Connector) lookUpLater(ctx context.Context, in incoming) error {
-	key := keyOf(in.desk.Name, in.event.ConversationID)
-	docs, err := c.docs.Get(ctx, in.productID, taskName(key, contactTask))
-	if err != nil {
-		return fmt.Errorf("connector: read look-up: %w", err)
-	}
-	value, err := json.Marshal(lookUp{in.event.ContactID, in.event.Contact.UserID, c.moment(in.event.At)})
-	if err != nil {
-		return fmt.Errorf("connector: encode look-up: %w", err)
-	}
-	_, err = c.docs.Write(ctx, in.productID, document.Put(docs[0], value, MaxWait))
-	var conflict *document.ConflictError
-	if err != nil && !errors.As(err, &conflict) { // another webhook of the conversation named it at the same time
-		return fmt.Errorf("connector: store look-up: %w", err)
-	}
-	return nil
-}
-
-// lookUpContact looks up the contact of a conversation and links its session. An
-// error may be retried.
-func (t *tasks) lookUpContact(ctx context.Context, desk Desk, conversationID string, doc document.Document) error {
-	var l lookUp
-	reader, reads := desk.Desk.(helpdesk.ContactReader)
-	if json.Unmarshal(doc.Value, &l) == nil && reads {
-		var contact helpdesk.Contact
-		err := t.ask(ctx, desk, conversationID, func(ctx context.Context) (err error) {
-			contact, err = reader.Contact(ctx, l.ContactID)
-			return err
-		})
-		if err != nil && !isFinal(err) {
-			return err
-		}
-		if contact.UserID == "" {
-			contact.UserID = l.UserID
-		}
-		if _, err := t.linkEventually(ctx, t.productID, desk.Name, conversationID, contact, l.At); err != nil {
-			return err
-		}
-	}
-	return t.done(ctx, t.productID, doc)
-}
-
-// linkEventually links the session that a contact has, or waits for one.
-func (c *Connector) linkEventually(ctx context.Context, productID, desk, conversationID string, contact helpdesk.Contact, at time.Time) (status, error) {
-	result, err := c.linkKnown(ctx, productID, desk, conversationID, contact, at)
-	if result != "" || err != nil {
-		return result, err
-	}
-	return c.linkOrWait(ctx, productID, desk, conversationID, contact, at)
-}
-
-// isFinal reports whether a desk's error will be the same however often the
-// request is made.
-func isFinal(err error) bool {
-	var failed *helpdesk.APIError
-	return errors.As(err, &failed) && !failed.Temporary() && !failed.AccountWide()
-}
-
-// done removes what was to be done, unless it has changed since.
-func (c *Connector) done(ctx context.Context, productID string, doc document.Document) error {
-	_, err := c.docs.Write(ctx, productID, document.Delete(doc))
-	var conflict *document.ConflictError
-	if err == nil || errors.As(err, &conflict) {
-		return nil
-	}
-	return fmt.Errorf("connector: remove what is done: %w", err)
 }

@@ -17,9 +17,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
-	"github.com/liveactivity/liveactivity/internal/schedule"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -60,6 +61,13 @@ func (d *scriptDesk) Webhook(header http.Header, body []byte, _ time.Time) (help
 func (d *scriptDesk) do(operation string) error {
 	d.asked = append(d.asked, operation)
 	return d.answer[operation]
+}
+
+// count returns how many operations were asked for.
+func (d *scriptDesk) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.asked)
 }
 
 func (d *scriptDesk) Contact(_ context.Context, id string) (helpdesk.Contact, error) {
@@ -154,14 +162,15 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 	d.service = newService(t, log, Product{Notes: DefaultNotes(), AllowedOrigins: []string{"https://app.acme.example"},
 		Desks: []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
 	known := d.Connector.products
-	d.Connector.products = productsFunc(func(id string) (Product, bool, error) {
+	d.configure(productsFunc(func(id string) (Product, bool, error) {
 		if id != "acme" {
 			return Product{}, false, nil
 		}
 		return known.Product(id)
-	})
-	d.docs = &failingDocs{Store: d.Connector.docs}
-	d.Connector.docs = d.docs
+	}))
+	d.docs = &failingDocs{Store: d.service.store.docs}
+	d.service.store.docs = d.docs
+	d.service.store.dir = musttest.New(activity.NewDirectory(d.docs, 0))
 	d.service.recorder, err = eventlog.NewRecorder(log, nil)
 	require.NoError(t, err)
 	d.mux.HandleFunc("POST /chatbot-webhook/{product_id}", d.ServeWebhook)
@@ -208,7 +217,7 @@ func opened(id, conversation string, contact helpdesk.Contact) helpdesk.Event {
 // linkedTo returns the conversation that a session is linked to.
 func (d *doors) linkedTo(t testing.TB, sessionID string) string {
 	t.Helper()
-	s, _, err := d.dir.Session(t.Context(), "acme", sessionID)
+	s, _, err := d.store.dir.Session(t.Context(), "acme", sessionID)
 	require.NoError(t, err)
 	return strings.Trim(s.Desk+"/"+s.ConversationID, "/")
 }
@@ -295,8 +304,8 @@ func TestServeWebhook_waitsForTheAddressThatItWasGiven(t *testing.T) {
 	e.ContactID = "k1"
 	_, says := d.event(t, webhookPath, "plain", e)
 	assert.Equal(t, "pending", says)
-	assert.Empty(t, d.inbox(t, taskPrefix), "there is nothing to look up")
-	assert.Len(t, d.inbox(t, waitingPrefix), 1)
+	assert.Nil(t, d.stored(t, "plain/c").Contact, "there is nothing to look up")
+	assert.Len(t, d.waiting(t), 1)
 }
 
 func TestServeWebhook_ignoresASessionTooMany(t *testing.T) {
@@ -313,42 +322,15 @@ func TestServeWebhook_ignoresASessionTooMany(t *testing.T) {
 	}
 }
 
-// While the lease may end, nothing is begun.
-func TestTasks_beginNothingThatTheLeaseMightNotOutlast(t *testing.T) {
-	model := &fakeModel{text: "Hello"}
-	d := newDoors(t, model.answer)
-	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
-	docs := d.inbox(t, taskPrefix)
-	begun := 0
-	assert.ErrorIs(t, d.newTasks("acme", func() bool { return false }).work(t.Context(), keyOfTask(docs[0]), docs), errLeaseEnds)
-	assert.Empty(t, d.chat.asked)
-	assert.ErrorIs(t, d.newTasks("acme", func() bool { begun++; return begun == 1 }).work(t.Context(), keyOfTask(docs[0]), docs), errLeaseEnds)
-	assert.Len(t, model.prompts, 1)
-	assert.Empty(t, d.chat.written())
-	require.NoError(t, d.attempt(t))
-	assert.Equal(t, []string{"Hello"}, d.chat.written())
-}
-
-func TestTasks_lookAContactUpAgainThatIsNamedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoors(t, nil)
-		tasks := d.newTasks("acme", func() bool { return true })
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- tasks.Run(ctx) }()
-		for i := range 2 {
-			e := opened(fmt.Sprint(i), "c1", helpdesk.Contact{})
-			e.ContactID = "k1"
-			d.event(t, webhookPath, "plain", e)
-			for _, doc := range d.inbox(t, taskPrefix) {
-				tasks.take(doc)
-			}
-			time.Sleep(time.Second)
-		}
-		cancel()
-		<-done
-		assert.Equal(t, []string{"contact", "contact"}, d.plain.asked)
-	})
+func TestServeWebhook_looksAContactUpAgainThatIsNamedAgain(t *testing.T) {
+	d := newDoors(t, nil)
+	for i := range 2 {
+		e := opened(fmt.Sprint(i), "c1", helpdesk.Contact{})
+		e.ContactID = "k1"
+		d.event(t, webhookPath, "plain", e)
+		d.work(t, "plain/c1")
+	}
+	assert.Equal(t, []string{"contact", "contact"}, d.plain.asked)
 }
 
 func TestServeWebhook_neverLinksByAnEmptyValue(t *testing.T) {
@@ -388,72 +370,64 @@ func TestServeWebhook_withoutStorageAsksToRepeatAndThenTakesIt(t *testing.T) {
 	d.docs.err = nil
 	_, says := d.event(t, webhookPath, "plain", e)
 	assert.Equal(t, "linked", says)
-	d.products = productsFunc(func(string) (Product, bool, error) { return Product{}, false, errors.New("storage is away") })
+	d.configure(productsFunc(func(string) (Product, bool, error) { return Product{}, false, errors.New("storage is away") }))
 	code, _ := d.event(t, webhookPath, "plain", e)
 	assert.Equal(t, 503, code)
 }
 
 func TestServeWebhook_ofAProductWithoutDesks(t *testing.T) {
 	d := newDoors(t, nil)
-	d.products = always(Product{})
+	d.configure(always(Product{}))
 	code, says := d.event(t, webhookPath, "plain", helpdesk.Event{})
 	assert.Equal(t, 404, code)
 	assert.Equal(t, "The product has no help desk.", says)
 }
 
-// inbox returns the documents of the inbox whose names begin like that.
-func (d *doors) inbox(t testing.TB, prefix string) []document.Document {
+// waiting returns the links that wait for their sessions.
+func (d *doors) waiting(t testing.TB) []document.Document {
 	t.Helper()
-	docs, err := d.docs.List(t.Context(), "acme", prefix, "", 100)
+	docs, err := d.store.docs.List(t.Context(), "acme", waitingPrefix, "", 100)
 	require.NoError(t, err)
 	return docs
 }
 
-// forgetFailures lets desks be asked again without back-off.
-func (d *doors) forgetFailures() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	clear(d.gates)
-}
-
-// While the account is away one task or note tries, and the others wait for it.
-func TestTasks_shareOneProbeWithNotes(t *testing.T) {
-	d := newDoors(t, nil)
-	d.plain.script("contact", &helpdesk.APIError{Status: 503}, false)
-	for _, conversation := range []string{"c1", "c2", "c3"} {
-		e := opened(conversation, conversation, helpdesk.Contact{})
-		e.ContactID = "k1"
-		d.event(t, webhookPath, "plain", e)
-	}
-	tasks := d.newTasks("acme", func() bool { return true })
-	for _, doc := range d.inbox(t, taskPrefix) {
-		require.Error(t, tasks.work(t.Context(), keyOfTask(doc), []document.Document{doc}))
-	}
-	assert.Len(t, d.plain.asked, 1)
-	assert.True(t, d.gate("acme", "plain").isAway(), "notes know it, too")
-}
-
-// A desk that knows its limits is not asked beyond them.
-func TestTasks_waitForTheLimitsOfADesk(t *testing.T) {
-	d := newDoors(t, nil)
-	asked := 0
-	err := d.newTasks("acme", func() bool { return true }).ask(t.Context(), Desk{"paced", pacedDesk{d.chat}}, "c1", func(context.Context) error { asked++; return nil })
-	assert.Equal(t, time.Minute, schedule.RetryAfter(err))
-	assert.Zero(t, asked)
+// While the account is away one conversation tries, and the others wait for it; a
+// desk that knows its limits is not asked beyond them.
+func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoors(t, nil)
+		d.configure(always(Product{Desks: []Desk{{"plain", pacedDesk{d.plain}}}}))
+		f := &following{service: d.service}
+		f.follow(t)
+		defer f.stop()
+		name := func(conversations ...string) {
+			for _, conversation := range conversations {
+				e := opened(conversation, conversation, helpdesk.Contact{})
+				e.ContactID = "k1"
+				d.event(t, webhookPath, "plain", e)
+			}
+			synctest.Wait()
+		}
+		d.plain.script("contact", &helpdesk.APIError{Status: 503}, false)
+		name("c1")
+		name("c2", "c3")
+		assert.Equal(t, 1, d.plain.count())
+		d.plain.script("contact", nil, false)
+		time.Sleep(time.Minute)
+		asked := d.plain.count()
+		assert.GreaterOrEqual(t, asked, 4)
+		name("limited", "c5")
+		assert.Equal(t, asked+1, d.plain.count())
+	})
 }
 
 type pacedDesk struct{ *scriptDesk }
 
 func (pacedDesk) Pause(conversationID string) time.Duration {
-	if conversationID == "c1" {
+	if conversationID == "limited" {
 		return time.Minute
 	}
 	return 0
-}
-
-func keyOfTask(doc document.Document) string {
-	key, _ := splitTask(doc.Name)
-	return key
 }
 
 func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
@@ -480,11 +454,10 @@ func TestServeWebhook_looksUpAContactAfterTheAnswer(t *testing.T) {
 			assert.Equal(t, "pending", says)
 			assert.Empty(t, d.plain.asked, "not before the answer")
 
-			docs := d.inbox(t, "inbox/")
-			require.Len(t, docs, 1)
-			require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
+			require.NotNil(t, d.stored(t, "plain/c1").Contact)
+			d.work(t, "plain/c1")
 			assert.Equal(t, tt.want, d.linkedTo(t, "s1"))
-			assert.Empty(t, d.inbox(t, taskPrefix), "done")
+			assert.Nil(t, d.stored(t, "plain/c1").Contact, "done")
 		})
 	}
 }
@@ -497,28 +470,13 @@ func TestServeWebhook_keepsALookUpUntilTheDeskAnswers(t *testing.T) {
 	e := opened("d1", "c1", helpdesk.Contact{})
 	e.ContactID = "k1"
 	d.event(t, webhookPath, "plain", e)
-	docs := d.inbox(t, taskPrefix)
-	require.Len(t, docs, 1)
-	require.Error(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
-	assert.Len(t, d.inbox(t, taskPrefix), 1)
+	d.work(t, "plain/c1")
+	require.NotNil(t, d.stored(t, "plain/c1").Contact)
 	d.plain.script("contact", nil, false)
-	d.forgetFailures()
-	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
+	d.work(t, "plain/c1")
 	assert.Equal(t, "plain/c1", d.linkedTo(t, "s1"))
-	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs), "what is gone is done")
-}
-
-// A look-up of a desk that is no longer configured is dropped.
-func TestTasks_dropWhatNoDeskIsConfiguredFor(t *testing.T) {
-	d := newDoors(t, nil)
-	e := opened("d1", "c1", helpdesk.Contact{})
-	e.ContactID = "k1"
-	d.event(t, webhookPath, "plain", e)
-	docs := d.inbox(t, taskPrefix)
-	require.Len(t, docs, 1)
-	d.products = always(Product{})
-	require.NoError(t, d.newTasks("acme", func() bool { return true }).work(t.Context(), keyOfTask(docs[0]), docs))
-	assert.Empty(t, d.inbox(t, taskPrefix))
+	d.work(t, "plain/c1")
+	assert.Len(t, d.plain.asked, 2, "what is done is not done again")
 }
 
 func TestServeWebhook_takesConcurrentDuplicatesOnce(t *testing.T) {

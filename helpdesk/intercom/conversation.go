@@ -63,6 +63,17 @@ func (p part) by(adminID string) bool {
 	return p.Author.Type == "admin" && string(p.Author.ID) == adminID
 }
 
+// maxParts is how many parts of a conversation Intercom shows.
+const maxParts = 500
+
+// opened reports whether somebody other than the admin with this ID, or a bot, began
+// the conversation with a message.
+func (c conversation) opened(adminID string) bool {
+	by := c.Source.Author
+	own := by.Type == "bot" || by.Type == "admin" && string(by.ID) == adminID
+	return !own && bodyText(c.Source.Body) != ""
+}
+
 // compare orders parts by the time they were made.
 func (p part) compare(q part) int {
 	return cmp.Or(cmp.Compare(p.CreatedAt, q.CreatedAt), p.ID.compare(q.ID))

@@ -316,7 +316,8 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 }
 
 // Engaged implements [helpdesk.Remover]. Anything that a contact or another
-// teammate did counts, and the admin's own messages to the contact.
+// teammate did counts, and the admin's own messages to the contact. So does a
+// conversation with more parts than Intercom shows.
 func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {
@@ -325,6 +326,9 @@ func (c *Client) Engaged(ctx context.Context, conversationID, after string) (boo
 	read, err := c.conversation(ctx, "look for messages", conversationID)
 	if err != nil {
 		return false, err
+	}
+	if after == "" && (read.opened(adminID) || len(read.Parts.Parts) >= maxParts) {
+		return true, nil
 	}
 	for _, p := range read.after(after, time.Time{}) {
 		own := p.by(adminID) && (p.Type != "comment" || p.Body == "")

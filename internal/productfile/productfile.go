@@ -80,6 +80,7 @@ const (
 // Notes is how activity is written into conversations.
 type Notes struct {
 	DebounceMS       *int `json:"debounce_ms,omitempty"`
+	IntervalS        *int `json:"interval_s,omitempty"`
 	BinSeconds       *int `json:"bin_seconds,omitempty"`
 	SummaryThreshold *int `json:"summary_threshold,omitempty"`
 	PreLinkWindowS   *int `json:"pre_link_window_s,omitempty"`

@@ -113,6 +113,7 @@ func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []s
 	var p strictjson.Problems
 	if n := c.Notes; n != nil {
 		checkRange(&p, at+".notes.debounce_ms", n.DebounceMS, 0, maxSeconds*1000)
+		checkRange(&p, at+".notes.interval_s", n.IntervalS, 0, maxSeconds)
 		checkRange(&p, at+".notes.bin_seconds", n.BinSeconds, 1, maxSeconds)
 		checkRange(&p, at+".notes.summary_threshold", n.SummaryThreshold, 1, maxThreshold)
 		checkRange(&p, at+".notes.pre_link_window_s", n.PreLinkWindowS, 0, maxSeconds)

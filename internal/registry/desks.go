@@ -7,11 +7,11 @@ import (
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 )
 
-// connected returns a product as the connector knows it.
-func connected(product productfile.Product, desks []connector.Desk) connector.Product {
+// connected returns a product as the connector knows it. An invalid configuration of
+// offers makes none.
+func connected(product productfile.Product, desks []connector.Desk, triggers []proactive.Trigger) connector.Product {
 	notes := connector.DefaultNotes()
 	if n := product.IntegrationConfig.Notes; n != nil {
 		set := func(d *time.Duration, n *int, unit time.Duration) {
@@ -20,25 +20,19 @@ func connected(product productfile.Product, desks []connector.Desk) connector.Pr
 			}
 		}
 		set(&notes.Debounce, n.DebounceMS, time.Millisecond)
+		set(&notes.Interval, n.IntervalS, time.Second)
 		set(&notes.Bin, n.BinSeconds, time.Second)
 		set(&notes.PreLinkWindow, n.PreLinkWindowS, time.Second)
 		if n.SummaryThreshold != nil {
 			notes.SummaryThreshold = *n.SummaryThreshold
 		}
 	}
-	return connector.Product{Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins}
-}
-
-// assisted returns a product as the proactive engine knows it. A configuration
-// that is not valid has no core.
-func assisted(product productfile.Product, desks []connector.Desk, triggers []proactive.Trigger) assist.Product {
-	config := product.IntegrationConfig.Proactive
-	if config == nil {
-		return assist.Product{Desks: desks}
+	connected := connector.Product{Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins}
+	if config := product.IntegrationConfig.Proactive; config != nil {
+		connected.Labels = config.ReplyOptionLabels
+		if selected, err := config.Select(triggers...); err == nil && config.Enabled {
+			connected.Assistance, _ = assistance.NewCore(config, selected...) // nil after an error, which Validate reports
+		}
 	}
-	assisted := assist.Product{Labels: config.ReplyOptionLabels, Desks: desks}
-	if selected, err := config.Select(triggers...); err == nil && config.Enabled {
-		assisted.Core, _ = assistance.NewCore(config, selected...) // nil after an error, which Validate reports
-	}
-	return assisted
+	return connected
 }

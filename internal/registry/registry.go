@@ -17,7 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/productfile"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -50,8 +49,7 @@ type Registry struct {
 type product struct {
 	productfile.Product
 	connected connector.Product // with its desks open
-	assisted  assist.Product
-	version   document.Version // of its registration; zero for a product that is not registered
+	version   document.Version  // of its registration; zero for a product that is not registered
 }
 
 // Credentials open a registered product. Only the caller
@@ -118,7 +116,7 @@ func (r *Registry) Keys() *access.Keyring { return r.keys }
 // not.
 func (r *Registry) open(p productfile.Product) (product, []string) {
 	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
-	return product{Product: p, connected: connected(p, desks), assisted: assisted(p, desks, r.extensions.Triggers)}, wrong
+	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers)}, wrong
 }
 
 func (r *Registry) put(p product) {
@@ -195,16 +193,6 @@ func (r *Registry) Product(productID string) (connector.Product, bool, error) {
 		defer r.mu.RUnlock()
 		p, ok := r.products[productID]
 		return p.connected, ok
-	})
-}
-
-// Assistance returns what the proactive engine knows of a product.
-func (r *Registry) Assistance(productID string) (assist.Product, bool, error) {
-	return orRefresh(r, func() (assist.Product, bool) {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		p, ok := r.products[productID]
-		return p.assisted, ok
 	})
 }
 

@@ -1,10 +1,9 @@
-package assist_test
+package connector_test
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,9 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/intercom"
 	"github.com/liveactivity/liveactivity/internal/assistance"
-	"github.com/liveactivity/liveactivity/option"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -87,10 +84,9 @@ func (s *seenOffers) in(conversationID string) []time.Time {
 	return s.shown["/conversations/"+conversationID+"/reply"]
 }
 
-// server is a connector and an assistant.
+// server is a connector that follows the log.
 type server struct {
 	connector *connector.Connector
-	assistant *assist.Assistant
 	registry  *prometheus.Registry
 	stop      context.CancelFunc
 	done      chan struct{}
@@ -117,46 +113,31 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 
 // Product implements connector.Products.
 func (w *world) Product(productID string) (connector.Product, bool, error) {
-	return connector.Product{Desks: w.desks, Notes: connector.DefaultNotes(), AllowedOrigins: []string{page}}, productID == acme, nil
+	return connector.Product{Desks: w.desks, Notes: connector.DefaultNotes(), AllowedOrigins: []string{page}, Assistance: w.core, Labels: w.labels}, productID == acme, nil
 }
 
 // start starts a further server.
-func (w *world) start(opts assist.Options) *server {
+func (w *world) start(opts connector.Options) *server {
 	w.t.Helper()
 	s := &server{registry: prometheus.NewRegistry(), done: make(chan struct{})}
 	opts.Metrics = s.registry
-	var err error
+	opts.Model = func(_ context.Context, prompt string) (string, error) { return "Here is how.", nil }
 	log := w.log
 	if w.sees != nil {
 		log = w.sees(log)
 	}
-	s.connector, err = connector.New(log, w, &connector.Options{
-		Model: func(_ context.Context, prompt string) (string, error) { return "Here is how.", nil },
-		Message: func(ctx context.Context, m connector.Message) (connector.Taken, error) {
-			return s.assistant.Message(ctx, m)
-		}})
-	require.NoError(w.t, err)
-	s.assistant, err = assist.New(log, s.connector, func(productID string) (assist.Product, bool, error) {
-		return assist.Product{Core: w.core, Labels: w.labels, Desks: w.desks}, productID == acme, nil
-	}, &opts)
+	var err error
+	s.connector, err = connector.New(log, w, &opts)
 	require.NoError(w.t, err)
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(w.t.Context())
 	source, err := eventlog.NewSource(log, acme)
 	require.NoError(w.t, err)
-	running := make(chan struct{}, 2)
-	for _, follow := range []func(context.Context, string, *eventlog.Source) error{s.connector.Follow, s.assistant.Follow} {
-		go func() {
-			defer func() { running <- struct{}{} }()
-			if err := follow(ctx, acme, source); err != nil {
-				assert.ErrorIs(w.t, err, context.Canceled)
-			}
-		}()
-	}
 	go func() {
-		<-running
-		<-running
-		close(s.done)
+		defer close(s.done)
+		if err := s.connector.Follow(ctx, acme, source); err != nil {
+			assert.ErrorIs(w.t, err, context.Canceled)
+		}
 	}()
 	w.servers = append(w.servers, s)
 	synctest.Wait()
@@ -213,10 +194,10 @@ func (w *world) deliver(s *server, r *http.Request) string {
 	return body.Status
 }
 
-// chat has Jane begin a conversation, which links her session.
+// chat has Jane open a conversation without a message, which links her session.
 func (w *world) chat(s *server) (conversationID string) {
 	w.t.Helper()
-	id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "Hello")
+	id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "")
 	require.Equal(w.t, "linked", w.deliver(s, webhook))
 	return id
 }
@@ -245,13 +226,13 @@ func run(t *testing.T, config proactive.Config, test func(w *world, s *server, c
 		}
 		w := newWorld(t, &config)
 		defer w.close()
-		s := w.start(assist.Options{})
+		s := w.start(connector.Options{})
 		w.visit("/home")
 		test(w, s, w.chat(s))
 	})
 }
 
-func TestAssistant_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
+func TestOffers_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
 	run(t, proactive.Config{Enabled: true, Body: "Need help?"}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		offers := w.offers(conversation)
@@ -262,11 +243,11 @@ func TestAssistant_offersHelpToAUserWhoGoesToAndFro(t *testing.T) {
 	})
 }
 
-func TestAssistant_saysWhatItIsDoingInConversations(t *testing.T) {
+func TestOffers_saysWhatItIsDoingInConversations(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		here, other := connector.Link{Desk: "intercom", ConversationID: conversation}, connector.Link{Desk: "intercom", ConversationID: "other"}
 		states := func(productID string) []assistance.State {
-			states, err := s.assistant.States(w.t.Context(), productID, connector.Link{}, other, here, here)
+			states, err := s.connector.States(w.t.Context(), productID, connector.Link{}, other, here, here)
 			require.NoError(w.t, err)
 			return states
 		}
@@ -275,15 +256,15 @@ func TestAssistant_saysWhatItIsDoingInConversations(t *testing.T) {
 		require.Len(t, w.offers(conversation), 1)
 		assert.Equal(t, []assistance.State{"", assistance.Thinking, assistance.Proactive, assistance.Proactive}, states(acme))
 		assert.Equal(t, make([]assistance.State, 4), states("globex"), "without assistance")
-		docs, err := w.log.Documents().Get(w.t.Context(), acme, "assist/intercom/other")
+		docs, err := w.log.Documents().Get(w.t.Context(), acme, "conversations/intercom/other")
 		require.NoError(w.t, err)
-		_, err = w.log.Documents().Write(w.t.Context(), acme, document.Put(docs[0], []byte("{"), 0))
+		_, err = w.log.Documents().Write(w.t.Context(), acme, document.Put(docs[0], []byte(`{"sessions":[],"machine":{"version":99}}`), 0))
 		require.NoError(w.t, err)
 		assert.Equal(t, []assistance.State{"", "", assistance.Proactive, assistance.Proactive}, states(acme), "a machine that cannot be read")
 	})
 }
 
-func TestAssistant_deletesTheConversationWhenNobodyReacts(t *testing.T) {
+func TestOffers_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
@@ -291,13 +272,37 @@ func TestAssistant_deletesTheConversationWhenNobodyReacts(t *testing.T) {
 		require.True(t, w.desk.Exists(conversation))
 		time.Sleep(2 * time.Second)
 		require.False(t, w.desk.Exists(conversation))
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
 		_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", conversation)
 		require.NoError(t, err)
 		assert.False(t, linked, "its session can be linked again")
 	})
 }
 
-func TestAssistant_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
+// People's conversations are never deleted, whenever they were written.
+func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
+	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, _ string) {
+		w.visitAs("s2", "joe@acme.example", "/home")
+		id, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: "joe@acme.example"}, "I was charged twice")
+		require.Equal(t, "linked", w.deliver(s, webhook))
+		toAndFro := func(at string) {
+			for _, page := range []string{at, "/docs", at} {
+				w.visitAs("s2", "joe@acme.example", page)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		toAndFro("/pricing")
+		require.Len(t, w.offers(id), 1)
+		time.Sleep(time.Minute)
+		require.True(t, w.desk.Exists(id))
+		assert.Equal(t, 0.0, count(t, s, "liveactivity_conversations_deleted_total", "intercom"))
+		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_total", "ignored"), "the offer has lapsed")
+		toAndFro("/team")
+		assert.Len(t, w.offers(id), 2)
+	})
+}
+
+func TestOffers_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.desk.Fail(helpdesktest.Fault{Method: http.MethodDelete, Status: 503})
@@ -314,7 +319,7 @@ func TestAssistant_retriesADeletionAndForgetsNothingBefore(t *testing.T) {
 	})
 }
 
-func TestAssistant_keepsAConversationThatIsConfiguredToStay(t *testing.T) {
+func TestOffers_keepsAConversationThatIsConfiguredToStay(t *testing.T) {
 	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		time.Sleep(time.Minute)
@@ -324,7 +329,7 @@ func TestAssistant_keepsAConversationThatIsConfiguredToStay(t *testing.T) {
 	})
 }
 
-func TestAssistant_deletesNothingInWhichATeammateWrote(t *testing.T) {
+func TestOffers_deletesNothingInWhichATeammateWrote(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		w.desk.AgentReply(conversation, "I am here")
@@ -335,7 +340,7 @@ func TestAssistant_deletesNothingInWhichATeammateWrote(t *testing.T) {
 	})
 }
 
-func TestAssistant_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
+func TestOffers_answersAMessageAndStartsGuidanceForALabel(t *testing.T) {
 	const target = "http://hooks.example/chatbot-webhook/acme"
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
@@ -360,14 +365,14 @@ func (w *world) replies(conversationID string) (found []helpdesktest.IntercomPar
 	return found
 }
 
-func TestAssistant_callsTheHookForALabelOnce(t *testing.T) {
+func TestOffers_callsTheHookForALabelOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		config := &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}}
 		w := newWorld(t, config)
 		defer w.close()
-		var guided []assist.Guidance
-		s := w.start(assist.Options{Guide: func(_ context.Context, g assist.Guidance) error {
+		var guided []proactive.Guidance
+		s := w.start(connector.Options{Guide: func(_ context.Context, g proactive.Guidance) error {
 			guided = append(guided, g)
 			return nil
 		}})
@@ -379,18 +384,12 @@ func TestAssistant_callsTheHookForALabelOnce(t *testing.T) {
 		again.Body, _ = webhook.GetBody()
 		w.deliver(s, webhook)
 		w.deliver(s, again)
-		require.Equal(t, []assist.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation, TriggerID: "canonical_url_ping_pong", Label: "Yes"}}, guided)
+		require.Equal(t, []proactive.Guidance{{ProductID: acme, Desk: "intercom", ConversationID: conversation, TriggerID: "canonical_url_ping_pong", Label: "Yes"}}, guided)
 		assert.Empty(t, w.replies(conversation))
-
-		for text, guides := range map[string]bool{"YES": true, "no": false} {
-			taken, err := s.assistant.Message(t.Context(), connector.Message{ProductID: acme, Desk: "intercom", ConversationID: conversation, Text: text})
-			require.NoError(t, err)
-			assert.Equal(t, guides, taken.Guided, "a chat does not answer what the hook takes")
-		}
 	})
 }
 
-func TestAssistant_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.T) {
+func TestOffers_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Hi"))
 		w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Where is my invoice?"))
@@ -398,24 +397,6 @@ func TestAssistant_talkKeepsOffersAwayAndIsNotAnsweredWithoutAnOffer(t *testing.
 		time.Sleep(5 * time.Second)
 		assert.Empty(t, w.replies(conversation))
 		assert.Empty(t, w.offers(conversation))
-	})
-}
-
-func TestAssistant_offersNothingWhereOnlyABrowserSaidWhoseConversationItIs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{Enabled: true})
-		defer w.close()
-		s := w.start(assist.Options{})
-		w.visit("/home")
-		id, _ := w.desk.Created("http://hooks.example", helpdesktest.IntercomContact{Email: jane}, "Hello")
-		dir, err := activity.NewDirectory(w.log.Documents(), 0)
-		require.NoError(t, err)
-		_, err = dir.Update(t.Context(), acme, "s1", func(s *activity.Session) { s.Desk, s.ConversationID = "intercom", id })
-		require.NoError(t, err)
-		w.pingPong()
-		assert.Empty(t, w.offers(id))
-		assert.Equal(t, 1.0, count(t, s, "liveactivity_offers_suppressed_total", "untrusted"))
 	})
 }
 
@@ -436,7 +417,7 @@ func count(t *testing.T, s *server, name, value string) (n float64) {
 	return n
 }
 
-func TestAssistant_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
+func TestOffers_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
 	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Lose: true, Times: 1})
 		w.pingPong()
@@ -450,7 +431,7 @@ func TestAssistant_doesNotRepeatAnOfferWhoseAnswerWasLost(t *testing.T) {
 	})
 }
 
-func TestAssistant_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
+func TestOffers_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Path: "/reply", Status: 422, Times: 1})
 		w.pingPong()
@@ -461,7 +442,7 @@ func TestAssistant_givesAClaimBackWhenTheDeskRefuses(t *testing.T) {
 	})
 }
 
-func TestAssistant_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
+func TestOffers_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.desk.Fail(helpdesktest.Fault{Status: 503})
 		w.pingPong()
@@ -472,21 +453,21 @@ func TestAssistant_dropsAnOfferThatCannotBeSentInTime(t *testing.T) {
 	})
 }
 
-func TestAssistant_twoServersMakeOneOffer(t *testing.T) {
+func TestOffers_twoServersMakeOneOffer(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
-		w.start(assist.Options{})
+		w.start(connector.Options{})
 		w.pingPong()
 		w.pingPong()
 		assert.Len(t, w.offers(conversation), 1)
 	})
 }
 
-func TestAssistant_aSuccessorGoesOnWhereAServerDied(t *testing.T) {
+func TestOffers_aSuccessorGoesOnWhereAServerDied(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		s.stop()
-		second := w.start(assist.Options{})
+		second := w.start(connector.Options{})
 		time.Sleep(30 * time.Second)
 		require.False(t, w.desk.Exists(conversation), "the successor deletes what the first one offered")
 		_, linked, err := second.connector.Conversation(t.Context(), acme, "intercom", conversation)
@@ -495,7 +476,7 @@ func TestAssistant_aSuccessorGoesOnWhereAServerDied(t *testing.T) {
 	})
 }
 
-func TestAssistant_offersNothingToAnotherUsersConversation(t *testing.T) {
+func TestOffers_offersNothingToAnotherUsersConversation(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		for _, page := range []string{"/pricing", "/docs", "/pricing"} {
 			w.visitAs("s2", "joe@acme.example", page)
@@ -505,21 +486,11 @@ func TestAssistant_offersNothingToAnotherUsersConversation(t *testing.T) {
 	})
 }
 
-func TestNew_reportsEveryMistake(t *testing.T) {
-	_, err := assist.New(nil, nil, nil, &assist.Options{TTL: -1, LeaseTTL: -1})
-	require.Error(t, err)
-	for _, option := range []string{"log", "connections", "products", "TTL", "LeaseTTL"} {
-		assert.ErrorContains(t, err, option)
-	}
-	var mistake *option.Error
-	assert.True(t, errors.As(err, &mistake))
-}
-
 // Many actions and messages at once, of two sessions that share a conversation, at
 // two servers.
-func TestAssistant_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
+func TestOffers_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
-		second := w.start(assist.Options{})
+		second := w.start(connector.Options{})
 		w.visitAs("s2", jane, "/home")
 		w.deliver(second, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", conversation, "Hi"))
 		known, _, err := s.connector.Conversation(w.t.Context(), acme, "intercom", conversation)
@@ -562,7 +533,7 @@ func TestAssistant_makesOneOfferWhenEverythingHappensAtOnce(t *testing.T) {
 }
 
 // A step that has to be retried, or is delivered twice, is counted once.
-func TestAssistant_countsWhatBecameOfOffers(t *testing.T) {
+func TestOffers_countsWhatBecameOfOffers(t *testing.T) {
 	run(t, proactive.Config{Enabled: true, IdleTeardown: proactive.KeepOnIdle}, func(w *world, s *server, conversation string) {
 		offers := func(result string) float64 { return count(t, s, "liveactivity_offers_total", result) }
 		w.pingPong()
@@ -581,15 +552,15 @@ func TestAssistant_countsWhatBecameOfOffers(t *testing.T) {
 	})
 }
 
-func TestAssistant_metersTheOffersItHasMade(t *testing.T) {
+func TestOffers_metersTheOffersItHasMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
 		defer w.close()
 		var metered activity.Flow
-		s := w.start(assist.Options{Meter: func(productID string, f activity.Flow) {
+		s := w.start(connector.Options{Meter: func(productID string, f activity.Flow) {
 			assert.Equal(t, acme, productID)
-			metered = metered.Plus(f)
+			metered.Offers += f.Offers
 		}})
 		w.visit("/home")
 		w.chat(s)
@@ -602,36 +573,7 @@ func TestAssistant_metersTheOffersItHasMade(t *testing.T) {
 	})
 }
 
-func TestAssistant_lagsWhileStorageTakesItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
-		defer w.close()
-		var slow atomic.Int32
-		w.sees = func(log eventlog.Log) eventlog.Log {
-			return flaky{log, &atomic.Bool{}, func() bool { return false }, nil, func(name string) bool {
-				if strings.HasPrefix(name, "assist/") && slow.Add(-1) == 0 {
-					time.Sleep(3 * time.Second)
-				}
-				return false
-			}}
-		}
-		s := w.start(assist.Options{})
-		w.visit("/home")
-		w.chat(s)
-		assert.Zero(t, s.assistant.Lag(acme))
-		assert.Zero(t, s.assistant.Lag("other"))
-		slow.Store(1)
-		w.pingPong()
-		assert.InDelta(t, 0.8, s.assistant.Lag(acme).Seconds(), 0.05, "since the first of the three pages")
-		time.Sleep(time.Second)
-		assert.InDelta(t, 1.8, s.assistant.Lag(acme).Seconds(), 0.05)
-		time.Sleep(5 * time.Second)
-		assert.Zero(t, s.assistant.Lag(acme))
-	})
-}
-
-func TestAssistant_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
+func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
@@ -639,10 +581,10 @@ func TestAssistant_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 		var conflicts atomic.Int32
 		w.sees = func(log eventlog.Log) eventlog.Log {
 			return flaky{log, &atomic.Bool{}, func() bool { return false }, func(name string) bool {
-				return strings.HasPrefix(name, "assist/") && conflicts.Add(-1) >= 0
+				return strings.HasPrefix(name, "conversations/") && conflicts.Add(-1) >= 0
 			}, nil}
 		}
-		s := w.start(assist.Options{})
+		s := w.start(connector.Options{})
 		w.visit("/home")
 		conversation := w.chat(s)
 		w.pingPong()
@@ -656,7 +598,7 @@ func TestAssistant_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {
 }
 
 // Storage fails right after the desk has deleted the conversation.
-func TestAssistant_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
+func TestOffers_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &proactive.Config{Enabled: true})
@@ -666,10 +608,10 @@ func TestAssistant_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 		w.sees = func(log eventlog.Log) eventlog.Log {
 			return flaky{log, &atomic.Bool{}, func() bool { return false }, nil, func(name string) bool {
 				id, _ := conversation.Load().(string)
-				return strings.HasPrefix(name, "conversation/") && id != "" && !w.desk.Exists(id) && failures.Add(1) == 1
+				return strings.HasPrefix(name, "session/") && id != "" && !w.desk.Exists(id) && failures.Add(1) == 1
 			}}
 		}
-		s := w.start(assist.Options{})
+		s := w.start(connector.Options{})
 		w.visit("/home")
 		id := w.chat(s)
 		conversation.Store(id)
@@ -683,20 +625,20 @@ func TestAssistant_forgetsADeletedConversationThoughStorageFails(t *testing.T) {
 }
 
 // What is due is found again long after the actions that led to it.
-func TestAssistant_goesOnAfterALongOutage(t *testing.T) {
+func TestOffers_goesOnAfterALongOutage(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)
 		s.end()
 		time.Sleep(time.Hour)
-		w.start(assist.Options{})
+		w.start(connector.Options{})
 		time.Sleep(30 * time.Second)
 		assert.False(t, w.desk.Exists(conversation))
 	})
 }
 
 // The session is linked after its last action.
-func TestAssistant_offersHelpToAUserWhoStays(t *testing.T) {
+func TestOffers_offersHelpToAUserWhoStays(t *testing.T) {
 	config := proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "user_page_dwell"}}}
 	run(t, config, func(w *world, s *server, conversation string) {
 		time.Sleep(50 * time.Second)
@@ -708,7 +650,7 @@ func TestAssistant_offersHelpToAUserWhoStays(t *testing.T) {
 
 // Pages can say of any session that it belongs to a conversation: what it does leads
 // to no offer there, though the conversation is another user's by the desk's word.
-func TestAssistant_offersNothingForASessionThatABrowserAdded(t *testing.T) {
+func TestOffers_offersNothingForASessionThatABrowserAdded(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.visitAs("s2", "joe@acme.example", "/home")
 		r := httptest.NewRequest(http.MethodPost, "/sessions/link", strings.NewReader(
@@ -728,7 +670,7 @@ func TestAssistant_offersNothingForASessionThatABrowserAdded(t *testing.T) {
 	})
 }
 
-func TestAssistant_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
+func TestOffers_deletesNothingWhenAMessageComesWhileItLooks(t *testing.T) {
 	run(t, proactive.Config{Enabled: true}, func(w *world, s *server, conversation string) {
 		w.pingPong()
 		require.Len(t, w.offers(conversation), 1)

@@ -1,4 +1,4 @@
-package assist
+package connector
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/quickreply"
@@ -16,7 +15,6 @@ import (
 
 const (
 	maxLabelsBody = 64 << 10 // bytes of a request
-	maxID         = 256      // bytes of a conversation's id
 	labelsTime    = 4 * time.Second
 	maxAnswer     = 4 << 10 // bytes of the model's answer that are looked at
 )
@@ -39,22 +37,19 @@ type labelsAnswer struct {
 // POST /NAME/proactive/{product_id}, behind authentication.
 //
 //	{"session_id": "…", "conversation_id": "…", "action_count": 12} → {"labels": ["Yes, show me"]}
-func (a *Assistant) ServeLabels(desk string) http.Handler {
+func (c *Connector) ServeLabels(desk string) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		productID, err := httpx.PathValue(r, "product_id")
 		if err != nil {
 			return err
 		}
-		product, known, err := a.products(productID)
-		switch {
-		case err != nil:
-			return httpx.Unavailable(err)
-		case !known:
-			return httpx.NotFound("Unknown product.")
+		product, err := c.product(productID)
+		if err != nil {
+			return err
 		}
-		if d, _ := product.desk(desk); d == nil {
+		if d, ok := product.find(desk); !ok {
 			return httpx.NotFound("The product has no such help desk.")
-		} else if _, ok := d.(helpdesk.Offerer); !ok {
+		} else if d.capabilities().Offerer == nil {
 			return httpx.NotFound("The help desk makes no offers.")
 		}
 		body, err := httpx.ReadBody(w, r, maxLabelsBody)
@@ -65,7 +60,7 @@ func (a *Assistant) ServeLabels(desk string) http.Handler {
 		if err := decodeLabels(body, &request); err != nil {
 			return err
 		}
-		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{a.labels(r.Context(), productID, product, request)})
+		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{c.labels(r.Context(), productID, product, request)})
 		return nil
 	})
 }
@@ -79,8 +74,8 @@ func decodeLabels(body []byte, request *labelsRequest) error {
 	switch {
 	case strings.TrimSpace(request.SessionID) == "":
 		return httpx.BadRequest("session_id is missing.")
-	case strings.TrimSpace(request.ConversationID) == "" || len(request.ConversationID) > maxID:
-		return httpx.BadRequest("conversation_id must have 1 to %d bytes.", maxID)
+	case strings.TrimSpace(request.ConversationID) == "" || len(request.ConversationID) > maxConversationID:
+		return httpx.BadRequest("conversation_id must have 1 to %d bytes.", maxConversationID)
 	case request.ActionCount == nil || *request.ActionCount < 0:
 		return httpx.BadRequest("action_count must be a number that is not negative.")
 	}
@@ -92,14 +87,14 @@ const labelInstructions = `
 You suggest quick replies for a chat widget in a web app. Write up to three short labels (at most five words each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
 // labels returns labels for a session, never nil.
-func (a *Assistant) labels(ctx context.Context, productID string, product Product, request labelsRequest) []string {
+func (c *Connector) labels(ctx context.Context, productID string, product Product, request labelsRequest) []string {
 	configured := quickreply.CleanLabels(product.Labels)
-	if a.opts.Model == nil {
+	if c.opts.Model == nil {
 		return configured
 	}
 	ctx, cancel := context.WithTimeout(ctx, labelsTime)
 	defer cancel()
-	actions, err := a.connections.Actions(ctx, productID, request.SessionID)
+	actions, err := c.store.actions(ctx, productID, []Linked{{SessionID: request.SessionID}})
 	if err != nil || len(actions) == 0 {
 		return configured
 	}
@@ -108,9 +103,9 @@ func (a *Assistant) labels(ctx context.Context, productID string, product Produc
 	for _, action := range actions {
 		p.WriteString("- " + action + "\n")
 	}
-	answer, err := a.opts.Model(ctx, p.String())
+	answer, err := c.opts.Model(ctx, p.String())
 	if err != nil {
-		a.logger.Warn("no labels were suggested", "product_id", productID, "session_id", request.SessionID, "err", err)
+		c.logger.Warn("no labels were suggested", "product_id", productID, "session_id", request.SessionID, "err", err)
 		return configured
 	}
 	suggested := quickreply.CleanLabels(linesOf(answer[:min(len(answer), maxAnswer)]))

@@ -1,4 +1,4 @@
-package assist_test
+package connector_test
 
 import (
 	"net/http"

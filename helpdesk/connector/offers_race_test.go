@@ -1,5 +1,5 @@
 //go:build race
 
-package assist_test
+package connector_test
 
 func init() { storms = 4 } // the race detector takes ten times as long

@@ -1,4 +1,4 @@
-package assist_test
+package connector_test
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
-	"github.com/liveactivity/liveactivity/proactive/assist"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -118,8 +118,8 @@ func (st *storm) any() *server {
 	return st.start(st.options())
 }
 
-func (st *storm) options() assist.Options {
-	return assist.Options{Logger: slog.New(slog.DiscardHandler)}
+func (st *storm) options() connector.Options {
+	return connector.Options{Logger: slog.New(slog.DiscardHandler)}
 }
 
 // send delivers a webhook until it is taken.
@@ -142,7 +142,7 @@ func (st *storm) current() string {
 	if n := len(st.talks); n > 0 && st.desk.Exists(st.talks[n-1]) {
 		return st.talks[n-1]
 	}
-	id, webhook := st.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "Hello")
+	id, webhook := st.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "")
 	st.send(webhook)
 	st.talks = append(st.talks, id)
 	return id
@@ -194,7 +194,7 @@ var storms = uint64(12)
 // In any weather, with storage that fails between any two steps and servers that
 // die, no match leads to two offers, none comes late, nobody who writes loses the
 // conversation, and what was deleted is forgotten here, too.
-func TestAssistant_keepsItsPromisesInAnyStorm(t *testing.T) {
+func TestOffers_keepsItsPromisesInAnyStorm(t *testing.T) {
 	t.Parallel()
 	offers, deletions := 0, 0
 	for seed := range storms {
@@ -248,7 +248,7 @@ func (st *storm) check(s *server, id string) {
 	}
 	_, linked, err := s.connector.Conversation(t.Context(), acme, "intercom", id)
 	require.NoError(t, err)
-	docs, err := st.log.Documents().Get(t.Context(), acme, "assist/intercom/"+id)
+	docs, err := st.log.Documents().Get(t.Context(), acme, "conversations/intercom/"+id)
 	require.NoError(t, err)
 	if !st.desk.Exists(id) {
 		assert.False(t, linked, "the link to %s is left", id)

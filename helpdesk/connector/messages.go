@@ -1,0 +1,167 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// linkEvent links the session of the contact that an event names. A contact that
+// is named by an ID of the desk's alone is looked up later, as desks want their
+// answer soon.
+func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error) {
+	claim := in.claim()
+	if in.event.Type == helpdesk.EventOpened {
+		claim.receipt = &in.receipt
+	}
+	result, err := c.linker.linkKnown(ctx, claim, in.event.Contact)
+	if result != "" || err != nil {
+		return result, err
+	}
+	docs, err := c.store.docs.Get(ctx, in.productID, in.receipt.doc.Name)
+	if err != nil || in.receipt.take(docs[0]) {
+		return in.receipt.was, err
+	}
+	if in.desk.capabilities().Contacts != nil && in.event.ContactID != "" && in.event.Contact.Email == "" {
+		return pending, c.lookUpLater(ctx, in)
+	}
+	return c.linker.linkContact(ctx, claim, in.event.Contact)
+}
+
+// lookUpLater stores that a conversation's contact is to be looked up.
+func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
+	return c.amend(ctx, in, false, func(r *record) (status, bool) {
+		r.Contact = &lookUp{in.event.ContactID, in.event.Contact.UserID, c.linker.moment(in.event.At)}
+		return pending, true
+	})
+}
+
+// amend changes the document of a webhook's conversation, together with the webhook's
+// receipt if that is final, and gives its owner notice. The change is made again if
+// another one came first; it reports false where nothing is to be stored.
+func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change func(r *record) (status, bool)) error {
+	for {
+		docs, err := c.store.docs.Get(ctx, in.productID, documentName(in.key()), in.receipt.doc.Name)
+		if err != nil || in.receipt.take(docs[1]) {
+			return err
+		}
+		r := record{doc: docs[0]}
+		r.conversation, _ = decodeConversation(r.doc) // one that cannot be read begins anew
+		result, changes := change(&r)
+		if !changes {
+			return nil
+		}
+		put, changes, err := c.store.change(r)
+		if err != nil || !changes {
+			return err
+		}
+		all := []document.Change{put}
+		if final {
+			all = append(all, in.receipt.change(result))
+		}
+		err = c.store.commit(ctx, in.productID, notice{Type: messageType, Desk: in.desk.Name, ConversationID: in.event.ConversationID}, all...)
+		var conflict *document.ConflictError
+		if !errors.As(err, &conflict) || ctx.Err() != nil {
+			in.receipt.stored = final && err == nil
+			return err
+		}
+	}
+}
+
+// takeMessage links the session of a message, and takes the message itself into the
+// conversation: as the label of an offer, or as one that is to be answered. A chat
+// answers every message; elsewhere one is answered in a conversation in which an
+// offer was made, and what is written in others is the desk's business.
+func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result status, err error) {
+	can := in.desk.capabilities()
+	result, err = c.linkEvent(ctx, in) // for a chat the link may have failed when it began
+	if err != nil || in.receipt.was != "" {
+		return result, err
+	}
+	chats := can.Chatter != nil
+	if chats {
+		result = ignored
+	}
+	if chats && (!can.Chatter.Verifies() || strings.TrimSpace(in.event.Message) == "") {
+		return result, nil
+	}
+	replies := can.Replier != nil && c.opts.Reply != nil
+	text := in.event.Message
+	if len(text) > maxStored {
+		text = strings.ToValidUTF8(text[:maxStored], "")
+	}
+	var before assistance.Machine
+	var effects []assistance.Effect
+	var guided proactive.Guidance
+	isGuided := false
+	var failed error
+	err = c.amend(ctx, in, true, func(r *record) (status, bool) {
+		answers, changes := chats, false
+		if in.product.offers(in.desk.Name) {
+			before, _ = r.machine()
+			effects, failed = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: text})
+			if errors.Is(failed, errUnreadable) {
+				c.logger.Error("no offers are made in a conversation", "product_id", in.productID, "conversation_id", in.event.ConversationID, "err", failed)
+				failed = nil
+			}
+			changes = true
+		}
+		m, _ := r.machine()
+		for _, effect := range effects {
+			switch effect := effect.(type) {
+			case assistance.Guide:
+				answers = answers || c.opts.Guide == nil
+				guided, isGuided = proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name, ConversationID: in.event.ConversationID,
+					TriggerID: effect.TriggerID, Label: effect.Label, Metadata: effect.Metadata}, c.opts.Guide != nil
+			case assistance.Reply:
+				answers = answers || m.Trigger() != "" || m.InFlight()
+			}
+		}
+		if isGuided {
+			if failed = c.guide(ctx, guided); failed != nil {
+				return "", false
+			}
+			answers = false
+		}
+		switch {
+		case chats && (isGuided || replies):
+			result = accepted
+		case chats:
+			result = ignored
+		}
+		if answers && replies {
+			r.ask(message{ID: messageID(in), Text: text, At: c.store.now()})
+			changes = true
+		}
+		return result, changes && failed == nil
+	})
+	if err == nil {
+		err = failed
+	}
+	if err == nil && in.receipt.stored {
+		c.assisted.took(in.productID, in.key(), before, effects)
+	}
+	return result, err
+}
+
+// guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
+const guideTime = time.Second
+
+// guide starts the help that a user chose.
+func (c *Connector) guide(ctx context.Context, g proactive.Guidance) error {
+	ctx, cancel := context.WithTimeout(ctx, guideTime)
+	defer cancel()
+	return c.opts.Guide(ctx, g)
+}
+
+// messageID returns the ID of a message: that of its delivery.
+func messageID(in *incoming) string {
+	name := deliveryName(in)
+	return name[strings.LastIndexByte(name, '/')+1:]
+}

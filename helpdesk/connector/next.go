@@ -1,0 +1,357 @@
+package connector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+)
+
+// kind is a kind of step.
+type kind uint8
+
+// The kinds of step. After a doubt, such as a lost answer or the death of a server,
+// a note and a summary are looked for and then written again; a reply and an offer
+// are looked for and never sent again; everything else may simply be repeated.
+const (
+	kindNote      kind = iota
+	kindSummary        // a note, too
+	kindRedaction      // of the notes that a summary replaces
+	kindDraft          // a model is asked for a summary
+	kindContact        // the desk is asked who the contact is
+	kindDrop           // of a message that is not to be answered
+	kindWhose          // the desk is asked whether the contact wrote a message
+	kindCompose        // a model is asked for the reply
+	kindReply
+	kindOffer
+	kindFind   // of an offer in doubt
+	kindRemove // of a conversation whose offer was ignored
+	kindPass   // time has passed for the machine
+)
+
+// class groups the kinds of step that fail together: one that is retried delays
+// those of its class, and no others.
+type class uint8
+
+const (
+	notes class = iota
+	answers
+	contacts
+	offers
+	classes
+)
+
+// class returns the class of the kind.
+func (k kind) class() class {
+	switch k {
+	case kindNote, kindSummary, kindRedaction, kindDraft:
+		return notes
+	case kindContact:
+		return contacts
+	case kindOffer, kindFind, kindRemove, kindPass:
+		return offers
+	}
+	return answers
+}
+
+// step is what is to be done next for a conversation.
+type step struct {
+	kind  kind
+	text  string // as the desk is given it, or the prompt of a model
+	doubt bool   // it may have had its effect
+
+	writing *writing // of a note
+	want    *want    // that a note is of; nil for a summary
+	taken   int      // actions of want that the note takes, those that it leaves out included
+	actions []activity.Action
+
+	session string // of a draft
+	upto    int    // actions that a draft covers
+	redact  []string
+	contact lookUp
+	message message
+	outcome string // of a message that is dropped
+	match   *offering
+	send    assistance.Send // of an offer that is claimed
+	find    assistance.Find
+	remove  assistance.Remove
+}
+
+// offering is a match of a trigger.
+type offering struct {
+	assistance.Matched
+	session string
+	at      time.Time
+}
+
+// view is everything beside its document that the next step of a conversation
+// depends on.
+type view struct {
+	now     time.Time
+	settled time.Time // a note that an earlier owner has begun is looked for from then on
+	begun   time.Time // of the note that this process has begun and whose answer was lost
+	calm    time.Time // no note of actions is begun before
+	again   [classes]time.Time
+
+	desk    helpdesk.Desk
+	can     helpdesk.Capabilities
+	notes   Notes
+	wants   []*want // what the log holds for the conversation, in its order
+	resumes bool    // what it holds is for the note in the outbox alone
+
+	models   bool // summaries are a model's
+	draft    *draft
+	drafting bool
+
+	replies   bool   // messages are answered
+	theirs    string // the message that is known to be the requester's
+	answer    *composed
+	composing bool
+
+	rules *assistance.Rules // nil without assistance
+	match *offering
+}
+
+// draft is a summary that a model has made of a session; without text it has failed
+// to.
+type draft struct {
+	session string
+	summed
+}
+
+// composed is a reply that was composed to a message.
+type composed struct {
+	message, text string
+	left          bool // the message is left to people
+}
+
+// next returns the next step for a conversation, or nil and when there may be one,
+// zero for not before something happens. It is pure: it changes nothing that it is
+// given, and the same is the answer to the same. Offers come first, as their moment
+// passes, then the answers that somebody waits for.
+func (c *conversation) next(v *view) (s *step, due time.Time) {
+	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextAnswer, c.nextContact, c.nextNote, c.nextTick} {
+		if again := v.again[[...]class{offers, answers, contacts, notes, offers}[i]]; again.After(v.now) {
+			due = sooner(due, again)
+			continue
+		}
+		s, at := of(v)
+		if s != nil {
+			return s, time.Time{}
+		}
+		due = sooner(due, at)
+	}
+	return nil, due
+}
+
+// sooner returns the earlier of two times, of which zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// nextOffer makes an offer of a match.
+func (c *conversation) nextOffer(v *view) (*step, time.Time) {
+	if v.match == nil {
+		return nil, time.Time{}
+	}
+	return &step{kind: kindOffer, match: v.match}, time.Time{}
+}
+
+// nextAnswer answers the oldest message, if it is the requester's and the desk
+// vouches for the sessions that the answer would be made from.
+func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
+	if len(c.Messages) == 0 {
+		return nil, time.Time{}
+	}
+	m := c.Messages[0]
+	drop := func(outcome string) (*step, time.Time) {
+		return &step{kind: kindDrop, message: m, outcome: outcome}, time.Time{}
+	}
+	answered := v.answer != nil && v.answer.message == m.ID
+	switch {
+	case v.now.Sub(m.At) > replyTTL:
+		return drop("expired")
+	case v.can.Replier == nil || !v.replies || v.can.Chatter != nil && !v.can.Chatter.Verifies():
+		return drop("dropped")
+	case len(c.Sessions) > 0 && len(c.trusted()) == 0:
+		return drop("untrusted")
+	case !m.Begun.IsZero():
+		if at := later(v.settled, m.Begun.Add(settleTime)); at.After(v.now) {
+			return nil, at
+		}
+		return &step{kind: kindReply, message: m, text: m.Reply, doubt: true}, time.Time{}
+	case m.Reply != "":
+		return &step{kind: kindReply, message: m, text: m.Reply}, time.Time{}
+	case v.theirs != m.ID:
+		return &step{kind: kindWhose, message: m}, time.Time{}
+	case answered && v.answer.left:
+		return drop("left")
+	case answered:
+		return &step{kind: kindReply, message: m, text: v.answer.text}, time.Time{}
+	case v.composing:
+		return nil, m.At.Add(replyTTL)
+	}
+	return &step{kind: kindCompose, message: m}, time.Time{}
+}
+
+// nextContact looks the contact up, for as long as a link would wait.
+func (c *conversation) nextContact(v *view) (*step, time.Time) {
+	if c.Contact == nil {
+		return nil, time.Time{}
+	}
+	return &step{kind: kindContact, contact: *c.Contact}, time.Time{}
+}
+
+// nextNote finishes the note in the outbox; or writes notes of actions, a summary
+// that is due, and redacts what it replaces.
+func (c *conversation) nextNote(v *view) (*step, time.Time) {
+	switch {
+	case c.Writing != nil && v.settled.After(v.now) && !c.Writing.Begun.Equal(v.begun):
+		return nil, v.settled
+	case c.Writing != nil:
+		return c.resume(v), time.Time{}
+	case v.resumes:
+		return nil, time.Time{} // the log is read again first
+	}
+	for _, w := range v.wants {
+		for from := 0; from < len(w.found); {
+			n, actions, text := fill(v.desk, w.session, w.found[from:], v.notes.Bin)
+			if text == "" {
+				from += n
+				continue
+			}
+			if v.calm.After(v.now) {
+				return nil, v.calm
+			}
+			upto := from + n
+			return &step{kind: kindNote, text: text, want: w, taken: upto, actions: actions, writing: &writing{Session: w.session,
+				From: c.session(w.session).Cursor, First: w.found[from].entry, To: w.found[upto-1].after,
+				Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}, time.Time{}
+		}
+	}
+	if s := c.nextSummary(v); s != nil {
+		return s, time.Time{}
+	}
+	if len(c.Redact) > 0 {
+		return &step{kind: kindRedaction, redact: c.Redact}, time.Time{}
+	}
+	return nil, time.Time{}
+}
+
+// resume looks for the note in the outbox and writes it otherwise.
+func (c *conversation) resume(v *view) *step {
+	w := c.Writing
+	if w.Summary != nil {
+		return &step{kind: kindSummary, text: helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text), writing: w, doubt: true}
+	}
+	s := &step{kind: kindNote, writing: w, doubt: true}
+	for _, want := range v.wants {
+		s.actions = append(s.actions, keptOf(want.found)...)
+		s.want, s.taken = want, len(want.found)
+	}
+	if len(s.actions) > 0 {
+		s.text = helpdesk.NoteText(w.Session, s.actions, w.Bin)
+	}
+	return s
+}
+
+// nextSummary posts a summary of a session that has enough actions in notes and in
+// no summary, or asks a model for one.
+func (c *conversation) nextSummary(v *view) *step {
+	if v.notes.SummaryThreshold <= 0 {
+		return nil
+	}
+	for i := range c.Sessions {
+		s := &c.Sessions[i]
+		due := s.unsummed() >= v.notes.SummaryThreshold
+		switch {
+		case v.draft != nil && v.draft.Text != "" && v.draft.session == s.ID:
+			return summarize(s.ID, v.draft.summed, v.now)
+		case due && v.models && !v.drafting && v.draft.allows(s):
+			return &step{kind: kindDraft, session: s.ID, upto: s.Written, text: s.prompt()}
+		case due && !v.models && s.Digest != nil:
+			return summarize(s.ID, summed{s.Written, s.Digest.String()}, v.now)
+		}
+	}
+	return nil
+}
+
+// allows reports whether a model may be asked for a summary of a session: after a
+// failure not before its next note.
+func (d *draft) allows(s *session) bool {
+	return d == nil || d.Text == "" && (d.session != s.ID || d.Upto < s.Written)
+}
+
+func summarize(sessionID string, done summed, now time.Time) *step {
+	return &step{kind: kindSummary, text: helpdesk.SummaryText(sessionID, now, done.Text),
+		writing: &writing{Session: sessionID, Begun: now, Summary: &done}}
+}
+
+// nextTick does what the machine has been waiting for.
+func (c *conversation) nextTick(v *view) (*step, time.Time) {
+	m, ok := c.machine()
+	if v.rules == nil || !ok || c.Machine == nil {
+		return nil, time.Time{}
+	}
+	due, ok := v.rules.Due(m, v.now)
+	switch {
+	case !ok:
+		return nil, time.Time{}
+	case due.After(v.now):
+		return nil, due
+	}
+	_, effects, _ := v.rules.Step(m, v.now, assistance.Tick{}) // never fails
+	for _, effect := range effects {
+		switch effect := effect.(type) {
+		case assistance.Find:
+			return &step{kind: kindFind, find: effect}, time.Time{}
+		case assistance.Remove:
+			return &step{kind: kindRemove, remove: effect}, time.Time{}
+		}
+	}
+	return &step{kind: kindPass}, time.Time{}
+}
+
+// fill returns the text of a note of the first n actions, as many as fit, and those
+// of them that are not left out; "" where none is kept.
+func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action, text string) {
+	kept := keptOf(all)
+	if len(kept) == 0 {
+		return len(all), nil, ""
+	}
+	fit, text := helpdesk.FirstNote(desk, sessionID, kept, bin)
+	for room := fit; n < len(all) && (room > 0 || !all[n].kept); n++ {
+		if all[n].kept {
+			room--
+		}
+	}
+	return n, kept[:fit], text
+}
+
+// keptOf returns the actions that are not left out.
+func keptOf(all []found) (actions []activity.Action) {
+	for _, f := range all {
+		if f.kept {
+			actions = append(actions, f.Action)
+		}
+	}
+	return actions
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// without returns a list without the strings of another.
+func without(list, removed []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(removed, s) })
+}

@@ -1,0 +1,89 @@
+package connector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// What comes next follows from the document, the log and the time alone.
+func TestNext(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	rules := assistance.Rules{}
+	shown := func() *snapshot {
+		m, _, err := rules.Step(assistance.Machine{}, now.Add(-time.Minute), assistance.Matched{
+			Result: proactive.Result{TriggerID: "t", InteractionTimeout: 10 * time.Second}, SendBy: now})
+		require.NoError(t, err)
+		m, _, err = rules.Step(m, now.Add(-time.Minute), assistance.Shown{OfferID: "o"})
+		require.NoError(t, err)
+		return &snapshot{Machine: m}
+	}
+	d := newDesk()
+	chat := &scriptDesk{name: "chat"}
+	pages := func() []*want {
+		return []*want{{session: "s", found: []found{{Action: activity.Action{Type: activity.TypePageview, Description: "User visited a"}, kept: true}}}}
+	}
+	linked := []session{{ID: "s", ByWebhook: true}}
+	asked := []message{{ID: "m", Text: "Hi", At: now}}
+	unsure := []message{{ID: "m", Text: "Hi", At: now, Reply: "Hello", Begun: now.Add(-time.Minute)}}
+	for name, tt := range map[string]struct {
+		c      conversation
+		change func(v *view)
+		want   kind
+		doubt  bool
+		due    time.Duration // where nothing is next; zero for never
+		none   bool
+	}{
+		"nothing":                             {none: true},
+		"actions":                             {c: conversation{Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindNote},
+		"actions while it is calm":            {c: conversation{Sessions: linked}, change: func(v *view) { v.wants, v.calm = pages(), now.Add(time.Second) }, none: true, due: time.Second},
+		"a note in doubt":                     {c: conversation{Writing: &writing{}}, want: kindNote, doubt: true},
+		"a note that another has just begun":  {c: conversation{Writing: &writing{Begun: now}}, change: func(v *view) { v.settled = now.Add(time.Second) }, none: true, due: time.Second},
+		"a note before its summary":           {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, change: func(v *view) { v.wants = pages() }, want: kindNote},
+		"a summary":                           {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, want: kindSummary},
+		"a summary before what it replaces":   {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}, Redact: []string{"1"}}, want: kindSummary},
+		"a model's summary":                   {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models = true }, want: kindDraft},
+		"a model that is at it":               {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models, v.drafting = true, true }, none: true},
+		"redactions":                          {c: conversation{Redact: []string{"1"}}, want: kindRedaction},
+		"a contact before notes":              {c: conversation{Contact: &lookUp{}, Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindContact},
+		"a message before notes":              {c: conversation{Messages: asked, Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindWhose},
+		"a message of the requester's":        {c: conversation{Messages: asked}, change: func(v *view) { v.theirs = "m" }, want: kindCompose},
+		"an answer":                           {c: conversation{Messages: asked}, change: func(v *view) { v.theirs, v.answer = "m", &composed{message: "m", text: "Hello"} }, want: kindReply},
+		"an answer in doubt":                  {c: conversation{Messages: unsure}, want: kindReply, doubt: true},
+		"an old message":                      {c: conversation{Messages: []message{{ID: "m", At: now.Add(-time.Hour)}}}, want: kindDrop},
+		"a message where a browser linked":    {c: conversation{Messages: asked, Sessions: []session{{ID: "s"}}}, want: kindDrop},
+		"a message that failed, then a note":  {c: conversation{Messages: asked, Sessions: linked}, change: func(v *view) { v.wants, v.again[answers] = pages(), now.Add(time.Second) }, want: kindNote},
+		"a message that failed":               {c: conversation{Messages: asked}, change: func(v *view) { v.again[answers] = now.Add(time.Second) }, none: true, due: time.Second},
+		"an offer before everything":          {c: conversation{Messages: asked}, change: func(v *view) { v.match = &offering{} }, want: kindOffer},
+		"an ignored offer after notes":        {c: conversation{Machine: shown(), Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindNote},
+		"an ignored offer":                    {c: conversation{Machine: shown()}, want: kindRemove},
+		"an ignored offer without assistance": {c: conversation{Machine: shown()}, change: func(v *view) { v.rules = nil }, none: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &view{now: now, desk: d, can: helpdesk.CapabilitiesOf(chat), notes: Notes{SummaryThreshold: 3}, replies: true, rules: &rules}
+			if tt.change != nil {
+				tt.change(v)
+			}
+			s, due := tt.c.next(v)
+			if tt.none {
+				require.Nil(t, s)
+				if tt.due == 0 {
+					assert.Zero(t, due)
+				} else {
+					assert.Equal(t, now.Add(tt.due), due)
+				}
+				return
+			}
+			require.NotNil(t, s)
+			assert.Equal(t, tt.want, s.kind)
+			assert.Equal(t, tt.doubt, s.doubt)
+		})
+	}
+}

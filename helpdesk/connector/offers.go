@@ -1,0 +1,362 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// offers reports whether offers are made at the desk.
+func (p Product) offers(desk string) bool {
+	d, _ := p.find(desk)
+	return p.Assistance != nil && d.capabilities().Offerer != nil
+}
+
+// assists reports whether any desk makes offers.
+func (p Product) assists() bool {
+	return slices.ContainsFunc(p.Desks, func(d Desk) bool { return p.offers(d.Name) })
+}
+
+// rules are those of a conversation at the desk: one that the desk cannot delete is
+// kept.
+func (p Product) rules(desk string) assistance.Rules {
+	rules := p.Assistance.Rules
+	if d, _ := p.find(desk); d.capabilities().Remover == nil {
+		rules.KeepIdle = true
+	}
+	return rules
+}
+
+// Further reasons why no offer is made of a match.
+const (
+	untrusted  assistance.Reason = "untrusted"  // only a browser said whose conversation it is
+	leaseEnds  assistance.Reason = "lease"      // another server may take over meanwhile
+	unreadable assistance.Reason = "unreadable" // the machine is damaged, or of a later version
+)
+
+// States returns for each of the conversations, in this order, the state of the
+// assistance there; "" for the zero Link, for a product without assistance, and
+// where no offer can be made because the document cannot be read. It reads them all
+// at once.
+func (c *Connector) States(ctx context.Context, productID string, links ...Link) ([]assistance.State, error) {
+	states := make([]assistance.State, len(links))
+	product, ok, err := c.products.Product(productID)
+	if err != nil || !ok || product.Assistance == nil {
+		return states, err
+	}
+	var names []string
+	var of []int // by name: the state's place
+	for i, l := range links {
+		if l != (Link{}) {
+			names, of = append(names, documentName(keyOf(l.Desk, l.ConversationID))), append(of, i)
+		}
+	}
+	if names == nil {
+		return states, nil
+	}
+	docs, err := c.store.docs.Get(ctx, productID, names...)
+	if err != nil {
+		return nil, err
+	}
+	for i, doc := range docs {
+		conv, err := decodeConversation(doc)
+		if m, ok := conv.machine(); ok && err == nil {
+			states[of[i]] = m.State()
+		}
+	}
+	return states, nil
+}
+
+// step takes an event into the machine of a conversation, and returns the effects.
+func (c *conversation) step(rules assistance.Rules, now time.Time, event assistance.Event) ([]assistance.Effect, error) {
+	m, ok := c.machine()
+	if !ok {
+		return nil, errUnreadable
+	}
+	next, effects, err := rules.Step(m, now, event)
+	if err == nil {
+		c.Machine = &snapshot{Machine: next}
+	}
+	return effects, err
+}
+
+// errUnreadable reports a machine that this process cannot read.
+var errUnreadable = errors.New("connector: the state of the assistance cannot be read")
+
+// reported are the events of the outcomes. None of them has an effect to carry out.
+var reported = map[proactive.Outcome]assistance.Event{
+	proactive.Dismissed:  assistance.Dismissed{},
+	proactive.Progressed: assistance.Progressed{},
+	proactive.Finished:   assistance.Finished{},
+	proactive.Abandoned:  assistance.Abandoned{},
+}
+
+// Report takes an outcome into the assistance of a conversation. Any server may be
+// called: on return it is stored, and the next offer anywhere is decided by it. The
+// error is proactive.ErrNoConversation, a *proactive.ReportError, or the storage's;
+// after one of the storage the outcome may have been stored.
+func (c *Connector) Report(ctx context.Context, productID string, of Link, outcome proactive.Outcome) error {
+	product, known, err := c.products.Product(productID)
+	if err != nil {
+		return err
+	}
+	if _, ok := product.find(of.Desk); !ok || !known || product.Assistance == nil || of.ConversationID == "" {
+		return proactive.ErrNoConversation
+	}
+	key := keyOf(of.Desk, of.ConversationID)
+	for {
+		r, err := c.store.read(ctx, productID, key)
+		if err != nil {
+			return err
+		}
+		before, _ := r.machine()
+		event, possible := reported[outcome]
+		if !possible {
+			return &proactive.ReportError{Outcome: outcome, State: string(before.State())}
+		}
+		effects, err := r.step(product.rules(of.Desk), c.store.now(), event)
+		var impossible *assistance.MoveError
+		if errors.As(err, &impossible) {
+			return &proactive.ReportError{Outcome: outcome, State: string(impossible.State)}
+		}
+		if err != nil {
+			return err
+		}
+		put, _, err := c.store.change(r)
+		if err == nil {
+			err = c.store.commit(ctx, productID, notice{Type: messageType, Desk: of.Desk, ConversationID: of.ConversationID}, put)
+		}
+		var conflict *document.ConflictError
+		if errors.As(err, &conflict) && ctx.Err() == nil {
+			continue
+		}
+		if err == nil {
+			c.assisted.took(productID, key, before, effects)
+		}
+		return err
+	}
+}
+
+// advance takes an event into the machine and stores it, and returns the effects.
+func (j *job) advance(ctx context.Context, rules assistance.Rules, event assistance.Event) (effects []assistance.Effect, err error) {
+	var before assistance.Machine
+	err = j.update(ctx, func(c *conversation) error {
+		before, _ = c.machine()
+		effects, err = c.step(rules, j.d.store.now(), event)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	j.d.assisted.took(j.d.productID, j.lane.key, before, effects)
+	j.d.know(j.lane, j.r.Machine)
+	return effects, nil
+}
+
+// claim claims the offer of a match before it is sent, unless something is in the
+// way. A claim is what the machine knows of an offer in flight.
+func (j *job) claim(ctx context.Context, s *step) error {
+	j.d.matched(j.lane, nil)
+	reason := assistance.Offered
+	linked := j.r.session(s.match.session)
+	switch {
+	case linked == nil || !linked.ByWebhook:
+		reason = untrusted
+	case time.Until(j.lease.Until()) < leastTime:
+		reason = leaseEnds
+	}
+	var err error
+	var effects []assistance.Effect
+	if reason == assistance.Offered {
+		effects, err = j.advance(ctx, j.product.rules(j.account.desk), s.match.Matched)
+		var impossible *assistance.MoveError
+		switch {
+		case errors.As(err, &impossible):
+			reason, err = impossible.Reason, nil
+		case errors.Is(err, errUnreadable):
+			reason, err = unreadable, nil
+		case err != nil:
+			return err
+		}
+	}
+	// A server that gets the lease later finds a match that another one has seen to.
+	if j.owned.Sub(s.match.at) < j.d.opts.LeaseTTL/3 || reason == assistance.Offered {
+		j.d.assisted.decided(j.d.productID, j.lane.key, s.match, reason)
+	}
+	for _, effect := range effects {
+		if send, ok := effect.(assistance.Send); ok {
+			s.send = send
+			return nil
+		}
+	}
+	return errMeant
+}
+
+// offer shows an offer, unless the desk cannot take it in time.
+func (j *job) offer(ctx context.Context, id string, s *step) (o outcome) {
+	left := min(offerTime, time.Until(j.lease.Until()), s.send.SendBy.Sub(j.d.store.now()))
+	if left < leastTime {
+		o.err = errLate
+		return o
+	}
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	o.err = j.request(ctx, func(ctx context.Context) (err error) {
+		o.id, err = j.can.Offerer.Offer(ctx, id, s.send.Offer)
+		return err
+	})
+	return o
+}
+
+// errLate says that the moment of an offer has passed.
+var errLate = errors.New("connector: the offer is late")
+
+// errRemoved says that a conversation was deleted.
+var errRemoved = errors.New("connector: nobody reacted to the offer in it")
+
+// remove deletes a conversation in which nobody has ever written: one that the
+// service itself has filled. Any other one stays, and its offer has lapsed.
+func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
+	ctx, cancel := context.WithTimeout(ctx, min(offerTime, time.Until(j.lease.Until())))
+	defer cancel()
+	engaged := func(after string) (yes bool) {
+		if o.err == nil {
+			o.err = j.request(ctx, func(ctx context.Context) (err error) {
+				yes, err = j.can.Remover.Engaged(ctx, id, after)
+				return err
+			})
+		}
+		return yes && o.err == nil
+	}
+	wrote := engaged("")
+	since := wrote && engaged(s.remove.OfferID)
+	rules := j.product.rules(j.account.desk)
+	var effects []assistance.Effect
+	switch {
+	case o.err != nil:
+		return o
+	case since:
+		_, o.err = j.advance(ctx, rules, assistance.Engaged{})
+		return o
+	case wrote:
+		rules.KeepIdle = true
+	}
+	// A message may have come meanwhile, here or at a server that has the lease by
+	// now: what follows cannot be undone.
+	if effects, o.err = j.advance(ctx, rules, assistance.Tick{}); o.err == nil && slices.Contains(effects, assistance.Effect(s.remove)) {
+		o.err = j.request(ctx, func(ctx context.Context) error { return j.can.Remover.Remove(ctx, id) })
+		o.yes = o.err == nil
+	}
+	return o
+}
+
+// settleOffer takes the outcome of a step of the assistance into the machine. An
+// offer in doubt keeps its claim: it is looked for, and never sent again.
+func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
+	var event assistance.Event
+	result, trigger := "", s.send.TriggerID
+	var failed *helpdesk.APIError
+	switch isAPI := errors.As(o.err, &failed); {
+	case s.kind == kindPass:
+		event = assistance.Tick{}
+	case s.kind == kindRemove && o.yes:
+		return j.removed()
+	case s.kind == kindRemove:
+	case s.kind == kindFind && o.err == nil:
+		trigger = s.find.TriggerID
+		if event, result = assistance.Event(assistance.Lost{}), "lost"; o.yes {
+			event, result = assistance.Shown{OfferID: o.id}, "made"
+		}
+	case s.kind == kindFind:
+	case o.err == nil:
+		event, result = assistance.Shown{OfferID: o.id}, "made"
+	case errors.Is(o.err, errLate), isPaused(o.err):
+		event, result, o.err = assistance.Refused{}, "late", nil
+	case isAPI && !failed.Ambiguous:
+		event, result = assistance.Refused{}, "refused"
+		if !failed.AccountWide() && !failed.Gone {
+			j.logger().Warn("an offer was refused", "err", o.err)
+			o.err = nil
+		}
+	default:
+		result = "ambiguous"
+	}
+	if result != "" {
+		j.d.assisted.offered(j.d.productID, trigger, result)
+	}
+	var impossible *assistance.MoveError
+	if event != nil {
+		if _, err := j.advance(ctx, j.product.rules(j.account.desk), event); err != nil && !errors.As(err, &impossible) {
+			return err
+		}
+	}
+	if errors.As(o.err, &impossible) { // what happened meanwhile was faster
+		return nil
+	}
+	return o.err
+}
+
+// removed logs and counts a conversation that was deleted.
+func (j *job) removed() error {
+	m, _ := j.r.machine()
+	_, effects, _ := j.product.rules(j.account.desk).Step(m, j.d.store.now(), assistance.Removed{})
+	j.d.assisted.took(j.d.productID, j.lane.key, m, effects)
+	j.d.metrics.deleted.WithLabelValues(j.d.productID, j.account.desk).Inc()
+	sessions := make([]string, len(j.r.Sessions))
+	for i, s := range j.r.Sessions {
+		sessions[i] = s.ID
+	}
+	j.logger().Warn("a conversation without any message was deleted: nobody reacted to the offer in it", "session_ids", sessions)
+	return errRemoved
+}
+
+// assisted logs and counts what becomes of offers.
+type assisted struct {
+	metrics offerMetrics
+	meter   activity.Meter
+	logger  *slog.Logger
+}
+
+// decided logs and counts a trigger that matched.
+func (a *assisted) decided(productID, key string, match *offering, reason assistance.Reason) {
+	desk, id := splitKey(key)
+	trigger := match.Result.TriggerID
+	if reason != assistance.Offered {
+		a.metrics.suppressed.WithLabelValues(productID, trigger, string(reason)).Inc()
+	}
+	a.logger.Info("a trigger matched", "product_id", productID, "session_id", match.session, "desk", desk, "conversation_id", id,
+		"trigger_id", trigger, "decision", reason)
+}
+
+// took counts and logs what a step that is stored made of a machine.
+func (a *assisted) took(productID, key string, before assistance.Machine, effects []assistance.Effect) {
+	desk, id := splitKey(key)
+	for _, effect := range effects {
+		switch effect := effect.(type) {
+		case assistance.Moved:
+			if effect.From == assistance.Proactive && effect.To == assistance.Thinking {
+				a.offered(productID, before.Trigger(), "ignored")
+			}
+			a.metrics.transitions.WithLabelValues(productID, string(effect.From), string(effect.To)).Inc()
+			a.logger.Info("assistance moved", "product_id", productID, "desk", desk, "conversation_id", id, "from", effect.From, "to", effect.To)
+		case assistance.Guide:
+			a.offered(productID, effect.TriggerID, "accepted")
+		}
+	}
+}
+
+// offered counts the result of an offer.
+func (a *assisted) offered(productID, trigger, result string) {
+	a.metrics.offers.WithLabelValues(productID, trigger, result).Inc()
+	if result == "made" {
+		a.meter.Count(productID, activity.Flow{Offers: 1})
+	}
+}

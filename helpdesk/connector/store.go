@@ -1,0 +1,209 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Prefixes of the documents' names.
+const (
+	conversationPrefix = "conversations/" // then the conversation's key
+	waitingPrefix      = "waiting/"       // then a digest: a link that waits for its session
+	deliveryPrefix     = "delivery/"      // then the desk and a digest: a webhook that was received
+)
+
+// leaseName is the lease of a product's conversations. The server that has work to
+// do there holds it.
+const leaseName = "conversations"
+
+// machineTTL is how long a conversation with a machine is kept after its last
+// change: a dismissal outlasts the visit.
+const machineTTL = 30 * 24 * time.Hour
+
+// keyOf returns the name of a conversation among those of all desks.
+func keyOf(desk, conversationID string) string { return desk + "/" + conversationID }
+
+// splitKey returns the arguments of keyOf.
+func splitKey(key string) (desk, conversationID string) {
+	desk, conversationID, _ = strings.Cut(key, "/")
+	return desk, conversationID
+}
+
+// documentName returns the name of a conversation's document.
+func documentName(key string) string { return conversationPrefix + key }
+
+// store keeps the conversations of all products as documents, and announces in a
+// product's log what the owner of a conversation has to know. It holds nothing.
+type store struct {
+	log  eventlog.Log
+	docs document.Store
+	dir  *activity.Directory
+	ttl  time.Duration // of a conversation without machine: longer than any of its sessions
+}
+
+// newStore returns the store over a log whose sessions are remembered for so long.
+func newStore(log eventlog.Log, sessionTTL time.Duration) (*store, error) {
+	dir, err := activity.NewDirectory(log.Documents(), sessionTTL)
+	return &store{log: log, docs: log.Documents(), dir: dir, ttl: max(24*time.Hour, 2*sessionTTL)}, err
+}
+
+// now returns the time by the clock of the log's IDs, without a monotonic part.
+func (s *store) now() time.Time { return s.log.Now().Round(0) }
+
+// record is a conversation as it was read.
+type record struct {
+	doc document.Document
+	conversation
+}
+
+// read returns a conversation. One that cannot be read is empty, and its error wraps
+// errUnreadable.
+func (s *store) read(ctx context.Context, productID, key string) (record, error) {
+	docs, err := s.docs.Get(ctx, productID, documentName(key))
+	if err != nil {
+		return record{}, fmt.Errorf("connector: read conversation: %w", err)
+	}
+	r := record{doc: docs[0]}
+	r.conversation, _ = decodeConversation(r.doc)
+	return r, nil
+}
+
+// change returns the change that stores a conversation; ok is false where nothing
+// has to change. One that would be too long forgets the material of its summaries.
+func (s *store) change(r record) (c document.Change, ok bool, err error) {
+	if r.isEmpty() {
+		if !r.doc.Exists() {
+			return c, false, nil
+		}
+		return document.Delete(r.doc), true, nil
+	}
+	value, err := json.Marshal(r.conversation)
+	if len(value) > document.MaxValue*3/4 {
+		r.Sessions = slices.Clone(r.Sessions)
+		for i := range r.Sessions {
+			r.Sessions[i].Recent, r.Sessions[i].Digest = nil, nil
+		}
+		value, err = json.Marshal(r.conversation)
+	}
+	if err != nil {
+		return c, false, fmt.Errorf("connector: encode conversation: %w", err)
+	}
+	ttl := s.ttl
+	if r.Machine != nil {
+		ttl = max(ttl, machineTTL)
+	}
+	return document.Put(r.doc, value, ttl), true, nil
+}
+
+// Types of the entries that concern conversations.
+const (
+	linkType    = "link"
+	messageType = "message"
+)
+
+// notice is an entry of the log that tells every server of a change to a
+// conversation's document, with which it is committed: of a session that was
+// linked, of a link that waits for its session, or of anything else.
+type notice struct {
+	Type           string   `json:"type"`
+	Desk           string   `json:"desk"`
+	ConversationID string   `json:"conversation_id"`
+	SessionID      string   `json:"session_id,omitempty"` // that was linked
+	Waiting        *waiting `json:"waiting,omitempty"`    // that waits
+	Over           bool     `json:"over,omitempty"`       // it waits no longer
+}
+
+// decodeNotice decodes an entry, and reports false for one of another type.
+func decodeNotice(e *eventlog.Entry) (n notice, ok bool) {
+	if !strings.HasPrefix(string(e.Data[:min(len(e.Data), 18)]), `{"type":"link"`) &&
+		!strings.HasPrefix(string(e.Data[:min(len(e.Data), 18)]), `{"type":"message"`) {
+		return n, false
+	}
+	return n, json.Unmarshal(e.Data, &n) == nil && n.Desk != "" && n.ConversationID != ""
+}
+
+// commit makes changes together with a notice of them, all or nothing.
+func (s *store) commit(ctx context.Context, productID string, n notice, changes ...document.Change) error {
+	data, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("connector: encode notice: %w", err)
+	}
+	return s.log.Append(ctx, productID, []eventlog.Entry{{Data: data}}, changes...)
+}
+
+// unlink frees a session that is linked to the conversation.
+func (s *store) unlink(ctx context.Context, productID, key, sessionID string) error {
+	err := s.dir.Amend(ctx, productID, sessionID, nil, func(a *activity.Amendment) error {
+		if keyOf(a.Session.Desk, a.Session.ConversationID) != key {
+			return errNoChange
+		}
+		a.Session.Desk, a.Session.ConversationID = "", ""
+		return nil
+	})
+	if errors.Is(err, errNoChange) {
+		return nil
+	}
+	return err
+}
+
+// end frees the sessions of a conversation that is gone and removes its document,
+// under the checks. It reports false if the document was changed meanwhile.
+func (s *store) end(ctx context.Context, productID, key string, r record, checks ...document.Change) (bool, error) {
+	for _, session := range r.Sessions {
+		if err := s.unlink(ctx, productID, key, session.ID); err != nil {
+			return false, err
+		}
+	}
+	if !r.doc.Exists() {
+		return true, nil
+	}
+	_, err := s.docs.Write(ctx, productID, append(checks, document.Delete(r.doc))...)
+	var conflict *document.ConflictError
+	if errors.As(err, &conflict) && conflict.Name == r.doc.Name {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// each calls see with the documents below a prefix, a page at a time.
+func (s *store) each(ctx context.Context, productID, prefix string, see func(docs []document.Document)) error {
+	const page = 256
+	for after := ""; ; {
+		docs, err := s.docs.List(ctx, productID, prefix, after, page)
+		if err != nil || len(docs) == 0 {
+			return err
+		}
+		see(docs)
+		after = docs[len(docs)-1].Name
+	}
+}
+
+// await waits before storage is asked again. It returns an error when that is no
+// use: ctx has ended, or the log is closed.
+func await(ctx context.Context, logger *slog.Logger, err error) error {
+	if errors.Is(err, eventlog.ErrClosed) {
+		return err
+	}
+	if ctx.Err() == nil {
+		logger.Warn("conversations wait for storage", "err", err)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(storageRetry):
+		return nil
+	}
+}
+
+// storageRetry is the pause before storage that failed is asked again.
+const storageRetry = time.Second

@@ -1,0 +1,204 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/schedule"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// watchSpan is for how long a session's actions are remembered for triggers.
+const watchSpan = assistance.WindowSpan
+
+// watch is what triggers are asked about: the sessions of a product that did
+// something within watchSpan. The delivery's mutex guards it.
+type watch struct {
+	core     *assistance.Core // that filled the windows
+	sessions map[string]*watched
+	asks     schedule.Agenda[*watched] // by when a trigger wants to be asked again
+	swept    time.Time
+}
+
+// watched is a session.
+type watched struct {
+	id     string
+	window assistance.Window
+	newest time.Time
+	again  schedule.Slot[*watched]
+}
+
+// see takes entries of the log: it wakes up the conversations that they concern.
+func (d *delivery) see(entries []eventlog.Entry) error {
+	product := d.product()
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		if n, ok := decodeNotice(e); ok {
+			d.heed(n, now)
+			continue
+		}
+		if l, ok := d.bySession[e.SessionID]; ok {
+			if s := l.session(e.SessionID); s != nil && e.ID.Compare(s.after) > 0 {
+				d.arrived(l, e.ID.Previous(), sooner(e.ID.Time(), now), now, product.Notes.Debounce)
+			}
+		}
+		if product.Assistance != nil && e.SessionID != "" {
+			d.observe(e, product.Assistance)
+		}
+	}
+	if now.Sub(d.swept) >= sweepEvery {
+		d.sweep(now)
+	}
+	return nil
+}
+
+// heed takes a notice.
+func (d *delivery) heed(n notice, now time.Time) {
+	switch {
+	case n.Waiting != nil && n.Over:
+		delete(d.waiting, n.Waiting.documentName())
+		return
+	case n.Waiting != nil:
+		d.waiting[n.Waiting.documentName()] = *n.Waiting
+		d.lookedFor = time.Time{}
+		signal(d.wake)
+		return
+	}
+	l := d.lane(keyOf(n.Desk, n.ConversationID), now)
+	if n.SessionID != "" {
+		d.join(l, n.SessionID, eventlog.ID{})
+	}
+	d.lookAt(l, now)
+}
+
+// sweep forgets the conversations that nothing has happened in for as long as their
+// documents are kept.
+func (d *delivery) sweep(now time.Time) {
+	d.swept = now
+	since := now.Add(-d.store.ttl).Unix()
+	for _, l := range d.lanes {
+		if !l.working && !l.slot.IsSet() && l.used < since {
+			d.forget(l)
+		}
+	}
+}
+
+// observe asks the triggers about the actions of an entry. A match makes the
+// conversation of the session due at once: its moment passes.
+func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
+	batch, err := e.Decode()
+	if err != nil || batch == nil {
+		return
+	}
+	w, now := &d.watch, d.store.now()
+	if w.core != core || w.sessions == nil {
+		w.core, w.sessions, w.asks = core, map[string]*watched{}, schedule.Agenda[*watched]{}
+	}
+	if now.Sub(w.swept).Abs() > watchSpan/8 {
+		w.sweep(now)
+	}
+	known, ok := w.sessions[e.SessionID]
+	if !ok {
+		known = &watched{id: strings.Clone(e.SessionID)}
+		known.again.Value = known
+		w.sessions[known.id] = known
+	}
+	known.newest = now
+	for _, a := range batch.Actions {
+		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
+			return core.Act(&known.window, m, s, a.Action, now)
+		})
+	}
+}
+
+// sweep forgets sessions whose windows are empty by now.
+func (w *watch) sweep(now time.Time) {
+	w.swept = now
+	for id, known := range w.sessions {
+		if now.Sub(known.newest) > watchSpan {
+			delete(w.sessions, id)
+			w.asks.Remove(&known.again)
+		}
+	}
+}
+
+// ask asks the triggers that want to be asked by now about sessions that have done
+// nothing since. The delivery's mutex is held.
+func (d *delivery) ask() {
+	now := d.store.now()
+	for known, ok := d.watch.asks.Pop(now); ok; known, ok = d.watch.asks.Pop(now) {
+		due := known.again.Due()
+		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
+			return d.watch.core.Ask(&known.window, m, s, due, now)
+		})
+	}
+}
+
+// decide has the core decide about a session and remembers the offer to be made.
+func (d *delivery) decide(known *watched, decide func(assistance.Machine, assistance.Session) assistance.Decision) {
+	var m assistance.Machine
+	s := assistance.Session{ProductID: d.productID, SessionID: known.id}
+	l := d.bySession[known.id]
+	if l != nil {
+		_, s.ConversationID = splitKey(l.key)
+		if l.more != nil && l.more.machine != nil {
+			m = l.more.machine.Machine
+		}
+	}
+	decision := decide(m, s)
+	if decision.Again.IsZero() {
+		d.watch.asks.Remove(&known.again)
+	} else if d.watch.asks.Set(&known.again, decision.Again) {
+		signal(d.wake)
+	}
+	if l == nil || decision.Reason == assistance.NoMatch {
+		return
+	}
+	match := &offering{Matched: decision.Match, session: known.id, at: time.Now()}
+	if decision.Reason != assistance.Offered {
+		if d.leading {
+			d.assisted.decided(d.productID, l.key, match, decision.Reason)
+		}
+		return
+	}
+	l.rare().match = match
+	l.more.again[offers] = time.Time{}
+	d.lookAt(l, time.Now())
+}
+
+// resolve starts to look for the sessions that links wait for, if it is time.
+func (d *delivery) resolve() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.store.now()
+	var links []waiting
+	for name, w := range d.waiting {
+		if now.Sub(w.At) > 2*MaxWait { // its document has expired
+			delete(d.waiting, name)
+			continue
+		}
+		links = append(links, w)
+	}
+	if len(links) == 0 || time.Since(d.lookedFor) < resolving {
+		return
+	}
+	d.lookedFor = time.Now()
+	slices.SortFunc(links, func(a, b waiting) int { return a.At.Compare(b.At) })
+	d.spawn(func(ctx context.Context) error {
+		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
+			return await(ctx, d.logger, err)
+		}
+		return nil
+	})
+}
+
+func decodeWaiting(value []byte) (w waiting, ok bool) {
+	return w, json.Unmarshal(value, &w) == nil && w.Conversation != ""
+}
