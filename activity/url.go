@@ -59,7 +59,8 @@ func visible(s string) (clean string, all bool) {
 	for i, r := range s {
 		size := utf8.RuneLen(r)
 		switch {
-		case isControl(r), r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"), b.Len() == 0 && unicode.IsSpace(r):
+		case isControl(r), b.Len() == 0 && unicode.IsSpace(r),
+			r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
 			continue
 		case b.Len()+size > maxScan:
 			return b.String(), false
@@ -269,7 +270,8 @@ type slashRow struct {
 // begins behind it: it is the second after a colon.
 func (r *slashRow) add(s string, size int) bool {
 	if before := s[:len(s)-size]; r.n == 0 || len(before) != r.end {
-		r.n, r.afterColon = 0, strings.HasSuffix(before, ":") || len(before) > 2 && strings.EqualFold(before[len(before)-2:], "3a")
+		r.n = 0
+		r.afterColon = strings.HasSuffix(before, ":") || len(before) > 2 && strings.EqualFold(before[len(before)-2:], "3a")
 	}
 	r.n++
 	r.end = len(s)
@@ -315,7 +317,8 @@ func delimiterAt(s string, i int) delimiter {
 		end, level = end+2, level+1
 	}
 	end += 2
-	if code, err := strconv.ParseUint(s[end-2:min(end, len(s))], 16, 8); err == nil && strings.IndexByte("/?#&;=@", byte(code)) >= 0 {
+	code, err := strconv.ParseUint(s[end-2:min(end, len(s))], 16, 8)
+	if err == nil && strings.IndexByte("/?#&;=@", byte(code)) >= 0 {
 		return delimiter{byte(code), level, end - i}
 	}
 	return delimiter{size: 1}

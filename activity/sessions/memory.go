@@ -51,7 +51,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m := &Memory{ttl: o.TTL.Microseconds(), orders: map[string]*btree.BTreeG[*session]{}}
-	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(e *fair.Entry[string, session]) { m.unlist(e) })
+	m.held = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.unlist)
 	return m, nil
 }
 
@@ -114,7 +114,10 @@ func (m *Memory) List(productID string, q Query, now time.Time) (Listing, error)
 	if err != nil {
 		return Listing{}, err
 	}
-	l := list{listing: Listing{Sessions: []Session{}}, prefix: q.Prefix, characters: utf8.RuneCountInString(q.Prefix), limit: q.limit(), at: at}
+	l := list{
+		listing: Listing{Sessions: []Session{}}, limit: q.limit(), at: at,
+		prefix: q.Prefix, characters: utf8.RuneCountInString(q.Prefix),
+	}
 	for l.examined < maxExamined && !l.done {
 		m.step(productID, &l, now)
 	}

@@ -80,8 +80,11 @@ func (s *session) bytes() int64 {
 
 // row returns the session as a list shows it.
 func (s *session) row() Session {
-	return Session{SessionID: s.id, UserID: s.userID, Email: s.email, Page: activity.PageName(s.canonicalURL),
-		CanonicalURL: s.canonicalURL, LastAction: s.lastAction, FirstSeen: seconds(s.first), LastSeen: seconds(s.last), Actions: s.actions}
+	return Session{
+		SessionID: s.id, UserID: s.userID, Email: s.email,
+		Page: activity.PageName(s.canonicalURL), CanonicalURL: s.canonicalURL, LastAction: s.lastAction,
+		FirstSeen: seconds(s.first), LastSeen: seconds(s.last), Actions: s.actions,
+	}
 }
 
 func seconds(micros int64) float64 { return activity.Seconds(time.UnixMicro(micros)) }

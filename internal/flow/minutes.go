@@ -36,7 +36,9 @@ func (m minutes) add(now time.Time, f activity.Flow) minutes {
 	at := len(m) - 1
 	if at < 0 || m[at].Begin != begin {
 		var found bool
-		at, found = slices.BinarySearchFunc(m, begin, func(m Minute, begin int64) int { return cmp.Compare(m.Begin, begin) })
+		at, found = slices.BinarySearchFunc(m, begin, func(m Minute, begin int64) int {
+			return cmp.Compare(m.Begin, begin)
+		})
 		if !found {
 			m = slices.Insert(m, at, Minute{Begin: begin})
 		}
@@ -111,7 +113,10 @@ type stored struct {
 }
 
 func (r report) encode() ([]byte, error) {
-	s := stored{Minutes: make([][8]int64, len(r.minutes)), Readers: r.readers, LagMS: r.Lag.Milliseconds(), Desks: r.Desks, UntilMS: r.until}
+	s := stored{
+		Minutes: make([][8]int64, len(r.minutes)), Readers: r.readers,
+		LagMS: r.Lag.Milliseconds(), Desks: r.Desks, UntilMS: r.until,
+	}
 	for i, m := range r.minutes {
 		s.Minutes[i] = [8]int64{m.Begin, int64(m.Accepted), int64(m.Ignored), int64(m.Duplicate),
 			int64(m.Actions), int64(m.Summaries), int64(m.Notes), int64(m.Offers)}

@@ -113,7 +113,8 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	next.version, err = m.config.Documents.Write(ctx, productID, document.Put(document.Document{Name: m.name, Version: before.version}, value, keptFor))
+	stored := document.Document{Name: m.name, Version: before.version}
+	next.version, err = m.config.Documents.Write(ctx, productID, document.Put(stored, value, keptFor))
 	var conflict *document.ConflictError
 	switch {
 	case errors.As(err, &conflict):
@@ -158,7 +159,8 @@ func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	_, err := m.config.Documents.Write(ctx, productID, document.Delete(document.Document{Name: m.name, Version: version}))
+	stored := document.Document{Name: m.name, Version: version}
+	_, err := m.config.Documents.Write(ctx, productID, document.Delete(stored))
 	var conflict *document.ConflictError
 	if err != nil && !errors.As(err, &conflict) { // removed with everything else, usually
 		return fmt.Errorf("flow: remove: %w", err)

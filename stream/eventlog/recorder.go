@@ -36,7 +36,9 @@ type Recorder struct {
 
 // RecorderOptions configures a Recorder; a zero field means its default.
 type RecorderOptions struct {
-	TTL     time.Duration         // maximum age of an event, and how long a session is remembered after its last event; activity.DefaultTTL
+	// TTL is the maximum age of an event, and how long a session is remembered
+	// after its last event; activity.DefaultTTL.
+	TTL     time.Duration
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil disables it
 	Meter   activity.Meter        // takes what Record returns, and the actions; nil for nothing
 }
@@ -85,7 +87,9 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 		}
 		timeout = stepTimeout
 	}
-	r.meter.Count(productID, activity.Flow{Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired})
+	r.meter.Count(productID, activity.Flow{
+		Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired,
+	})
 	return result, nil
 }
 
@@ -139,7 +143,9 @@ type appending struct {
 }
 
 // record records a step and counts what it omits.
-func (r *Recorder) record(ctx context.Context, a *appending, s *step, timeout time.Duration, result *activity.Result) error {
+func (r *Recorder) record(
+	ctx context.Context, a *appending, s *step, timeout time.Duration, result *activity.Result,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	a.turns = s.appendTurns(a.turns[:0], a.productID)

@@ -73,7 +73,9 @@ var errReplayed = errors.New("eventlog: replayed")
 
 // readPortions reads the entries between the bounds, calls send with each portion
 // and returns the cursor it has reached.
-func readPortions(ctx context.Context, log Log, productID string, bounds Bounds, send func(*portion) error) (at ID, err error) {
+func readPortions(
+	ctx context.Context, log Log, productID string, bounds Bounds, send func(*portion) error,
+) (at ID, err error) {
 	at = bounds.TrimmedTo
 	err = follow(ctx, log, productID, func(ctx context.Context) (pace, error) {
 		if at.Compare(bounds.Newest) >= 0 {
