@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -13,11 +14,12 @@ import (
 
 // Source is a product's log as a source for a consumer in the same process.
 type Source struct {
-	// Logger logs failed reads of the log; nil for slog.Default(). Set it before use.
+	// Logger logs the first of failed reads of the log; nil for slog.Default(). Set it before use.
 	Logger *slog.Logger
 
 	log       Log
 	productID string
+	failing   atomic.Bool // the log could not be read last
 }
 
 // NewSource returns the log of a product as a source. It reports all invalid
@@ -70,7 +72,7 @@ func (f *following) step(ctx context.Context) (pace, error) {
 	}
 	into := entriesPool.Get().(*[readEntries]Entry)
 	defer entriesPool.Put(into)
-	n, err := f.log.Read(ctx, f.productID, f.cursor, into[:])
+	n, err := f.read(ctx, f.cursor, into[:])
 	defer clear(into[:n]) // the pool must not keep trimmed entries alive
 	var gap *GapError
 	switch {
@@ -129,12 +131,22 @@ func gapAfter(requested string, oldest ID) feed.Event {
 	return feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest}
 }
 
-// retryRead returns the pace of the next attempt after the log could not be read.
+// read reads from the log.
+func (s *Source) read(ctx context.Context, after ID, into []Entry) (n int, err error) {
+	if n, err = s.log.Read(ctx, s.productID, after, into); err == nil {
+		s.failing.Store(false)
+	}
+	return n, err
+}
+
+// retryRead returns the pace of the next attempt after the log could not be read, which is logged once until it can be.
 func (s *Source) retryRead(err error) (pace, error) {
 	if errors.Is(err, ErrClosed) {
 		return pace{}, err
 	}
-	cmp.Or(s.Logger, slog.Default()).Warn("log cannot be read; retrying", "product_id", s.productID, "err", err)
+	if !s.failing.Swap(true) {
+		cmp.Or(s.Logger, slog.Default()).Warn("log cannot be read; retrying", "product_id", s.productID, "err", err)
+	}
 	return pace{wait: storageRetry}, nil
 }
 
@@ -147,7 +159,7 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(entries []Entry
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
 		into := entriesPool.Get().(*[readEntries]Entry)
 		defer entriesPool.Put(into)
-		n, err := s.log.Read(ctx, s.productID, after, into[:])
+		n, err := s.read(ctx, after, into[:])
 		defer clear(into[:n]) // the pool must not keep trimmed entries alive
 		var gap *GapError
 		switch {
@@ -199,7 +211,7 @@ func (s *Source) end(ctx context.Context, cursor ID) (ID, error) {
 	into := entriesPool.Get().(*[readEntries]Entry)
 	defer entriesPool.Put(into)
 	for {
-		n, err := s.log.Read(ctx, s.productID, cursor, into[:])
+		n, err := s.read(ctx, cursor, into[:])
 		var gap *GapError
 		if errors.As(err, &gap) {
 			cursor = gap.TrimmedTo

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/feed"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
@@ -188,6 +192,44 @@ func TestSource_waitsForStorage(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"open", "1", "heartbeat"}, f.delivered())
 	})
+}
+
+// An outage is a line of the log for each source, not one for each attempt; the next outage is another.
+func TestSource_logsAnOutageOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines logtest.Buffer
+		log := &unreadableLog{Log: musttest.New(memorylog.New(nil))}
+		source := musttest.New(eventlog.NewSource(log, "acme"))
+		source.Logger = slog.New(slog.NewTextHandler(&lines, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = source.Entries(ctx, eventlog.ID{}, func([]eventlog.Entry) error { return nil })
+		}()
+		for outage := range 2 {
+			log.away.Store(true)
+			time.Sleep(time.Minute)
+			require.Equal(t, outage+1, strings.Count(lines.String(), "log cannot be read"))
+			log.away.Store(false)
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// unreadableLog cannot be read while it is away.
+type unreadableLog struct {
+	eventlog.Log
+	away atomic.Bool
+}
+
+func (l *unreadableLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	if l.away.Load() {
+		return 0, errors.New("storage is away")
+	}
+	return l.Log.Read(ctx, productID, after, dst)
 }
 
 func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T) {
