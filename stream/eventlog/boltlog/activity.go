@@ -20,8 +20,8 @@ type users struct{ log *Log }
 // Activity implements [eventlog.Log].
 func (l *Log) Activity() activity.Store { return users{l} }
 
-// Recent implements [activity.Store]. It waits until Run has filed what the file
-// held of the product.
+// Recent implements [activity.Store]. It waits until Run has filed the entries that the file held of
+// the product.
 func (u users) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
 	select {
 	case <-u.log.product(productID).filed:
@@ -57,8 +57,8 @@ func (l *Log) Now() time.Time { return time.Now() }
 // read.
 const fileRetry = time.Second
 
-// Run implements [eventlog.Log]: it files what users did before the file was
-// opened, for as long as it takes.
+// Run implements [eventlog.Log]: it files the actions in the file as it was when it was opened, for
+// as long as it takes.
 func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 	if report == nil {
 		report = func(eventlog.Progress) {}

@@ -12,8 +12,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/engine"
 )
 
-// batch is the part of one product in a transaction. What it changes in the file is seen by
-// the operations after it; what it changes in memory is collected here, for publish.
+// batch is the part of one product in a transaction. Its changes of the file are seen by the
+// operations after it. Its changes of memory are collected here, for publish.
 type batch struct {
 	t              *transaction
 	p              *product
@@ -21,7 +21,7 @@ type batch struct {
 	log, docs, due *bolt.Bucket // in it
 	began          uint64       // the newest version of a document before the transaction
 
-	took     uint64 // bytes of what was added
+	took     uint64 // bytes added
 	reviewed int    // entries and documents that were looked at, to be removed for their age or for room
 
 	state   state
@@ -85,8 +85,8 @@ func (b *batch) openBuckets() error {
 	return nil
 }
 
-// addition is what a call adds to a product, in memory of its own: the caller may be gone before
-// it is committed.
+// addition holds the entries and changes of one call, in memory of its own: the caller may be gone
+// before they are committed.
 type addition struct {
 	appends bool             // refused once the log is closed
 	entries []eventlog.Entry // get their IDs
@@ -186,7 +186,7 @@ func (b *batch) expire() error {
 	return b.sweep()
 }
 
-// complete trims and evicts what is beyond the product's limits, and writes its state.
+// complete enforces the product's limits and writes its state. It is the last step of a batch.
 func (b *batch) complete() error {
 	limit := uint64(b.t.log.retention.MaxBytes)
 	n, err := b.trim(func(id eventlog.ID) bool { return b.state.Bytes > limit && id != b.last })

@@ -6,7 +6,7 @@
 //		return err
 //	}
 //	defer entries.Release()
-//	go entries.Run(ctx, nil) // reads back what users did
+//	go entries.Run(ctx, nil) // reads back the actions of users
 //	recorder, err := eventlog.NewRecorder(entries, nil)
 //	lookup, err := activity.NewLookup(entries.Activity(), 0)
 //
@@ -67,9 +67,9 @@ type Options struct {
 	Retention eventlog.Retention // MaxBytes is eventlog.DefaultLastingMaxBytes
 	TailBytes int64              // of a product's recent entries in memory; DefaultTailBytes
 	MaxEvents int                // actions kept per user; activity.DefaultMaxEvents
-	Logger    *slog.Logger       // of what ends the writing; slog.Default() for nil
+	Logger    *slog.Logger       // logs storage failures; slog.Default() for nil
 
-	// ReadOnly opens a file that exists and changes nothing: what would, fails.
+	// ReadOnly opens an existing file and changes nothing: calls that would change it fail.
 	// Several processes can have it open like this, and none in the usual way.
 	ReadOnly bool
 

@@ -26,7 +26,7 @@ type operation struct {
 	err     error // the outcome, for the caller
 }
 
-// transaction is a transaction of bbolt, and what it changes in memory once it is committed.
+// transaction is a transaction of bbolt, with the changes of memory that follow once it is committed.
 type transaction struct {
 	log     *Log
 	tx      *bolt.Tx
@@ -64,7 +64,7 @@ func (l *Log) commit(ops []*operation) {
 	}
 }
 
-// transact makes the operations in one transaction and returns what to publish. Nothing is
+// transact makes the operations in one transaction and returns the batches to publish. Nothing is
 // committed any more once the file was found damaged, or once a failed write may have
 // reached the disk: see ErrUncertain.
 func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error) {
@@ -98,7 +98,7 @@ func (l *Log) transact(ops []*operation) (batches map[*product]*batch, err error
 	return batches, err
 }
 
-// make makes the operations, and then trims and evicts what is too much.
+// make makes the operations, and then enforces the limits of each product once.
 func (t *transaction) make(ops []*operation) error {
 	for _, o := range ops {
 		var err error

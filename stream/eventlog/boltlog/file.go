@@ -102,7 +102,7 @@ func create(dir, path string) error {
 
 var errEmpty = errors.New("it is empty")
 
-// openBolt opens a file that exists. It refuses what bbolt would take: an empty file, one that is
+// openBolt opens a file that exists. It refuses files that bbolt would take: an empty one, one that is
 // cut short, and one without its last transaction.
 func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 	defer recoverDamage(path, &err)()
@@ -131,7 +131,7 @@ func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 // overwritten. Transactions end with writing one of them, in turn; for one that is damaged
 // bbolt silently falls back to the other, and so to the transaction before the last.
 func checkWhole(db *bolt.DB, file *os.File) error {
-	const head, size, sum = 16, 64, 56 // of a page; of its contents; of what its sum, the last 8 bytes, covers
+	const head, size, sum = 16, 64, 56 // sizes: a page's head, its contents, and the part that its sum, the last 8 bytes, covers
 	for n := range int64(2) {
 		var page [size]byte
 		if _, err := file.ReadAt(page[:], n*int64(db.Info().PageSize)+head); err != nil {
@@ -152,7 +152,7 @@ func checkWhole(db *bolt.DB, file *os.File) error {
 	})
 }
 
-// openError explains an error of bolt.Open or checkWhole.
+// openError makes an error of bolt.Open or checkWhole one that names the file and the remedy.
 func openError(path string, err error) error {
 	var cause syscall.Errno
 	switch {
@@ -166,8 +166,8 @@ func openError(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 }
 
-// recoverDamage turns what reading a damaged file may cause, panics of bbolt and faults of
-// its memory map, into an error. Other panics go on. The function it returns must be deferred.
+// recoverDamage turns the consequences of reading a damaged file, panics of bbolt and faults of its
+// memory map, into an error. Other panics go on. The function it returns must be deferred.
 func recoverDamage(path string, err *error) func() {
 	faults := debug.SetPanicOnFault(true)
 	return func() {

@@ -57,7 +57,8 @@ func (l *Log) product(id string) *product {
 	return p
 }
 
-// publish shows readers what was committed of a product.
+// publish makes a committed batch visible: it files actions, wakes readers and updates everything
+// that memory holds of the product, in one step under its lock. Appends become public nowhere else.
 func (l *Log) publish(b *batch) {
 	p := b.p
 	p.mu.Lock()
@@ -72,7 +73,7 @@ func (l *Log) publish(b *batch) {
 			delete(p.keys, key)
 		}
 	}
-	l.file(b)
+	l.file(b) // before readers wake, so that a lookup finds every action in the stream
 	p.state, p.last = b.state, b.last
 	p.tooMany += b.tooMany
 	p.tail.Add(b.added...)

@@ -69,7 +69,7 @@ func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Ent
 	return n, nil
 }
 
-// gapIn returns the error of a reader that is behind what the bucket retains up to newest.
+// gapIn returns the error of a reader whose cursor is before the entries that the bucket retains up to newest.
 func gapIn(log *bolt.Bucket, trimmedTo, newest eventlog.ID) error {
 	oldest, err := firstID(log)
 	if err != nil {
