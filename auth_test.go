@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -62,7 +63,9 @@ func TestKeys_openTheirProductAndScopeOnly(t *testing.T) {
 					assert.Empty(t, r.header.Get("WWW-Authenticate"))
 					return
 				}
-				assert.Equal(t, "Bearer", r.header.Get("WWW-Authenticate"))
+				challenge, reason, _ := strings.Cut(r.header.Get("WWW-Authenticate"), " ")
+				assert.Equal(t, "Bearer", challenge)
+				assert.True(t, reason == "" || strings.HasPrefix(endpoint, "MCP"), "only MCP clients need a reason: %s", reason)
 				if refusals[endpoint] == nil {
 					refusals[endpoint] = map[string]bool{}
 				}

@@ -1,8 +1,7 @@
-// Command embed is a web shop with the whole service inside, beside a page for its support:
+// Command embed (go run ./examples/embed) is a web shop with the whole service inside and a page for its support:
 //
-//	go run ./examples/embed
 //	curl -H 'X-PostHog-Secret: SECRET' http://127.0.0.1:8080/webhook/shop -d \
-//	  '{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example/cart"}}'
+//	  '{"event":"$pageview","distinct_id":"ada","properties":{"$session_id":"s1","$current_url":"https://shop.example/"}}'
 //	curl -H 'Authorization: Bearer KEY' http://127.0.0.1:8080/support/ada
 package main
 
@@ -24,10 +23,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	product, key := liveactivity.NewProduct("shop") // with fresh secrets: a real shop stores them
+	options := &liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}}
 	fmt.Printf("key: %s\nwebhook secret: %s\n", key.Key, product.WebhookSecret)
 	listener, err := net.Listen("tcp", "127.0.0.1:8080")
 	if err == nil {
-		err = serve(ctx, listener, &liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key}})
+		err = serve(ctx, listener, options)
 	}
 	if err != nil {
 		log.Fatal(err)

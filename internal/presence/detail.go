@@ -11,8 +11,10 @@ import (
 
 // Detail is a session with its recent actions and the notes an agent would see.
 type Detail struct {
-	Session sessions.Session  `json:"session"`
-	Recent  []activity.Action `json:"recent"` // the newest 50 actions that are kept, oldest first, never nil; the index counts over the session
+	Session sessions.Session `json:"session"`
+	// Recent are the newest 50 actions that are kept, oldest first, never nil. The index
+	// counts over the session.
+	Recent []activity.Action `json:"recent"`
 	// Notes are the notes that these actions would make in the linked conversation or,
 	// without one, at each desk of the product: several for a desk where they do not fit
 	// into one.

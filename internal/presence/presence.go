@@ -38,7 +38,7 @@ type View struct {
 type followed struct {
 	version document.Version
 	restart context.CancelFunc
-	decoded []sessions.Entry // memory for what take decodes
+	decoded []sessions.Entry // reused by take
 	cursor  eventlog.ID
 	moved   chan struct{} // closed when the cursor moves
 }
@@ -47,12 +47,16 @@ type followed struct {
 // version returns the version of a product's registration, which changes when the
 // product is registered anew, and whether the product is served. Nothing waits for the
 // view once stopped is closed.
-func New(log eventlog.Log, version func(productID string) (document.Version, bool), stopped <-chan struct{}, opts *sessions.MemoryOptions) (*View, error) {
+func New(log eventlog.Log, version func(productID string) (document.Version, bool), stopped <-chan struct{},
+	opts *sessions.MemoryOptions,
+) (*View, error) {
 	held, err := sessions.NewMemory(opts)
 	if err != nil {
 		return nil, err
 	}
-	return &View{sessions: held, log: log, version: version, stopped: stopped, products: map[string]*followed{}}, nil
+	return &View{
+		sessions: held, log: log, version: version, stopped: stopped, products: map[string]*followed{},
+	}, nil
 }
 
 // errSuperseded says that a product is followed anew.
@@ -63,7 +67,9 @@ func (v *View) Follow(ctx context.Context, productID string, source *eventlog.So
 	for {
 		following, restart := context.WithCancel(ctx)
 		f := v.begin(productID, restart)
-		err := source.Entries(following, eventlog.ID{}, func(entries []eventlog.Entry) error { return v.take(productID, f, entries) })
+		err := source.Entries(following, eventlog.ID{}, func(entries []eventlog.Entry) error {
+			return v.take(productID, f, entries)
+		})
 		restarted := following.Err() != nil
 		restart()
 		switch {
@@ -76,7 +82,7 @@ func (v *View) Follow(ctx context.Context, productID string, source *eventlog.So
 	}
 }
 
-// begin forgets what was known of a product.
+// begin forgets the sessions of a product.
 func (v *View) begin(productID string, restart context.CancelFunc) *followed {
 	version, _ := v.version(productID)
 	f := &followed{version: version, restart: restart, moved: make(chan struct{})}
@@ -115,7 +121,7 @@ func (v *View) take(productID string, f *followed, entries []eventlog.Entry) err
 		return errSuperseded
 	}
 	v.sessions.Add(productID, decoded...)
-	clear(decoded) // it must not keep what is evicted
+	clear(decoded) // it must not keep evicted sessions alive
 	f.decoded = decoded
 	f.cursor = entries[len(entries)-1].ID
 	close(f.moved)

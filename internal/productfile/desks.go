@@ -17,7 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// deskNames are what can be a kind's name.
+// deskNames matches the names that a kind can have.
 var deskNames = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // Extensions are the desks and triggers that products can be configured with.
@@ -34,7 +34,7 @@ func NewExtensions(desks []helpdesk.Kind, triggers []proactive.Trigger) Extensio
 	return Extensions{desks, triggers}
 }
 
-// names returns what can stand in an integration_config.
+// names returns the fields of an integration_config, sorted.
 func (x Extensions) names() []string {
 	names := []string{notesField, proactiveField}
 	for _, kind := range x.Desks {
@@ -46,7 +46,9 @@ func (x Extensions) names() []string {
 
 // Open opens the desks that the configuration at a path names, and returns everything
 // that is wrong with it; the other desks are open. The options may be nil.
-func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *helpdesk.Options) (desks []connector.Desk, wrong []string) {
+func (x Extensions) Open(config map[string]json.RawMessage, at string, opts *helpdesk.Options) (
+	desks []connector.Desk, wrong []string,
+) {
 	var p strictjson.Problems
 	names := x.names()
 	for _, name := range slices.Sorted(maps.Keys(config)) {
@@ -110,9 +112,9 @@ func CheckKind(kind helpdesk.Kind, seen map[string]bool) string {
 	return ""
 }
 
-// OpenDesks returns the help desks of a product, for programs that ask them
-// something themselves. The kinds are those of the service's options, nil for the same
-// default. The error joins everything that is wrong with their configuration.
+// OpenDesks returns the help desks of a product, for a program that asks them something
+// itself. It takes the kinds of the service's options, with the same default for nil. The
+// error joins all mistakes in their configuration.
 func (product Product) OpenDesks(desks []helpdesk.Kind) ([]connector.Desk, error) {
 	opened, wrong := NewExtensions(desks, nil).Open(product.IntegrationConfig.Desks, "integration_config", nil)
 	var errs []error

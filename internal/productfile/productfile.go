@@ -1,5 +1,5 @@
-// Package productfile holds what configures products: the products themselves, their
-// keys and integrations, how a file of them is read, and what makes one valid.
+// Package productfile is the configuration of products: the products with their keys and
+// integrations, how a file of them is read, and the rules that make one valid.
 package productfile
 
 import (
@@ -20,8 +20,8 @@ type File struct {
 	Keys     []Key     `json:"keys"`
 }
 
-// Product is an app whose users' activity is kept, apart from that of every other
-// product. Without a secret and tokens nothing can be reported to it by HTTP.
+// Product is an app whose users' activity is kept apart from any other product's. Without
+// a secret and tokens nothing can be reported to it by HTTP.
 type Product struct {
 	ProductID         string            `json:"product_id"`                   // one path segment
 	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // of PostHog's webhook
@@ -30,14 +30,14 @@ type Product struct {
 	IntegrationConfig IntegrationConfig `json:"integration_config"`
 }
 
-// IntegrationConfig is what a product has beside its activity: its help desks,
-// how notes are written into their conversations, and when quick replies are
-// offered. In JSON the desks stand beside the other fields, by their names.
+// IntegrationConfig connects a product's activity with its help desks: how notes are
+// written into their conversations, and when quick replies are offered. In JSON the desks
+// stand beside the other fields, by their names.
 type IntegrationConfig struct {
 	Notes     *Notes            `json:"notes,omitempty"`
 	Proactive *proactive.Config `json:"proactive,omitempty"`
-	// Desks is the configuration of each help desk as its helpdesk.Kind takes
-	// it, by the name of that.
+	// Desks holds the configuration of each help desk, as its helpdesk.Kind takes it, by
+	// the kind's name.
 	Desks map[string]json.RawMessage `json:"-"`
 }
 
@@ -96,7 +96,9 @@ type Key struct {
 // Load reads a product file and replaces ${NAME} inside its strings by lookupEnv.
 // Warnings are about probable mistakes. The error joins all mistakes. Both name the file
 // and the field.
-func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (file File, warnings []string, err error) {
+func Load(path string, lookupEnv func(string) (string, bool), with Extensions) (
+	file File, warnings []string, err error,
+) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return File{}, nil, fmt.Errorf("product file: %w", err)

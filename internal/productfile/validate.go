@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/proactive"
 )
 
-// warnings returns what is valid but cannot be meant.
+// warnings returns the valid parts that are probably mistakes.
 func (f File) warnings() []string {
 	var p strictjson.Problems
 	for i, product := range f.Products {
@@ -124,8 +124,7 @@ func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []s
 	return p
 }
 
-// Bounds of what is given as a number: a day, and far more actions than a
-// summary is good for.
+// Bounds of numbers: a day, and far more actions than a summary is good for.
 const (
 	maxSeconds   = 24 * 60 * 60
 	maxThreshold = 10_000
@@ -137,5 +136,5 @@ func checkRange(p *strictjson.Problems, at string, n *int, least, most int) {
 	}
 }
 
-// productIDs are what can be a product's id: one path segment.
+// productIDs matches the IDs that a product can have: one path segment.
 var productIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)

@@ -78,7 +78,9 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	}
 	var reg registerRequest
 	problems := productfile.DecodeBody(body, &reg)
-	product := productfile.Product{ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig}
+	product := productfile.Product{
+		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig,
+	}
 	if problems == nil {
 		problems = product.Validate(a.products.extensions)
 	}
@@ -88,9 +90,11 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	credentials, err := a.products.Register(r.Context(), product, reg.Force)
 	switch {
 	case errors.Is(err, ErrFixed):
-		return httpx.Errorf(http.StatusConflict, "The product %s is that of the product file, or the demo product: it cannot be registered.", reg.ProductID)
+		return httpx.Errorf(http.StatusConflict,
+			"The product %s is that of the product file, or the demo product: it cannot be registered.", reg.ProductID)
 	case errors.Is(err, ErrExists):
-		return httpx.Errorf(http.StatusConflict, `The product %s exists already; "force": true rotates all its secrets.`, reg.ProductID)
+		return httpx.Errorf(http.StatusConflict,
+			`The product %s exists already; "force": true rotates all its secrets.`, reg.ProductID)
 	case err != nil:
 		return httpx.Unavailable(err)
 	}
@@ -114,7 +118,8 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 	err := a.products.Unregister(r.Context(), r.PathValue("product_id"))
 	switch {
 	case errors.Is(err, ErrFixed):
-		return httpx.Errorf(http.StatusConflict, "The product is that of the product file, or the demo product: it cannot be removed here.")
+		return httpx.Errorf(http.StatusConflict,
+			"The product is that of the product file, or the demo product: it cannot be removed here.")
 	case errors.Is(err, ErrUnknown):
 		return httpx.NotFound("Unknown product.")
 	case err != nil:

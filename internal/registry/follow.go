@@ -46,7 +46,7 @@ func (r *Registry) Load(ctx context.Context) error {
 	return errors.Join(unreadable...)
 }
 
-// turnTimeout is how long to wait for others who look at the log.
+// turnTimeout bounds the wait for other callers that look at the log.
 const turnTimeout = 500 * time.Millisecond
 
 // begin begins to look at the log. It fails when others take too long: then
@@ -178,7 +178,8 @@ func (r *Registry) take(doc document.Document) error {
 	}
 	var reg registration
 	err := json.Unmarshal(doc.Value, &reg)
-	if err != nil || productID == "" || reg.Product.ProductID != productID || !reg.Removed && len(reg.KeySHA256) != sha256.Size {
+	isWhole := productID != "" && reg.Product.ProductID == productID && (reg.Removed || len(reg.KeySHA256) == sha256.Size)
+	if err != nil || !isWhole {
 		return fmt.Errorf("%w: %s", ErrUnreadable, productID)
 	}
 	if exists {
@@ -208,11 +209,10 @@ type look struct {
 	err  error
 }
 
-// refresh takes over what others had registered when it was called, and returns
-// when that is done. Callers share the next look, however many they are, and
-// looks begin at least refreshEvery apart, so that guessing credentials costs
-// storage next to nothing and one caller no more than another. An error means
-// that it is unknown what is registered.
+// refresh takes over the registrations that other servers had made before the call.
+// Callers share the next look, however many they are, and looks begin at least
+// refreshEvery apart, so guessing credentials costs storage next to nothing and one
+// caller no more than another. After an error the registrations are unknown.
 func (r *Registry) refresh() error {
 	l := r.nextLook()
 	<-l.done

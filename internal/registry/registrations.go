@@ -18,12 +18,11 @@ import (
 // request can name it.
 const OwnProduct = ""
 
-// registrationPrefix is what the names of registrations begin with.
+// registrationPrefix starts the names of registrations.
 const registrationPrefix = "product/"
 
-// registration is a product as it is stored. Its key is known by the digest.
-// One that is marked as removed no longer has credentials, and is itself
-// removed once nothing is kept of the product.
+// registration is the stored form of a product, with the digest of its key. A removed one
+// has no credentials; it is deleted once the product's data are.
 type registration struct {
 	Product   productfile.Product `json:"product"`
 	KeySHA256 []byte              `json:"key_sha256"`
@@ -127,10 +126,12 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 
 var errDone = errors.New("registry: nothing is left to do")
 
-// change changes the registration of a product, with a notice to other servers.
-// The function decide is given the registration as it is, again if that changes
+// change changes the registration of a product, with a notice to other servers. The
+// function decide gets the current registration, and is called again if that changes
 // meanwhile; its error ends the change.
-func (r *Registry) change(ctx context.Context, productID string, decide func(document.Document) (document.Change, error)) error {
+func (r *Registry) change(ctx context.Context, productID string,
+	decide func(document.Document) (document.Change, error),
+) error {
 	data, err := activity.Marshal(notice{Type: noticeType, ProductID: productID})
 	if err != nil {
 		return fmt.Errorf("registry: encode notice: %w", err)

@@ -78,7 +78,7 @@ func position(data []byte, err error) string {
 	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), 1+utf8.RuneCount(line))
 }
 
-// kindNames are what values are called, by the kind of what they are for.
+// kindNames are the names of values, by the kind of field that takes them.
 var kindNames = map[reflect.Kind]string{
 	reflect.Struct: "an object",
 	reflect.Slice:  "an array",
@@ -250,7 +250,7 @@ func (d *Decoder) text(path string, raw json.RawMessage, v reflect.Value, secret
 
 var (
 	variable = regexp.MustCompile(`\$\{[^}]*\}`)
-	almost   = regexp.MustCompile(`\$[{A-Za-z_]`) // what is left of a variable whose braces are missing
+	almost   = regexp.MustCompile(`\$[{A-Za-z_]`) // the rest of a variable without its braces
 )
 
 // expand replaces the variables of a string; it reports false when one is not set.

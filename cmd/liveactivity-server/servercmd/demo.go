@@ -42,7 +42,7 @@ func (s *settings) addDemo() *demo.Demo {
 	return d
 }
 
-// demoConfig is how the demo product is configured: so that a visitor who plays for
+// demoConfig is the configuration of the demo product, in which a visitor who plays for
 // two minutes sees everything.
 func demoConfig() liveactivity.IntegrationConfig {
 	return liveactivity.IntegrationConfig{
@@ -65,7 +65,9 @@ func demoConfig() liveactivity.IntegrationConfig {
 
 // printDemo shows how to reach the demo product. The curl line reports a page
 // view and then looks it up.
-func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs, product liveactivity.Product, key liveactivity.Key, page string) {
+func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs,
+	product liveactivity.Product, key liveactivity.Key, page string,
+) {
 	const now = `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'` // pasted again, it is another page view
 	event := `{"event":"$pageview","distinct_id":"` + demoUser + `","timestamp":"` + now +
 		`","properties":{"$session_id":"demo-session","$current_url":"https://app.example.com/dashboard"}}`
@@ -76,9 +78,11 @@ func printDemo(w io.Writer, listening net.Addr, urls liveactivity.URLs, product 
 	}
 	token := product.CaptureTokens[0]
 	if demo.OpensAt(listening) {
-		fmt.Fprintf(w, "\nTo see it work, open this on this machine: a shop, a help desk and the console.\n\n  %s%s\n", serve.URL(listening), page)
+		fmt.Fprintf(w, "\nTo see it work, open this on this machine: a shop, a help desk and the console.\n\n  %s%s\n",
+			serve.URL(listening), page)
 	} else {
-		fmt.Fprint(w, "\nTo see it work, start with --addr 127.0.0.1:8080 and open the address it prints: a shop, a help desk and the console.\n")
+		fmt.Fprint(w, "\nTo see it work, start with --addr 127.0.0.1:8080 and open the address it prints: "+
+			"a shop, a help desk and the console.\n")
 	}
 	fmt.Fprintf(w, `
 There is no product file, so there is one product, %q. Its secrets are new at every start:
@@ -99,6 +103,7 @@ To report a page view and see it as live activity, paste this:
 %s
 
 `, demoProduct, key.Key, product.WebhookSecret, token,
-		urls.Base(), urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(), urls.Webhook(demoProduct),
+		urls.Base(), urls.LiveActivity(demoProduct, "{user_id}"), urls.Stream(demoProduct), urls.MCP(),
+		urls.Webhook(demoProduct),
 		token, urls.Base(), strings.Join(curl, " "))
 }

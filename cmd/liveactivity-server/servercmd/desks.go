@@ -27,7 +27,8 @@ type checkFlags struct {
 // service can work with them. It fails where something is missing.
 func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f checkFlags
-	const description = "Asks each help desk of a product file, with requests that change nothing, whether the credentials work and what the service may do. The exit status is 1 where something is missing."
+	const description = "Asks each help desk of a product file, with requests that change nothing, whether the " +
+		"credentials work and what the service may do. The exit status is 1 where something is missing."
 	wrong, err := command.Parse(&f, "liveactivity-server check", description, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -53,7 +54,9 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *
 }
 
 // checkProduct checks a product and returns how much is missing.
-func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options, stdout io.Writer) (missing int) {
+func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options,
+	stdout io.Writer,
+) (missing int) {
 	fmt.Fprintf(stdout, "product %s\n", product.ProductID)
 	desks, err := product.OpenDesks(added.Desks)
 	if err != nil { // LoadFile has checked it
@@ -103,7 +106,9 @@ type provisioner interface {
 // provision is the command that sets up a product's Zendesk account.
 func provision(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f provisionFlags
-	const description = "Sets up a product's Zendesk account: creates the webhooks and triggers that are missing, and prints the signing secrets as lines for the product file. It changes nothing that exists, so it can be run again. The credentials must be an administrator's."
+	const description = "Sets up a product's Zendesk account: creates the webhooks and triggers that are missing, and " +
+		"prints the signing secrets as lines for the product file. It changes nothing that exists, so it can be run " +
+		"again. The credentials must be an administrator's."
 	wrong, err := command.Parse(&f, "liveactivity-server zendesk provision", description, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -135,7 +140,9 @@ func provision(ctx context.Context, args []string, stdout, stderr io.Writer, add
 }
 
 // productsOf returns the product with that id, or all products, of a file.
-func productsOf(path, productID string, added *liveactivity.Options, wrong *command.Mistakes) ([]liveactivity.Product, error) {
+func productsOf(path, productID string, added *liveactivity.Options, wrong *command.Mistakes) (
+	[]liveactivity.Product, error,
+) {
 	if path == "" {
 		wrong.Check("--config", errors.New("is missing; it is the product file"))
 		return nil, wrong.Err()
@@ -154,7 +161,7 @@ func productsOf(path, productID string, added *liveactivity.Options, wrong *comm
 	return nil, wrong.Err()
 }
 
-// printProvisioned prints what was done, and what is left to do.
+// printProvisioned prints the steps, and the rest to do by hand.
 func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bool) {
 	for _, step := range done.Steps {
 		state := "is there"

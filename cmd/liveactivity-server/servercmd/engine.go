@@ -33,22 +33,28 @@ func (s *settings) openFile(log *slog.Logger) (release func() error, err error) 
 	opened := s.display.during(log, func() (progress, bool) {
 		return progress{"opening the file", "bytes", done.Load(), total.Load()}, false
 	})
-	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{Retention: s.Retention, MaxEvents: s.MaxEvents, Logger: log, Progress: func(d, t int64) {
-		done.Store(d)
-		total.Store(t)
-	}})
+	entries, err := boltlog.Open(s.DataDir, &boltlog.Options{
+		Retention: s.Retention, MaxEvents: s.MaxEvents, Logger: log,
+		Progress: func(d, t int64) {
+			done.Store(d)
+			total.Store(t)
+		},
+	})
 	opened()
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
 	log.Info("everything is kept in a file", "file", filepath.Join(s.DataDir, boltlog.FileName))
 	s.Log = entries
-	s.Retention.StateMaxBytes = cmp.Or(s.Retention.StateMaxBytes, eventlog.DefaultLastingStateMaxBytes) // of which sessions in memory have an eighth
+	// Sessions in memory have an eighth of it.
+	s.Retention.StateMaxBytes = cmp.Or(s.Retention.StateMaxBytes, eventlog.DefaultLastingStateMaxBytes)
 	return entries.Release, nil
 }
 
 func (s *settings) openRedis(log *slog.Logger) (release func() error, err error) {
-	entries, err := redislog.Open(s.RedisURL, &redislog.Options{Retention: s.Retention, MaxEvents: s.MaxEvents, Prefix: s.RedisPrefix, Logger: log})
+	entries, err := redislog.Open(s.RedisURL, &redislog.Options{
+		Retention: s.Retention, MaxEvents: s.MaxEvents, Prefix: s.RedisPrefix, Logger: log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--redis-url: %w", err)
 	}

@@ -35,7 +35,7 @@ type flags struct {
 	command.Common
 }
 
-// settings are what the flags say.
+// settings are the parsed flags.
 type settings struct {
 	liveactivity.Options
 	Addr        string
@@ -54,7 +54,8 @@ func (f flags) settings(wrong *command.Mistakes, added liveactivity.Options) set
 	s := settings{Options: added, Addr: f.Addr}
 	s.AdminKey, s.PublicURL = wrong.Given("--admin-key", f.AdminKey), wrong.Given("--public-url", f.PublicURL)
 	s.DataDir, s.RedisURL = wrong.Given("--data-dir", f.DataDir), wrong.Given("--redis-url", f.RedisURL)
-	s.RedisPrefix, s.MetricsAddr = wrong.Given("--redis-prefix", f.RedisPrefix), wrong.Given("--metrics-addr", f.MetricsAddr)
+	s.RedisPrefix = wrong.Given("--redis-prefix", f.RedisPrefix)
+	s.MetricsAddr = wrong.Given("--metrics-addr", f.MetricsAddr)
 	var err error
 	s.Retention.TTL, err = command.Duration(f.ActivityTTL)
 	wrong.Check("--activity-ttl", err)
@@ -97,8 +98,9 @@ func (s settings) check(wrong *command.Mistakes) {
 
 // flagOf names the flags behind options.
 var flagOf = map[string]string{
-	"AdminKey": "--admin-key", "PublicURL": "--public-url", "Heartbeat": "--heartbeat", "MaxEvents": "--activity-max-events",
-	"Retention.TTL": "--activity-ttl", "Retention.MaxBytes": "--log-max-bytes", "Retention.StateMaxBytes": "--state-max-bytes",
+	"AdminKey": "--admin-key", "PublicURL": "--public-url", "Heartbeat": "--heartbeat",
+	"MaxEvents": "--activity-max-events", "Retention.TTL": "--activity-ttl",
+	"Retention.MaxBytes": "--log-max-bytes", "Retention.StateMaxBytes": "--state-max-bytes",
 }
 
 // named returns mistakes in options in the names of their flags.

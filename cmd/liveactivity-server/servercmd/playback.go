@@ -16,8 +16,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// playback replays the log of a product and prints what is decided, in the order
-// of time. It holds the sessions that did something lately, and the lines of
+// playback replays the log of a product and prints the decisions in the order of time.
+// It holds the sessions that did something lately, and the lines of
 // playbackStep.
 type playback struct {
 	productID string
@@ -52,7 +52,9 @@ type line struct {
 // playbackStep is how much time is settled at once.
 const playbackStep = 10 * time.Second
 
-func newPlayback(productID string, config *proactive.Config, added []proactive.Trigger, out *bufio.Writer) (*playback, error) {
+func newPlayback(productID string, config *proactive.Config, added []proactive.Trigger, out *bufio.Writer) (
+	*playback, error,
+) {
 	triggers, err := config.Select(added...)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,10 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 	if err != nil {
 		return nil, err
 	}
-	return &playback{productID: productID, core: core, rests: core.Rest(), out: out, sessions: map[string]*played{}, outcomes: map[outcome]int{}}, nil
+	return &playback{
+		productID: productID, core: core, rests: core.Rest(), out: out,
+		sessions: map[string]*played{}, outcomes: map[outcome]int{},
+	}, nil
 }
 
 // run replays everything that the log has now, and what the sessions at its end
@@ -121,7 +126,8 @@ func (p *playback) take(e eventlog.Entry) {
 // begin begins the replay of a session.
 func (p *playback) begin(sessionID string) *played {
 	s := &played{}
-	s.replay = assistance.NewReplay(p.core, assistance.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID},
+	session := assistance.Session{ProductID: p.productID, SessionID: sessionID, ConversationID: sessionID}
+	s.replay = assistance.NewReplay(p.core, session,
 		&assistance.ReplayOptions{Decided: func(now time.Time, d assistance.Decision) {
 			o := outcome{d.Match.Result.TriggerID, d.Reason}
 			p.outcomes[o]++
@@ -144,7 +150,8 @@ func (p *playback) settle(to time.Time) {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.sessionID, b.sessionID))
 	})
 	for _, l := range p.lines {
-		fmt.Fprintf(p.out, "  %s  %-9s  %s  session %s  %s\n", stamp(l.at), l.reason, l.trigger, plain(l.sessionID), plain(l.page))
+		fmt.Fprintf(p.out, "  %s  %-9s  %s  session %s  %s\n",
+			stamp(l.at), l.reason, l.trigger, plain(l.sessionID), plain(l.page))
 	}
 	p.lines, p.settled = p.lines[:0], to
 }

@@ -29,12 +29,14 @@ type replayFlags struct {
 	command.Common
 }
 
-// replay is the command that prints which offers would have been made for what a
-// log retains. It changes nothing.
+const assumption = "Each session is replayed as if it were linked to a conversation in which the user reacts to no offer."
+
+// replay is the command that prints the offers that the triggers would have made for the
+// activity in a log. It changes nothing.
 func replay(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f replayFlags
-	const description = "Prints which offers the triggers would have made for the activity that a database still holds, and why not: to tune triggers before a user sees an offer. " +
-		"It changes nothing. Each session is replayed as if it were linked to a conversation in which the user reacts to no offer."
+	const description = "Prints which offers the triggers would have made for the activity that a database still " +
+		"holds, and why not: to tune triggers before a user sees an offer. It changes nothing. " + assumption
 	wrong, err := command.Parse(&f, "liveactivity-server proactive replay", description, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -74,10 +76,13 @@ func replay(ctx context.Context, args []string, stdout, stderr io.Writer, added 
 
 // openToReplay opens a log with everything that is still in its file.
 func openToReplay(dir string) (*boltlog.Log, error) {
-	log, err := boltlog.Open(dir, &boltlog.Options{ReadOnly: true, TailBytes: 1, Retention: eventlog.Retention{TTL: math.MaxInt64}})
+	log, err := boltlog.Open(dir, &boltlog.Options{
+		ReadOnly: true, TailBytes: 1, Retention: eventlog.Retention{TTL: math.MaxInt64},
+	})
 	switch {
 	case errors.Is(err, boltlog.ErrInUse):
-		return nil, fmt.Errorf("--data-dir: %s is in use by another process; stop the server first", filepath.Join(dir, boltlog.FileName))
+		return nil, fmt.Errorf("--data-dir: %s is in use by another process; stop the server first",
+			filepath.Join(dir, boltlog.FileName))
 	case err != nil:
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
@@ -86,9 +91,11 @@ func openToReplay(dir string) (*boltlog.Log, error) {
 
 // replayProducts replays products, each with its configuration or, without one,
 // with defaults.
-func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs map[string]*proactive.Config, triggers []proactive.Trigger, stdout io.Writer) error {
+func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs map[string]*proactive.Config,
+	triggers []proactive.Trigger, stdout io.Writer,
+) error {
 	out := bufio.NewWriter(stdout)
-	fmt.Fprintln(out, "Each session is replayed as if it were linked to a conversation in which the user reacts to no offer.")
+	fmt.Fprintln(out, assumption)
 	for _, id := range ids {
 		config, says := configs[id], ""
 		switch {
@@ -110,13 +117,13 @@ func replayProducts(ctx context.Context, log eventlog.Log, ids []string, configs
 	return out.Flush()
 }
 
-// outcome is what a trigger that matched led to.
+// outcome is the decision on a trigger that matched.
 type outcome struct {
 	trigger string
 	reason  assistance.Reason
 }
 
-// summarize prints how often each trigger led to what.
+// summarize counts the outcomes of each trigger.
 func (p *playback) summarize() {
 	if p.actions == 0 {
 		fmt.Fprintln(p.out, "  0 actions")

@@ -35,7 +35,10 @@ const name = "liveactivity-server"
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liveactivity.Options) error {
 	var added liveactivity.Options
 	if opts != nil {
-		added = liveactivity.Options{Desks: opts.Desks, Triggers: opts.Triggers, Guide: opts.Guide, Model: opts.Model, Reply: opts.Reply, Views: opts.Views}
+		added = liveactivity.Options{
+			Desks: opts.Desks, Triggers: opts.Triggers, Guide: opts.Guide,
+			Model: opts.Model, Reply: opts.Reply, Views: opts.Views,
+		}
 	}
 	switch {
 	case len(args) > 0 && args[0] == "check":
@@ -52,8 +55,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liv
 // finished.
 func server(ctx context.Context, args []string, stdout, stderr io.Writer, added liveactivity.Options) error {
 	var f flags
-	const description = "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks what each user just did. " +
-		"Three other commands end by themselves: liveactivity-server check, liveactivity-server zendesk provision, and liveactivity-server proactive replay; --help shows their flags, too."
+	const description = "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks " +
+		"what each user just did. Three other commands end by themselves: liveactivity-server check, " +
+		"liveactivity-server zendesk provision, and liveactivity-server proactive replay; --help shows their flags, too."
 	wrong, err := command.Parse(&f, name, description, args, stdout, stderr)
 	if err != nil {
 		return err
