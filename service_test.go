@@ -235,3 +235,16 @@ func TestMetrics_countWhatTheLogDropped(t *testing.T) {
 	}
 	assert.NotContains(t, s.do(http.MethodGet, "/metrics", "").body, `liveactivity_log_dropped_total{product_id="acme"} 0`)
 }
+
+// The actions of cookieless visitors, of whom nothing tells one from another, go to the
+// stream and to nobody's activity.
+func TestHandler_streamsActionsOfCookielessVisitors(t *testing.T) {
+	s := start(t)
+	stream := s.stream("/stream/acme", bearer(acmeKey))
+	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","event":"$pageview","properties":{"distinct_id":"$posthog_cookieless","$current_url":"https://app.acme.example/pricing"}}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	data := stream.next().data
+	assert.Contains(t, data, `"session_id":"","user_id":"","email":"","count":1`)
+	assert.Contains(t, data, "User landed on the pricing page")
+	assert.Zero(t, s.lookup("$posthog_cookieless")["count"])
+}

@@ -12,19 +12,27 @@ import (
 // adds its own.
 const (
 	ReasonMalformed = "malformed"   // not an object, or without a field it needs
+	ReasonNobody    = "no_session_and_user"
 	ReasonExpired   = "expired"     // older than the retention
+	ReasonDuplicate = "duplicate"   // recorded before
 	ReasonToken     = "other_token" // carries another product's token
 )
 
 // Ignored counts the ignored events of a request by reason. The zero value has none.
 type Ignored map[string]int
 
+func (i *Ignored) add(reason string, n int) {
+	if *i == nil && n > 0 {
+		*i = Ignored{}
+	}
+	if n > 0 {
+		(*i)[reason] += n
+	}
+}
+
 // Ignore counts an event of a product's session and logs the reason at debug level.
 func (in *Intake) Ignore(ctx context.Context, ignored *Ignored, productID, sessionID, reason string) {
-	if *ignored == nil {
-		*ignored = Ignored{}
-	}
-	(*ignored)[reason]++
+	ignored.add(reason, 1)
 	if in.opts.Logger.Enabled(ctx, slog.LevelDebug) {
 		in.opts.Logger.DebugContext(ctx, "an event is ignored", "product_id", productID, "session_id", sessionID, "reason", reason)
 	}
@@ -33,8 +41,9 @@ func (in *Intake) Ignore(ctx context.Context, ignored *Ignored, productID, sessi
 // Counts are the outcomes of a request's events, as they are answered. Duplicates
 // count as ignored.
 type Counts struct {
-	Accepted int `json:"accepted"`
-	Ignored  int `json:"ignored"`
+	Accepted int     `json:"accepted"`
+	Ignored  int     `json:"ignored"`
+	Reasons  Ignored `json:"reasons,omitempty"` // the sum of which is Ignored
 }
 
 // Record hands the events of a product to the sink, which owns them from then on, and
@@ -46,20 +55,19 @@ func (in *Intake) Record(ctx context.Context, productID string, events []activit
 	if err != nil {
 		return Counts{}, httpx.Unavailable(err)
 	}
-	counts := Counts{Accepted: result.Accepted, Ignored: brought - result.Accepted}
-	in.events.WithLabelValues(productID, "accepted", "").Add(float64(result.Accepted))
-	in.events.WithLabelValues(productID, "duplicate", "").Add(float64(result.Duplicate))
-	if result.Expired > 0 {
-		in.events.WithLabelValues(productID, "ignored", ReasonExpired).Add(float64(result.Expired))
-	}
 	early := 0
-	for reason, n := range ignored {
-		in.events.WithLabelValues(productID, "ignored", reason).Add(float64(n))
+	for _, n := range ignored {
 		early += n
 	}
 	if early > 0 {
-		counts.Ignored += early
 		in.opts.Meter.Count(productID, activity.Flow{Ignored: early})
 	}
-	return counts, nil
+	ignored.add(ReasonExpired, result.Expired)
+	for reason, n := range ignored {
+		in.events.WithLabelValues(productID, "ignored", reason).Add(float64(n))
+	}
+	in.events.WithLabelValues(productID, "accepted", "").Add(float64(result.Accepted))
+	in.events.WithLabelValues(productID, "duplicate", "").Add(float64(result.Duplicate))
+	ignored.add(ReasonDuplicate, result.Duplicate)
+	return Counts{Accepted: result.Accepted, Ignored: brought + early - result.Accepted, Reasons: ignored}, nil
 }

@@ -19,7 +19,7 @@ type result struct {
 // none. An event that means nothing here is all right.
 func resultOf(reason string) result {
 	switch reason {
-	case intake.ReasonMalformed:
+	case intake.ReasonMalformed, intake.ReasonNobody:
 		return result{"drop", "The event lacks something or has an invalid field."}
 	case intake.ReasonToken:
 		return result{"drop", "The event carries another project's token."}

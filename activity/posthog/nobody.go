@@ -26,6 +26,12 @@ func ids(ids ...string) map[string]bool {
 	return set
 }
 
+// isCookieless reports whether an event comes from a page that sets no cookies: its
+// action is of no session and no user, and still goes to the stream.
+func isCookieless(e *event) bool {
+	return first(string(e.DistinctID), string(e.Properties.DistinctID)) == cookieless
+}
+
 // userID returns whose a distinct id is: the id itself, or "" when it is blank or
 // that of no particular user. Quotation marks and white space around it are
 // ignored.

@@ -32,12 +32,20 @@ func TestNobody_hasNoUserID(t *testing.T) {
 	}
 }
 
-// Without a session there is no user it could belong to.
-func TestNobody_withoutASessionIsIgnored(t *testing.T) {
+// An event of nobody and of no session is ignored, and the answer says so. Actions of
+// cookieless visitors are the exception: they go to the stream.
+func TestNobody_withoutASession(t *testing.T) {
 	s := newService(posthog.Options{})
-	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil}))), 0, 1)
-	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$set", "properties.distinct_id": "anonymous",
-		"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))), 0, 1)
+	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous", "properties.$session_id": nil})))
+	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":1,"reasons":{"no_session_and_user":1}}`, w.Body.String())
+	for _, id := range []string{"$posthog_cookieless", "anonymous"} {
+		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$set", "properties.distinct_id": id,
+			"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))), 0, 1)
+	}
+	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil}))), 1, 0)
+	e := s.requireOneEvent(t)
+	assert.Equal(t, "Click Export CSV", e.Action.Title)
+	assert.Empty(t, e.SessionID+e.UserID)
 }
 
 func TestNobody_isNoOneElse(t *testing.T) {

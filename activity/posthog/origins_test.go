@@ -143,7 +143,7 @@ func TestSDK_everyAnswerCanBeRead(t *testing.T) {
 		method, path, body string
 		status             int
 	}{
-		{"GET", "/static/recorder.js", "", 404}, {"GET", "/ingest/static/1.434.18/surveys.js", "", 404}, {"POST", "/none", "", 404},
+		{"GET", "/static/array.js", "", 404}, {"GET", "/static/recorder.js", "", 200}, {"GET", "/ingest/static/1.434.18/surveys.js", "", 200}, {"POST", "/none", "", 404},
 		{"GET", "/e/", "", 405}, {"POST", "/e/", "{", 400}, {"POST", "/e/", `{"token":"phc_unknown"}`, 401},
 		{"GET", "/api/surveys/", "", 200}, {"POST", "/i/v1/analytics/events", "{}", 401},
 	} {

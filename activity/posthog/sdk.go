@@ -32,6 +32,9 @@ var sdkRoutes = map[string]route{
 	"/s":                                 {http.MethodPost, (*Handler).replay},
 	"/api/surveys":                       {http.MethodGet, list("surveys")},
 	"/api/early_access_features":         {http.MethodGet, list("earlyAccessFeatures")},
+	"/api/web_experiments":               {http.MethodGet, list("experiments")},
+	"/api/product_tours":                 {http.MethodGet, list("product_tours")},
+	"/i/v1/logs":                         {http.MethodPost, (*Handler).logs},
 	"/api/feature_flag/local_evaluation": {http.MethodGet, (*Handler).definitions},
 	"/flags/definitions":                 {http.MethodGet, (*Handler).definitions},
 }
@@ -41,6 +44,12 @@ const maxRoute = 4
 
 // remoteConfigRoute is for "/array/{token}/config" and "/array/{token}/config.js".
 var remoteConfigRoute = route{http.MethodGet, (*Handler).remoteConfig}
+
+// Paths with a part that varies.
+var (
+	scriptRoute = route{http.MethodGet, (*Handler).script} // "/static/{file}.js", "/static/{version}/{file}.js"
+	valueRoute  = route{http.MethodGet, (*Handler).value}  // "/api/projects/{project}/feature_flags/{flag}/remote_config"
+)
 
 // IsSDKPath reports whether a URL path is one that [Handler.ServeSDK] answers:
 // an SDK's call, with or without a trailing slash, below any prefix that the
@@ -66,6 +75,12 @@ func routeOf(path string) (route, bool) {
 	if tokenInPath(path) != "" {
 		return remoteConfigRoute, true
 	}
+	if isExtension(path) {
+		return scriptRoute, true
+	}
+	if strings.HasSuffix(path, "/remote_config") && strings.Contains(path, "/feature_flags/") {
+		return valueRoute, true
+	}
 	found, ok := route{}, false
 	for i, n := len(path), 0; n < maxRoute; n++ {
 		if i = strings.LastIndexByte(path[:i], '/'); i < 0 {
@@ -76,6 +91,14 @@ func routeOf(path string) (route, bool) {
 		}
 	}
 	return found, ok
+}
+
+// isExtension reports whether a path is that of a script that posthog-js loads for one
+// of its options. posthog-js itself, array.js, is none: a page that asks for it here
+// would go without.
+func isExtension(path string) bool {
+	_, file, ok := strings.Cut(path, "/static/")
+	return ok && strings.HasSuffix(file, ".js") && !strings.HasPrefix(file[strings.LastIndexByte(file, '/')+1:], "array.")
 }
 
 // tokenInPath returns the token of a path that asks for a remote configuration.
@@ -200,7 +223,8 @@ func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sdkConfig is the remote configuration that lets posthog-js run with
-// autocapture and nothing else.
+// autocapture and nothing else. It says that there are feature flags: otherwise
+// posthog-js, from some version after 1.345 on, never calls onFeatureFlags back.
 type sdkConfig struct {
 	Token                string   `json:"token,omitempty"`
 	AutocaptureOptOut    bool     `json:"autocapture_opt_out"`
@@ -216,6 +240,35 @@ func list(name string) func(*Handler, http.ResponseWriter, *http.Request) error 
 		httpx.WriteJSON(w, http.StatusOK, map[string][]string{name: {}})
 		return nil
 	}
+}
+
+// logs discards log records.
+func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
+	if err := h.discard(w, r, h.in.MaxBody()); err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, struct{}{})
+	return nil
+}
+
+// script answers a request for one of posthog-js's extensions, all of which go
+// unused, with a script that does nothing.
+func (h *Handler) script(w http.ResponseWriter, _ *http.Request) error {
+	writeScript(w, "")
+	return nil
+}
+
+// value answers a server SDK's request for the value of a feature flag.
+func (h *Handler) value(w http.ResponseWriter, _ *http.Request) error {
+	httpx.WriteJSON(w, http.StatusOK, nil)
+	return nil
+}
+
+func writeScript(w http.ResponseWriter, script string) {
+	header := w.Header()
+	header.Set("Content-Type", "application/javascript; charset=utf-8")
+	header.Set("X-Content-Type-Options", "nosniff")
+	_, _ = io.WriteString(w, script)
 }
 
 // definitions answers a server SDK's request for its feature flags: there are none.
@@ -248,14 +301,14 @@ func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
 		SessionRecording bool         `json:"sessionRecording"`
 		ToolbarParams    struct{}     `json:"toolbarParams"`
 		SiteApps         []string     `json:"siteApps"`
-	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly}, Config: legacyConfig{true}, SiteApps: []string{}})
+	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly, HasFeatureFlags: true}, Config: legacyConfig{true}, SiteApps: []string{}})
 	return nil
 }
 
 // remoteConfig answers /array/{token}/config and /array/{token}/config.js.
 func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	token := tokenInPath(r.URL.Path)
-	config := sdkConfig{Token: token, SupportedCompression: gzipOnly}
+	config := sdkConfig{Token: token, SupportedCompression: gzipOnly, HasFeatureFlags: true}
 	if !strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), ".js") {
 		httpx.WriteJSON(w, http.StatusOK, config)
 		return nil
@@ -270,9 +323,6 @@ func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	header := w.Header()
-	header.Set("Content-Type", "application/javascript; charset=utf-8")
-	header.Set("X-Content-Type-Options", "nosniff")
-	_, _ = io.WriteString(w, "(window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{})["+string(quoted)+"]="+string(object)+";\n")
+	writeScript(w, "(window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{})["+string(quoted)+"]="+string(object)+";\n")
 	return nil
 }

@@ -20,7 +20,8 @@ import (
 func TestIsSDKPath(t *testing.T) {
 	for _, path := range []string{"/e", "/capture", "/batch", "/track", "/engage", "/i/v0/e", "/flags", "/decide", "/s",
 		"/api/surveys", "/api/early_access_features", "/api/feature_flag/local_evaluation", "/flags/definitions", "/i/v1/analytics/events",
-		"/array/phc_x/config", "/array/phc_x/config.js"} {
+		"/array/phc_x/config", "/array/phc_x/config.js", "/api/web_experiments", "/api/product_tours", "/i/v1/logs", "/static/recorder.js",
+		"/static/1.434.18/surveys.js", "/api/projects/@current/feature_flags/beta/remote_config"} {
 		for _, prefix := range []string{"", "/ingest", "/a/b/c", "/array", "/e"} {
 			for _, slash := range []string{"", "/"} {
 				assert.True(t, posthog.IsSDKPath(prefix+path+slash), prefix+path+slash)
@@ -28,7 +29,7 @@ func TestIsSDKPath(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "/", "//", "e", "e/", "/e//", "/E", "/e/x", "/ex", "/xe", "/.e", "/e.js", "/captures", "/flags.js", "/static/array.js",
-		"/static/1.434.18/surveys.js", "/array", "/array/", "/array/phc_x", "/array/phc_x/", "/array/phc_x/config.json", "/array/phc_x/config.js/x",
+		"/static/array.full.js", "/static/1.434.18/array.no-external.js", "/static/", "/static/x.css", "/statics/x.js", "/api/remote_config", "/array", "/array/", "/array/phc_x", "/array/phc_x/", "/array/phc_x/config.json", "/array/phc_x/config.js/x",
 		"/array//config.js", "/array/config.js", "/array/config", "/config.js", "/config", "/array/a/b/config.js", "/xarray/phc_x/config.js",
 		"array/phc_x/config.js", "/webhook/shop", "/users/shop/user_42/live-activity", "/mcp", "/healthz", "/e/..", "/e?x", "/e%2f"} {
 		assert.False(t, posthog.IsSDKPath(path), path)
@@ -221,7 +222,7 @@ func requireRemoteConfig(t *testing.T, body []byte, token string) {
 	t.Helper()
 	var config object
 	require.NoError(t, json.Unmarshal(body, &config))
-	assert.Equal(t, object{"token": token, "autocapture_opt_out": false, "supportedCompression": []any{"gzip-js"}, "hasFeatureFlags": false}, config)
+	assert.Equal(t, object{"token": token, "autocapture_opt_out": false, "supportedCompression": []any{"gzip-js"}, "hasFeatureFlags": true}, config)
 }
 
 // assignment is the only statement the script may hold.
@@ -311,4 +312,30 @@ func TestMetrics_countWhatBecameOfEvents(t *testing.T) {
 		requireError(t, s.post(captureDoor, []byte("{")), http.StatusBadRequest)
 		assert.Len(t, s.counted(t), 7, "a request that was refused brought no events")
 	})
+}
+
+// What posthog-js and server SDKs ask for beyond events is answered with nothing, in
+// the form that they read, so that they stay silent and call back.
+func TestSDK_emptyAnswers(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, c := range []struct{ method, path, answer string }{
+		{"GET", "/api/surveys/?token=phc_x", `{"surveys":[]}`},
+		{"GET", "/api/early_access_features/?token=phc_x", `{"earlyAccessFeatures":[]}`},
+		{"GET", "/api/web_experiments/?token=phc_x", `{"experiments":[]}`},
+		{"GET", "/ingest/api/product_tours/?token=phc_x", `{"product_tours":[]}`},
+		{"POST", "/i/v1/logs", `{}`},
+		{"GET", "/api/projects/@current/feature_flags/beta/remote_config/", `null`},
+		{"GET", "/flags/definitions?token=phc_x", `{"flags":[],"group_type_mapping":{},"cohorts":{}}`},
+	} {
+		w := s.call(c.method, c.path, "Origin", "https://app.example.com")
+		require.Equal(t, http.StatusOK, w.Code, c.path)
+		assert.JSONEq(t, c.answer, w.Body.String(), c.path)
+		assert.Equal(t, "https://app.example.com", w.Header().Get("Access-Control-Allow-Origin"), c.path)
+	}
+	for _, path := range []string{"/static/recorder.js?v=1.434.18", "/static/1.434.18/dead-clicks-autocapture.js"} {
+		w := s.call("GET", path)
+		require.Equal(t, http.StatusOK, w.Code, path)
+		assert.Contains(t, w.Header().Get("Content-Type"), "application/javascript")
+		assert.Empty(t, w.Body.String())
+	}
 }

@@ -52,8 +52,11 @@ func translate(e *event) (activity.Event, string) {
 	switch e.Name {
 	case eventPageview, eventScreen, eventAutocapture:
 		action, ok := action(e)
-		if !ok || out.SessionID == "" && out.UserID == "" {
+		switch {
+		case !ok:
 			return activity.Event{}, intake.ReasonMalformed
+		case out.SessionID == "" && out.UserID == "" && !isCookieless(e):
+			return activity.Event{}, intake.ReasonNobody
 		}
 		out.Action = &action
 		return out, ""
