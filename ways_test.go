@@ -108,7 +108,7 @@ func TestEvent_thatComesAgainChangesNothing(t *testing.T) {
 	event := pageview("5b8ee5f4-44c5-4a64-a3c6-cd67d7b2d1a0", "s1", "https://app.example.com/a")
 	s.webhook(event)
 	r := s.do(http.MethodPost, "/e/", `{"api_key":"`+acmeToken+`","batch":[`+event+`,`+event+`]}`)
-	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":2}`, r.body)
+	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":2,"reasons":{"duplicate":2}}`, r.body)
 	s.webhook(pageview("u2", "s1", "https://app.example.com/b"))
 	assert.Equal(t, 2.0, s.lookup("ada")["count"])
 	assert.Equal(t, "https://app.example.com/a", stream.nextBatch().Actions[0]["raw_url"])

@@ -11,7 +11,7 @@ import (
 // Reasons for ignoring an event, as the metrics and the answers name them. A source
 // adds its own.
 const (
-	ReasonMalformed = "malformed"   // not an object, or without a field it needs
+	ReasonMalformed = "malformed" // not an object, or without a field it needs
 	ReasonNobody    = "no_session_and_user"
 	ReasonExpired   = "expired"     // older than the retention
 	ReasonDuplicate = "duplicate"   // recorded before
