@@ -56,7 +56,7 @@ type BatchAction struct {
 // BatchType is the type field of every [Batch].
 const BatchType = "actions"
 
-// Batch is what one request brought for one session: the envelope of an
+// Batch is the actions that one request brought for one session: the envelope of an
 // "actions" event on the stream. The envelope states what is known of the
 // session now; each action states the user id of its own event.
 // SessionID, UserID and Email are empty strings while unknown.
@@ -106,7 +106,7 @@ func (e *Event) received() time.Time {
 	return e.Received
 }
 
-// Result counts what a [Sink] did with the events of one call.
+// Result counts the events of one call of a [Sink] by outcome.
 type Result struct {
 	Accepted  int // made an action or updated what is known of a session
 	Duplicate int // seen before within the retention window

@@ -43,7 +43,7 @@ func (b *Book) Open(ctx context.Context, events []Event) error {
 	return b.load(ctx, keys...)
 }
 
-// documentKind is what a document is about.
+// documentKind is the kind of subject that a document has.
 type documentKind uint8
 
 const (
@@ -52,10 +52,10 @@ const (
 	emailKind
 )
 
-// prefixes are what the names of documents of a kind begin with.
+// prefixes begin the names of documents of each kind.
 var prefixes = [...]string{sessionKind: "session/", userKind: "user/", emailKind: "email/"}
 
-// documentKey is what a document is about: an id of a kind.
+// documentKey is the subject of a document: an ID of a kind.
 type documentKey struct {
 	kind documentKind
 	id   string
@@ -90,7 +90,7 @@ type storedDocument struct {
 	fact    fact    // of a user the e-mail address, of an e-mail address the session it was last seen in
 }
 
-// fact is what is known, and when the event happened that it is known from.
+// fact is a known value, and when the event happened that stated it.
 type fact struct {
 	is string
 	at time.Time
@@ -133,7 +133,7 @@ func (b *Book) change(p *storedDocument) {
 	}
 }
 
-// session returns what is known of a session, and its document. An invalid
+// session returns the known state of a session, and its document. An invalid
 // session has neither.
 func (b *Book) session(id string) (*storedDocument, *Session) {
 	if id == "" {
@@ -190,7 +190,7 @@ func (b *Book) Count(sessionID string, actions int) {
 	b.change(p)
 }
 
-// note remembers what an event says: a user's e-mail address, or the session that
+// note remembers a fact of an event: a user's e-mail address, or the session that
 // an e-mail address was seen in. A newer fact stays.
 func (b *Book) note(about documentKey, is string, e Event) {
 	if p := b.stored[about]; e.supersedes(p.fact.at) {

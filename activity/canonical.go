@@ -14,8 +14,8 @@ const idSegment = ":id"
 // in lower case, credentials, default port, path parameters (";jsessionid=…"),
 // query and trailing slash dropped, and every path segment that looks like an
 // identifier replaced by ":id". The fragment is dropped unless it is a hash
-// route ("#/…" or "#!/…"), which is treated like a path. It never fails: what is
-// not a URL is treated as a path. CanonicalURL(CanonicalURL(x)) equals
+// route ("#/…" or "#!/…"), which is treated like a path. It never fails:
+// anything else is treated as a path. CanonicalURL(CanonicalURL(x)) equals
 // CanonicalURL(x). It takes raw as it is, however long; see [CleanURL].
 func CanonicalURL(raw string) string { return canonical(printable(raw)) }
 
@@ -72,7 +72,7 @@ func withoutParams(path string) string {
 	return paramsForm.ReplaceAllLiteralString(path, "")
 }
 
-// defaultPorts are what an address need not say.
+// defaultPorts are omitted from addresses.
 var defaultPorts = map[string]string{"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
 
 func canonicalHost(scheme, host string) string {
@@ -103,8 +103,8 @@ func isControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
 }
 
-// printable drops control characters and what is not UTF-8, trims white space
-// and encodes what is left of it.
+// printable drops control characters and invalid UTF-8, trims white space
+// and encodes white space inside.
 func printable(raw string) string {
 	if isPlain(raw) {
 		return raw

@@ -16,7 +16,7 @@ import (
 // line from one to the other. Only before the first point and after the last
 // one the correction is free, within the bounds that their times set.
 type clock struct {
-	// Correction is what to add to a stamp, as far as is known: the time of
+	// Correction is to be added to a stamp, as far as is known: the time of
 	// arrival less that of sending, by the request with the least latency. Nil
 	// while no request has said when it was sent.
 	Correction *int64 `json:"correction,omitempty"`

@@ -86,7 +86,7 @@ func appendOwner(dst []byte, session, user, email, conversation string) []byte {
 	return dst
 }
 
-// appendField appends what comes before a string, and the string.
+// appendField appends a text as it is, and a string after it.
 func appendField(dst []byte, before, s string) []byte {
 	return appendString(append(dst, before...), s)
 }
@@ -102,7 +102,7 @@ var verbatim = func() (table [256]bool) {
 // appendString appends a string as Marshal writes it.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	done := 0 // what was appended of s
+	done := 0 // bytes of s that were appended
 	for i := 0; i < len(s); {
 		if verbatim[s[i]] {
 			i++

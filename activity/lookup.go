@@ -10,7 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// LiveActivity is the response of a lookup: what a user did of late.
+// LiveActivity is the response of a lookup: the recent actions of a user.
 type LiveActivity struct {
 	ProductID string   `json:"product_id"`
 	UserID    string   `json:"user_id"`
@@ -19,7 +19,7 @@ type LiveActivity struct {
 	Actions   []Action `json:"actions"` // oldest first, never nil
 }
 
-// Lookup answers what a user did of late. It is the handler of
+// Lookup returns the recent actions of users. It is the handler of
 //
 //	GET /users/{product_id}/{user_id}/live-activity?limit=N
 //

@@ -48,7 +48,7 @@ func (a *Action) endAt(next float64) {
 // maxSentence bounds the characters of a description or an address in Text.
 const maxSentence = 500
 
-// Text returns what an agent or a model reads of the batch: one line an
+// Text returns the batch as an agent or a model reads it: one line an
 // action, in order, without a line feed at the end.
 //
 //	2026-11-22 02:15:04 UTC: User clicked Export CSV on the dashboard page (https://app.example.com/dashboard)
@@ -75,7 +75,7 @@ func (b Batch) Text() string {
 	return text.String()
 }
 
-// Sentence returns what an agent or a model reads of the action: its
+// Sentence returns the action as an agent or a model reads it: its
 // description or, without one, its title, or else its type. It is one line of
 // at most 500 characters, without control and invisible formatting characters.
 func (a Action) Sentence() string {

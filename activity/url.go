@@ -10,8 +10,8 @@ import (
 )
 
 // maxURL is how many bytes of a URL are kept, and maxScan how many are read to
-// find them: a secret that is left out may be long. What is longer than maxHost is
-// not a host, and nothing is kept of what follows.
+// find them: a secret that is left out may be long. Anything longer than maxHost is
+// not a host, and nothing after it is kept.
 const (
 	maxURL  = 2 << 10
 	maxScan = 64 << 10
@@ -49,7 +49,7 @@ func CleanURL(raw string) (clean, canonical string) {
 	return clean, canonical
 }
 
-// visible returns s without control characters, what is not UTF-8 and white
+// visible returns s without control characters, invalid UTF-8 and white
 // space around it, and whether that is all of it or only the first maxScan bytes.
 func visible(s string) (clean string, all bool) {
 	if len(s) <= maxScan && isPlain(s) {
@@ -95,7 +95,7 @@ func cutSegments(s string) string {
 
 // address is a URL taken apart where browsers do it.
 type address struct {
-	prefix    string // what stands before user and host, as it was spelled
+	prefix    string // everything before user and host, as it was spelled
 	wrapper   string // "blob:" and the like, in lower case
 	scheme    string // in lower case; empty without an authority
 	authority bool   // whether there is a host, though it may be empty
@@ -218,7 +218,7 @@ func (a address) redacted(s string) string {
 // the fragment and, percent-encoded, in a URL that is itself a value. Such a URL
 // loses user and password, too.
 func writeRedacted(b *strings.Builder, s string) {
-	const inPath, inQuery = "/;?#&", "&#" // what ends a value
+	const inPath, inQuery = "/;?#&", "&#" // these end a value
 	ends, from, named := inPath, 0, false // from is where a name may begin
 	var slashes slashRow
 	for i := 0; i < len(s); {

@@ -54,7 +54,7 @@ const (
 	TooLarge
 )
 
-// Event is what a source delivers.
+// Event is delivered by a source.
 type Event struct {
 	Kind Kind
 	Message
@@ -63,15 +63,15 @@ type Event struct {
 	Requested, Oldest string    // of Gap: IDs
 }
 
-// Message is an entry of a product's log. It is shared by everybody who follows
-// the log: what it holds must not be modified.
+// Message is an entry of a product's log. All followers of the log share
+// it: nothing in it may be modified.
 type Message struct {
 	ID        string // of the entry; opaque
 	Type      string // "actions", "summary", …; empty if Data has none
 	SessionID string // empty if Data has none
 	Data      []byte // UTF-8, one JSON object from a correct server
 
-	batch *activity.Batch // what Data was encoded from; nil if that is unknown
+	batch *activity.Batch // the batch that Data encodes; nil if it is to be decoded
 }
 
 // NewBatch returns the "actions" entry with an ID whose data were encoded from b.

@@ -14,7 +14,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// DefaultMaxBytes is what the sessions of a product may take, in memory.
+// DefaultMaxBytes bounds the sessions of a product in memory.
 const DefaultMaxBytes = 64 << 20
 
 // MemoryOptions are the bounds of a [Memory]. A zero field means its default.
@@ -55,8 +55,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Add takes over what entries of a product's log say, in the order of the log and
-// each once. It keeps their session ids and texts, which should not be parts of
+// Add takes over entries of a product's log, in the order of the log and each
+// once. It keeps their session IDs and texts, which should not be parts of
 // larger strings.
 func (m *Memory) Add(productID string, entries ...Entry) {
 	if len(entries) == 0 {
@@ -89,7 +89,7 @@ func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 
-// treeDegree is that of the trees: their nodes hold 31 to 63 sessions.
+// treeDegree makes the nodes of the trees hold 31 to 63 sessions.
 const treeDegree = 32
 
 // unlist takes a session out of the list.
@@ -222,7 +222,7 @@ func (m *Memory) Drop(productID string) {
 	m.held.Drop(productID, nil)
 }
 
-// Bytes returns what a product's sessions take.
+// Bytes returns the memory of a product's sessions.
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,11 +19,11 @@ const (
 // identifier is longer.
 const MaxPrefix = 1024
 
-// Query is what to list.
+// Query selects sessions.
 type Query struct {
 	Limit  int    // sessions in the listing; DefaultLimit for one below 1, at most MaxLimit
 	After  string // Listing.Next of the one before; empty for the first
-	Prefix string // what the e-mail address, the user id or the session id begins with, in upper or lower case
+	Prefix string // the start of the e-mail address, user ID or session ID, in any case
 }
 
 // QueryError says what is wrong with a [Query], in a sentence that begins with the

@@ -9,8 +9,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// Session is a session as a list shows it. What the last action said of the user
-// is empty while unknown. The last two fields are for who lists to fill in: a
+// Session is a session as a list shows it. UserID and Email are those of the last
+// action, empty while unknown. The last two fields are for the caller to fill in: a
 // Memory does not know them.
 type Session struct {
 	SessionID    string  `json:"session_id"`
@@ -33,7 +33,7 @@ type Listing struct {
 	Next     *string   `json:"next"`     // Query.After of the next listing; nil at the end
 }
 
-// session is what is held of a session.
+// session is the state of a session.
 type session struct {
 	place
 	userID, email string
@@ -68,7 +68,7 @@ func (s *session) take(e *Entry) {
 	s.trail.add(e.At, int32(e.Count))
 }
 
-// bytes returns what the session takes, but for what the cache needs for itself.
+// bytes returns the memory of the session, without the overhead of the cache.
 func (s *session) bytes() int64 {
 	const inOrder = 16 // a pointer in a node of a tree that is at least half full
 	size := inOrder + fair.Size(cap(s.trail.older))

@@ -35,7 +35,7 @@ func (s step) append(dst []byte) []byte {
 	return binary.AppendUvarint(dst, uint64(s.actions))
 }
 
-// cutStep returns the first step and what comes after it.
+// cutStep returns the first step and the rest.
 func cutStep(steps []byte) (first step, rest []byte) {
 	number := func() uint64 {
 		n, size := binary.Uvarint(steps)

@@ -1,10 +1,9 @@
-// Package flow counts what happens for each product, minute by minute, and sums
+// Package flow keeps each product's figures, minute by minute, and sums
 // the counts of all servers that share a log.
 //
-// Counting touches memory only. While Run does, every server writes what it has
-// counted of a product into a document of its own, and Read sums these. What was
-// counted outlives its server, for as long as it is shown; what is true of now
-// does so for seconds.
+// Counting touches memory only. While Run does, every server writes its counts of a
+// product into a document of its own, and Read sums the documents. Counts outlive
+// their server for as long as they are shown, gauges for seconds.
 package flow
 
 import (
@@ -20,18 +19,18 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Config is what a [Meter] needs. Its functions are safe for concurrent use.
+// Config has the dependencies of a [Meter]. Its functions are safe for concurrent use.
 type Config struct {
 	Documents document.Store                 // where servers share their counts; nil for a server that is alone
 	Now       func() time.Time               // the time that all servers have in common
 	Products  func() []string                // the ids of all products, sorted
 	IsProduct func(productID string) bool    // nothing is counted for others
 	Readers   func(productID string) int     // streams that this server has open
-	Backlog   func(productID string) Backlog // what waits for delivery by this server; asked every two seconds
-	Logger    *slog.Logger                   // of what goes wrong with sharing
+	Backlog   func(productID string) Backlog // this server's pending deliveries; asked every two seconds
+	Logger    *slog.Logger                   // gets failures of sharing
 }
 
-// Backlog is what a server has still to deliver.
+// Backlog is the work that a server has still to deliver.
 type Backlog struct {
 	Lag   time.Duration   // how far the delivery is behind the log; zero when it has caught up
 	Desks map[string]Desk // by the desk's name; nil for none
@@ -53,7 +52,7 @@ type Meter struct {
 	gone activity.Flow      // the totals of products that have been forgotten
 }
 
-// series is what is known of one product.
+// series holds the figures of one product.
 type series struct {
 	minutes minutes
 	changes uint64        // of minutes
@@ -117,7 +116,7 @@ func (m *Meter) Forget(productID string) {
 	}
 }
 
-// Total returns what this server has counted since it began, of all products.
+// Total returns the counts of all products since this server began.
 func (m *Meter) Total() activity.Flow {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ const Span = 60
 
 const minuteSeconds = 60
 
-// Minute is what happened for a product in one minute.
+// Minute is the figures of a product for one minute.
 type Minute struct {
 	Begin int64 `json:"minute"` // the epoch second that it begins at
 	activity.Flow
@@ -30,7 +30,7 @@ func minuteOf(t time.Time) int64 {
 // minutes are the minutes in which something happened, the oldest first.
 type minutes []Minute
 
-// add counts what happened at a time. Beyond Span minutes the oldest goes.
+// add counts events at a time. Beyond Span minutes the oldest goes.
 func (m minutes) add(now time.Time, f activity.Flow) minutes {
 	begin := minuteOf(now)
 	at := len(m) - 1
@@ -71,7 +71,7 @@ func (w window) add(m minutes) {
 	}
 }
 
-// report is what one server has to say of a product, as it is stored.
+// report is the figures of a product on one server, as they are stored.
 type report struct {
 	minutes
 	gauges

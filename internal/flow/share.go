@@ -32,7 +32,7 @@ const (
 	maxServers = 500
 )
 
-// shared is what is stored of a series.
+// shared is the stored state of a series.
 type shared struct {
 	version document.Version // zero for nothing
 	at      time.Time        // when it was written
@@ -40,10 +40,10 @@ type shared struct {
 	gauges  gauges
 }
 
-// isOver reports whether what is stored may have expired, or nothing is.
+// isOver reports whether the document is missing or may have expired.
 func (s shared) isOver(now time.Time) bool { return !now.Before(s.at.Add(keptFor - time.Minute)) }
 
-// Run shares what is counted until ctx ends. Then [Meter.Leave] has the last word.
+// Run shares the counts until ctx ends. Call [Meter.Leave] after it.
 func (m *Meter) Run(ctx context.Context) {
 	ticker := time.NewTicker(shareEvery)
 	defer ticker.Stop()
@@ -62,8 +62,7 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// Leave shares what was counted last, and that this server has nothing open any
-// more.
+// Leave shares the last counts, and gauges of zero: this server has nothing open.
 func (m *Meter) Leave(ctx context.Context) error {
 	return m.share(ctx, func(string) gauges { return gauges{} })
 }
@@ -73,7 +72,7 @@ func (m *Meter) look(productID string) gauges {
 	return gauges{m.config.Readers(productID), m.config.Backlog(productID)}
 }
 
-// share stores what others do not know of the products, and forgets those that
+// share stores the news of all products for other servers, and forgets products that
 // have been removed.
 func (m *Meter) share(ctx context.Context, look func(productID string) gauges) error {
 	var writing errgroup.Group
@@ -101,7 +100,7 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 	return writing.Wait()
 }
 
-// write stores what is known of a product, unless it is what others know.
+// write stores the report of a product, unless the stored one still holds.
 func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges) error {
 	r, before, next, isNews := m.news(s, g)
 	if m.config.Documents == nil || !isNews {
@@ -132,8 +131,8 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	return nil
 }
 
-// reread finds out what is stored of a series: what an earlier write has stored
-// whose answer was lost, or nothing.
+// reread reads the document of a series after a conflict: it was written by a call
+// whose answer was lost, or it is gone.
 func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
 	docs, err := m.config.Documents.Get(ctx, productID, m.name)
 	if err != nil {
@@ -149,7 +148,7 @@ func (m *Meter) reread(ctx context.Context, productID string, s *series) error {
 	return nil
 }
 
-// remove removes what is stored of a product that is none any more.
+// remove removes the document of a product that was removed.
 func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
 	m.mu.Lock()
 	version := s.shared.version
@@ -168,14 +167,14 @@ func (m *Meter) remove(ctx context.Context, productID string, s *series) error {
 	return nil
 }
 
-// Sum is what all servers know of a product.
+// Sum is the figures of a product over all servers.
 type Sum struct {
 	Minutes []Minute // the last [Span], the oldest first, the current one last
 	Readers int      // open streams
 	Backlog          // the longest lag, and the sums by desk
 }
 
-// Read sums what this server has counted and what others have shared. It costs
+// Read sums this server's counts and the shared ones. It costs
 // one look into storage.
 func (m *Meter) Read(ctx context.Context, productID string) (Sum, error) {
 	m.mu.Lock()
