@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/summary"
 )
@@ -168,4 +169,45 @@ func (s *store) actions(ctx context.Context, productID string, sessions []Linked
 		}
 	}
 	return sentences[max(0, len(sentences)-maxShown):], nil
+}
+
+// settleAnswer removes a message that is answered or is not to be. A reply whose
+// answer was lost stays in the outbox; one that was refused for now is sent again.
+func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
+	result := s.outcome
+	switch {
+	case isFinal(o.err):
+		result = "refused"
+		j.logger().Warn("a reply was refused", "err", o.err)
+	case o.err != nil:
+		j.replied("retried")
+		if s.kind == kindReply && !s.doubt && !helpdesk.IsAmbiguous(o.err) && ctx.Err() == nil {
+			return errors.Join(j.update(ctx, func(c *conversation) error {
+				if len(c.Messages) > 0 && c.Messages[0].ID == s.message.ID {
+					c.Messages[0].Begun = time.Time{}
+				}
+				return nil
+			}), o.err)
+		}
+		return o.err
+	case s.kind == kindWhose && o.yes:
+		j.d.more(j.lane).theirs = s.message.ID
+		return nil
+	case s.kind == kindWhose:
+		result = "echo"
+	case s.kind == kindReply && s.doubt && !o.yes:
+		result = "lost"
+		j.logger().Warn("a reply is not sent again: whether the desk has taken it is not known")
+	case s.kind == kindReply:
+		result = "written"
+	}
+	if err := j.update(ctx, func(c *conversation) error { c.answered(s.message.ID); return nil }); err != nil {
+		return err
+	}
+	j.replied(result)
+	return nil
+}
+
+func (j *job) replied(result string) {
+	j.d.metrics.replies.WithLabelValues(j.d.productID, j.account.desk, result).Inc()
 }

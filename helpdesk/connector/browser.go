@@ -98,7 +98,8 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storageTime)
 	defer cancel()
-	result, err := c.linker.link(ctx, claim{productID: link.ProductID, desk: link.Desk, conversationID: string(link.ConversationID)}, link.SessionID)
+	result, err := c.linker.link(ctx, claim{productID: link.ProductID, desk: link.Desk,
+		conversationID: string(link.ConversationID)}, link.SessionID)
 	if err != nil {
 		return linkFailed(err)
 	}

@@ -157,7 +157,8 @@ func New(log eventlog.Log, products Products, opts *Options) (*Connector, error)
 	if o.Reply == nil && o.Model != nil {
 		o.Reply = func(ctx context.Context, q Question) (string, error) { return o.Model(ctx, q.prompt()) }
 	}
-	c := &Connector{products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()), followed: map[string]*delivery{}}
+	c := &Connector{products: products, opts: o, logger: cmp.Or(o.Logger, slog.Default()),
+		followed: map[string]*delivery{}}
 	c.metrics = newMetrics(&m, o.Metrics, c.each)
 	if err := m.Err(); err != nil {
 		return nil, err
@@ -194,7 +195,8 @@ func (c *Connector) Follow(ctx context.Context, productID string, source *eventl
 
 // delivery returns the work on a product.
 func (c *Connector) delivery(productID string) *delivery {
-	return &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts, metrics: &c.metrics, assisted: c.assisted,
+	return &delivery{productID: productID, store: c.store, linker: c.linker, products: c.products, opts: &c.opts,
+		metrics: &c.metrics, assisted: c.assisted,
 		writer: &writer{opts: &c.opts, store: c.store, turn: make(chan struct{}, maxModels)},
 		logger: c.logger.With("product_id", productID), wake: make(chan struct{}, 1),
 		lanes: map[string]*lane{}, bySession: map[string]*lane{}, accounts: map[string]*account{}, waiting: map[string]waiting{}}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -73,7 +72,8 @@ func (j *job) begin() {
 		j.calm = c.NotedAt.Add(interval)
 	}
 	for i := range c.Sessions { // one may have joined of which no notice was seen
-		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.Cursor.After) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
+		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID,
+			s.Cursor.After) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
 			j.from = s.Cursor.After
 		}
 	}
@@ -86,7 +86,8 @@ func (j *job) begin() {
 	case j.from != eventlog.ID{}:
 		for i := range c.Sessions {
 			s := &c.Sessions[i]
-			j.wants = append(j.wants, &want{session: s.ID, since: s.Since, at: s.Cursor, from: laterID(s.Cursor.After, j.from), room: maxText})
+			j.wants = append(j.wants, &want{session: s.ID, since: s.Since, at: s.Cursor, from: laterID(s.Cursor.After,
+				j.from), room: maxText})
 		}
 	}
 }
@@ -172,7 +173,8 @@ func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v := &view{now: d.store.now(), settled: j.owned.Add(settleTime), calm: j.calm, desk: j.desk, can: j.can, notes: j.product.Notes,
+	v := &view{now: d.store.now(), settled: j.owned.Add(settleTime), calm: j.calm, desk: j.desk, can: j.can,
+		notes: j.product.Notes,
 		wants: j.wants, resumes: j.resumes, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.more; m != nil {
 		v.again, v.draft, v.drafting, v.theirs, v.answer, v.composing = m.again, m.draft, m.drafting, m.theirs, m.answer, m.composing
@@ -253,7 +255,8 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindDraft:
 		j.d.draft(j.lane, s)
 	case kindCompose:
-		j.d.compose(j.lane, s, Question{ProductID: j.d.productID, Desk: j.account.desk, ConversationID: id, Text: s.message.Text}, j.r.trusted())
+		j.d.compose(j.lane, s, Question{ProductID: j.d.productID, Desk: j.account.desk, ConversationID: id,
+			Text: s.message.Text}, j.r.trusted())
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {
@@ -313,23 +316,6 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	return err
 }
 
-// redact redacts notes until one fails for now, and returns how many are done. One
-// that the desk refuses to redact is done.
-func (j *job) redact(ctx context.Context, conversationID string, noteIDs []string) (done int, err error) {
-	for _, noteID := range noteIDs {
-		err = j.request(ctx, func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, conversationID, noteID) })
-		if isFinal(err) {
-			j.logger().Warn("a note that a summary replaces is not redacted", "err", err)
-			err = nil
-		}
-		if err != nil {
-			return done, err
-		}
-		done++
-	}
-	return done, nil
-}
-
 // isFinal reports whether a desk's error will be the same however often the
 // request is made.
 func isFinal(err error) bool {
@@ -359,60 +345,6 @@ func (j *job) settle(ctx context.Context, s *step, o outcome) error {
 	return o.err
 }
 
-// settleNote records a note that is there, or that need not be written. A refusal
-// empties the outbox, unless an earlier attempt is still in doubt.
-func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
-	var failed *helpdesk.APIError
-	switch {
-	case o.err == nil:
-	case isFinal(o.err) && !helpdesk.IsGone(o.err):
-		j.logger().Error("a note is left out, since the desk refuses it", "err", o.err)
-		j.lost("refused", len(s.actions))
-	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
-		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
-	default:
-		j.d.more(j.lane).begun = s.writing.Begun
-		return o.err
-	}
-	w, now := s.writing, j.d.store.now()
-	recalled := 0
-	if j.d.opts.Model != nil {
-		recalled = maxRecent
-	}
-	if err := j.update(ctx, func(c *conversation) error { c.written(o.id, s.actions, recalled, now); return nil }); err != nil {
-		return err
-	}
-	if w.Summary == nil {
-		trimmed := w.Count - len(s.actions)
-		if s.want != nil {
-			trimmed += s.want.trimmed
-			s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
-		}
-		j.lost("trimmed", trimmed)
-	}
-	j.d.noted(j.lane, w, j.r.NotedAt.Add(j.product.Notes.Interval))
-	if o.id != "" {
-		j.count(w)
-	}
-	return nil
-}
-
-func isPaused(err error) bool {
-	var paused *pausedError
-	return errors.As(err, &paused)
-}
-
-// count counts a note.
-func (j *job) count(w *writing) {
-	kind, flow := "summary", activity.Flow{Summaries: 1}
-	if w.Summary == nil {
-		kind, flow = "actions", activity.Flow{Notes: 1}
-		j.d.metrics.delay.WithLabelValues(j.d.productID, j.account.desk).Observe(time.Since(w.First.Time()).Seconds())
-	}
-	j.d.opts.Meter.Count(j.d.productID, flow)
-	j.d.metrics.notes.WithLabelValues(j.d.productID, j.account.desk, kind).Inc()
-}
-
 // settleContact links the session of a contact that was looked up, or has the link
 // wait for it.
 func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
@@ -439,47 +371,6 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 		}
 		return nil
 	})
-}
-
-// settleAnswer removes a message that is answered or is not to be. A reply whose
-// answer was lost stays in the outbox; one that was refused for now is sent again.
-func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
-	result := s.outcome
-	switch {
-	case isFinal(o.err):
-		result = "refused"
-		j.logger().Warn("a reply was refused", "err", o.err)
-	case o.err != nil:
-		j.replied("retried")
-		if s.kind == kindReply && !s.doubt && !helpdesk.IsAmbiguous(o.err) && ctx.Err() == nil {
-			return errors.Join(j.update(ctx, func(c *conversation) error {
-				if len(c.Messages) > 0 && c.Messages[0].ID == s.message.ID {
-					c.Messages[0].Begun = time.Time{}
-				}
-				return nil
-			}), o.err)
-		}
-		return o.err
-	case s.kind == kindWhose && o.yes:
-		j.d.more(j.lane).theirs = s.message.ID
-		return nil
-	case s.kind == kindWhose:
-		result = "echo"
-	case s.kind == kindReply && s.doubt && !o.yes:
-		result = "lost"
-		j.logger().Warn("a reply is not sent again: whether the desk has taken it is not known")
-	case s.kind == kindReply:
-		result = "written"
-	}
-	if err := j.update(ctx, func(c *conversation) error { c.answered(s.message.ID); return nil }); err != nil {
-		return err
-	}
-	j.replied(result)
-	return nil
-}
-
-func (j *job) replied(result string) {
-	j.d.metrics.replies.WithLabelValues(j.d.productID, j.account.desk, result).Inc()
 }
 
 // update changes the conversation's document under the lease, whatever it takes. The
@@ -581,42 +472,6 @@ func (j *job) gone(ctx context.Context, cause error) error {
 		j.lost("gone", len(keptOf(w.found)))
 	}
 	j.d.drop(j.lane)
-	return nil
-}
-
-// lost counts actions that are in no note.
-func (j *job) lost(reason string, actions int) {
-	if actions > 0 {
-		j.d.metrics.lost.WithLabelValues(j.d.productID, j.account.desk, reason).Add(float64(actions))
-		j.logger().Warn("actions are in no note", "reason", reason, "actions", actions)
-	}
-}
-
-// countTrimmed counts the actions of sessions whose entries were trimmed without
-// exception, as far as it is known how many there were.
-func (j *job) countTrimmed(ctx context.Context) error {
-	for _, w := range j.wants {
-		if !w.gap || len(w.found) > 0 || w.more || j.resumes {
-			continue
-		}
-		known, ok, err := j.d.store.dir.Session(ctx, j.d.productID, w.session)
-		if err != nil {
-			return err
-		}
-		if !ok || w.at.Next == 0 || known.Actions <= w.at.Next {
-			continue
-		}
-		j.lost("trimmed", known.Actions-w.at.Next)
-		err = j.update(ctx, func(c *conversation) error {
-			if s := c.session(w.session); s != nil {
-				s.Cursor.Next = known.Actions
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -313,7 +313,8 @@ func (l *linker) resolved(ctx context.Context, productID string, w waiting, sess
 	if docs[0].Exists() {
 		change = document.Delete(docs[0])
 	}
-	err = l.commit(ctx, productID, notice{Type: linkType, Desk: desk, ConversationID: conversationID, Waiting: &w, Over: true}, change)
+	err = l.commit(ctx, productID, notice{Type: linkType, Desk: desk, ConversationID: conversationID, Waiting: &w,
+		Over: true}, change)
 	var conflict *document.ConflictError
 	if errors.As(err, &conflict) {
 		return nil // the next look comes to it
@@ -339,7 +340,8 @@ func (c *Connector) Links(ctx context.Context, productID string, sessionIDs ...s
 }
 
 // Conversation returns a conversation, and whether any session is linked to it.
-func (c *Connector) Conversation(ctx context.Context, productID, desk, conversationID string) (Conversation, bool, error) {
+func (c *Connector) Conversation(ctx context.Context, productID, desk, conversationID string) (Conversation, bool,
+	error) {
 	r, err := c.store.read(ctx, productID, keyOf(desk, conversationID))
 	return Conversation{r.linked()}, len(r.Sessions) > 0, err
 }

@@ -65,7 +65,8 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 		if final {
 			all = append(all, in.receipt.change(result))
 		}
-		err = c.store.commit(ctx, in.productID, notice{Type: messageType, Desk: in.desk.Name, ConversationID: in.event.ConversationID}, all...)
+		err = c.store.commit(ctx, in.productID, notice{Type: messageType, Desk: in.desk.Name,
+			ConversationID: in.event.ConversationID}, all...)
 		var conflict *document.ConflictError
 		if !errors.As(err, &conflict) || ctx.Err() != nil {
 			in.receipt.stored = final && err == nil
@@ -107,7 +108,8 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result statu
 			before, _ = r.machine()
 			effects, failed = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: text})
 			if errors.Is(failed, errUnreadable) {
-				c.logger.Error("no offers are made in a conversation", "product_id", in.productID, "conversation_id", in.event.ConversationID, "err", failed)
+				c.logger.Error("no offers are made in a conversation", "product_id", in.productID, "conversation_id",
+					in.event.ConversationID, "err", failed)
 				failed = nil
 			}
 			changes = true
@@ -117,8 +119,9 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result statu
 			switch effect := effect.(type) {
 			case assistance.Guide:
 				answers = answers || c.opts.Guide == nil
-				guided, isGuided = proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name, ConversationID: in.event.ConversationID,
-					TriggerID: effect.TriggerID, Label: effect.Label, Metadata: effect.Metadata}, c.opts.Guide != nil
+				guided, isGuided = proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
+					ConversationID: in.event.ConversationID,
+					TriggerID:      effect.TriggerID, Label: effect.Label, Metadata: effect.Metadata}, c.opts.Guide != nil
 			case assistance.Reply:
 				answers = answers || m.Trigger() != "" || m.InFlight()
 			}

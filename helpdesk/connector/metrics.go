@@ -34,28 +34,36 @@ type offerMetrics struct {
 // each product that is followed.
 func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(see func(d *delivery))) connectorMetrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"product_id"}, labels...)))
+		return metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
+			append([]string{"product_id"}, labels...)))
 	}
 	metrics.Register(wrong, reg, newOverdue(each))
 	return connectorMetrics{
 		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "desk", "status"),
-		replies:  counter("liveactivity_replies_total", "Messages to reply to, by what became of them: written, retried, lost, left, echo, untrusted, expired, refused, dropped.", "desk", "result"),
-		links:    counter("liveactivity_links_total", "Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "desk", "result"),
-		notes:    counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.", "desk", "kind"),
+		replies: counter("liveactivity_replies_total",
+			"Messages to reply to, by what became of them: written, retried, lost, left, echo, untrusted, expired, refused, dropped.", "desk", "result"),
+		links: counter("liveactivity_links_total",
+			"Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "desk", "result"),
+		notes: counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.",
+			"desk", "kind"),
 		delay: metrics.Register(wrong, reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "liveactivity_notes_delay_seconds",
 			Help:    "Time from the append of an action to the note that shows it, for the oldest action of each note.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600},
 		}, []string{"product_id", "desk"})),
-		retries: counter("liveactivity_notes_retries_total", "Requests to desks that failed and are made again, by status of the answer; 0 for none.", "desk", "status"),
-		lost:    counter("liveactivity_notes_lost_total", "Actions that are in no note, by reason: trimmed from the log, refused by the desk, or of a conversation that has gone.", "desk", "reason"),
-		deleted: counter("liveactivity_conversations_deleted_total", "Conversations that were deleted because nobody reacted to an offer and nobody had written there.", "desk"),
+		retries: counter("liveactivity_notes_retries_total",
+			"Requests to desks that failed and are made again, by status of the answer; 0 for none.", "desk", "status"),
+		lost: counter("liveactivity_notes_lost_total",
+			"Actions that are in no note, by reason: trimmed from the log, refused by the desk, or of a conversation that has gone.", "desk", "reason"),
+		deleted: counter("liveactivity_conversations_deleted_total",
+			"Conversations that were deleted because nobody reacted to an offer and nobody had written there.", "desk"),
 		offerMetrics: offerMetrics{
 			offers: counter("liveactivity_offers_total",
 				"Proactive offers, by trigger and result: made, refused, late, ambiguous (then made or lost), accepted, ignored.", "trigger_id", "result"),
 			suppressed: counter("liveactivity_offers_suppressed_total",
 				"Moments in which a trigger matched and no offer was made, by reason.", "trigger_id", "reason"),
-			transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.", "from", "to"),
+			transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.",
+				"from", "to"),
 		},
 	}
 }
@@ -70,8 +78,10 @@ type overdue struct {
 func newOverdue(each func(see func(d *delivery))) *overdue {
 	labels := []string{"product_id", "desk"}
 	return &overdue{each: each,
-		parked: prometheus.NewDesc("liveactivity_notes_parked", "Conversations whose notes are overdue, because their desk is away or limits them.", labels, nil),
-		since:  prometheus.NewDesc("liveactivity_notes_parked_since_seconds", "Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", labels, nil)}
+		parked: prometheus.NewDesc("liveactivity_notes_parked",
+			"Conversations whose notes are overdue, because their desk is away or limits them.", labels, nil),
+		since: prometheus.NewDesc("liveactivity_notes_parked_since_seconds",
+			"Since when the oldest of the overdue notes has something to say, in epoch seconds; 0 for none.", labels, nil)}
 }
 
 // Describe implements [prometheus.Collector].
@@ -86,7 +96,8 @@ func (o *overdue) Collect(to chan<- prometheus.Metric) {
 			if !since[desk].IsZero() {
 				at = activity.Seconds(since[desk])
 			}
-			to <- prometheus.MustNewConstMetric(o.parked, prometheus.GaugeValue, float64(backlog.Desks[desk].Parked), d.productID, desk)
+			to <- prometheus.MustNewConstMetric(o.parked, prometheus.GaugeValue, float64(backlog.Desks[desk].Parked),
+				d.productID, desk)
 			to <- prometheus.MustNewConstMetric(o.since, prometheus.GaugeValue, at, d.productID, desk)
 		}
 	})

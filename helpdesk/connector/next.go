@@ -229,9 +229,10 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 				return nil, v.calm
 			}
 			upto := from + n
-			return &step{kind: kindNote, text: text, want: w, taken: upto, actions: actions, writing: &writing{Session: w.session,
-				From: c.session(w.session).Cursor, First: w.found[from].entry, To: w.found[upto-1].after,
-				Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}, time.Time{}
+			return &step{kind: kindNote, text: text, want: w, taken: upto, actions: actions,
+				writing: &writing{Session: w.session,
+					From: c.session(w.session).Cursor, First: w.found[from].entry, To: w.found[upto-1].after,
+					Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}, time.Time{}
 		}
 	}
 	if s := c.nextSummary(v); s != nil {
@@ -247,7 +248,8 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 func (c *conversation) resume(v *view) *step {
 	w := c.Writing
 	if w.Summary != nil {
-		return &step{kind: kindSummary, text: helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text), writing: w, doubt: true}
+		return &step{kind: kindSummary, text: helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text), writing: w,
+			doubt: true}
 	}
 	s := &step{kind: kindNote, writing: w, doubt: true}
 	for _, want := range v.wants {
@@ -319,7 +321,8 @@ func (c *conversation) nextTick(v *view) (*step, time.Time) {
 
 // fill returns the text of a note of the first n actions, as many as fit, and those
 // of them that are not left out; "" where none is kept.
-func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action, text string) {
+func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action,
+	text string) {
 	kept := keptOf(all)
 	if len(kept) == 0 {
 		return len(all), nil, ""

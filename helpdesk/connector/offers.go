@@ -76,7 +76,8 @@ func (c *Connector) States(ctx context.Context, productID string, links ...Link)
 }
 
 // step takes an event into the machine of a conversation, and returns the effects.
-func (c *conversation) step(rules assistance.Rules, now time.Time, event assistance.Event) ([]assistance.Effect, error) {
+func (c *conversation) step(rules assistance.Rules, now time.Time,
+	event assistance.Event) ([]assistance.Effect, error) {
 	m, ok := c.machine()
 	if !ok {
 		return nil, errUnreadable
@@ -132,7 +133,8 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 		}
 		put, _, err := c.store.change(r)
 		if err == nil {
-			err = c.store.commit(ctx, productID, notice{Type: messageType, Desk: of.Desk, ConversationID: of.ConversationID}, put)
+			err = c.store.commit(ctx, productID,
+				notice{Type: messageType, Desk: of.Desk, ConversationID: of.ConversationID}, put)
 		}
 		var conflict *document.ConflictError
 		if errors.As(err, &conflict) && ctx.Err() == nil {
@@ -146,7 +148,8 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 }
 
 // advance takes an event into the machine and stores it, and returns the effects.
-func (j *job) advance(ctx context.Context, rules assistance.Rules, event assistance.Event) (effects []assistance.Effect, err error) {
+func (j *job) advance(ctx context.Context, rules assistance.Rules,
+	event assistance.Event) (effects []assistance.Effect, err error) {
 	var before assistance.Machine
 	err = j.update(ctx, func(c *conversation) error {
 		before, _ = c.machine()
@@ -251,7 +254,8 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	}
 	// A message may have come meanwhile, here or at a server that has the lease by
 	// now: what follows cannot be undone.
-	if effects, o.err = j.advance(ctx, rules, assistance.Tick{}); o.err == nil && slices.Contains(effects, assistance.Effect(s.remove)) {
+	effects, o.err = j.advance(ctx, rules, assistance.Tick{})
+	if o.err == nil && slices.Contains(effects, assistance.Effect(s.remove)) {
 		o.err = j.request(ctx, func(ctx context.Context) error { return j.can.Remover.Remove(ctx, id) })
 		o.yes = o.err == nil
 	}
@@ -314,7 +318,8 @@ func (j *job) removed() error {
 	for i, s := range j.r.Sessions {
 		sessions[i] = s.ID
 	}
-	j.logger().Warn("a conversation without any message was deleted: nobody reacted to the offer in it", "session_ids", sessions)
+	j.logger().Warn("a conversation without any message was deleted: nobody reacted to the offer in it", "session_ids",
+		sessions)
 	return errRemoved
 }
 
@@ -332,7 +337,8 @@ func (a *assisted) decided(productID, key string, match *offering, reason assist
 	if reason != assistance.Offered {
 		a.metrics.suppressed.WithLabelValues(productID, trigger, string(reason)).Inc()
 	}
-	a.logger.Info("a trigger matched", "product_id", productID, "session_id", match.session, "desk", desk, "conversation_id", id,
+	a.logger.Info("a trigger matched", "product_id", productID, "session_id", match.session, "desk", desk,
+		"conversation_id", id,
 		"trigger_id", trigger, "decision", reason)
 }
 
@@ -346,7 +352,8 @@ func (a *assisted) took(productID, key string, before assistance.Machine, effect
 				a.offered(productID, before.Trigger(), "ignored")
 			}
 			a.metrics.transitions.WithLabelValues(productID, string(effect.From), string(effect.To)).Inc()
-			a.logger.Info("assistance moved", "product_id", productID, "desk", desk, "conversation_id", id, "from", effect.From, "to", effect.To)
+			a.logger.Info("assistance moved", "product_id", productID, "desk", desk, "conversation_id", id, "from",
+				effect.From, "to", effect.To)
 		case assistance.Guide:
 			a.offered(productID, effect.TriggerID, "accepted")
 		}

@@ -84,7 +84,8 @@ func (in *incoming) key() string { return keyOf(in.desk.Name, in.event.Conversat
 
 // claim returns the link that the webhook asks for.
 func (in *incoming) claim() claim {
-	return claim{productID: in.productID, desk: in.desk.Name, conversationID: in.event.ConversationID, by: byWebhook, at: in.event.At}
+	return claim{productID: in.productID, desk: in.desk.Name, conversationID: in.event.ConversationID, by: byWebhook,
+		at: in.event.At}
 }
 
 // receipt is the document that shows that a webhook was received, and what was
@@ -110,7 +111,8 @@ func (r *receipt) change(answered status) document.Change {
 // serve receives a message to the named desk, or a webhook of any, and answers with the
 // status that the function do returns. A receipt is stored with the changes that it
 // makes, or after them; after an error it can be repeated.
-func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, do func(ctx context.Context, in *incoming) (status, error)) error {
+func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, do func(ctx context.Context,
+	in *incoming) (status, error)) error {
 	in, err := c.receive(w, r, desk)
 	if err != nil {
 		return err
@@ -252,7 +254,8 @@ func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (De
 // or by what it says where the desk gave it none.
 func deliveryName(in *incoming) string {
 	digest := sha256.New()
-	for _, part := range []string{in.event.DeliveryID, in.event.ConversationID, in.event.Message, in.event.At.UTC().Format(time.RFC3339Nano)} {
+	for _, part := range []string{in.event.DeliveryID, in.event.ConversationID, in.event.Message,
+		in.event.At.UTC().Format(time.RFC3339Nano)} {
 		fmt.Fprintf(digest, "%d:%s,", len(part), part)
 		if in.event.DeliveryID != "" {
 			break

@@ -1,0 +1,68 @@
+package connector
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Backlog is what a process has still to write of a product.
+type Backlog struct {
+	Lag   time.Duration          // for how long the oldest note that is due has had something to say; zero when none is due
+	Desks map[string]DeskBacklog // by the desk's name
+}
+
+// DeskBacklog counts the conversations of a desk that wait for it.
+type DeskBacklog struct {
+	Parked   int // the desk is away or limits them, so that their notes are overdue
+	Retrying int // of these, the last request failed and is made again
+}
+
+// Backlog returns how far the notes of a product that this process writes are
+// behind its log.
+func (c *Connector) Backlog(productID string) Backlog {
+	c.mu.Lock()
+	d := c.followed[productID]
+	c.mu.Unlock()
+	if d == nil {
+		return Backlog{Desks: map[string]DeskBacklog{}}
+	}
+	backlog, _ := d.backlog(time.Now())
+	return backlog
+}
+
+// backlog returns the work that is late, and by desk since when; none while another
+// process has the lease.
+func (d *delivery) backlog(now time.Time) (all Backlog, since map[string]time.Time) {
+	all, since = Backlog{Desks: map[string]DeskBacklog{}}, map[string]time.Time{}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seeking {
+		return all, since
+	}
+	for _, l := range d.lanes {
+		if l.isOverdue(now) {
+			desk := all.Desks[l.account.desk]
+			if desk.Parked++; l.failures > 0 {
+				desk.Retrying++
+			}
+			all.Desks[l.account.desk] = desk
+			since[l.account.desk] = sooner(since[l.account.desk], time.Unix(0, l.since))
+		}
+		if l.since != 0 && (l.failures > 0 || !l.working && l.slot.IsSet() && !l.slot.Due().After(now)) {
+			all.Lag = max(all.Lag, now.Sub(time.Unix(0, l.since)))
+		}
+	}
+	return all, since
+}
+
+// desks returns the names of the desks that had work while this process has the
+// lease.
+func (d *delivery) desks() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seeking {
+		return nil
+	}
+	return slices.Collect(maps.Keys(d.accounts))
+}

@@ -1,0 +1,197 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// errIdle ends the hold of a lease: there is nothing to do for a while.
+var errIdle = errors.New("connector: nothing to do")
+
+// lead does what is due until nothing is for as long as the lease lasts, or the
+// lease is lost.
+func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
+	owned := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	d.mu.Lock()
+	d.leading, d.seeking = true, false
+	d.spawn = func(work func(context.Context) error) { // the mutex is held
+		d.running++
+		group.Go(func() error {
+			defer func() {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.running--
+				signal(d.wake)
+			}()
+			return work(ctx)
+		})
+	}
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.leading = false
+	}()
+	group.Go(func() error {
+		for used := time.Now(); ctx.Err() == nil; {
+			if err := d.dispatch(ctx, lease, owned); err != nil {
+				return err
+			}
+			wait := time.Hour
+			if at, ok := d.next(); ok {
+				wait = time.Until(at)
+			}
+			if wait <= linger || !d.isIdle(linger) {
+				used = time.Now()
+			} else if time.Since(used) >= linger {
+				return errIdle
+			} else {
+				wait = min(wait, time.Until(used.Add(linger)))
+			}
+			d.sleep(ctx, wait)
+		}
+		return ctx.Err()
+	})
+	return group.Wait()
+}
+
+// isIdle reports whether nothing is being done, and nothing is due within the time
+// that waits for its desk only.
+func (d *delivery) isIdle(within time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.accounts {
+		if due, ok := a.lanes.Next(); ok && time.Until(due) <= within {
+			return false
+		}
+	}
+	return d.running == 0
+}
+
+// dispatch starts the work on everything that is due.
+func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned time.Time) error {
+	product := d.product()
+	d.resolve()
+	d.mu.Lock()
+	accounts := make([]*account, 0, len(d.accounts))
+	for _, a := range d.accounts {
+		accounts = append(accounts, a)
+	}
+	d.mu.Unlock()
+	for _, a := range accounts {
+		desk, configured := product.find(a.desk)
+		lanes := d.take(a, configured)
+		if len(lanes) == 0 {
+			continue
+		}
+		can := helpdesk.CapabilitiesOf(desk.Desk)
+		jobs := make([]*job, len(lanes))
+		for i, l := range lanes {
+			jobs[i] = &job{d: d, lane: l, account: a, product: product, desk: desk.Desk, can: can, lease: lease, owned: owned}
+		}
+		if err := d.start(ctx, jobs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take returns the lanes of an account that are due, as many as the breaker lets
+// pass. Those of a desk that is not configured wait.
+func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	room := a.room()
+	for configured && len(lanes) < room {
+		l, ok := a.lanes.Pop(now)
+		if !ok {
+			return lanes
+		}
+		l.working = true
+		lanes = append(lanes, l)
+	}
+	if configured {
+		return lanes
+	}
+	for l, ok := a.lanes.Pop(now); ok; l, ok = a.lanes.Pop(now) {
+		lanes = append(lanes, l)
+	}
+	if len(lanes) > 0 {
+		d.logger.Warn("notes are late: the desk is not configured", "desk", a.desk)
+	}
+	for _, l := range lanes {
+		d.put(l, now.Add(deskRetry))
+	}
+	return nil
+}
+
+// start reads the documents of jobs, and what they are to write from the log, at
+// once, and starts them. It fails only when the lease is of no use any more.
+func (d *delivery) start(ctx context.Context, jobs []*job) error {
+	// What is to be written is taken first: a session that joins while the documents
+	// are read is not in them, and its lane is due again.
+	names := make([]string, len(jobs))
+	d.mu.Lock()
+	for i, j := range jobs {
+		names[i] = documentName(j.lane.key)
+		j.from, j.lane.from, j.lane.other = j.lane.from, eventlog.ID{}, 0
+	}
+	d.mu.Unlock()
+	docs, err := d.store.docs.Get(ctx, d.productID, names...)
+	if err != nil {
+		return d.putBack(ctx, jobs, err)
+	}
+	var ready []*job
+	var wants []*want
+	for i, j := range jobs {
+		j.r.doc = docs[i]
+		if j.r.conversation, err = decodeConversation(docs[i]); err != nil || !docs[i].Exists() {
+			d.drop(j.lane)
+			continue
+		}
+		d.mu.Lock()
+		j.begin()
+		d.mu.Unlock()
+		d.know(j.lane, j.r.Machine)
+		ready, wants = append(ready, j), append(wants, j.wants...)
+	}
+	if err := scan(ctx, d.store.log, d.productID, wants); err != nil {
+		return d.putBack(ctx, ready, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, j := range ready {
+		j.wants = inOrder(j.wants)
+		if !j.account.enter() { // it has closed meanwhile
+			l := j.lane
+			if j.from != (eventlog.ID{}) {
+				l.readFrom(j.from)
+			}
+			l.working, l.other = false, l.slot.Due().UnixNano()
+			d.put(l, l.slot.Due())
+			continue
+		}
+		d.spawn(func(ctx context.Context) error {
+			defer j.account.leave()
+			return j.run(ctx)
+		})
+	}
+	return nil
+}
+
+// putBack ends jobs for which storage is away.
+func (d *delivery) putBack(ctx context.Context, jobs []*job, err error) error {
+	for _, j := range jobs {
+		j.back(time.Now())
+	}
+	return await(ctx, d.logger, err)
+}

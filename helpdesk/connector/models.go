@@ -1,0 +1,57 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// draft has a model make a summary. The conversation is due when it is there. After
+// a failure the model is asked again with the next note.
+func (d *delivery) draft(l *lane, s *step) {
+	d.think(l, func(m *more) { m.drafting = true }, func(ctx context.Context) func(*more) {
+		text, err := d.writer.summarize(ctx, s.text)
+		if err != nil && ctx.Err() == nil {
+			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", s.session, "err", err)
+		}
+		return func(m *more) { m.drafting, m.draft = false, &draft{s.session, summed{s.upto, text}} }
+	})
+}
+
+// compose has the reply to a message made. The conversation is due when it is there.
+func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked) {
+	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
+		text, err := d.writer.reply(ctx, q, sessions)
+		return func(m *more) {
+			m.composing = false
+			switch {
+			case errors.Is(err, ErrNoReply):
+				m.answer = &composed{message: s.message.ID, left: true}
+			case err == nil:
+				m.answer, m.failures[answers] = &composed{message: s.message.ID, text: text}, 0
+			case ctx.Err() == nil:
+				d.metrics.replies.WithLabelValues(d.productID, q.Desk, "retried").Inc()
+				if m.failures[answers]++; m.failures[answers] == 1 {
+					d.logger.Warn("a message is answered late", "desk", q.Desk, "conversation_id", q.ConversationID, "err", err)
+				}
+				m.again[answers] = time.Now().Add(pausing[answers].After(m.failures[answers]))
+			}
+		}
+	})
+}
+
+// think has a model work beside the conversation, of which it remembers that it
+// does, and what came of it.
+func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Context) func(*more)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	begun(l.rare())
+	d.spawn(func(ctx context.Context) error {
+		done := work(ctx)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		done(l.rare())
+		d.lookAt(l, time.Now())
+		return ctx.Err()
+	})
+}

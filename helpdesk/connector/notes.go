@@ -1,0 +1,121 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// settleNote records a note that is there, or that need not be written. A refusal
+// empties the outbox, unless an earlier attempt is still in doubt.
+func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
+	var failed *helpdesk.APIError
+	switch {
+	case o.err == nil:
+	case isFinal(o.err) && !helpdesk.IsGone(o.err):
+		j.logger().Error("a note is left out, since the desk refuses it", "err", o.err)
+		j.lost("refused", len(s.actions))
+	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
+		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
+	default:
+		j.d.more(j.lane).begun = s.writing.Begun
+		return o.err
+	}
+	w, now := s.writing, j.d.store.now()
+	recalled := 0
+	if j.d.opts.Model != nil {
+		recalled = maxRecent
+	}
+	if err := j.update(ctx, func(c *conversation) error {
+		c.written(o.id, s.actions, recalled,
+			now)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if w.Summary == nil {
+		trimmed := w.Count - len(s.actions)
+		if s.want != nil {
+			trimmed += s.want.trimmed
+			s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
+		}
+		j.lost("trimmed", trimmed)
+	}
+	j.d.noted(j.lane, w, j.r.NotedAt.Add(j.product.Notes.Interval))
+	if o.id != "" {
+		j.count(w)
+	}
+	return nil
+}
+
+func isPaused(err error) bool {
+	var paused *pausedError
+	return errors.As(err, &paused)
+}
+
+// count counts a note.
+func (j *job) count(w *writing) {
+	kind, flow := "summary", activity.Flow{Summaries: 1}
+	if w.Summary == nil {
+		kind, flow = "actions", activity.Flow{Notes: 1}
+		j.d.metrics.delay.WithLabelValues(j.d.productID, j.account.desk).Observe(time.Since(w.First.Time()).Seconds())
+	}
+	j.d.opts.Meter.Count(j.d.productID, flow)
+	j.d.metrics.notes.WithLabelValues(j.d.productID, j.account.desk, kind).Inc()
+}
+
+// redact redacts notes until one fails for now, and returns how many are done. One
+// that the desk refuses to redact is done.
+func (j *job) redact(ctx context.Context, conversationID string, noteIDs []string) (done int, err error) {
+	for _, noteID := range noteIDs {
+		err = j.request(ctx, func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, conversationID, noteID) })
+		if isFinal(err) {
+			j.logger().Warn("a note that a summary replaces is not redacted", "err", err)
+			err = nil
+		}
+		if err != nil {
+			return done, err
+		}
+		done++
+	}
+	return done, nil
+}
+
+// lost counts actions that are in no note.
+func (j *job) lost(reason string, actions int) {
+	if actions > 0 {
+		j.d.metrics.lost.WithLabelValues(j.d.productID, j.account.desk, reason).Add(float64(actions))
+		j.logger().Warn("actions are in no note", "reason", reason, "actions", actions)
+	}
+}
+
+// countTrimmed counts the actions of sessions whose entries were trimmed without
+// exception, as far as it is known how many there were.
+func (j *job) countTrimmed(ctx context.Context) error {
+	for _, w := range j.wants {
+		if !w.gap || len(w.found) > 0 || w.more || j.resumes {
+			continue
+		}
+		known, ok, err := j.d.store.dir.Session(ctx, j.d.productID, w.session)
+		if err != nil {
+			return err
+		}
+		if !ok || w.at.Next == 0 || known.Actions <= w.at.Next {
+			continue
+		}
+		j.lost("trimmed", known.Actions-w.at.Next)
+		err = j.update(ctx, func(c *conversation) error {
+			if s := c.session(w.session); s != nil {
+				s.Cursor.Next = known.Actions
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
