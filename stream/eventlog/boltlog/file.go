@@ -131,7 +131,8 @@ func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
 // overwritten. Transactions end with writing one of them, in turn; for one that is damaged
 // bbolt silently falls back to the other, and so to the transaction before the last.
 func checkWhole(db *bolt.DB, file *os.File) error {
-	const head, size, sum = 16, 64, 56 // sizes: a page's head, its contents, and the part that its sum, the last 8 bytes, covers
+	// Sizes of a page's head, of its contents, and of the part that the sum in its last 8 bytes covers.
+	const head, size, sum = 16, 64, 56
 	for n := range int64(2) {
 		var page [size]byte
 		if _, err := file.ReadAt(page[:], n*int64(db.Info().PageSize)+head); err != nil {
