@@ -108,7 +108,8 @@ func (b *Body) read(w http.ResponseWriter, r io.Reader) error {
 		case b.arrival != nil && b.arrival.GaveWay():
 			return httpx.Unavailable(admission.ErrBusy)
 		default:
-			return &httpx.Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
+			return &httpx.Error{Status: http.StatusBadRequest, Cause: err,
+				Detail: "The request body broke off before its end."}
 		}
 	}
 }

@@ -34,8 +34,12 @@ type originGuard struct {
 	logged *fair.Cache[string, struct{}]
 }
 
-func newOriginGuard(wrong *options.Mistakes, products Products, log *slog.Logger, reg prometheus.Registerer) *originGuard {
-	return &originGuard{products: products, log: log, logged: fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil),
+func newOriginGuard(
+	wrong *options.Mistakes, products Products, log *slog.Logger, reg prometheus.Registerer,
+) *originGuard {
+	return &originGuard{
+		products: products, log: log,
+		logged: fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil),
 		refusals: metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_refused_origins_total",
 			Help: "SDK requests refused because the product's list of origins lacks theirs.",
@@ -93,7 +97,9 @@ func (g *originGuard) isNew(productID, from string) bool {
 }
 
 // corsHeaders are those that let a page read an answer.
-var corsHeaders = []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
+var corsHeaders = []string{
+	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
+}
 
 // AllowOrigin lets the calling page read the answer. Old versions of
 // posthog-js send credentials, so the origin is named instead of "*".

@@ -34,7 +34,8 @@ func (i *Ignored) add(reason string, n int) {
 func (in *Intake) Ignore(ctx context.Context, ignored *Ignored, productID, sessionID, reason string) {
 	ignored.add(reason, 1)
 	if in.opts.Logger.Enabled(ctx, slog.LevelDebug) {
-		in.opts.Logger.DebugContext(ctx, "an event is ignored", "product_id", productID, "session_id", sessionID, "reason", reason)
+		in.opts.Logger.DebugContext(ctx, "an event is ignored",
+			"product_id", productID, "session_id", sessionID, "reason", reason)
 	}
 }
 
@@ -49,7 +50,9 @@ type Counts struct {
 // Record hands the events of a product to the sink, which owns them from then on, and
 // counts them and the ignored ones. An error means that the request should be
 // repeated: nothing is counted.
-func (in *Intake) Record(ctx context.Context, productID string, events []activity.Event, ignored Ignored) (Counts, error) {
+func (in *Intake) Record(
+	ctx context.Context, productID string, events []activity.Event, ignored Ignored,
+) (Counts, error) {
 	brought := len(events)
 	result, err := in.sink.Record(ctx, productID, events)
 	if err != nil {

@@ -28,11 +28,13 @@ var (
 )
 
 var (
-	errEmpty    = httpx.BadRequest("The request body is empty.")
-	errNeither  = httpx.BadRequest("The request body is neither a JSON object or array, nor gzip, nor a form with base64 data.")
+	errEmpty   = httpx.BadRequest("The request body is empty.")
+	errNeither = httpx.BadRequest("The request body is neither a JSON object or array, " +
+		"nor gzip, nor a form with base64 data.")
 	errBase64   = httpx.BadRequest("The base64 data of the request body is damaged.")
 	errEscape   = httpx.BadRequest("The form in the request body, which should hold base64 data, has a damaged escape.")
-	errEncoding = httpx.Errorf(http.StatusUnsupportedMediaType, "The body may be plain or gzip, no other Content-Encoding.")
+	errEncoding = httpx.Errorf(http.StatusUnsupportedMediaType,
+		"The body may be plain or gzip, no other Content-Encoding.")
 )
 
 // unpack returns the JSON inside a body, without a byte order mark and white space
@@ -139,7 +141,8 @@ func (u *unpacker) grow(out []byte, announced int64) ([]byte, error) {
 }
 
 func unpackedTooLarge(limit int64) error {
-	return httpx.Errorf(http.StatusRequestEntityTooLarge, "The request body unpacks to more than the limit of %d bytes.", limit)
+	return httpx.Errorf(http.StatusRequestEntityTooLarge,
+		"The request body unpacks to more than the limit of %d bytes.", limit)
 }
 
 // trimBlank returns b without a byte order mark and white space before it.

@@ -136,7 +136,8 @@ func (r *reader) span(what string) (array []byte, count int, err error) {
 	start := r.Offset()
 	for r.BeginArray(); r.Element(); r.Skip() {
 		if count++; count > maxEvents {
-			return nil, 0, httpx.Errorf(http.StatusRequestEntityTooLarge, "The request brings more than the limit of %d events.", maxEvents)
+			return nil, 0, httpx.Errorf(http.StatusRequestEntityTooLarge,
+				"The request brings more than the limit of %d events.", maxEvents)
 		}
 	}
 	return r.json[start:r.Offset()], count, nil
