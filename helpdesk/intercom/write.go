@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -152,67 +151,6 @@ func (c *Client) post(ctx context.Context, version, op, path string, body, answe
 	return c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: path, Body: body}, answer)
 }
 
-// Redact implements [helpdesk.Redactor].
-func (c *Client) Redact(ctx context.Context, conversationID, noteID string) error {
-	const op = "redact note"
-	if _, err := conversationPath(op, conversationID); err != nil {
-		return err
-	}
-	err := c.do(ctx, version, helpdesk.Request{Op: op, Method: http.MethodPost, Path: "/conversations/redact",
-		Repeatable: true, Body: redaction{
-			Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
-		}}, nil)
-	var e *helpdesk.APIError
-	if errors.As(err, &e) && (e.Status == http.StatusNotFound && !errors.Is(e, errForeign) ||
-		e.Code == "conversation_part_not_redactable") {
-		return nil // it is gone, or has no text
-	}
-	return err
-}
-
-// redaction is the body of a request that redacts.
-type redaction struct {
-	Type           string `json:"type"`
-	ConversationID string `json:"conversation_id"`
-	PartID         string `json:"conversation_part_id"`
-}
-
-// Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports.
-func (c *Client) Remove(ctx context.Context, conversationID string) error {
-	return c.RemoveWith(ctx, conversationID, nil)
-}
-
-// RemoveOptions say how a conversation is deleted.
-type RemoveOptions struct {
-	// DiscardMetrics deletes the conversation from Intercom's reports, too. It needs the OAuth scope delete_conversations_and_metrics.
-	DiscardMetrics bool
-}
-
-// RemoveWith deletes a conversation. One that is gone is no error. The options may
-// be nil.
-func (c *Client) RemoveWith(ctx context.Context, conversationID string, opts *RemoveOptions) error {
-	r, err := RemoveRequest(conversationID, opts)
-	if err != nil {
-		return err
-	}
-	err = c.do(ctx, versionRemove, r, nil)
-	var e *helpdesk.APIError
-	if errors.As(err, &e) && e.Status == http.StatusNotFound {
-		return nil
-	}
-	return err
-}
-
-// RemoveRequest returns the request that deletes a conversation. The options may be
-// nil.
-func RemoveRequest(conversationID string, opts *RemoveOptions) (helpdesk.Request, error) {
-	const op = "delete conversation"
-	path, err := conversationPath(op, conversationID)
-	retain := opts == nil || !opts.DiscardMetrics
-	return helpdesk.Request{Op: op, Method: http.MethodDelete,
-		Path: path + "?retain_metrics=" + strconv.FormatBool(retain), Repeatable: true}, err
-}
-
 // confirm returns the error of a request that writes into a conversation. When it
 // says that there is no such conversation it is looked for: the 404 may be about
 // something else.
@@ -241,100 +179,4 @@ func (c *Client) gone(err error) error {
 		e.Gone = true
 	}
 	return err
-}
-
-// FindNote implements [helpdesk.Finder]. It looks through the latest 500 parts.
-func (c *Client) FindNote(ctx context.Context, conversationID, text, after string,
-	since time.Time) (noteID string, found bool, err error) {
-	return c.find(ctx, "look for note", conversationID, after, since, func(p part) bool {
-		return p.Type == partNote && shows(p.Body, text)
-	})
-}
-
-// FindReply implements [helpdesk.Replier]. It looks through the latest 500 parts.
-func (c *Client) FindReply(ctx context.Context, conversationID, text string, since time.Time) (found bool, err error) {
-	_, found, err = c.findReply(ctx, conversationID, text, since)
-	return found, err
-}
-
-func (c *Client) findReply(ctx context.Context, conversationID, text string,
-	since time.Time) (commentID string, found bool, err error) {
-	return c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
-		return p.Type != partNote && p.Type != partOffer && shows(p.Body, text)
-	})
-}
-
-// FindOffer implements [helpdesk.Offerer]. It looks through the latest 500 parts.
-// Intercom may keep no body of an offer: then any offer is taken for it.
-func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdesk.Offer,
-	since time.Time) (offerID string, found bool, err error) {
-	return c.find(ctx, "look for offer", conversationID, "", since, func(p part) bool {
-		return p.Type != partNote && shows(p.Body, o.Body) || p.Type == partOffer && p.Body == ""
-	})
-}
-
-// find returns the first of the admin's parts, after the one with the id after or
-// made at since or later, of which is is true.
-func (c *Client) find(ctx context.Context, op, conversationID, after string, since time.Time,
-	is func(part) bool) (partID string, found bool, err error) {
-	adminID, err := c.adminID(ctx)
-	if err != nil {
-		return "", false, err
-	}
-	read, err := c.conversation(ctx, op, conversationID)
-	if err != nil {
-		return "", false, err
-	}
-	for _, p := range read.after(after, c.budget.theirs(since)) {
-		if p.by(adminID) && is(p) {
-			return string(p.ID), true, nil
-		}
-	}
-	return "", false, nil
-}
-
-// IsRequesters implements [helpdesk.Replier]. Intercom's webhooks of messages are
-// about contacts' messages only: it is true unless the conversation shows the message
-// with another author.
-func (c *Client) IsRequesters(ctx context.Context, conversationID, message string) (bool, error) {
-	read, err := c.conversation(ctx, "look for message", conversationID)
-	if err != nil {
-		return false, err
-	}
-	parts := append(read.Parts.Parts, part{Body: read.Source.Body, Author: read.Source.Author})
-	foreign := false
-	for _, p := range parts {
-		if p.Body == "" || !shows(p.Body, message) {
-			continue
-		}
-		if p.Author.isContact() {
-			return true, nil
-		}
-		foreign = foreign || p.Type != partNote
-	}
-	return !foreign, nil
-}
-
-// Engaged implements [helpdesk.Remover]. Anything that a contact or another
-// teammate did counts, and the admin's own messages to the contact. So does a
-// conversation with more parts than Intercom shows.
-func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
-	adminID, err := c.adminID(ctx)
-	if err != nil {
-		return false, err
-	}
-	read, err := c.conversation(ctx, "look for messages", conversationID)
-	if err != nil {
-		return false, err
-	}
-	if after == "" && (read.opened(adminID) || len(read.Parts.Parts) >= maxParts) {
-		return true, nil
-	}
-	for _, p := range read.after(after, time.Time{}) {
-		own := p.by(adminID) && (p.Type != "comment" || p.Body == "")
-		if !own && p.Author.Type != "bot" {
-			return true, nil
-		}
-	}
-	return false, nil
 }

@@ -34,28 +34,6 @@ func everything() []proactive.Trigger {
 	return []proactive.Trigger{proactive.DeadEnd{}, proactive.RageClicks(), proactive.RepeatedSubmits(), proactive.BackOnPricing(""), proactive.PingPong{}, proactive.Dwell{}}
 }
 
-// The ping-pong trigger alone, over the URLs of a full window.
-func BenchmarkPingPong(b *testing.B) {
-	for name, url := range map[string]func(i int) string{
-		"distinct": func(i int) string { return fmt.Sprint("https://app.example.com/page-", i) },
-		"one_page": func(int) string { return "https://app.example.com/page" },
-		"in_pairs": func(i int) string { return fmt.Sprint("https://app.example.com/page-", i/2%3) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			var c proactive.TriggerContext
-			for i := range assistance.WindowSize {
-				c.CanonicalURLs = append(c.CanonicalURLs, url(i))
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, ok := (proactive.PingPong{}).Evaluate(c); ok {
-					b.Fatal("it fires")
-				}
-			}
-		})
-	}
-}
-
 // A decision: the action put into a full window, the context made of it, the
 // triggers asked.
 func BenchmarkCore_Act(b *testing.B) {
@@ -91,27 +69,6 @@ func acting(t testing.TB, triggers ...proactive.Trigger) func() {
 	}
 	require.Equal(t, assistance.WindowSize, len(window.Actions))
 	return act
-}
-
-func BenchmarkStep(b *testing.B) {
-	rules := assistance.Rules{}
-	b.ReportAllocs()
-	for b.Loop() {
-		m, _, _ := rules.Step(assistance.Machine{}, noon, matched("a", noon))
-		m, _, _ = rules.Step(m, noon, assistance.Shown{OfferID: "p1"})
-		_, _, _ = rules.Step(m, noon, assistance.Message{Text: "no"})
-	}
-}
-
-func BenchmarkSnapshot(b *testing.B) {
-	m := busy(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		data, err := m.MarshalJSON()
-		if err != nil || m.UnmarshalJSON(data) != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 // A decision makes one slice of URLs; the triggers allocate nothing.

@@ -1,0 +1,104 @@
+package intercom
+
+import (
+	"context"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// FindNote implements [helpdesk.Finder]. It looks through the latest 500 parts.
+func (c *Client) FindNote(ctx context.Context, conversationID, text, after string,
+	since time.Time) (noteID string, found bool, err error) {
+	return c.find(ctx, "look for note", conversationID, after, since, func(p part) bool {
+		return p.Type == partNote && shows(p.Body, text)
+	})
+}
+
+// FindReply implements [helpdesk.Replier]. It looks through the latest 500 parts.
+func (c *Client) FindReply(ctx context.Context, conversationID, text string, since time.Time) (found bool, err error) {
+	_, found, err = c.findReply(ctx, conversationID, text, since)
+	return found, err
+}
+
+func (c *Client) findReply(ctx context.Context, conversationID, text string,
+	since time.Time) (commentID string, found bool, err error) {
+	return c.find(ctx, "look for reply", conversationID, "", since, func(p part) bool {
+		return p.Type != partNote && p.Type != partOffer && shows(p.Body, text)
+	})
+}
+
+// FindOffer implements [helpdesk.Offerer]. It looks through the latest 500 parts.
+// Intercom may keep no body of an offer: then any offer is taken for it.
+func (c *Client) FindOffer(ctx context.Context, conversationID string, o helpdesk.Offer,
+	since time.Time) (offerID string, found bool, err error) {
+	return c.find(ctx, "look for offer", conversationID, "", since, func(p part) bool {
+		return p.Type != partNote && shows(p.Body, o.Body) || p.Type == partOffer && p.Body == ""
+	})
+}
+
+// find returns the first of the admin's parts, after the one with the id after or
+// made at since or later, of which is is true.
+func (c *Client) find(ctx context.Context, op, conversationID, after string, since time.Time,
+	is func(part) bool) (partID string, found bool, err error) {
+	adminID, err := c.adminID(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	read, err := c.conversation(ctx, op, conversationID)
+	if err != nil {
+		return "", false, err
+	}
+	for _, p := range read.after(after, c.budget.theirs(since)) {
+		if p.by(adminID) && is(p) {
+			return string(p.ID), true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// IsRequesters implements [helpdesk.Replier]. Intercom's webhooks of messages are
+// about contacts' messages only: it is true unless the conversation shows the message
+// with another author.
+func (c *Client) IsRequesters(ctx context.Context, conversationID, message string) (bool, error) {
+	read, err := c.conversation(ctx, "look for message", conversationID)
+	if err != nil {
+		return false, err
+	}
+	parts := append(read.Parts.Parts, part{Body: read.Source.Body, Author: read.Source.Author})
+	foreign := false
+	for _, p := range parts {
+		if p.Body == "" || !shows(p.Body, message) {
+			continue
+		}
+		if p.Author.isContact() {
+			return true, nil
+		}
+		foreign = foreign || p.Type != partNote
+	}
+	return !foreign, nil
+}
+
+// Engaged implements [helpdesk.Remover]. Anything that a contact or another
+// teammate did counts, and the admin's own messages to the contact. A conversation with
+// more parts than Intercom shows counts, too.
+func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
+	adminID, err := c.adminID(ctx)
+	if err != nil {
+		return false, err
+	}
+	read, err := c.conversation(ctx, "look for messages", conversationID)
+	if err != nil {
+		return false, err
+	}
+	if after == "" && (read.opened(adminID) || len(read.Parts.Parts) >= maxParts) {
+		return true, nil
+	}
+	for _, p := range read.after(after, time.Time{}) {
+		own := p.by(adminID) && (p.Type != "comment" || p.Body == "")
+		if !own && p.Author.Type != "bot" {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,176 @@
+package zendesk
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// Comment is a comment of a ticket.
+type Comment struct {
+	ID       int64     `json:"id"`
+	AuthorID int64     `json:"author_id"`
+	Public   bool      `json:"public"`
+	HTML     string    `json:"html_body"`
+	Text     string    `json:"plain_body"`
+	Body     string    `json:"body"`       // as Zendesk shows it where it shows no HTML
+	At       time.Time `json:"created_at"` // to the second
+}
+
+// Comments returns the comments of a ticket from the newest to the oldest. Of
+// messaging tickets Zendesk lists the internal notes only. After an error there
+// are no more.
+func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Comment, error] {
+	return func(yield func(Comment, error) bool) {
+		query := url.Values{"page[size]": {"100"}, "sort": {"-created_at"}}
+		for {
+			var page struct {
+				Comments []Comment `json:"comments"`
+				cursor
+			}
+			path := ticketPath(ticketID) + "/comments.json?" + query.Encode()
+			if err := c.get(ctx, "read comments", path, &page); err != nil {
+				yield(Comment{}, err)
+				return
+			}
+			for _, comment := range newestFirst(page.Comments) {
+				if !yield(comment, nil) {
+					return
+				}
+			}
+			if !page.next(query) {
+				return
+			}
+		}
+	}
+}
+
+// newestFirst turns a page round that Zendesk did not sort.
+func newestFirst(page []Comment) []Comment {
+	if len(page) > 0 && page[0].At.Before(page[len(page)-1].At) {
+		slices.Reverse(page)
+	}
+	return page
+}
+
+// cursor is where a page of a list ends.
+type cursor struct {
+	Meta struct {
+		HasMore     bool   `json:"has_more"`
+		AfterCursor string `json:"after_cursor"`
+	} `json:"meta"`
+}
+
+// next sets the query for the next page, and reports whether there is one.
+func (c cursor) next(query url.Values) bool {
+	more := c.Meta.HasMore && c.Meta.AfterCursor != "" && c.Meta.AfterCursor != query.Get("page[after]")
+	query.Set("page[after]", c.Meta.AfterCursor)
+	return more
+}
+
+// FindNote implements [helpdesk.Finder].
+func (c *Client) FindNote(ctx context.Context, ticketID, text, after string, since time.Time) (string, bool, error) {
+	return c.find(ctx, ticketID, text, false, after, since)
+}
+
+// FindReply implements [helpdesk.Replier].
+func (c *Client) FindReply(ctx context.Context, ticketID, text string, since time.Time) (bool, error) {
+	_, found, err := c.find(ctx, ticketID, text, true, "", since)
+	return found, err
+}
+
+// maxSkew is how far Zendesk's clock may be behind this one.
+const maxSkew = 5 * time.Second
+
+func (c *Client) find(ctx context.Context, ticketID, text string, public bool, after string,
+	since time.Time) (id string, found bool, err error) {
+	self, err := c.me(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	earliest := since.Add(-maxSkew).Truncate(time.Second)
+	text = bare(text)
+	for comment, err := range c.Comments(ctx, ticketID) {
+		if err != nil {
+			return "", false, err
+		}
+		id := strconv.FormatInt(comment.ID, 10)
+		if after != "" && id == after || after == "" && comment.At.Before(earliest) {
+			break
+		}
+		if comment.Public == public && comment.AuthorID == self && comment.says(text) {
+			return id, true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// IsRequesters reports whether a message was written by the requester: it is
+// not if the newest public comment that says the same has another author. Zendesk
+// does not list the public comments of messaging tickets; there the condition of
+// the trigger is all there is.
+func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bool, error) {
+	ticket, err := c.ticket(ctx, ticketID)
+	if err != nil {
+		return false, err
+	}
+	const recent = 100 // the trigger fired a moment ago
+	seen := 0
+	message = bare(message)
+	for comment, err := range c.Comments(ctx, ticketID) {
+		if err != nil {
+			return false, err
+		}
+		if comment.Public && comment.says(message) {
+			return comment.AuthorID == ticket.RequesterID, nil
+		}
+		if seen++; seen == recent {
+			break
+		}
+	}
+	return true, nil
+}
+
+// RedactComment takes the text of a comment away for good. One that is gone is no
+// error.
+func (c *Client) RedactComment(ctx context.Context, ticketID, commentID string) error {
+	number, err := strconv.ParseInt(ticketID, 10, 64)
+	if err != nil || !isID(commentID) {
+		return nil // there is no such comment
+	}
+	body := ""
+	for comment, err := range c.Comments(ctx, ticketID) {
+		if err != nil {
+			return unlessGone(err)
+		}
+		if strconv.FormatInt(comment.ID, 10) == commentID {
+			body = comment.HTML
+			break
+		}
+	}
+	if body == "" {
+		return nil
+	}
+	err = c.do(ctx, "", helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID,
+		Repeatable: true,
+		Body:       map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
+	var failed *helpdesk.APIError
+	if errors.As(err, &failed) {
+		failed.OneConversation = failed.Status == http.StatusForbidden // notes may still be written
+	}
+	return unlessGone(err)
+}
+
+func unlessGone(err error) error {
+	if helpdesk.IsGone(err) {
+		return nil
+	}
+	return err
+}

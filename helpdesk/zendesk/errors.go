@@ -1,0 +1,99 @@
+package zendesk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// refusal completes the error of a ticket that took no comment. That a ticket is
+// closed is said in the language of the account, and a 403 can be about the
+// ticket or about the user, so the ticket is read.
+func (c *Client) refusal(ctx context.Context, ticketID string, err error) error {
+	var failed *helpdesk.APIError
+	if !errors.As(err, &failed) || failed.Gone ||
+		failed.Status != http.StatusUnprocessableEntity && failed.Status != http.StatusForbidden {
+		return err
+	}
+	ticket, err := c.ticket(ctx, ticketID)
+	var unread *helpdesk.APIError
+	switch {
+	case err == nil:
+		failed.Gone = ticket.Status == "closed" || ticket.Status == "deleted"
+	case !errors.As(err, &unread):
+	case unread.Temporary():
+		unread.Ambiguous = false // the comment was refused
+		return unread
+	case unread.Status == http.StatusForbidden:
+		_, err = c.user(ctx)
+		failed.OneConversation = err == nil
+	default:
+		failed.Gone = unread.Gone
+	}
+	return failed
+}
+
+// explain completes an error from Zendesk's answer.
+func explain(e *helpdesk.APIError, header http.Header, body []byte) {
+	e.RequestID = header.Get("X-Zendesk-Request-Id")
+	if e.RequestID == "" {
+		e.RequestID = header.Get("X-Request-Id")
+	}
+	problem, isJSON := parseProblem(body)
+	e.Code, e.Message = problem.code, problem.message
+	switch e.Status {
+	case http.StatusNotFound:
+		// An account that does not exist, and a path below a wrong base URL, are 404 too.
+		e.Gone = isJSON && e.Code != "InvalidEndpoint"
+		e.Misconfigured = !e.Gone
+	case http.StatusUnprocessableEntity:
+		e.Gone = strings.Contains(strings.ToLower(e.Message), "closed prevents ticket update")
+	case http.StatusTooManyRequests:
+		limits := readLimits(header)
+		e.OneConversation = limits.isTickets(e.Wait, string(body))
+		if e.Wait == 0 {
+			e.Wait = limits.wait(e.OneConversation)
+		}
+	}
+}
+
+type problem struct{ code, message string }
+
+// maxMessage is how much of the vendor's words is kept, in bytes.
+const maxMessage = 300
+
+// parseProblem reads the forms of error that Zendesk's APIs have.
+func parseProblem(body []byte) (p problem, isJSON bool) {
+	var answer struct {
+		Error       json.RawMessage `json:"error"` // a string or {title, message}
+		Description string          `json:"description"`
+		Details     map[string][]struct {
+			Description string `json:"description"`
+		} `json:"details"`
+		Errors []struct{ Code, Title, Detail string } `json:"errors"`
+	}
+	isJSON = json.Unmarshal(body, &answer) == nil
+	var long struct{ Title, Message string }
+	if json.Unmarshal(answer.Error, &p.code) != nil && json.Unmarshal(answer.Error, &long) == nil {
+		p = problem{long.Title, long.Message}
+	}
+	words := []string{p.message, answer.Description}
+	for _, details := range answer.Details {
+		for _, detail := range details {
+			words = append(words, detail.Description)
+		}
+	}
+	for _, e := range answer.Errors {
+		p.code = e.Code
+		words = append(words, e.Title, e.Detail)
+	}
+	p.message = strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+	if len(p.message) > maxMessage {
+		p.message = strings.ToValidUTF8(p.message[:maxMessage], "")
+	}
+	return p, isJSON
+}

@@ -1,0 +1,109 @@
+package assistance
+
+import (
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// Event is an input of a [Machine]: one of the types below.
+type Event interface{ name() string }
+
+// The events.
+type (
+	// Matched claims an offer before it is sent: it is made at most once. It comes
+	// from a [Decision].
+	Matched struct {
+		Result proactive.Result
+		SendBy time.Time // when the moment has passed
+		used   instant   // the newest action of the pattern
+	}
+	// Shown says that the offer which was claimed is in the conversation: it
+	// was sent, or found after it was not clear whether it was.
+	Shown struct{ OfferID string }
+	// Refused says that the offer is definitely not in the conversation: it
+	// was not sent, or the desk refused it. The claim is given back.
+	Refused struct{}
+	// Lost says that it is not clear whether the offer was sent, and that it
+	// was not found. It counts as sent and is not sent again.
+	Lost struct{}
+	// Message is a message of the user.
+	Message struct{ Text string }
+	// Engaged says that the user or a teammate wrote into the conversation
+	// after the offer.
+	Engaged struct{}
+	// Dismissed says that the user does not want the offer.
+	Dismissed struct{}
+	// Progressed says that a step of the guidance was taken, or that a
+	// question was answered.
+	Progressed struct{}
+	// Finished says that the guidance is complete, or the question settled.
+	Finished struct{}
+	// Abandoned says that the user has left the guidance before its end.
+	Abandoned struct{}
+	// Removed says that the conversation has been deleted.
+	Removed struct{}
+	// Tick says that time has passed; see [Rules.Due].
+	Tick struct{}
+)
+
+func (Matched) name() string    { return "matched" }
+func (Shown) name() string      { return "shown" }
+func (Refused) name() string    { return "refused" }
+func (Lost) name() string       { return "lost" }
+func (Message) name() string    { return "message" }
+func (Engaged) name() string    { return "engaged" }
+func (Dismissed) name() string  { return "dismissed" }
+func (Progressed) name() string { return "progressed" }
+func (Finished) name() string   { return "finished" }
+func (Abandoned) name() string  { return "abandoned" }
+func (Removed) name() string    { return "removed" }
+func (Tick) name() string       { return "tick" }
+
+// Effect is a request of a step: one of the types below. Carry it out only after the
+// machine is stored; then no two servers do.
+type Effect interface{ effect() }
+
+// The effects.
+type (
+	// Moved asks for nothing; it is for logs and metrics.
+	Moved struct{ From, To State }
+	// Send asks to show an offer, unless that cannot be done in time. Answer
+	// with Shown, with Refused, or, where the error is ambiguous, not at all: a
+	// tick asks to find the offer.
+	Send struct {
+		TriggerID string
+		Offer     helpdesk.Offer
+		Metadata  map[string]string
+		SendBy    time.Time
+	}
+	// Find asks to look for an offer of which it is not known whether it was
+	// sent. Answer with Shown or Lost, or retry after an error.
+	Find struct {
+		TriggerID string
+		Offer     helpdesk.Offer
+		Since     time.Time
+	}
+	// Remove asks to delete the conversation, unless somebody wrote into it
+	// after the offer. Answer with Removed or Engaged, or retry after an error.
+	Remove struct{ OfferID string }
+	// Clear asks to forget the conversation, which is gone: the machine and
+	// which sessions belong to it.
+	Clear struct{}
+	// Reply asks to answer a message of the user.
+	Reply struct{ Text string }
+	// Guide asks to guide a user after the choice of a label.
+	Guide struct {
+		TriggerID, Label string
+		Metadata         map[string]string
+	}
+)
+
+func (Moved) effect()  {}
+func (Send) effect()   {}
+func (Find) effect()   {}
+func (Remove) effect() {}
+func (Clear) effect()  {}
+func (Reply) effect()  {}
+func (Guide) effect()  {}
