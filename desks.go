@@ -1,7 +1,6 @@
 package liveactivity
 
 import (
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
@@ -9,7 +8,7 @@ import (
 // one should know.
 func deskWarnings(product connector.Product, replies bool) (warnings []string) {
 	for _, desk := range product.Desks {
-		chatter := helpdesk.CapabilitiesOf(desk.Desk).Chatter
+		chatter := desk.Desk.Capabilities().Chatter
 		switch {
 		case chatter == nil:
 		case !chatter.Verifies():

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -73,7 +72,7 @@ func (s *Service) warn(productID string) {
 	warnings := deskWarnings(product, s.replies)
 	offers := false
 	for _, desk := range product.Desks {
-		can := helpdesk.CapabilitiesOf(desk.Desk)
+		can := desk.Desk.Capabilities()
 		warnings = append(warnings, can.Warnings...)
 		offers = offers || can.Offerer != nil
 	}

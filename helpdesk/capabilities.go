@@ -25,14 +25,6 @@ type Capabilities struct {
 	Warnings []string
 }
 
-// CapabilitiesOf returns the capabilities of a desk, none for nil.
-func CapabilitiesOf(d Desk) Capabilities {
-	if d == nil {
-		return Capabilities{}
-	}
-	return d.Capabilities()
-}
-
 // Renderer shows notes as they will be written.
 type Renderer interface {
 	// Render returns the HTML that Note writes for a text. It makes no request. The

@@ -22,6 +22,22 @@ func (e *ConfigError) Error() string {
 	return e.Field + ": " + e.Problem
 }
 
+// OpenWith returns the Open of a [Kind] from the constructor of a desk: it decodes the
+// configuration with [DecodeConfig] and passes it on.
+func OpenWith[C any, D Desk](open func(C, *Options) (D, error)) func(json.RawMessage, *Options) (Desk, error) {
+	return func(config json.RawMessage, opts *Options) (Desk, error) {
+		var c C
+		if err := DecodeConfig(config, &c); err != nil {
+			return nil, err
+		}
+		desk, err := open(c, opts)
+		if err != nil {
+			return nil, err
+		}
+		return desk, nil
+	}
+}
+
 // DecodeConfig decodes a desk's configuration into the struct that v points to.
 // Its error joins all mistakes, each a *ConfigError: fields that are unknown, values
 // that are null or of the wrong type, and empty ones of fields with the tag

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity/document"
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -92,7 +91,7 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 		if len(lanes) == 0 {
 			continue
 		}
-		can := helpdesk.CapabilitiesOf(desk.Desk)
+		can := desk.capabilities()
 		jobs := make([]*job, len(lanes))
 		for i, l := range lanes {
 			jobs[i] = &job{d: d, lane: l, account: a, product: product, desk: desk.Desk, can: can, lease: lease, owned: owned}

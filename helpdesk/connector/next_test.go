@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
 )
@@ -67,7 +66,7 @@ func TestNext(t *testing.T) {
 		"an ignored offer without assistance": {c: conversation{Machine: shown()}, change: func(v *view) { v.rules = nil }, none: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := &view{now: now, desk: d, can: helpdesk.CapabilitiesOf(chat), notes: Notes{SummaryThreshold: 3}, replies: true, rules: &rules}
+			v := &view{now: now, desk: d, can: chat.Capabilities(), notes: Notes{SummaryThreshold: 3}, replies: true, rules: &rules}
 			if tt.change != nil {
 				tt.change(v)
 			}

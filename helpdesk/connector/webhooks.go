@@ -213,7 +213,13 @@ func (p Product) find(name string) (Desk, bool) {
 	return p.Desks[i], true
 }
 
-func (d Desk) capabilities() helpdesk.Capabilities { return helpdesk.CapabilitiesOf(d.Desk) }
+// capabilities returns the desk's capabilities, none for the zero Desk.
+func (d Desk) capabilities() helpdesk.Capabilities {
+	if d.Desk == nil {
+		return helpdesk.Capabilities{}
+	}
+	return d.Desk.Capabilities()
+}
 
 // checkJSON refuses a request whose body is said to be something else than JSON.
 func checkJSON(r *http.Request) error {

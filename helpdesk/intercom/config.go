@@ -2,7 +2,6 @@ package intercom
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"strings"
 
@@ -44,19 +43,7 @@ const DefaultBaseURL = "https://api.intercom.io"
 const Name = "intercom"
 
 // Kind makes products' desks from their integration_config.
-var Kind = helpdesk.Kind{Name: Name, Open: open}
-
-func open(config json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
-	var c Config
-	if err := helpdesk.DecodeConfig(config, &c); err != nil {
-		return nil, err
-	}
-	client, err := New(c, opts)
-	if err != nil {
-		return nil, err
-	}
-	return client, nil
-}
+var Kind = helpdesk.Kind{Name: Name, Open: helpdesk.OpenWith(New)}
 
 // Validate returns everything that is wrong with the configuration, each mistake a
 // [*helpdesk.ConfigError].

@@ -80,8 +80,8 @@ func (c *Client) IsRequesters(ctx context.Context, conversationID, message strin
 }
 
 // Engaged implements [helpdesk.Remover]. Anything that a contact or another
-// teammate did counts, and the admin's own messages to the contact. A conversation with
-// more parts than Intercom shows counts, too.
+// teammate did counts, and the admin's own messages to the contact. So does a
+// conversation with more parts than Intercom shows.
 func (c *Client) Engaged(ctx context.Context, conversationID, after string) (bool, error) {
 	adminID, err := c.adminID(ctx)
 	if err != nil {

@@ -22,31 +22,21 @@ type Client struct {
 	secrets     []string
 	tolerance   time.Duration
 	pace        *pace
+	redacts     bool
 	self        atomic.Int64 // the id of the user whose credentials these are; zero if unknown
 }
 
 // Capabilities implements [helpdesk.Desk].
 func (c *Client) Capabilities() helpdesk.Capabilities {
-	return helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Chatter: c, Checker: c}
+	can := helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Chatter: c, Checker: c}
+	if c.redacts {
+		can.Redactor = c
+	}
+	return can
 }
 
 // Verifies implements [helpdesk.Chatter].
 func (c *Client) Verifies() bool { return len(c.secrets) > 0 }
-
-// redactor is the desk of an account whose user may redact.
-type redactor struct{ *Client }
-
-// Capabilities implements [helpdesk.Desk].
-func (r redactor) Capabilities() helpdesk.Capabilities {
-	can := r.Client.Capabilities()
-	can.Redactor = r
-	return can
-}
-
-// Redact implements [helpdesk.Redactor].
-func (r redactor) Redact(ctx context.Context, ticketID, commentID string) error {
-	return r.RedactComment(ctx, ticketID, commentID)
-}
 
 // do makes a request. The ticket may be empty.
 func (c *Client) do(ctx context.Context, ticketID string, r helpdesk.Request, answer any) error {

@@ -551,7 +551,7 @@ func TestKind_redactsOnlyWhereItIsConfigured(t *testing.T) {
 	}
 }
 
-func TestClient_RedactComment_marksAllTextAndLinks(t *testing.T) {
+func TestClient_Redact_marksAllTextAndLinks(t *testing.T) {
 	var sent string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
@@ -566,17 +566,17 @@ func TestClient_RedactComment_marksAllTextAndLinks(t *testing.T) {
 	}))
 	defer server.Close()
 	client := newClient(t, zendesk.Config{BaseURL: server.URL, OAuthToken: "t"})
-	require.NoError(t, client.RedactComment(t.Context(), "7", "8"))
+	require.NoError(t, client.Redact(t.Context(), "7", "8"))
 	path, body, _ := strings.Cut(sent, " ")
 	assert.Equal(t, "/api/v2/comment_redactions/8", path)
 	assert.JSONEq(t, `{"ticket_id":7,"html_body":"<div><redact>mail </redact><a redact href=\"mailto:a@b\"><redact>a@b</redact></a><br> <br><redact>x</redact></div>"}`, body)
 }
 
-func TestClient_RedactComment_needsTheRight(t *testing.T) {
+func TestClient_Redact_needsTheRight(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	id, err := a.client.Note(t.Context(), a.ticket, "one")
 	require.NoError(t, err)
-	failed := apiError(t, a.client.RedactComment(t.Context(), a.ticket, id))
+	failed := apiError(t, a.client.Redact(t.Context(), a.ticket, id))
 	assert.Equal(t, 403, failed.Status)
 	assert.False(t, failed.AccountWide(), "notes can still be written")
 	assert.Equal(t, []string{"one"}, a.Notes(a.ticket))

@@ -138,9 +138,9 @@ func (c *Client) IsRequesters(ctx context.Context, ticketID, message string) (bo
 	return true, nil
 }
 
-// RedactComment takes the text of a comment away for good. One that is gone is no
-// error.
-func (c *Client) RedactComment(ctx context.Context, ticketID, commentID string) error {
+// Redact implements [helpdesk.Redactor]. It works whether or not the configuration
+// declares it; the credentials need the right to redact.
+func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 	number, err := strconv.ParseInt(ticketID, 10, 64)
 	if err != nil || !isID(commentID) {
 		return nil // there is no such comment

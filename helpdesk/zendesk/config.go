@@ -15,7 +15,7 @@ import (
 const Name = "zendesk"
 
 // Kind makes products' desks from their integration_config.
-var Kind = helpdesk.Kind{Name: Name, Open: open}
+var Kind = helpdesk.Kind{Name: Name, Open: helpdesk.OpenWith(New)}
 
 // Config is a Zendesk account. Its credentials are an API token with the e-mail of
 // its user, an OAuth token, or an OAuth client whose tokens are made as they are
@@ -94,22 +94,6 @@ func (c Config) Validate() error {
 // tolerance returns how far a signature's time may be away.
 func (c Config) tolerance() time.Duration { return time.Duration(c.SignatureToleranceS) * time.Second }
 
-// open is the Open of [Kind].
-func open(config json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
-	var c Config
-	if err := helpdesk.DecodeConfig(config, &c); err != nil {
-		return nil, err
-	}
-	client, err := New(c, opts)
-	if err != nil {
-		return nil, err
-	}
-	if c.Redact {
-		return redactor{client}, nil
-	}
-	return client, nil
-}
-
 // mistakes collects the mistakes in a configuration.
 type mistakes []error
 
@@ -151,6 +135,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		secrets:   slices.Clone(config.SigningSecret),
 		tolerance: config.tolerance(),
 		pace:      newPace(),
+		redacts:   config.Redact,
 	}
 	c.credentials = newCredentials(config, c.api)
 	return c, nil
