@@ -13,9 +13,9 @@ var (
 	// domain of an e-mail address.
 	densityForm = regexp.MustCompile(`@[0-9.]+x\.[a-z]+$`)
 
-	// idForm is an identifier that needs no further test: a number, hexadecimal
-	// digits, a UUID, or a JSON web token.
-	idForm = regexp.MustCompile(`^(?:[0-9]+|[0-9A-Fa-f]{8,}` +
+	// idForm is an identifier that needs no further test: hexadecimal digits, a UUID, or
+	// a JSON web token.
+	idForm = regexp.MustCompile(`^(?:[0-9A-Fa-f]{8,}` +
 		`|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|eyJ[\w-]+\.[\w-]+\.[\w-]*)$`)
 	// dateForm has the year first or last, and may have a time.
 	dateForm = regexp.MustCompile(`^(?:\d{4}[-_]\d\d?[-_]\d\d?|\d\d?[-_]\d\d?[-_]\d{4})(?:T[\d:.Z+-]*)?$`)
@@ -59,7 +59,8 @@ func hasDigit(s string) bool { return strings.ContainsAny(s, decimals) }
 
 // isToken reports whether s is an identifier by itself.
 func isToken(s string) bool {
-	return hasDigit(s) && (idForm.MatchString(s) || len(s) >= 16 && tokenForm.MatchString(s) && !isSlug(s))
+	isNumber := strings.Trim(s, decimals) == "" // as most identifiers
+	return hasDigit(s) && (isNumber || idForm.MatchString(s) || len(s) >= 16 && tokenForm.MatchString(s) && !isSlug(s))
 }
 
 // isSlug reports whether s is a slug. One in capitals is rather a licence key.

@@ -2,7 +2,6 @@ package activity
 
 import (
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -123,7 +122,12 @@ var schemes = map[string]slashes{
 // characters.
 func splitAddress(s string) address {
 	a := address{}
-	start := len(wrapperForm.FindString(s))
+	start := 0
+	for _, wrapper := range []string{"view-source:", "filesystem:", "blob:"} {
+		if n := start + len(wrapper); n <= len(s) && strings.EqualFold(s[start:n], wrapper) {
+			start = n // another URL follows
+		}
+	}
 	scheme, after := cutScheme(s[start:])
 	kind := schemes[scheme]
 	begin := len(s) - len(after) // of the slashes
@@ -147,17 +151,20 @@ func splitAddress(s string) address {
 	}
 }
 
-// wrapperForm is the schemes that have another URL in them.
-var wrapperForm = regexp.MustCompile(`(?i)^(?:view-source:)?(?:filesystem:)?(?:blob:)?`)
-
-// schemeForm is a scheme and its colon.
-var schemeForm = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*:`)
+// The characters of a scheme; it starts with a letter.
+const (
+	schemeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	schemeChars   = schemeLetters + decimals + "+.-"
+)
 
 // cutScheme returns the scheme that s starts with, in lower case, and what
 // follows the colon; without one it returns "" and s.
 func cutScheme(s string) (scheme, rest string) {
-	n := len(schemeForm.FindString(s))
-	return strings.ToLower(s[:max(0, n-1)]), s[n:]
+	scheme, rest, ok := strings.Cut(s, ":")
+	if !ok || scheme == "" || !strings.Contains(schemeLetters, scheme[:1]) || strings.Trim(scheme, schemeChars) != "" {
+		return "", s
+	}
+	return strings.ToLower(scheme), rest
 }
 
 func slashLen(s string) int { return len(s) - len(strings.TrimLeft(s, `/\`)) }
