@@ -191,17 +191,22 @@ func afterLast(s, part string) int {
 	return 0
 }
 
-// credentials are the parameters whose values are secret, in lower case and
-// without hyphens and underscores.
-var credentials = map[string]bool{
-	"token": true, "accesstoken": true, "idtoken": true, "refreshtoken": true, "code": true, "state": true,
-	"key": true, "apikey": true, "secret": true, "clientsecret": true, "password": true,
-	"sig": true, "signature": true, "xamzsignature": true,
-	"session": true, "sid": true, "jwt": true, "jsessionid": true, "phpsessid": true,
+// credentialWords are the words, in lower case, that make a parameter's value secret.
+var credentialWords = map[string]bool{
+	"token": true, "secret": true, "password": true, "passwd": true, "pass": true, "pwd": true,
+	"auth": true, "authorization": true, "key": true, "otp": true, "pin": true, "sig": true, "signature": true,
+	"session": true, "sid": true, "jwt": true, "saml": true, "code": true, "state": true, "nonce": true,
+	"credential": true, "ticket": true, "assertion": true,
 }
 
-// joined drops hyphens and underscores.
-var joined = strings.NewReplacer("-", "", "_", "")
+// credentialNames are names of several words in one, in lower case and without
+// separators.
+var credentialNames = map[string]bool{
+	"accesstoken": true, "authtoken": true, "bearertoken": true, "csrftoken": true, "idtoken": true,
+	"refreshtoken": true, "resettoken": true, "sessiontoken": true, "xsrftoken": true,
+	"accesskey": true, "apikey": true, "privatekey": true, "secretkey": true, "clientsecret": true,
+	"authcode": true, "jsessionid": true, "passphrase": true, "phpsessid": true, "sessionid": true,
+}
 
 // redacted stands for a secret value.
 const redacted = "redacted"
@@ -347,8 +352,8 @@ func valueEnd(s string, i, level int, ends string) int {
 // maxName is the longest name of a parameter that is looked at.
 const maxName = 128
 
-// isCredential reports whether a parameter of that name holds a credential:
-// "access-token", "user[password]".
+// isCredential reports whether a parameter of that name may hold a credential:
+// "access-token", "user[password]", "SAMLResponse".
 func isCredential(name string) bool {
 	if len(name) > maxName {
 		return false
@@ -360,10 +365,45 @@ func isCredential(name string) bool {
 		}
 		name = decoded
 	}
-	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune("[].!+ ", r) }) {
-		if credentials[strings.ToLower(joined.Replace(part))] {
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune("[]!+ ", r) }) {
+		if isCredentialPart(part) {
 			return true
 		}
 	}
 	return false
 }
+
+// isCredentialPart looks at the words of a name and at the name as a whole.
+func isCredentialPart(part string) bool {
+	var made [maxName]byte
+	whole, word := made[:0], 0 // word is where the last one begins
+	for i := range len(part) {
+		isSeparator := strings.IndexByte("-_.", part[i]) >= 0
+		if isSeparator || beginsWord(part, i) {
+			if credentialWords[string(whole[word:])] {
+				return true
+			}
+			word = len(whole)
+		}
+		switch {
+		case isSeparator:
+		case isUpper(part[i]):
+			whole = append(whole, part[i]+'a'-'A')
+		default:
+			whole = append(whole, part[i])
+		}
+	}
+	return credentialWords[string(whole[word:])] || credentialNames[string(whole)]
+}
+
+// beginsWord reports whether a capital at s[i] begins a word: behind a small letter,
+// or as the last of several capitals before one.
+func beginsWord(s string, i int) bool {
+	if i == 0 || !isUpper(s[i]) {
+		return false
+	}
+	return isLower(s[i-1]) || isUpper(s[i-1]) && i+1 < len(s) && isLower(s[i+1])
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
