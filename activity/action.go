@@ -93,6 +93,9 @@ type Event struct {
 	// Identified says that the source knows UserID to be that of an
 	// identified user and not of an anonymous visitor.
 	Identified bool
+	// Anonymous is the id under which the session's visitor was known before,
+	// where the event says that it is UserID's: see [Identity]. Else it is empty.
+	Anonymous string
 	// Action holds type, title, description and URLs of what the user did.
 	// It is nil for an event that only carries identity.
 	Action *Action

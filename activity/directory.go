@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -24,6 +25,7 @@ type Session struct {
 	// Actions counts the session's actions: the next one's index.
 	Actions int
 
+	identified      []string // other users that events of the session identified, the newest
 	clock           clock
 	statedEmail     string // whichever user it belongs to
 	userBy, emailBy provenance
@@ -36,13 +38,34 @@ func (s *Session) Learn(e Event) {
 	if e.Identified {
 		by.Identified = e.UserID
 	}
+	before := s.userBy.Identified
 	if e.UserID != "" && e.supersedes(s.userBy.At) {
 		s.UserID, s.userBy = e.UserID, by
 	}
+	s.addIdentified(before)
+	s.addIdentified(by.Identified)
 	if e.Email != "" && e.supersedes(s.emailBy.At) {
 		s.statedEmail, s.emailBy = e.Email, by
 	}
 	s.setEmail()
+}
+
+// maxIdentified is how many identified users are remembered of a session.
+const maxIdentified = 8
+
+func (s *Session) addIdentified(userID string) {
+	if userID == "" || userID == s.userBy.Identified || slices.Contains(s.identified, userID) {
+		return
+	}
+	s.identified = append(slices.Clip(s.identified), userID)
+	s.identified = s.identified[max(0, len(s.identified)-maxIdentified):]
+}
+
+// Names reports whether the event says who an anonymous visitor of the session
+// is. What an identified user did is nobody else's.
+func (s *Session) Names(e *Event) bool {
+	return e.SessionID != "" && e.UserID != "" && e.Anonymous != "" && e.Anonymous != e.UserID &&
+		e.Anonymous != s.userBy.Identified && !slices.Contains(s.identified, e.Anonymous)
 }
 
 // maxAhead is by how much what is known may be later than now: the clocks of

@@ -19,6 +19,7 @@ type sessionDocument struct {
 	Desk           string             `json:"desk,omitempty"`
 	ConversationID string             `json:"conversation_id,omitempty"`
 	Actions        int                `json:"actions,omitempty"`
+	Identified     []string           `json:"identified,omitempty"`
 	Clock          clock              `json:"clock,omitzero"`
 }
 
@@ -86,7 +87,7 @@ func (s *Session) document() sessionDocument {
 	return sessionDocument{
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID),
 		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID),
-		Desk: s.Desk, ConversationID: s.ConversationID, Actions: s.Actions, Clock: s.clock,
+		Desk: s.Desk, ConversationID: s.ConversationID, Actions: s.Actions, Identified: s.identified, Clock: s.clock,
 	}
 }
 
@@ -94,7 +95,7 @@ func (d *sessionDocument) session() Session {
 	s := Session{
 		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID),
 		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID),
-		Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, clock: d.Clock,
+		Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, identified: d.Identified, clock: d.Clock,
 	}
 	s.setEmail()
 	return s

@@ -204,9 +204,10 @@ func TestLookup_ofAnUnknownUserIsAnEmptyArray(t *testing.T) {
 }
 
 // failing is a store that cannot be reached.
-type failing struct{ err error }
-
-func (s failing) Add(context.Context, activity.Batch) error { return s.err }
+type failing struct {
+	activity.Store
+	err error
+}
 
 func (s failing) Recent(context.Context, string, string, int) (activity.Recent, error) {
 	return activity.Recent{{JSON: "half an answer"}}, s.err
@@ -214,7 +215,7 @@ func (s failing) Recent(context.Context, string, string, int) (activity.Recent, 
 
 func TestLookup_withoutItsStoreIs503(t *testing.T) {
 	const secret = "dial tcp 10.0.0.7:6379: connect: connection refused, password hunter2"
-	w := request(newLookup(failing{errors.New(secret)}, 0), "/users/acme/ada/live-activity")
+	w := request(newLookup(failing{err: errors.New(secret)}, 0), "/users/acme/ada/live-activity")
 	detail := httpxtest.Detail(t, http.StatusServiceUnavailable, w.Result())
 	for _, word := range strings.Fields(secret) {
 		assert.NotContains(t, detail, word)
@@ -227,7 +228,7 @@ func TestLookup_withoutItsStoreIs503(t *testing.T) {
 
 func TestLookup_failsAsItsStoreDoes(t *testing.T) {
 	down := errors.New("down")
-	l := musttest.New(activity.NewLookup(failing{down}, 0))
+	l := musttest.New(activity.NewLookup(failing{err: down}, 0))
 	_, err := l.Get(t.Context(), "acme", "ada", 0)
 	require.ErrorIs(t, err, down)
 	got, err := l.AppendJSON(t.Context(), []byte("before"), "acme", "ada", 0)

@@ -24,72 +24,45 @@ type MemoryOptions struct {
 
 // Memory is the [Store] that keeps everything in RAM, within a number of bytes
 // of each product and of all: what actions, users and sessions take. Beyond
-// that the users written first go first, reading does not renew them; where all
-// products together hold too much, those of the product that holds most. A user
+// that the sessions written first go first, reading does not renew them; where all
+// products together hold too much, those of the product that holds most. A session
 // of fifty actions takes some 20 KB.
 //
-// Expired actions are never returned. They are freed when their user is next
+// Expired actions are never returned. They are freed when their session is next
 // written or evicted, or by [Memory.Expire].
 type Memory struct {
 	ttl       time.Duration
 	maxEvents int
-	maxStarts int // kept of a session
+	maxHeld   int // of a session
 	seed      maphash.Seed
 
 	mu       sync.Mutex
 	users    *memoryCache // *memoryUser by user
-	sessions *memoryCache // *timeline by session
-	outside  *memoryCache // *timeline, of what a user does outside any session, by user
+	sessions *memoryCache // *memorySession by session
+	outside  *memoryCache // *memorySession, of what a user does outside any session, by user
 }
 
 // memoryCache is one of the caches beside each other.
 type memoryCache = fair.Cache[string, any]
 
-// memoryEntry is the place of a user or a timeline in its cache.
+// memoryEntry is the place of a user or a session in its cache.
 type memoryEntry = fair.Entry[string, any]
 
-// memoryUser holds a user's records in order of their start.
+// memoryUser is the sessions in which there are actions of a user.
 type memoryUser struct {
 	memoryEntry
-	records []memoryRecord
-	bytes   int64           // of the records' JSON
-	first   [1]memoryRecord // memory of records, while one is enough
+	sessions []*memorySession  // the one written last at the end
+	first    [1]*memorySession // memory of sessions, while one is enough
 }
 
-// memoryRecord is a [Record] that shares what actions of a session have in common.
-type memoryRecord struct {
-	id      uint64 // hash of the event's key
-	start   int64
-	session *timeline
-	json    string
-}
-
-// timeline is the starts of a session's newest actions, in order, whichever
-// user they belong to: sessions change user when a visitor identifies, and an
-// action ends where the session's next one starts. It stays as long as there
-// are records of it.
-type timeline struct {
+// memorySession is a session, or what a user does outside any.
+type memorySession struct {
 	memoryEntry
-	outside bool // it is what a user does outside any session
-	records int32
-	starts  []begin
-	// forgotten is the newest start dropped from starts; what followed it is
-	// known from the user's own records and, where the next action was another
-	// user's, by handovers: the starts of the actions before which the
-	// session changed hands.
-	forgotten int64
-	handovers []int64
-	first     [1]begin // memory of starts, which is enough for most sessions
+	Held
+	users []*memoryUser  // who it has actions of
+	first [1]*memoryUser // memory of users, while one is enough
+	bytes int64          // of the actions' JSON and of identities
 }
-
-// begin is the start of an action, and whose it is.
-type begin struct {
-	at   int64
-	user uint16 // hash of the user id
-}
-
-// maxHandovers is how many changes of user a timeline remembers beyond its starts.
-const maxHandovers = 8
 
 // NewMemory returns an empty store; opts may be nil. It reports all invalid
 // options at once.
@@ -107,34 +80,44 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	m.maxStarts = max(2*m.maxEvents, 2*DefaultMaxEvents) // also for what comes late
+	m.maxHeld = MaxHeld(m.maxEvents)
 	m.users = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, m.evicted)
 	m.sessions, m.outside = m.users.Beside(), m.users.Beside()
 	return m, nil
 }
 
-// Filing is the actions of a batch, validated and encoded: filing them cannot
-// fail.
-type Filing struct{ actions []filing }
+// Filing is the actions of a batch, or an identity, validated and encoded: filing
+// it cannot fail.
+type Filing struct {
+	session  string
+	actions  []filing
+	identity *Identity
+}
 
 type filing struct {
-	key  Key
-	user string
-	Record
+	key Key
+	HeldAction
 }
 
 // NewFiling encodes the actions of a batch. It keeps their strings, which should
 // not be parts of larger ones, and fails only for an invalid timestamp.
 func NewFiling(b *Batch) (f Filing, err error) {
-	f.actions = make([]filing, len(b.Actions))
+	f.session, f.actions = b.SessionID, make([]filing, len(b.Actions))
 	for i := range b.Actions {
 		a := &b.Actions[i]
-		f.actions[i].key, f.actions[i].user = EventKey(a.ID), a.UserID
-		if f.actions[i].Record, err = NewRecord(a.SessionID, a.Action); err != nil {
+		r, err := NewRecord(b.SessionID, a.Action)
+		if err != nil {
 			return Filing{}, err
 		}
+		f.actions[i] = filing{EventKey(a.ID), HeldAction{User: a.UserID, Start: r.Start, JSON: r.JSON}}
 	}
 	return f, nil
+}
+
+// NewIdentityFiling returns the filing of an identity, whose strings it keeps.
+func NewIdentityFiling(who *Identity) Filing {
+	kept := *who
+	return Filing{identity: &kept}
 }
 
 // Add files the actions of a batch. It fails, and files none, only for an invalid
@@ -147,7 +130,13 @@ func (m *Memory) Add(_ context.Context, b Batch) error {
 	return err
 }
 
-// File files actions of a product, see [Store].
+// Identify files an identity. It never fails.
+func (m *Memory) Identify(_ context.Context, who Identity) error {
+	m.File(who.ProductID, NewIdentityFiling(&who))
+	return nil
+}
+
+// File files actions and identities of a product, see [Store].
 func (m *Memory) File(productID string, filings ...Filing) {
 	if len(filings) == 0 {
 		return
@@ -157,32 +146,146 @@ func (m *Memory) File(productID string, filings ...Filing) {
 	defer m.mu.Unlock()
 	for _, f := range filings {
 		for i := range f.actions {
-			if a := &f.actions[i]; a.Start >= oldest {
-				m.add(productID, a, oldest)
+			if a := &f.actions[i]; a.Start >= oldest && (a.User != "" || f.session != "") {
+				m.add(productID, f.session, a, oldest)
 			}
 		}
+		if f.identity != nil && f.identity.At >= oldest && f.identity.SessionID != "" {
+			m.identify(productID, f.identity)
+		}
 	}
-	m.users.Trim(productID)
+	m.sessions.Trim(productID)
 }
 
-func (m *Memory) add(product string, a *filing, oldest int64) {
-	session := m.timeline(product, a.user, a.Session)
-	who := uint16(maphash.String(m.seed, a.user))
-	if a.user == "" {
-		session.add(a.Start, who, m.maxStarts)
-		session.Keep(m.sessionItem(session))
+func (m *Memory) add(product, session string, a *filing, oldest int64) {
+	s := m.session(product, a.User, session)
+	m.expireSession(s, oldest)
+	held := a.HeldAction
+	held.id = maphash.Bytes(m.seed, a.key[:])
+	if known := m.users.Find(product, held.User); known != nil {
+		held.User = known.Key() // one copy for all sessions
+	}
+	before := len(s.Actions)
+	if s.insert(held, m.maxEvents, m.maxHeld) {
+		if owner := s.owner(&held); owner != "" {
+			m.linkUser(s, owner)
+		}
+		if len(s.Actions) == before && len(s.users) > 1 { // another one's may be gone
+			m.link(s)
+		}
+	}
+	s.Keep(m.sessionItem(s))
+}
+
+func (m *Memory) identify(product string, who *Identity) {
+	s := m.session(product, "", who.SessionID)
+	said := HeldIdentity{who.At, who.AnonymousID, who.UserID}
+	if !slices.Contains(s.Identities, said) {
+		s.Identities = append(s.Identities, said)
+		s.Identities = s.Identities[max(0, len(s.Identities)-MaxIdentities):]
+		m.link(s)
+	}
+	s.Keep(m.sessionItem(s))
+}
+
+// session returns the session of that id, or what the user does outside any, which
+// begins here if it is new.
+func (m *Memory) session(product, user, session string) *memorySession {
+	cache, id := m.sessions, session
+	if session == "" {
+		cache, id = m.outside, user
+	}
+	if e := cache.Find(product, id); e != nil {
+		return e.Value.(*memorySession)
+	}
+	s := &memorySession{Held: Held{Session: session}}
+	s.Value, s.users = s, s.first[:0]
+	cache.Insert(product, id, &s.memoryEntry)
+	return s
+}
+
+// insert files an action, and removes what is more than so many of its user and of
+// all. It returns false, and changes nothing, if the session has the action already,
+// or has as many and none that is older.
+func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
+	have, first := 0, 0
+	for i := range s.Actions {
+		switch held := &s.Actions[i]; {
+		case held.id == a.id:
+			return false
+		case held.User == a.User:
+			if a.User = held.User; have == 0 { // of which there is one copy
+				first = i
+			}
+			have++
+		}
+	}
+	at := sort.Search(len(s.Actions), func(i int) bool { return s.Actions[i].Start > a.Start })
+	switch {
+	case have >= maxEvents && at <= first, len(s.Actions) >= maxHeld && at == 0:
+		return false
+	case have >= maxEvents:
+		s.remove(first, first+1)
+		at--
+	case len(s.Actions) >= maxHeld:
+		s.remove(0, 1)
+		at--
+	}
+	s.Actions = slices.Insert(s.Actions, at, a)
+	s.bytes += fair.Size(len(a.JSON))
+	return true
+}
+
+// remove removes actions.
+func (s *memorySession) remove(from, to int) {
+	for _, a := range s.Actions[from:to] {
+		s.bytes -= fair.Size(len(a.JSON))
+	}
+	s.Actions = slices.Delete(s.Actions, from, to)
+}
+
+// link makes the session one of the users that it now has actions of, and of no
+// other.
+func (m *Memory) link(s *memorySession) {
+	for _, u := range slices.Clone(s.users) {
+		if !slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return s.owner(&a) == u.Key() }) {
+			m.unlink(s, u)
+		}
+	}
+	last := ""
+	for i := range s.Actions {
+		if owner := s.owner(&s.Actions[i]); owner != "" && owner != last {
+			m.linkUser(s, owner)
+			last = owner
+		}
+	}
+}
+
+func (m *Memory) linkUser(s *memorySession, id string) {
+	u := m.user(s.Product(), id)
+	if at := slices.Index(u.sessions, s); at < 0 {
+		s.users = append(s.users, u)
+		if u.sessions = append(u.sessions, s); cap(u.sessions) > 1 {
+			u.first[0] = nil // it must keep nothing
+		}
+	} else if at < len(u.sessions)-1 {
+		u.sessions = append(slices.Delete(u.sessions, at, at+1), s)
+	}
+	if len(u.sessions) > m.maxEvents {
+		m.unlink(u.sessions[0], u)
+	}
+	u.Keep(m.userItem(u))
+}
+
+// unlink makes the session none of the user's. A user without sessions is forgotten.
+func (m *Memory) unlink(s *memorySession, u *memoryUser) {
+	s.users = slices.DeleteFunc(s.users, func(other *memoryUser) bool { return other == u })
+	u.sessions = slices.DeleteFunc(u.sessions, func(other *memorySession) bool { return other == s })
+	if len(u.sessions) == 0 {
+		u.Remove()
 		return
 	}
-	u := m.user(product, a.user)
-	record := memoryRecord{maphash.Bytes(m.seed, a.key[:]), a.Start, session, a.JSON}
-	m.expireUser(u, oldest)
-	if gone, ok := u.add(record, m.maxEvents); ok {
-		session.add(a.Start, who, m.maxStarts)
-		session.records++
-		m.release(gone)
-	}
-	session.Keep(m.sessionItem(session))
-	u.Keep(m.userItem(u))
+	u.Set(m.userItem(u))
 }
 
 // user returns the user of that id, which begins here if it is new.
@@ -191,56 +294,30 @@ func (m *Memory) user(product, id string) *memoryUser {
 		return e.Value.(*memoryUser)
 	}
 	u := &memoryUser{}
-	u.Value, u.records = u, u.first[:0]
+	u.Value, u.sessions = u, u.first[:0]
 	m.users.Insert(product, id, &u.memoryEntry)
 	return u
 }
 
-// timeline returns that of the session, which begins here if it is new. What a
-// user does outside any session counts as a session of that user.
-func (m *Memory) timeline(product, user, session string) *timeline {
-	cache, id := m.sessions, session
-	if session == "" {
-		cache, id = m.outside, user
-	}
-	if e := cache.Find(product, id); e != nil {
-		return e.Value.(*timeline)
-	}
-	t := &timeline{outside: session == ""}
-	t.Value, t.starts = t, t.first[:0]
-	cache.Insert(product, id, &t.memoryEntry)
-	return t
-}
-
-// session returns the id of the timeline's session, empty for none.
-func (t *timeline) session() string {
-	if t.outside {
-		return ""
-	}
-	return t.Key()
-}
-
 func (m *Memory) userItem(u *memoryUser) fair.Item {
-	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) + u.bytes}
-	if cap(u.records) > len(u.first) {
-		item.Bytes += fair.Size(cap(u.records) * int(unsafe.Sizeof(memoryRecord{})))
-	}
-	if len(u.records) > 0 {
-		item.Due = m.due(u.records[0].start)
-	}
-	return item
+	const pointer = 8
+	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) + 2*fair.Size(pointer*cap(u.sessions))}
 }
 
-func (m *Memory) sessionItem(t *timeline) fair.Item {
-	item := fair.Item{Pinned: t.records > 0, Bytes: fair.Size(unsafe.Sizeof(*t)) - entrySize + fair.Size(len(t.Key())) + fair.Size(8*cap(t.handovers))}
-	if cap(t.starts) > len(t.first) {
-		item.Bytes += fair.Size(cap(t.starts) * int(unsafe.Sizeof(begin{})))
+func (m *Memory) sessionItem(s *memorySession) fair.Item {
+	item := fair.Item{Due: m.due(0), Bytes: fair.Size(unsafe.Sizeof(*s)) - entrySize + fair.Size(len(s.Key())) +
+		s.bytes + fair.Size(cap(s.Actions)*int(unsafe.Sizeof(HeldAction{})))}
+	for _, said := range s.Identities {
+		item.Bytes += fair.Size(unsafe.Sizeof(said)) + fair.Size(len(said.Anonymous)) + fair.Size(len(said.UserID))
+		item.Due = m.due(said.At)
 	}
-	if t.records == 0 {
-		item.Due = m.due(0)
-		if n := len(t.starts); n > 0 {
-			item.Due = m.due(t.starts[n-1].at)
+	for i := range s.Actions {
+		if user := s.Actions[i].User; i == 0 || user != s.Actions[i-1].User {
+			item.Bytes += fair.Size(len(user))
 		}
+	}
+	if len(s.Actions) > 0 {
+		item.Due = m.due(s.Actions[0].Start)
 	}
 	return item
 }
@@ -252,119 +329,26 @@ var entrySize = fair.Size(unsafe.Sizeof(memoryEntry{}))
 // the epoch and above zero.
 func (m *Memory) due(start int64) int64 { return max(1, start+m.ttl.Microseconds()+1) }
 
-// release accounts for records that have been removed.
-func (m *Memory) release(gone []memoryRecord) {
-	for _, r := range gone {
-		if r.session.records--; r.session.records == 0 {
-			r.session.Set(m.sessionItem(r.session))
-		}
+// evicted accounts for the eviction of a session: users are never evicted.
+func (m *Memory) evicted(entry *memoryEntry) { m.leave(entry.Value.(*memorySession)) }
+
+// leave makes a session that is gone nobody's.
+func (m *Memory) leave(s *memorySession) {
+	for _, u := range slices.Clone(s.users) {
+		m.unlink(s, u)
 	}
 }
 
-// evicted accounts for the eviction of a user or a session. The sessions that
-// only the user had go, too.
-func (m *Memory) evicted(entry *memoryEntry) {
-	u, ok := entry.Value.(*memoryUser)
-	if !ok {
+// expireSession removes the actions that start before oldest, and the identities
+// of which there can be no action any more.
+func (m *Memory) expireSession(s *memorySession, oldest int64) {
+	n := sort.Search(len(s.Actions), func(i int) bool { return s.Actions[i].Start >= oldest })
+	if n == 0 && len(s.Actions) > 0 {
 		return
 	}
-	for _, r := range u.records {
-		if r.session.records--; r.session.records == 0 {
-			r.session.Remove()
-		}
-	}
-}
-
-// expireUser drops the user's records that start before oldest.
-func (m *Memory) expireUser(u *memoryUser, oldest int64) {
-	if n := u.before(oldest); n > 0 {
-		gone := slices.Clone(u.records[:n])
-		u.records = slices.Delete(u.records, 0, n)
-		u.forget(gone)
-		m.release(gone)
-	}
-}
-
-// before returns how many records start before oldest.
-func (u *memoryUser) before(oldest int64) int {
-	return sort.Search(len(u.records), func(i int) bool { return u.records[i].start >= oldest })
-}
-
-// forget accounts for removed records.
-func (u *memoryUser) forget(gone []memoryRecord) {
-	for _, r := range gone {
-		u.bytes -= fair.Size(len(r.json))
-	}
-}
-
-// add files r, unless the user has it already or it is older than everything
-// in a full memory, and returns what it pushed out.
-func (u *memoryUser) add(r memoryRecord, limit int) (gone []memoryRecord, ok bool) {
-	if slices.ContainsFunc(u.records, func(have memoryRecord) bool { return have.id == r.id }) {
-		return nil, false
-	}
-	at := sort.Search(len(u.records), func(i int) bool { return u.records[i].start > r.start })
-	if len(u.records) < limit {
-		if len(u.records) == cap(u.records) {
-			few := u.records
-			u.records = slices.Grow(few, min(len(few), limit-len(few)))
-			clear(few) // it may be first, which must not keep them
-		}
-		u.records = slices.Insert(u.records, at, r)
-		u.bytes += fair.Size(len(r.json))
-		return nil, true
-	}
-	if at == 0 {
-		return nil, false
-	}
-	gone = []memoryRecord{u.records[0]}
-	copy(u.records, u.records[1:at])
-	u.records[at-1] = r
-	u.bytes += fair.Size(len(r.json))
-	u.forget(gone)
-	return gone, true
-}
-
-// add adds an action, and trims the oldest beyond limit.
-func (t *timeline) add(start int64, user uint16, limit int) {
-	if start <= t.forgotten {
-		return // too late to matter
-	}
-	at, b := t.after(start), begin{start, user}
-	if at > 0 && t.starts[at-1] == b {
-		return // a duplicate, or treated as one
-	}
-	t.starts = slices.Insert(t.starts, at, b)
-	for len(t.starts) > limit {
-		if t.starts[0].user != t.starts[1].user {
-			t.handovers = append(t.handovers, t.starts[1].at)
-			t.handovers = t.handovers[max(0, len(t.handovers)-maxHandovers):]
-		}
-		t.forgotten = t.starts[0].at
-		t.starts = slices.Delete(t.starts, 0, 1)
-	}
-}
-
-// after returns the position of the first start after the given one.
-func (t *timeline) after(start int64) int {
-	return sort.Search(len(t.starts), func(i int) bool { return t.starts[i].at > start })
-}
-
-// next returns the start of the first action after the given one, if it is
-// known here: an action that was forgotten is known only where the session
-// changed hands before it.
-func (t *timeline) next(start int64) (int64, bool) {
-	if start > t.forgotten {
-		if i := t.after(start); i < len(t.starts) {
-			return t.starts[i].at, true
-		}
-		return 0, false
-	}
-	i := sort.Search(len(t.handovers), func(i int) bool { return t.handovers[i] > start })
-	if i < len(t.handovers) {
-		return t.handovers[i], true
-	}
-	return 0, false
+	s.remove(0, n)
+	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return said.At < oldest })
+	m.link(s)
 }
 
 // Recent implements [Store]. It never fails.
@@ -372,45 +356,34 @@ func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) 
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	held := m.users.Find(productID, userID)
-	if held == nil {
+	e := m.users.Find(productID, userID)
+	if e == nil {
 		return nil, nil
 	}
-	u := held.Value.(*memoryUser)
-	records := u.records[u.before(oldest):]
-	records = records[len(records)-min(max(limit, 0), len(records)):]
-	recent := make(Recent, len(records))
-	for i, r := range records {
-		recent[i] = Record{Session: r.session.session(), Start: r.start, End: end(records, i), JSON: r.json}
+	held := make([]*Held, 0, 8)
+	for _, s := range e.Value.(*memoryUser).sessions {
+		held = append(held, &s.Held)
 	}
-	return recent, nil
+	return RecentOf(userID, held, oldest, min(limit, m.maxEvents)), nil
 }
 
-// end returns where record i ends: at the session's next action, be it the
-// user's own or, where the session changed hands, another user's; at its own
-// start while there is none.
-func end(records []memoryRecord, i int) int64 {
-	r := records[i]
-	next, ok := r.session.next(r.start)
-	for _, later := range records[i+1:] {
-		if later.session == r.session {
-			if !ok || later.start < next {
-				next, ok = later.start, true
-			}
-			break
-		}
+// Session implements [Store]. It never fails.
+func (m *Memory) Session(_ context.Context, productID, sessionID string, limit int) (Recent, error) {
+	oldest := m.oldest()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.sessions.Find(productID, sessionID)
+	if e == nil {
+		return nil, nil
 	}
-	if !ok {
-		return r.start
-	}
-	return next
+	return e.Value.(*memorySession).Records(oldest, limit), nil
 }
 
-// expireStep is how many users and sessions Expire looks at under one lock.
+// expireStep is how many sessions Expire looks at under one lock.
 const expireStep = 1000
 
 // Expire frees the actions that are older than the retention and returns how
-// many users it forgot. Call it now and then; a minute apart is plenty. It
+// many sessions it forgot. Call it now and then; a minute apart is plenty. It
 // locks the store for short steps only.
 func (m *Memory) Expire() (forgotten int) {
 	for more := true; more; {
@@ -426,27 +399,27 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 	defer m.mu.Unlock()
 	oldest := m.oldest()
 	for range expireStep {
-		due := m.users.Due(m.due(oldest - 1))
+		due := m.sessions.Due(m.due(oldest - 1))
 		if due == nil {
 			return forgotten, false
 		}
-		if u, ok := due.Value.(*memoryUser); ok {
-			if m.expireUser(u, oldest); len(u.records) > 0 {
-				u.Set(m.userItem(u))
-				continue
-			}
-			forgotten++
+		s := due.Value.(*memorySession)
+		if m.expireSession(s, oldest); len(s.Actions)+len(s.Identities) > 0 {
+			s.Set(m.sessionItem(s))
+			continue
 		}
+		m.leave(s)
 		due.Remove()
+		forgotten++
 	}
 	return forgotten, true
 }
 
-// Drop forgets what the users of a product did.
+// Drop forgets what was done in a product.
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.users.Drop(productID, func(any) {})
+	m.users.Drop(productID, nil)
 }
 
 // Users returns how many users of a product are held.

@@ -94,7 +94,7 @@ func TestMemory_forgetsWhatWasWrittenFirst(t *testing.T) {
 		{"written again", func(t *testing.T, m *activity.Memory) { addClick(t, m, "u1", "s1", time.Now()) }, "u2"},
 		{"read again", func(t *testing.T, m *activity.Memory) { count(t, m, "u1") }, "u1"},
 		{"read of nobody", func(t *testing.T, m *activity.Memory) { count(t, m, "nobody") }, "u1"},
-		{"action of nobody", func(t *testing.T, m *activity.Memory) { addClick(t, m, "", "s1", time.Now()) }, "u1"},
+		{"action of nobody in the session", func(t *testing.T, m *activity.Memory) { addClick(t, m, "", "s1", time.Now()) }, "u2"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,19 +142,6 @@ func TestMemory_actionsWithoutAUserAreBounded(t *testing.T) {
 	assert.Len(t, recent, 1, "another product's")
 }
 
-// What ends an action is held with the user's own actions, too.
-func TestMemory_endsActionsOfManySessions(t *testing.T) {
-	m := musttest.New(activity.NewMemory(&activity.MemoryOptions{MaxBytes: 1}))
-	base := time.Now().Add(-time.Minute)
-	for i, session := range []string{"s1", "s2", "s3", "s1"} {
-		addClick(t, m, "ada", session, base.Add(time.Duration(i)*time.Second))
-	}
-	recent, err := m.Recent(t.Context(), "acme", "ada", 50)
-	require.NoError(t, err)
-	require.Len(t, recent, 4)
-	assert.Equal(t, recent[3].Start, recent[0].End)
-}
-
 func TestMemory_expires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: time.Hour}))
@@ -187,12 +174,12 @@ func TestMemory_expireKeepsTheEndsOfWhatIsLeft(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		start := time.Now()
 		addClick(t, m, "ada", "s", start)
-		addClick(t, m, "", "s", start.Add(time.Second))
+		addClick(t, m, "ada", "s", start.Add(time.Second))
 		time.Sleep(40 * time.Minute)
 		assert.Zero(t, m.Expire())
 		recent, err := m.Recent(t.Context(), "acme", "ada", 50)
 		require.NoError(t, err)
-		require.Len(t, recent, 1)
+		require.Len(t, recent, 2)
 		assert.Equal(t, start.Add(time.Second).UnixMicro(), recent[0].End)
 	})
 }

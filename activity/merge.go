@@ -11,7 +11,7 @@ import (
 // their actions, in order, indexed from zero. UserID, Email and ConversationID
 // are each the first one that is not empty, ForwardedAt is the latest. Where
 // the last action of a batch has no end it ends where the next
-// batch starts, unless that starts earlier. What the actions state of
+// batch starts, unless that starts earlier or is another user's. What the actions state of
 // themselves stays. The batches are not changed, and share no memory that could
 // change with the result. Without batches the result has no actions.
 func Merge(batches ...Batch) Batch {
@@ -28,7 +28,7 @@ func Merge(batches ...Batch) Batch {
 	merged.Actions = make([]BatchAction, 0, merged.Count)
 	for _, b := range batches {
 		if len(merged.Actions) > 0 && len(b.Actions) > 0 {
-			merged.Actions[len(merged.Actions)-1].endAt(b.Actions[0].TimestampStart)
+			merged.Actions[len(merged.Actions)-1].endAt(&b.Actions[0])
 		}
 		merged.Actions = append(merged.Actions, b.Actions...)
 	}
@@ -38,10 +38,10 @@ func Merge(batches ...Batch) Batch {
 	return merged
 }
 
-// endAt gives an action that has no end yet the start of the next one.
-func (a *Action) endAt(next float64) {
-	if a.TimestampEnd == a.TimestampStart && next > a.TimestampStart {
-		a.TimestampEnd = next
+// endAt gives an action that has no end yet the start of the next one of its user.
+func (a *BatchAction) endAt(next *BatchAction) {
+	if a.TimestampEnd == a.TimestampStart && next.TimestampStart > a.TimestampStart && next.UserID == a.UserID {
+		a.TimestampEnd = next.TimestampStart
 	}
 }
 

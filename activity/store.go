@@ -20,25 +20,32 @@ const (
 // Store has the newest actions of every user of every product, for lookups. Its
 // methods are safe for concurrent use.
 //
-// Actions are filed under the user id that each carries, in order of their
-// start, however late they come. An action whose ID the user already has, one
-// older than the retention, and one older than everything in a full memory
-// change nothing. Actions without a user id only count as the session's next
-// action. An engine passes the suite in
-// [github.com/liveactivity/liveactivity/activity/activitytest].
+// Actions are kept by session, in order of their start, however late they come:
+// see [Held]. What a user does outside any session is a session of that user. An
+// action whose ID the session already has, one older than the retention, and one
+// older than everything in a full memory change nothing. An action is the user's
+// whose id it carries, unless the session said later who that is: see [Identity].
+// It ends where the session's next one starts, and where it starts itself while
+// there is none or the next one is not the same user's. An engine passes the suite
+// in [github.com/liveactivity/liveactivity/activity/activitytest].
 type Store interface {
 	// Recent returns the user's newest actions, at most limit of them, oldest
 	// first, and none for a user it does not know. It never returns an action
 	// that is older than the retention or that belongs to another user.
 	Recent(ctx context.Context, productID, userID string, limit int) (Recent, error)
+
+	// Session returns the session's newest actions, whoever's they are, at most
+	// limit of them, oldest first, and none for a session it does not know.
+	Session(ctx context.Context, productID, sessionID string, limit int) (Recent, error)
 }
 
 // Record is an action as an engine keeps it: encoded once when it arrives, so
 // that a lookup copies bytes and nothing else.
 type Record struct {
 	Session string // the session it was part of, empty when unknown
+	User    string // whose it is, empty when unknown; set by Recent and Session
 	Start   int64  // microseconds since the epoch
-	End     int64  // microseconds since the epoch, set by Recent
+	End     int64  // microseconds since the epoch, set by Recent and Session
 	// JSON is the beginning of the action's JSON: the texts, the raw URL and,
 	// unless that is the same, the canonical URL.
 	JSON string
@@ -101,7 +108,7 @@ func lastString(json string) string {
 	return ""
 }
 
-// Recent is a user's newest actions, oldest first.
+// Recent is the newest actions of a user or a session, oldest first.
 type Recent []Record
 
 // AppendJSON appends the JSON array of the actions, indexed from zero.

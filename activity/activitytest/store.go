@@ -30,6 +30,9 @@ type Engine interface {
 	// Add files the batch's actions. It may be repeated after an error, and may
 	// keep the batch's strings but not its slice.
 	Add(ctx context.Context, b activity.Batch) error
+
+	// Identify files an identity.
+	Identify(ctx context.Context, who activity.Identity) error
 }
 
 // TestStore checks every promise of [activity.Store]. It calls open for an
@@ -46,6 +49,8 @@ func TestStore(t *testing.T, open func(t *testing.T, o Options) Engine) {
 		{"Duplicates", testDuplicates},
 		{"Isolation", testIsolation},
 		{"End", testEnd},
+		{"Identity", testIdentity},
+		{"Session", testSession},
 		{"Retention", testRetention},
 		{"JSON", testJSON},
 		{"Ownership", testOwnership},
@@ -286,7 +291,8 @@ func testDuplicates(t *testing.T, open openFunc) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 		b := NewBatch(product, "s", "", f.click(2))
 		f.add(NewBatch(product, "s", "ada", f.click(1)), b, b)
-		require.Equal(t, "1-2", f.spans(product, "ada"))
+		require.Equal(t, "1-1", f.spans(product, "ada"))
+		require.Len(t, f.session("s"), 2)
 	})
 	t.Run("many duplicates of an action without a user id", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
@@ -296,8 +302,8 @@ func testDuplicates(t *testing.T, open openFunc) {
 			f.add(b)
 		}
 		f.add(NewBatch(product, "s", "bob", f.click(2)))
-		require.Equal(t, "1-2", f.spans(product, "ada"), "duplicates must not take the place of late actions")
-		require.Equal(t, "2-3", f.spans(product, "bob"))
+		require.Equal(t, "1-1", f.spans(product, "ada"), "duplicates must not take the place of late actions")
+		require.Equal(t, "2-2", f.spans(product, "bob"))
 	})
 	testDuplicateIDs(t, open)
 }
@@ -362,7 +368,7 @@ func testIsolation(t *testing.T, open openFunc) {
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
 		b.Actions[0].UserID, b.Actions[1].UserID = "anonymous", ""
 		f.add(b)
-		require.Equal(t, "1-2", f.spans(product, "anonymous"))
+		require.Equal(t, "1-1", f.spans(product, "anonymous"))
 		require.Equal(t, "3-3", f.spans(product, "ada"))
 	})
 	t.Run("users and products of similar names", func(t *testing.T) { testNames(t, open) })

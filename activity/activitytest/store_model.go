@@ -1,6 +1,7 @@
 package activitytest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,53 +14,64 @@ import (
 // model is the simplest possible store: it keeps everything.
 type model struct {
 	maxEvents int
-	users     map[string][]did // each user's actions, in order
-	filed     []did            // all actions that were not duplicates
+	filed     []did // all actions that were not duplicates, in order
+	said      []said
 }
 
-// add files an action, unless it is a duplicate or older than everything a
-// full user has.
+// add files an action, unless it is a duplicate.
 func (m *model) add(d did) {
-	if d.user != "" {
-		have := m.users[d.user]
-		full := len(have) == m.maxEvents
-		if slices.Contains(have, d) || full && d.at < have[0].at {
-			return
-		}
-		have = append(have, d)
-		slices.SortFunc(have, func(a, b did) int { return int(a.at - b.at) })
-		m.users[d.user] = have[max(0, len(have)-m.maxEvents):]
+	if !slices.Contains(m.filed, d) {
+		m.filed = append(m.filed, d)
+		slices.SortFunc(m.filed, func(a, b did) int { return cmp.Compare(a.at, b.at) })
 	}
-	m.filed = append(m.filed, d)
+}
+
+// owner returns whose an action is.
+func (m *model) owner(d did) string {
+	owner, first := d.user, said{}
+	for _, s := range m.said {
+		if s.session == d.session && s.anonymous == d.user && s.at >= d.at && (first == said{} || s.at < first.at) {
+			owner, first = s.user, s
+		}
+	}
+	return owner
 }
 
 // spans formats the user's actions as [fixture.spans] does.
 func (m *model) spans(user string) string {
 	var words []string
-	for _, d := range m.users[user] {
+	for i, d := range m.filed {
+		if user == "" || m.owner(d) != user {
+			continue
+		}
 		end := d.at
-		for _, next := range m.filed {
-			if next.session == d.session && next.at > d.at && (end == d.at || next.at < end) {
+		if next := slices.IndexFunc(m.filed[i+1:], func(next did) bool { return next.session == d.session }); next >= 0 {
+			if next := m.filed[i+1+next]; m.owner(next) == user {
 				end = next.at
 			}
 		}
 		words = append(words, fmt.Sprintf("%g-%g", d.at, end))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(words[max(0, len(words)-m.maxEvents):], " ")
 }
 
-// testModel adds random actions, some of them duplicates, and requires that
-// the store and the model agree after each.
+// testModel adds random actions, some of them duplicates, and identities, and
+// requires that the store and the model agree after each.
 func testModel(t *testing.T, open openFunc) {
-	const kept, count = 6, 40
-	users := []string{"ada", "bob", ""}
+	const kept, count = 12, 40
+	users := []string{"ada", "bob", "anon", ""}
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: kept})
-			m := model{maxEvents: kept, users: map[string][]did{}}
+			m := model{maxEvents: kept}
 			var past []did
 			for _, second := range random.Perm(count) {
+				if random.IntN(8) == 0 {
+					s := said{"anon", users[random.IntN(2)], fmt.Sprint("s", random.IntN(5)), float64(random.IntN(count)) + 0.5}
+					f.identify(s)
+					m.said = append(m.said, s)
+				}
 				d := did{users[random.IntN(len(users))], fmt.Sprint("s", random.IntN(5)), float64(second)}
 				if len(past) > 0 && random.IntN(4) == 0 {
 					d = past[random.IntN(len(past))]
@@ -68,7 +80,7 @@ func testModel(t *testing.T, open openFunc) {
 				f.addAs(fmt.Sprint("event ", d.at), d)
 				m.add(d)
 				for _, user := range users {
-					require.Equal(t, m.spans(user), f.spans(product, user), "user %q after %v", user, past)
+					require.Equal(t, m.spans(user), f.spans(product, user), "user %q after %v and %v", user, past, m.said)
 				}
 			}
 		})

@@ -100,9 +100,43 @@ var mistakes = map[string]mistake{
 		}
 		return r
 	})},
+	"identities ignored": {found: "Identity", wrap: func(s activitytest.Engine) activitytest.Engine {
+		return identifying{s, func(activity.Identity) []activity.Identity { return nil }}
+	}},
+	"identities of any session": {found: "Identity", wrap: func(s activitytest.Engine) activitytest.Engine {
+		return identifying{s, func(who activity.Identity) []activity.Identity {
+			all := []activity.Identity{}
+			for _, session := range []string{"s", "s1", "s2"} {
+				who.SessionID = session
+				all = append(all, who)
+			}
+			return all
+		}}
+	}},
+	"identities for ever": {found: "Identity", wrap: func(s activitytest.Engine) activitytest.Engine {
+		return identifying{s, func(who activity.Identity) []activity.Identity {
+			who.At = time.Now().UnixMicro()
+			return []activity.Identity{who}
+		}}
+	}},
 	"batch kept":        {found: "Ownership", wrap: func(s activitytest.Engine) activitytest.Engine { return &lazy{Engine: s} }},
 	"session forgotten": {found: "Order", wrap: onEach(func(r *activity.Record) { r.Session = "" })},
 	"unsynchronised":    {found: "Concurrency", wrap: func(s activitytest.Engine) activitytest.Engine { return &lossy{Engine: s} }},
+}
+
+// identifying is a store that alters identities.
+type identifying struct {
+	activitytest.Engine
+	change func(activity.Identity) []activity.Identity
+}
+
+func (s identifying) Identify(ctx context.Context, who activity.Identity) error {
+	for _, who := range s.change(who) {
+		if err := s.Engine.Identify(ctx, who); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // broken is a store that alters what goes in and what comes out.
@@ -155,6 +189,7 @@ func (s broken) Add(ctx context.Context, b activity.Batch) error {
 		if s.action != nil {
 			*s.added++
 			s.action(a, *s.added)
+			b.SessionID = a.SessionID
 		}
 	}
 	return s.Engine.Add(ctx, b)

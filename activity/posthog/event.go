@@ -23,6 +23,7 @@ type properties struct {
 	DistinctID    text
 	UserID        text // from identify on
 	IsIdentified  bool
+	AnonID        text // $anon_distinct_id
 	Token         string
 	SessionID     text
 	CurrentURL    string
@@ -162,6 +163,8 @@ func (r *reader) property(p *properties, key []byte) {
 		r.text(&p.DistinctID)
 	case "$user_id":
 		r.text(&p.UserID)
+	case "$anon_distinct_id":
+		r.text(&p.AnonID)
 	case "$is_identified":
 		p.IsIdentified = r.Bool()
 	case "token":

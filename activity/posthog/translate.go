@@ -46,6 +46,11 @@ func translate(e *event) (activity.Event, string) {
 		Email:     email(e),
 	}
 	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || string(p.UserID) == out.UserID)
+	if e.Name == eventIdentify || e.Name == eventAlias {
+		if out.Anonymous = userID(string(p.AnonID)); isLongID(out.Anonymous) {
+			out.Anonymous = ""
+		}
+	}
 	if len(out.ID) > maxID || isLongID(out.SessionID) || isLongID(out.UserID) {
 		return activity.Event{}, intake.ReasonMalformed
 	}

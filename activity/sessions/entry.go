@@ -8,7 +8,6 @@ import (
 
 // Entry is the part of a log's entry that a [Memory] keeps.
 type Entry struct {
-	At        Position
 	SessionID string
 
 	// The session as it was known then, and its last action.
@@ -17,7 +16,6 @@ type Entry struct {
 	LastAction    string // a sentence
 
 	First, Last int64 // when its first and last action started, in microseconds since the epoch
-	Count       int   // its actions, at least one
 	Actions     int   // of the session so far
 }
 
@@ -25,13 +23,13 @@ type Entry struct {
 const maxSeconds = 1e11
 
 // NewEntry returns the entry of a session's batch, which has one action or more.
-func NewEntry(at Position, b *activity.Batch) Entry {
+func NewEntry(b *activity.Batch) Entry {
 	first, last := &b.Actions[0], &b.Actions[len(b.Actions)-1]
 	return Entry{
-		At: at, SessionID: b.SessionID, UserID: b.UserID, Email: b.Email,
+		SessionID: b.SessionID, UserID: b.UserID, Email: b.Email,
 		CanonicalURL: last.CanonicalURL, LastAction: last.Sentence(),
 		First: micros(first.TimestampStart), Last: micros(last.TimestampStart),
-		Count: len(b.Actions), Actions: last.Index + 1,
+		Actions: last.Index + 1,
 	}
 }
 

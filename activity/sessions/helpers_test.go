@@ -23,10 +23,10 @@ func newMemory(t testing.TB, opts *sessions.MemoryOptions) *sessions.Memory {
 // seen is an entry of one action.
 func seen(id string, at time.Time) sessions.Entry {
 	return sessions.Entry{
-		At: sessions.Position{Milli: uint64(at.UnixMilli())}, SessionID: id, UserID: "user of " + id, Email: id + "@example.com",
+		SessionID: id, UserID: "user of " + id, Email: id + "@example.com",
 		CanonicalURL: "https://app.example.com/projects/:id", LastAction: "User clicked Save on the projects detail page",
 		First: at.UnixMicro(), Last: at.UnixMicro(),
-		Count: 1, Actions: 1,
+		Actions: 1,
 	}
 }
 

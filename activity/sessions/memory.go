@@ -177,17 +177,16 @@ func (l *list) next() {
 	l.listing.Next = &next
 }
 
-// Session returns a session that is there now, and where the log has its newest
-// actions, in its order: the entries that hold one of the newest [MaxRecent]. It
-// returns false for one that is not there.
-func (m *Memory) Session(productID, sessionID string, now time.Time) (Session, []Position, bool) {
+// Session returns a session that is there now. It returns false for one that is not
+// there.
+func (m *Memory) Session(productID, sessionID string, now time.Time) (Session, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	held := m.held.Find(productID, sessionID)
 	if held == nil || held.Value.last < now.UnixMicro()-m.ttl {
-		return Session{}, nil, false
+		return Session{}, false
 	}
-	return held.Value.row(), held.Value.trail.positions(), true
+	return held.Value.row(), true
 }
 
 // expireStep is how many sessions Expire frees under one lock.

@@ -41,7 +41,6 @@ type session struct {
 	lastAction    string
 	first         int64 // start of its first action, in microseconds since the epoch
 	actions       int
-	trail         trail
 }
 
 // place is where a session stands in a list.
@@ -65,13 +64,12 @@ func (s *session) take(e *Entry) {
 	if e.Last >= s.last {
 		s.last, s.canonicalURL, s.lastAction = e.Last, e.CanonicalURL, e.LastAction
 	}
-	s.trail.add(e.At, int32(e.Count))
 }
 
 // bytes returns the memory of the session, without the overhead of the cache.
 func (s *session) bytes() int64 {
 	const inOrder = 16 // a pointer in a node of a tree that is at least half full
-	size := inOrder + fair.Size(cap(s.trail.older))
+	size := int64(inOrder)
 	for _, text := range []string{s.id, s.userID, s.email, s.canonicalURL, s.lastAction} {
 		size += fair.Size(len(text))
 	}

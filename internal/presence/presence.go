@@ -112,7 +112,7 @@ func (v *View) take(productID string, f *followed, entries []eventlog.Entry) err
 	decoded := f.decoded[:0]
 	for i := range entries {
 		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
-			decoded = append(decoded, sessions.NewEntry(sessions.Position(entries[i].ID), b))
+			decoded = append(decoded, sessions.NewEntry(b))
 		}
 	}
 	v.mu.Lock()
@@ -194,42 +194,33 @@ func (v *View) Session(ctx context.Context, productID, sessionID string) (sessio
 	if err := v.await(ctx, productID); err != nil {
 		return sessions.Session{}, nil, err
 	}
-	session, at, ok := v.sessions.Session(productID, sessionID, time.Now())
+	session, ok := v.sessions.Session(productID, sessionID, time.Now())
 	if !ok {
 		return sessions.Session{}, nil, ErrUnknownSession
 	}
-	recent, err := v.read(ctx, productID, at)
+	recent, err := v.recent(ctx, productID, session)
 	return session, recent, err
 }
 
 // Expire forgets the sessions that have expired.
 func (v *View) Expire() { v.sessions.Expire(time.Now()) }
 
-// read returns the newest actions of a session, from the entries at these positions
-// that the log still holds.
-func (v *View) read(ctx context.Context, productID string, at []sessions.Position) ([]activity.Action, error) {
-	actions := []activity.Action{}
-	var entry [1]eventlog.Entry
-	for _, position := range at {
-		id := eventlog.ID(position)
-		n, err := v.log.Read(ctx, productID, id.Previous(), entry[:])
-		var gap *eventlog.GapError
-		switch {
-		case errors.As(err, &gap), errors.Is(err, eventlog.ErrClosed), err == nil && (n == 0 || entry[0].ID != id):
-			continue // it was trimmed
-		case err != nil:
-			return nil, fmt.Errorf("liveactivity: read session: %w", err)
-		}
-		batch, err := entry[0].Decode()
-		if err != nil {
-			return nil, fmt.Errorf("liveactivity: read session: %w", err)
-		}
-		if batch == nil {
-			continue
-		}
-		for _, a := range batch.Actions {
-			actions = append(actions, a.Action)
-		}
+// maxRecent is how many of a session's newest actions are shown.
+const maxRecent = 50
+
+// recent returns the newest actions of a session. The index of the last one is that of
+// the session's last.
+func (v *View) recent(ctx context.Context, productID string, session sessions.Session) ([]activity.Action, error) {
+	recent, err := v.log.Activity().Session(ctx, productID, session.SessionID, maxRecent)
+	if err != nil {
+		return nil, fmt.Errorf("liveactivity: read session: %w", err)
 	}
-	return sessions.Recent(actions), nil
+	actions, err := recent.Actions()
+	if err != nil {
+		return nil, fmt.Errorf("liveactivity: read session: %w", err)
+	}
+	for i := range actions {
+		actions[i].Index += max(0, session.Actions-len(actions))
+	}
+	return actions, nil
 }

@@ -3,7 +3,6 @@ package presence
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,7 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
-	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // bothDesks is a product with both desks.
@@ -132,23 +130,4 @@ func TestView_ignoresOtherTypesOfEntries(t *testing.T) {
 	require.NoError(t, v.take("acme", f, []eventlog.Entry{link}))
 	assert.Empty(t, knownTo(t, v))
 	assert.Equal(t, link.ID, f.cursor)
-}
-
-// An entry that storage has lost is not taken for the one after it, which is
-// another session's.
-func TestView_readsNoEntryOfAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := musttest.New(memorylog.New(nil))
-		v := newView(log)
-		entries := []eventlog.Entry{entryOf(t, "s1"), entryOf(t, "s2")}
-		require.NoError(t, log.Append(t.Context(), "acme", entries))
-		time.Sleep(2 * time.Millisecond) // so that there is room for an ID
-		require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{entryOf(t, "s3")}))
-		lost := entries[1].ID
-		lost.Seq++
-		recent, err := v.read(t.Context(), "acme", []sessions.Position{sessions.Position(entries[0].ID), sessions.Position(lost)})
-		require.NoError(t, err)
-		require.Len(t, recent, 1)
-		assert.Equal(t, "https://app.example.com/s1", recent[0].RawURL)
-	})
 }

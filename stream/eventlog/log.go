@@ -29,8 +29,8 @@ import (
 // then Read, and waits on the channel if there was nothing to read.
 type Log interface {
 	// Append appends the entries to the product's log in order, assigns each
-	// its ID, changes documents of the product, and files the actions of the
-	// entries' batches for Activity, all or nothing. When it
+	// its ID, changes documents of the product, and files the entries' batches
+	// and identities for Activity, all or nothing. When it
 	// returns nil, everything is as durable as the engine makes it, and can be
 	// read and looked up. A call whose ctx ends may still take effect, as a
 	// whole. If a key
@@ -207,6 +207,19 @@ func (e *Entry) Decode() (*activity.Batch, error) {
 		b.Actions[i].ID = uuid.UUID(e.Keys[i]).String()
 	}
 	return b, nil
+}
+
+// DecodeIdentity returns the identity of an entry, and nil for an entry of another
+// type.
+func (e *Entry) DecodeIdentity() (*activity.Identity, error) {
+	if feed.TypeOf(e.Data) != activity.IdentityType {
+		return nil, nil
+	}
+	m, who := feed.NewMessage("", e.Data), &activity.Identity{}
+	if err := m.Decode(who); err != nil {
+		return nil, fmt.Errorf("eventlog: decode entry %s: %w", e.ID, err)
+	}
+	return who, nil
 }
 
 const (

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -160,8 +161,8 @@ func (r *Recorder) record(
 		var conflict *document.ConflictError
 		switch {
 		case errors.As(err, &seen):
-			dropped := s.drop(seen.Keys)
-			if dropped == 0 {
+			dropped, any := s.drop(seen.Keys)
+			if !any {
 				return fmt.Errorf("eventlog: log reports duplicates that were not appended: %w", err)
 			}
 			result.Accepted -= dropped
@@ -193,7 +194,9 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 		return 0, err
 	}
 	for _, e := range a.entries {
-		a.book.Count(e.SessionID, e.Batch.Count)
+		if e.Batch != nil {
+			a.book.Count(e.SessionID, e.Batch.Count)
+		}
 	}
 	if err := r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...); err != nil {
 		return expired, err
@@ -207,9 +210,15 @@ func (a *appending) encode(s *step) error {
 	clear(a.entries)
 	a.entries = slices.Grow(a.entries[:0], len(s.parts))
 	for i := range s.parts {
-		if p := &s.parts[i]; len(p.actions) > 0 {
+		p := &s.parts[i]
+		if len(p.actions) > 0 {
 			if err := a.add(a.batch(p)); err != nil {
 				return fmt.Errorf("eventlog: encode batch: %w", err)
+			}
+		}
+		for i := range p.named {
+			if err := a.addIdentity(&p.named[i]); err != nil {
+				return fmt.Errorf("eventlog: encode identity: %w", err)
 			}
 		}
 	}
@@ -235,6 +244,20 @@ func (a *appending) add(b *activity.Batch) (err error) {
 	return nil
 }
 
+// addIdentity adds the entry of an event that says who a visitor is.
+func (a *appending) addIdentity(e *activity.Event) error {
+	who := &activity.Identity{Type: activity.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
+		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro()}
+	data, err := json.Marshal(who)
+	if err != nil {
+		return err
+	}
+	entry := Entry{SessionID: e.SessionID, Keys: []activity.Key{activity.EventKey(e.ID)}}
+	entry.setData(data, headRoom)
+	a.entries = append(a.entries, entry)
+	return nil
+}
+
 func (a *appending) addHalves(b *activity.Batch) error {
 	first, second := *b, *b
 	half := len(b.Actions) / 2
@@ -256,11 +279,11 @@ func (a *appending) batch(p *part) *activity.Batch {
 		did.ID, did.Index = e.ID, p.session.Actions+i
 		did.TimestampStart = activity.Seconds(e.Time)
 		did.TimestampEnd = did.TimestampStart
-		if i > 0 {
+		if i > 0 && p.actions[i-1].UserID == e.UserID {
 			actions[i-1].TimestampEnd = did.TimestampStart
 		}
-		if i == len(p.actions)-1 && !p.next.IsZero() {
-			did.TimestampEnd = activity.Seconds(p.next)
+		if i == len(p.actions)-1 && p.next.Action != nil && p.next.UserID == e.UserID {
+			did.TimestampEnd = activity.Seconds(p.next.Time)
 		}
 		actions[i] = did
 	}
@@ -295,6 +318,9 @@ func (r *Recorder) count(productID string, entries []Entry) {
 	byType := map[string]int{}
 	n := 0
 	for _, e := range entries {
+		if e.Batch == nil {
+			continue
+		}
 		for i := range e.Batch.Actions {
 			byType[e.Batch.Actions[i].Type]++
 		}

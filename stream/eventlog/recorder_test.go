@@ -421,6 +421,49 @@ func TestRecorder_afterTheLogClosed_fails(t *testing.T) {
 	require.Empty(t, r.stored(t, "u1"))
 }
 
+// signsIn is an event of a session that says who its visitor is.
+func signsIn(sessionID, anonymous, userID string, second float64) activity.Event {
+	e := identifies(sessionID, userID, "", second)
+	e.Anonymous, e.Identified = anonymous, true
+	return e
+}
+
+// Who signs in is known from the first click on, and nobody else's actions move.
+func TestRecorder_givesAUserWhatTheSessionDidBefore(t *testing.T) {
+	r := newRecording(t)
+	r.record(t, does("s1", "anon", "first", 1), does("s2", "anon", "elsewhere", 2))
+	r.record(t, signsIn("s1", "anon", "ada", 3))
+	require.Equal(t, []string{"first"}, r.stored(t, "ada"), "without an action of her own")
+	require.Equal(t, []string{"elsewhere"}, r.stored(t, "anon"))
+	second := does("s1", "ada", "second", 4)
+	second.Identified = true
+	require.Equal(t, activity.Result{Accepted: 2}, r.record(t, second, does("s1", "anon", "late", 2)))
+	require.Equal(t, []string{"first", "late", "second"}, r.stored(t, "ada"))
+
+	r.record(t, signsIn("s1", "ada", "eve", 5), signsIn("s2", "ada", "eve", 5), signsIn("", "ada", "eve", 5))
+	require.Empty(t, r.stored(t, "eve"), "what an identified user did stays")
+	r.record(t, signsIn("s3", "anon", "eve", 6))
+	require.Empty(t, r.stored(t, "eve"), "so does what another session did")
+	require.Equal(t, []string{"first", "late", "second"}, r.stored(t, "ada"))
+}
+
+// A sign-in that is reported again, or with many others, is appended once.
+func TestRecorder_takesASignInOnce(t *testing.T) {
+	r := newRecording(t)
+	for range 3 {
+		require.Equal(t, activity.Result{Accepted: 1}, r.record(t, signsIn("s1", "anon", "ada", 1)))
+	}
+	entries := r.entries(t)
+	require.Len(t, entries, 1)
+	who, err := entries[0].DecodeIdentity()
+	require.NoError(t, err)
+	require.Equal(t, &activity.Identity{Type: "identity", ProductID: product, SessionID: "s1", AnonymousID: "anon", UserID: "ada",
+		At: noon.Add(time.Second).UnixMicro()}, who)
+	batch, err := entries[0].Decode()
+	require.NoError(t, err)
+	require.Nil(t, batch)
+}
+
 func TestRecorder_ofNothing_doesNothing(t *testing.T) {
 	r := newRecording(t)
 	require.Equal(t, activity.Result{}, r.record(t))
@@ -614,7 +657,7 @@ func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
 	r := newRecording(t)
 	events := []activity.Event{identifies("s1", "u0", "ada@example.com", total)}
 	for n := range total {
-		events = append(events, does("s1", fmt.Sprint("u", n%10), fmt.Sprint("action ", n), float64(n)))
+		events = append(events, does("s1", fmt.Sprint("u", n/10%10), fmt.Sprint("action ", n), float64(n)))
 	}
 	require.Equal(t, activity.Result{Accepted: total + 1}, r.record(t, events...))
 	require.Equal(t, activity.Result{Accepted: 1, Duplicate: total}, r.record(t, events...), "who somebody is may be said again")
@@ -624,7 +667,10 @@ func TestRecorder_takesManyActionsOfASessionInOneRequest(t *testing.T) {
 		for _, a := range b.Actions {
 			require.Equal(t, fmt.Sprint("action ", next), a.Title)
 			require.Equal(t, next, a.Index)
-			end := noon.Add(time.Duration(min(next+1, total-1)) * time.Second)
+			end := noon.Add(time.Duration(next) * time.Second)
+			if next%10 < 9 { // the next action is the same user's
+				end = end.Add(time.Second)
+			}
 			require.Equal(t, activity.Seconds(end), a.TimestampEnd, "also across steps")
 			next++
 		}

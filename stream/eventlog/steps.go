@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -160,17 +159,18 @@ func (s *step) appendTurns(turns []turn, productID string) []turn {
 	return turns
 }
 
-// drop removes the actions that have one of the keys, and returns their
-// number.
-func (s *step) drop(keys []activity.Key) (dropped int) {
+// drop removes the actions and identities that have one of the keys. It returns
+// the number of actions, and whether it has removed anything.
+func (s *step) drop(keys []activity.Key) (dropped int, any bool) {
 	seen := make(map[activity.Key]struct{}, len(keys))
 	for _, key := range keys {
 		seen[key] = struct{}{}
 	}
 	for i := range s.parts {
-		dropped += s.parts[i].drop(seen)
+		actions, some := s.parts[i].drop(seen)
+		dropped, any = dropped+actions, any || some
 	}
-	return dropped
+	return dropped, any
 }
 
 // part is the part of a group that one step records.
@@ -179,12 +179,13 @@ type part struct {
 	first  bool
 	events []activity.Event          // this part's events of the group
 	rest   []activity.Event          // the group's events of later steps
-	seen   map[activity.Key]struct{} // keys of actions already in the log
+	seen   map[activity.Key]struct{} // keys of actions and identities already in the log
 
 	// The result of the last attempt.
 	session activity.Session
 	actions []activity.Event // in time order
-	next    time.Time        // of the session's next action, if that is in another step
+	named   []activity.Event // that say who an anonymous visitor is
+	next    activity.Event   // the session's next action, if that is in another step
 }
 
 // learn assigns the part's events their times, updates the book from them, and
@@ -199,11 +200,17 @@ func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err
 	if p.session, err = book.Learn(ctx, p.sessionID, settled, whole...); err != nil {
 		return 0, err
 	}
+	p.named = p.named[:0]
+	for i := range settled {
+		if e := &settled[i]; e.Action == nil && p.session.Names(e) && !p.isSeen(*e) {
+			p.named = append(p.named, *e)
+		}
+	}
 	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool { return e.Action == nil || p.isSeen(e) })
 	if next := slices.IndexFunc(p.rest, func(e activity.Event) bool { return e.Action != nil }); next >= 0 {
 		settled, _ := book.Settle(p.sessionID, p.rest[next:next+1])
 		for _, e := range settled {
-			p.next = e.Time
+			p.next = e
 		}
 	}
 	return expired, nil
@@ -218,18 +225,21 @@ func (p *part) isSeen(e activity.Event) bool {
 	return seen
 }
 
-// drop removes the actions that have one of the keys, and returns their
-// number.
-func (p *part) drop(keys map[activity.Key]struct{}) (dropped int) {
+// drop is [step.drop] for a part.
+func (p *part) drop(keys map[activity.Key]struct{}) (dropped int, any bool) {
 	if p.seen == nil {
 		p.seen = map[activity.Key]struct{}{}
 	}
-	for _, e := range p.actions {
-		key := activity.EventKey(e.ID)
-		if _, ok := keys[key]; ok {
-			p.seen[key] = struct{}{}
-			dropped++
+	see := func(events []activity.Event) (n int) {
+		for _, e := range events {
+			key := activity.EventKey(e.ID)
+			if _, ok := keys[key]; ok {
+				p.seen[key] = struct{}{}
+				n++
+			}
 		}
+		return n
 	}
-	return dropped
+	dropped = see(p.actions)
+	return dropped, see(p.named) > 0 || dropped > 0
 }

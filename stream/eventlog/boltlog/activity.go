@@ -20,14 +20,29 @@ type users struct{ log *Log }
 // Activity implements [eventlog.Log].
 func (l *Log) Activity() activity.Store { return users{l} }
 
-// Recent implements [activity.Store]. It waits until Run has filed the entries that the file held of
-// the product.
+// Recent implements [activity.Store].
 func (u users) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
+	if err := u.await(ctx, productID); err != nil {
+		return nil, err
+	}
+	return u.log.users.Recent(ctx, productID, userID, limit)
+}
+
+// Session implements [activity.Store].
+func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (activity.Recent, error) {
+	if err := u.await(ctx, productID); err != nil {
+		return nil, err
+	}
+	return u.log.users.Session(ctx, productID, sessionID, limit)
+}
+
+// await waits until Run has filed what the file held of the product.
+func (u users) await(ctx context.Context, productID string) error {
 	select {
 	case <-u.log.product(productID).filed:
-		return u.log.users.Recent(ctx, productID, userID, limit)
+		return nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("boltlog: the log is being read back: %w", ctx.Err())
+		return fmt.Errorf("boltlog: the log is being read back: %w", ctx.Err())
 	}
 }
 

@@ -45,6 +45,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -80,18 +81,25 @@ func Validate(entries []eventlog.Entry) error {
 	return nil
 }
 
-// Filings encodes the actions of the entries' batches, which then can be filed
+// Filings encodes the entries' batches and identities, which then can be filed
 // without fail. Its error wraps [eventlog.ErrInvalid].
 func Filings(entries []eventlog.Entry) (filings []activity.Filing, err error) {
 	for i := range entries {
 		if entries[i].Batch == nil {
+			who, err := entries[i].DecodeIdentity()
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
+			}
+			if who != nil {
+				filings = append(filings, activity.NewIdentityFiling(who))
+			}
 			continue
 		}
 		f, err := activity.NewFiling(entries[i].Batch)
 		if err != nil {
 			return nil, fmt.Errorf("%w: the batch of entry %d: %w", eventlog.ErrInvalid, i, err)
 		}
-		filings = append(filings, f)
+		filings = append(slices.Grow(filings, len(entries)-len(filings)), f)
 	}
 	return filings, nil
 }

@@ -2,10 +2,12 @@ package eventlogtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -49,6 +51,16 @@ func (f Filer) Add(ctx context.Context, b activity.Batch) error {
 	}
 	e.Keys = nil
 	return f.log.Append(ctx, b.ProductID, []eventlog.Entry{e})
+}
+
+// Identify appends the identity as an entry.
+func (f Filer) Identify(ctx context.Context, who activity.Identity) error {
+	data, err := json.Marshal(who)
+	if err != nil {
+		return err
+	}
+	return f.log.Append(ctx, who.ProductID, []eventlog.Entry{{SessionID: who.SessionID, Data: data,
+		Keys: []activity.Key{activity.EventKey(uuid.NewString())}}})
 }
 
 // batchEntry returns an entry as a recorder makes it.

@@ -1,9 +1,10 @@
 package redislog
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,115 +36,156 @@ func (c *commit) addActions(b *activity.Batch) error {
 	return nil
 }
 
-// addRun adds actions of a user in a session. An action without a user
-// outside any session is no user's next action.
-func (c *commit) addRun(user, session string, actions []activity.BatchAction) error {
+// addRun adds actions of a user in a session. What was done without a user
+// outside any session is nobody's.
+func (c *commit) addRun(user, session string, actions []activity.BatchAction) (err error) {
 	if user == "" && session == "" {
 		return nil
 	}
-	c.args.text(user)
-	c.addTimeline(session, user)
-	c.args.number(int64(len(actions)))
+	c.beginRun(user, session, len(actions))
 	for i := range actions {
 		a := &actions[i]
-		start := a.Start().UnixMicro()
-		c.addNumber(activity.EventKey(a.ID))
-		c.args.number(start)
-		if err := c.addRecord(session, start, &a.Action); err != nil {
+		at := c.beginRecord(activity.EventKey(a.ID), a.Start().UnixMicro(), user)
+		if c.args.packed, err = activity.AppendRecord(c.args.packed, &a.Action); err != nil {
 			return err
 		}
+		c.args.end(at)
 	}
-	c.counts[2]++
-	c.work += 2 + len(actions)
 	return nil
 }
 
-// addTimeline adds the name of the timeline of a session. The actions of a user
-// outside any session is a timeline of that user.
-func (c *commit) addTimeline(session, user string) {
-	if session == "" {
-		c.args.text("u:", user)
-	} else {
-		c.args.text("s:", session)
+// addIdentity adds an identity, by the key of its entry.
+func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
+	if who.SessionID == "" || len(keys) == 0 {
+		return
 	}
+	c.beginRun(who.UserID, who.SessionID, 1)
+	at := c.beginRecord(keys[0], who.At, who.UserID)
+	c.args.packed = append(append(c.args.packed, identityMark), who.AnonymousID...)
+	c.args.end(at)
 }
 
-// addNumber adds the key of the commit's next action after its number, of seven
-// digits.
-func (c *commit) addNumber(key activity.Key) {
+// identityMark is where the JSON of an action begins with a brace.
+const identityMark = 'i'
+
+// beginRun adds the beginning of a run of so many records.
+func (c *commit) beginRun(user, session string, n int) {
+	c.args.text(user)
+	c.args.text(heldName(session, user))
+	c.args.number(int64(n))
+	c.counts[2]++
+	c.work += 2 + n
+}
+
+// heldName returns the name that a session has in Redis. What a user does outside
+// any session is a session of that user.
+func heldName(session, user string) string {
+	if session == "" {
+		return "u:" + user
+	}
+	return "s:" + session
+}
+
+// beginRecord adds the number of the commit's next action, of seven digits, with its
+// key, and its start. It begins the record: the length of the user and the user.
+func (c *commit) beginRecord(key activity.Key, start int64, user string) (at int) {
 	c.actions++
-	start := c.args.begin()
+	at = c.args.begin()
 	for unit := 1_000_000; unit > 0; unit /= 10 {
 		c.args.packed = append(c.args.packed, byte('0'+c.actions/unit%10))
 	}
 	c.args.packed = append(c.args.packed, key[:]...)
-	c.args.end(start)
-}
-
-// addRecord adds an action's record as it is kept: start, length of the session and
-// session, separated by spaces, and then the JSON.
-func (c *commit) addRecord(session string, start int64, a *activity.Action) error {
-	at := c.args.begin()
-	packed := strconv.AppendInt(c.args.packed, start, 10)
-	packed = append(packed, ' ')
-	packed = strconv.AppendInt(packed, int64(len(session)), 10)
-	packed = append(packed, ' ')
-	packed, err := activity.AppendRecord(append(packed, session...), a)
-	c.args.packed = packed
 	c.args.end(at)
-	return err
+	c.args.number(start)
+	at = c.args.begin()
+	c.args.packed = append(strconv.AppendInt(c.args.packed, int64(len(user)), 10), ' ')
+	c.args.packed = append(c.args.packed, user...)
+	return at
 }
 
-var errRecord = errors.New("redislog: recent: strange record")
+var errRecord = errors.New("redislog: activity: strange record")
 
-// unpackRecord reads what addRecord wrote, and an end in microseconds; nil
-// means that the action ends as it starts.
-func unpackRecord(packed string, end any) (activity.Record, error) {
-	start, rest, _ := strings.Cut(packed, " ")
-	length, rest, _ := strings.Cut(rest, " ")
-	n, err := strconv.Atoi(length)
-	if err != nil || n < 0 || n > len(rest) {
-		return activity.Record{}, errRecord
+// unpackHeld reads what the script keeps of a session: values of an order of
+// arrival, a start and a record, in any order.
+func unpackHeld(name string, values []any) (*activity.Held, error) {
+	type arrived struct {
+		number string
+		activity.HeldAction
 	}
-	r := activity.Record{Session: rest[:n], JSON: rest[n:]}
-	if r.Start, err = strconv.ParseInt(start, 10, 64); err != nil {
-		return activity.Record{}, errRecord
+	h := &activity.Held{}
+	if session, ok := strings.CutPrefix(name, "s:"); ok {
+		h.Session = session
 	}
-	r.End = r.Start
-	if text, ok := end.(string); ok {
-		// Times after the year 2255 come back rounded.
-		number, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(number) {
-			return activity.Record{}, errRecord
+	actions := make([]arrived, 0, len(values))
+	for _, value := range values {
+		text, _ := value.(string)
+		number, rest, ok := strings.Cut(text, " ")
+		if !ok {
+			continue // the size
 		}
-		r.End = max(r.Start, int64(number))
+		start, rest, _ := strings.Cut(rest, " ")
+		length, rest, _ := strings.Cut(rest, " ")
+		n, err := strconv.Atoi(length)
+		at, startErr := strconv.ParseInt(start, 10, 64)
+		if err != nil || startErr != nil || n < 0 || n >= len(rest) {
+			return nil, errRecord
+		}
+		user, record := rest[:n], rest[n:]
+		if record[0] == identityMark {
+			h.Identities = append(h.Identities, activity.HeldIdentity{At: at, Anonymous: record[1:], UserID: user})
+			continue
+		}
+		actions = append(actions, arrived{number, activity.HeldAction{User: user, Start: at, JSON: record}})
 	}
-	return r, nil
+	slices.SortFunc(actions, func(a, b arrived) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(len(a.number), len(b.number)), cmp.Compare(a.number, b.number))
+	})
+	for _, a := range actions {
+		h.Actions = append(h.Actions, a.HeldAction)
+	}
+	return h, nil
+}
+
+// held reads the sessions of a user, or the one that is named.
+func (u users) held(ctx context.Context, productID, userID, name string) (held []*activity.Held, oldest int64, err error) {
+	k, ttl := keysOf(u.log.opts.Prefix, productID), u.log.opts.Retention.TTL
+	key := k.user(userID)
+	if name != "" {
+		key = k.held(name)
+	}
+	reply, err := u.log.eval(ctx, recentScript, []string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.held(""), name)
+	if err != nil {
+		return nil, 0, failed("activity", err)
+	}
+	for i := 0; i+1 < len(reply); i += 2 {
+		name, _ := reply[i].(string)
+		values, _ := reply[i+1].([]any)
+		h, err := unpackHeld(name, values)
+		if err != nil {
+			return nil, 0, err
+		}
+		held = append(held, h)
+	}
+	return held, u.log.Now().Add(-ttl).UnixMicro(), nil
 }
 
 // Recent implements [activity.Store].
 func (u users) Recent(ctx context.Context, productID, userID string, limit int) (activity.Recent, error) {
-	limit = min(limit, u.log.opts.MaxEvents)
-	if limit <= 0 {
+	if limit <= 0 || userID == "" {
 		return nil, nil
 	}
-	k := keysOf(u.log.opts.Prefix, productID)
-	values, err := u.log.eval(ctx, recentScript, []string{k.user(userID), k.actions(userID)},
-		milliseconds(u.log.opts.Retention.TTL), limit)
-	if err != nil {
-		return nil, failed("recent", err)
+	held, oldest, err := u.held(ctx, productID, userID, "")
+	return activity.RecentOf(userID, held, oldest, min(limit, u.log.opts.MaxEvents)), err
+}
+
+// Session implements [activity.Store].
+func (u users) Session(ctx context.Context, productID, sessionID string, limit int) (activity.Recent, error) {
+	if limit <= 0 || sessionID == "" {
+		return nil, nil
 	}
-	recent := make(activity.Recent, 0, len(values)/2)
-	for i := len(values) - 2; i >= 0; i -= 2 {
-		packed, ok := values[i].(string)
-		if !ok {
-			continue
-		}
-		r, err := unpackRecord(packed, values[i+1])
-		if err != nil {
-			return nil, err
-		}
-		recent = append(recent, r)
+	held, oldest, err := u.held(ctx, productID, "", heldName(sessionID, ""))
+	if err != nil || len(held) == 0 {
+		return nil, err
 	}
-	return recent, nil
+	return held[0].Records(oldest, limit), nil
 }

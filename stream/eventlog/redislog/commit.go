@@ -52,6 +52,13 @@ func (l *Log) Append(
 	c.addEntries(entries)
 	for _, e := range entries {
 		if e.Batch == nil {
+			who, err := e.DecodeIdentity()
+			if err != nil {
+				return fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
+			}
+			if who != nil {
+				c.addIdentity(who, e.Keys)
+			}
 			continue
 		}
 		if err := c.addActions(e.Batch); err != nil {

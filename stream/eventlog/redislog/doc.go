@@ -83,11 +83,10 @@
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing
 //	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, +inf without a time to live
-//	liveactivity:{p:acme}:acts         zset    users and timelines by the version of the last write
-//	liveactivity:{p:acme}:user:ID      zset    a user's actions by start: order of arrival and key
-//	liveactivity:{p:acme}:acts:ID      hash    key: start, session and JSON of an action; key and "e": its end; size
-//	liveactivity:{p:acme}:line:s:ID    zset    a session's newest actions by start: key and user
-//	liveactivity:{p:acme}:line:u:ID    zset    the same for a user's actions outside any session
+//	liveactivity:{p:acme}:acts         zset    users and sessions by the version of the last write
+//	liveactivity:{p:acme}:user:ID      zset    a user's sessions by the newest start
+//	liveactivity:{p:acme}:held:s:ID    hash    key: order of arrival, start, user and JSON of a session's action, or an identity; size
+//	liveactivity:{p:acme}:held:u:ID    hash    the same for a user's actions outside any session
 //
 // Only meta, and documents without a time to live and their names, stay when
 // nothing happens; the rest expires within 9/8 of the retention. The channel

@@ -26,7 +26,7 @@ var tagEscaper = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
 func (k keys) document(name string) string { return k.base + "doc:" + name }
 func (k keys) user(id string) string       { return k.base + "user:" + id }
-func (k keys) actions(id string) string    { return k.base + "acts:" + id }
+func (k keys) held(name string) string     { return k.base + "held:" + name }
 
 // channel is where the newest ID of a product is published.
 func channel(prefix string) string { return prefix + ":changed" }

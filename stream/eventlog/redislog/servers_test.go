@@ -172,10 +172,10 @@ func testLookupElsewhere(t *testing.T, a, b *redislog.Log) {
 }
 
 func testEndElsewhere(t *testing.T, a, b *redislog.Log) {
-	appendOne(t, a, entry("s", "anonymous"))
+	appendOne(t, a, entry("s", "ada"))
 	later := entry("s", "ada")
 	appendOne(t, b, later)
-	recent, err := b.Activity().Recent(t.Context(), product, "anonymous", 1)
+	recent, err := b.Activity().Recent(t.Context(), product, "ada", 2)
 	require.NoError(t, err)
 	require.Equal(t, later.Batch.Actions[0].Start().UnixMicro(), recent[0].End)
 }

@@ -9,8 +9,10 @@
 --       documents: operation, name, version ("0" for none), time to live in
 --         milliseconds (0 for ever), value
 --       entries: session, data, keys of 16 bytes each
---       runs of actions: user, timeline, number of actions, and for each a
---         7-digit number that grows and its key, start in microseconds, record
+--       runs of actions: user, session, number of actions, and for each a
+--         7-digit number that grows and its key, start in microseconds, and the
+--         record: length of the user and user, and then JSON that begins with {
+--         or, of an identity, i and the anonymous id
 --
 -- Returns {0, newest ID before, lost ones included (2 numbers), ID of the first entry (2 numbers),
 -- version of the documents put, floor}, or {1, name} when a document is not at its
@@ -158,182 +160,81 @@ if documents > 0 then
   end
 end
 
--- 4. Actions. A user has a sorted set of them by start, whose members begin
--- with the order of arrival, and a hash of their records.
+-- 4. Actions. A session has a hash of them, whose values begin with the order of
+-- arrival and the start, and a user a sorted set of sessions by the newest start.
 
 local oldest = micros - ttl * 1000
-
-local function sets_of(user) return base .. 'user:' .. user, base .. 'acts:' .. user end
-
-local function key_of(numbered) return string.sub(numbered, 8) end
-
--- Sets the end of the action behind a member of a timeline, if its user still
--- has it and it does not end where it starts.
-local function finish(member, start, at)
-  local key, user = string.sub(member, 1, 16), string.sub(member, 17)
-  if user == '' then return end
-  local acts = base .. 'acts:' .. user
-  local known = call('HMGET', acts, key, key .. 'e')
-  if not known[1] or known[2] and tonumber(known[2]) == tonumber(start) then return end
-  call('HSET', acts, key .. 'e', at)
-end
-
-local forgotten = 0 -- actions of the run's user
-
--- Forgets a user's oldest actions.
-local function forget(users, acts, excess)
-  forgotten = forgotten + excess
-  local fields = {}
-  local popped = call('ZPOPMIN', users, excess)
-  for i = 1, #popped, 2 do
-    local key = string.sub(popped[i], -16)
-    fields[#fields + 1] = key
-    fields[#fields + 1] = key .. 'e'
-  end
-  call_chunked('HDEL', acts, fields)
-end
-
--- How many actions of one instant are looked at: no user does more, and no
--- sender can keep Redis busy by claiming so.
-local most_tied = 64
-
--- Ends all that came right before, at one instant.
-local function finish_all(line, start, at)
-  for _, member in ipairs(call('ZRANGEBYSCORE', line, start, start, 'LIMIT', 0, most_tied)) do finish(member, start, at) end
-end
-
--- Ends the last action of the same user at the same instant of the timeline, so
--- that it does not end at a later one. Earlier ones were ended by it.
-local function finish_tied(line, user, key, start)
-  local users = sets_of(user)
-  for offset = 0, most_tied do
-    local numbered = call('ZREVRANGEBYSCORE', users, start, start, 'LIMIT', offset, 1)[1]
-    if not numbered then return end
-    local member = string.sub(numbered, -16) .. user
-    if member ~= key .. user and call('ZSCORE', line, member) then
-      finish(member, start, start)
-      return
-    end
-  end
-end
-
--- Puts an action on its timeline and returns where the next one starts.
-local function link(line, user, key, start)
-  local previous = call('ZREVRANGEBYSCORE', line, start, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  local is_new = call('ZADD', line, 'NX', start, key .. user) == 1
-  if previous and tonumber(previous) == tonumber(start) then
-    if user ~= '' then finish_tied(line, user, key, start) end
-  elseif previous and is_new then
-    finish_all(line, previous, start)
-  end
-  return call('ZRANGEBYSCORE', line, '(' .. start, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-end
-
--- Files one action.
-local function file(user, line, numbered, start, record)
-  if tonumber(start) < oldest then return end
-  local key = key_of(numbered)
-  if user == '' then
-    link(line, '', key, start)
-    return
-  end
-  local users, acts = sets_of(user)
-  if call('HEXISTS', acts, key) == 1 then return end
-  local excess = call('ZCARD', users) + 1 - max_events
-  if excess > 0 and tonumber(start) < tonumber(call('ZRANGE', users, 0, 0, 'WITHSCORES')[2]) then return end
-  call('ZADD', users, start, version_text .. numbered)
-  call('HSET', acts, key, record)
-  if excess > 0 then forget(users, acts, excess) end
-  local next_start = link(line, user, key, start)
-  if next_start then call('HSET', acts, key .. 'e', next_start) end
-end
-
--- Files the actions of a run one by one.
-local function file_each(user, line, first, last)
-  for i = first, last, 3 do file(user, line, args[i], args[i + 1], args[i + 2]) end
-end
-
--- Files a run at once, with the same outcome. It returns false, and has done
--- nothing, unless the run is new, in order, and later than all of its timeline.
-local function file_run(user, line, first, last)
-  local start = tonumber(args[first + 1])
-  if user == '' or start < oldest then return false end
-  local fields, once, latest, count = {}, {}, start, 0
-  for i = first, last, 3 do
-    local this, key = tonumber(args[i + 1]), key_of(args[i])
-    if this < latest or once[key] then return false end
-    once[key], latest, count = true, this, count + 1
-    fields[count] = key
-  end
-  local users, acts = sets_of(user)
-  local known = call('HMGET', acts, unpack(fields))
-  for i = 1, count do
-    if known[i] then return false end
-  end
-  local ends = call('ZREVRANGE', line, '0', '1', 'WITHSCORES')
-  local previous = tonumber(ends[2])
-  if previous and previous >= start then return false end
-  local excess = call('ZCARD', users) + count - max_events
-  if excess > 0 then
-    local least = call('ZRANGE', users, 0, 0, 'WITHSCORES')[2]
-    if least and start < tonumber(least) then return false end
-  end
-
-  if previous and ends[2] == ends[4] then
-    finish_all(line, ends[2], args[first + 1])
-  elseif previous then
-    finish(ends[1], ends[2], args[first + 1])
-  end
-  local records, starts, marks, r, n = {}, {}, {}, 0, 0
-  for i = first, last, 3 do
-    local key, at = fields[n / 2 + 1], args[i + 1]
-    starts[n + 1], starts[n + 2] = at, version_text .. args[i]
-    marks[n + 1], marks[n + 2] = at, key .. user
-    records[r + 1], records[r + 2] = key, args[i + 2]
-    n, r = n + 2, r + 2
-    if i < last then
-      records[r + 1], records[r + 2] = key .. 'e', args[i + 4]
-      r = r + 2
-    end
-  end
-  call('ZADD', users, unpack(starts))
-  call('ZADD', line, unpack(marks))
-  call('HSET', acts, unpack(records))
-  if excess > 0 then forget(users, acts, excess) end
-  return true
-end
+local max_held, max_identities = math.max(200, 8 * max_events), 8
 
 -- Counts the bytes written under a name of activity.
 local function count(name, bytes)
   local is_new = call('ZADD', active, version_text, name) == 1
+  keep(activity_key(name))
   return bytes + (is_new and key_cost + 2 * #name or 0)
+end
+
+-- Removes the oldest of a session's actions but so many of each user and of all,
+-- and returns how many bytes they have. It is done again when as many have come as
+-- a user keeps.
+local function compact(held)
+  local all, found = call('HGETALL', held), {}
+  for i = 1, #all, 2 do
+    local start, length, at = string.match(all[i + 1], '^%d+ (%d+) (%d+) ()')
+    if start then
+      local kind = at + tonumber(length)
+      local of = string.sub(all[i + 1], kind, kind) == 'i' and 'i' or 'u' .. string.sub(all[i + 1], at, kind - 1)
+      found[#found + 1] = {start = tonumber(start), of = of, key = all[i], bytes = action_cost + #all[i + 1]}
+    end
+  end
+  table.sort(found, function(a, b) return a.start > b.start end)
+  local of_each, kept, gone, freed = {}, 0, {}, 0
+  for _, action in ipairs(found) do
+    local n = (of_each[action.of] or 0) + 1
+    of_each[action.of] = n
+    if n > (action.of == 'i' and max_identities or max_events) or action.of ~= 'i' and kept >= max_held then
+      gone[#gone + 1], freed = action.key, freed + action.bytes
+    elseif action.of ~= 'i' then
+      kept = kept + 1
+    end
+  end
+  call_chunked('HDEL', held, gone)
+  call('HSET', held, 'most', digits(kept + max_events))
+  if freed > 0 then call('HINCRBY', held, 'size', '-' .. digits(freed)) end
+  return freed
+end
+
+-- Files the actions of a run which the session does not have, and returns by how
+-- many bytes activity grows.
+local function file_run(user, session, first, last)
+  local held, keys, newest = base .. 'held:' .. session, {}, 0
+  for i = first, last, 3 do keys[#keys + 1] = string.sub(args[i], 8) end
+  local known, values, bytes = call('HMGET', held, 'most', unpack(keys)), {}, 0
+  for n, key in ipairs(keys) do
+    local i = first + 3 * (n - 1)
+    local start = tonumber(args[i + 1])
+    if not known[n + 1] and start >= oldest then
+      local value = version_text .. string.sub(args[i], 1, 7) .. ' ' .. args[i + 1] .. ' ' .. args[i + 2]
+      values[#values + 1], values[#values + 2] = key, value
+      bytes, newest = bytes + action_cost + #value, math.max(newest, start)
+    end
+  end
+  if #values == 0 then return 0 end
+  call('HSET', held, unpack(values))
+  call('HINCRBY', held, 'size', bytes)
+  local most_held = tonumber(known[1] or 2 * max_events) + max_identities
+  if call('HLEN', held) > most_held then bytes = bytes - compact(held) end
+  bytes = count('s' .. session, bytes)
+  if user == '' then return bytes end
+  local sessions = base .. 'user:' .. user
+  local added = call('ZADD', sessions, 'GT', digits(newest), session)
+  if added == 1 then added = added - call('ZREMRANGEBYRANK', sessions, 0, -max_events - 1) end
+  return bytes + count('u' .. user, added * session_cost)
 end
 
 local at, bytes = first_run, 0
 for _ = 1, runs do
-  local user, timeline, first = args[at], args[at + 1], at + 3
-  local line = base .. 'line:' .. timeline
-  local n = tonumber(args[at + 2])
-  local last = first + 3 * (n - 1)
-  forgotten = 0
-  if not file_run(user, line, first, last) then file_each(user, line, first, last) end
-  keep(line)
-  -- Now and then: a timeline is longer than what users keep, for actions that
-  -- come late.
-  local removed = 0
-  if version % 8 < 1 then removed = call('ZREMRANGEBYRANK', line, 0, -math.max(100, 4 * max_events) - 1) end
-  bytes = bytes + count('l' .. timeline, (n - removed) * line_cost)
-  local users, acts = sets_of(user)
-  if user ~= '' and call('EXISTS', acts) == 1 then
-    local size = n * action_cost
-    for i = first, last, 3 do size = size + #args[i + 2] end
-    local all = call('HINCRBY', acts, 'size', size)
-    local less = math.floor(all * forgotten / (max_events + forgotten))
-    if less > 0 then call('HINCRBY', acts, 'size', -less) end
-    bytes = bytes + count('u' .. user, size - less)
-    keep(users)
-    keep(acts)
-  end
+  local last = at + 3 * tonumber(args[at + 2])
+  bytes = bytes + file_run(args[at], args[at + 1], at + 3, last)
   at = last + 3
 end
 if runs > 0 then

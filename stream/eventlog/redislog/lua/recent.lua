@@ -1,22 +1,22 @@
--- Returns a user's newest actions, newest first: of each its record, and its
--- end in microseconds, or false where it ends as it starts.
+-- Returns the sessions of a user, the one of the newest action first, or one
+-- session: of each its name and what it holds.
 --
--- KEYS  1 user, 2 acts
--- ARGV  1 retention in milliseconds   2 most actions
+-- KEYS  1 the user's sessions, or a session
+-- ARGV  1 retention in milliseconds     2 most sessions of the user
+--       3 prefix of keys of sessions    4 the session, empty for the user's
 
 local call = redis.call
-local clock = call('TIME')
-local oldest = clock[1] * 1000000 + clock[2] - ARGV[1] * 1000 -- microseconds
-
-local members = call('ZREVRANGEBYSCORE', KEYS[1], '+inf', string.format('%.0f', oldest), 'LIMIT', 0, ARGV[2])
-local found = {}
-for i = 1, #members, 400 do
-  local fields = {}
-  for j = i, math.min(i + 399, #members) do
-    local key = string.sub(members[j], -16)
-    fields[#fields + 1] = key
-    fields[#fields + 1] = key .. 'e'
-  end
-  for _, value in ipairs(call('HMGET', KEYS[2], unpack(fields))) do found[#found + 1] = value end
+local sessions = {ARGV[4]}
+if ARGV[4] == '' then
+  local clock = call('TIME')
+  local oldest = clock[1] * 1000000 + clock[2] - ARGV[1] * 1000 -- microseconds
+  sessions = call('ZREVRANGEBYSCORE', KEYS[1], '+inf', string.format('%.0f', oldest), 'LIMIT', 0, ARGV[2])
+end
+local found, bytes = {}, 0
+for i, name in ipairs(sessions) do
+  local values = call('HVALS', ARGV[3] .. name)
+  for _, value in ipairs(values) do bytes = bytes + #value end
+  found[2 * i - 1], found[2 * i] = name, values
+  if bytes > 1048576 then break end
 end
 return found

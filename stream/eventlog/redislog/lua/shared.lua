@@ -147,26 +147,27 @@ local function remove_documents(gone)
   call_chunked('ZREM', names, gone)
 end
 
--- A name of activity is u and a user, or l and a timeline.
-local function activity_keys(name)
-  local of = string.sub(name, 2)
-  if string.sub(name, 1, 1) == 'u' then return base .. 'acts:' .. of, base .. 'user:' .. of end
-  return base .. 'line:' .. of
+-- A name of activity is u and a user, or s and a session.
+local function activity_key(name)
+  return base .. (string.sub(name, 1, 1) == 'u' and 'user:' or 'held:') .. string.sub(name, 2)
 end
 
--- The memory of an action on a timeline and of a user, and of the keys of each,
--- in bytes, as measured.
-local line_cost, action_cost, key_cost = 116, 180, 400
+-- What Redis needs, in bytes, as measured: for a session of a user, for an action
+-- beside its record, and for a key.
+local session_cost, action_cost, key_cost = 116, 130, 400
 
 local function activity_size(name)
-  local key, of_user = activity_keys(name)
-  local size
-  if of_user then size = tonumber(call('HGET', key, 'size') or 0) else size = call('ZCARD', key) * line_cost end
+  local key, size = activity_key(name)
+  if string.sub(name, 1, 1) == 'u' then
+    size = call('ZCARD', key) * session_cost
+  else
+    size = tonumber(call('HGET', key, 'size') or 0)
+  end
   return size > 0 and key_cost + 2 * #name + size or 0
 end
 
 local function remove_activity(gone)
-  for _, name in ipairs(gone) do call('UNLINK', activity_keys(name)) end
+  for _, name in ipairs(gone) do call('UNLINK', activity_key(name)) end
   call_chunked('ZREM', active, gone)
 end
 

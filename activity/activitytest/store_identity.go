@@ -1,0 +1,146 @@
+package activitytest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// said is a session saying that an anonymous visitor is a user.
+type said struct {
+	anonymous, user, session string
+	at                       float64
+}
+
+func (f fixture) identify(s said) {
+	f.Helper()
+	require.NoError(f, f.store.Identify(f.Context(), activity.Identity{Type: activity.IdentityType, ProductID: product,
+		SessionID: s.session, AnonymousID: s.anonymous, UserID: s.user, At: f.at(s.at).UnixMicro()}))
+}
+
+// identityCases are sequences of actions and identities, and what users then did.
+var identityCases = []struct {
+	name string
+	did  []any // did or said, in the order of arrival
+	want map[string]string
+}{
+	{"what the visitor did before is the user's",
+		[]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3}, did{"ada", "s", 4}},
+		map[string]string{"ada": "1-2 2-4 4-4", "anon": ""}},
+	{"a sign-in without an action",
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}},
+		map[string]string{"ada": "1-1", "anon": ""}},
+	{"an action that comes late",
+		[]any{said{"anon", "ada", "s", 3}, did{"anon", "s", 2}, did{"anon", "s", 1}},
+		map[string]string{"ada": "1-2 2-2", "anon": ""}},
+	{"at the instant of the action",
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 1}},
+		map[string]string{"ada": "1-1", "anon": ""}},
+	{"what the visitor does later is not the user's",
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}, did{"anon", "s", 3}},
+		map[string]string{"ada": "1-1", "anon": "3-3"}},
+	{"another session of the visitor is not the user's",
+		[]any{did{"anon", "s1", 1}, did{"anon", "s2", 2}, said{"anon", "ada", "s1", 3}},
+		map[string]string{"ada": "1-1", "anon": "2-2"}},
+	{"another session that names the visitor takes nothing",
+		[]any{did{"anon", "s1", 1}, said{"anon", "eve", "s2", 2}},
+		map[string]string{"eve": "", "anon": "1-1"}},
+	{"another user's actions stay",
+		[]any{did{"bob", "s", 1}, did{"anon", "s", 2}, did{"", "s", 3}, said{"anon", "ada", "s", 4}},
+		map[string]string{"ada": "2-2", "bob": "1-1", "anon": ""}},
+	{"two people in one session",
+		[]any{did{"a1", "s", 1}, said{"a1", "ada", "s", 2}, did{"ada", "s", 3}, did{"a2", "s", 4}, said{"a2", "bob", "s", 5}, did{"bob", "s", 6}},
+		map[string]string{"ada": "1-3 3-3", "bob": "4-6 6-6", "a1": "", "a2": ""}},
+	{"the same visitor is two people in turn",
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}, did{"anon", "s", 3}, said{"anon", "bob", "s", 4}},
+		map[string]string{"ada": "1-1", "bob": "3-3", "anon": ""}},
+	{"the same visitor is two people in turn, in reverse",
+		[]any{said{"anon", "bob", "s", 4}, did{"anon", "s", 3}, said{"anon", "ada", "s", 2}, did{"anon", "s", 1}},
+		map[string]string{"ada": "1-1", "bob": "3-3", "anon": ""}},
+	{"said again",
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}, said{"anon", "ada", "s", 2}, said{"anon", "ada", "s", 3}},
+		map[string]string{"ada": "1-1", "anon": ""}},
+	{"a user of two sessions, who signs in to one",
+		[]any{did{"ada", "s1", 1}, did{"anon", "s2", 2}, did{"ada", "s1", 3}, said{"anon", "ada", "s2", 4}},
+		map[string]string{"ada": "1-3 2-2 3-3", "anon": ""}},
+	{"of an unknown session",
+		[]any{said{"anon", "ada", "s", 1}},
+		map[string]string{"ada": "", "anon": ""}},
+}
+
+func (f fixture) happen(all []any) {
+	f.Helper()
+	for _, one := range all {
+		if s, ok := one.(said); ok {
+			f.identify(s)
+		} else {
+			f.addEach([]did{one.(did)})
+		}
+	}
+}
+
+// testIdentity checks that a session's anonymous actions are the user's who signs in,
+// and no others.
+func testIdentity(t *testing.T, open openFunc) {
+	for _, c := range identityCases {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+			f.happen(c.did)
+			for user, want := range c.want {
+				require.Equal(t, want, f.spans(product, user), "user %q", user)
+			}
+		})
+	}
+	t.Run("a user keeps the newest of all", func(t *testing.T) {
+		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
+		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4}, said{"anon", "ada", "s", 2.5}})
+		require.Equal(t, "2 3 4", labels(t, f.recent(product, "ada", maxEvents)))
+	})
+	t.Run("long after the sign-in", func(t *testing.T) {
+		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 10})
+		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3}})
+		for second := range 150 {
+			f.happen([]any{did{"bob", "s", float64(second + 4)}})
+		}
+		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
+	})
+}
+
+// testSession checks what is read of a session, whoever did it.
+func testSession(t *testing.T, open openFunc) {
+	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+	f.happen([]any{did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3}, did{"ada", "s", 3}, did{"bob", "s", 4},
+		did{"ada", "other", 5}, did{"ada", "", 6}})
+	t.Run("actions in order, with their users and ends", func(t *testing.T) {
+		require.Equal(t, "1-1 2-3 3-3 4-4", spans(f.session("s"), f.base))
+		users := ""
+		for _, r := range f.session("s") {
+			require.Equal(t, "s", r.Session)
+			users += fmt.Sprintf("%q ", r.User)
+		}
+		require.Equal(t, `"" "ada" "ada" "bob" `, users)
+	})
+	t.Run("limit", func(t *testing.T) {
+		for limit, want := range map[int]string{-1: "", 0: "", 1: "4", 2: "3 4", 1000: "1 2 3 4"} {
+			recent, err := f.store.Session(t.Context(), product, "s", limit)
+			require.NoError(t, err)
+			require.Equal(t, want, labels(t, recent), "limit %d", limit)
+		}
+	})
+	t.Run("unknown", func(t *testing.T) {
+		for _, session := range []string{"unknown", "", "ada"} {
+			require.Empty(t, f.session(session))
+		}
+	})
+}
+
+// session returns what a session of the product did.
+func (f fixture) session(id string) activity.Recent {
+	f.Helper()
+	recent, err := f.store.Session(f.Context(), product, id, 1000)
+	require.NoError(f, err)
+	return recent
+}

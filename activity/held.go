@@ -1,0 +1,115 @@
+package activity
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// IdentityType is the type of an [Identity].
+const IdentityType = "identity"
+
+// Identity is an entry of the log: a session has said who its visitor is. The
+// actions that the session appended under the anonymous id, and that started
+// no later, are the user's from then on. It changes nothing of other sessions.
+type Identity struct {
+	Type        string `json:"type"`
+	ProductID   string `json:"product_id"`
+	SessionID   string `json:"session_id"`
+	AnonymousID string `json:"anonymous_id"`
+	UserID      string `json:"user_id"`
+	At          int64  `json:"at"` // microseconds since the epoch
+}
+
+// Held is what an engine keeps of a session: its newest actions under the user ids
+// that they were appended with, and what the session said of these. Whose an action
+// is, and when it ends, is decided when it is read: see [Held.Records].
+type Held struct {
+	Session    string       // empty for what a user did outside any session
+	Actions    []HeldAction // in order of their start and, at one instant, of their arrival
+	Identities []HeldIdentity
+}
+
+// HeldAction is an action of a [Held]. Times are in microseconds since the epoch.
+type HeldAction struct {
+	User  string // as it was appended; empty for none
+	Start int64
+	JSON  string // see Record
+
+	id uint64 // hash of the event's key
+}
+
+// HeldIdentity is an [Identity] of a [Held].
+type HeldIdentity struct {
+	At                int64
+	Anonymous, UserID string
+}
+
+// leastHeld is the least that MaxHeld returns.
+const leastHeld = 200
+
+// MaxHeld returns how many actions an engine keeps of a session that has many users,
+// the newest, with so many of each user.
+func MaxHeld(maxEvents int) int { return max(leastHeld, 8*maxEvents) }
+
+// MaxIdentities is how many identities an engine keeps of a session, the newest.
+const MaxIdentities = 8
+
+// owner returns whose an action is: the one who the session said first, of those
+// times that are not before the action, that the visitor was.
+func (h *Held) owner(a *HeldAction) string {
+	owner, at := a.User, int64(0)
+	for i := range h.Identities {
+		if said := &h.Identities[i]; said.Anonymous == a.User && said.At >= a.Start && (owner == a.User || said.At < at) {
+			owner, at = said.UserID, said.At
+		}
+	}
+	return owner
+}
+
+// appendRecords appends the actions that did not start before oldest, each with its
+// user and its end.
+func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
+	from := sort.Search(len(h.Actions), func(i int) bool { return h.Actions[i].Start >= oldest })
+	first := len(dst)
+	for i := from; i < len(h.Actions); i++ {
+		a := &h.Actions[i]
+		r := Record{Session: h.Session, User: h.owner(a), Start: a.Start, End: a.Start, JSON: a.JSON}
+		if before := len(dst) - 1; before >= first && dst[before].User == r.User {
+			dst[before].End = r.Start
+		}
+		dst = append(dst, r)
+	}
+	return dst
+}
+
+// Records returns the newest actions of the session, at most limit of those that
+// did not start before oldest, in order of their start.
+func (h *Held) Records(oldest int64, limit int) Recent {
+	if limit <= 0 {
+		return nil
+	}
+	all := h.appendRecords(make(Recent, 0, len(h.Actions)), oldest)
+	return all[max(0, len(all)-limit):]
+}
+
+// RecentOf returns the newest actions of a user in these sessions, at most limit of
+// those that did not start before oldest, in order of their start.
+func RecentOf(userID string, sessions []*Held, oldest int64, limit int) Recent {
+	if limit <= 0 || userID == "" {
+		return nil
+	}
+	var all Recent
+	for _, h := range sessions {
+		from := len(all)
+		all = h.appendRecords(all, oldest)
+		kept := slices.DeleteFunc(all[from:], func(r Record) bool { return r.User != userID })
+		all = all[:from+len(kept)]
+	}
+	if len(sessions) > 1 {
+		slices.SortStableFunc(all, func(a, b Record) int {
+			return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Session, b.Session))
+		})
+	}
+	return all[max(0, len(all)-limit):]
+}
