@@ -18,7 +18,7 @@ import (
 // click returns an entry of one click of a user.
 func click(t testing.TB, user string) eventlog.Entry {
 	t.Helper()
-	return eventlogtest.BatchEntry(t, activitytest.NewBatch(acme, "s", user, activitytest.Click(time.Now(), "Save", "https://acme.example/")))
+	return eventlogtest.BatchEntry(t, activitytest.NewBatch(acme, "s of "+user, user, activitytest.Click(time.Now(), "Save", "https://acme.example/")))
 }
 
 // filed returns how many actions of a user can be looked up.
