@@ -6,7 +6,7 @@
 // the same view:
 //
 //	now, err := sessions.NewMemory(nil) // 4 hours, 64 MiB a product
-//	now.Add("acme", sessions.NewEntry(at, batch))
+//	now.Add("acme", sessions.NewEntry(batch))
 //	listing, err := now.List("acme", sessions.Query{Prefix: "ada@"}, time.Now())
 //
 // A [Query] continues at the cursor of the [Listing] before. A session that
