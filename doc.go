@@ -87,7 +87,7 @@
 //	proactive           triggers: the moments to offer a quick reply, and their configuration
 //	retriever           recent actions as records for chatbot platforms such as Dify
 //	bridge              recent actions as the introduction of a chat widget, with a page to try it in
-//	option              the error of every constructor: a wrong argument or option
+//	activity/option     the error of every constructor: a wrong argument or option
 //	cmd                 the service, the retriever and the bridge as commands
 //	examples            one idea each, to copy from
 //

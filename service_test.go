@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
-	"github.com/liveactivity/liveactivity/option"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 

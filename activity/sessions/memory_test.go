@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/heaptest"
-	"github.com/liveactivity/liveactivity/option"
 )
 
 func TestMemory_listsWhoWasSeenLastFirst(t *testing.T) {

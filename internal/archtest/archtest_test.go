@@ -25,7 +25,7 @@ const module = "github.com/liveactivity/liveactivity"
 // leaves: they may be used anywhere, and what they depend on counts for their
 // user.
 var layers = [][]string{
-	{"activity", "option"},
+	{"activity"},
 	{"stream"},
 	{"helpdesk", "proactive", "retriever", "bridge"},
 	{""},

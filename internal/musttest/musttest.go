@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/option"
+	"github.com/liveactivity/liveactivity/activity/option"
 )
 
 // New returns the value that a constructor returned. It panics where that

@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"errors"
 
-	"github.com/liveactivity/liveactivity/option"
+	"github.com/liveactivity/liveactivity/activity/option"
 )
 
 // Mistakes are the mistakes of one call. The zero value has none; set Package.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/internal/options"
-	"github.com/liveactivity/liveactivity/option"
 )
 
 func TestMistakes_areReportedAllAtOnceAndTyped(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/internal/command"
 	"github.com/liveactivity/liveactivity/internal/demo"
 	"github.com/liveactivity/liveactivity/internal/llm"
 	"github.com/liveactivity/liveactivity/internal/serve"
-	"github.com/liveactivity/liveactivity/option"
 )
 
 // flags of the command. Every flag has an environment variable. Those that must

@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/liveactivity/liveactivity/option"
+	"github.com/liveactivity/liveactivity/activity/option"
 )
 
 // target is a parsed URL.

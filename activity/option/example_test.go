@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/liveactivity/liveactivity"
-	"github.com/liveactivity/liveactivity/option"
+	"github.com/liveactivity/liveactivity/activity/option"
 )
 
 func ExampleError() {
