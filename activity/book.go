@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,12 +22,17 @@ type Book struct {
 	productID string
 	stored    map[documentKey]*storedDocument
 	changed   []*storedDocument
+	made      []storedDocument // memory of the documents that Open reads, for the next Open
+	settled   []Event          // memory of what Settle returns, likewise
 }
 
-// Open begins the book anew, about other events.
+// Open begins the book anew, about other events. Events that Settle returned before
+// are no longer valid.
 func (b *Book) Open(ctx context.Context, events []Event) error {
 	clear(b.stored)
-	b.changed = b.changed[:0]
+	clear(b.made)
+	clear(b.settled)
+	b.changed, b.made, b.settled = b.changed[:0], b.made[:0], b.settled[:0]
 	keys := make([]documentKey, 0, 3*len(events))
 	for i := range events {
 		e := &events[i]
@@ -102,7 +108,11 @@ func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 		b.stored = make(map[documentKey]*storedDocument, len(keys))
 	}
 	names, missing := make([]string, 0, len(keys)), make([]*storedDocument, 0, len(keys))
-	fresh := make([]storedDocument, 0, len(keys)) // never grows: the book points into it
+	fresh := b.made[len(b.made):] // it must not grow: the book points into it
+	if cap(fresh) < len(keys) {
+		fresh = make([]storedDocument, 0, len(keys))
+		b.made = fresh
+	}
 	for _, key := range keys {
 		if b.stored[key] == nil {
 			fresh = append(fresh, storedDocument{kind: key.kind})
@@ -111,6 +121,7 @@ func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 			names, missing = append(names, key.documentName()), append(missing, p)
 		}
 	}
+	b.made = b.made[:len(b.made)+len(fresh)]
 	if len(missing) == 0 {
 		return nil
 	}
@@ -150,8 +161,9 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 // the book was opened for.
 func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expired int) {
 	p, s := b.session(sessionID)
-	settled, expired = s.clock.settle(nil, events, b.dir.ttl)
-	if len(settled) > 0 {
+	from := len(b.settled)
+	b.settled, expired = s.clock.settle(b.settled, events, b.dir.ttl)
+	if settled = slices.Clip(b.settled[from:]); len(settled) > 0 {
 		b.change(p)
 	}
 	return settled, expired

@@ -59,7 +59,7 @@ func (c *Consumer) Stats() ConsumerStats {
 		AcknowledgedActions: s.actions.Load(), AcknowledgedSummaries: s.summaries.Load(), AcknowledgedOthers: s.others.Load(),
 		SkippedMalformed: s.malformed.Load(), SkippedTooLarge: s.tooLarge.Load(),
 		SkippedRefused: s.refused.Load(), SkippedHeldTooLong: s.heldTooLong.Load(),
-		Pending: s.pending.Load(),
+		Pending: max(0, s.pending.Load()), // a delivery may be acknowledged before it is counted
 	}
 }
 
@@ -109,7 +109,8 @@ type writerStats struct {
 // Stats returns the current counts. It is cheap and safe for concurrent use.
 func (w *Writer) Stats() WriterStats {
 	s := &w.stats
-	return WriterStats{Written: s.written.Load(), Failures: s.failures.Load(), Refused: s.refused.Load(), Pending: s.pending.Load()}
+	return WriterStats{Written: s.written.Load(), Failures: s.failures.Load(), Refused: s.refused.Load(),
+		Pending: max(0, s.pending.Load())} // likewise
 }
 
 // summarizerStats count for [SummarizerStats].

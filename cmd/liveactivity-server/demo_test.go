@@ -148,7 +148,7 @@ func TestDemo_showsAllOfItWithoutAnyAccount(t *testing.T) {
 func TestDemo_isNotThereWithAProductFile(t *testing.T) {
 	t.Parallel()
 	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()
-	for _, path := range []string{"/demo/", "/demo/config", "/demo/static/app.js"} {
+	for _, path := range []string{"/demo/", "/demo/config", "/demo/static/icon.svg"} {
 		status, _ := proctest.Request(t, http.MethodGet, url+path, "")
 		assert.Equal(t, http.StatusNotFound, status, path)
 	}

@@ -146,7 +146,7 @@ func TestEnvironment_isTaken(t *testing.T) {
 	old := time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339)
 	_, body = proctest.Request(t, http.MethodPost, url+"/webhook/acme", strings.Replace(pageview("late", "https://app.example.com/a"), `{`, `{"timestamp":"`+old+`",`, 1),
 		"X-PostHog-Secret: "+webhookSecret)
-	assert.JSONEq(t, `{"status":"ok","accepted":0,"ignored":1}`, body)
+	assert.JSONEq(t, `{"status":"ok","accepted":0,"ignored":1,"reasons":{"expired":1}}`, body)
 
 	resp := openStream(t, url)
 	assert.Contains(t, readUntil(t, resp.Body, "event: heartbeat\n"), "retry: 1000")

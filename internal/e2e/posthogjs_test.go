@@ -88,19 +88,19 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	v.tab.Do("go on within the document", chromedp.Click(chromedp.ID("checkout")), chromedp.WaitVisible(chromedp.ID("order")))
 	v.tab.Do("log in", chromedp.Evaluate[chromedp.Void](`posthog.identify('`+userID+`', {email: '`+email+`'})`))
 	service.awaitEvent("$identify")
-	service.await(v.anonymous, 6)
+	service.await(userID, 6) // what the visitor did before is the user's now
 	v.tab.Do("fill in the form",
 		chromedp.SendKeys(chromedp.CSS("[name=address]"), typed.Address),
 		chromedp.SendKeys(chromedp.CSS("[name=passphrase]"), typed.Passphrase),
 		chromedp.SendKeys(chromedp.CSS("[name=wrapping]"), "G"),
 		chromedp.Click(chromedp.CSS("[name=gift]")))
-	service.await(userID, 5)
+	service.await(userID, 11)
 	v.follow("send the form", chromedp.Click(chromedp.ID("place")), chromedp.WaitVisible(chromedp.ID("rate")))
 	require.Equal(t, []url.Values{{"address": {typed.Address}, "passphrase": {typed.Passphrase},
 		"wrapping": {typed.Wrapping}, "gift": {typed.Gift}}}, v.shop.taken(), "what the shop was sent")
-	service.await(userID, 8)
+	service.await(userID, 14)
 	v.tab.Do("click and leave", chromedp.Click(chromedp.ID("rate")), chromedp.Navigate("about:blank"))
-	service.await(userID, 9)
+	service.await(userID, 15)
 	return v
 }
 
@@ -170,14 +170,14 @@ func timeless(actions []activity.Action) []activity.Action {
 }
 
 func (v *visit) checkLiveActivity(t *testing.T) {
-	before, _ := v.service.lookup(v.anonymous)
-	after, _ := v.service.lookup(userID)
-	assert.Equal(t, v.before(), timeless(before.Actions), "before the login")
-	assert.Equal(t, v.after(), timeless(after.Actions), "from the login on")
+	anonymous, _ := v.service.lookup(v.anonymous)
+	user, _ := v.service.lookup(userID)
+	assert.Empty(t, anonymous.Actions, "before the login the session was the user's, too")
+	assert.Equal(t, numbered(slices.Concat(v.before(), v.after())...), timeless(user.Actions))
 
-	all := slices.Concat(before.Actions, after.Actions)
+	all := user.Actions
 	assert.GreaterOrEqual(t, all[0].TimestampStart, activity.Seconds(v.began))
-	assert.LessOrEqual(t, all[len(all)-1].TimestampStart, after.AsOf)
+	assert.LessOrEqual(t, all[len(all)-1].TimestampStart, user.AsOf)
 	for i, a := range all {
 		next := all[min(i+1, len(all)-1)]
 		assert.LessOrEqual(t, a.TimestampStart, next.TimestampStart, "%s is before %s", a.Title, next.Title)

@@ -140,7 +140,8 @@ type appending struct {
 	book      *activity.Book
 	turns     []turn
 	entries   []Entry
-	json      []byte // of the batch encoded last
+	keys      []activity.Key // of the entries
+	json      []byte         // of the batch encoded last
 }
 
 // record records a step and counts what it omits.
@@ -209,6 +210,7 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 func (a *appending) encode(s *step) error {
 	clear(a.entries)
 	a.entries = slices.Grow(a.entries[:0], len(s.parts))
+	a.keys = make([]activity.Key, 0, len(s.events)) // the entries keep it
 	for i := range s.parts {
 		p := &s.parts[i]
 		if len(p.actions) > 0 {
@@ -238,7 +240,7 @@ func (a *appending) add(b *activity.Batch) (err error) {
 	if b.Count > 1 && len(a.json) > maxData {
 		return a.addHalves(b)
 	}
-	e := Entry{SessionID: b.SessionID, Keys: keysOf(b), Batch: b, shared: weak.Make(b)}
+	e := Entry{SessionID: b.SessionID, Keys: a.keysOf(b), Batch: b, shared: weak.Make(b)}
 	e.setData(a.json, headRoom)
 	a.entries = append(a.entries, e)
 	return nil
@@ -305,12 +307,14 @@ func textLen(b *activity.Batch) (n int) {
 	return n
 }
 
-func keysOf(b *activity.Batch) []activity.Key {
-	keys := make([]activity.Key, len(b.Actions))
-	for i := range keys {
-		keys[i] = activity.EventKey(b.Actions[i].ID)
+// keysOf returns the keys of a batch's events, in memory that the entries of a step
+// share.
+func (a *appending) keysOf(b *activity.Batch) []activity.Key {
+	from := len(a.keys)
+	for i := range b.Actions {
+		a.keys = append(a.keys, activity.EventKey(b.Actions[i].ID))
 	}
-	return keys
+	return slices.Clip(a.keys[from:])
 }
 
 // count counts what was appended.
