@@ -1,9 +1,11 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,22 +141,16 @@ func (s *session) prompt() string {
 	return d.Prompt(summary.DefaultInstructions)
 }
 
-// actions returns the newest actions of the sessions as sentences, oldest first.
-func (s *store) actions(ctx context.Context, productID string, sessions []Linked) (sentences []string, err error) {
-	ids, asked := map[string]bool{}, map[string]bool{}
-	for _, l := range sessions {
-		ids[l.SessionID] = true
-	}
+// actions returns the newest actions of the sessions' users there as sentences, in
+// order of their start.
+func (s *store) actions(ctx context.Context, productID string, sessions []Linked) ([]string, error) {
+	var done []activity.Action
 	for _, l := range sessions {
 		session, _, err := s.dir.Session(ctx, productID, l.SessionID)
 		if err != nil {
 			return nil, err
 		}
-		if session.UserID == "" || asked[session.UserID] {
-			continue
-		}
-		asked[session.UserID] = true
-		recent, err := s.log.Activity().Recent(ctx, productID, session.UserID, maxShown)
+		recent, err := s.log.Activity().Session(ctx, productID, l.SessionID, maxShown)
 		if err != nil {
 			return nil, fmt.Errorf("connector: read activity: %w", err)
 		}
@@ -163,12 +159,17 @@ func (s *store) actions(ctx context.Context, productID string, sessions []Linked
 			return nil, fmt.Errorf("connector: read activity: %w", err)
 		}
 		for i, a := range actions {
-			if ids[recent[i].Session] {
-				sentences = append(sentences, a.Sentence())
+			if recent[i].User == session.UserID { // not somebody's who used the session before
+				done = append(done, a)
 			}
 		}
 	}
-	return sentences[max(0, len(sentences)-maxShown):], nil
+	slices.SortStableFunc(done, func(a, b activity.Action) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
+	var sentences []string
+	for _, a := range done[max(0, len(done)-maxShown):] {
+		sentences = append(sentences, a.Sentence())
+	}
+	return sentences, nil
 }
 
 // settleAnswer removes a message that is answered or is not to be. A reply whose

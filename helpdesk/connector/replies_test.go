@@ -100,6 +100,24 @@ func TestReply_isMadeFromTheLinkedSessionOnly(t *testing.T) {
 	assert.NotContains(t, model.prompts[0], "salaries")
 }
 
+// Who signs in and then asks is known from the first click. Who used the session
+// before is somebody else.
+func TestReply_isMadeFromEverythingTheUserDidInTheSession(t *testing.T) {
+	model := &fakeModel{text: "Hello"}
+	d := newDoors(t, model.answer)
+	now := time.Now()
+	d.visitAs(t, "s1", "bob", "", now.Add(-3*time.Second), "salaries")
+	d.visitAs(t, "s1", "anonymous", "", now.Add(-2*time.Second), "pricing")
+	_, err := d.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "identify", Time: now.Add(-time.Second), ServerTime: true,
+		SessionID: "s1", UserID: "ada", Email: "ada@acme.example", Identified: true, Anonymous: "anonymous"}})
+	require.NoError(t, err)
+	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+	require.NoError(t, d.attempt(t))
+	require.Len(t, model.prompts, 1)
+	assert.Contains(t, model.prompts[0], "- User visited pricing\n")
+	assert.NotContains(t, model.prompts[0], "salaries")
+}
+
 func TestServeChat_ignoresWhatIsNotToBeAnswered(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event    helpdesk.Event
