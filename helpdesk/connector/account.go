@@ -14,9 +14,8 @@ import (
 // account is a desk of a product, with the conversations that are due there. The
 // mutex of its delivery guards all but the breaker.
 type account struct {
-	desk   string
-	lanes  schedule.Agenda[*lane]
-	warned bool // that the desk is not configured
+	desk  string
+	lanes schedule.Agenda[*lane]
 	breaker
 }
 
@@ -123,13 +122,6 @@ func (b *breaker) answered() (away time.Duration) {
 	away = time.Since(b.failing)
 	b.failing = time.Time{}
 	return away
-}
-
-// isAway reports whether the account is away.
-func (b *breaker) isAway() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.failing.IsZero()
 }
 
 // isOpen reports whether the account answers and does not limit us.

@@ -183,12 +183,6 @@ type waiting struct {
 	At           time.Time `json:"at"`
 }
 
-// isOf reports whether the link can wait for a session of its user with that email
-// address, "" for none.
-func (w waiting) isOf(email string) bool {
-	return w.Email == "" || email == "" || strings.EqualFold(w.Email, email)
-}
-
 // documentName returns the name of the link's document: a conversation has one for
 // each contact that it waits for.
 func (w waiting) documentName() string {

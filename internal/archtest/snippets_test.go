@@ -12,7 +12,6 @@ import (
 	"go/token"
 	"go/types"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,15 +68,17 @@ var goCode = regexp.MustCompile(`(?m):= |^(func|type|return|defer) |^go [a-z]+[.
 // snippets returns the Go code in the package comment of a folder.
 func snippets(t *testing.T, dir string) (code []string) {
 	t.Helper()
-	notTest := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	packages, err := parser.ParseDir(token.NewFileSet(), dir, notTest, parser.ParseComments|parser.PackageClauseOnly)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	require.NoError(t, err)
-	for _, p := range packages {
-		for _, file := range p.Files {
-			for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
-				if c, ok := block.(*comment.Code); ok && goCode.MatchString(c.Text) {
-					code = append(code, c.Text)
-				}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.PackageClauseOnly)
+		require.NoError(t, err)
+		for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+			if c, ok := block.(*comment.Code); ok && goCode.MatchString(c.Text) {
+				code = append(code, c.Text)
 			}
 		}
 	}

@@ -197,7 +197,8 @@ func (c *client) request(prompt string, p parameters) openai.ChatCompletionReque
 		request.Temperature = temperature
 		fallthrough
 	case limitOnly:
-		request.MaxTokens = c.limit() //lint:ignore SA1019 most endpoints know no other limit
+		//lint:ignore SA1019 most endpoints know no other limit
+		request.MaxTokens = c.limit()
 	case newerLimit:
 		request.MaxCompletionTokens = maxThinking
 	}

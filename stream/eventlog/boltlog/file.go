@@ -100,8 +100,6 @@ func create(dir, path string) error {
 	return syncFolder(dir)
 }
 
-var errEmpty = errors.New("it is empty")
-
 // openBolt opens a file that exists. It refuses files that bbolt would take: an empty one, one that is
 // cut short, and one without its last transaction.
 func openBolt(path string, readOnly bool) (db *bolt.DB, err error) {
