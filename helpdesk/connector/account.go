@@ -19,10 +19,10 @@ type account struct {
 	breaker
 }
 
-// breaker lets the work on one account of a desk pass: side by side while the
-// account answers, none while it limits us, and one at a time, to probe, while it
-// is away. Whoever leaves a full one wakes those that wait. It is safe for
-// concurrent use.
+// breaker admits work on one account of a desk: side by side while the account
+// answers, none while it limits us, and one probe at a time while it is away. Work
+// that leaves a full breaker wakes the work that waits. It is safe for concurrent
+// use.
 type breaker struct {
 	mu      sync.Mutex
 	until   time.Time // closed until then

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Backlog is what a process has still to write of a product.
+// Backlog is the outstanding work of a product in this process.
 type Backlog struct {
 	Lag   time.Duration          // for how long the oldest note that is due has had something to say; zero when none is due
 	Desks map[string]DeskBacklog // by the desk's name

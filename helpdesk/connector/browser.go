@@ -48,8 +48,8 @@ func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(c.serveLink).ServeHTTP(w, r)
 }
 
-// ServeLinkPreflight answers what browsers ask before they let a page call
-// ServeLink. Every page may: whose product it is, is not known yet.
+// ServeLinkPreflight answers the preflights of ServeLink. Any page may ask: the
+// product is not known yet.
 func (c *Connector) ServeLinkPreflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	allowPage(h, r.Header.Get("Origin"))

@@ -16,16 +16,16 @@
 // after. That server decides by a pure function of the document, the log and the
 // time what comes next, stores it in the outbox, asks the desk, and settles the
 // outcome, each by compare-and-set. A desk that is away for hours costs a few
-// hundred bytes a conversation, as the log holds what is to be written.
+// hundred bytes a conversation, as the log holds its notes.
 //
 // A link, a message and a link that waits for its session are entries of the log,
-// committed together with their documents. Every server follows the log, so
-// whoever holds the lease hears of them; nothing is polled, and a product at rest
+// committed together with their documents. Every server follows the log, and so the holder
+// of the lease hears of them; nothing is polled, and a product at rest
 // makes no request to storage.
 //
 // Notes of a conversation are written in the order of the log, one at a time and
 // at least once; once where the desk is a [helpdesk.Finder], also when an answer
-// was lost or a server died: the outbox says what to look for. Replies and offers
+// was lost or a server died: the outbox names the note to look for. Replies and offers
 // are made at most once: after a doubt they are looked for and never sent again.
 package connector
 
@@ -49,8 +49,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Products says what is configured for a product. It is asked often, and safe
-// for concurrent use. Products that other processes may change implement
+// Products returns the configuration of products. It is asked often, and safe for
+// concurrent use. Products that other processes may change implement
 // [access.Refresher].
 type Products interface {
 	// Product returns the configuration of a product, and false for one that is
@@ -58,7 +58,7 @@ type Products interface {
 	Product(productID string) (Product, bool, error)
 }
 
-// Product is what is configured for a product.
+// Product is the configuration of a product.
 type Product struct {
 	Desks          []Desk // in the order of preference
 	Notes          Notes
@@ -67,15 +67,13 @@ type Product struct {
 	AllowedOrigins []string         // the web origins that may call /sessions/link
 }
 
-// Desk is a desk of a product, and the name it has there: that of its
-// [helpdesk.Kind].
+// Desk is a desk of a product, named by its [helpdesk.Kind].
 type Desk struct {
 	Name string
 	helpdesk.Desk
 }
 
-// Notes says when notes are written and what is in them. A field means what it
-// says, also when it is zero; see [DefaultNotes].
+// Notes configures notes. Every field counts as it is, zero too; see [DefaultNotes].
 type Notes struct {
 	// Debounce is how long a session must be quiet before a note is written.
 	// No action waits for longer than max(10 s, 3 × Debounce).
@@ -102,7 +100,7 @@ func DefaultNotes() Notes {
 // Options of a [Connector]. A zero field means its default.
 type Options struct {
 	// TTL is how long a session is remembered after its last event;
-	// activity.DefaultTTL. It is that of the log's Recorder.
+	// activity.DefaultTTL. Pass the TTL of the log's Recorder.
 	TTL time.Duration
 	// Model writes the summaries: it answers a prompt, as a language model does,
 	// and must return soon after ctx has ended; nil for activity.Digest.

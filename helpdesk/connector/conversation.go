@@ -16,8 +16,8 @@ import (
 type conversation struct {
 	Sessions []session `json:"sessions,omitempty"`
 	// Writing is the note in the outbox. It is stored before the request is made
-	// and removed once its effect is known. The outbox of replies is the first
-	// of the Messages, that of offers the claim of the Machine.
+	// and removed once its effect is known. The first of the Messages is the
+	// outbox of replies, and the claim of the Machine that of offers.
 	Writing *writing `json:"writing,omitempty"`
 	// LastNote is the newest note known to have been written, NotedAt the time of
 	// the newest note of actions.
@@ -59,7 +59,7 @@ type session struct {
 	ID        string  `json:"id"`
 	ByWebhook bool    `json:"by_webhook,omitempty"` // not, or not only, linked by a browser
 	Since     float64 `json:"since"`                // epoch seconds: actions that started earlier are not written
-	Cursor    cursor  `json:"cursor,omitzero"`      // what was written, or need not be
+	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written, or need not be
 
 	Written int     `json:"written,omitempty"` // actions that are in notes
 	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced
@@ -174,9 +174,9 @@ func (c *conversation) isEmpty() bool {
 	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil
 }
 
-// written records that the note in the outbox is there, under this ID; "" for one
-// that need not be written. The actions are those of the note; recalled is how many
-// of the newest its session keeps for a model.
+// written records that the note in the outbox exists under this ID, or "" for one
+// that need not be written. The actions are the note's; recalled is how many of the
+// newest the session keeps for a model.
 func (c *conversation) written(noteID string, actions []activity.Action, recalled int, now time.Time) {
 	w := c.Writing
 	if w == nil { // an earlier call of a write that was thought to have failed
@@ -226,7 +226,7 @@ func (r recent) action() activity.Action {
 	return activity.Action{Type: r.Type, Title: r.Title, Description: r.Text, TimestampStart: r.At, CanonicalURL: r.URL}
 }
 
-// sumUp takes a summary over, and drops what the next one does not need.
+// sumUp records a summary, and drops everything that the next one does not need.
 func (s *session) sumUp(done *summed) {
 	s.Summary = done
 	later := max(0, s.Written-done.Upto)

@@ -14,9 +14,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// delivery is the work on the conversations of a product in this process. It follows
-// the log all the time and so knows what is due; it does it while it holds the
-// product's lease, which it takes when something is due and gives up soon after.
+// delivery is the work on a product's conversations in this process. It follows the
+// log at all times and so knows the due conversations. It takes the product's lease
+// when one is due, works while it holds the lease, and gives it up soon after.
 type delivery struct {
 	productID string
 	store     *store
@@ -201,8 +201,8 @@ func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// next returns when there is work for whoever holds the lease, and false for none.
-// While the breaker of an account is full there is none for it until work ends.
+// next returns when there is work for the holder of the lease, and false for none.
+// An account whose breaker is full has none until work ends.
 func (d *delivery) next() (at time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -220,8 +220,8 @@ func (d *delivery) next() (at time.Time, ok bool) {
 	return at, !at.IsZero()
 }
 
-// finish writes what waits for the debounce time. It returns when that is written,
-// when everything left has to wait for its desk or for another server, or when ctx
+// finish writes the notes that wait for the debounce time. It returns when they are
+// written, when the rest must wait for its desk or for another server, or when ctx
 // ends.
 func (d *delivery) finish(ctx context.Context) {
 	d.mu.Lock()

@@ -63,8 +63,8 @@ type pausedError struct {
 
 func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", e.wait) }
 
-// begin finds out what to read for the job from the log. The delivery's mutex is
-// held.
+// begin determines the range of the log to read for the job. The delivery's mutex
+// is held.
 func (j *job) begin() {
 	c := &j.r.conversation
 	j.resumes = c.Writing != nil
@@ -168,7 +168,7 @@ func (j *job) failed(s *step, err error) error {
 	return nil
 }
 
-// view returns what the next step depends on.
+// view returns the inputs of the next step.
 func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
@@ -215,10 +215,10 @@ func (j *job) store(ctx context.Context, s *step) error {
 	return nil
 }
 
-// outcome is what came of performing a step.
+// outcome is the result of performing a step.
 type outcome struct {
 	err     error
-	id      string // of what was written
+	id      string // of the note or reply
 	yes     bool   // it was found; it is so
 	done    int    // of several
 	contact helpdesk.Contact

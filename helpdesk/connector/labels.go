@@ -31,10 +31,10 @@ type labelsAnswer struct {
 	Labels []string `json:"labels"`
 }
 
-// ServeLabels returns the handler that suggests at most three labels of an offer,
-// for what a session of the desk's did last: by the model, or as configured where
-// there is none or it fails. It must be mounted under
-// POST /NAME/proactive/{product_id}, behind authentication.
+// ServeLabels returns the handler that suggests at most three labels of an offer to
+// a session, from its latest actions: by the model, or the configured ones without a
+// model or after its failure. Mount it under POST /NAME/proactive/{product_id},
+// behind authentication.
 //
 //	{"session_id": "…", "conversation_id": "…", "action_count": 12} → {"labels": ["Yes, show me"]}
 func (c *Connector) ServeLabels(desk string) http.Handler {
@@ -82,7 +82,7 @@ func decodeLabels(body []byte, request *labelsRequest) error {
 	return nil
 }
 
-// labelInstructions are what the model is to do.
+// labelInstructions begin the prompt for labels.
 const labelInstructions = `
 You suggest quick replies for a chat widget in a web app. Write up to three short labels (at most five words each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
@@ -115,10 +115,10 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	return suggested
 }
 
-// listMark is what an item of a list begins with.
+// listMark matches the mark before an item of a list.
 var listMark = regexp.MustCompile(`^([-*•]|\d+[.)])\s*`)
 
-// linesOf returns the lines of a model's answer without what lists begin with.
+// linesOf returns the lines of a model's answer without the marks of lists.
 func linesOf(answer string) (lines []string) {
 	for line := range strings.Lines(answer) {
 		lines = append(lines, strings.Trim(listMark.ReplaceAllString(strings.TrimSpace(line), ""), `"'“”`))

@@ -7,8 +7,9 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// lane is a conversation in memory: what wakes it up, and when. It is small, as all
-// conversations of a desk that is away are kept. Its delivery's mutex guards it.
+// lane is a conversation in memory: its sessions and its due times. It is small,
+// since a desk that is away has a lane for every conversation. Its delivery's mutex
+// guards it.
 type lane struct {
 	key      string // of the conversation
 	account  *account
@@ -42,7 +43,7 @@ type more struct {
 	answer    *composed
 	composing bool
 	failures  [classes]int
-	again     [classes]time.Time // of what failed
+	again     [classes]time.Time // when failed steps are due again
 }
 
 // session returns the session with that ID, or nil.

@@ -14,8 +14,7 @@ import (
 // errIdle ends the hold of a lease: there is nothing to do for a while.
 var errIdle = errors.New("connector: nothing to do")
 
-// lead does what is due until nothing is for as long as the lease lasts, or the
-// lease is lost.
+// lead works until nothing is due within the lease, or the lease is lost.
 func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 	owned := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -133,10 +132,10 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	return nil
 }
 
-// start reads the documents of jobs, and what they are to write from the log, at
-// once, and starts them. It fails only when the lease is of no use any more.
+// start reads the documents of jobs and their ranges of the log, all at once, and
+// starts the jobs. It fails only when the lease is lost.
 func (d *delivery) start(ctx context.Context, jobs []*job) error {
-	// What is to be written is taken first: a session that joins while the documents
+	// The ranges are determined first: a session that joins while the documents
 	// are read is not in them, and its lane is due again.
 	names := make([]string, len(jobs))
 	d.mu.Lock()

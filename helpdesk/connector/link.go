@@ -162,8 +162,7 @@ func (l *linker) join(c claim, a *activity.Amendment, sessionID string, from tim
 // clockSlack is by how much the log's IDs may be behind the times of actions.
 const clockSlack = time.Second
 
-// moment returns the time of a link: that of its webhook where that is
-// plausible.
+// moment returns the time of a link: its webhook's time, if that is plausible.
 func (l *linker) moment(at time.Time) time.Time {
 	now := l.now()
 	if at.IsZero() || at.After(now) {

@@ -75,10 +75,10 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 	}
 }
 
-// takeMessage links the session of a message, and takes the message itself into the
-// conversation: as the label of an offer, or as one that is to be answered. A chat
-// answers every message; elsewhere one is answered in a conversation in which an
-// offer was made, and what is written in others is the desk's business.
+// takeMessage links the session of a message and takes the message into the
+// conversation: as the label of an offer, or as a message to answer. A chat answers
+// every message. Elsewhere only conversations with an offer get answers; the others
+// are the desk's business.
 func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result status, err error) {
 	can := in.desk.capabilities()
 	result, err = c.linkEvent(ctx, in) // for a chat the link may have failed when it began
@@ -163,7 +163,7 @@ func (c *Connector) guide(ctx context.Context, g proactive.Guidance) error {
 	return c.opts.Guide(ctx, g)
 }
 
-// messageID returns the ID of a message: that of its delivery.
+// messageID returns the ID of a message, which is its delivery's.
 func messageID(in *incoming) string {
 	name := deliveryName(in)
 	return name[strings.LastIndexByte(name, '/')+1:]

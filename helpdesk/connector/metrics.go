@@ -23,7 +23,7 @@ type connectorMetrics struct {
 	offerMetrics
 }
 
-// offerMetrics are those of the assistance.
+// offerMetrics are the metrics of offers.
 type offerMetrics struct {
 	offers      *prometheus.CounterVec
 	suppressed  *prometheus.CounterVec

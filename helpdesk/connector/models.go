@@ -40,8 +40,8 @@ func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked) {
 	})
 }
 
-// think has a model work beside the conversation, of which it remembers that it
-// does, and what came of it.
+// think lets a model work beside the conversation, which records the start and the
+// result.
 func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Context) func(*more)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,7 +20,7 @@ const (
 	kindSummary        // a note, too
 	kindRedaction      // of the notes that a summary replaces
 	kindDraft          // a model is asked for a summary
-	kindContact        // the desk is asked who the contact is
+	kindContact        // the desk is asked for the contact
 	kindDrop           // of a message that is not to be answered
 	kindWhose          // the desk is asked whether the contact wrote a message
 	kindCompose        // a model is asked for the reply
@@ -31,8 +31,8 @@ const (
 	kindPass   // time has passed for the machine
 )
 
-// class groups the kinds of step that fail together: one that is retried delays
-// those of its class, and no others.
+// class groups the kinds of step that fail together: a retry delays the steps of its
+// class, and no others.
 type class uint8
 
 const (
@@ -56,7 +56,7 @@ func (k kind) class() class {
 	return answers
 }
 
-// step is what is to be done next for a conversation.
+// step is the next piece of work of a conversation.
 type step struct {
 	kind  kind
 	text  string // as the desk is given it, or the prompt of a model
@@ -98,8 +98,8 @@ type view struct {
 	desk    helpdesk.Desk
 	can     helpdesk.Capabilities
 	notes   Notes
-	wants   []*want // what the log holds for the conversation, in its order
-	resumes bool    // what it holds is for the note in the outbox alone
+	wants   []*want // the conversation's ranges of the log, in its order
+	resumes bool    // they are for the note in the outbox alone
 
 	models   bool // summaries are a model's
 	draft    *draft
@@ -207,8 +207,8 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 	return &step{kind: kindContact, contact: *c.Contact}, time.Time{}
 }
 
-// nextNote finishes the note in the outbox; or writes notes of actions, a summary
-// that is due, and redacts what it replaces.
+// nextNote finishes the note in the outbox. Otherwise it writes notes of actions or a
+// due summary, or redacts the notes that a summary replaces.
 func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	switch {
 	case c.Writing != nil && v.settled.After(v.now) && !c.Writing.Begun.Equal(v.begun):
@@ -294,7 +294,7 @@ func summarize(sessionID string, done summed, now time.Time) *step {
 		writing: &writing{Session: sessionID, Begun: now, Summary: &done}}
 }
 
-// nextTick does what the machine has been waiting for.
+// nextTick reports to the machine that its due time has come.
 func (c *conversation) nextTick(v *view) (*step, time.Time) {
 	m, ok := c.machine()
 	if v.rules == nil || !ok || c.Machine == nil {

@@ -25,8 +25,8 @@ func (p Product) assists() bool {
 	return slices.ContainsFunc(p.Desks, func(d Desk) bool { return p.offers(d.Name) })
 }
 
-// rules are those of a conversation at the desk: one that the desk cannot delete is
-// kept.
+// rules returns the rules of assistance at the desk. A conversation that the desk
+// cannot delete is kept.
 func (p Product) rules(desk string) assistance.Rules {
 	rules := p.Assistance.Rules
 	if d, _ := p.find(desk); d.capabilities().Remover == nil {
@@ -165,7 +165,7 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 }
 
 // claim claims the offer of a match before it is sent, unless something is in the
-// way. A claim is what the machine knows of an offer in flight.
+// way. The machine records the claim as an offer in flight.
 func (j *job) claim(ctx context.Context, s *step) error {
 	j.d.matched(j.lane, nil)
 	reason := assistance.Offered
@@ -252,8 +252,8 @@ func (j *job) remove(ctx context.Context, id string, s *step) (o outcome) {
 	case wrote:
 		rules.KeepIdle = true
 	}
-	// A message may have come meanwhile, here or at a server that has the lease by
-	// now: what follows cannot be undone.
+	// A message may have come meanwhile, here or at another server that has the
+	// lease by now, and a deletion cannot be undone.
 	effects, o.err = j.advance(ctx, rules, assistance.Tick{})
 	if o.err == nil && slices.Contains(effects, assistance.Effect(s.remove)) {
 		o.err = j.request(ctx, func(ctx context.Context) error { return j.can.Remover.Remove(ctx, id) })
@@ -302,7 +302,7 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 			return err
 		}
 	}
-	if errors.As(o.err, &impossible) { // what happened meanwhile was faster
+	if errors.As(o.err, &impossible) { // something faster happened meanwhile
 		return nil
 	}
 	return o.err
@@ -323,7 +323,7 @@ func (j *job) removed() error {
 	return errRemoved
 }
 
-// assisted logs and counts what becomes of offers.
+// assisted logs and counts offers and their outcomes.
 type assisted struct {
 	metrics offerMetrics
 	meter   activity.Meter
@@ -342,7 +342,7 @@ func (a *assisted) decided(productID, key string, match *offering, reason assist
 		"trigger_id", trigger, "decision", reason)
 }
 
-// took counts and logs what a step that is stored made of a machine.
+// took counts and logs the effects of a stored step on a machine.
 func (a *assisted) took(productID, key string, before assistance.Machine, effects []assistance.Effect) {
 	desk, id := splitKey(key)
 	for _, effect := range effects {

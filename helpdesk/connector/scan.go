@@ -12,12 +12,12 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// want is what a session's conversation wants of the log: its actions between two
-// places. A scan fills it.
+// want is a range of a session's actions in the log, for its conversation. A scan
+// fills it.
 type want struct {
 	session string
 	since   float64     // actions that started earlier are left out
-	at      cursor      // moves with what was found
+	at      cursor      // moves with the scan
 	to      cursor      // nothing after it; zero for no end
 	from    eventlog.ID // where to read from: nothing wanted is before
 	room    int         // bytes of text that it takes, without an end
@@ -39,8 +39,8 @@ type found struct {
 
 // Bounds of a scan.
 const (
-	// maxScan is how much of the log is read in one go for what is far behind,
-	// so that it delays nothing else for long.
+	// maxScan bounds one read of the log for conversations that are far behind, in
+	// bytes, so that it delays the others only briefly.
 	maxScan = 16 << 20
 	// maxText is about how much text is taken for one session: a note of the
 	// largest size that desks take.
@@ -49,8 +49,8 @@ const (
 	lineExtra   = 8 // bytes of a line beside its sentence
 )
 
-// scan reads what is wanted from the log, in one pass for all that are near each
-// other. It stops at the end of the log.
+// scan reads the wanted ranges, in one pass over those that are near each other. It
+// stops at the end of the log.
 func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want) error {
 	wants = slices.Clone(wants)
 	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
@@ -184,8 +184,7 @@ func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
 	w.at = w.found[len(w.found)-1].after
 }
 
-// inOrder sorts the wants by when what they found was appended; those that found
-// nothing come last.
+// inOrder sorts the wants by the first entry they found. Empty ones come last.
 func inOrder(wants []*want) []*want {
 	wants = slices.Clone(wants)
 	slices.SortStableFunc(wants, func(a, b *want) int {

@@ -30,7 +30,7 @@ const leaseName = "conversations"
 // change: a dismissal outlasts the visit.
 const machineTTL = 30 * 24 * time.Hour
 
-// keyOf returns the name of a conversation among those of all desks.
+// keyOf returns the key of a conversation, unique across desks.
 func keyOf(desk, conversationID string) string { return desk + "/" + conversationID }
 
 // splitKey returns the arguments of keyOf.
@@ -42,8 +42,8 @@ func splitKey(key string) (desk, conversationID string) {
 // documentName returns the name of a conversation's document.
 func documentName(key string) string { return conversationPrefix + key }
 
-// store keeps the conversations of all products as documents, and announces in a
-// product's log what the owner of a conversation has to know. It holds nothing.
+// store keeps the conversations of all products as documents, and announces changes
+// to their owner in the product's log. It has no state.
 type store struct {
 	log  eventlog.Log
 	docs document.Store

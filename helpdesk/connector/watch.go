@@ -15,8 +15,8 @@ import (
 // watchSpan is for how long a session's actions are remembered for triggers.
 const watchSpan = assistance.WindowSpan
 
-// watch is what triggers are asked about: the sessions of a product that did
-// something within watchSpan. The delivery's mutex guards it.
+// watch holds the input of triggers: the sessions of a product that were active
+// within watchSpan. The delivery's mutex guards it.
 type watch struct {
 	core     *assistance.Core // that filled the windows
 	sessions map[string]*watched

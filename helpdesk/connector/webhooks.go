@@ -56,10 +56,9 @@ func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(w, r)
 }
 
-// ServeChat returns the handler that takes what requesters write into
-// conversations of a desk, to be answered in public. It must be mounted under
-// POST /NAME/chat/{product_id}. A message is stored before the answer, and
-// replied to while Follow runs.
+// ServeChat returns the handler for requesters' messages in conversations of a desk,
+// which get a public reply. Mount it under POST /NAME/chat/{product_id}. A message is
+// stored before the answer, and replied to while Follow runs.
 func (c *Connector) ServeChat(desk string) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		return c.serve(w, r, desk, func(ctx context.Context, in *incoming) (status, error) {
@@ -88,11 +87,11 @@ func (in *incoming) claim() claim {
 		at: in.event.At}
 }
 
-// receipt is the document that shows that a webhook was received, and what was
-// answered: the same one is answered in the same way and does nothing again.
+// receipt is the document of a received webhook and its answer. A repetition gets
+// the same answer and has no effect.
 type receipt struct {
 	doc    document.Document
-	was    status // what was answered before
+	was    status // the former answer
 	stored bool
 }
 
@@ -175,8 +174,8 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 	return in, err
 }
 
-// product returns what is configured for a product, or the answer for one that is not
-// known.
+// product returns the configuration of a product, or the HTTP error for an unknown
+// one.
 func (c *Connector) product(productID string) (Product, error) {
 	product, known, err := c.products.Product(productID)
 	switch {
@@ -234,9 +233,8 @@ func checkJSON(r *http.Request) error {
 	return nil
 }
 
-// recognize returns the desk that sent a webhook, and what it reports. Only the
-// product's own desks are asked, so that a sender cannot choose one that accepts
-// everything.
+// recognize returns the sender and the event of a webhook. It asks only the product's
+// own desks, so a sender cannot choose one that accepts everything.
 func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (Desk, helpdesk.Event, error) {
 	for _, desk := range desks {
 		event, err := desk.Webhook(header, body, now)
@@ -256,8 +254,8 @@ func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (De
 	return Desk{}, helpdesk.Event{}, httpx.BadRequest("The body is no webhook of a help desk that the product has.")
 }
 
-// deliveryName returns the name of a delivery's document: by the desk's id of it,
-// or by what it says where the desk gave it none.
+// deliveryName returns the name of a delivery's document: by the desk's ID of it, or
+// by a digest of its content if the desk gave none.
 func deliveryName(in *incoming) string {
 	digest := sha256.New()
 	for _, part := range []string{in.event.DeliveryID, in.event.ConversationID, in.event.Message,
