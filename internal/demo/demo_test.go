@@ -427,7 +427,7 @@ func TestDemo_endsWithItsProduct(t *testing.T) {
 	s := newShop(t)
 	s.write("/demo/desk/conversations")
 	s.service.Keys().RemoveProduct("demo")
-	for _, path := range []string{"/demo", "/demo/", "/demo/config", "/demo/desk/conversations", "/demo/static/app.js"} {
+	for _, path := range []string{"/demo", "/demo/", "/demo/config", "/demo/desk/conversations", "/demo/static/icon.svg"} {
 		assert.Equal(t, http.StatusNotFound, s.serve(request(http.MethodGet, path, "")).Code, path)
 	}
 }
