@@ -104,6 +104,7 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result statu
 	var failed error
 	err = c.amend(ctx, in, true, func(r *record) (status, bool) {
 		answers, changes := chats, false
+		effects, isGuided, failed = nil, false, nil // of an attempt that met a conflict
 		if in.product.offers(in.desk.Name) {
 			before, _ = r.machine()
 			effects, failed = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: text})
