@@ -12,9 +12,14 @@ type (
 	// Product is an app whose users' activity is kept apart from any other product's. It
 	// has a ProductID, the WebhookSecret of PostHog's webhook, the CaptureTokens of
 	// PostHog's SDKs, which are public, the AllowedOrigins of browsers that may report,
-	// none for all, and an IntegrationConfig. Without a secret and tokens nothing can be
+	// none for all, the LinkHosts that public replies may link to beside those, an
+	// Identity and an IntegrationConfig. Without a secret and tokens nothing can be
 	// reported to it by HTTP.
 	Product = productfile.Product
+	// Identity is whose word counts about who a user is: the Secrets that sign user ids
+	// and e-mail addresses, and what an Unverified identity is good for: "none", "notes",
+	// which is the default, or "replies".
+	Identity = productfile.Identity
 	// Key opens a product, its ExternalID, to requests with the Key as bearer token, for
 	// its Scopes, nil for all.
 	Key = productfile.Key

@@ -90,6 +90,8 @@ type Event struct {
 	Received time.Time
 	// SessionID, UserID and Email are empty if the event has none.
 	SessionID, UserID, Email string
+	// Standing is that of UserID, EmailStanding that of Email.
+	Standing, EmailStanding Standing
 	// Identified says that the source knows UserID to be that of an
 	// identified user and not of an anonymous visitor.
 	Identified bool

@@ -19,6 +19,9 @@ type Session struct {
 	// the session went over from one identified user to another since;
 	// without one, the e-mail address last known of the user.
 	Email string
+	// Standing is that of UserID, EmailStanding that of Email: Claimed while they are
+	// empty.
+	Standing, EmailStanding Standing
 	// Desk and ConversationID are set once the session is linked to a
 	// conversation of a help desk.
 	Desk, ConversationID string

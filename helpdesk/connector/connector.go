@@ -65,6 +65,8 @@ type Product struct {
 	Assistance     *assistance.Core // decides on offers; nil for none. Another one replaces it at once
 	Labels         []string         // of an offer, by default
 	AllowedOrigins []string         // the web origins that may call /sessions/link
+	LinkHosts      []string         // the hosts that a public reply may link to; "*." stands for any subdomain
+	TakesClaims    bool             // whether claimed identities are good for public replies, too
 }
 
 // Desk is a desk of a product, named by its [helpdesk.Kind].

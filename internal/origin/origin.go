@@ -45,6 +45,21 @@ func IsPattern(s string) bool {
 	return scheme != "file" && schemeForm.MatchString(scheme) && hostForm.MatchString(host)
 }
 
+// IsHost reports whether s is a host name in lower case, or one with "*." in front
+// that stands for any subdomain.
+func IsHost(s string) bool { return labelsForm.MatchString(strings.TrimPrefix(s, wildcard)) }
+
+// Hosts returns the hosts, without ports, of those patterns that are of web origins.
+func Hosts(patterns []string) (hosts []string) {
+	for _, pattern := range patterns {
+		u, err := url.Parse(pattern)
+		if err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	return hosts
+}
+
 // Allows reports whether an origin, as a browser sends it, is one of the
 // patterns or a subdomain of one with a wildcard.
 func Allows(patterns []string, origin string) bool {

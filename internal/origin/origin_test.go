@@ -65,6 +65,20 @@ func TestIsWeb_takesNoPatterns(t *testing.T) {
 	}
 }
 
+func TestIsHost(t *testing.T) {
+	for _, host := range []string{"acme.example", "*.acme.example", "localhost"} {
+		assert.True(t, origin.IsHost(host), "%q", host)
+	}
+	for _, s := range []string{"", "*", "*.", "https://acme.example", "acme.example/x", "acme.example:443", "Acme.example", " acme.example", "a.*.example"} {
+		assert.False(t, origin.IsHost(s), "%q", s)
+	}
+}
+
+func TestHosts_areThoseOfPages(t *testing.T) {
+	patterns := []string{"https://app.acme.example:8443", "https://*.acme.test", "null", "file://", "capacitor://localhost", "http://localhost"}
+	assert.Equal(t, []string{"app.acme.example", "*.acme.test", "localhost"}, origin.Hosts(patterns))
+}
+
 func TestAllows(t *testing.T) {
 	list := []string{"https://acme.example", "https://*.acme.test", "http://*.acme.test:3000", "null", "capacitor://localhost"}
 	for o, want := range map[string]bool{

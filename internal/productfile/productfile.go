@@ -27,8 +27,26 @@ type Product struct {
 	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // of PostHog's webhook
 	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; public
 	AllowedOrigins    []string          `json:"allowed_origins"`              // of browsers that may report; none for all
+	LinkHosts         []string          `json:"link_hosts,omitempty"`         // that public replies may link to, beside those of AllowedOrigins
+	Identity          Identity          `json:"identity,omitzero"`
 	IntegrationConfig IntegrationConfig `json:"integration_config"`
 }
+
+// Identity is whose word counts about who a user is.
+type Identity struct {
+	Secrets    []string   `json:"secrets,omitempty" secret:"true"` // that sign user ids and e-mail addresses; any of them
+	Unverified Unverified `json:"unverified,omitempty"`            // empty for UnverifiedNotes
+}
+
+// Unverified is what a claimed identity is good for.
+type Unverified string
+
+// The uses of a claimed identity, each including those before it.
+const (
+	UnverifiedNone    Unverified = "none"    // it is not taken: the session stays anonymous
+	UnverifiedNotes   Unverified = "notes"   // notes, reads, the stream and offers
+	UnverifiedReplies Unverified = "replies" // public replies and what a model reads, too
+)
 
 // IntegrationConfig connects a product's activity with its help desks: how notes are
 // written into their conversations, and when quick replies are offered. In JSON the desks

@@ -82,6 +82,8 @@ func TestLoad_readsEveryField(t *testing.T) {
 			WebhookSecret:  `quote " and \ and ${ACME_KEY}`, // a value is taken as it is
 			CaptureTokens:  []string{"phc_acme", "phc_live_acme"},
 			AllowedOrigins: []string{"https://*.acme.example", "http://localhost:3000", "null", "capacitor://localhost"},
+			LinkHosts:      []string{"help.acme.example", "*.acme.test"},
+			Identity:       Identity{Secrets: []string{"id-1", "id-live"}, Unverified: UnverifiedNone},
 			IntegrationConfig: IntegrationConfig{
 				Desks: map[string]json.RawMessage{
 					"zendesk": json.RawMessage(`{"api_token":"zd-api","base_url":"https://acme.zendesk.com","email":"bot@acme.example",` +
@@ -221,6 +223,7 @@ func TestLoad_namesFileAndField(t *testing.T) {
 
 		"empty webhook secret":                {oneProduct(`"webhook_secret": ""`), []string{"products[0].webhook_secret"}},
 		"blank webhook secret":                {oneProduct(`"webhook_secret": " \t\n"`), []string{"products[0].webhook_secret"}},
+		"empty identity secret":               {oneProduct(`"identity": {"secrets": ["a", ""]}`), []string{"products[0].identity.secrets[1]"}},
 		"empty capture token":                 {oneProduct(`"capture_tokens": ["phc_a", ""]`), []string{"products[0].capture_tokens[1]"}},
 		"an e-mail address without its token": {integration(`"zendesk": {"base_url": "https://a.b", "email": "a@b.example"}`), []string{zendesk + ".api_token"}},
 		"half a pair of OAuth":                {integration(`"zendesk": {"base_url": "https://a.b", "oauth_client_secret": "x"}`), []string{zendesk + ".oauth_client_id"}},
@@ -273,6 +276,8 @@ func TestLoad_namesFileAndField(t *testing.T) {
 		"the file a string":                    {`"` + secret + `"`, []string{"the file"}},
 		"the file null":                        {`null`, []string{"the file"}},
 		"white space before a webhook secret":  {oneProduct(`"webhook_secret": " ` + secret + `"`), []string{"products[0].webhook_secret"}},
+		"white space after an identity secret": {oneProduct(`"identity": {"secrets": ["` + secret + ` "]}`), []string{"products[0].identity.secrets[0]"}},
+		"a blank identity secret":              {oneProduct(`"identity": {"secrets": ["  "]}`), []string{"products[0].identity.secrets[0]"}},
 		"white space after a capture token":    {oneProduct(`"capture_tokens": ["` + secret + `\n"]`), []string{"products[0].capture_tokens[0]"}},
 		"white space around Zendesk's secrets": {integration(`"zendesk": {"base_url": "https://a.b", "email": "a@b.example", "api_token": "x ", "oauth_token": " x", "oauth_client_id": "x", "oauth_client_secret": "x\t", "signing_secret": ["x", "\u00a0x"]}`),
 			[]string{zendesk + ".api_token", zendesk + ".oauth_token", zendesk + ".oauth_client_secret", zendesk + ".signing_secret[1]"}},
@@ -305,6 +310,9 @@ func TestLoad_namesFileAndField(t *testing.T) {
 		"scope that does not exist":                     {key(`"key": "` + secret + `", "external_id": "acme", "scopes": ["mcp", "admin"]`), []string{"keys[0].scopes[1]"}},
 		"no scopes":                                     {key(`"key": "` + secret + `", "external_id": "acme", "scopes": []`), []string{"keys[0].scopes"}},
 		"scope that is empty":                           {key(`"key": "` + secret + `", "external_id": "acme", "scopes": [""]`), []string{"keys[0].scopes[0]"}},
+		"an unknown use of unverified identities":       {oneProduct(`"identity": {"unverified": "` + secret + `"}`), []string{"products[0].identity.unverified"}},
+		"an unknown field of the identity":              {oneProduct(`"identity": {"secret": "` + secret + `"}`), []string{"products[0].identity.secret"}},
+		"link hosts that are none":                      {oneProduct(`"link_hosts": ["a.example", "https://a.example", "a.example/x", "a.example:1", "", "*"]`), []string{"products[0].link_hosts[1]", "products[0].link_hosts[2]", "products[0].link_hosts[3]", "products[0].link_hosts[4]", "products[0].link_hosts[5]"}},
 		"several mistakes of the contents":              {`{"products": [{"product_id": "a/b"}, {"product_id": "b", "allowed_origins": ["*"]}], "keys": [{"external_id": "c", "scopes": ["x", "y"]}]}`, []string{"products[0].product_id", "products[1].allowed_origins[0]", "keys[0].key", "keys[0].external_id", "keys[0].scopes[0]", "keys[0].scopes[1]"}},
 		"several mistakes of the form": {`{"x": 1, "products": [{"product_id": 1, "webhook_secret": "", "y": 2}], "keys": [{"key": "${NOT_SET}", "external_id": "${NOT_SET}"}]}`,
 			[]string{"x", "products[0].product_id", "products[0].webhook_secret", "products[0].y", "keys[0].key", "keys[0].external_id"}},

@@ -76,10 +76,27 @@ func (product Product) Validate(with Extensions) []string {
 			p.Add("allowed_origins[%d]: must be an origin such as https://app.example.com or https://*.example.com, or null", i)
 		}
 	}
+	for i, host := range product.LinkHosts {
+		if !origin.IsHost(host) {
+			p.Add("link_hosts[%d]: must be a host such as help.example.com or *.example.com", i)
+		}
+	}
+	product.Identity.check(&p)
 	const at = "integration_config"
 	p = append(p, product.IntegrationConfig.validate(at, with.Triggers)...)
 	_, problems := with.Open(product.IntegrationConfig.Desks, at, nil)
 	return append(p, problems...)
+}
+
+func (identity Identity) check(p *strictjson.Problems) {
+	for i, secret := range identity.Secrets {
+		checkSecret(p, fmt.Sprintf("identity.secrets[%d]", i), cmp.Or(secret, " "))
+	}
+	switch identity.Unverified {
+	case "", UnverifiedNone, UnverifiedNotes, UnverifiedReplies:
+	default:
+		p.Add("identity.unverified: must be none, notes or replies")
+	}
 }
 
 func checkKey(p *strictjson.Problems, at string, key Key) {

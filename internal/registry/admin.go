@@ -54,6 +54,8 @@ const maxRegistration = 256 << 10
 type registerRequest struct {
 	ProductID         string                        `json:"product_id"`
 	AllowedOrigins    []string                      `json:"allowed_origins"`
+	LinkHosts         []string                      `json:"link_hosts"`
+	Identity          productfile.Identity          `json:"identity"`
 	IntegrationConfig productfile.IntegrationConfig `json:"integration_config"`
 	Force             bool                          `json:"force"`
 }
@@ -79,7 +81,8 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	var reg registerRequest
 	problems := productfile.DecodeBody(body, &reg)
 	product := productfile.Product{
-		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, IntegrationConfig: reg.IntegrationConfig,
+		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, LinkHosts: reg.LinkHosts,
+		Identity: reg.Identity, IntegrationConfig: reg.IntegrationConfig,
 	}
 	if problems == nil {
 		problems = product.Validate(a.products.extensions)

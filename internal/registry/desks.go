@@ -5,6 +5,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/proactive"
 )
@@ -27,7 +28,11 @@ func connected(product productfile.Product, desks []connector.Desk, triggers []p
 			notes.SummaryThreshold = *n.SummaryThreshold
 		}
 	}
-	connected := connector.Product{Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins}
+	connected := connector.Product{
+		Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins,
+		LinkHosts:   append(origin.Hosts(product.AllowedOrigins), product.LinkHosts...),
+		TakesClaims: product.Identity.Unverified == productfile.UnverifiedReplies,
+	}
 	if config := product.IntegrationConfig.Proactive; config != nil {
 		connected.Labels = config.ReplyOptionLabels
 		if selected, err := config.Select(triggers...); err == nil && config.Enabled {

@@ -262,3 +262,22 @@ func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
 		assert.Equal(t, want, got, id)
 	}
 }
+
+func TestProduct_hasItsTrust(t *testing.T) {
+	f := file()
+	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
+	f.Products[0].LinkHosts = []string{"help.acme.test"}
+	f.Products[0].Identity.Unverified = productfile.UnverifiedReplies
+	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
+	require.NoError(t, err)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex"}, false)
+	require.NoError(t, err)
+	acme, _, err := r.Product("acme")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"*.acme.example", "help.acme.test"}, acme.LinkHosts)
+	assert.True(t, acme.TakesClaims)
+	globex, _, err := r.Product("globex")
+	require.NoError(t, err)
+	assert.Empty(t, globex.LinkHosts)
+	assert.False(t, globex.TakesClaims, "by default claims are for notes only")
+}

@@ -29,6 +29,7 @@ const demoUser = "ada"
 func (s *settings) addDemo() *demo.Demo {
 	product, key := liveactivity.NewProduct(demoProduct)
 	d := demo.New(demo.Product{ID: product.ProductID, Key: key.Key, Token: product.CaptureTokens[0]}, rand.Text())
+	product.Identity.Unverified = "replies"
 	product.IntegrationConfig = demoConfig()
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{demo.Name: d.Config()}
 	s.Products, s.Keys = []liveactivity.Product{product}, []liveactivity.Key{key}
