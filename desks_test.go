@@ -121,6 +121,10 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 		_, r := d.intercom.Created(s.url+hook, helpdesktest.IntercomContact{Email: "y@acme.example"}, "Hi")
 		return r
 	}
+	lead := func() *http.Request {
+		_, r := d.intercom.Created(s.url+hook, helpdesktest.IntercomContact{Email: "y@acme.example", Role: "lead"}, "Hi")
+		return r
+	}
 	opened := func() *http.Request {
 		_, r := d.zendesk.NewTicket(s.url+hook, "y@acme.example", "Hi")
 		return r
@@ -144,6 +148,7 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 		"a reply, without a model":             {ticket(chat, `{"ticket_id": "23", "requester_email": "x@acme.example", "trigger_type": "user_reply", "user_message": "Hi"}`), 200, "ignored"},
 		"another topic":                        {notification(`{"type": "notification_event", "id": "n1", "topic": "contact.created", "data": {"item": {}}}`), 200, "ignored"},
 		"a conversation's id as a number":      {notification(`{"type": "notification_event", "id": "n2", "topic": "conversation.user.created", "data": {"item": {"id": 77, "source": {"author": {"type": "user", "email": "x@acme.example"}}}}}`), 200, "pending"},
+		"a lead's address":                     {lead(), 200, "ignored"},
 		"a small tolerance for clocks":         {signedAt(t, s.url+hook, newTicket, time.Now().Add(10*time.Minute)), 200, "pending"},
 		"unsigned":                             {headed(opened(), zendesk.HeaderSignature, ""), 401, ""},
 		"unsigned, without any header":         {headed(headed(headed(signedAt(t, s.url+hook, newTicket, time.Now()), zendesk.HeaderSignature, ""), zendesk.HeaderTimestamp, ""), "X-Zendesk-Webhook-Id", ""), 401, ""},

@@ -60,7 +60,8 @@ type Pacer interface {
 // ContactReader looks contacts up, for webhooks that name one by its ID alone.
 type ContactReader interface {
 	// Contact returns the contact with an [Event]'s ContactID. It is called where the
-	// event had neither an email address nor a session to link.
+	// event had neither an email address nor a session to link. Of somebody whose address
+	// and ID nobody vouches for, such as an Intercom lead, it returns nothing.
 	Contact(ctx context.Context, contactID string) (Contact, error)
 }
 

@@ -95,7 +95,10 @@ func mustMarshal(v any) []byte {
 }
 
 // IntercomContact is the contact of a conversation.
-type IntercomContact struct{ Email, ExternalID string }
+type IntercomContact struct {
+	Email, ExternalID string
+	Role              string // "user" by default, or "lead"
+}
 
 // IntercomPart is something in a conversation.
 type IntercomPart struct {
@@ -294,10 +297,12 @@ func (f *Intercom) author(id string, email bool) object {
 	case !ok:
 		return object{"type": "admin", "id": id, "name": "Teammate " + id, "email": "teammate" + id + "@desk.example"}
 	case !email:
-		return object{"type": "user", "id": id, "name": nil, "email": nil}
+		return object{"type": contact.role(), "id": id, "name": nil, "email": nil}
 	}
-	return object{"type": "user", "id": id, "name": nil, "email": orNull(contact.Email)}
+	return object{"type": contact.role(), "id": id, "name": nil, "email": orNull(contact.Email)}
 }
+
+func (c IntercomContact) role() string { return cmp.Or(c.Role, "user") }
 
 func orNull(s string) any {
 	if s == "" {

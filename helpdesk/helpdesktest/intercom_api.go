@@ -152,7 +152,7 @@ func (f *Intercom) showContact(r *http.Request) (any, error) {
 	if !ok {
 		return nil, intercomError(http.StatusNotFound)
 	}
-	return object{"type": "contact", "id": id, "role": "user", "email": orNull(contact.Email),
+	return object{"type": "contact", "id": id, "role": contact.role(), "email": orNull(contact.Email),
 		"external_id": orNull(contact.ExternalID)}, nil
 }
 

@@ -182,16 +182,20 @@ func isID(id string) bool {
 // limit is not hit. The conversation makes no difference.
 func (c *Client) Pause(string) time.Duration { return c.budget.pause(time.Now()) }
 
-// Contact implements [helpdesk.ContactReader].
+// Contact implements [helpdesk.ContactReader]. A lead has neither an address nor an ID
+// of the app's: it chose both.
 func (c *Client) Contact(ctx context.Context, contactID string) (helpdesk.Contact, error) {
 	if !isID(contactID) {
 		return helpdesk.Contact{}, &helpdesk.APIError{Desk: Name, Op: "read contact", Status: http.StatusNotFound,
 			Err: errors.New("not the id of a contact")}
 	}
 	var contact struct {
-		Email      string
-		ExternalID id `json:"external_id"`
+		Role, Email string
+		ExternalID  id `json:"external_id"`
 	}
 	err := c.get(ctx, "read contact", "/contacts/"+contactID, &contact)
+	if contact.Role == roleLead {
+		return helpdesk.Contact{}, err
+	}
 	return helpdesk.Contact{Email: contact.Email, UserID: string(contact.ExternalID)}, err
 }

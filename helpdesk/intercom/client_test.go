@@ -523,6 +523,13 @@ func TestContact_saysWhoThatIs(t *testing.T) {
 	assert.Equal(t, 404, failed(t, err).Status)
 }
 
+func TestContact_saysNothingOfALead(t *testing.T) {
+	client := canned(t, `{"type":"contact","id":"c","role":"lead","email":"jane@acme.example","external_id":"user-7"}`)
+	contact, err := client.Contact(t.Context(), "c")
+	require.NoError(t, err)
+	assert.Zero(t, contact)
+}
+
 func TestPause_keepsWithinTheRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkspace(t, helpdesktest.IntercomOptions{RequestsPer10s: 50})

@@ -24,6 +24,7 @@ type conversation struct {
 		Contacts []struct {
 			ID         id
 			ExternalID id `json:"external_id"`
+			Role       string
 		}
 	}
 	Parts struct {
@@ -57,6 +58,29 @@ type author struct {
 // isContact reports whether the author is a contact, by whatever name, and not
 // someone of the workspace.
 func (a author) isContact() bool { return a.Type != "admin" && a.Type != "team" && a.Type != "bot" }
+
+// role returns the role of a contact, empty where the conversation does not state it.
+func (c conversation) role(contactID string) string {
+	role := ""
+	for _, contact := range c.Contacts.Contacts {
+		if string(contact.ID) == contactID {
+			role = contact.Role
+		}
+	}
+	for _, p := range append(c.Parts.Parts, part{Author: c.Source.Author}) {
+		if a := p.Author; role == "" && string(a.ID) == contactID && (a.Type == roleUser || a.Type == roleLead) {
+			role = a.Type
+		}
+	}
+	return role
+}
+
+// The roles of contacts. A lead's email address is one that somebody has typed, and
+// not that of a user of the app.
+const (
+	roleUser = "user"
+	roleLead = "lead"
+)
 
 // by reports whether the part is of the admin with this id.
 func (p part) by(adminID string) bool {

@@ -118,7 +118,8 @@ func (n notification) event() (helpdesk.Event, error) {
 	return e, nil
 }
 
-// describe completes an event with the author, the message and the time.
+// describe completes an event with the author, the message and the time. A contact is
+// known by nothing but its ID unless its role is stated; a lead is not known at all.
 func (c conversation) describe(e *helpdesk.Event) {
 	wrote := part{Body: c.Source.Body, CreatedAt: c.CreatedAt, Author: c.Source.Author}
 	if e.Type == helpdesk.EventMessage {
@@ -145,7 +146,13 @@ func (c conversation) describe(e *helpdesk.Event) {
 		e.ContactID = cmp.Or(e.ContactID, string(contact.ID))
 		if string(contact.ID) == e.ContactID {
 			e.Contact.UserID = string(contact.ExternalID)
-			return
+			break
 		}
+	}
+	switch role := c.role(e.ContactID); {
+	case role == roleLead:
+		e.ContactID, e.Contact = "", helpdesk.Contact{} // nobody that is known
+	case role == "" && e.ContactID != "":
+		e.Contact = helpdesk.Contact{} // until it is looked up
 	}
 }

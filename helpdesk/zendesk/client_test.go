@@ -516,6 +516,20 @@ func TestClient_IsRequesters_isNotWhatAgentsAndTheServiceWrote(t *testing.T) {
 	assert.True(t, helpdesk.IsGone(err))
 }
 
+// A person in copy is an end user, too.
+func TestClient_IsRequesters_isNotWhatAPersonInCopyWrote(t *testing.T) {
+	client := vendor(t, map[string]string{
+		"GET /api/v2/tickets/7.json": `200 {"ticket":{"id":7,"requester_id":11}}`,
+		"GET /api/v2/tickets/7/comments.json": `200 {"comments":[
+			{"id":2,"author_id":12,"public":true,"body":"Any news?","created_at":"2026-11-22T02:31:00Z"},
+			{"id":1,"author_id":11,"public":true,"body":"Where?","created_at":"2026-11-22T02:30:00Z"}]}`})
+	for message, want := range map[string]bool{"Where?": true, "Any news?": false} {
+		is, err := client.IsRequesters(t.Context(), "7", message)
+		require.NoError(t, err)
+		assert.Equal(t, want, is, message)
+	}
+}
+
 func TestClient_IsRequesters_trustsTheTriggerForMessagingTickets(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{Messaging: true}, 0)
 	a.UserReply(target, a.ticket, "Where?")
