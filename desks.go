@@ -4,7 +4,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// deskWarnings returns what is valid in a product's desks and has consequences that
+// deskWarnings returns settings of a product's desks that are valid and have consequences that
 // one should know.
 func deskWarnings(product connector.Product, replies bool) (warnings []string) {
 	for _, desk := range product.Desks {

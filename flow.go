@@ -28,7 +28,7 @@ func (s *Service) newMeter(isNew bool) *flow.Meter {
 	return flow.New(config)
 }
 
-// backlog returns what this process has still to deliver of a product.
+// backlog returns the work that this process has still to deliver for a product.
 func (s *Service) backlog(productID string) flow.Backlog {
 	notes := s.connector.Backlog(productID)
 	all := flow.Backlog{Lag: notes.Lag}
@@ -41,7 +41,7 @@ func (s *Service) backlog(productID string) flow.Backlog {
 	return all
 }
 
-// drop removes everything that is kept of a product, and what was counted of it.
+// drop removes all data of a product and its counts.
 func (s *Service) drop(ctx context.Context, productID string) error {
 	s.meter.Forget(productID) // before, so that no document of it comes after
 	return s.engine.Drop(ctx, productID)

@@ -10,7 +10,7 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// logCollector shows what the logs hold. Those of several services on one registry
+// logCollector exports the sizes of the logs. Collectors of several services on one registry
 // are summed.
 type logCollector struct {
 	mu  sync.Mutex

@@ -62,7 +62,7 @@ type Options struct {
 	// Logger is slog.Default() by default.
 	Logger *slog.Logger
 	// Metrics is where metrics are registered. By default they are served at
-	// /metrics, with those of the process.
+	// /metrics, with the metrics of the process.
 	Metrics prometheus.Registerer
 }
 

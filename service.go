@@ -155,7 +155,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	return p.observer.Wrap(routeName, mux), nil
 }
 
-// parts are what only the routes refer to.
+// parts are values that only the routes refer to.
 type parts struct {
 	ingest   *posthog.Handler
 	mcp      http.Handler
@@ -215,7 +215,7 @@ func routeName(r *http.Request) string {
 }
 
 // Handler returns every endpoint of the service, at the paths that the README
-// lists. What it does not know it answers with 404, so that it can be mounted at
+// lists. Unknown paths get a 404, so that it can be mounted at
 // "/" beside pages of one's own.
 func (s *Service) Handler() http.Handler { return s.handler }
 
@@ -236,7 +236,7 @@ func (s *Service) LiveActivity(ctx context.Context, productID, userID string, li
 	return s.lookup.Get(ctx, productID, userID, limit)
 }
 
-// Record takes events of a product as those of PostHog are taken: it implements
+// Record takes events of a product as it takes PostHog's: it implements
 // [activity.Sink], for a source of one's own. After an error the same events are
 // to be recorded again, unchanged.
 func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
@@ -277,7 +277,7 @@ func (s *Service) ready(r *http.Request) error {
 	return nil
 }
 
-// Run does what the service does beside its requests, until ctx ends or the log
+// Run does the service's work beside its requests, until ctx ends or the log
 // fails: it catches up with the log, takes over what other services on the log
 // register, runs the views, and frees what has expired. Then it closes the log
 // and returns when every stream and view was given all of it, at the latest 8

@@ -17,7 +17,7 @@ type Source interface {
 	// session. It reconnects as needed. It returns the error of ctx once ctx
 	// has ended, an error that deliver returned, or a *[RefusedError] if it is
 	// permanently refused. The recipient of an event may keep it, but must not
-	// modify what it holds.
+	// modify its contents.
 	Follow(ctx context.Context, after string, since time.Time, sessionID string,
 		deliver func(e feed.Event) error) error
 }

@@ -84,7 +84,7 @@ type WriterOptions struct {
 // Written batches are passed to the Summarizer. The built-in summary is made
 // before the session's next write, so it covers the same batches each time a
 // stream is replayed. A running model does not delay writes, and its summary
-// replaces only what was written before the request. The Summarizer's
+// replaces only notes written before the request. The Summarizer's
 // overwrite never overlaps a write of the same session. The Summarizer must
 // not be given batches by anything else.
 //

@@ -74,7 +74,7 @@ type Document struct {
 // Exists reports whether the document exists.
 func (d Document) Exists() bool { return d.Version != 0 }
 
-// Op is what a [Change] does.
+// Op is the operation of a [Change].
 type Op uint8
 
 // The operations.

@@ -60,7 +60,7 @@ func Acquire(ctx context.Context, store Store, productID, name string, ttl time.
 	return l, nil
 }
 
-// Token returns the fencing token: greater than that of every earlier holder,
+// Token returns the fencing token: greater than every earlier holder's,
 // and constant until the lease is lost.
 func (l *Lease) Token() Version { return l.doc.Version }
 

@@ -18,7 +18,7 @@
 // captured traffic of posthog-js 1.297 to 1.434 and posthog-node 5, kept in
 // testdata, and from https://posthog.com/docs/api/capture.
 //
-// # What becomes of an event
+// # From an event to an action
 //
 // $pageview and $autocapture make actions. $identify, $set and $create_alias,
 // and any event that brings an e-mail address, update what is known of their

@@ -2,7 +2,7 @@ package posthog
 
 import "strings"
 
-// element is one element of the path from what was clicked up to the body,
+// element is one element of the path from the clicked element up to the body,
 // with the attributes that can name it.
 type element struct {
 	Tag             string
@@ -99,7 +99,7 @@ const maxElements = 128
 //	key   = "attr__"NAME | "attr_id" | "href" | "nth-child" | "nth-of-type" | "text"
 //
 // In values only the double quote is escaped, as \". Classes may hold colons
-// and dots. It never fails: what does not fit ends the chain.
+// and dots. It never fails: anything unexpected ends the chain.
 func parseChain(elements []element, chain string) []element {
 	for chain != "" && len(elements) < maxElements {
 		head, attrs, hasAttrs := cutHead(chain)

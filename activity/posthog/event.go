@@ -18,7 +18,7 @@ type text string
 // traits are the properties of a person that matter here.
 type traits struct{ Email string }
 
-// properties are those of an event's properties that matter here.
+// properties are the properties of an event that matter here.
 type properties struct {
 	DistinctID    text
 	UserID        text // from identify on

@@ -7,7 +7,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// target returns what to call the thing an autocapture event is about.
+// target returns the name of the thing an autocapture event is about.
 func target(typ string, elements []element, text string) activity.Target {
 	if len(elements) == 0 {
 		elements = make([]element, 1)
@@ -88,7 +88,7 @@ func (e *element) hasRole(role string) bool {
 	return slices.ContainsFunc(strings.Fields(e.Role), func(r string) bool { return strings.EqualFold(r, role) })
 }
 
-// markedLabel returns the label that a developer gave what was touched.
+// markedLabel returns the label that a developer gave the touched element.
 func markedLabel(elements []element) string {
 	for i := range elements {
 		if label := elements[i].PHLabel; label != "" {
@@ -180,7 +180,7 @@ func firstLabel(labels ...string) string {
 	return ""
 }
 
-// noun returns what to call an element that has no label.
+// noun returns the name of an element that has no label.
 func noun(e *element) string {
 	switch e.Tag {
 	case "a":

@@ -8,7 +8,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// typeTouch is what apps call a click.
+// typeTouch is the apps' word for a click.
 const typeTouch = "touch"
 
 // screens is how the addresses of an app's screens begin.

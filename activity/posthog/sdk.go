@@ -12,7 +12,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
-// route is what SDKs call below their host.
+// route is a path that SDKs call below their host.
 type route struct {
 	method string
 	serve  func(*Handler, http.ResponseWriter, *http.Request) error

@@ -32,8 +32,8 @@ const (
 	maxEmail   = 254 // a path of 256 with its brackets: RFC 5321, 4.5.3.1.3
 )
 
-// translate returns what an event means, without its time, or the reason for
-// ignoring it. What it returns keeps nothing in memory but itself.
+// translate returns the meaning of an event, without its time, or the reason for
+// ignoring it. The result keeps nothing else in memory.
 func translate(e *event) (activity.Event, string) {
 	if e == nil || e.Name == "" {
 		return activity.Event{}, intake.ReasonMalformed

@@ -26,7 +26,7 @@ type Query struct {
 	Prefix string // the start of the e-mail address, user ID or session ID, in any case
 }
 
-// QueryError says what is wrong with a [Query], in a sentence that begins with the
+// QueryError describes the mistake in a [Query], in a sentence that begins with the
 // name of the parameter and holds nothing of its value.
 type QueryError struct{ Param, Problem string }
 

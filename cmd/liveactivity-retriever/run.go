@@ -85,7 +85,7 @@ func (f flags) settings(wrong *command.Mistakes) (s settings) {
 	return s
 }
 
-// checkKey returns what is wrong with the key that requests must carry.
+// checkKey returns the mistake in the key that requests must carry, if any.
 func checkKey(key string) error {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("must be printable ASCII without spaces")
@@ -127,7 +127,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return serve.Serve(ctx, listener, serve.Service{Handler: parts.handler, Run: beside}, log)
 }
 
-// parts are what the command is made of.
+// parts are the parts of the command.
 type parts struct {
 	handler  http.Handler
 	writer   *stream.Writer

@@ -1,4 +1,4 @@
-// Package console serves the console: a page on which one sees what the users of
+// Package console serves the console: a page that shows the recent actions of the users of
 // a product do, as it happens. The page and its modules are embedded as they are
 // written; nothing builds them, and they load nothing from elsewhere.
 //

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Shares divides a number of bytes among owners. Its methods, and those of
+// Shares divides a number of bytes among owners. Its methods, and the methods of
 // [Share], are safe for concurrent use.
 type Shares[P any] struct {
 	limit int64

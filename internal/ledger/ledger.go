@@ -53,7 +53,7 @@ type Ledger struct {
 	wake     chan struct{}       // full when a key may be due earlier than expected
 }
 
-// account is what is known of a key.
+// account is the state of a key.
 type account struct {
 	key     string
 	after   string   // every entry of the key up to this id is finished

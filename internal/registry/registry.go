@@ -79,7 +79,7 @@ func NewProduct(productID string) (productfile.Product, productfile.Key) {
 // ErrExists says that there is a product of that id already.
 var ErrExists = errors.New("registry: there is a product of that id already")
 
-// ErrFixed says that a product is that of the product file, or the demo product.
+// ErrFixed reports a product of the product file, or the demo product.
 var ErrFixed = errors.New("registry: not a registered product")
 
 // ErrUnknown reports an unknown product.

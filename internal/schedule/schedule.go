@@ -256,14 +256,14 @@ func (s *Scheduler[T]) hasRoom(bytes int64) bool {
 	return s.items < s.opts.MaxItems && (s.items == 0 || s.bytes+bytes <= s.opts.MaxBytes)
 }
 
-// Stats counts what a scheduler has in flight.
+// Stats counts the work that a scheduler has in flight.
 type Stats struct {
 	Items   int   // added and not finished
 	Bytes   int64 // of these
 	Failing int   // keys whose work is being retried
 }
 
-// Stats returns what the scheduler has in flight.
+// Stats returns the counts of the work in flight.
 func (s *Scheduler[T]) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,7 @@ type Server struct {
 	silent silentConns
 }
 
-// New returns a server that logs what is wrong with connections at debug level.
+// New returns a server that logs connection errors at debug level.
 func New(handler http.Handler, log *slog.Logger) *Server {
 	s := &Server{}
 	s.http = http.Server{
@@ -74,14 +74,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close cuts off all connections.
 func (s *Server) Close() error { return s.http.Close() }
 
-// ShutdownTime is how long a stop may take; what needs longer is cut off.
+// ShutdownTime bounds a stop; requests that need longer are cut off.
 const ShutdownTime = 8 * time.Second
 
 // requestTime is how much of ShutdownTime requests in flight may take: streams
 // are to have some of it.
 const requestTime time.Duration = ShutdownTime * 2 / 3
 
-// Service is a handler and what runs beside it.
+// Service is a handler and the work that runs beside it.
 type Service struct {
 	Handler http.Handler
 	// Stopping is called when the stop begins, before the requests in flight
@@ -92,7 +92,7 @@ type Service struct {
 	Run []func(ctx context.Context) error
 }
 
-// Listen listens on a TCP address, that of a flag.
+// Listen listens on the TCP address of a flag.
 func Listen(flag, addr string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -142,7 +142,7 @@ func URL(addr net.Addr) string {
 	return "http://" + addr.String()
 }
 
-// CheckAddr returns what is wrong with a listen address.
+// CheckAddr returns the mistake in a listen address, if any.
 func CheckAddr(addr string) error {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return errors.New("must be HOST:PORT, such as 127.0.0.1:8080")

@@ -28,7 +28,7 @@ func (id ID) append(dst []byte) []byte {
 	return strconv.AppendUint(dst, id.Seq, 10)
 }
 
-// ParseID parses what String returns.
+// ParseID parses the text form of an ID.
 func ParseID(s string) (ID, error) {
 	milli, seq, ok := strings.Cut(s, "-")
 	if !ok {

@@ -92,7 +92,7 @@ type Log interface {
 	// do with, and leaves out those that cannot be had within a second or so.
 	Stats() map[string]Stats
 
-	// Storage returns what is kept of a product, which costs no more than a
+	// Storage returns the size of a product's data, which costs no more than a
 	// read, however much that is.
 	Storage(ctx context.Context, productID string) (Storage, error)
 
@@ -170,7 +170,7 @@ type Entry struct {
 	// behind room for what comes before.
 	frame []byte
 
-	// Batch is what Data was encoded from, or nil: its actions are filed by
+	// Batch is the value that Data encodes, or nil: its actions are filed by
 	// Append, which may keep their strings. Read leaves it nil.
 	Batch *activity.Batch
 
@@ -225,7 +225,7 @@ func (e *Entry) DecodeIdentity() (*activity.Identity, error) {
 const (
 	idField, dataField = "id: ", "\ndata: "
 	eventEnd           = "\n\n"
-	// headRoom is for what comes before the data of an event whose ID has 13
+	// headRoom is for the bytes before the data of an event whose ID has 13
 	// and at most 4 digits.
 	headRoom = len(idField) + 13 + 1 + 4 + len(dataField)
 )
@@ -296,7 +296,7 @@ type Retention struct {
 	TotalBytes int64
 }
 
-// Stats counts what a product's log holds and has lost.
+// Stats counts the entries that a product's log holds and has lost.
 type Stats struct {
 	Entries int
 	Bytes   int64 // what the entries cost in their storage
@@ -304,14 +304,14 @@ type Stats struct {
 	Users   int   // whose activity is in memory; zero where it is not
 }
 
-// Progress is how far a log has read back what it keeps in memory.
+// Progress is how far a log has read back its memory.
 type Progress struct {
 	Read    int64 // entries
 	Entries int64 // that there were when it began
 	Done    bool  // lookups can be answered
 }
 
-// Storage is what an engine keeps of a product and how much it may keep, in bytes
+// Storage is the size of a product's data and its limit, in bytes
 // as they cost where it is kept.
 type Storage struct {
 	Engine        string `json:"engine"`          // "memory", "bbolt" or "redis"

@@ -22,7 +22,7 @@ import (
 const maxData = 60 << 10
 
 // Recorder is the [activity.Sink] of a service: it assigns events their times,
-// drops duplicates, updates what is known of each session, and appends the
+// drops duplicates, updates each session, and appends the
 // actions to a log, one entry per session.
 type Recorder struct {
 	log     Log
@@ -133,7 +133,7 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 	return events
 }
 
-// appending is what the steps of a request have in common, and memory that each
+// appending is the state that the steps of a request share, and memory that each
 // uses again. Batches are new in each, since followers of the log share them.
 type appending struct {
 	productID string
@@ -246,7 +246,7 @@ func (a *appending) add(b *activity.Batch) (err error) {
 	return nil
 }
 
-// addIdentity adds the entry of an event that says who a visitor is.
+// addIdentity adds the entry of an event that identifies a visitor.
 func (a *appending) addIdentity(e *activity.Event) error {
 	who := &activity.Identity{Type: activity.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
 		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro()}
@@ -271,7 +271,7 @@ func (a *appending) addHalves(b *activity.Batch) error {
 	return a.add(&second)
 }
 
-// batch returns what the log is given of a part.
+// batch returns the entry of a part.
 func (a *appending) batch(p *part) *activity.Batch {
 	actions := make([]activity.BatchAction, len(p.actions))
 	for i := range p.actions {
@@ -317,7 +317,7 @@ func (a *appending) keysOf(b *activity.Batch) []activity.Key {
 	return slices.Clip(a.keys[from:])
 }
 
-// count counts what was appended.
+// count counts the appended events.
 func (r *Recorder) count(productID string, entries []Entry) {
 	byType := map[string]int{}
 	n := 0

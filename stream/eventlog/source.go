@@ -40,7 +40,7 @@ const idleEvery = 15 * time.Second
 // Follow calls deliver with every entry after the cursor, in order and one at
 // a time, then with new ones, until ctx ends, the log is closed and read, or
 // deliver returns an error; it returns that error. The cursor after is the ID
-// of the last entry read; if empty, Follow starts with what was appended at
+// of the last entry read; if empty, Follow starts with entries appended at
 // since or later, and if that is zero, at the end of the log. A session id
 // selects one session.
 //
@@ -182,7 +182,7 @@ const (
 )
 
 // AwaitClose returns ErrClosed soon after the log is closed, or the error of ctx if
-// that ends first. It is for what works on a log and does not follow it all the
+// that ends first. It is for work on a log that does not follow it all the
 // time.
 func (s *Source) AwaitClose(ctx context.Context) error {
 	var looked time.Time

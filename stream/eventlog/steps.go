@@ -18,7 +18,7 @@ type sessionGroup struct {
 	events    []activity.Event // in the order of their stamps
 }
 
-// owner is what a group is of.
+// owner is the subject of a group.
 type owner struct {
 	kind int
 	id   string
@@ -96,7 +96,7 @@ func (g *sessionGroup) add(e activity.Event) {
 // three documents for each: a very large request must not delay others.
 const maxEvents = 256
 
-// step is what is recorded at once. A group that is too large for one step has
+// step is the part of a request that is recorded at once. A group that is too large for one step has
 // parts in several, in order.
 type step struct {
 	parts  []part
@@ -105,7 +105,7 @@ type step struct {
 
 // steps divides the groups into steps. A step is valid until the next one, and
 // what it was made of is released then, so that memory holds a large request
-// once: its rest here, what was recorded in the log.
+// once: its rest here, its recorded part in the log.
 func steps(groups []sessionGroup) iter.Seq[*step] {
 	return func(yield func(*step) bool) {
 		s := &step{}
@@ -136,7 +136,7 @@ func (s *step) add(p part) {
 	s.parts, s.events = append(s.parts, p), s.events[:len(s.events)+len(p.events)]
 }
 
-// release forgets what was recorded.
+// release forgets the recorded events.
 func (s *step) release() {
 	for i := range s.parts {
 		if p := &s.parts[i]; len(p.rest) == 0 {
@@ -148,7 +148,7 @@ func (s *step) release() {
 	s.parts, s.events = s.parts[:0], nil
 }
 
-// appendTurns appends what the step must have to itself.
+// appendTurns appends the subjects that the step must have to itself.
 func (s *step) appendTurns(turns []turn, productID string) []turn {
 	turns = slices.Grow(turns, len(s.parts))
 	for i := range s.parts {

@@ -18,7 +18,7 @@ func (t turn) compare(other turn) int {
 // turns are the turns held and waited for. The zero value is ready for use.
 type turns struct {
 	mu sync.Mutex
-	// held has those who wait for each of the turns held, in order: a turn is
+	// held has the waiting callers of each turn, in order: a turn is
 	// handed over by closing the channel of the first.
 	held map[turn][]chan struct{}
 }
@@ -83,7 +83,7 @@ func (t *turns) leave(held []turn) {
 	}
 }
 
-// pass hands a turn over to the first who waits for it.
+// pass hands a turn over to the first caller that waits for it.
 func (t *turns) pass(w turn) {
 	waiting := t.held[w]
 	if len(waiting) == 0 {

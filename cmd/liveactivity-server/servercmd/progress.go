@@ -36,7 +36,7 @@ func newDisplay(stderr io.Writer, logFormat string) *display {
 
 const clearLine = "\r\x1b[K"
 
-// Write implements [io.Writer]: the bar stays below what is written.
+// Write implements [io.Writer]: the bar stays below the written text.
 func (d *display) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

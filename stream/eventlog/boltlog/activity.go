@@ -36,7 +36,7 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 	return u.log.users.Session(ctx, productID, sessionID, limit)
 }
 
-// await waits until Run has filed what the file held of the product.
+// await waits until Run has filed the product's entries from the file.
 func (u users) await(ctx context.Context, productID string) error {
 	select {
 	case <-u.log.product(productID).filed:

@@ -1,7 +1,7 @@
-// Package engine is for who writes an engine: a log, [eventlog.Log], over a
-// storage of their own. What uses a log needs none of it.
+// Package engine is for authors of engines: a log, [eventlog.Log], over a
+// storage of their own. Users of a log need none of it.
 //
-// An engine keeps the entries, and this package what all engines have in common.
+// An engine keeps the entries; this package holds everything that engines share.
 // Its constructor calls [WithDefaults]. Its Append looks like this, with a lock
 // of the product held:
 //
@@ -25,7 +25,7 @@
 //	tail.Add(entries...)
 //
 // Everything that can fail comes before the entries last, so an append happens as
-// a whole or not at all. An [activity.Memory] keeps what users did; an engine whose
+// a whole or not at all. An [activity.Memory] keeps the users' actions; an engine whose
 // entries survive a restart fills it by [eventlog.Replay] while it runs.
 //
 // [Tail] serves Read, Changed and Bounds for the newest entries of a product, and
@@ -104,7 +104,7 @@ func Filings(entries []eventlog.Entry) (filings []activity.Filing, err error) {
 	return filings, nil
 }
 
-// Claim adds the keys of entries to those of a product's retained entries, or it
+// Claim adds the keys of entries to the keys of a product's retained entries, or it
 // adds none and returns an [*eventlog.DuplicateError].
 func Claim(retained map[activity.Key]struct{}, entries []eventlog.Entry) error {
 	var claimed, seen []activity.Key

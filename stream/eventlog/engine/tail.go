@@ -205,7 +205,7 @@ func (t *Tail) Closed() bool { return t.closed }
 // Len returns the number of entries in the tail.
 func (t *Tail) Len() int { return t.count }
 
-// Bytes returns what the entries cost in memory.
+// Bytes returns the memory that the entries take, in bytes.
 func (t *Tail) Bytes() int64 { return t.bytes }
 
 // Bounds returns the bounds of the tail: its entries have TrimmedTo < id ≤ Newest.

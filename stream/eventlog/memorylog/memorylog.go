@@ -324,7 +324,7 @@ func (l *Log) Stats() map[string]eventlog.Stats {
 	return all
 }
 
-// Storage implements [eventlog.Log]. What all products share may leave a product
+// Storage implements [eventlog.Log]. The products' shared bound may leave a product
 // less than its limits.
 func (l *Log) Storage(_ context.Context, productID string) (eventlog.Storage, error) {
 	l.mu.Lock()

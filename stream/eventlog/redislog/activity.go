@@ -36,7 +36,7 @@ func (c *commit) addActions(b *activity.Batch) error {
 	return nil
 }
 
-// addRun adds actions of a user in a session. What was done without a user
+// addRun adds actions of a user in a session. Actions without a user
 // outside any session is nobody's.
 func (c *commit) addRun(user, session string, actions []activity.BatchAction) (err error) {
 	if user == "" && session == "" {
@@ -77,7 +77,7 @@ func (c *commit) beginRun(user, session string, n int) {
 	c.work += 2 + n
 }
 
-// heldName returns the name that a session has in Redis. What a user does outside
+// heldName returns the name that a session has in Redis. A user's actions outside
 // any session is a session of that user.
 func heldName(session, user string) string {
 	if session == "" {
@@ -105,7 +105,7 @@ func (c *commit) beginRecord(key activity.Key, start int64, user string) (at int
 
 var errRecord = errors.New("redislog: activity: strange record")
 
-// unpackHeld reads what the script keeps of a session: values of an order of
+// unpackHeld reads the script's record of a session: values of an order of
 // arrival, a start and a record, in any order.
 func unpackHeld(name string, values []any) (*activity.Held, error) {
 	type arrived struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // product is the end of a product's log, as far as this process knows it. Methods that take no lock are called with mu
-// held, but for those of commits.
+// held, except commits.
 type product struct {
 	log        *Log
 	id         string
@@ -196,7 +196,7 @@ func (p *product) restart(at eventlog.ID) {
 	}
 }
 
-// extend adds those of the entries that the tail does not have. They must go
+// extend adds the entries that the tail does not have. They must go
 // on where it ends, or before.
 func (p *product) extend(entries []eventlog.Entry) {
 	newest := p.tail.Bounds().Newest
