@@ -48,6 +48,12 @@ func (d desks) start(t *testing.T, change ...func(*liveactivity.Options)) *servi
 func (d desks) configure(o *liveactivity.Options) {
 	o.Products[0].AllowedOrigins = []string{"https://app.acme.example"}
 	o.Products[0].IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": d.zendesk.Config(), "intercom": d.intercom.Config()}
+	o.Products[0].IntegrationConfig.Notes = promptNotes()
+}
+
+// promptNotes are notes that are written at once.
+func promptNotes() *liveactivity.Notes {
+	return &liveactivity.Notes{DebounceMS: new(0), IntervalS: new(0)}
 }
 
 // withModel lets this function answer prompts.

@@ -23,7 +23,7 @@ func BenchmarkServeWebhook(b *testing.B) {
 			d := newDoors(b, nil)
 			desk, err := zendesk.New(zendesk.Config{BaseURL: "https://acme.zendesk.com", SigningSecret: zendesk.Secrets{"secret"}}, nil)
 			require.NoError(b, err)
-			d.products = always(Product{Notes: DefaultNotes(), Desks: []Desk{{"zendesk", desk}}})
+			d.products = always(Product{Notes: promptNotes(), Desks: []Desk{{"zendesk", desk}}})
 			d.visitAs(b, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 			n := 0
 			b.ReportAllocs()

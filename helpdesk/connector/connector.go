@@ -81,7 +81,8 @@ type Notes struct {
 	// No action waits for longer than max(10 s, 3 × Debounce).
 	Debounce time.Duration
 	// Interval is the shortest time between two notes of actions in a
-	// conversation; zero for none. A note holds everything since the one before.
+	// conversation; zero for none. A note holds everything that its session did
+	// since the one before; one that is too long for the desk is split.
 	Interval time.Duration
 	// Bin is the span of time whose actions stand together; see
 	// [helpdesk.NoteText].
@@ -96,7 +97,8 @@ type Notes struct {
 
 // DefaultNotes returns the notes of a product that configures nothing.
 func DefaultNotes() Notes {
-	return Notes{Bin: 3 * time.Second, PreLinkWindow: 2 * time.Minute, SummaryThreshold: 20}
+	return Notes{Debounce: 3 * time.Second, Interval: 30 * time.Second, Bin: 3 * time.Second,
+		PreLinkWindow: 2 * time.Minute, SummaryThreshold: 20}
 }
 
 // Options of a [Connector]. A zero field means its default.

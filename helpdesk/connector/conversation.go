@@ -20,9 +20,11 @@ type conversation struct {
 	// outbox of replies, and the claim of the Machine that of offers.
 	Writing *writing `json:"writing,omitempty"`
 	// LastNote is the newest note known to have been written, NotedAt the time of
-	// the newest note of actions.
-	LastNote string    `json:"last_note,omitempty"`
-	NotedAt  time.Time `json:"noted_at,omitzero"`
+	// the newest note of actions, and StrangeAt that of a session that only a
+	// browser has linked: such a note delays no other session's.
+	LastNote  string    `json:"last_note,omitempty"`
+	NotedAt   time.Time `json:"noted_at,omitzero"`
+	StrangeAt time.Time `json:"strange_at,omitzero"`
 	// Redact holds the notes that a summary has replaced.
 	Redact   []string  `json:"redact,omitempty"`
 	Contact  *lookUp   `json:"contact,omitempty"`
@@ -62,7 +64,7 @@ type session struct {
 	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written, or need not be
 
 	Written int     `json:"written,omitempty"` // actions that are in notes
-	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced
+	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced, the last summary's
 	Summary *summed `json:"summary,omitempty"` // the last one
 
 	// The next summary is made from the newest actions, for a model, and a digest
@@ -91,10 +93,10 @@ type cursor struct {
 	Next int `json:"next,omitempty"`
 }
 
-// note is a note of actions that was written.
+// note is a note that was written, of actions or of a summary.
 type note struct {
 	ID   string `json:"id"`
-	Upto int    `json:"upto"` // how many of the session's actions are in this note and those before
+	Upto int    `json:"upto"` // how many of the session's actions it covers with those before it
 }
 
 // summed is a summary of a session.
@@ -192,14 +194,18 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 	case w.Summary != nil:
 		s.sumUp(w.Summary)
 		if noteID != "" {
-			c.replace(s)
+			c.replace(s, noteID)
 		}
 	default:
 		s.Cursor = w.To
 		s.Written += w.Count
 		s.recall(actions, recalled)
 		if noteID != "" {
-			c.NotedAt = now.Round(0)
+			at := &c.StrangeAt
+			if s.ByWebhook {
+				at = &c.NotedAt
+			}
+			*at = now.Round(0)
 			s.Notes = append(s.Notes, note{noteID, s.Written})
 			s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
 		}
@@ -236,8 +242,9 @@ func (s *session) sumUp(done *summed) {
 	s.Recent, s.Digest = s.Recent[len(s.Recent)-later:], nil
 }
 
-// replace moves the notes that the session's summary covers to those to redact.
-func (c *conversation) replace(s *session) {
+// replace moves the notes that the session's summary covers, the summary before it
+// among them, to those to redact. The summary's own note takes their place.
+func (c *conversation) replace(s *session, noteID string) {
 	covered := 0
 	for _, n := range s.Notes {
 		if n.Upto > s.Summary.Upto {
@@ -246,7 +253,7 @@ func (c *conversation) replace(s *session) {
 		c.Redact = append(c.Redact, n.ID)
 		covered++
 	}
-	s.Notes = s.Notes[covered:]
+	s.Notes = append([]note{{noteID, s.Summary.Upto}}, s.Notes[covered:]...)
 	c.Redact = c.Redact[max(0, len(c.Redact)-maxRedact):]
 }
 

@@ -61,7 +61,7 @@ func (f *following) follow(t testing.TB) {
 }
 
 func TestFollow_flushesThePreLinkWindowAtTheLink(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s", "early")
 		time.Sleep(3 * time.Minute)
 		f.visitAs(t, "s", "", "", time.Now().Add(-time.Hour), "old, reported late")
@@ -81,7 +81,7 @@ func TestFollow_flushesThePreLinkWindowAtTheLink(t *testing.T) {
 }
 
 func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
-	notes := DefaultNotes()
+	notes := promptNotes()
 	notes.Debounce, notes.Bin, notes.SummaryThreshold = 4*time.Second, 0, 0
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a")
@@ -109,7 +109,7 @@ func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
 }
 
 func TestFollow_takesOverWhatAnotherHasNotWritten(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a")
 		f.linkAs(t, "7", "s", byWebhook)
 		synctest.Wait()
@@ -117,7 +117,7 @@ func TestFollow_takesOverWhatAnotherHasNotWritten(t *testing.T) {
 		f.visit(t, "s", "b")
 		time.Sleep(time.Hour)
 		f.visit(t, "s", "c")
-		f.service = newService(t, f.store.log, Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: DefaultNotes()}, nil)
+		f.service = newService(t, f.store.log, Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: promptNotes()}, nil)
 		f.follow(t)
 		synctest.Wait()
 		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b\n\n[2] User visited c"}, f.desk.texts("7"))
@@ -125,7 +125,7 @@ func TestFollow_takesOverWhatAnotherHasNotWritten(t *testing.T) {
 }
 
 func TestFollow_looksBeforeItWritesAgain(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		lose := 2
 		f.desk.lose = func(op, _ string) *helpdesk.APIError {
 			if op == "note" && lose > 0 {
@@ -159,7 +159,7 @@ func TestFollow_splitsWhatDoesNotFitBetweenLines(t *testing.T) {
 }
 
 func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s1", "a")
 		f.linkAs(t, "7", "s1", byWebhook)
 		synctest.Wait()
@@ -181,7 +181,7 @@ func TestFollow_writesTheSessionsOfAConversationIntoNotesOfTheirOwn(t *testing.T
 }
 
 func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
-	notes := DefaultNotes()
+	notes := promptNotes()
 	notes.SummaryThreshold = 3
 	var metered activity.Flow
 	opts := &Options{Logger: slog.New(slog.DiscardHandler), Meter: func(productID string, f activity.Flow) {
@@ -209,20 +209,25 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 		assert.Equal(t, texts[3], conv.Sessions[0].Summary)
 		f.visit(t, "s", "e", "f")
 		synctest.Wait()
+		require.Len(t, f.desk.texts("7"), 6, "a summary that says the same is not written")
+		f.visit(t, "s", "g", "h")
+		f.click(t, "s", "Pay")
+		synctest.Wait()
 		texts = f.desk.texts("7")
-		require.Len(t, texts, 7)
+		require.Len(t, texts, 8)
 		conv, _, err = f.Conversation(t.Context(), "acme", "zendesk", "7")
 		require.NoError(t, err)
-		assert.Equal(t, texts[6], conv.Sessions[0].Summary)
-		assert.Greater(t, len(texts[6]), 0)
-		assert.False(t, f.desk.notes["7"][3].redacted, "a summary stays")
-		assert.True(t, f.desk.notes["7"][4].redacted)
-		assert.Equal(t, activity.Flow{Notes: 5, Summaries: 2}, metered)
+		assert.Equal(t, texts[7], conv.Sessions[0].Summary)
+		assert.Contains(t, texts[7], "clicked Pay")
+		for i, n := range f.desk.notes["7"] {
+			assert.Equal(t, i < 7, n.redacted, "%s: a summary replaces the notes and the summary before it", n.text)
+		}
+		assert.Equal(t, activity.Flow{Notes: 6, Summaries: 2}, metered)
 	})
 }
 
 func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
-	notes := DefaultNotes()
+	notes := promptNotes()
 	notes.SummaryThreshold = 2
 	var mu sync.Mutex
 	var prompts []string
@@ -269,7 +274,7 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 }
 
 func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a")
 		f.linkAs(t, "7", "s", byWebhook)
 		synctest.Wait()
@@ -293,7 +298,7 @@ func TestFollow_endsTheLinksOfAConversationThatIsGone(t *testing.T) {
 }
 
 func TestFollow_leavesOutANoteThatTheDeskRefusesForGood(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 400} })
 		f.visit(t, "s", "a", "b")
 		f.linkAs(t, "7", "s", byWebhook)
@@ -326,7 +331,7 @@ func (f *following) many(t *testing.T, n int) {
 }
 
 func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 100)
 		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
 		for i := range 100 {
@@ -352,7 +357,7 @@ func TestFollow_probesWithOneRequestAtATimeWhileADeskIsAway(t *testing.T) {
 }
 
 func TestBacklog_isHowFarTheNotesAreBehind(t *testing.T) {
-	notes := DefaultNotes()
+	notes := promptNotes()
 	notes.Debounce = 3 * time.Second
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
 		backlog := func() string {
@@ -391,7 +396,7 @@ func (f *following) parkedNow(t testing.TB) (n float64) {
 }
 
 func TestFollow_waitsAsLongAsTheDeskAsks(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 10)
 		until := time.Now().Add(90 * time.Second)
 		f.desk.refuses(func(string, string) *helpdesk.APIError {
@@ -414,7 +419,7 @@ func TestFollow_waitsAsLongAsTheDeskAsks(t *testing.T) {
 }
 
 func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 3)
 		f.desk.refuses(func(_, id string) *helpdesk.APIError {
 			if id == "1" {
@@ -446,7 +451,7 @@ func TestFollow_aLimitOfOneConversationDelaysNoOther(t *testing.T) {
 }
 
 func TestFollow_pausesTheAccountAsItsPacerSays(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 20)
 		until := time.Now().Add(time.Minute)
 		f.desk.pauses(func(id string) time.Duration { return max(0, time.Until(until)) })
@@ -462,7 +467,7 @@ func TestFollow_pausesTheAccountAsItsPacerSays(t *testing.T) {
 
 func TestFollow_countsWhatWasTrimmed(t *testing.T) {
 	for _, after := range []string{"nothing more comes", "more comes"} {
-		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			f.visit(t, "s", "a")
 			f.linkAs(t, "7", "s", byWebhook)
 			synctest.Wait()
@@ -490,7 +495,7 @@ func TestFollow_countsWhatWasTrimmed(t *testing.T) {
 }
 
 func TestFollow_resolvesWaitingLinks(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		wait := func(conversationID string, c helpdesk.Contact) {
 			result, err := f.linkContact(t.Context(), conversationID, c)
 			require.NoError(t, err)
@@ -533,7 +538,7 @@ func (s *service) identify(sessionID, userID, email string) error {
 
 // A server that dies is succeeded within seconds, and what it was writing is found.
 func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.stop()
 		f.visit(t, "s", "a")
 		f.linkAs(t, "7", "s", byWebhook)
@@ -571,7 +576,7 @@ func TestFollow_endsWhenTheLogIsClosed(t *testing.T) {
 // What waits for the debounce time is written when the log is closed, as a log in
 // memory is gone afterwards.
 func TestFollow_writesWhatIsLeftWhenTheLogIsClosed(t *testing.T) {
-	notes := DefaultNotes()
+	notes := promptNotes()
 	notes.Debounce = time.Minute
 	withDesk(t, notes, nil, func(t *testing.T, f *following) {
 		f.many(t, 10)
@@ -607,7 +612,7 @@ func TestFollow_waitsForNoDeskThatIsAwayWhenTheLogIsClosed(t *testing.T) {
 		"limited": func(d *desk) { d.pauses(func(string) time.Duration { return time.Hour }) },
 	} {
 		t.Run(why, func(t *testing.T) {
-			withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+			withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 				f.many(t, 10)
 				away(f.desk)
 				for i := range 10 {
@@ -625,7 +630,7 @@ func TestFollow_waitsForADeskThatIsNotConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		var configured atomic.Pointer[Product]
-		configured.Store(&Product{Desks: []Desk{{"other", newDesk()}}, Notes: DefaultNotes()})
+		configured.Store(&Product{Desks: []Desk{{"other", newDesk()}}, Notes: promptNotes()})
 		s := newService(t, musttest.New(memorylog.New(nil)), Product{}, nil)
 		s.products = productsFunc(func(string) (Product, bool, error) { return *configured.Load(), true, nil })
 		f := &following{service: s, desk: d}
@@ -633,7 +638,7 @@ func TestFollow_waitsForADeskThatIsNotConfigured(t *testing.T) {
 		f.visit(t, "s", "a")
 		f.linkAs(t, "7", "s", byWebhook)
 		time.Sleep(time.Minute)
-		configured.Store(&Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()})
+		configured.Store(&Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()})
 		time.Sleep(deskRetry)
 		synctest.Wait()
 		assert.Equal(t, []string{"[1] User visited a"}, d.texts("7"))

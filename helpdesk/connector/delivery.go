@@ -162,8 +162,8 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 			}
 		}
 	}
-	if interval := d.config.Notes.Interval; interval > 0 && !c.NotedAt.IsZero() {
-		l.calm = c.NotedAt.Add(interval).UnixNano()
+	if interval := d.config.Notes.Interval; interval > 0 {
+		l.calm = unixNano(after(c.NotedAt, interval))
 	}
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
 		d.lookAt(l, now)

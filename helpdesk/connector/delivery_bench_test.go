@@ -130,7 +130,7 @@ func (a *limited) pause(string) time.Duration {
 
 // After an outage of an hour, with the limit of Zendesk for updates of tickets.
 func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
 		f.many(t, caughtUp)
 		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })

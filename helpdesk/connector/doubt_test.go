@@ -23,7 +23,7 @@ import (
 // A note of which the desk has an equal one from before is written all the same
 // when its first attempt had no effect.
 func TestFollow_looksOnlyAmongNotesThatAreNewer(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a")
 		f.linkAs(t, "7", "s", byWebhook)
 		synctest.Wait()
@@ -56,7 +56,7 @@ func (f *following) late(effect time.Duration) {
 }
 
 func TestFollow_looksForALostNoteOnceItHasHadTimeToComeToBe(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a")
 		f.late(requestTime + settleTime - time.Second)
 		f.linkAs(t, "7", "s", byWebhook)
@@ -67,7 +67,7 @@ func TestFollow_looksForALostNoteOnceItHasHadTimeToComeToBe(t *testing.T) {
 
 // A refusal says nothing of the attempt before, whose answer was lost.
 func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.visit(t, "s", "a")
 		f.late(requestTime + 2*settleTime)
 		f.linkAs(t, "7", "s", byWebhook)
@@ -96,7 +96,7 @@ func TestFollow_keepsItsDoubtWhenALaterAttemptIsRefused(t *testing.T) {
 // to come to be, also when there is something new to write.
 func TestFollow_looksForWhatItTakesOverOnceThatHasHadTime(t *testing.T) {
 	for _, more := range []bool{false, true} {
-		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			f.visit(t, "s", "a")
 			f.late(settleTime - time.Second)
 			f.linkAs(t, "7", "s", byWebhook)
@@ -118,7 +118,7 @@ func TestFollow_looksForWhatItTakesOverOnceThatHasHadTime(t *testing.T) {
 // A conversation that is behind is read from its own cursor, however far others
 // are.
 func TestFollow_takesOverFromTheOldestCursor(t *testing.T) {
-	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		f.many(t, 20)
 		f.desk.refuses(func(_, id string) *helpdesk.APIError {
 			if id == "10" {
@@ -145,7 +145,7 @@ func TestFollow_takesOverFromTheOldestCursor(t *testing.T) {
 
 func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 	t.Run("by the text of a session", func(t *testing.T) {
-		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			const visits = maxText / 100
 			for range visits {
 				f.visit(t, "s", strings.Repeat("x", 400))
@@ -158,7 +158,7 @@ func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 		})
 	})
 	t.Run("by the length of the log", func(t *testing.T) {
-		withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 			f.visit(t, "s", "first")
 			for range 2*maxScan>>20 + 1 {
 				f.visit(t, "other", strings.Repeat("x", 1<<20))
@@ -174,7 +174,7 @@ func TestFollow_readsOnWhereABoundedScanEnded(t *testing.T) {
 func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zendesk, intercom := newDesk(), newDesk()
-		p := Product{Desks: []Desk{{"intercom", intercom}, {"zendesk", zendesk}}, Notes: DefaultNotes()}
+		p := Product{Desks: []Desk{{"intercom", intercom}, {"zendesk", zendesk}}, Notes: promptNotes()}
 		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), p, nil)}
 		f.follow(t)
 		for _, desk := range []string{"zendesk", "intercom"} {
@@ -220,7 +220,7 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 			log := &slow{Log: musttest.New(memorylog.New(nil)), name: documentName(keyOf("zendesk", "7"))}
 			log.took.Store(true)
 			d := newDesk()
-			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}, nil), desk: d}
+			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil), desk: d}
 			f.follow(t)
 			defer f.stop()
 			f.visit(t, "s", "a")
@@ -253,7 +253,7 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 func TestFollow_writesOfASessionOfWhichItHasSeenNoNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, d := musttest.New(memorylog.New(nil)), newDesk()
-		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}
+		p := Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}
 		f, other := &following{service: newService(t, log, p, nil), desk: d}, newService(t, log, p, nil)
 		d.takes = func() time.Duration { return time.Second }
 		f.follow(t)

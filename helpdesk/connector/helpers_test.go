@@ -27,6 +27,13 @@ func always(p Product) Products {
 	return productsFunc(func(string) (Product, bool, error) { return p, true, nil })
 }
 
+// promptNotes are notes that are written at once.
+func promptNotes() Notes {
+	notes := DefaultNotes()
+	notes.Debounce, notes.Interval = 0, 0
+	return notes
+}
+
 // service records events in a log that a connector follows.
 type service struct {
 	*Connector
@@ -75,6 +82,15 @@ func (s *service) record(ctx context.Context, sessionID, userID, email string, a
 	}
 	_, err := s.recorder.Record(ctx, "acme", events)
 	return err
+}
+
+// click records that the session clicked something now.
+func (s *service) click(t testing.TB, sessionID, label string) {
+	t.Helper()
+	a := activity.Action{Type: activity.TypeClick, Title: "Click " + label, Description: "User clicked " + label}
+	_, err := s.recorder.Record(t.Context(), "acme", []activity.Event{{ID: uuid.NewString(), Time: time.Now(),
+		ServerTime: true, SessionID: sessionID, Action: &a}})
+	require.NoError(t, err)
 }
 
 // configure configures the products anew.

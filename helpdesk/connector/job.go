@@ -29,8 +29,10 @@ type job struct {
 	r       record
 	from    eventlog.ID // the lane's, when the job began
 	wants   []*want
-	resumes bool // a note was in the outbox when the job began
-	calm    time.Time
+	resumes bool      // a note was in the outbox when the job began
+	calm    time.Time // see view
+	strange time.Time
+	going   string
 }
 
 const (
@@ -68,9 +70,7 @@ func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", 
 func (j *job) begin() {
 	c := &j.r.conversation
 	j.resumes = c.Writing != nil
-	if interval := j.product.Notes.Interval; interval > 0 && !c.NotedAt.IsZero() && !j.d.closing {
-		j.calm = c.NotedAt.Add(interval)
-	}
+	j.keepCalm()
 	for i := range c.Sessions { // one may have joined of which no notice was seen
 		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID,
 			s.Cursor.After) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
@@ -90,6 +90,21 @@ func (j *job) begin() {
 				j.from), room: maxText})
 		}
 	}
+}
+
+// keepCalm determines until when the conversation gets no further note of actions.
+func (j *job) keepCalm() {
+	if interval := j.product.Notes.Interval; interval > 0 && !j.d.closing {
+		j.calm, j.strange = after(j.r.NotedAt, interval), after(j.r.StrangeAt, interval)
+	}
+}
+
+// after returns the time a while after another; zero for zero.
+func after(t time.Time, d time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(d)
 }
 
 // run works on the job to its end. It fails only when the lease is lost, the log is
@@ -173,7 +188,8 @@ func (j *job) view() *view {
 	d := j.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v := &view{now: d.store.now(), settled: j.owned.Add(settleTime), calm: j.calm, desk: j.desk, can: j.can,
+	v := &view{now: d.store.now(), settled: j.owned.Add(settleTime), calm: j.calm, strange: j.strange,
+		going: j.going, desk: j.desk, can: j.can,
 		notes: j.product.Notes,
 		wants: j.wants, resumes: j.resumes, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.more; m != nil {

@@ -118,6 +118,14 @@ func atNano(n int64) time.Time {
 	return time.Unix(0, n)
 }
 
+// unixNano is the opposite of atNano.
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
 // join lets a session's entries wake up the lane, and reports whether they did not
 // before: then everything after its cursor is to be read.
 func (d *delivery) join(l *lane, sessionID string, after eventlog.ID) (fresh bool) {
@@ -224,7 +232,7 @@ func (d *delivery) noted(l *lane, w *writing, calm time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s := l.session(w.Session); s != nil && w.Summary == nil {
-		s.after, l.calm = w.To.After, calm.UnixNano()
+		s.after, l.calm = w.To.After, unixNano(calm)
 	}
 	if m := l.more; m != nil && w.Summary != nil {
 		m.draft = nil
@@ -275,9 +283,7 @@ func (j *job) done(due time.Time) {
 	case more:
 		j.d.put(l, now)
 	case held:
-		if !j.calm.IsZero() {
-			l.calm = j.calm.UnixNano()
-		}
+		l.calm = unixNano(j.calm)
 		j.d.put(l, due)
 	case l.from != (eventlog.ID{}):
 		l.since = now.UnixNano()

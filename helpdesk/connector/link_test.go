@@ -22,7 +22,7 @@ import (
 )
 
 func newLinks(t testing.TB) *service {
-	return newService(t, musttest.New(memorylog.New(nil)), Product{Notes: DefaultNotes()}, nil)
+	return newService(t, musttest.New(memorylog.New(nil)), Product{Notes: promptNotes()}, nil)
 }
 
 // linkAs links a session now, and returns the outcome in words.
@@ -172,7 +172,7 @@ func TestLink_beginsAtTheMomentOfItsWebhook(t *testing.T) {
 			require.NoError(t, err)
 			conv, err := decodeConversation(docs[0])
 			require.NoError(t, err)
-			since := time.Now().Add(-min(max(0, ago), MaxWait) - DefaultNotes().PreLinkWindow)
+			since := time.Now().Add(-min(max(0, ago), MaxWait) - promptNotes().PreLinkWindow)
 			assert.InDelta(t, activity.Seconds(since), conv.Sessions[0].Since, 1e-3, id)
 			assert.Equal(t, eventlog.IDAt(since.Add(-clockSlack)), conv.Sessions[0].Cursor.After, id)
 		}

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -93,6 +94,8 @@ type view struct {
 	settled time.Time // a note that an earlier owner has begun is looked for from then on
 	begun   time.Time // of the note that this process has begun and whose answer was lost
 	calm    time.Time // no note of actions is begun before
+	strange time.Time // nor, before this, one of a session that only a browser has linked
+	going   string    // but for this session, whose actions do not fit into one note
 	again   [classes]time.Time
 
 	desk    helpdesk.Desk
@@ -218,22 +221,15 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	case v.resumes:
 		return nil, time.Time{} // the log is read again first
 	}
-	for _, w := range v.wants {
-		for from := 0; from < len(w.found); {
-			n, actions, text := fill(v.desk, w.session, w.found[from:], v.notes.Bin)
-			if text == "" {
-				from += n
-				continue
-			}
-			if v.calm.After(v.now) {
-				return nil, v.calm
-			}
-			upto := from + n
-			return &step{kind: kindNote, text: text, want: w, taken: upto, actions: actions,
-				writing: &writing{Session: w.session,
-					From: c.session(w.session).Cursor, First: w.found[from].entry, To: w.found[upto-1].after,
-					Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}, time.Time{}
+	if s := c.nextActions(v); s != nil {
+		calm := v.calm
+		if !c.session(s.want.session).ByWebhook {
+			calm = later(calm, v.strange)
 		}
+		if calm.After(v.now) && v.going != s.want.session {
+			return nil, calm
+		}
+		return s, time.Time{}
 	}
 	if s := c.nextSummary(v); s != nil {
 		return s, time.Time{}
@@ -244,12 +240,34 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	return nil, time.Time{}
 }
 
+// nextActions writes a note of the actions of one session: of the one that is being
+// written, or else of the one that has waited longest, those that only a browser has
+// linked last.
+func (c *conversation) nextActions(v *view) *step {
+	var w *want
+	rank := func(w *want) int {
+		return slices.Index([]bool{w.session == v.going, c.session(w.session).ByWebhook, true}, true)
+	}
+	for _, other := range v.wants {
+		if slices.ContainsFunc(other.found, func(f found) bool { return f.kept }) && (w == nil ||
+			cmp.Or(rank(other)-rank(w), other.found[0].entry.Compare(w.found[0].entry)) < 0) {
+			w = other
+		}
+	}
+	if w == nil {
+		return nil
+	}
+	n, actions, text := fill(v.desk, w.session, w.found, v.notes.Bin)
+	return &step{kind: kindNote, text: text, want: w, taken: n, actions: actions,
+		writing: &writing{Session: w.session, From: c.session(w.session).Cursor, First: w.found[0].entry,
+			To: w.found[n-1].after, Count: len(actions), Bin: v.notes.Bin, Begun: v.now}}
+}
+
 // resume looks for the note in the outbox and writes it otherwise.
 func (c *conversation) resume(v *view) *step {
 	w := c.Writing
 	if w.Summary != nil {
-		return &step{kind: kindSummary, text: helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text), writing: w,
-			doubt: true}
+		return &step{kind: kindSummary, text: c.summaryText(w), writing: w, doubt: true}
 	}
 	s := &step{kind: kindNote, writing: w, doubt: true}
 	for _, want := range v.wants {
@@ -273,11 +291,11 @@ func (c *conversation) nextSummary(v *view) *step {
 		due := s.unsummed() >= v.notes.SummaryThreshold
 		switch {
 		case v.draft != nil && v.draft.Text != "" && v.draft.session == s.ID:
-			return summarize(s.ID, v.draft.summed, v.now)
+			return c.summarize(s.ID, v.draft.summed, v.now)
 		case due && v.models && !v.drafting && v.draft.allows(s):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written, text: s.prompt()}
 		case due && !v.models && s.Digest != nil:
-			return summarize(s.ID, summed{s.Written, s.Digest.String()}, v.now)
+			return c.summarize(s.ID, summed{s.Written, s.Digest.String()}, v.now)
 		}
 	}
 	return nil
@@ -289,9 +307,18 @@ func (d *draft) allows(s *session) bool {
 	return d == nil || d.Text == "" && (d.session != s.ID || d.Upto < s.Written)
 }
 
-func summarize(sessionID string, done summed, now time.Time) *step {
-	return &step{kind: kindSummary, text: helpdesk.SummaryText(sessionID, now, done.Text),
-		writing: &writing{Session: sessionID, Begun: now, Summary: &done}}
+func (c *conversation) summarize(sessionID string, done summed, now time.Time) *step {
+	w := &writing{Session: sessionID, Begun: now, Summary: &done}
+	return &step{kind: kindSummary, text: c.summaryText(w), writing: w}
+}
+
+// summaryText returns the text of a summary's note; "" for one that says the same as
+// the summary before it, and needs no note.
+func (c *conversation) summaryText(w *writing) string {
+	if s := c.session(w.Session); s != nil && s.Summary != nil && s.Summary.Text == w.Summary.Text {
+		return ""
+	}
+	return helpdesk.SummaryText(w.Session, w.Begun, w.Summary.Text)
 }
 
 // nextTick reports to the machine that its due time has come.
@@ -320,13 +347,10 @@ func (c *conversation) nextTick(v *view) (*step, time.Time) {
 }
 
 // fill returns the text of a note of the first n actions, as many as fit, and those
-// of them that are not left out; "" where none is kept.
+// of them that are not left out. There must be one.
 func fill(desk helpdesk.Desk, sessionID string, all []found, bin time.Duration) (n int, actions []activity.Action,
 	text string) {
 	kept := keptOf(all)
-	if len(kept) == 0 {
-		return len(all), nil, ""
-	}
 	fit, text := helpdesk.FirstNote(desk, sessionID, kept, bin)
 	for room := fit; n < len(all) && (room > 0 || !all[n].kept); n++ {
 		if all[n].kept {

@@ -29,11 +29,8 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	if j.d.opts.Model != nil {
 		recalled = maxRecent
 	}
-	if err := j.update(ctx, func(c *conversation) error {
-		c.written(o.id, s.actions, recalled,
-			now)
-		return nil
-	}); err != nil {
+	err := j.update(ctx, func(c *conversation) error { c.written(o.id, s.actions, recalled, now); return nil })
+	if err != nil {
 		return err
 	}
 	if w.Summary == nil {
@@ -41,10 +38,14 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		if s.want != nil {
 			trimmed += s.want.trimmed
 			s.want.found, s.want.trimmed = s.want.found[s.taken:], 0
+			if j.going = ""; len(keptOf(s.want.found)) > 0 {
+				j.going = w.Session
+			}
 		}
 		j.lost("trimmed", trimmed)
+		j.keepCalm()
 	}
-	j.d.noted(j.lane, w, j.r.NotedAt.Add(j.product.Notes.Interval))
+	j.d.noted(j.lane, w, j.calm)
 	if o.id != "" {
 		j.count(w)
 	}

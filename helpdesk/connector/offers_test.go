@@ -46,10 +46,18 @@ type world struct {
 	desks    []connector.Desk
 	core     *assistance.Core
 	labels   []string
+	notes    connector.Notes
 	recorder *eventlog.Recorder
 	servers  []*server
 	sees     func(eventlog.Log) eventlog.Log // what a server sees of the log; nil for the log
 	events   int
+}
+
+// prompt are notes that are written at once.
+func prompt() connector.Notes {
+	notes := connector.DefaultNotes()
+	notes.Debounce, notes.Interval = 0, 0
+	return notes
 }
 
 // seenOffers keeps when the desk showed an offer, by the path of the request: also in
@@ -108,12 +116,13 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 	recorder, err := eventlog.NewRecorder(log, nil)
 	require.NoError(t, err)
 	return &world{t: t, log: log, desk: desk, seen: seen, desks: []connector.Desk{{Name: "intercom", Desk: opened}}, core: core,
-		labels: config.ReplyOptionLabels, recorder: recorder}
+		labels: config.ReplyOptionLabels, notes: prompt(), recorder: recorder}
 }
 
 // Product implements connector.Products.
 func (w *world) Product(productID string) (connector.Product, bool, error) {
-	return connector.Product{Desks: w.desks, Notes: connector.DefaultNotes(), AllowedOrigins: []string{page}, Assistance: w.core, Labels: w.labels}, productID == acme, nil
+	return connector.Product{Desks: w.desks, Notes: w.notes, AllowedOrigins: []string{page},
+		Assistance: w.core, Labels: w.labels}, productID == acme, nil
 }
 
 // start starts a further server.
@@ -121,7 +130,9 @@ func (w *world) start(opts connector.Options) *server {
 	w.t.Helper()
 	s := &server{registry: prometheus.NewRegistry(), done: make(chan struct{})}
 	opts.Metrics = s.registry
-	opts.Model = func(_ context.Context, prompt string) (string, error) { return "Here is how.", nil }
+	if w.core != nil {
+		opts.Model = func(_ context.Context, prompt string) (string, error) { return "Here is how.", nil }
+	}
 	log := w.log
 	if w.sees != nil {
 		log = w.sees(log)

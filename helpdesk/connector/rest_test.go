@@ -57,7 +57,7 @@ func TestFollow_takesSevenOperationsForAFirstNote(t *testing.T) {
 		d := newDoors(t, nil)
 		log := &counted{Log: d.store.log}
 		desk := newDesk()
-		product := always(Product{Notes: DefaultNotes(), Desks: []Desk{{"plain", notingDesk{d.plain, desk}}}})
+		product := always(Product{Notes: promptNotes(), Desks: []Desk{{"plain", notingDesk{d.plain, desk}}}})
 		s := &service{Connector: musttest.New(New(log, product, nil)), recorder: d.recorder}
 		d.service.Connector = s.Connector
 		f := &following{service: s}
@@ -94,7 +94,7 @@ func TestFollow_asksStorageForNothingAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &counted{Log: musttest.New(memorylog.New(nil))}
 		d := newDesk()
-		f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: DefaultNotes()}, nil), desk: d}
+		f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil), desk: d}
 		f.follow(t)
 		defer f.stop()
 		f.visit(t, "s", "a")

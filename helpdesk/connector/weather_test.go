@@ -140,7 +140,7 @@ func newWeather(rng *rand.Rand, unit time.Duration) *weather {
 func newDay(t *testing.T, log eventlog.Log, window time.Duration, seed uint64) *day {
 	d := &day{t: t, rng: rand.New(rand.NewPCG(seed, 11)), desk: newDesk(), unit: time.Minute}
 	d.weather.Store(fine())
-	notes := DefaultNotes()
+	notes := promptNotes()
 	notes.PreLinkWindow = window
 	notes.Debounce = []time.Duration{0, time.Second, 5 * time.Second}[d.rng.IntN(3)]
 	notes.SummaryThreshold = []int{0, 5, 20}[d.rng.IntN(3)]

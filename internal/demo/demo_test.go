@@ -42,7 +42,8 @@ func newShop(t *testing.T) *shop {
 	t.Helper()
 	product, key := liveactivity.NewProduct("demo")
 	d := demo.New(demo.Product{ID: "demo", Key: key.Key, Token: product.CaptureTokens[0]}, "s3cr3t")
-	product.IntegrationConfig = liveactivity.IntegrationConfig{Notes: &liveactivity.Notes{DebounceMS: new(0)}, Desks: map[string]json.RawMessage{demo.Name: d.Config()}}
+	product.IntegrationConfig = liveactivity.IntegrationConfig{
+		Notes: &liveactivity.Notes{DebounceMS: new(0), IntervalS: new(0)}, Desks: map[string]json.RawMessage{demo.Name: d.Config()}}
 	service, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},
 		Desks: []helpdesk.Kind{d.Kind()}, Reply: demo.Reply, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

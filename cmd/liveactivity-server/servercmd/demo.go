@@ -49,6 +49,7 @@ func demoConfig() liveactivity.IntegrationConfig {
 	return liveactivity.IntegrationConfig{
 		Notes: &liveactivity.Notes{
 			DebounceMS:       new(1000),
+			IntervalS:        new(5),
 			SummaryThreshold: new(15),
 			PreLinkWindowS:   new(15 * 60),
 		},

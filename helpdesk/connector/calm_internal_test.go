@@ -1,0 +1,108 @@
+package connector
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// notedAt returns when the notes of conversation 7 were written, in seconds since a time.
+func (f *following) notedAt(since time.Time) (at []int) {
+	synctest.Wait()
+	f.desk.mu.Lock()
+	defer f.desk.mu.Unlock()
+	for _, n := range f.desk.notes["7"] {
+		at = append(at, int(n.at.Sub(since).Seconds()))
+	}
+	return at
+}
+
+// withCalm runs a test of a conversation with a note at its link, 30 seconds before the next.
+func withCalm(t *testing.T, test func(t *testing.T, f *following, linked time.Time)) {
+	notes := DefaultNotes()
+	notes.SummaryThreshold = 0
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.visit(t, "s", "a")
+		f.linkAs(t, "7", "s", byWebhook)
+		linked := time.Now()
+		require.Equal(t, []int{0}, f.notedAt(linked))
+		test(t, f, linked)
+	})
+}
+
+func TestCalm_holdsEverythingSinceTheNoteBefore(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		for range 50 {
+			time.Sleep(time.Second)
+			f.visit(t, "s", "b")
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 30, 60}, f.notedAt(linked))
+		assert.Equal(t, 30, strings.Count(f.desk.texts("7")[1], "visited b"), "the one of that second may be in it")
+		time.Sleep(time.Minute)
+		f.visit(t, "s", "c")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 30, 60, 173}, f.notedAt(linked), "after a rest a note waits for the debounce time only")
+	})
+}
+
+func TestCalm_survivesARestart(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.stop()
+		f.service = newService(t, f.store.log, Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: DefaultNotes()}, nil)
+		f.follow(t)
+		f.visit(t, "s", "b")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 30}, f.notedAt(linked))
+	})
+}
+
+func TestCalm_isAConversationsAndNoneOfItsSessionsStarves(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.visit(t, "other", "x")
+		f.linkAs(t, "7", "other", byWebhook)
+		for range 70 {
+			f.visit(t, "s", "b")
+			f.visit(t, "other", "y")
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []int{0, 30, 60, 90, 120}, f.notedAt(linked))
+		texts := strings.Join(f.desk.texts("7"), "\n")
+		assert.Equal(t, []int{70, 70}, []int{strings.Count(texts, "visited b"), strings.Count(texts, "visited y")})
+		assert.Contains(t, f.desk.texts("7")[1], "visited x", "it has waited longest")
+	})
+}
+
+func TestCalm_isNotSpentByWhomOnlyABrowserLinked(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		time.Sleep(time.Minute)
+		f.visit(t, "forged", "x")
+		f.linkAs(t, "7", "forged", byBrowser)
+		synctest.Wait()
+		f.visit(t, "s", "b")
+		f.visit(t, "forged", "y")
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []int{0, 60, 63, 93}, f.notedAt(linked))
+		assert.Contains(t, f.desk.texts("7")[2], "visited b")
+	})
+}
+
+func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
+	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
+		f.desk.size = 150
+		for range 10 {
+			f.visit(t, "s", "a page with a long name")
+		}
+		time.Sleep(time.Minute)
+		at := f.notedAt(linked)
+		require.Greater(t, len(at), 2)
+		for _, second := range at[1:] {
+			assert.Equal(t, 30, second)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package connector_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/proactive"
+)
+
+// flooded returns how many notes of actions and summaries are written into a
+// conversation of 46 page views in 18 seconds, and how many redacted.
+func flooded(t *testing.T, desk string, notes connector.Notes) (written, summaries, redactions int) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{})
+		w.core, w.notes = nil, notes
+		var webhook *http.Request
+		conversation := ""
+		z := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true})
+		const target = "http://hooks.example/chatbot-webhook/acme"
+		if desk == "zendesk" {
+			opened, err := zendesk.Kind.Open(z.Config(), &helpdesk.Options{HTTP: z.Client()})
+			require.NoError(t, err)
+			w.desks = []connector.Desk{{Name: "zendesk", Desk: opened}}
+			conversation, webhook = z.NewTicket(target, jane, "Hello")
+		} else {
+			conversation, webhook = w.desk.Created(target, helpdesktest.IntercomContact{Email: jane}, "")
+		}
+		defer w.close()
+		s := w.start(connector.Options{})
+		w.visit("/home")
+		require.Equal(t, "linked", w.deliver(s, webhook))
+		time.Sleep(time.Minute)
+		for i := range 46 {
+			w.visit(fmt.Sprint("/", []string{"pricing", "docs", "plans"}[i%3]))
+			time.Sleep(18*time.Second/46 - 100*time.Millisecond)
+		}
+		time.Sleep(5 * time.Minute)
+		texts := z.Notes
+		if desk == "intercom" {
+			texts = w.desk.Notes
+		}
+		for _, r := range append(w.desk.Requests(), z.Requests()...) {
+			if strings.Contains(r.Path, "redact") {
+				redactions++
+			}
+		}
+		for _, text := range texts(conversation) {
+			if strings.Contains(text, "[1]") {
+				written++
+			} else {
+				summaries++
+			}
+		}
+	})
+	return written + redactions, summaries, redactions
+}
+
+// By default, an agent finds a few notes, and a summary in their place where the desk
+// can redact. Written at once, there are as many notes as page views.
+func TestNotes_leaveAnAgentCalm(t *testing.T) {
+	written, summaries, redactions := flooded(t, "intercom", connector.DefaultNotes())
+	assert.Equal(t, []int{3, 1, 2}, []int{written, summaries, redactions})
+	written, summaries, redactions = flooded(t, "zendesk", connector.DefaultNotes())
+	assert.Equal(t, []int{3, 1, 0}, []int{written, summaries, redactions})
+	written, summaries, redactions = flooded(t, "intercom", prompt())
+	assert.Equal(t, []int{47, 1, 20}, []int{written, summaries, redactions})
+}
