@@ -57,7 +57,7 @@ type BatchAction struct {
 const BatchType = "actions"
 
 // Batch is the actions that one request brought for one session: the envelope of an
-// "actions" event on the stream. The envelope states what is known of the
+// "actions" event on the stream. The envelope states the identity of the
 // session now; each action states the user id of its own event.
 // SessionID, UserID and Email are empty strings while unknown.
 type Batch struct {
@@ -73,7 +73,7 @@ type Batch struct {
 }
 
 // Event is one observation of a source: something a user did, or something
-// learned about who a session belongs to, or both.
+// learned about a session's owner, or both.
 type Event struct {
 	// ID is the source's own id of the event; an event seen before is dropped
 	// by it. It must not be empty.
@@ -90,7 +90,7 @@ type Event struct {
 	Received time.Time
 	// SessionID, UserID and Email are empty if the event has none.
 	SessionID, UserID, Email string
-	// Standing is that of UserID, EmailStanding that of Email.
+	// Standing rates UserID, EmailStanding rates Email.
 	Standing, EmailStanding Standing
 	// Identified says that the source knows UserID to be that of an
 	// identified user and not of an anonymous visitor.
@@ -98,7 +98,7 @@ type Event struct {
 	// Anonymous is the id under which the session's visitor was known before,
 	// where the event says that it is UserID's: see [Identity]. Else it is empty.
 	Anonymous string
-	// Action holds type, title, description and URLs of what the user did.
+	// Action holds type, title, description and URLs of the user's action.
 	// It is nil for an event that only carries identity.
 	Action *Action
 }

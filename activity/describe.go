@@ -11,7 +11,7 @@ import (
 // maxLabel is the most characters a label has.
 const maxLabel = 80
 
-// Target is what an action was done to.
+// Target is the object of an action.
 type Target struct {
 	// Label is the text a person would call it by, as it came; it is cleaned
 	// by [CleanLabel]. Empty means no label.
@@ -21,7 +21,7 @@ type Target struct {
 	Element string
 }
 
-// NewAction puts in words what was done on the page rawURL. There is proper
+// NewAction describes an action on the page rawURL in words. There is proper
 // wording for the types above; other types get by. The action has rawURL as
 // [CleanURL] leaves it. Times, identity and index are the caller's to fill in.
 func NewAction(typ string, target Target, rawURL string) Action {
@@ -31,7 +31,7 @@ func NewAction(typ string, target Target, rawURL string) Action {
 	return a
 }
 
-// words returns the title and the description of what was done on the page,
+// words returns the title and the description of an action on the page,
 // which may have no name.
 func words(typ string, target Target, page string) (title, description string) {
 	if typ == TypePageview {
@@ -51,7 +51,7 @@ func words(typ string, target Target, page string) (title, description string) {
 // titleOfNoPage is the title of a page view without an address.
 const titleOfNoPage = "Page Load"
 
-// titlePrefix is what comes in a title before what the action was done to.
+// titlePrefix precedes the action's object in a title.
 func titlePrefix(typ string) string {
 	switch typ {
 	case TypePageview:
@@ -119,7 +119,7 @@ func article(noun string) string {
 	return "a "
 }
 
-// PageName returns what to call the page at a canonical URL, in lower case:
+// PageName returns the name of the page at a canonical URL, in lower case:
 // its last path segment that is not an identifier, hyphens and underscores
 // read as spaces. The root is "home"; a page that ends in an identifier is the
 // "detail" of the segment before it. The name of "" is "".

@@ -13,7 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// Digest sums up what a user did in one sentence, without a language model:
+// Digest sums up a user's actions in one sentence, without a language model:
 //
 //	Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form.
 //
@@ -21,8 +21,8 @@ import (
 // viewed, then what was clicked, submitted and changed, then everything else.
 // The same actions, however divided into calls of Add, give the same text.
 //
-// The words are those of the titles, in which the source of the actions names
-// what they were done to; descriptions are sentences, and not taken apart.
+// The words come from the titles, in which the source of the actions names
+// their objects; descriptions are sentences, and not taken apart.
 //
 // The zero value is ready for use. A Digest is not safe for concurrent use, and
 // must not be copied after the first Add. It keeps at most 50 phrases of each
@@ -102,7 +102,7 @@ func (d *Digest) String() string {
 	return text
 }
 
-// Size returns about what the digest takes in memory, in bytes.
+// Size returns roughly the memory that the digest takes, in bytes.
 func (d *Digest) Size() int64 {
 	size := int64(unsafe.Sizeof(*d))
 	for _, p := range d.kinds {
@@ -146,7 +146,7 @@ func plural(noun string, n int) string {
 	return noun + "s"
 }
 
-// objectOf returns what an action was done to, as it follows the verb of its
+// objectOf returns the object of an action, as it follows the verb of its
 // kind.
 func objectOf(a Action) string {
 	typ, title := fold(a.Type), fold(a.Title)

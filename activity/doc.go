@@ -1,4 +1,4 @@
-// Package activity is the live memory of what users of an app just did.
+// Package activity is the live memory of an app's users: their latest actions.
 //
 // An [Action] is one thing a user did: a page view, a click, a form submit or
 // a changed field, described in words ("User clicked Export CSV on the dashboard

@@ -1,6 +1,6 @@
 package activity
 
-// Flow counts what became of a product's events in some span of time, and what
+// Flow counts the outcomes of a product's events in some span of time, and what
 // the service wrote for its users.
 type Flow struct {
 	Accepted  int `json:"accepted"`  // events that made an action or updated what is known of a session
@@ -18,7 +18,7 @@ func (f Flow) Plus(g Flow) Flow {
 		f.Actions + g.Actions, f.Summaries + g.Summaries, f.Notes + g.Notes, f.Offers + g.Offers}
 }
 
-// Meter takes the counts of what has just happened for a product. It is called
+// Meter takes the counts of a product's latest events. It is called
 // while requests are served, concurrently, and must return at once.
 type Meter func(productID string, f Flow)
 

@@ -25,7 +25,7 @@ type MemoryOptions struct {
 // Memory is the [Store] that keeps everything in RAM, within a number of bytes
 // of each product and of all: what actions, users and sessions take. Beyond
 // that the sessions written first go first, reading does not renew them; where all
-// products together hold too much, those of the product that holds most. A session
+// products together hold too much, sessions of the product that holds most. A session
 // of fifty actions takes some 20 KB.
 //
 // Expired actions are never returned. They are freed when their session is next
@@ -55,7 +55,7 @@ type memoryUser struct {
 	first    [1]*memorySession // memory of sessions, while one is enough
 }
 
-// memorySession is a session, or what a user does outside any.
+// memorySession is a session, or a user's actions outside any.
 type memorySession struct {
 	memoryEntry
 	Held
@@ -188,7 +188,7 @@ func (m *Memory) identify(product string, who *Identity) {
 	s.Keep(m.sessionItem(s))
 }
 
-// session returns the session of that id, or what the user does outside any, which
+// session returns the session of that id, or the user's actions outside any, which
 // begins here if it is new.
 func (m *Memory) session(product, user, session string) *memorySession {
 	cache, id := m.sessions, session
@@ -322,7 +322,7 @@ func (m *Memory) sessionItem(s *memorySession) fair.Item {
 	return item
 }
 
-// entrySize is what a cache counts of an entry that is a part of something larger.
+// entrySize is the part of an entry's size that a cache counts, where the entry is part of something larger.
 var entrySize = fair.Size(unsafe.Sizeof(memoryEntry{}))
 
 // due returns when an action of that start has expired, in microseconds since
@@ -415,7 +415,7 @@ func (m *Memory) expireSome() (forgotten int, more bool) {
 	return forgotten, true
 }
 
-// Drop forgets what was done in a product.
+// Drop forgets all actions of a product.
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -429,7 +429,7 @@ func (m *Memory) Users(productID string) int {
 	return m.users.Count(productID)
 }
 
-// Bytes returns what is held of a product's users.
+// Bytes returns the size of a product's actions in memory.
 func (m *Memory) Bytes(productID string) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

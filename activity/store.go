@@ -21,7 +21,7 @@ const (
 // methods are safe for concurrent use.
 //
 // Actions are kept by session, in order of their start, however late they come:
-// see [Held]. What a user does outside any session is a session of that user. An
+// see [Held]. A user's actions outside any session form a session of that user. An
 // action whose ID the session already has, one older than the retention, and one
 // older than everything in a full memory change nothing. An action is the user's
 // whose id it carries, unless the session said later who that is: see [Identity].

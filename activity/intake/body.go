@@ -162,7 +162,7 @@ func (b *Body) awaitTurn(ctx context.Context) (err error) {
 	return nil
 }
 
-// endTurn keeps room for so many bytes of what awaitTurn held.
+// endTurn keeps room for so many of the bytes that awaitTurn held.
 func (b *Body) endTurn(n int64) {
 	if b.pass != nil {
 		b.pass()

@@ -1,4 +1,4 @@
-// Package intake holds what every source of events shares: the products and
+// Package intake is the part that every source of events shares: the products and
 // their credentials, bodies that are bounded and unpacked, the rules for pages
 // of other origins, and the counts. A source, such as
 // [github.com/liveactivity/liveactivity/activity/posthog], adds its paths, its

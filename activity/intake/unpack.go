@@ -38,7 +38,7 @@ var (
 )
 
 // unpack returns the JSON inside a body, without a byte order mark and white space
-// before it: what it is is decided by its content.
+// before it: its content decides its form.
 func (u *unpacker) unpack(body []byte, contentEncoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(contentEncoding)) {
 	case "", "identity", "gzip", "x-gzip": // senders err about gzip
