@@ -102,7 +102,8 @@ func (s *Service) serveSessions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	query := r.URL.Query()
-	listing, err := s.Sessions(r.Context(), r.PathValue("product_id"), sessions.Query{Limit: limit, After: query.Get("after"), Prefix: query.Get("q")})
+	listing, err := s.Sessions(r.Context(), r.PathValue("product_id"),
+		sessions.Query{Limit: limit, After: query.Get("after"), Prefix: query.Get("q")})
 	if err != nil {
 		return sessionsError(err)
 	}

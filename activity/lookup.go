@@ -54,7 +54,8 @@ func (l *Lookup) Get(ctx context.Context, productID, userID string, limit int) (
 	if err != nil {
 		return LiveActivity{}, err
 	}
-	return LiveActivity{ProductID: productID, UserID: userID, Count: len(actions), AsOf: Seconds(time.Now()), Actions: actions}, nil
+	return LiveActivity{ProductID: productID, UserID: userID, Count: len(actions), AsOf: Seconds(time.Now()),
+		Actions: actions}, nil
 }
 
 // AppendJSON appends the JSON that [LiveActivity] describes. It costs a copy

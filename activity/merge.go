@@ -133,7 +133,8 @@ func isInvisible(r rune) bool {
 func isFolded(s string) bool {
 	space := true
 	for _, r := range s {
-		if r > '~' && (isInvisible(r) || unicode.IsSpace(r) || r == joiner || r == utf8.RuneError) || r < ' ' || space && r == ' ' {
+		if r > '~' && (isInvisible(r) || unicode.IsSpace(r) || r == joiner || r == utf8.RuneError) ||
+			r < ' ' || space && r == ' ' {
 			return false
 		}
 		space = r == ' '

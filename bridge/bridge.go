@@ -63,7 +63,8 @@ func New(opts *Options) (*Bridge, error) {
 	maxEvents := options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)
 	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, memlimit.Kept())
 	ttl := options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
-	b := &Bridge{maxBody: options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody), origins: make([]string, len(o.AllowedOrigins))}
+	b := &Bridge{maxBody: options.Default(&wrong, "MaxBody", o.MaxBody, DefaultMaxBody),
+		origins: make([]string, len(o.AllowedOrigins))}
 	for i, text := range o.AllowedOrigins {
 		b.origins[i] = strings.ToLower(strings.TrimSuffix(text, "/"))
 		wrong.Require(origin.IsPattern(b.origins[i]), "AllowedOrigins", "must be like https://portal.acme.example")

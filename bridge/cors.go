@@ -53,7 +53,8 @@ func (b *Bridge) checkHost(r *http.Request) error {
 		origin.Allows(b.origins, "https://"+r.Host) || origin.Allows(b.origins, "http://"+r.Host) {
 		return nil
 	}
-	return httpx.Errorf(http.StatusMisdirectedRequest, "The bridge does not answer for this host: its origin is not among the allowed ones.")
+	return httpx.Errorf(http.StatusMisdirectedRequest,
+		"The bridge does not answer for this host: its origin is not among the allowed ones.")
 }
 
 // isLoopback reports whether a host, with or without a port, is this machine

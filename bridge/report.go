@@ -139,7 +139,8 @@ func (r report) vendor() (*Vendor, error) {
 			documents = append(documents, strings.Clone(name))
 		}
 	}
-	return &Vendor{ID: strings.Clone(v.ID), Name: strings.Clone(activity.CleanLabel(v.Name)), Status: v.Status, MissingDocuments: documents}, nil
+	return &Vendor{ID: strings.Clone(v.ID), Name: strings.Clone(activity.CleanLabel(v.Name)), Status: v.Status,
+		MissingDocuments: documents}, nil
 }
 
 func statusNames() []string {

@@ -139,7 +139,8 @@ func list(words []string) string {
 }
 
 // determiners are words before which no article goes.
-var determiners = map[string]bool{"the": true, "a": true, "an": true, "your": true, "their": true, "its": true, "our": true}
+var determiners = map[string]bool{"the": true, "a": true, "an": true, "your": true, "their": true, "its": true,
+	"our": true}
 
 func withThe(noun string) string {
 	first, _, _ := strings.Cut(noun, " ")

@@ -134,7 +134,8 @@ func (s *window) add(a activity.Action, limit int) {
 // carry ids, but no user does the same twice in a microsecond.
 func (s *window) has(a activity.Action) bool {
 	return slices.ContainsFunc(s.actions, func(have activity.Action) bool {
-		return have.TimestampStart == a.TimestampStart && have.Type == a.Type && have.Title == a.Title && have.RawURL == a.RawURL
+		return have.TimestampStart == a.TimestampStart && have.Type == a.Type && have.Title == a.Title &&
+			have.RawURL == a.RawURL
 	})
 }
 

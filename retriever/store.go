@@ -99,7 +99,8 @@ const owner = ""
 
 // keep keeps the session as the one used last.
 func (s *Store) keep(ss *session) {
-	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) + fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))) + ss.records, Due: 1}
+	item := fair.Item{Bytes: fair.Size(unsafe.Sizeof(*ss)) + fair.Size(len(ss.id)) +
+		fair.Size(cap(ss.chunks)*int(unsafe.Sizeof(chunk{}))) + ss.records, Due: 1}
 	for _, c := range ss.chunks {
 		item.Due = max(item.Due, c.at+s.ttl.Microseconds()+1)
 	}
@@ -111,7 +112,9 @@ func (s *Store) keep(ss *session) {
 // batch and then calls next, the Deliver method of a [stream.Writer]. The
 // consumer calls the handler in the order of the stream. A Writer's writes do not
 // keep that order across sessions.
-func (s *Store) Learning(next func(ctx context.Context, d *stream.Delivery) error) func(ctx context.Context, d *stream.Delivery) error {
+func (s *Store) Learning(
+	next func(ctx context.Context, d *stream.Delivery) error,
+) func(ctx context.Context, d *stream.Delivery) error {
 	return func(ctx context.Context, d *stream.Delivery) error {
 		if b, err := d.Batch(); err == nil {
 			s.Learn(b)

@@ -102,13 +102,16 @@ func (r *run) count(d *Delivery, err error, done bool) {
 		r.stats.finished(d.Type).Add(1)
 	case errors.As(err, &malformed):
 		r.stats.malformed.Add(1)
-		r.opts.Logger.Error("stream has a malformed entry; skipping it", "session_id", short(d.SessionID), "id", d.ID, "err", err)
+		r.opts.Logger.Error("stream has a malformed entry; skipping it", "session_id", short(d.SessionID), "id", d.ID,
+			"err", err)
 	case done:
 		r.stats.refused.Add(1)
-		r.opts.Logger.Error("stream handler rejected an entry; skipping it", "session_id", short(d.SessionID), "id", d.ID, "err", err)
+		r.opts.Logger.Error("stream handler rejected an entry; skipping it", "session_id", short(d.SessionID), "id", d.ID,
+			"err", err)
 	default:
 		r.stats.parked.Add(1)
-		r.opts.Logger.Warn("session falls behind: its handler keeps failing", "session_id", short(d.SessionID), "id", d.ID, "err", err)
+		r.opts.Logger.Warn("session falls behind: its handler keeps failing", "session_id", short(d.SessionID), "id", d.ID,
+			"err", err)
 	}
 }
 

@@ -40,7 +40,8 @@ const anyProduct = ""
 // put keeps a link, as the one used last, and evicts others beyond the bound.
 func (k links) put(sessionID string, l *link) {
 	const resume = 256 // bytes of a function and its closure
-	size := fair.Size(unsafe.Sizeof(*l)) + fair.Size(len(sessionID)) + fair.Size(len(l.conversationID)) + int64(l.actions)*actionSize
+	size := fair.Size(unsafe.Sizeof(*l)) + fair.Size(len(sessionID)) + fair.Size(len(l.conversationID)) +
+		int64(l.actions)*actionSize
 	if l.resume != nil {
 		size += resume
 	}

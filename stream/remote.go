@@ -35,7 +35,8 @@ type remote struct {
 }
 
 // Follow implements [Source].
-func (r *remote) Follow(ctx context.Context, after string, since time.Time, sessionID string, deliver func(feed.Event) error) error {
+func (r *remote) Follow(ctx context.Context, after string, since time.Time, sessionID string,
+	deliver func(feed.Event) error) error {
 	f := &following{remote: r, after: after, since: since, sessionID: sessionID, deliver: deliver}
 	wait := newBackOff(r.opts.MinBackoff, r.opts.MaxBackoff)
 	for {
@@ -145,13 +146,16 @@ type connection struct {
 
 // subscriber returns an r3labs client that makes this connection.
 func (c *connection) subscriber() *sse.Client {
-	client := sse.NewClient(c.url.String(), sse.ClientMaxBufferSize(2*c.maxEvent()+readBuffer)) // no event that a guard gives is larger
+	room := 2*c.maxEvent() + readBuffer // no event that a guard gives is larger
+	client := sse.NewClient(c.url.String(), sse.ClientMaxBufferSize(room))
 	transport := c.client.Transport
 	if transport == nil {
 		transport = http.DefaultTransport
 	}
 	client.Connection = &http.Client{Jar: c.client.Jar, CheckRedirect: c.client.CheckRedirect,
-		Transport: roundTripper(func(req *http.Request) (*http.Response, error) { return c.roundTrip(client, transport, req) })}
+		Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+			return c.roundTrip(client, transport, req)
+		})}
 	client.ReconnectStrategy = &backoff.StopBackOff{}
 	client.ResponseValidator = func(_ *sse.Client, res *http.Response) error { return c.validate(res) }
 	client.Headers["Accept-Encoding"] = "identity" // compression would hold events back
@@ -192,12 +196,13 @@ func (c *connection) roundTrip(client *sse.Client, next http.RoundTripper, req *
 	res, err := next.RoundTrip(req)
 	if err == nil && res.StatusCode == http.StatusOK {
 		c.idle.Stop() // only while something is waited for does it run
-		res.Body = guarded{res.Body, &eventGuard{src: watched{res.Body, c}, max: c.maxEvent(), id: []byte(c.after), given: func(noID bool) {
-			c.undelivered.Add(1)
-			if noID {
-				client.LastEventID.Store([]byte(nil)) // an empty id does not make the client forget
-			}
-		}}}
+		res.Body = guarded{res.Body, &eventGuard{src: watched{res.Body, c}, max: c.maxEvent(), id: []byte(c.after),
+			given: func(noID bool) {
+				c.undelivered.Add(1)
+				if noID {
+					client.LastEventID.Store([]byte(nil)) // an empty id does not make the client forget
+				}
+			}}}
 	}
 	return res, err
 }

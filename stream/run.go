@@ -235,7 +235,8 @@ func (r *run) pass(ctx context.Context) (ended bool, err error) {
 		if e.Kind == feed.Entry {
 			if entry := r.ledger.Catch(e.ID, e.SessionID); entry == nil {
 				r.passOver(e.Message)
-			} else if err := r.hand(ctx, &Delivery{Message: e.Message, More: entry.More, run: r, entry: entry, again: true}); err != nil {
+			} else if err := r.hand(ctx, &Delivery{Message: e.Message, More: entry.More, run: r, entry: entry,
+				again: true}); err != nil {
 				return err
 			}
 			if r.ledger.Passed(e.ID) {
@@ -315,7 +316,8 @@ func (r *run) failed(key string, err error, pause time.Duration) {
 		return // the entry is skipped
 	}
 	r.stats.failures.Add(1)
-	r.opts.Logger.Warn("stream handler failed", "session_id", short(key), "err", err, "again_in", pause.Round(time.Millisecond))
+	r.opts.Logger.Warn("stream handler failed", "session_id", short(key), "err", err, "again_in",
+		pause.Round(time.Millisecond))
 }
 
 // save saves the acknowledged position, if there is a cursor store, and

@@ -118,5 +118,6 @@ type summarizerStats struct{ ok, modelFailed, overwriteFailed atomic.Uint64 }
 
 // Stats returns the current counts. It is cheap and safe for concurrent use.
 func (s *Summarizer) Stats() SummarizerStats {
-	return SummarizerStats{OK: s.stats.ok.Load(), ModelFailed: s.stats.modelFailed.Load(), OverwriteFailed: s.stats.overwriteFailed.Load()}
+	return SummarizerStats{OK: s.stats.ok.Load(), ModelFailed: s.stats.modelFailed.Load(),
+		OverwriteFailed: s.stats.overwriteFailed.Load()}
 }

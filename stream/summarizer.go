@@ -245,7 +245,8 @@ func (h *history) add(b activity.Batch, kept int) {
 // size returns the approximate memory of the history, in bytes.
 func (h *history) size() int64 {
 	size := fair.Size(unsafe.Sizeof(*h)) + fair.Size(len(h.key.product)) + fair.Size(len(h.key.session)) +
-		fair.Size(len(h.email)) + fair.Size(len(h.summary)) + fair.Size(cap(h.actions)*int(unsafe.Sizeof(activity.Action{}))) + h.digest.Size()
+		fair.Size(len(h.email)) + fair.Size(len(h.summary)) +
+		fair.Size(cap(h.actions)*int(unsafe.Sizeof(activity.Action{}))) + h.digest.Size()
 	for _, a := range h.actions {
 		size += fair.Size(len(a.Title)) + fair.Size(len(a.Description)) + fair.Size(len(a.CanonicalURL))
 	}

@@ -378,7 +378,8 @@ func testIsolation(t *testing.T, open openFunc) {
 // that an engine could confuse when it builds keys from them.
 func testNames(t *testing.T, open openFunc) {
 	products := []string{"acme", "ACME", "acme:a", "acme/a", "{acme}", "*", "é", "e\u0301"}
-	users := []string{"ada", "Ada", "ada ", " ada", "a:ada", "/ada", "a/ada", "../ada", "ada\x00", "*", "a*", "?", "{acme}",
+	users := []string{"ada", "Ada", "ada ", " ada", "a:ada", "/ada", "a/ada", "../ada", "ada\x00", "*", "a*", "?",
+		"{acme}",
 		"ada@example.com", "%61da", "日本", "\n", "\"", `\`, "'; --", "null", strings.Repeat("u", 4096)}
 	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 	for i, p := range products {

@@ -13,7 +13,8 @@ import (
 )
 
 // actionFields are the fields of an action, all always present.
-var actionFields = []string{"canonical_url", "description", "index", "raw_url", "timestamp_end", "timestamp_start", "title", "type"}
+var actionFields = []string{"canonical_url", "description", "index", "raw_url", "timestamp_end", "timestamp_start",
+	"title", "type"}
 
 // hostile texts break naive encoders.
 var hostile = map[string]string{

@@ -18,8 +18,9 @@ import (
 
 // tools are the functions behind the MCP tools.
 type tools struct {
-	lookup   *activity.Lookup
-	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error) // nil for no such tool
+	lookup *activity.Lookup
+	// sessions lists live sessions; nil for no such tool.
+	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
 	keys     *access.Keyring
 	log      *slog.Logger
 }
@@ -113,7 +114,8 @@ func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
 		return q, notAnInteger
 	}
 	return query{args.ProductID, func(ctx context.Context, dst []byte, productID string) ([]byte, error) {
-		listing, err := t.sessions(ctx, productID, sessions.Query{Limit: args.Limit.int(), After: args.After, Prefix: args.Prefix})
+		listing, err := t.sessions(ctx, productID, sessions.Query{Limit: args.Limit.int(), After: args.After,
+			Prefix: args.Prefix})
 		if err != nil {
 			return nil, err
 		}

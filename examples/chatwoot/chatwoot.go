@@ -120,7 +120,9 @@ func render(text string) string {
 func (d *desk) Fits(text string) bool { return len(render(text)) <= 150_000 }
 
 // FindNote looks through the latest messages.
-func (d *desk) FindNote(ctx context.Context, conversationID, text, after string, since time.Time) (string, bool, error) {
+func (d *desk) FindNote(
+	ctx context.Context, conversationID, text, after string, since time.Time,
+) (string, bool, error) {
 	return d.find(ctx, conversationID, func(m message) bool {
 		last, _ := strconv.Atoi(after)
 		isAfter := m.ID > last && after != "" || after == "" && m.CreatedAt >= since.Unix()
@@ -199,5 +201,6 @@ func (d *desk) signed(stamp, signature string, body []byte, now time.Time) bool 
 	mac := hmac.New(sha256.New, []byte(d.secret))
 	_, _ = fmt.Fprintf(mac, "%s.%s", stamp, body)
 	want := "sha256=" + hex.EncodeToString(mac.Sum(nil))
-	return err == nil && now.Sub(time.Unix(seconds, 0)).Abs() <= 15*time.Minute && hmac.Equal([]byte(signature), []byte(want))
+	return err == nil && now.Sub(time.Unix(seconds, 0)).Abs() <= 15*time.Minute &&
+		hmac.Equal([]byte(signature), []byte(want))
 }

@@ -65,7 +65,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	writer, err := stream.NewWriter(n.write, &stream.WriterOptions{Debounce: *debounce, Summarizer: summarizer, Logger: logger})
+	writer, err := stream.NewWriter(n.write, &stream.WriterOptions{Debounce: *debounce, Summarizer: summarizer,
+		Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,8 @@ func (n *notebook) overwrite(_ context.Context, s stream.Summary) error {
 	defer n.mu.Unlock()
 	notes := n.notes[s.SessionID]
 	left := notes[min(s.Replaces, len(notes)):]
-	if _, err := fmt.Fprintf(n.w, "summary of %s, in place of %d actions\n%s\n%s\n", s.SessionID, s.Replaces, s.Text, list(left)); err != nil {
+	if _, err := fmt.Fprintf(n.w, "summary of %s, in place of %d actions\n%s\n%s\n", s.SessionID, s.Replaces, s.Text,
+		list(left)); err != nil {
 		return err
 	}
 	n.notes[s.SessionID] = left

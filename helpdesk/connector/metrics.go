@@ -59,7 +59,8 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 			"Conversations that were deleted because nobody reacted to an offer and nobody had written there.", "desk"),
 		offerMetrics: offerMetrics{
 			offers: counter("liveactivity_offers_total",
-				"Proactive offers, by trigger and result: made, refused, late, ambiguous (then made or lost), accepted, ignored.", "trigger_id", "result"),
+				"Proactive offers, by trigger and result: made, refused, late, ambiguous (then made or lost), accepted, ignored.",
+				"trigger_id", "result"),
 			suppressed: counter("liveactivity_offers_suppressed_total",
 				"Moments in which a trigger matched and no offer was made, by reason.", "trigger_id", "reason"),
 			transitions: counter("liveactivity_assistance_transitions_total", "Moves of the assistance from state to state.",

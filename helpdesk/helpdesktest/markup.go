@@ -23,7 +23,8 @@ var (
 // allowedTags are those that a desk keeps, without their attributes.
 var allowedTags = map[string]bool{"a": true, "b": true, "blockquote": true, "br": true, "code": true, "div": true,
 	"em": true, "h1": true, "h2": true,
-	"h3": true, "hr": true, "i": true, "li": true, "ol": true, "p": true, "pre": true, "span": true, "strong": true, "u": true, "ul": true}
+	"h3": true, "hr": true, "i": true, "li": true, "ol": true, "p": true, "pre": true, "span": true, "strong": true,
+	"u": true, "ul": true}
 
 // cleaned returns HTML without the markup that a desk drops.
 func cleaned(s string) string {

@@ -153,7 +153,8 @@ func (z *Zendesk) withinLimit(w http.ResponseWriter) bool {
 		return true
 	}
 	h := w.Header()
-	total, remaining, resets := strconv.Itoa(z.requests.limit), strconv.Itoa(z.requests.remaining()), strconv.Itoa(z.requests.resets(now))
+	total, remaining, resets := strconv.Itoa(z.requests.limit), strconv.Itoa(z.requests.remaining()),
+		strconv.Itoa(z.requests.resets(now))
 	h.Set("X-Rate-Limit", total)
 	h.Set("Ratelimit-Limit", total)
 	h.Set("X-Rate-Limit-Remaining", remaining)
@@ -230,7 +231,8 @@ func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendesk
 	event := written.json()
 	event["type"] = "Comment"
 	reply(w, http.StatusOK, map[string]any{"ticket": ticket.json(), "audit": map[string]any{
-		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.author.id, "created_at": written.at.UTC().Format(time.RFC3339),
+		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.author.id,
+		"created_at": written.at.UTC().Format(time.RFC3339),
 		"events": []any{map[string]any{"id": z.nextID(), "type": "Change", "field_name": "status",
 			"value": ticket.status}, event},
 	}})

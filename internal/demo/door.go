@@ -43,7 +43,8 @@ func (d *Demo) open(w http.ResponseWriter, r *http.Request) bool {
 	if !d.opens(r.URL.Query().Get(doorField)) {
 		return d.isOpen(r)
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: d.door, Path: "/demo", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: d.door, Path: "/demo", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 	return true
 }
 

@@ -19,8 +19,10 @@ func PathValue(r *http.Request, name string) (string, error) {
 		return value, nil
 	}
 	if _, logged := mounted.LoadOrStore(name, true); !logged {
-		slog.Default().Error("a handler is mounted on a pattern without a path value that it needs", "path_value", name, "pattern", r.Pattern)
+		slog.Default().Error("a handler is mounted on a pattern without a path value that it needs", "path_value", name,
+			"pattern", r.Pattern)
 	}
-	return "", &Error{Status: http.StatusInternalServerError, Detail: "The handler is mounted on a pattern without {" + name + "}.",
-		Cause: fmt.Errorf("httpx: pattern %q has no {%s}", r.Pattern, name)}
+	return "", &Error{Status: http.StatusInternalServerError,
+		Detail: "The handler is mounted on a pattern without {" + name + "}.",
+		Cause:  fmt.Errorf("httpx: pattern %q has no {%s}", r.Pattern, name)}
 }

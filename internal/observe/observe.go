@@ -32,11 +32,12 @@ type Observer struct {
 // nil.
 func New(log *slog.Logger, reg prometheus.Registerer) (*Observer, error) {
 	wrong := options.Mistakes{Package: "observe"}
-	o := &Observer{log: cmp.Or(log, slog.Default()), durations: metrics.Register(&wrong, reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "liveactivity_http_request_duration_seconds",
-		Help:    "Time from a request's headers to the end of its answer; for a stream, to its start.",
-		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, []string{"route", "code"}))}
+	o := &Observer{log: cmp.Or(log, slog.Default()), durations: metrics.Register(&wrong, reg,
+		prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "liveactivity_http_request_duration_seconds",
+			Help:    "Time from a request's headers to the end of its answer; for a stream, to its start.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"route", "code"}))}
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,8 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, inf
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		return true
 	}
-	o.log.Error("handler panicked", "request_id", info.RequestID, "route", route, "panic", p, "stack", string(debug.Stack()))
+	o.log.Error("handler panicked", "request_id", info.RequestID, "route", route, "panic", p, "stack",
+		string(debug.Stack()))
 	if w.status != 0 {
 		return true
 	}
@@ -113,7 +115,8 @@ func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code in
 	if !o.log.Enabled(r.Context(), level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("request_id", info.RequestID), slog.String("method", r.Method), slog.String("route", route),
+	attrs := []slog.Attr{slog.String("request_id", info.RequestID), slog.String("method", r.Method),
+		slog.String("route", route),
 		slog.Int("status", code), slog.Duration("took", took), slog.String("remote", r.RemoteAddr)}
 	if info.Err != nil {
 		attrs = append(attrs, slog.String("detail", info.Err.Detail))

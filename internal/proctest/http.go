@@ -52,7 +52,8 @@ func UnderWay(t *testing.T, url, path, body string, headers ...string) (finish f
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	head := append([]string{"POST " + path + " HTTP/1.1", "Host: localhost", fmt.Sprint("Content-Length: ", len(body)), "Expect: 100-continue"}, headers...)
+	head := append([]string{"POST " + path + " HTTP/1.1", "Host: localhost", fmt.Sprint("Content-Length: ", len(body)),
+		"Expect: 100-continue"}, headers...)
 	_, err = io.WriteString(conn, strings.Join(head, "\r\n")+"\r\n\r\n")
 	require.NoError(t, err)
 	// The server asks for the body once the request is in flight.

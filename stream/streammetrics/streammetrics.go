@@ -24,7 +24,8 @@ func Consumers(consumers ...*stream.Consumer) prometheus.Collector {
 		return []float64{float64(s.AcknowledgedActions), float64(s.AcknowledgedSummaries), float64(s.AcknowledgedOthers)}
 	}
 	skipped := func(s stream.ConsumerStats) []float64 {
-		return []float64{float64(s.SkippedMalformed), float64(s.SkippedTooLarge), float64(s.SkippedRefused), float64(s.SkippedHeldTooLong)}
+		return []float64{float64(s.SkippedMalformed), float64(s.SkippedTooLarge), float64(s.SkippedRefused),
+			float64(s.SkippedHeldTooLong)}
 	}
 	return &collector[stream.ConsumerStats]{statsOf(consumers), []metric[stream.ConsumerStats]{
 		counter(prefix+"connects_total", "Times the stream was opened.",
@@ -129,7 +130,8 @@ func (c *collector[S]) Collect(metrics chan<- prometheus.Metric) {
 			}
 		}
 		for i, sum := range sums {
-			metrics <- prometheus.MustNewConstMetric(m.desc, m.kind, sum, m.labels[min(i, len(m.labels)):min(i+1, len(m.labels))]...)
+			metrics <- prometheus.MustNewConstMetric(m.desc, m.kind, sum,
+				m.labels[min(i, len(m.labels)):min(i+1, len(m.labels))]...)
 		}
 	}
 }

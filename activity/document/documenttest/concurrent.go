@@ -28,7 +28,8 @@ var concurrencyTests = []test{
 
 // change makes changes to the named documents, retrying on conflicts. It may
 // be called from any goroutine.
-func (f fixture) change(ctx context.Context, make func([]document.Document) []document.Change, names ...string) (document.Version, error) {
+func (f fixture) change(ctx context.Context, make func([]document.Document) []document.Change,
+	names ...string) (document.Version, error) {
 	for {
 		docs, err := f.store.Get(ctx, product, names...)
 		if err != nil {

@@ -49,12 +49,14 @@ var listTests = []test{
 			{"b/", "c", nil},
 			{"b", "b", []string{"b/1", "b/2", "b/3"}},
 		} {
-			require.Equal(f, c.want, slices.Collect(slices.Values(names(f.list(c.prefix, c.after, 10)))), "prefix %q after %q", c.prefix, c.after)
+			require.Equal(f, c.want, slices.Collect(slices.Values(names(f.list(c.prefix, c.after, 10)))), "prefix %q after %q",
+				c.prefix, c.after)
 		}
 	}},
 	{name: "returns at most limit", run: func(f fixture) {
 		f.putAll("a", "b", "c", "d")
-		for limit, want := range map[int]int{-1: 0, math.MinInt: 0, 0: 0, 1: 1, 3: 3, 4: 4, 5: 4, 1000: 4, math.MaxInt32: 4, math.MaxInt: 4} {
+		for limit, want := range map[int]int{-1: 0, math.MinInt: 0, 0: 0, 1: 1, 3: 3, 4: 4, 5: 4, 1000: 4, math.MaxInt32: 4,
+			math.MaxInt: 4} {
 			require.Equal(f, []string{"a", "b", "c", "d"}[:want], names(f.list("", "", limit)), "limit %d", limit)
 		}
 	}},
@@ -67,7 +69,8 @@ var listTests = []test{
 		for i, name := range sorted {
 			require.Equal(f, sorted[i+1:], names(f.list("", name, 1000)), "after %.20q", name)
 		}
-		for _, prefix := range []string{"\x00", "*", "a", "a\x00", "a\xff", "[", "\\", "{", "{x}", "\xc3", "\xff", "\xff\xff"} {
+		for _, prefix := range []string{"\x00", "*", "a", "a\x00", "a\xff", "[", "\\", "{", "{x}", "\xc3", "\xff",
+			"\xff\xff"} {
 			want := slices.DeleteFunc(slices.Clone(sorted), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 			require.Equal(f, want, names(f.list(prefix, "", 1000)), "prefix %q", prefix)
 		}

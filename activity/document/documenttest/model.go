@@ -90,7 +90,8 @@ func (r *roulette) step(f fixture) {
 	}
 	require.Equal(f, items(r.list("", "", 100)), items(f.all()), "after %v", changes)
 	prefix, after, limit := r.name()[:1], r.name(), r.IntN(4)
-	require.Equal(f, items(r.list(prefix, after, limit)), items(f.list(prefix, after, limit)), "prefix %q after %q", prefix, after)
+	require.Equal(f, items(r.list(prefix, after, limit)), items(f.list(prefix, after, limit)), "prefix %q after %q",
+		prefix, after)
 	for i, d := range f.get(modelNames...) {
 		want := r.model[modelNames[i]]
 		require.Equal(f, item{modelNames[i], string(want.Value), want.Version}, items([]document.Document{d})[0])
@@ -105,7 +106,8 @@ func (r *roulette) change(name string) document.Change {
 		d.Version = r.past[r.IntN(len(r.past))].Version
 	}
 	ttl := []time.Duration{0, time.Minute, time.Hour}[r.IntN(3)]
-	kinds := []document.Change{document.Put(d, fmt.Append(nil, r.IntN(1000)), ttl), document.Check(d), document.Delete(d), document.Touch(d, ttl)}
+	kinds := []document.Change{document.Put(d, fmt.Append(nil, r.IntN(1000)), ttl), document.Check(d),
+		document.Delete(d), document.Touch(d, ttl)}
 	if !d.Exists() {
 		kinds = kinds[:2]
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // products are ids that an engine could confuse when it builds keys from them.
-var products = []string{"", "a", "a:b", "a/b", "A", "ä", "a b", "a*", "a/", "/", "{a}", "a}b{", "a\x00", "\xff", "lease/", "0"}
+var products = []string{"", "a", "a:b", "a/b", "A", "ä", "a b", "a*", "a/", "/", "{a}", "a}b{", "a\x00", "\xff",
+	"lease/", "0"}
 
 var productTests = []test{
 	{name: "keep documents of the same name apart", run: func(f fixture) {
@@ -30,7 +31,8 @@ var productTests = []test{
 		}
 	}},
 	{name: "are not confused with names", run: func(f fixture) {
-		pairs := [][2]string{{"", "a:b"}, {"a", "b"}, {"a:b", "c"}, {"a", "b:c"}, {"a/b", "c"}, {"a", "b/c"}, {"a\x00", "b"}, {"a", "\x00b"}, {"ab", "c"}, {"a", "bc"}}
+		pairs := [][2]string{{"", "a:b"}, {"a", "b"}, {"a:b", "c"}, {"a", "b:c"}, {"a/b", "c"}, {"a", "b/c"},
+			{"a\x00", "b"}, {"a", "\x00b"}, {"ab", "c"}, {"a", "bc"}}
 		for i, pair := range pairs {
 			f.putIn(pair[0], pair[1], fmt.Sprint(i))
 		}

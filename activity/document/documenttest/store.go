@@ -188,5 +188,6 @@ func named(name string) document.Document { return document.Document{Name: name}
 var oddNames = []string{
 	"\x00", "\x00\x00", "\x00a", "\x01", "\n", " ", "\"", "%s", "'; --", "*", "..", "../a", "/", "//", "0", "?", "A",
 	"[a-z]", "\\", "a", "a\x00", "a\x00b", "a ", "a/", "a/b", "a:b", "a\xff", "a\xff\x00", "b*", "ä", "e\u0301", "null",
-	"{", "{x}", "{x}y", "{}", "}", "日本", "\xc3", "\xff", "\xff\xff", "\xff\xff\x00", strings.Repeat("\xff", document.MaxName),
+	"{", "{x}", "{x}y", "{}", "}", "日本", "\xc3", "\xff", "\xff\xff", "\xff\xff\x00",
+	strings.Repeat("\xff", document.MaxName),
 }

@@ -106,7 +106,8 @@ var writeTests = []test{
 	{name: "does not modify the caller's changes", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		make := func() []document.Change {
-			return []document.Change{document.Put(named("z"), []byte("2"), time.Hour), document.Touch(a, time.Hour), document.Check(named("b"))}
+			return []document.Change{document.Put(named("z"), []byte("2"), time.Hour), document.Touch(a, time.Hour),
+				document.Check(named("b"))}
 		}
 		changes := make()
 		f.write(changes...)
@@ -137,7 +138,8 @@ func testEveryKindAtOnce(f fixture) {
 		document.Touch(touched, 0), document.Put(replaced, []byte("2"), 0), document.Check(named("absent")),
 	)
 	require.Equal(f, []item{
-		{"checked", "1", checked.Version}, {"created", "2", version}, {"replaced", "2", version}, {"touched", "1", touched.Version},
+		{"checked", "1", checked.Version}, {"created", "2", version}, {"replaced", "2", version},
+		{"touched", "1", touched.Version},
 	}, items(f.all()))
 }
 
@@ -151,7 +153,8 @@ func testAllOrNone(f fixture) {
 		document.Put(named("new"), []byte("2"), 0), document.Delete(kept), document.Touch(brief, time.Nanosecond),
 	}
 	conflicts := []document.Change{
-		document.Check(old), document.Put(old, []byte("3"), 0), document.Delete(old), document.Touch(old, 0), document.Check(named("stale")),
+		document.Check(old), document.Put(old, []byte("3"), 0), document.Delete(old), document.Touch(old, 0),
+		document.Check(named("stale")),
 	}
 	for _, bad := range conflicts {
 		for at := range len(changes) + 1 {
@@ -167,7 +170,8 @@ func testCancelledWrite(f fixture) {
 	cancelled, cancel := context.WithCancel(f.Context())
 	cancel()
 	f.within("a call with a cancelled context", func() {
-		_, _ = f.store.Write(cancelled, product, document.Put(named("a"), nil, 0), document.Put(named("b"), nil, 0)) // may succeed or fail
+		_, _ = f.store.Write(cancelled, product, document.Put(named("a"), nil, 0),
+			document.Put(named("b"), nil, 0)) // may succeed or fail
 	})
 	f.within("the next call", func() {
 		docs, err := f.store.Get(f.Context(), product, "a", "b")
@@ -206,7 +210,8 @@ func testInvalid(f fixture, bad []document.Change) {
 	there := f.put("there", "1", 0)
 	good, conflict := document.Put(named("good"), nil, 0), document.Put(named("there"), nil, 0)
 	for i, call := range [][]document.Change{
-		bad, append([]document.Change{good}, bad...), append(bad, good), append([]document.Change{conflict}, bad...), append(bad, conflict),
+		bad, append([]document.Change{good}, bad...), append(bad, good), append([]document.Change{conflict}, bad...),
+		append(bad, conflict),
 	} {
 		_, err := f.store.Write(f.Context(), product, call...)
 		require.ErrorIs(f, err, document.ErrInvalid, "call %d", i)
@@ -226,7 +231,8 @@ var versionTests = []test{
 	}},
 	{name: "are shared by the documents of one call", run: func(f fixture) {
 		f.put("b", "1", 0)
-		version := f.write(document.Put(named("a"), nil, 0), document.Put(f.one("b"), nil, time.Hour), document.Put(named("c"), nil, 0))
+		version := f.write(document.Put(named("a"), nil, 0), document.Put(f.one("b"), nil, time.Hour),
+			document.Put(named("c"), nil, 0))
 		for _, d := range f.get("a", "b", "c") {
 			require.Equal(f, version, d.Version)
 		}

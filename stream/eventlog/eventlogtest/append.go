@@ -130,7 +130,8 @@ func testCallerGivesUp(f fixture) {
 			for n := range calls {
 				e := Sized(Entry(fmt.Sprint("writer", w), n), 2<<10)
 				ctx, cancel := context.WithTimeout(f.Context(), time.Duration(n%8)*200*time.Microsecond)
-				_ = f.log.Append(ctx, product, []eventlog.Entry{{SessionID: e.SessionID, Keys: e.Keys, Data: e.Data}}) // may succeed or fail
+				_ = f.log.Append(ctx, product, []eventlog.Entry{ // may succeed or fail
+					{SessionID: e.SessionID, Keys: e.Keys, Data: e.Data}})
 				cancel()
 				copy(e.Data, bytes.Repeat([]byte{'x'}, len(e.Data)))
 				e.Keys[0] = activity.EventKey("another")

@@ -109,7 +109,8 @@ var documentTests = []test{
 	}},
 	{name: "in conflict add no entry", run: testConflict},
 	{name: "in conflict leave the keys free", run: func(f fixture) {
-		f.conflict("a", []eventlog.Entry{keyed("k", "l"), keyed("m")}, document.Check(document.Document{Name: "a", Version: 1}))
+		f.conflict("a", []eventlog.Entry{keyed("k", "l"), keyed("m")},
+			document.Check(document.Document{Name: "a", Version: 1}))
 		f.append(keyed("k"), keyed("l"), keyed("m"))
 		require.Len(f, distinct(f.refused(keyed("k", "l", "m")).Keys), 3)
 	}},
@@ -123,7 +124,8 @@ var documentTests = []test{
 		before := f.document("a")
 		for _, entries := range [][]eventlog.Entry{{keyed("k")}, {keyed("l"), keyed("k")}, {keyed("m"), keyed("m")}} {
 			var duplicate *eventlog.DuplicateError
-			err := f.log.Append(f.Context(), product, entries, f.put("a", "2"), document.Delete(f.document("b")), f.put("c", "2"))
+			err := f.log.Append(f.Context(), product, entries, f.put("a", "2"), document.Delete(f.document("b")),
+				f.put("c", "2"))
 			require.ErrorAs(f, err, &duplicate)
 			require.Equal(f, map[string]string{"a": "1", "b": "1"}, f.documents())
 			require.Equal(f, before, f.document("a"))
@@ -177,7 +179,8 @@ func testInvalidChanges(f fixture) {
 	f.change(nil, f.put("a", "1"))
 	before := f.bounds()
 	for _, bad := range []document.Change{
-		document.Put(named(""), nil, 0), document.Delete(named("b")), document.Put(named("b"), make([]byte, document.MaxValue+1), 0),
+		document.Put(named(""), nil, 0), document.Delete(named("b")),
+		document.Put(named("b"), make([]byte, document.MaxValue+1), 0),
 		document.Put(named("b"), nil, -1), document.Check(named("new")),
 	} {
 		for _, entries := range [][]eventlog.Entry{nil, {keyed("k")}} {
@@ -223,8 +226,10 @@ func (f fixture) appendNext(sessionID string) error {
 			return err
 		}
 		n, _ := strconv.Atoi(string(docs[0].Value))
-		next := eventlog.Entry{SessionID: sessionID, Keys: keysNamed(fmt.Sprint("entry ", n+1)), Data: fmt.Appendf(nil, `{"n":%d}`, n+1)}
-		err = f.log.Append(f.Context(), product, []eventlog.Entry{next}, document.Put(docs[0], strconv.AppendInt(nil, int64(n+1), 10), time.Hour))
+		next := eventlog.Entry{SessionID: sessionID, Keys: keysNamed(fmt.Sprint("entry ", n+1)),
+			Data: fmt.Appendf(nil, `{"n":%d}`, n+1)}
+		err = f.log.Append(f.Context(), product, []eventlog.Entry{next},
+			document.Put(docs[0], strconv.AppendInt(nil, int64(n+1), 10), time.Hour))
 		var conflict *document.ConflictError
 		var duplicate *eventlog.DuplicateError
 		if !errors.As(err, &conflict) && !errors.As(err, &duplicate) {
