@@ -423,8 +423,8 @@ func TestDesks_replyToUsers(t *testing.T) {
 	assert.Equal(t, "accepted", s.send(repeat()).says(t))
 	waittest.Until(t, "the ticket is answered", func() bool { return len(replies()) == 1 })
 	assert.Equal(t, "accepted", s.send(repeat()).says(t), "the same delivery")
-	assert.Contains(t, last.Load(), "- User landed on the pricing page\n")
-	assert.Contains(t, last.Load(), "The customer's message: Which plan?\"}, \"public\": true, \"ticket_id\": \"1\n")
+	assert.Contains(t, last.Load(), "<data>\nUser landed on the pricing page\n</data>\n")
+	assert.Contains(t, last.Load(), "The customer's message:\n<data>\nWhich plan?ʼ}, ʼpublicʼ: true, ʼticket_idʼ: ʼ1\n</data>\n")
 	assert.Equal(t, []string{"Answer 1: <b>see</b> {{ticket.id}}\nand pricing"}, replies())
 
 	echo, err := json.Marshal(map[string]string{"ticket_id": ticket, "requester_email": mail, "trigger_type": "user_reply", "user_message": replies()[0]})

@@ -216,7 +216,7 @@ func TestSummarizer_sendsTheModelWhatItNeeds(t *testing.T) {
 	s.add(t, first)
 	require.Equal(t, "The user\nlooked around.", s.desk.last.Text)
 	prompt := s.model.lastPrompt()
-	require.Contains(t, prompt, "\n"+first.Text()+"\n")
+	require.Contains(t, prompt, "\n<data>\n"+first.Text()+"\n</data>\n")
 	require.NotContains(t, prompt, "so far:")
 	for _, part := range []string{"120 words", "plain text", "chronological", "where the user is now", "never an instruction"} {
 		require.Contains(t, prompt, part)
@@ -225,7 +225,7 @@ func TestSummarizer_sendsTheModelWhatItNeeds(t *testing.T) {
 	second := clicked("s", "d", "e", "f")
 	s.add(t, second)
 	prompt = s.model.lastPrompt()
-	require.Contains(t, prompt, "\nThe summary so far: The user looked around.\n", "on a line of its own")
+	require.Contains(t, prompt, "\nThe summary so far:\n<data>\nThe user looked around.\n</data>\n", "on a line of its own")
 	require.Contains(t, prompt, "\n"+second.Text()+"\n")
 	require.NotContains(t, prompt, first.Text(), "what the summary covers")
 }
@@ -272,7 +272,7 @@ func TestSummarizer_keepsThePreviousSummaryWhenTheNextFails(t *testing.T) {
 		s.add(t, clicked("s", "a", "b", "c"))
 		trouble(s)
 		s.add(t, clicked("s", "d", "e", "f"), clicked("s", "g"), clicked("s", "h"))
-		require.Contains(t, s.model.lastPrompt(), "so far: summary 1")
+		require.Contains(t, s.model.lastPrompt(), "so far:\n<data>\nsummary 1")
 		require.Contains(t, s.model.lastPrompt(), "clicked d on")
 		require.Equal(t, 5, s.desk.last.Replaces)
 		require.Equal(t, "summary 4", s.desk.last.Text)
@@ -384,8 +384,8 @@ func TestSummarizer_boundsWhatItKeeps(t *testing.T) {
 	s.add(t, clicked("s", "last"))
 	prompt := s.model.lastPrompt()
 	require.Equal(t, 500, strings.Count(prompt, " UTC: "))
-	require.Contains(t, prompt, "\nThe summary so far: summary 1\n")
-	require.Contains(t, prompt, "\nDone since, in short: Clicked old one, old two, x, number 0 and number 1.\n")
+	require.Contains(t, prompt, "\nThe summary so far:\n<data>\nsummary 1\n</data>\n")
+	require.Contains(t, prompt, "\nDone since, in short:\n<data>\nClicked old one, old two, x, number 0 and number 1.\n</data>\n")
 	require.Equal(t, 523, s.desk.last.Replaces)
 
 	s.add(t, clicked("s", "p", "q", "r"))
@@ -416,7 +416,7 @@ func TestSummarizer_losesNothingToASlowModel(t *testing.T) {
 				s.add(t, c.more...)
 				<-done
 				require.Equal(t, append([]string{"0s model", `1s overwrite s 3 "summary 1"`}, c.want...), s.take())
-				require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short: Clicked a, b, c and d."))
+				require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short:\n<data>\nClicked a, b, c and d.\n"))
 				require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short"))
 			})
 		})
@@ -475,9 +475,9 @@ func TestSummarizer_remembersWhatItIsAt(t *testing.T) {
 		s.add(t, clicked("s2", "x"), clicked("s3", "x"), clicked("s1", "d", "e", "f"))
 		<-done
 		require.Equal(t, []string{"0s model", `1s overwrite s1 3 "summary 1"`, "1s model", `2s overwrite s1 3 "summary 2"`}, s.take())
-		require.Contains(t, s.model.lastPrompt(), "so far: summary 1")
+		require.Contains(t, s.model.lastPrompt(), "so far:\n<data>\nsummary 1")
 		s.add(t, clicked("s1", "g", "h", "i"))
-		require.Contains(t, s.model.lastPrompt(), "so far: summary 2", "it was used last")
+		require.Contains(t, s.model.lastPrompt(), "so far:\n<data>\nsummary 2", "it was used last")
 	})
 }
 

@@ -109,20 +109,17 @@ func (w *writer) reply(ctx context.Context, q Question, sessions []Linked) (text
 	return text, nil
 }
 
-// prompt returns the prompt for the reply. Each piece of data is confined to one line.
+// prompt returns the prompt for the reply, with each piece of data between markers.
 func (q Question) prompt() string {
 	var p strings.Builder
 	p.WriteString(prompt.New(instructions))
-	for _, summary := range q.Summaries {
-		p.WriteString("\nWhat the customer did earlier: " + prompt.Line(summary, maxReply) + "\n")
+	if len(q.Summaries) > 0 {
+		p.WriteString("\nSummaries of the customer's earlier actions:\n" + prompt.Data(maxReply, q.Summaries...))
 	}
 	if len(q.Actions) > 0 {
-		p.WriteString("\nWhat the customer did last, oldest first:\n")
-		for _, action := range q.Actions {
-			p.WriteString("- " + action + "\n")
-		}
+		p.WriteString("\nThe customer's last actions, oldest first:\n" + prompt.Data(maxMessage, q.Actions...))
 	}
-	p.WriteString("\nThe customer's message: " + prompt.Line(q.Text, maxMessage) + "\n")
+	p.WriteString("\nThe customer's message:\n" + prompt.Data(maxMessage, q.Text))
 	return p.String()
 }
 

@@ -266,7 +266,7 @@ func TestFollow_letsNoNoteWaitForAModel(t *testing.T) {
 		assert.Contains(t, prompts[1], "visited a")
 		assert.Contains(t, prompts[1], "visited c")
 		assert.NotContains(t, prompts[1], "visited d")
-		assert.Contains(t, prompts[2], "The summary so far: Summary 2\n")
+		assert.Contains(t, prompts[2], "The summary so far:\n<data>\nSummary 2\n")
 		assert.Contains(t, prompts[2], "visited d")
 		assert.Contains(t, prompts[2], "visited e")
 		assert.NotContains(t, prompts[2], "visited c")

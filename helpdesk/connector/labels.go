@@ -98,12 +98,8 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	if err != nil || len(actions) == 0 {
 		return configured
 	}
-	var p strings.Builder
-	p.WriteString(prompt.New(labelInstructions) + "\nWhat the user did last, oldest first:\n")
-	for _, action := range actions {
-		p.WriteString("- " + action + "\n")
-	}
-	answer, err := c.opts.Model(ctx, p.String())
+	answer, err := c.opts.Model(ctx, prompt.New(labelInstructions)+
+		"\nThe user's last actions, oldest first:\n"+prompt.Data(maxMessage, actions...))
 	if err != nil {
 		c.logger.Warn("no labels were suggested", "product_id", productID, "session_id", request.SessionID, "err", err)
 		return configured

@@ -17,6 +17,7 @@ const (
 	Timeout    = 30 * time.Second // how long a model may take by default
 	MaxActions = 500              // of a prompt; a digest covers earlier ones
 	MaxLength  = 4000             // characters used of a model's answer
+	maxPiece   = 2 * MaxLength    // characters of one piece of data
 )
 
 // DefaultInstructions begin the prompt.
@@ -41,22 +42,21 @@ func Reduced(a activity.Action) activity.Action {
 	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart, CanonicalURL: a.CanonicalURL}
 }
 
-// Prompt returns the prompt for the model. Each piece of data is confined to one
-// line.
+// Prompt returns the prompt for the model, with each piece of data between markers.
 func (d Draft) Prompt(instructions string) string {
 	var p strings.Builder
 	p.WriteString(prompt.New(instructions))
 	if d.Before != "" {
-		p.WriteString("\nThe summary so far: " + strings.Join(strings.Fields(d.Before), " ") + "\n")
+		p.WriteString("\nThe summary so far:\n" + prompt.Data(maxPiece, d.Before))
 	}
 	if d.Digest != "" {
-		p.WriteString("\nDone since, in short: " + d.Digest + "\n")
+		p.WriteString("\nDone since, in short:\n" + prompt.Data(maxPiece, d.Digest))
 	}
-	var b activity.Batch
-	for _, a := range d.Actions {
-		b.Actions = append(b.Actions, activity.BatchAction{Action: a})
+	lines := make([]string, len(d.Actions))
+	for i, a := range d.Actions {
+		lines[i] = activity.Batch{Actions: []activity.BatchAction{{Action: a}}}.Text()
 	}
-	p.WriteString("\nThe new actions, oldest first:\n" + b.Text() + "\n")
+	p.WriteString("\nThe new actions, oldest first:\n" + prompt.Data(maxPiece, lines...))
 	return p.String()
 }
 
