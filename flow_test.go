@@ -149,7 +149,7 @@ func TestFlow_countsNotesAndOffers(t *testing.T) {
 	d := newDesks()
 	s := d.start(t, offering)
 	s.webhook(pageview("u0", "s1", "https://app.example.com/home"))
-	_, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+	_, hook := d.intercom.Created(s.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "")
 	require.Equal(t, "linked", s.send(hook).says(t))
 	n := 0
 	waittest.Until(t, "a note and an offer are counted", func() bool { // the server may need a moment until it follows

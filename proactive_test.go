@@ -178,6 +178,8 @@ func TestReport_movesTheAssistance(t *testing.T) {
 				})
 			}
 
+			awaits("reactive_assistance") // of the question that opened the conversation
+			require.NoError(t, report(proactive.Finished))
 			refuses(proactive.Finished, "thinking")
 			offered()
 			require.Equal(t, "already_linked", a.send(d.intercom.Replied(a.url+"/chatbot-webhook/acme", conversation, "yes, show me")).says(t))

@@ -2,6 +2,7 @@ package connector_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -75,4 +76,47 @@ func TestNotes_leaveAnAgentCalm(t *testing.T) {
 	assert.Equal(t, []int{3, 1, 0}, []int{written, summaries, redactions})
 	written, summaries, redactions = flooded(t, "intercom", prompt())
 	assert.Equal(t, []int{47, 1, 20}, []int{written, summaries, redactions})
+}
+
+// opened has Jane open a conversation with a text.
+func (w *world) opened(s *server, text string) (conversationID string) {
+	w.t.Helper()
+	const target = "http://hooks.example/chatbot-webhook/acme"
+	id, webhook := w.desk.Created(target, helpdesktest.IntercomContact{Email: jane}, text)
+	body, err := io.ReadAll(webhook.Body)
+	require.NoError(w.t, err)
+	for range 2 { // the second is a repetition
+		require.Equal(w.t, "linked", w.deliver(s, w.desk.Webhook(target, body)))
+	}
+	return id
+}
+
+// A person who waits for an answer is offered nothing, however the question came.
+func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
+	for name, ask := range map[string]func(w *world, s *server) (conversationID string){
+		"the opening message": func(w *world, s *server) string { return w.opened(s, "My invoice is wrong") },
+		"a later message": func(w *world, s *server) string {
+			id := w.chat(s)
+			w.deliver(s, w.desk.Replied("http://hooks.example/chatbot-webhook/acme", id, "My invoice is wrong"))
+			return id
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, &proactive.Config{Enabled: true, AssistanceIdleS: new(60)})
+				defer w.close()
+				s := w.start(connector.Options{})
+				w.visit("/home")
+				conversation := ask(w, s)
+				w.desk.AgentReply(conversation, "Let me see")
+				time.Sleep(20 * time.Second)
+				w.pingPong()
+				assert.Empty(t, w.offers(conversation))
+				assert.Equal(t, 1.0, count(t, s, "liveactivity_assistance_transitions_total", "reactive_assistance"), "once")
+				time.Sleep(40 * time.Second)
+				w.pingPong()
+				assert.Len(t, w.offers(conversation), 1, "for assistance_idle_s at most")
+			})
+		})
+	}
 }

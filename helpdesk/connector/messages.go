@@ -154,6 +154,26 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result statu
 	return result, err
 }
 
+// takeOpening takes the text that opened a conversation into the assistance: no offer
+// is made before somebody can have answered it. A repetition changes nothing.
+func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
+	if strings.TrimSpace(in.event.Message) == "" || !in.product.offers(in.desk.Name) {
+		return nil
+	}
+	var before assistance.Machine
+	var effects []assistance.Effect
+	err := c.amend(ctx, in, false, func(r *record) (status, bool) {
+		before, _ = r.machine()
+		var err error // of a machine that cannot be read, in whose conversation no offer is made
+		effects, err = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: in.event.Message})
+		return "", err == nil
+	})
+	if err == nil {
+		c.assisted.took(in.productID, in.key(), before, effects)
+	}
+	return err
+}
+
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
 const guideTime = time.Second
 

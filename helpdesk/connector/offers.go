@@ -293,14 +293,15 @@ func (j *job) settleOffer(ctx context.Context, s *step, o outcome) error {
 	default:
 		result = "ambiguous"
 	}
-	if result != "" {
-		j.d.assisted.offered(j.d.productID, trigger, result)
-	}
 	var impossible *assistance.MoveError
 	if event != nil {
-		if _, err := j.advance(ctx, j.product.rules(j.account.desk), event); err != nil && !errors.As(err, &impossible) {
-			return err
+		_, err := j.advance(ctx, j.product.rules(j.account.desk), event)
+		if err != nil && (!errors.As(err, &impossible) || time.Until(j.lease.Until()) <= 0) {
+			return err // the next owner finds the offer, and counts it
 		}
+	}
+	if result != "" {
+		j.d.assisted.offered(j.d.productID, trigger, result)
 	}
 	if errors.As(o.err, &impossible) { // something faster happened meanwhile
 		return nil

@@ -70,6 +70,9 @@ func (f flakyStore) Write(ctx context.Context, productID string, changes ...docu
 			return 0, &document.ConflictError{Name: c.Name}
 		}
 	}
+	if f.dead.Load() {
+		return 0, errAway
+	}
 	version, err := f.Store.Write(ctx, productID, changes...)
 	if f.fail() {
 		return 0, errAway

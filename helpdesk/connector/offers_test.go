@@ -51,6 +51,8 @@ type world struct {
 	servers  []*server
 	sees     func(eventlog.Log) eventlog.Log // what a server sees of the log; nil for the log
 	events   int
+
+	conversation string
 }
 
 // prompt are notes that are written at once.
@@ -302,6 +304,7 @@ func TestOffers_deletesNoConversationThatAMessageOpened(t *testing.T) {
 			}
 			time.Sleep(500 * time.Millisecond)
 		}
+		time.Sleep(5 * time.Minute) // until then nobody has answered
 		toAndFro("/pricing")
 		require.Len(t, w.offers(id), 1)
 		time.Sleep(time.Minute)
@@ -582,6 +585,50 @@ func TestOffers_metersTheOffersItHasMade(t *testing.T) {
 		w.visit("/pricing")
 		assert.Equal(t, activity.Flow{Offers: 1}, metered)
 	})
+}
+
+// The server that shows an offer, or writes a note, loses its storage before it has
+// recorded that. The next one finds it.
+func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
+	for name, write := range map[string]func(w *world){"an offer": (*world).pingPong, "a note": func(w *world) { w.visit("/plans") }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, &proactive.Config{Enabled: true, ReplyOptionLabels: []string{"Yes"}})
+				defer w.close()
+				var metered activity.Flow
+				opts := connector.Options{Meter: func(_ string, f activity.Flow) { metered = metered.Plus(f) }}
+				var fails, dead atomic.Bool
+				written := 0
+				parts := func() int {
+					return len(w.offers(w.conversation)) + len(w.parts(w.conversation, "note"))
+				}
+				w.sees = func(log eventlog.Log) eventlog.Log {
+					return flaky{log, &dead, func() bool { return false }, func(name string) bool {
+						if fails.Load() && strings.HasPrefix(name, "conversations/") && parts() > written {
+							dead.Store(true)
+						}
+						return false
+					}, nil}
+				}
+				first := w.start(opts)
+				w.visit("/home")
+				w.conversation = w.chat(first)
+				if name == "an offer" {
+					w.notes.Debounce, w.notes.Interval = time.Hour, time.Hour
+				}
+				written = parts()
+				before := metered
+				fails.Store(true)
+				write(w)
+				require.True(t, dead.Load(), "storage failed")
+				require.Equal(t, before, metered, "nothing is recorded")
+				w.sees = nil
+				w.start(opts)
+				time.Sleep(time.Minute)
+				assert.Equal(t, 1, metered.Offers+metered.Notes-before.Notes)
+			})
+		})
+	}
 }
 
 func TestOffers_countsAChosenLabelOnceThoughStorageConflicts(t *testing.T) {

@@ -46,6 +46,9 @@ func (c *Connector) ServeWebhook(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		return c.serve(w, r, "", func(ctx context.Context, in *incoming) (status, error) {
 			if in.event.Type != helpdesk.EventMessage {
+				if err := c.takeOpening(ctx, in); err != nil {
+					return "", err
+				}
 				return c.linkEvent(ctx, in)
 			}
 			if in.desk.capabilities().Chatter != nil {

@@ -48,6 +48,9 @@
 //	conservative  → thinking       its cool-down is over and an offer is shown again
 //	              → reactive       the user writes
 //
+// A reply of a teammate moves nothing: the user may still be reading, and reactive lasts
+// for 300 s after the user's last message, the one that opened the conversation included.
+//
 // An offer can be made in thinking, and in conservative 600 seconds after the
 // first dismissal and 900 after the second; after the third never again. It is
 // made at most once: a [Matched] event claims it before it is sent, a restart finds
