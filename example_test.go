@@ -268,3 +268,5 @@ func TestConsume_writesWhatWaitsBeforeItEnds(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.Len(t, written, 1)
 }
+
+func (acme) IdentitySecrets(string) ([]string, error) { return nil, nil }

@@ -170,7 +170,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	s.streams, err = eventlog.NewHandler(s.engine, &eventlog.HandlerOptions{Keys: s.products.Keys(), Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
-	s.recorder, err = eventlog.NewRecorder(s.engine, &eventlog.RecorderOptions{TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count})
+	s.recorder, err = eventlog.NewRecorder(s.engine, &eventlog.RecorderOptions{
+		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, VerifiedOnly: s.products.VerifiedOnly})
 	wrong.Add(err)
 	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
@@ -237,9 +238,14 @@ func (s *Service) LiveActivity(ctx context.Context, productID, userID string, li
 }
 
 // Record takes events of a product as it takes PostHog's: it implements
-// [activity.Sink], for a source of one's own. After an error the same events are
-// to be recorded again, unchanged.
+// [activity.Sink], for a source of one's own, whose word makes identities at least
+// Reported. After an error the same events are to be recorded again, unchanged.
 func (s *Service) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
+	events = slices.Clone(events)
+	for i := range events {
+		e := &events[i]
+		e.Standing, e.EmailStanding = max(e.Standing, activity.Reported), max(e.EmailStanding, activity.Reported)
+	}
 	return s.recorder.Record(ctx, productID, events)
 }
 

@@ -79,6 +79,9 @@ func (s *Service) warn(productID string) {
 	if !offers && s.products.MakesOffers(productID) {
 		warnings = append(warnings, "proactive is enabled, and none of the product's desks can show an offer; Intercom can")
 	}
+	if advice := s.products.Advice(productID); s.replies && advice != "" {
+		warnings = append(warnings, advice)
+	}
 	for _, warning := range warnings {
 		s.log.Warn(warning, "product_id", productID)
 	}

@@ -24,6 +24,26 @@ type Book struct {
 	changed   []*storedDocument
 	made      []storedDocument // memory of the documents that Open reads, for the next Open
 	settled   []Event          // memory of what Settle returns, likewise
+
+	verifiedOnly bool
+}
+
+// VerifiedOnly makes Learn withhold what is only claimed: it takes the user id and the
+// e-mail address out of an event, unless the session knows them at a higher standing.
+// Anyone can send the id of a user as that of an anonymous visitor, so nothing tells the
+// two apart, and no claimed id is kept at all: such an event is of its session and of no
+// user. What the session did so far becomes a user's by an event of a higher standing.
+func (b *Book) VerifiedOnly() { b.verifiedOnly = true }
+
+// withhold is VerifiedOnly for an event of the session. An anonymous id is withheld like
+// the actions that have it.
+func (s *Session) withhold(e *Event) {
+	if e.Standing == Claimed && !(s.Standing > Claimed && e.UserID == s.UserID) {
+		e.UserID, e.Anonymous, e.Identified = "", "", false
+	}
+	if e.EmailStanding == Claimed && !(s.statedStanding > Claimed && strings.EqualFold(e.Email, s.statedEmail)) {
+		e.Email = ""
+	}
 }
 
 // Open begins the book anew, about other events. Events that Settle returned before
@@ -96,10 +116,11 @@ type storedDocument struct {
 	fact    fact    // of a user the e-mail address, of an e-mail address the session it was last seen in
 }
 
-// fact is a known value, and when the event happened that stated it.
+// fact is a known value, whose word it is, and when the event happened that stated it.
 type fact struct {
-	is string
-	at time.Time
+	is       string
+	standing Standing
+	at       time.Time
 }
 
 // load reads those of the documents that the book does not have.
@@ -172,23 +193,31 @@ func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expire
 // Learn takes over the identity that events of one session carry, and returns
 // what is known of the session then. Without a session id, what is learned is
 // the users' alone. The events must be among those that the book was opened for;
-// further events need not be, and only the session learns from them.
+// further events need not be, and only the session learns from them. See VerifiedOnly
+// for what it changes in the events.
 func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, further ...Event) (Session, error) {
 	p, s := b.session(sessionID)
-	for _, e := range events {
+	for i := range events {
+		if b.verifiedOnly {
+			s.withhold(&events[i])
+		}
+		e := events[i]
 		e.Time = e.Time.UTC()
 		s.Learn(e)
 		if e.Email == "" {
 			continue
 		}
 		if e.UserID != "" {
-			b.note(ofUser(e.UserID), e.Email, e)
+			b.note(ofUser(e.UserID), e.Email, min(e.Standing, e.EmailStanding), e)
 		}
 		if sessionID != "" {
-			b.note(ofEmail(e.Email), e.SessionID, e)
+			b.note(ofEmail(e.Email), e.SessionID, e.EmailStanding, e)
 		}
 	}
 	for _, e := range further {
+		if b.verifiedOnly {
+			s.withhold(&e)
+		}
 		s.Learn(e)
 	}
 	b.change(p)
@@ -203,18 +232,23 @@ func (b *Book) Count(sessionID string, actions int) {
 }
 
 // note remembers a fact of an event: a user's e-mail address, or the session that
-// an e-mail address was seen in. A newer fact stays.
-func (b *Book) note(about documentKey, is string, e Event) {
-	if p := b.stored[about]; e.supersedes(p.fact.at) {
-		p.fact = fact{is, e.Time}
+// an e-mail address was seen in. A fact of a higher standing stays, and a newer one of
+// the same; one that is said again at a lower standing is kept for longer.
+func (b *Book) note(about documentKey, is string, standing Standing, e Event) {
+	switch p := b.stored[about]; {
+	case e.overrides(standing, p.fact.standing, p.fact.at):
+		p.fact = fact{is, standing, e.Time}
+		b.change(p)
+	case is == p.fact.is && standing < p.fact.standing:
 		b.change(p)
 	}
 }
 
-// resolved returns the session with its user's e-mail address where it has
-// none of its own.
+// resolved returns the session with its user's e-mail address where it has none of its
+// own, or one of a lower standing. That address stands no higher than the session's
+// claim to be the user's.
 func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
-	if s.Email != "" || s.UserID == "" {
+	if s.UserID == "" || s.Email != "" && s.EmailStanding >= s.Standing {
 		return s, nil
 	}
 	user := ofUser(s.UserID)
@@ -223,7 +257,11 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 			return Session{}, err
 		}
 	}
-	s.Email = b.stored[user].fact.is
+	known := &b.stored[user].fact
+	standing := min(known.standing, s.Standing)
+	if s.Email == "" || standing > s.EmailStanding {
+		s.Email, s.EmailStanding = known.is, standing
+	}
 	return s, nil
 }
 

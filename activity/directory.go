@@ -13,14 +13,16 @@ import (
 
 // Session is what is known of a session beyond its actions.
 type Session struct {
-	// UserID is that of the session's newest event that carried one.
+	// UserID is that of the session's newest event that carried one, among those of
+	// the highest standing.
 	UserID string
-	// Email is that of the session's newest event that carried one, unless
-	// the session went over from one identified user to another since;
-	// without one, the e-mail address last known of the user.
+	// Email is that of the session's newest event that carried one, among those of the
+	// highest standing, unless the session went over from one identified user to
+	// another since; without one, or where a higher standing is known of it, the e-mail
+	// address last known of the user.
 	Email string
 	// Standing is that of UserID, EmailStanding that of Email: Claimed while they are
-	// empty.
+	// empty. An address that is known of the user stands no higher than the user.
 	Standing, EmailStanding Standing
 	// Desk and ConversationID are set once the session is linked to a
 	// conversation of a help desk.
@@ -31,24 +33,28 @@ type Session struct {
 	identified      []string // other users that events of the session identified, the newest
 	clock           clock
 	statedEmail     string // whichever user it belongs to
+	statedStanding  Standing
 	userBy, emailBy provenance
 }
 
 // Learn takes over the identity an event carries, unless something newer is
-// known. An event that carries none changes nothing.
+// known, or something of a higher standing. An event that carries none changes
+// nothing.
 func (s *Session) Learn(e Event) {
 	by := provenance{At: e.Time}
 	if e.Identified {
 		by.Identified = e.UserID
 	}
 	before := s.userBy.Identified
-	if e.UserID != "" && e.supersedes(s.userBy.At) {
-		s.UserID, s.userBy = e.UserID, by
+	if e.UserID != "" && e.overrides(e.Standing, s.Standing, s.userBy.At) {
+		s.UserID, s.Standing, s.userBy = e.UserID, e.Standing, by
 	}
 	s.addIdentified(before)
-	s.addIdentified(by.Identified)
-	if e.Email != "" && e.supersedes(s.emailBy.At) {
-		s.statedEmail, s.emailBy = e.Email, by
+	if e.Standing >= s.Standing { // claims cannot crowd out those of a higher standing
+		s.addIdentified(by.Identified)
+	}
+	if e.Email != "" && e.overrides(e.EmailStanding, s.statedStanding, s.emailBy.At) {
+		s.statedEmail, s.statedStanding, s.emailBy = e.Email, e.EmailStanding, by
 	}
 	s.setEmail()
 }
@@ -65,15 +71,24 @@ func (s *Session) addIdentified(userID string) {
 }
 
 // Names reports whether the event says who an anonymous visitor of the session
-// is. What an identified user did is nobody else's.
+// is. What an identified user did is nobody else's, and an event that stands lower
+// than the session's user says nothing about its visitor.
 func (s *Session) Names(e *Event) bool {
-	return e.SessionID != "" && e.UserID != "" && e.Anonymous != "" && e.Anonymous != e.UserID &&
+	return e.SessionID != "" && e.Standing >= s.Standing &&
+		e.UserID != "" && e.Anonymous != "" && e.Anonymous != e.UserID &&
 		e.Anonymous != s.userBy.Identified && !slices.Contains(s.identified, e.Anonymous)
 }
 
 // maxAhead is by how much what is known may be later than now: the clocks of
 // servers differ a little.
 const maxAhead = time.Second
+
+// overrides reports whether what the event says, of a standing, takes the place of
+// what is known of another standing from an event at that time. The higher standing
+// counts, whenever it was; at the same standing the later event does.
+func (e *Event) overrides(standing, known Standing, at time.Time) bool {
+	return standing > known || standing == known && e.supersedes(at)
+}
 
 // supersedes reports whether the event takes the place of what is known from
 // another one: unless that happened later. What is known from a time that has
@@ -83,9 +98,9 @@ func (e *Event) supersedes(at time.Time) bool {
 }
 
 func (s *Session) setEmail() {
-	s.Email = s.statedEmail
+	s.Email, s.EmailStanding = s.statedEmail, s.statedStanding
 	if s.userBy.Identified != "" && s.emailBy.Identified != "" && s.userBy.Identified != s.emailBy.Identified {
-		s.Email = ""
+		s.Email, s.EmailStanding = "", Claimed
 	}
 }
 
@@ -147,8 +162,8 @@ func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs .
 	return known, nil
 }
 
-// SessionOf returns the session in which an e-mail address was last seen. Upper
-// and lower case are the same, and no session has an empty address.
+// SessionOf returns the session in which an e-mail address was last seen, among those
+// where its standing was highest. Upper and lower case are the same, and no session has an empty address.
 func (d *Directory) SessionOf(ctx context.Context, productID, email string) (sessionID string, ok bool, err error) {
 	sessionIDs, err := d.SessionsOf(ctx, productID, email)
 	if err != nil {

@@ -14,8 +14,10 @@ import (
 type sessionDocument struct {
 	UserID         string             `json:"user_id,omitempty"`
 	UserBy         provenanceDocument `json:"user_by,omitzero"`
+	Standing       Standing           `json:"standing,omitempty"`
 	Email          string             `json:"email,omitempty"` // as stated, whoever the user is
 	EmailBy        provenanceDocument `json:"email_by,omitzero"`
+	EmailStanding  Standing           `json:"email_standing,omitempty"`
 	Desk           string             `json:"desk,omitempty"`
 	ConversationID string             `json:"conversation_id,omitempty"`
 	Actions        int                `json:"actions,omitempty"`
@@ -33,9 +35,10 @@ type provenanceDocument struct {
 
 // factDocument is the JSON of a user or of an e-mail address.
 type factDocument struct {
-	Email     string `json:"email,omitempty"`      // of a user
-	SessionID string `json:"session_id,omitempty"` // of an e-mail address
-	At        int64  `json:"at,omitempty"`
+	Email     string   `json:"email,omitempty"`      // of a user
+	SessionID string   `json:"session_id,omitempty"` // of an e-mail address
+	Standing  Standing `json:"standing,omitempty"`
+	At        int64    `json:"at,omitempty"`
 }
 
 // set takes over a document as it was read. One that cannot be decoded counts as
@@ -55,7 +58,7 @@ func (p *storedDocument) set(doc document.Document) {
 	default:
 		var d factDocument
 		if err = fastjson.Unmarshal(doc.Value, &d); err == nil {
-			p.fact = fact{d.Email + d.SessionID, momentOf(d.At)} // it has one of them
+			p.fact = fact{d.Email + d.SessionID, d.Standing, momentOf(d.At)} // it has one of them
 		}
 	}
 	p.damaged = err != nil
@@ -66,9 +69,9 @@ func (p *storedDocument) value() []byte {
 	at := microsOf(p.fact.at)
 	switch p.kind {
 	case userKind:
-		return encodeDocument(factDocument{Email: p.fact.is, At: at})
+		return encodeDocument(factDocument{Email: p.fact.is, Standing: p.fact.standing, At: at})
 	case emailKind:
-		return encodeDocument(factDocument{SessionID: p.fact.is, At: at})
+		return encodeDocument(factDocument{SessionID: p.fact.is, Standing: p.fact.standing, At: at})
 	}
 	return encodeDocument(p.session.document())
 }
@@ -85,16 +88,16 @@ func encodeDocument(v any) []byte {
 
 func (s *Session) document() sessionDocument {
 	return sessionDocument{
-		UserID: s.UserID, UserBy: s.userBy.document(s.UserID),
-		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID),
+		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
+		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
 		Desk: s.Desk, ConversationID: s.ConversationID, Actions: s.Actions, Identified: s.identified, Clock: s.clock,
 	}
 }
 
 func (d *sessionDocument) session() Session {
 	s := Session{
-		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID),
-		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID),
+		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
+		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
 		Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, identified: d.Identified, clock: d.Clock,
 	}
 	s.setEmail()

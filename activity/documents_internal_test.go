@@ -43,9 +43,9 @@ func TestDocuments_areReadAsTheyWereEverWritten(t *testing.T) {
 		require.Equal(t, want, p.session, value)
 		require.Equal(t, want, reread(t, want))
 	}
-	require.Equal(t, fact{"a@b.c", at}, read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
-	require.Equal(t, fact{"s", at}, read(emailKind, []byte(`{"session_id":"s","at":1790848800500000}`)).fact)
-	p := &storedDocument{kind: emailKind, fact: fact{"s", at}}
+	require.Equal(t, fact{"a@b.c", Claimed, at}, read(userKind, []byte(`{"email":"a@b.c","at":1790848800500000}`)).fact)
+	require.Equal(t, fact{"s", Claimed, at}, read(emailKind, []byte(`{"session_id":"s","at":1790848800500000}`)).fact)
+	p := &storedDocument{kind: emailKind, fact: fact{"s", Claimed, at}}
 	require.Equal(t, p.fact, read(emailKind, p.value()).fact)
 }
 

@@ -19,6 +19,9 @@ type Identity struct {
 	AnonymousID string `json:"anonymous_id"`
 	UserID      string `json:"user_id"`
 	At          int64  `json:"at"` // microseconds since the epoch
+	// Standing is that of the event that said so. Of what a session said about an
+	// action, the highest standing counts.
+	Standing Standing `json:"standing,omitempty"`
 }
 
 // Held is what an engine keeps of a session: its newest actions under the user ids
@@ -43,6 +46,7 @@ type HeldAction struct {
 type HeldIdentity struct {
 	At                int64
 	Anonymous, UserID string
+	Standing          Standing
 }
 
 // leastHeld is the least that MaxHeld returns.
@@ -55,16 +59,21 @@ func MaxHeld(maxEvents int) int { return max(leastHeld, 8*maxEvents) }
 // MaxIdentities is how many identities an engine keeps of a session, the newest.
 const MaxIdentities = 8
 
-// owner returns whose an action is: the one who the session said first, of those
-// times that are not before the action, that the visitor was.
+// owner returns whose an action is: the user that the session named first for its
+// visitor, at the highest standing, of those times that are not before the action.
 func (h *Held) owner(a *HeldAction) string {
-	owner, at := a.User, int64(0)
+	var first *HeldIdentity
 	for i := range h.Identities {
-		if said := &h.Identities[i]; said.Anonymous == a.User && said.At >= a.Start && (owner == a.User || said.At < at) {
-			owner, at = said.UserID, said.At
+		said := &h.Identities[i]
+		if said.Anonymous == a.User && said.At >= a.Start && (first == nil || said.Standing > first.Standing ||
+			said.Standing == first.Standing && said.At < first.At) {
+			first = said
 		}
 	}
-	return owner
+	if first == nil {
+		return a.User
+	}
+	return first.UserID
 }
 
 // appendRecords appends the actions that did not start before oldest, each with its

@@ -179,7 +179,7 @@ func (m *Memory) add(product, session string, a *filing, oldest int64) {
 
 func (m *Memory) identify(product string, who *Identity) {
 	s := m.session(product, "", who.SessionID)
-	said := HeldIdentity{who.At, who.AnonymousID, who.UserID}
+	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing}
 	if !slices.Contains(s.Identities, said) {
 		s.Identities = append(s.Identities, said)
 		s.Identities = s.Identities[max(0, len(s.Identities)-MaxIdentities):]

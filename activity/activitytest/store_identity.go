@@ -13,12 +13,17 @@ import (
 type said struct {
 	anonymous, user, session string
 	at                       float64
+	standing                 activity.Standing
 }
 
 func (f fixture) identify(s said) {
 	f.Helper()
 	require.NoError(f, f.store.Identify(f.Context(), activity.Identity{Type: activity.IdentityType, ProductID: product,
-		SessionID: s.session, AnonymousID: s.anonymous, UserID: s.user, At: f.at(s.at).UnixMicro()}))
+		SessionID: s.session, AnonymousID: s.anonymous, UserID: s.user, At: f.at(s.at).UnixMicro(), Standing: s.standing}))
+}
+
+func signed(anonymous, user string, at float64) said {
+	return said{anonymous, user, "s", at, activity.Signed}
 }
 
 // identityCases are sequences of actions and identities, and what users then did.
@@ -28,46 +33,58 @@ var identityCases = []struct {
 	want map[string]string
 }{
 	{"what the visitor did before is the user's",
-		[]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3}, did{"ada", "s", 4}},
+		[]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 4}},
 		map[string]string{"ada": "1-2 2-4 4-4", "anon": ""}},
 	{"a sign-in without an action",
-		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}},
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}},
 		map[string]string{"ada": "1-1", "anon": ""}},
 	{"an action that comes late",
-		[]any{said{"anon", "ada", "s", 3}, did{"anon", "s", 2}, did{"anon", "s", 1}},
+		[]any{said{"anon", "ada", "s", 3, 0}, did{"anon", "s", 2}, did{"anon", "s", 1}},
 		map[string]string{"ada": "1-2 2-2", "anon": ""}},
 	{"at the instant of the action",
-		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 1}},
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 1, 0}},
 		map[string]string{"ada": "1-1", "anon": ""}},
 	{"what the visitor does later is not the user's",
-		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}, did{"anon", "s", 3}},
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3}},
 		map[string]string{"ada": "1-1", "anon": "3-3"}},
 	{"another session of the visitor is not the user's",
-		[]any{did{"anon", "s1", 1}, did{"anon", "s2", 2}, said{"anon", "ada", "s1", 3}},
+		[]any{did{"anon", "s1", 1}, did{"anon", "s2", 2}, said{"anon", "ada", "s1", 3, 0}},
 		map[string]string{"ada": "1-1", "anon": "2-2"}},
 	{"another session that names the visitor takes nothing",
-		[]any{did{"anon", "s1", 1}, said{"anon", "eve", "s2", 2}},
+		[]any{did{"anon", "s1", 1}, said{"anon", "eve", "s2", 2, 0}},
 		map[string]string{"eve": "", "anon": "1-1"}},
 	{"another user's actions stay",
-		[]any{did{"bob", "s", 1}, did{"anon", "s", 2}, did{"", "s", 3}, said{"anon", "ada", "s", 4}},
+		[]any{did{"bob", "s", 1}, did{"anon", "s", 2}, did{"", "s", 3}, said{"anon", "ada", "s", 4, 0}},
 		map[string]string{"ada": "2-2", "bob": "1-1", "anon": ""}},
 	{"two people in one session",
-		[]any{did{"a1", "s", 1}, said{"a1", "ada", "s", 2}, did{"ada", "s", 3}, did{"a2", "s", 4}, said{"a2", "bob", "s", 5}, did{"bob", "s", 6}},
+		[]any{did{"a1", "s", 1}, said{"a1", "ada", "s", 2, 0}, did{"ada", "s", 3}, did{"a2", "s", 4}, said{"a2", "bob", "s", 5, 0}, did{"bob", "s", 6}},
 		map[string]string{"ada": "1-3 3-3", "bob": "4-6 6-6", "a1": "", "a2": ""}},
 	{"the same visitor is two people in turn",
-		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}, did{"anon", "s", 3}, said{"anon", "bob", "s", 4}},
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3}, said{"anon", "bob", "s", 4, 0}},
 		map[string]string{"ada": "1-1", "bob": "3-3", "anon": ""}},
 	{"the same visitor is two people in turn, in reverse",
-		[]any{said{"anon", "bob", "s", 4}, did{"anon", "s", 3}, said{"anon", "ada", "s", 2}, did{"anon", "s", 1}},
+		[]any{said{"anon", "bob", "s", 4, 0}, did{"anon", "s", 3}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 1}},
 		map[string]string{"ada": "1-1", "bob": "3-3", "anon": ""}},
 	{"said again",
-		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2}, said{"anon", "ada", "s", 2}, said{"anon", "ada", "s", 3}},
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, said{"anon", "ada", "s", 2, 0}, said{"anon", "ada", "s", 3, 0}},
 		map[string]string{"ada": "1-1", "anon": ""}},
 	{"a user of two sessions, who signs in to one",
-		[]any{did{"ada", "s1", 1}, did{"anon", "s2", 2}, did{"ada", "s1", 3}, said{"anon", "ada", "s2", 4}},
+		[]any{did{"ada", "s1", 1}, did{"anon", "s2", 2}, did{"ada", "s1", 3}, said{"anon", "ada", "s2", 4, 0}},
 		map[string]string{"ada": "1-3 2-2 3-3", "anon": ""}},
+	{"a lower standing takes nothing, however early it is dated",
+		[]any{did{"anon", "s", 1}, signed("anon", "ada", 5), said{"anon", "eve", "s", 2, activity.Claimed}, said{"anon", "eve", "s", 3, activity.Reported}},
+		map[string]string{"ada": "1-1", "eve": "", "anon": ""}},
+	{"a higher standing takes all, however late it comes",
+		[]any{did{"anon", "s", 1}, said{"anon", "eve", "s", 2, activity.Claimed}, said{"anon", "eve", "s", 3, activity.Reported}, signed("anon", "ada", 5)},
+		map[string]string{"ada": "1-1", "eve": "", "anon": ""}},
+	{"a higher standing takes what comes after it",
+		[]any{said{"anon", "eve", "s", 2, activity.Claimed}, signed("anon", "ada", 5), did{"anon", "s", 1}, did{"anon", "s", 6}},
+		map[string]string{"ada": "1-1", "eve": "", "anon": "6-6"}},
+	{"actions without a user",
+		[]any{did{"", "s", 1}, did{"anon", "s", 2}, signed("", "ada", 3), did{"", "s", 4}},
+		map[string]string{"ada": "1-1", "anon": "2-2", "": ""}},
 	{"of an unknown session",
-		[]any{said{"anon", "ada", "s", 1}},
+		[]any{said{"anon", "ada", "s", 1, 0}},
 		map[string]string{"ada": "", "anon": ""}},
 }
 
@@ -96,12 +113,12 @@ func testIdentity(t *testing.T, open openFunc) {
 	}
 	t.Run("a user keeps the newest of all", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
-		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4}, said{"anon", "ada", "s", 2.5}})
+		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4}, said{"anon", "ada", "s", 2.5, 0}})
 		require.Equal(t, "2 3 4", labels(t, f.recent(product, "ada", maxEvents)))
 	})
 	t.Run("long after the sign-in", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 10})
-		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3}})
+		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0}})
 		for second := range 150 {
 			f.happen([]any{did{"bob", "s", float64(second + 4)}})
 		}
@@ -112,7 +129,7 @@ func testIdentity(t *testing.T, open openFunc) {
 // testSession checks what is read of a session, whoever did it.
 func testSession(t *testing.T, open openFunc) {
 	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-	f.happen([]any{did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3}, did{"ada", "s", 3}, did{"bob", "s", 4},
+	f.happen([]any{did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 3}, did{"bob", "s", 4},
 		did{"ada", "other", 5}, did{"ada", "", 6}})
 	t.Run("actions in order, with their users and ends", func(t *testing.T) {
 		require.Equal(t, "1-1 2-3 3-3 4-4", spans(f.session("s"), f.base))

@@ -68,7 +68,7 @@ func testModel(t *testing.T, open openFunc) {
 			var past []did
 			for _, second := range random.Perm(count) {
 				if random.IntN(8) == 0 {
-					s := said{"anon", users[random.IntN(2)], fmt.Sprint("s", random.IntN(5)), float64(random.IntN(count)) + 0.5}
+					s := said{"anon", users[random.IntN(2)], fmt.Sprint("s", random.IntN(5)), float64(random.IntN(count)) + 0.5, 0}
 					f.identify(s)
 					m.said = append(m.said, s)
 				}

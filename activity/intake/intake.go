@@ -31,6 +31,9 @@ type Products interface {
 	// product, none when any page may. "https://*.example.com" stands for every
 	// subdomain, "null" for pages with an opaque origin.
 	AllowedOrigins(productID string) (origins []string, err error)
+	// IdentitySecrets returns the secrets under which the product signs the identities
+	// of its users, each as good as any other; none where it signs none.
+	IdentitySecrets(productID string) (secrets []string, err error)
 }
 
 // Options of an [Intake]; a zero field means its default.

@@ -1,6 +1,9 @@
 package posthog
 
-import "github.com/liveactivity/liveactivity/activity"
+import (
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
+)
 
 // How many bytes of a string are read, at most: more than are used of it, so that an
 // id that is too long still is.
@@ -16,7 +19,10 @@ const (
 type text string
 
 // traits are the properties of a person that matter here.
-type traits struct{ Email string }
+type traits struct {
+	Email string
+	Proof intake.Proof
+}
 
 // properties are the properties of an event that matter here.
 type properties struct {
@@ -33,6 +39,7 @@ type properties struct {
 	ElementsChain string
 	Elements      []element
 	Set           traits
+	Proof         intake.Proof
 }
 
 // event is an event in any of the forms it comes in: as SDKs send it, as
@@ -67,6 +74,11 @@ type event struct {
 
 // token returns the project token the event carries itself.
 func (e *event) token() string { return first(e.APIKey, e.Token, e.Properties.Token) }
+
+// proof returns what the event brings to show whose it is.
+func (e *event) proof() intake.Proof {
+	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
+}
 
 func first(values ...string) string {
 	for _, v := range values {
@@ -186,8 +198,17 @@ func (r *reader) property(p *properties, key []byte) {
 	case "$set":
 		r.traits(&p.Set)
 	default:
-		r.Skip()
+		r.proof(&p.Proof, key)
 	}
+}
+
+// proof reads a property that proves an identity, and skips any other.
+func (r *reader) proof(p *intake.Proof, key []byte) {
+	if field := p.Field(string(key)); field != nil {
+		r.string(field, intake.MaxProof)
+		return
+	}
+	r.Skip()
 }
 
 // elements reads the elements from the target outwards, as many as are looked at.
@@ -225,11 +246,11 @@ func (r *reader) attribute(e *element, key []byte) {
 
 func (r *reader) traits(t *traits) {
 	r.object(func(key []byte) {
-		if string(key) != "email" {
-			r.Skip()
+		if string(key) == "email" {
+			r.string(&t.Email, maxText)
 			return
 		}
-		r.string(&t.Email, maxText)
+		r.proof(&t.Proof, key)
 	})
 }
 

@@ -101,3 +101,5 @@ func ExampleIsSDKPath() {
 	// /array/phc_acme/config.js true
 	// /users/acme/user_42/live-activity false
 }
+
+func (oneProduct) IdentitySecrets(string) ([]string, error) { return nil, nil }

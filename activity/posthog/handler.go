@@ -64,7 +64,7 @@ func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	counts, err := h.take(r.Context(), b, &request{productID: productID, payload: p})
+	counts, err := h.take(r.Context(), b, &request{productID: productID, standing: activity.Reported, payload: p})
 	if err != nil {
 		return err
 	}
@@ -92,9 +92,11 @@ type (
 type request struct {
 	productID string
 	payload   payload
+	standing  activity.Standing // the least of its identities
 	tokens    *intake.Tokens    // nil where any token will do
 	results   map[string]result // by uuid, of capture v1; nil for none
 
+	voucher intake.Voucher
 	arrived time.Time
 	events  []activity.Event
 	ignored intake.Ignored
@@ -104,6 +106,10 @@ type request struct {
 // take records the events of a request.
 func (h *Handler) take(ctx context.Context, b *intake.Body, req *request) (intake.Counts, error) {
 	if err := b.Admit(ctx, req.productID); err != nil {
+		return intake.Counts{}, err
+	}
+	var err error
+	if req.voucher, err = h.in.Voucher(req.productID, req.standing, b.Arrived()); err != nil {
 		return intake.Counts{}, err
 	}
 	req.arrived, req.events = b.Arrived(), make([]activity.Event, 0, req.payload.count)
@@ -142,5 +148,6 @@ func (h *Handler) add(ctx context.Context, req *request, e *event) {
 		h.in.Ignore(ctx, &req.ignored, req.productID, meant.SessionID, reason)
 		return
 	}
+	req.voucher.Vouch(&meant, e.proof())
 	req.events = append(req.events, meant)
 }

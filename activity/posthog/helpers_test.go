@@ -50,6 +50,7 @@ type product struct {
 	secret  string
 	tokens  []string
 	origins []string
+	signing []string // identity secrets
 }
 
 type catalogue map[string]product
@@ -72,8 +73,15 @@ func (c catalogue) AllowedOrigins(productID string) ([]string, error) {
 	return c[productID].origins, nil
 }
 
+func (c catalogue) IdentitySecrets(productID string) ([]string, error) {
+	return c[productID].signing, nil
+}
+
+// The shop's identity secrets.
+const shopSigns, shopSignsToo = "shop-signs", "shop-signs-too"
+
 var products = catalogue{
-	shop:   {secret: shopSecret, tokens: []string{shopToken, "phc_shop_second_token"}},
+	shop:   {secret: shopSecret, tokens: []string{shopToken, "phc_shop_second_token"}, signing: []string{shopSigns, shopSignsToo}},
 	bank:   {secret: bankSecret, tokens: []string{bankToken}, origins: bankOrigins},
 	closed: {tokens: []string{"phc_closed_token"}},
 }
@@ -83,7 +91,8 @@ type sink struct {
 	mu     sync.Mutex
 	docs   document.Store
 	ttl    time.Duration
-	events map[string][]activity.Event // by product
+	events map[string][]activity.Event // by product, without their standings
+	stand  []activity.Event            // all, as they came
 	err    error
 }
 
@@ -93,6 +102,7 @@ func (s *sink) Record(ctx context.Context, productID string, events []activity.E
 	if s.err != nil {
 		return activity.Result{}, s.err
 	}
+	s.stand = append(s.stand, events...)
 	if s.events == nil {
 		s.events = map[string][]activity.Event{}
 	}
@@ -115,6 +125,7 @@ func (s *sink) settle(ctx context.Context, productID string, events []activity.E
 		timed, _ := book.Settle(session, of)
 		for _, e := range timed {
 			e.Sent, e.Received, e.ServerTime = time.Time{}, time.Time{}, false
+			e.Standing, e.EmailStanding = 0, 0 // which the doors give
 			settled = append(settled, e)
 		}
 	}

@@ -194,9 +194,8 @@ func (r *reader) read() *event {
 	if r.wrapped {
 		outer := e
 		e = &r.inner
-		if outer.Person.Properties.Email != "" {
-			e.Person = outer.Person
-		}
+		person, inner := &outer.Person.Properties, e.Person.Properties
+		e.Person.Properties = traits{first(person.Email, inner.Email), person.Proof.Or(inner.Proof)}
 		e.SentAt = text(first(string(e.SentAt), string(outer.SentAt)))
 		e.APIKey = first(e.token(), outer.token())
 	}

@@ -2,7 +2,6 @@ package posthog
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -29,7 +28,6 @@ const (
 const (
 	maxID      = 1024
 	maxEscapes = 256 // by how much an id is longer in JSON, in which it stands again and again
-	maxEmail   = 254 // a path of 256 with its brackets: RFC 5321, 4.5.3.1.3
 )
 
 // translate returns the meaning of an event, without its time, or the reason for
@@ -158,8 +156,7 @@ func flatElements(typ string, e *event) []element {
 func email(e *event) string {
 	for _, candidate := range []string{e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email} {
 		candidate = trimmed(candidate)
-		if at := strings.LastIndexByte(candidate, '@'); at > 0 && at < len(candidate)-1 &&
-			len(candidate) <= maxEmail && !strings.ContainsFunc(candidate, isBlank) {
+		if intake.IsEmail(candidate) {
 			return candidate
 		}
 	}
@@ -174,8 +171,4 @@ func trimmed(s string) string {
 		return strings.Clone(t)
 	}
 	return s
-}
-
-func isBlank(r rune) bool {
-	return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
 }

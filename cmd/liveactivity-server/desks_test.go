@@ -41,6 +41,20 @@ func TestCheck_saysWhatWorks(t *testing.T) {
 	}
 }
 
+func TestCheck_saysWhomRepliesAreMadeFor(t *testing.T) {
+	t.Parallel()
+	path := productFile(t, `{"products": [{"product_id": "a", "webhook_secret": "x"},
+		{"product_id": "b", "webhook_secret": "x", "identity": {"secrets": ["y"]}}]}`)
+	const says = "made only from signed and reported identities"
+	p := launch(t, nil, "check", "--config="+path)
+	assert.Zero(t, p.Wait(ends))
+	assert.NotContains(t, p.Stdout.String(), says, "without a model there are no replies")
+	p = launch(t, nil, "check", "--config="+path, "--llm-model=m")
+	assert.Zero(t, p.Wait(ends))
+	assert.Equal(t, 1, strings.Count(p.Stdout.String(), says))
+	assert.Contains(t, p.Stdout.String(), "identity.unverified")
+}
+
 func TestCheck_failsWhereSomethingIsMissing(t *testing.T) {
 	t.Parallel()
 	desk := helpdesktest.NewZendesk(nil)

@@ -38,6 +38,16 @@ type Identity struct {
 	Unverified Unverified `json:"unverified,omitempty"`            // empty for UnverifiedNotes
 }
 
+// Advice returns a sentence about a product that replies with a model and has nothing to
+// tell its users by, and "" for any other.
+func (identity Identity) Advice() string {
+	if len(identity.Secrets) > 0 || identity.Unverified != "" && identity.Unverified != UnverifiedNotes {
+		return ""
+	}
+	return "public replies are made only from signed and reported identities: sign them with identity.secrets, " +
+		`or set identity.unverified to "replies"`
+}
+
 // Unverified is what a claimed identity is good for.
 type Unverified string
 

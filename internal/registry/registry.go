@@ -186,6 +186,27 @@ func (r *Registry) AllowedOrigins(productID string) ([]string, error) {
 	return r.products[productID].AllowedOrigins, nil
 }
 
+// IdentitySecrets implements posthog.Products. No product has none.
+func (r *Registry) IdentitySecrets(productID string) ([]string, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].Identity.Secrets, nil
+}
+
+// Advice returns the [productfile.Identity.Advice] of a product.
+func (r *Registry) Advice(productID string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].Identity.Advice()
+}
+
+// VerifiedOnly reports whether a product takes no claimed identity.
+func (r *Registry) VerifiedOnly(productID string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].Identity.Unverified == productfile.UnverifiedNone
+}
+
 // Product implements connector.Products.
 func (r *Registry) Product(productID string) (connector.Product, bool, error) {
 	return orRefresh(r, func() (connector.Product, bool) {

@@ -30,6 +30,8 @@ type Recorder struct {
 	actions *prometheus.CounterVec
 	meter   activity.Meter
 
+	verifiedOnly func(productID string) bool // may be nil
+
 	// Steps that share a session take turns, so that they do not conflict and
 	// start again.
 	turns turns
@@ -42,6 +44,9 @@ type RecorderOptions struct {
 	TTL     time.Duration
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil disables it
 	Meter   activity.Meter        // takes what Record returns, and the actions; nil for nothing
+	// VerifiedOnly reports whether a product takes no claimed identity: see
+	// [activity.Book.VerifiedOnly]. Nil means that every product does.
+	VerifiedOnly func(productID string) bool
 }
 
 // NewRecorder returns a recorder that appends to log; opts may be nil. It reports
@@ -54,7 +59,7 @@ func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
-	r := &Recorder{log: log, meter: o.Meter,
+	r := &Recorder{log: log, meter: o.Meter, verifiedOnly: o.VerifiedOnly,
 		actions: metrics.Register(&wrong, o.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
@@ -81,7 +86,11 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 	timeout := firstTimeout(events)
 	groups, duplicates := group(r.byEngine(events))
 	result := activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}
-	a := appending{productID: productID, book: r.dir.Book(productID)}
+	a := appending{productID: productID, book: r.dir.Book(productID),
+		verifiedOnly: r.verifiedOnly != nil && r.verifiedOnly(productID)}
+	if a.verifiedOnly {
+		a.book.VerifiedOnly()
+	}
 	for s := range steps(groups) {
 		if err := r.record(ctx, &a, s, timeout, &result); err != nil {
 			return activity.Result{}, err
@@ -136,12 +145,13 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 // appending is the state that the steps of a request share, and memory that each
 // uses again. Batches are new in each, since followers of the log share them.
 type appending struct {
-	productID string
-	book      *activity.Book
-	turns     []turn
-	entries   []Entry
-	keys      []activity.Key // of the entries
-	json      []byte         // of the batch encoded last
+	productID    string
+	book         *activity.Book
+	verifiedOnly bool
+	turns        []turn
+	entries      []Entry
+	keys         []activity.Key // of the entries
+	json         []byte         // of the batch encoded last
 }
 
 // record records a step and counts what it omits.
@@ -185,7 +195,7 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 		return 0, err
 	}
 	for i := range s.parts {
-		old, err := s.parts[i].learn(ctx, a.book)
+		old, err := s.parts[i].learn(ctx, a)
 		if err != nil {
 			return 0, err
 		}
@@ -249,7 +259,7 @@ func (a *appending) add(b *activity.Batch) (err error) {
 // addIdentity adds the entry of an event that identifies a visitor.
 func (a *appending) addIdentity(e *activity.Event) error {
 	who := &activity.Identity{Type: activity.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
-		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro()}
+		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro(), Standing: e.Standing}
 	data, err := json.Marshal(who)
 	if err != nil {
 		return err
@@ -278,6 +288,9 @@ func (a *appending) batch(p *part) *activity.Batch {
 		e := &p.actions[i]
 		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
 			Email: p.session.Email, ConversationID: p.session.ConversationID}
+		if p.isAnothers(e) {
+			did.Email = ""
+		}
 		did.ID, did.Index = e.ID, p.session.Actions+i
 		did.TimestampStart = activity.Seconds(e.Time)
 		did.TimestampEnd = did.TimestampStart

@@ -191,7 +191,8 @@ type part struct {
 // learn assigns the part's events their times, updates the book from them, and
 // returns how many had expired. With the first part of a group the session
 // learns from the whole group, so that all of its entries agree.
-func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err error) {
+func (p *part) learn(ctx context.Context, a *appending) (expired int, err error) {
+	book := a.book
 	var whole []activity.Event
 	if p.first && len(p.rest) > 0 {
 		whole, _ = book.Settle(p.sessionID, p.sessionGroup.events)
@@ -202,8 +203,12 @@ func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err
 	}
 	p.named = p.named[:0]
 	for i := range settled {
-		if e := &settled[i]; e.Action == nil && p.session.Names(e) && !p.isSeen(*e) {
-			p.named = append(p.named, *e)
+		if e := settled[i]; e.Action == nil && p.session.Names(&e) && !p.isSeen(e) {
+			p.named = append(p.named, e)
+			if a.verifiedOnly { // what the visitor did was withheld, or was not only claimed
+				e.ID, e.Anonymous = e.ID+unnamed, ""
+				p.named = append(p.named, e)
+			}
 		}
 	}
 	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool { return e.Action == nil || p.isSeen(e) })
@@ -214,6 +219,17 @@ func (p *part) learn(ctx context.Context, book *activity.Book) (expired int, err
 		}
 	}
 	return expired, nil
+}
+
+// unnamed ends the ID of the entry that makes actions without a user those of the
+// user that the event of that ID names.
+const unnamed = "/unnamed"
+
+// isAnothers reports whether an action is of another user than the session, by an
+// event that stands lower, so what is known of the session's user is not the action's.
+func (p *part) isAnothers(e *activity.Event) bool {
+	return e.UserID != "" && e.UserID != p.session.UserID && e.Standing < p.session.Standing &&
+		!slices.ContainsFunc(p.named, func(named activity.Event) bool { return named.Anonymous == e.UserID })
 }
 
 // isSeen reports whether an action is known to be in the log already.

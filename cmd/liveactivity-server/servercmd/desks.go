@@ -20,6 +20,8 @@ import (
 type checkFlags struct {
 	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
 	Product string `placeholder:"ID" help:"The product to check; all of the file by default."`
+	// LLMModel is not asked, only whether there is one.
+	LLMModel string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"The server's language model, to be told about the replies that it makes."`
 	command.Common
 }
 
@@ -38,8 +40,12 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *
 		return err
 	}
 	missing := 0
+	replies := f.LLMModel != "" || added.Model != nil || added.Reply != nil
 	for _, product := range products {
 		missing += checkProduct(ctx, product, added, stdout)
+		if advice := product.Identity.Advice(); replies && advice != "" {
+			fmt.Fprintf(stdout, "  note     With a language model, %s.\n", advice)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -61,11 +61,13 @@ func (c *commit) addIdentity(who *activity.Identity, keys []activity.Key) {
 	}
 	c.beginRun(who.UserID, who.SessionID, 1)
 	at := c.beginRecord(keys[0], who.At, who.UserID)
-	c.args.packed = append(append(c.args.packed, identityMark), who.AnonymousID...)
+	c.args.packed = append(append(c.args.packed, identityMark, 0, byte(who.Standing)), who.AnonymousID...)
 	c.args.end(at)
 }
 
-// identityMark is where the JSON of an action begins with a brace.
+// identityMark is where the JSON of an action begins with a brace. Zero and the standing
+// follow, and then the anonymous id; identities of earlier versions, which are claims,
+// have only that.
 const identityMark = 'i'
 
 // beginRun adds the beginning of a run of so many records.
@@ -132,7 +134,11 @@ func unpackHeld(name string, values []any) (*activity.Held, error) {
 		}
 		user, record := rest[:n], rest[n:]
 		if record[0] == identityMark {
-			h.Identities = append(h.Identities, activity.HeldIdentity{At: at, Anonymous: record[1:], UserID: user})
+			said := activity.HeldIdentity{At: at, Anonymous: record[1:], UserID: user}
+			if id := said.Anonymous; len(id) > 1 && id[0] == 0 {
+				said.Anonymous, said.Standing = id[2:], activity.Standing(id[1])
+			}
+			h.Identities = append(h.Identities, said)
 			continue
 		}
 		actions = append(actions, arrived{number, activity.HeldAction{User: user, Start: at, JSON: record}})

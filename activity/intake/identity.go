@@ -1,0 +1,160 @@
+package intake
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Proof is evidence of an identity that an event brings. It must not be kept, logged
+// or shown: anyone who has it can be that user.
+type Proof struct {
+	UserHash  string // hexadecimal HMAC-SHA256 of the user id
+	EmailHash string // likewise, of the address in lower case
+	Token     string // JWT, HS256: sub is the user id; exp is required; email may be there
+}
+
+// MaxProof is how many bytes of a field of a proof are read, at most.
+const MaxProof = 4 << 10
+
+// Field returns the field of the proof that a property is, and nil for other
+// properties.
+func (p *Proof) Field(property string) *string {
+	switch property {
+	case "$user_hash", "user_hash":
+		return &p.UserHash
+	case "$email_hash", "email_hash":
+		return &p.EmailHash
+	case "$identity_token":
+		return &p.Token
+	}
+	return nil
+}
+
+// Or returns the proof, with the fields of another where it has none.
+func (p Proof) Or(other Proof) Proof {
+	for _, name := range []string{"$user_hash", "$email_hash", "$identity_token"} {
+		if field := p.Field(name); *field == "" {
+			*field = *other.Field(name)
+		}
+	}
+	return p
+}
+
+// Voucher decides whose word the identities of a request's events are.
+type Voucher struct {
+	least   activity.Standing
+	secrets []string
+	now     time.Time
+}
+
+// Voucher returns the voucher of a request for a product that arrived at a time. Its
+// events are at least of this standing: Reported where the request proved a secret,
+// else Claimed.
+func (in *Intake) Voucher(productID string, least activity.Standing, arrived time.Time) (Voucher, error) {
+	secrets, err := in.products.IdentitySecrets(productID)
+	if err != nil {
+		return Voucher{}, httpx.Unavailable(err)
+	}
+	return Voucher{least, secrets, arrived}, nil
+}
+
+// Vouch sets the standings of an event. A signed user id is identified, and the
+// address in its token takes the place of any other.
+func (v *Voucher) Vouch(e *activity.Event, proof Proof) {
+	e.Standing, e.EmailStanding = v.least, v.least
+	if len(v.secrets) == 0 || proof == (Proof{}) {
+		return
+	}
+	if e.UserID != "" {
+		email, ok := v.verifyToken(proof.Token, e.UserID)
+		if ok || v.signed(proof.UserHash, e.UserID) {
+			e.Standing, e.Identified = activity.Signed, true
+		}
+		if email = strings.TrimSpace(email); IsEmail(email) {
+			e.Email, e.EmailStanding = email, activity.Signed
+		}
+	}
+	if e.Email != "" && v.signed(proof.EmailHash, strings.ToLower(e.Email)) {
+		e.EmailStanding = activity.Signed
+	}
+}
+
+// signed reports whether the hexadecimal hash is that of the text under one of the
+// secrets. It takes the same time for every hash of the right length.
+func (v *Voucher) signed(hash, text string) bool {
+	got, err := hex.DecodeString(hash)
+	return err == nil && len(got) > 0 && v.hasSum(got, text)
+}
+
+func (v *Voucher) hasSum(sum []byte, text string) bool {
+	return slices.ContainsFunc(v.secrets, func(secret string) bool {
+		return secret != "" && hmac.Equal(sum, Sign(secret, []byte(text)))
+	})
+}
+
+// maxExpiry is how far ahead the exp of a token may be.
+const maxExpiry = 24 * time.Hour
+
+// verifyToken returns the address in a token, which may be empty, and whether the token
+// signs the user id.
+func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
+	signed, signature, _ := cutLast(token, ".")
+	header, payload, both := strings.Cut(signed, ".")
+	sum, err := base64.RawURLEncoding.DecodeString(signature)
+	var head struct {
+		Alg  string          `json:"alg"`
+		Crit json.RawMessage `json:"crit"` // extensions that must be understood; none is
+	}
+	if !both || err != nil || !decodePart(header, &head) || head.Alg != "HS256" || head.Crit != nil ||
+		!v.hasSum(sum, signed) {
+		return "", false
+	}
+	var claims struct {
+		Subject string   `json:"sub"`
+		Expires *float64 `json:"exp"` // seconds since the epoch
+		Email   string   `json:"email"`
+	}
+	if !decodePart(payload, &claims) || claims.Subject != userID || claims.Expires == nil {
+		return "", false
+	}
+	left := *claims.Expires - activity.Seconds(v.now)
+	if left <= 0 || left > maxExpiry.Seconds() {
+		return "", false
+	}
+	return claims.Email, true
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", "", false
+}
+
+func decodePart(part string, into any) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(part)
+	return err == nil && json.Unmarshal(raw, into) == nil
+}
+
+// maxEmail is a path of 256 with its brackets: RFC 5321, 4.5.3.1.3.
+const maxEmail = 254
+
+// IsEmail reports whether s may be an e-mail address, without white space around it.
+func IsEmail(s string) bool {
+	at := strings.LastIndexByte(s, '@')
+	return at > 0 && at < len(s)-1 && len(s) <= maxEmail && !strings.ContainsFunc(s, isBlank)
+}
+
+func isBlank(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
+}

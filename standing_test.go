@@ -1,0 +1,156 @@
+package liveactivity_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+)
+
+const signsUsers = "sign-acme-s3cr3t"
+
+// withIdentity gives acme a secret that signs identities, and a use of claimed ones.
+func withIdentity(unverified productfile.Unverified) func(*liveactivity.Options) {
+	return func(o *liveactivity.Options) {
+		o.Products[0].Identity = liveactivity.Identity{Secrets: []string{signsUsers}, Unverified: unverified}
+	}
+}
+
+func userHash(userID string) string {
+	mac := hmac.New(sha256.New, []byte(signsUsers))
+	mac.Write([]byte(userID))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// happens reports an event of a session, by the webhook or with the capture token.
+func (s *service) happens(webhook bool, name, userID, sessionID string, more map[string]any) {
+	s.t.Helper()
+	properties := map[string]any{"$session_id": sessionID, "$current_url": "https://acme.example/plans", "token": acmeToken}
+	for key, value := range more {
+		properties[key] = value
+	}
+	body, err := json.Marshal(map[string]any{"event": name, "distinct_id": userID, "properties": properties,
+		"timestamp": time.Now().UTC().Format(time.RFC3339Nano)})
+	require.NoError(s.t, err)
+	path, header := "/e/", "X-Nothing: here"
+	if webhook {
+		path, header = "/webhook/acme", "X-PostHog-Secret: "+acmeSecret
+	}
+	r := s.do(http.MethodPost, path, string(body), header)
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+}
+
+// did returns how many actions of a user can be looked up.
+func (s *service) did(userID string) int {
+	s.t.Helper()
+	live, err := s.service.LiveActivity(s.t.Context(), "acme", userID, 50)
+	require.NoError(s.t, err)
+	return live.Count
+}
+
+// who returns the user and the address of a session, once the list of sessions has so
+// many actions of it.
+func (s *service) who(sessionID string, actions float64) (userID, email any) {
+	s.t.Helper()
+	waittest.Until(s.t, "the session is listed", func() bool {
+		r := s.do(http.MethodGet, "/sessions/acme", "", bearer(acmeKey))
+		for _, one := range r.json(s.t)["sessions"].([]any) {
+			if one := one.(map[string]any); one["session_id"] == sessionID && one["actions"] == actions {
+				userID, email = one["user_id"], one["email"]
+				return true
+			}
+		}
+		return false
+	})
+	return userID, email
+}
+
+// The order is claimed, reported, signed, whichever comes last.
+func TestStanding_ofASession(t *testing.T) {
+	s := start(t, withIdentity("notes"))
+	set := func(email string) map[string]any { return map[string]any{"$set": map[string]any{"email": email}} }
+	claim := func() { s.happens(false, "$identify", "eve", "s", set("eve@example.com")) }
+	claim()
+	s.happens(false, "$pageview", "eve", "s", nil)
+	user, _ := s.who("s", 1)
+	assert.Equal(t, "eve", user, "a claim is taken")
+	s.happens(true, "$identify", "bob", "s", set("bob@example.com"))
+	claim()
+	s.happens(false, "$pageview", "eve", "s", nil)
+	user, address := s.who("s", 2)
+	assert.Equal(t, "bob", user)
+	assert.Equal(t, "bob@example.com", address)
+	s.happens(false, "$identify", "ada", "s", map[string]any{"$user_hash": userHash("ada")})
+	claim()
+	s.happens(true, "$identify", "bob", "s", set("bob@example.com"))
+	s.happens(false, "$pageview", "mallory", "s", map[string]any{"$user_hash": userHash("ada")})
+	user, _ = s.who("s", 3)
+	assert.Equal(t, "ada", user)
+	assert.Zero(t, s.did("ada"), "what others did is not hers")
+	assert.Equal(t, 2, s.did("eve"))
+}
+
+// By Service.Record an identity is reported.
+func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
+	s := start(t, withIdentity("none"))
+	action := activity.NewAction(activity.TypePageview, activity.Target{}, "https://acme.example/plans")
+	events := []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s", UserID: "ada", Action: &action}}
+	_, err := s.service.Record(t.Context(), "acme", events)
+	require.NoError(t, err)
+	assert.Equal(t, 1, s.did("ada"))
+	assert.Equal(t, activity.Claimed, events[0].Standing, "the caller's events stay as they were")
+}
+
+// With "none" a claim says nothing, and what a session did before its signed identity
+// is that user's.
+func TestStanding_withoutClaims(t *testing.T) {
+	for name, change := range map[string]func(*testing.T) func(*liveactivity.Options){
+		"in memory": func(*testing.T) func(*liveactivity.Options) { return func(*liveactivity.Options) {} },
+		"in a file": func(t *testing.T) func(*liveactivity.Options) { return withDataDir(t, t.TempDir()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, withIdentity("none"), change(t))
+			s.happens(false, "$pageview", "anon-1", "s", nil)
+			s.happens(false, "$identify", "ada", "s", map[string]any{"$anon_distinct_id": "anon-1", "$set": map[string]any{"email": mail}})
+			s.happens(false, "$pageview", "ada", "s", map[string]any{"$is_identified": true})
+			user, address := s.who("s", 2)
+			assert.Empty(t, user)
+			assert.Empty(t, address)
+			assert.Zero(t, s.did("ada"))
+
+			signed := map[string]any{"$anon_distinct_id": "anon-1", "$user_hash": userHash("ada")}
+			s.happens(false, "$identify", "ada", "s", signed)
+			assert.Equal(t, 2, s.did("ada"), "what the session did before")
+			s.happens(false, "$pageview", "ada", "s", nil)
+			assert.Equal(t, 3, s.did("ada"), "the session is hers now")
+			s.happens(false, "$pageview", "eve", "s", nil)
+			s.happens(false, "$pageview", "ada", "other", nil)
+			assert.Equal(t, 3, s.did("ada"))
+			user, _ = s.who("s", 4)
+			assert.Equal(t, "ada", user)
+			s.happens(true, "$pageview", "bob", "reported", nil)
+			assert.Equal(t, 1, s.did("bob"), "a webhook is not a claim")
+		})
+	}
+}
+
+func TestStanding_isAdvisedOnWithAModel(t *testing.T) {
+	const says = "made only from signed and reported identities"
+	s := start(t, withModel(strings.ToUpper))
+	waittest.Until(t, "the start says so for each product", func() bool { return strings.Count(s.log.String(), says) == 2 })
+	s = start(t, withModel(strings.ToUpper), withIdentity("notes"))
+	waittest.Until(t, "the other product is advised", func() bool { return strings.Contains(s.log.String(), says) })
+	assert.Equal(t, 1, strings.Count(s.log.String(), says))
+}
