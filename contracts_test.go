@@ -306,12 +306,13 @@ func TestOpenAPI_examplesAreAnswered(t *testing.T) {
 	}
 }
 
-// Every documented refusal can be had, and is of the documented form.
+// Every documented refusal can be had, and is of the documented form; 408, which takes
+// a connection and its time, is tested where bodies are read.
 func TestOpenAPI_requestsAreRefused(t *testing.T) {
 	c := contract(t)
 	for _, op := range c.operations(t) {
 		for _, status := range op.Statuses(t) {
-			if status < 400 || status == http.StatusServiceUnavailable {
+			if status < 400 || status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout {
 				continue
 			}
 			t.Run(fmt.Sprint(op.ID, " ", status), func(t *testing.T) {

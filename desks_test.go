@@ -180,7 +180,7 @@ func TestDesks_answerWhatComesToTheDoors(t *testing.T) {
 		"a product without desks":              {d.zendesk.Webhook(s.url+"/chatbot-webhook/globex", []byte(newTicket)), 404, ""},
 		"an unknown desk":                      {d.zendesk.Webhook(s.url+"/freshdesk/chat/acme", []byte(newTicket)), 404, ""},
 		"a desk whose messages are for people": {d.zendesk.Webhook(s.url+"/intercom/chat/acme", []byte(newTicket)), 404, ""},
-		"the other desk's chat":                {d.intercom.Webhook(s.url+chat, []byte(`{"type": "notification_event", "topic": "ping"}`)), 400, ""},
+		"the other desk's chat":                {d.intercom.Webhook(s.url+chat, []byte(`{"type": "notification_event", "topic": "ping"}`)), 401, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.in(t)

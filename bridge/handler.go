@@ -32,11 +32,12 @@ func (b *Bridge) actions(w http.ResponseWriter, r *http.Request) error {
 	if err := b.checkOrigin(r); err != nil {
 		return err
 	}
-	body, err := httpx.ReadBody(w, r, b.maxBody)
+	body, err := httpx.ReadBody(w, r, b.maxBody, "")
 	if err != nil {
 		return err
 	}
-	rep, err := readReport(body)
+	defer body.Release()
+	rep, err := readReport(body.Bytes())
 	if err != nil {
 		return err
 	}

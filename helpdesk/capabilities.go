@@ -20,6 +20,10 @@ type Capabilities struct {
 	Remover   Remover
 	Checker   Checker
 
+	// SignedBy are the headers of which each webhook carries one; nil if unsigned ones
+	// are taken, too. A request that no desk's headers fit is refused unread.
+	SignedBy []string
+
 	// Warnings are sentences about a configuration that works only in part, without a
 	// full stop. The service logs them when it begins to serve the product.
 	Warnings []string

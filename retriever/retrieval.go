@@ -62,11 +62,12 @@ func (h *Handler) retrieve(w http.ResponseWriter, r *http.Request) error {
 	if err := h.authorize(r); err != nil {
 		return err
 	}
-	body, err := httpx.ReadBody(w, r, h.maxBody)
+	body, err := httpx.ReadBody(w, r, h.maxBody, "")
 	if err != nil {
 		return err
 	}
-	request, err := parseRetrieval(body)
+	defer body.Release()
+	request, err := parseRetrieval(body.Bytes())
 	if err != nil {
 		return err
 	}

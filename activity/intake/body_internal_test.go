@@ -15,7 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/admission"
-	"github.com/liveactivity/liveactivity/internal/memlimit"
+	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
@@ -23,7 +23,7 @@ import (
 // may, another waits for its turn, packed or not, and a small one does not.
 func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 	if n := int64(runtime.GOMAXPROCS(0)); n > 1 {
-		assert.Less(t, maxPasses(), n)
+		assert.Less(t, admission.MaxPasses(), n)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		in := musttest.New(New(noSink{}, noProducts{}, nil))
@@ -53,7 +53,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 			requirePasses(body)
 		}
 
-		running, err := in.room.passes.Acquire(t.Context(), time.Now(), "globex", maxPasses(), 0)
+		running, err := in.room.Passes.Acquire(t.Context(), time.Now(), "globex", admission.MaxPasses(), 0)
 		require.NoError(t, err)
 		requirePasses([]byte(small))
 		requirePasses(packed(small))
@@ -63,7 +63,7 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 		assert.ErrorIs(t, admitted, admission.ErrBusy)
 		unpacked, _ = pass(packed(large))
 		assert.ErrorIs(t, unpacked, admission.ErrBusy)
-		assert.Equal(t, 2*maxWait, time.Since(began))
+		assert.Equal(t, 2*httpx.MaxWait, time.Since(began))
 		running()
 		requirePasses(packed(large))
 	})
@@ -87,13 +87,14 @@ func TestIntake_releasesItsRoom(t *testing.T) {
 		b.Release()
 		b.Release()
 	}
-	for _, pool := range []*admission.Pool{in.room.decoded, in.room.passes} {
+	for _, pool := range []*admission.Pool{in.room.Decoded, in.room.Passes} {
 		release, err := pool.Acquire(t.Context(), time.Now(), "globex", 1<<40, 0)
 		require.NoError(t, err, "all of a share is free")
 		release()
 	}
-	all := in.room.arriving.Begin(func() {})
-	require.NoError(t, all.Grow(max(min(maxArriving, memlimit.Bytes()/ofMemory/2), 2*in.MaxBody()+in.MaxDecoded())))
+	all := in.room.Arriving.Begin(func() {})
+	defer all.Release()
+	require.NoError(t, all.Grow(in.room.Arriving.Limit()))
 }
 
 type noSink struct{ activity.Sink }

@@ -1,11 +1,13 @@
 package intake
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -53,7 +55,7 @@ type Intake struct {
 	opts     Options
 	events   *prometheus.CounterVec
 	origins  *originGuard
-	room     room
+	room     *admission.Room // that of the process
 }
 
 // New returns an intake for a sink; opts may be nil. It reports all invalid
@@ -71,6 +73,8 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 	}
 	in.opts.MaxBody = options.Default(&wrong, "MaxBody", in.opts.MaxBody, DefaultMaxBody)
 	in.opts.MaxDecoded = options.Default(&wrong, "MaxDecoded", in.opts.MaxDecoded, DefaultMaxDecoded)
+	limit := admission.Bodies().Arriving.Limit()
+	wrong.Require(2*in.opts.MaxBody+in.opts.MaxDecoded <= limit, "MaxDecoded", fmt.Sprintf("must leave a request within %d bytes", limit))
 	if in.opts.Logger == nil {
 		in.opts.Logger = slog.Default()
 	}
@@ -79,7 +83,7 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	in.room = newRoom(in.opts.MaxBody, in.opts.MaxDecoded)
+	in.room = admission.Bodies()
 	return in, nil
 }
 

@@ -17,36 +17,38 @@ import (
 // Bounds of a request. The SDK decodes a body several times, and the whole
 // response is in memory until it is sent; so both are bounded first.
 const (
-	maxBody     = 1 << 20  // bytes
-	maxStranger = 64 << 10 // bytes of a body without a valid key
-	maxCalls    = 20       // messages in a batch
-	maxDepth    = 64       // nesting of objects and arrays
-	maxValues   = 10_000   // JSON values
-	maxAnswer   = 8 << 20  // bytes
+	maxBody     = 1 << 20 // bytes
+	maxStranger = 4 << 10 // bytes of a body without a valid key
+	maxCalls    = 20      // messages in a batch
+	maxDepth    = 64      // nesting of objects and arrays
+	maxValues   = 10_000  // JSON values
+	maxAnswer   = 8 << 20 // bytes
 )
 
 // tooMuch is the tool error of a call whose result exceeds the budget.
 const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once."
 
-// bounded returns the request with its body read and a budget for its
-// response, or an error if the body exceeds the bounds.
-func bounded(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+// bounded returns the request with its body read and a budget for its response, or an
+// error if the body exceeds the bounds. The function release is called once the request
+// is served.
+func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.Request, release func(), err error) {
 	if r.Method != http.MethodPost {
-		return r, nil
+		return r, func() {}, nil
 	}
-	body, err := httpx.ReadBody(w, r, maxBody)
+	body, err := httpx.ReadBody(w, r, maxBody, productID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	calls, err := check(body)
+	calls, err := check(body.Bytes())
 	if err != nil {
-		return nil, err
+		body.Release()
+		return nil, nil, err
 	}
 	a := &answer{deadline: time.Now().Add(maxTime), room: int64(min(max(calls, 1), copies)) * maxAnswer}
 	a.left.Store(maxAnswer - maxCalls*overhead)
 	r = r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return r, nil
+	r.Body = io.NopCloser(bytes.NewReader(body.Bytes()))
+	return r, body.Release, nil
 }
 
 // Bounds of the answers to all requests: they hold room until they are sent.

@@ -82,9 +82,11 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 		if err != nil {
 			return access.Refusal(err)
 		}
-		if r, err = bounded(w, r); err != nil {
+		r, done, err := bounded(w, r, productID)
+		if err != nil {
 			return err
 		}
+		defer done()
 		release, err := admit(r, answers, productID)
 		if err != nil {
 			return err
@@ -143,15 +145,22 @@ func acceptBoth(h http.Header) {
 }
 
 // unauthorized answers a request without a valid key. A tool call's caller
-// reads tool errors, so it gets one.
+// reads tool errors, so it gets one. A body that doesn't say that it is small is not read.
 func unauthorized(w http.ResponseWriter, r *http.Request) error {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 	}
 	scheme := challenge(access.BearerToken(r))
-	body, err := httpx.ReadBody(w, r, maxStranger)
-	if err != nil || !isBounded(body) || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
+	if r.ContentLength < 0 || r.ContentLength > maxStranger {
+		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
+	}
+	body, err := httpx.ReadBody(w, r, maxStranger, "")
+	if err != nil {
+		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
+	}
+	defer body.Release()
+	if !isBounded(body.Bytes()) || json.Unmarshal(body.Bytes(), &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
 		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
 	}
 	w.Header().Set("WWW-Authenticate", scheme)

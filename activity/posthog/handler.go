@@ -52,10 +52,15 @@ func (h *Handler) webhook(w http.ResponseWriter, r *http.Request) error {
 	if _, err := h.in.WebhookSecret(productID); err != nil {
 		return err
 	}
+	if r.Header.Get("X-PostHog-Secret") == "" {
+		return errSecret
+	}
+	done := httpx.Hasten(w)
 	b, err := h.in.Receive(w, r)
 	if err != nil {
 		return err
 	}
+	done()
 	defer b.Release()
 	if err := h.in.CheckSecret(productID, r.Header.Get("X-PostHog-Secret"), b.Bytes(), errSecret); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -210,4 +211,29 @@ func TestBudget_ofAllRequests(t *testing.T) {
 		requests.Wait()
 	}
 	assert.Less(t, a.PeakMemory(), int64(512*mebibyte))
+}
+
+// Bodies that never end, at doors of help desks, hold no more memory than there is for
+// all requests.
+func TestServer_boundsBodiesThatNeverEnd(t *testing.T) {
+	const limit, senders = 128 * mebibyte, 160
+	config := productFile(t, `{"products": [{"product_id": "acme", "capture_tokens": ["phc_acme"], "integration_config": {"intercom":
+		{"base_url": "https://api.intercom.io", "access_token": "t", "admin_id": "1", "client_secret": "s"}}}]}`)
+	a := attacked{launch(t, []string{fmt.Sprintf("GOMEMLIMIT=%d", limit)}, "--config="+config, proctest.AnyPort)}
+	addr := strings.TrimPrefix(a.URL(), "http://")
+	before := a.PeakMemory()
+	var sent sync.WaitGroup
+	for range senders {
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		defer conn.Close()
+		sent.Go(func() {
+			fmt.Fprintf(conn, "POST /chatbot-webhook/acme HTTP/1.1\r\nHost: x\r\nX-Hub-Signature: sha1=0\r\nContent-Length: %d\r\n\r\n", mebibyte)
+			_, _ = conn.Write(bytes.Repeat([]byte(" "), mebibyte-1)) // those that gave way are cut off
+		})
+	}
+	sent.Wait()
+	status, _ := proctest.Request(t, "POST", a.URL()+"/chatbot-webhook/acme", "{}", "X-Hub-Signature: sha1=0")
+	assert.Equal(t, http.StatusUnauthorized, status, "another body finds room")
+	assert.Less(t, a.PeakMemory()-before, int64(80*mebibyte))
 }

@@ -68,23 +68,29 @@ func allowPage(h http.Header, from string) {
 	}
 }
 
+var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
+
 func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Add("Vary", "Origin")
 	if err := checkJSON(r); err != nil {
 		return err
 	}
-	body, err := httpx.ReadBody(w, r, maxLink)
+	if r.Header.Get("Origin") == "" {
+		return errOrigin
+	}
+	body, err := httpx.ReadBody(w, r, maxLink, "")
 	if err != nil {
 		return err
 	}
+	defer body.Release()
 	var link linkRequest
-	if err := decodeLink(body, &link); err != nil {
+	if err := decodeLink(body.Bytes(), &link); err != nil {
 		return err
 	}
 	product, from := Product{}, r.Header.Get("Origin")
 	err = access.CheckCurrent(c.products, link.ProductID, func() (err error) {
 		if product, err = c.product(link.ProductID); err == nil && !origin.Allows(product.AllowedOrigins, from) {
-			err = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not link sessions of the product.")
+			err = errOrigin
 		}
 		return err
 	})

@@ -52,12 +52,13 @@ func (c *Connector) ServeLabels(desk string) http.Handler {
 		} else if d.capabilities().Offerer == nil {
 			return httpx.NotFound("The help desk makes no offers.")
 		}
-		body, err := httpx.ReadBody(w, r, maxLabelsBody)
+		body, err := httpx.ReadBody(w, r, maxLabelsBody, productID)
 		if err != nil {
 			return err
 		}
+		defer body.Release()
 		var request labelsRequest
-		if err := decodeLabels(body, &request); err != nil {
+		if err := decodeLabels(body.Bytes(), &request); err != nil {
 			return err
 		}
 		httpx.WriteJSON(w, http.StatusOK, labelsAnswer{c.labels(r.Context(), productID, product, request)})

@@ -115,10 +115,11 @@ func (r *receipt) change(answered status) document.Change {
 // makes, or after them; after an error it can be repeated.
 func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, do func(ctx context.Context,
 	in *incoming) (status, error)) error {
-	in, err := c.receive(w, r, desk)
+	in, body, err := c.receive(w, r, desk)
 	if err != nil {
 		return err
 	}
+	defer body.Release() // the event may refer to it
 	result := ignored
 	if in.event.Type == helpdesk.EventOpened || in.event.Type == helpdesk.EventMessage {
 		if id := in.event.ConversationID; id == "" || len(id) > maxConversationID {
@@ -145,21 +146,19 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, d
 }
 
 // receive reads and verifies a message to the named desk of a product, or a webhook
-// of any of its desks if that is empty.
-func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (*incoming, error) {
+// of any of its desks if that is empty. The body is not read where no desk could take
+// it, and without an error its caller has to release it.
+func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string) (*incoming, *httpx.Body, error) {
 	in, err := &incoming{}, error(nil)
 	if in.productID, err = httpx.PathValue(r, "product_id"); err != nil {
-		return in, err
+		return nil, nil, err
 	}
-	if _, err := c.product(in.productID); err != nil {
-		return in, err
+	if err := c.expects(in.productID, desk, r); err != nil {
+		return nil, nil, err
 	}
-	if err := checkJSON(r); err != nil {
-		return in, err
-	}
-	body, err := httpx.ReadBody(w, r, maxWebhook)
+	body, err := httpx.ReadBody(w, r, maxWebhook, in.productID)
 	if err != nil {
-		return in, err
+		return nil, nil, err
 	}
 	err = access.CheckCurrent(c.products, in.productID, func() error {
 		product, err := c.product(in.productID)
@@ -171,10 +170,42 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 			return err
 		}
 		in.product = product
-		in.desk, in.event, err = recognize(desks, r.Header, body, c.store.now())
+		in.desk, in.event, err = recognize(desks, r.Header, body.Bytes(), c.store.now())
 		return err
 	})
-	return in, err
+	if err != nil {
+		body.Release()
+	}
+	return in, body, err
+}
+
+// expects returns the answer to a webhook that no desk of the product can take, whatever
+// its body. Another server may have changed the product just now, so the answer is
+// checked against its current state.
+func (c *Connector) expects(productID, desk string, r *http.Request) error {
+	err := access.CheckCurrent(c.products, productID, func() error {
+		product, err := c.product(productID)
+		if err != nil {
+			return err
+		}
+		desks, err := product.receivers(desk)
+		if err == nil && !slices.ContainsFunc(desks, func(d Desk) bool { return d.mayTake(r.Header) }) {
+			err = errSignature
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return checkJSON(r)
+}
+
+var errSignature = httpx.Unauthorized("The signature of the webhook is missing or wrong.", "")
+
+// mayTake reports whether a webhook with these headers can be signed as the desk requires.
+func (d Desk) mayTake(header http.Header) bool {
+	signed := d.capabilities().SignedBy
+	return len(signed) == 0 || slices.ContainsFunc(signed, func(name string) bool { return header.Get(name) != "" })
 }
 
 // product returns the configuration of a product, or the HTTP error for an unknown
@@ -250,7 +281,7 @@ func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (De
 		case errors.As(err, &payload):
 			return Desk{}, helpdesk.Event{}, httpx.BadRequest("The webhook is malformed: %s.", payload.Problem)
 		case errors.Is(err, helpdesk.ErrSignature):
-			return Desk{}, helpdesk.Event{}, httpx.Unauthorized("The signature of the webhook is missing or wrong.", "")
+			return Desk{}, helpdesk.Event{}, errSignature
 		}
 		return Desk{}, helpdesk.Event{}, fmt.Errorf("connector: webhook of %s: %w", desk.Name, err)
 	}

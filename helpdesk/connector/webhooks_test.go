@@ -509,3 +509,45 @@ func TestServeWebhook_ofABodyThatBreaksOff(t *testing.T) {
 type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// signedDesk takes signed webhooks only.
+type signedDesk struct{ *scriptDesk }
+
+func (d signedDesk) Capabilities() helpdesk.Capabilities {
+	can := capable(d.scriptDesk)
+	can.SignedBy = []string{"X-Signature"}
+	return can
+}
+
+// unread is a body that must not be read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	assert.Fail(u.t, "the body was read")
+	return 0, io.ErrUnexpectedEOF
+}
+
+// A body that no desk could take is not read.
+func TestServeWebhook_readsNoBodyInVain(t *testing.T) {
+	d := newDoors(t, nil)
+	signed := Product{Desks: []Desk{{"chat", signedDesk{d.chat}}}}
+	tests := map[string]struct {
+		product Product
+		path    string
+		status  int
+	}{
+		"no desk":                {Product{}, webhookPath, 404},
+		"no desk with a chat":    {Product{}, "/chat/chat/acme", 404},
+		"no signature":           {signed, webhookPath, 401},
+		"no signature of a chat": {signed, "/chat/chat/acme", 401},
+		"a link without origin":  {signed, "/sessions/link", 403},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d.configure(always(tt.product))
+			w := httptest.NewRecorder()
+			d.mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, tt.path, unread{t}))
+			assert.Equal(t, tt.status, w.Code, w.Body)
+		})
+	}
+}

@@ -32,6 +32,9 @@ func (c *Client) Capabilities() helpdesk.Capabilities {
 	if c.redacts {
 		can.Redactor = c
 	}
+	if c.Verifies() {
+		can.SignedBy = []string{HeaderSignature}
+	}
 	return can
 }
 

@@ -32,6 +32,9 @@ type Arrival struct {
 	gaveWay   bool
 }
 
+// Limit returns how many bytes there is room for.
+func (a *Arrivals) Limit() int64 { return a.limit }
+
 // Begin returns an arrival that holds nothing yet. The function interrupt is
 // called, by another goroutine, when it has to give way: it must make the
 // sender's next Read fail. Release must be called in the end.

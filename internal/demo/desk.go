@@ -48,7 +48,7 @@ func (a *account) openDesk(raw json.RawMessage, _ *helpdesk.Options) (helpdesk.D
 
 // Capabilities implements [helpdesk.Desk].
 func (d *desk) Capabilities() helpdesk.Capabilities {
-	return helpdesk.Capabilities{Finder: d, Redactor: d, Replier: d, Chatter: d, Offerer: d}
+	return helpdesk.Capabilities{Finder: d, Redactor: d, Replier: d, Chatter: d, Offerer: d, SignedBy: []string{headerSignature}}
 }
 
 // Note implements [helpdesk.Desk].

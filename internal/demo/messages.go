@@ -62,11 +62,12 @@ func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) 
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return m, httpx.Errorf(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
 	}
-	body, err := httpx.ReadBody(w, r, maxBody)
+	body, err := httpx.ReadBody(w, r, maxBody, "")
 	if err != nil {
 		return m, err
 	}
-	if json.Unmarshal(body, &m) != nil {
+	defer body.Release()
+	if json.Unmarshal(body.Bytes(), &m) != nil {
 		return m, httpx.BadRequest("The body must be a JSON object with the string text and the object contact.")
 	}
 	m.Text = strings.TrimSpace(strings.Map(func(c rune) rune {

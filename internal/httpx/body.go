@@ -1,44 +1,207 @@
 package httpx
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/admission"
 )
 
-// maxAhead is how much is set aside for a body before it arrives, in bytes.
-const maxAhead = 64 << 10
+const (
+	// firstRead is how many bytes of a body are set aside before any has arrived.
+	firstRead = 8 << 10
+	// BodyTime is how long the body of a request between servers may take to arrive.
+	BodyTime = 5 * time.Second
+	// MaxWait is how long a request waits for others once its body has arrived. Of the
+	// 5 seconds until its answer the rest is for lookups and for recording.
+	MaxWait = 3 * time.Second
+)
 
-// ReadBody reads a request's body of at most limit bytes. A longer one is 413,
-// one that breaks off is 400.
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// Body is the body of a request. It holds room among the bodies of all requests, from
+// its first bytes until it is released, and is used by one goroutine.
+type Body struct {
+	room    *admission.Room
+	arrived time.Time
+	arrival *admission.Arrival
+	first   *[firstRead]byte
+	raw     []byte
+	release func() // of the room for what becomes of it; may be nil
+}
+
+var firsts = sync.Pool{New: func() any { return new([firstRead]byte) }}
+
+// ReadBody reads a request's body of at most limit bytes, within BodyTime, and waits
+// until the product may hold it; "" stands for all requests whose product is not known.
+// Release must be called in the end. A longer body is 413, one that comes too slowly
+// 408, and one that breaks off 400.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, productID string) (*Body, error) {
+	done := Hasten(w)
+	b, err := Receive(w, r, limit, admission.Bodies())
+	if err != nil {
+		return nil, err
+	}
+	done()
+	if err := b.Admit(r.Context(), productID, int64(len(b.raw))); err != nil {
+		b.Release()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Hasten lets a request's body arrive within BodyTime. The function done is called once
+// it has: an expired deadline would end the request's context.
+func Hasten(w http.ResponseWriter) (done func()) {
+	control := http.NewResponseController(w)
+	// A writer without deadlines is no connection's.
+	_ = control.SetReadDeadline(time.Now().Add(BodyTime))
+	return func() { _ = control.SetReadDeadline(time.Time{}) }
+}
+
+// Receive reads a request's body of at most limit bytes, as fast as it comes and the
+// room allows. The errors are those of ReadBody, or 503 for a body that had to give way
+// to faster ones; after any, the connection is closed. Release must be called in the end.
+func Receive(w http.ResponseWriter, r *http.Request, limit int64, room *admission.Room) (*Body, error) {
 	if r.ContentLength > limit {
 		return nil, TooLarge(limit)
 	}
-	var b bytes.Buffer
-	// A client that only announces a large body must not cost one.
-	b.Grow(int(min(max(r.ContentLength, 0), maxAhead)) + bytes.MinRead)
-	if err := copyBody(&b, w, r, limit); err != nil {
+	control := http.NewResponseController(w)
+	b := &Body{room: room, first: firsts.Get().(*[firstRead]byte)}
+	b.arrival = room.Arriving.Begin(func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
+	b.raw = b.first[:0]
+	err := b.arrival.Grow(firstRead)
+	if err != nil {
+		err = Unavailable(err)
+	} else {
+		err = b.read(r.Body, limit)
+	}
+	if err != nil {
+		b.Release()
 		return nil, err
 	}
-	return b.Bytes(), nil
+	b.arrival.Arrived()
+	b.arrived = time.Now()
+	r.Body = http.NoBody
+	return b, nil
 }
 
-// DiscardBody reads a request's body as ReadBody does, and forgets it.
+func (b *Body) read(r io.Reader, limit int64) error {
+	for {
+		if len(b.raw) == cap(b.raw) {
+			if err := b.grow(); err != nil {
+				return err
+			}
+		}
+		n, err := r.Read(b.raw[len(b.raw):cap(b.raw)])
+		b.raw = b.raw[:len(b.raw)+n]
+		switch {
+		case int64(len(b.raw)) > limit:
+			return TooLarge(limit)
+		case err == nil:
+		case err == io.EOF:
+			return nil
+		default:
+			return b.broken(err)
+		}
+	}
+}
+
+// broken returns the answer to a body of which no more can be read.
+func (b *Body) broken(err error) error {
+	switch {
+	case b.arrival.GaveWay():
+		return Unavailable(admission.ErrBusy)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &Error{Status: http.StatusRequestTimeout, Detail: "The request body did not arrive in time.", Cause: err}
+	}
+	return brokeOff(err)
+}
+
+func brokeOff(err error) error {
+	return &Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
+}
+
+// grow doubles the room for the body. A sender that is slower than others may have
+// to give way.
+func (b *Body) grow() error {
+	if err := b.arrival.Grow(int64(cap(b.raw))); err != nil {
+		return Unavailable(err)
+	}
+	larger := make([]byte, len(b.raw), 2*cap(b.raw))
+	copy(larger, b.raw)
+	b.raw = larger
+	return nil
+}
+
+// Bytes returns the body as it arrived. It is valid until Free or Release.
+func (b *Body) Bytes() []byte { return b.raw }
+
+// Arrived returns when the body had arrived.
+func (b *Body) Arrived() time.Time { return b.arrived }
+
+// Hold holds room for n more bytes that arrived packed, and Shrink gives it back.
+func (b *Body) Hold(n int64) error {
+	if err := b.arrival.Grow(n); err != nil {
+		return Unavailable(err)
+	}
+	return nil
+}
+
+// Shrink gives up room for n bytes.
+func (b *Body) Shrink(n int64) { b.arrival.Shrink(n) }
+
+// Admit waits until a product's request may hold n bytes of what becomes of it. No
+// product holds more than a quarter of the room for all.
+func (b *Body) Admit(ctx context.Context, productID string, n int64) (err error) {
+	b.release, err = b.Wait(ctx, b.room.Decoded, productID, n, n)
+	return err
+}
+
+// Wait takes n of a pool, in time for an answer, while the request holds so many
+// bytes that became of it.
+func (b *Body) Wait(ctx context.Context, pool *admission.Pool, key string, n, holds int64) (release func(), err error) {
+	release, err = pool.Acquire(ctx, b.arrived.Add(MaxWait), key, n, int64(cap(b.raw))+holds)
+	if err != nil {
+		return nil, Unavailable(err)
+	}
+	return release, nil
+}
+
+// Free releases the body's bytes: nothing may refer to them any more. The room
+// that Admit took is kept.
+func (b *Body) Free() {
+	b.arrival.Release()
+	if b.first != nil {
+		firsts.Put(b.first)
+	}
+	b.first, b.raw = nil, nil
+}
+
+// Release releases everything. It may be called more than once.
+func (b *Body) Release() {
+	b.Free()
+	if b.release != nil {
+		b.release()
+		b.release = nil
+	}
+}
+
+// DiscardBody reads a request's body of at most limit bytes and forgets it. Its errors
+// are those of ReadBody.
 func DiscardBody(w http.ResponseWriter, r *http.Request, limit int64) error {
-	return copyBody(io.Discard, w, r, limit)
-}
-
-func copyBody(dst io.Writer, w http.ResponseWriter, r *http.Request, limit int64) error {
-	_, err := io.Copy(dst, http.MaxBytesReader(w, r.Body, limit))
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return TooLarge(limit)
 	case err != nil:
-		return &Error{Status: http.StatusBadRequest, Detail: "The request body broke off before its end.", Cause: err}
+		return brokeOff(err)
 	}
+	r.Body = http.NoBody
 	return nil
 }
 

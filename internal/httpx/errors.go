@@ -110,7 +110,8 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// WriteError writes err as the answer and leaves it for the access log.
+// WriteError writes err as the answer and leaves it for the access log. A request whose
+// body was not read is answered without waiting for it, and its connection is closed.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -121,6 +122,9 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	for key, values := range e.Header {
 		w.Header()[key] = values
+	}
+	if r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody {
+		w.Header().Set("Connection", "close")
 	}
 	WriteJSON(w, e.Status, map[string]string{"detail": e.Detail})
 }

@@ -1,21 +1,26 @@
 package httpx_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -149,10 +154,11 @@ func TestReadBody(t *testing.T) {
 			r := httptest.NewRequest("POST", "/", tt.body)
 			r.ContentLength = tt.length
 			w := httptest.NewRecorder()
-			got, err := httpx.ReadBody(w, r, limit)
+			got, err := httpx.ReadBody(w, r, limit, "acme")
 			if tt.status == 0 {
 				require.NoError(t, err)
-				assert.Equal(t, tt.want, string(got))
+				assert.Equal(t, tt.want, string(got.Bytes()))
+				got.Release()
 				return
 			}
 			require.Error(t, err)
@@ -166,7 +172,7 @@ func TestReadBody(t *testing.T) {
 func TestReadBody_readsNothingOfABodyThatSaysItIsTooLarge(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", brokenBody{errors.New("was read")})
 	r.ContentLength = 11
-	_, err := httpx.ReadBody(httptest.NewRecorder(), r, 10)
+	_, err := httpx.ReadBody(httptest.NewRecorder(), r, 10, "")
 	var e *httpx.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, 413, e.Status)
@@ -179,8 +185,105 @@ func TestReadBody_setsNoMemoryAsideForAPromise(t *testing.T) {
 	r.ContentLength = 8 << 20
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := httpx.ReadBody(httptest.NewRecorder(), r, 8<<20)
+	body, err := httpx.ReadBody(httptest.NewRecorder(), r, 8<<20, "")
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
+	defer body.Release()
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10))
+}
+
+// A connection whose client sends the beginning of a body of a megabyte and no more.
+func stalled(t *testing.T, server *httptest.Server, path string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{", path)
+	require.NoError(t, err)
+	return conn
+}
+
+// An answer that needs no body does not wait for one.
+func TestWriteError_doesNotWaitForTheBody(t *testing.T) {
+	server := httptest.NewServer(httpx.Handler(func(http.ResponseWriter, *http.Request) error {
+		return httpx.NotFound("Unknown product.")
+	}))
+	defer server.Close()
+	conn := stalled(t, server, "/")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	assert.Equal(t, 404, response.StatusCode)
+	assert.True(t, response.Close)
+}
+
+// A body that never ends is 408, and one that has arrived outlives its time.
+func TestReadBody_waitsForABodyForSomeSecondsOnly(t *testing.T) {
+	ends := make(chan error, 1)
+	server := httptest.NewServer(httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		body, err := httpx.ReadBody(w, r, 1<<20, "")
+		if err != nil {
+			return err
+		}
+		defer body.Release()
+		select {
+		case <-r.Context().Done():
+			ends <- r.Context().Err()
+		case <-time.After(httpx.BodyTime + time.Second):
+			ends <- nil
+		}
+		return nil
+	}))
+	defer server.Close()
+	go func() {
+		response, err := http.Post(server.URL, "application/json", strings.NewReader("{}"))
+		if err == nil {
+			response.Body.Close()
+		}
+	}()
+	response, err := http.ReadResponse(bufio.NewReader(stalled(t, server, "/")), nil)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	assert.Equal(t, 408, response.StatusCode)
+	assert.NoError(t, <-ends)
+}
+
+// Bodies count from their first bytes, and the slowest gives way to the others.
+func TestReceive_countsFromTheFirstBytes(t *testing.T) {
+	room := admission.NewRoom(0)
+	const body = 16 << 10
+	n := int(room.Arriving.Limit() / (8 << 10))
+	statuses := make(chan int, n+1)
+	receive := func(body io.Reader) {
+		r := httptest.NewRequest("POST", "/", body)
+		b, err := httpx.Receive(httptest.NewRecorder(), r, 1<<20, room)
+		var e *httpx.Error
+		if errors.As(err, &e) {
+			statuses <- e.Status
+			return
+		}
+		b.Release()
+		statuses <- 200
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var senders []*io.PipeWriter
+		for range n {
+			r, w := io.Pipe()
+			senders = append(senders, w)
+			go receive(r)
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		receive(strings.NewReader("{}"))
+		assert.Equal(t, 200, <-statuses)
+		gaveWay := 0
+		for _, w := range senders {
+			w.CloseWithError(errors.New("interrupted"))
+			synctest.Wait()
+			if <-statuses == 503 {
+				gaveWay++
+			}
+		}
+		assert.Positive(t, gaveWay)
+	})
 }

@@ -74,12 +74,13 @@ type registered struct {
 
 // Register serves POST /admin/products.
 func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
-	body, err := httpx.ReadBody(w, r, maxRegistration)
+	body, err := httpx.ReadBody(w, r, maxRegistration, "")
 	if err != nil {
 		return err
 	}
+	defer body.Release()
 	var reg registerRequest
-	problems := productfile.DecodeBody(body, &reg)
+	problems := productfile.DecodeBody(body.Bytes(), &reg)
 	product := productfile.Product{
 		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, LinkHosts: reg.LinkHosts,
 		Identity: reg.Identity, IntegrationConfig: reg.IntegrationConfig,
