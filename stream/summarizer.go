@@ -134,20 +134,23 @@ func (s *Summarizer) kept() int {
 	return summary.MaxActions
 }
 
-// work makes summaries of a session until none is due or one fails. guard, if
-// not nil, is held during each call of overwrite: a channel of capacity one
-// that is full while it is held.
+// work makes summaries of a session until none is due, or one fails and no batch
+// came meanwhile. guard, if not nil, is held during each call of overwrite: a
+// channel of capacity one that is full while it is held.
 func (s *Summarizer) work(ctx context.Context, h *history, guard chan struct{}) {
-	for s.next(h, s.summarize(ctx, h, guard)) {
+	for again := true; again; {
+		d := s.draft(h)
+		ok := s.summarize(ctx, h, d, guard)
+		again = s.next(ctx, h, d, ok)
 	}
 }
 
-// next reports whether to make another summary; if not, the next call that
-// notes a batch of the session takes over.
-func (s *Summarizer) next(h *history, ok bool) bool {
+// next reports whether to make another summary after the one of d; if not, the next
+// call that notes a batch of the session takes over.
+func (s *Summarizer) next(ctx context.Context, h *history, d draft, ok bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ok && h.count >= s.threshold {
+	if ctx.Err() == nil && (ok || h.seen > d.seen) && h.count >= s.threshold {
 		return true
 	}
 	h.busy = false
@@ -155,12 +158,11 @@ func (s *Summarizer) next(h *history, ok bool) bool {
 	return false
 }
 
-// summarize makes one summary and reports whether it was accepted.
-func (s *Summarizer) summarize(ctx context.Context, h *history, guard chan struct{}) bool {
+// summarize makes the summary of a draft and reports whether it was accepted.
+func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, guard chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	d := s.draft(h)
 	text, err := s.text(ctx, d)
 	if err != nil {
 		s.failed(ctx, h.key, &s.stats.modelFailed, "model_failed", err)

@@ -262,6 +262,19 @@ func TestSummarizer_keepsWhatFailed(t *testing.T) {
 	}
 }
 
+func TestSummarizer_triesAgainForABatchThatCameWhileItFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSumming(stream.SummarizerOptions{})
+		s.model.fails, s.model.takes = 1, time.Second
+		go func() {
+			time.Sleep(time.Second / 2)
+			s.add(t, clicked("s", "d"))
+		}()
+		s.add(t, clicked("s", "a", "b", "c"))
+		require.Equal(t, []string{"0s model", "1s model", `2s overwrite s 4 "summary 2"`}, s.take())
+	})
+}
+
 // What failed between two summaries is in the second one, and the first still
 // goes into it.
 func TestSummarizer_keepsThePreviousSummaryWhenTheNextFails(t *testing.T) {
