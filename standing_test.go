@@ -1,6 +1,7 @@
 package liveactivity_test
 
 import (
+	"bufio"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/productfile"
+	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -102,6 +104,42 @@ func TestStanding_ofASession(t *testing.T) {
 	assert.Equal(t, 2, s.did("eve"))
 }
 
+// An action of a claimed second user does not carry the address of the session's user.
+func TestStanding_ofAnotherUsersAction(t *testing.T) {
+	s := start(t, withIdentity("notes"))
+	s.happens(true, "$identify", "ada", "s", map[string]any{"$set": map[string]any{"email": mail}})
+	s.happens(false, "$pageview", "eve", "s", nil)
+	s.happens(true, "$pageview", "ada", "s", nil)
+	batches, found := s.streamed(t), map[string]string{}
+	for _, b := range batches {
+		for _, a := range b.Actions {
+			found[a.UserID] = a.Email
+		}
+		assert.Equal(t, "ada", b.UserID)
+	}
+	assert.Equal(t, map[string]string{"eve": "", "ada": mail}, found)
+}
+
+// streamed returns the first two batches on acme's stream.
+func (s *service) streamed(t *testing.T) (batches []activity.Batch) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/stream/acme?since=0", http.NoBody)
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+acmeKey)
+	answer, err := s.client.Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for len(batches) < 2 && lines.Scan() {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && strings.Contains(data, `"actions"`) {
+			var b activity.Batch
+			require.NoError(t, json.Unmarshal([]byte(data), &b))
+			batches = append(batches, b)
+		}
+	}
+	return batches
+}
+
 // By Service.Record an identity is reported.
 func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
 	s := start(t, withIdentity("none"))
@@ -118,6 +156,9 @@ func TestStanding_ofAProgramsOwnEvents(t *testing.T) {
 func TestStanding_withoutClaims(t *testing.T) {
 	for name, change := range map[string]func(*testing.T) func(*liveactivity.Options){
 		"in memory": func(*testing.T) func(*liveactivity.Options) { return func(*liveactivity.Options) {} },
+		"in Redis": func(t *testing.T) func(*liveactivity.Options) {
+			return withRedis(t, redistest.Start(t).URL())
+		},
 		"in a file": func(t *testing.T) func(*liveactivity.Options) { return withDataDir(t, t.TempDir()) },
 	} {
 		t.Run(name, func(t *testing.T) {
