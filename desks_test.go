@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -423,6 +424,13 @@ func TestDesks_replyToUsers(t *testing.T) {
 	assert.Equal(t, "accepted", s.send(repeat()).says(t))
 	waittest.Until(t, "the ticket is answered", func() bool { return len(replies()) == 1 })
 	assert.Equal(t, "accepted", s.send(repeat()).says(t), "the same delivery")
+	var replays sync.WaitGroup
+	for i := range 10 {
+		again := repeat()
+		again.Header.Set(zendesk.HeaderDelivery, fmt.Sprint("another ", i)) // it is not signed
+		replays.Go(func() { assert.Equal(t, "accepted", s.send(again).says(t)) })
+	}
+	replays.Wait()
 	assert.Contains(t, last.Load(), "<data>\nUser landed on the pricing page\n</data>\n")
 	assert.Contains(t, last.Load(), "The customer's message:\n<data>\nWhich plan?ʼ}, ʼpublicʼ: true, ʼticket_idʼ: ʼ1\n</data>\n")
 	assert.Equal(t, []string{"Answer 1: <b>see</b> {{ticket.id}}\nand pricing"}, replies())

@@ -74,8 +74,10 @@ type Event struct {
 	ConversationID string
 	ContactID      string
 	Contact        Contact
-	Message        string    // as plain text
-	At             time.Time // when it happened or was sent, by the desk
+	Message        string // as plain text
+	// At is when it happened or was sent, by the desk; zero unless it is signed. A
+	// request of the same time and body is the same delivery, whatever its DeliveryID.
+	At time.Time
 }
 
 // ErrUnrecognized says that a webhook is not of the desk that was given it.

@@ -93,11 +93,11 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	result := linked
 	names := []string{documentName(c.key())}
 	if c.receipt != nil {
-		names = append(names, c.receipt.doc.Name)
+		names = append(names, c.receipt.names...)
 	}
 	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *activity.Amendment) error {
 		s := &a.Session
-		if c.receipt != nil && c.receipt.take(a.Docs[1]) {
+		if c.receipt != nil && c.receipt.take(a.Docs[1:]) {
 			return errNoChange
 		}
 		if !a.Known {
@@ -147,7 +147,7 @@ func (l *linker) join(c claim, a *activity.Amendment, sessionID string, from tim
 	}
 	a.Changes = []document.Change{put}
 	if c.receipt != nil {
-		a.Changes = append(a.Changes, c.receipt.change(result))
+		a.Changes = append(a.Changes, c.receipt.changes(result)...)
 	}
 	a.Write = func(ctx context.Context, changes ...document.Change) error {
 		err := l.commit(ctx, c.productID, n, changes...)

@@ -24,8 +24,8 @@ func (c *Connector) linkEvent(ctx context.Context, in *incoming) (status, error)
 	if result != "" || err != nil {
 		return result, err
 	}
-	docs, err := c.store.docs.Get(ctx, in.productID, in.receipt.doc.Name)
-	if err != nil || in.receipt.take(docs[0]) {
+	docs, err := c.store.docs.Get(ctx, in.productID, in.receipt.names...)
+	if err != nil || in.receipt.take(docs) {
 		return in.receipt.was, err
 	}
 	if in.desk.capabilities().Contacts != nil && in.event.ContactID != "" && in.event.Contact.Email == "" {
@@ -47,8 +47,8 @@ func (c *Connector) lookUpLater(ctx context.Context, in *incoming) error {
 // another one came first; it reports false where nothing is to be stored.
 func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change func(r *record) (status, bool)) error {
 	for {
-		docs, err := c.store.docs.Get(ctx, in.productID, documentName(in.key()), in.receipt.doc.Name)
-		if err != nil || in.receipt.take(docs[1]) {
+		docs, err := c.store.docs.Get(ctx, in.productID, append([]string{documentName(in.key())}, in.receipt.names...)...)
+		if err != nil || in.receipt.take(docs[1:]) {
 			return err
 		}
 		r := record{doc: docs[0]}
@@ -63,7 +63,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 		}
 		all := []document.Change{put}
 		if final {
-			all = append(all, in.receipt.change(result))
+			all = append(all, in.receipt.changes(result)...)
 		}
 		err = c.store.commit(ctx, in.productID, notice{Type: messageType, Desk: in.desk.Name,
 			ConversationID: in.event.ConversationID}, all...)
@@ -186,6 +186,6 @@ func (c *Connector) guide(ctx context.Context, g proactive.Guidance) error {
 
 // messageID returns the ID of a message, which is its delivery's.
 func messageID(in *incoming) string {
-	name := deliveryName(in)
+	name := in.receipt.names[0]
 	return name[strings.LastIndexByte(name, '/')+1:]
 }

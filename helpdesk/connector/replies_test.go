@@ -1,9 +1,13 @@
 package connector
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -85,6 +89,37 @@ func TestServeChat_storesAMessageAndRepliesAfterwards(t *testing.T) {
 	_, says = d.event(t, chatPath, "chat", userReply("d1", "c1", "Which plan?"))
 	assert.Equal(t, "accepted", says)
 	assert.Empty(t, d.messages(t), "a repeated delivery does nothing")
+}
+
+// The ID of a delivery may come in a header that nobody signed.
+func TestServeChat_takesASignedMessageOnceUnderAnyID(t *testing.T) {
+	model := &fakeModel{text: "Hello"}
+	d := newDoors(t, model.answer)
+	second := newService(t, d.store.log, Product{Notes: DefaultNotes(), Desks: []Desk{{"chat", d.chat}}}, &Options{Model: model.answer})
+	mux := http.NewServeMux()
+	mux.Handle("POST /chat/chat/{product_id}", second.ServeChat("chat"))
+	body, err := json.Marshal(userReply("", "c1", "Hi"))
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			server := []*http.ServeMux{d.mux, mux}[i%2]
+			r := httptest.NewRequest(http.MethodPost, chatPath, bytes.NewReader(body))
+			r.Header.Set("X-Desk", "chat")
+			r.Header.Set("X-Signature", "good")
+			r.Header.Set("X-Delivery", fmt.Sprint("id ", i))
+			w := httptest.NewRecorder()
+			server.ServeHTTP(w, r)
+			assert.Equal(t, 200, w.Code)
+			assert.JSONEq(t, `{"status":"accepted"}`, w.Body.String())
+		})
+	}
+	all.Wait()
+	assert.Len(t, d.messages(t), 1)
+
+	d.event(t, chatPath, "chat", userReply("a", "c1", "Hi"))
+	d.event(t, chatPath, "chat", userReply("a", "c1", "Hi"))
+	assert.Len(t, d.messages(t), 2, "a retry of the desk's, signed anew, is known by its ID")
 }
 
 // The session is the boundary: what the same user did in another one stays out.

@@ -79,6 +79,7 @@ type incoming struct {
 	product   Product
 	desk      Desk
 	event     helpdesk.Event
+	content   [sha256.Size]byte // digest of the body
 	receipt   receipt
 }
 
@@ -90,24 +91,36 @@ func (in *incoming) claim() claim {
 		at: in.event.At}
 }
 
-// receipt is the document of a received webhook and its answer. A repetition gets
-// the same answer and has no effect.
+// receipt is the record of a received webhook and its answer: a document under each
+// of the delivery's names. A repetition gets the same answer and has no effect.
 type receipt struct {
-	doc    document.Document
+	names  []string
+	docs   []document.Document
 	was    status // the former answer
 	stored bool
 }
 
-// take takes the document as it was read, and reports whether the webhook was
+// take takes the documents as they were read, and reports whether the webhook was
 // received before.
-func (r *receipt) take(doc document.Document) bool {
-	r.doc, r.was = doc, status(doc.Value)
-	return doc.Exists()
+func (r *receipt) take(docs []document.Document) bool {
+	r.docs = docs
+	i := slices.IndexFunc(docs, document.Document.Exists)
+	if i >= 0 {
+		r.was = status(docs[i].Value)
+	}
+	return i >= 0
 }
 
-// change returns the change that stores the receipt.
-func (r *receipt) change(answered status) document.Change {
-	return document.Put(r.doc, []byte(answered), deliveryTTL)
+// changes returns the changes that store the receipt. One that was not read is new.
+func (r *receipt) changes(answered status) (all []document.Change) {
+	for i, name := range r.names {
+		doc := document.Document{Name: name}
+		if r.docs != nil {
+			doc = r.docs[i]
+		}
+		all = append(all, document.Put(doc, []byte(answered), deliveryTTL))
+	}
+	return all
 }
 
 // serve receives a message to the named desk, or a webhook of any, and answers with the
@@ -127,13 +140,13 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, d
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), storageTime)
 		defer cancel()
-		in.receipt.doc.Name = deliveryName(in)
+		in.receipt.names = deliveryNames(in)
 		if result, err = do(ctx, in); err == nil && in.receipt.was == "" && !in.receipt.stored {
-			_, err = c.store.docs.Write(ctx, in.productID, in.receipt.change(result))
+			_, err = c.store.docs.Write(ctx, in.productID, in.receipt.changes(result)...)
 		}
 		var conflict *document.ConflictError
 		switch {
-		case err != nil && errors.As(err, &conflict) && conflict.Name == in.receipt.doc.Name: // it was taken elsewhere at the same time
+		case err != nil && errors.As(err, &conflict) && slices.Contains(in.receipt.names, conflict.Name): // it was taken elsewhere at the same time
 		case err != nil:
 			return httpx.Unavailable(err)
 		case in.receipt.was != "":
@@ -169,7 +182,7 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 		if err != nil {
 			return err
 		}
-		in.product = product
+		in.product, in.content = product, sha256.Sum256(body.Bytes())
 		in.desk, in.event, err = recognize(desks, r.Header, body.Bytes(), c.store.now())
 		return err
 	})
@@ -288,16 +301,28 @@ func recognize(desks []Desk, header http.Header, body []byte, now time.Time) (De
 	return Desk{}, helpdesk.Event{}, httpx.BadRequest("The body is no webhook of a help desk that the product has.")
 }
 
-// deliveryName returns the name of a delivery's document: by the desk's ID of it, or
-// by a digest of its content if the desk gave none.
-func deliveryName(in *incoming) string {
+// deliveryNames returns the names of a delivery's receipts: by the desk's ID of it, or
+// by a digest of its content if the desk gave none, and by its time and body. The ID
+// may come in a header that is not signed; the same time and body are the same
+// delivery, whatever their ID.
+func deliveryNames(in *incoming) []string {
+	at := in.event.At.UTC().Format(time.RFC3339Nano)
+	parts := []string{in.event.DeliveryID}
+	if in.event.DeliveryID == "" {
+		parts = append(parts, in.event.ConversationID, in.event.Message, at)
+	}
+	names := []string{deliveryName(in, parts...)}
+	if !in.event.At.IsZero() {
+		names = append(names, deliveryName(in, "signed", at, string(in.content[:])))
+	}
+	return names
+}
+
+// deliveryName returns the name of a delivery's receipt by a digest of the parts.
+func deliveryName(in *incoming, parts ...string) string {
 	digest := sha256.New()
-	for _, part := range []string{in.event.DeliveryID, in.event.ConversationID, in.event.Message,
-		in.event.At.UTC().Format(time.RFC3339Nano)} {
+	for _, part := range parts {
 		fmt.Fprintf(digest, "%d:%s,", len(part), part)
-		if in.event.DeliveryID != "" {
-			break
-		}
 	}
 	return deliveryPrefix + in.desk.Name + "/" + hex.EncodeToString(digest.Sum(nil)[:16])
 }

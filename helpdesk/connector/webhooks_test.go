@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,6 +55,7 @@ func (d *scriptDesk) Webhook(header http.Header, body []byte, _ time.Time) (help
 	case json.Unmarshal(body, &e) != nil:
 		return e, &helpdesk.PayloadError{Problem: "the body is not an event"}
 	}
+	e.DeliveryID = cmp.Or(header.Get("X-Delivery"), e.DeliveryID)
 	return e, nil
 }
 
