@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
 )
 
 // notedAt returns when the notes of conversation 7 were written, in seconds since a time.
@@ -114,4 +116,32 @@ func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
 			assert.Equal(t, 30, second)
 		}
 	})
+}
+
+// Anybody can say that they are somebody else: their words blank no note.
+func TestCalm_redactsNothingForASummaryOfClaims(t *testing.T) {
+	for standing, want := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 7, activity.Signed: 7} {
+		notes := promptNotes()
+		notes.SummaryThreshold = 3
+		withDesk(t, notes, nil, func(t *testing.T, f *following) {
+			f.stop()
+			f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
+			f.follow(t)
+			_, err := f.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s",
+				UserID: "ada", Standing: standing}})
+			require.NoError(t, err)
+			f.linkAs(t, "7", "s", byWebhook)
+			for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
+				f.click(t, "s", page)
+				synctest.Wait()
+			}
+			redacted := 0
+			for _, n := range f.desk.notes["7"] {
+				if n.redacted {
+					redacted++
+				}
+			}
+			assert.Equal(t, []int{8, want}, []int{len(f.desk.notes["7"]), redacted}, standing)
+		})
+	}
 }

@@ -125,6 +125,7 @@ type writing struct {
 	Bin     time.Duration `json:"bin,omitempty"`
 	Begun   time.Time     `json:"begun"`
 	Summary *summed       `json:"summary,omitempty"` // nil for a note of actions
+	Claimed bool          `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
 }
 
 // message is a message of the contact that is to be answered in public.
@@ -194,7 +195,7 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 	case w.Summary != nil:
 		s.sumUp(w.Summary)
 		if noteID != "" {
-			c.replace(s, noteID)
+			c.replace(s, noteID, w.Claimed)
 		}
 	default:
 		s.Cursor = w.To
@@ -243,17 +244,21 @@ func (s *session) sumUp(done *summed) {
 }
 
 // replace moves the notes that the session's summary covers, the summary before it
-// among them, to those to redact. The summary's own note takes their place.
-func (c *conversation) replace(s *session, noteID string) {
+// among them, to those to redact, unless it was claimed. The summary's own note takes its
+// place after them.
+func (c *conversation) replace(s *session, noteID string, claimed bool) {
 	covered := 0
-	for _, n := range s.Notes {
-		if n.Upto > s.Summary.Upto {
-			break
-		}
-		c.Redact = append(c.Redact, n.ID)
+	for covered < len(s.Notes) && s.Notes[covered].Upto <= s.Summary.Upto {
 		covered++
 	}
-	s.Notes = append([]note{{noteID, s.Summary.Upto}}, s.Notes[covered:]...)
+	s.Notes = slices.Insert(slices.Clone(s.Notes), covered, note{noteID, s.Summary.Upto})
+	if !claimed {
+		for _, n := range s.Notes[:covered] {
+			c.Redact = append(c.Redact, n.ID)
+		}
+		s.Notes = s.Notes[covered:]
+	}
+	s.Notes = s.Notes[max(0, len(s.Notes)-maxNotes):]
 	c.Redact = c.Redact[max(0, len(c.Redact)-maxRedact):]
 }
 

@@ -37,7 +37,7 @@ type following struct {
 func withDesk(t *testing.T, notes Notes, opts *Options, test func(t *testing.T, f *following)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		s := newService(t, musttest.New(memorylog.New(nil)), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes}, opts)
+		s := newService(t, musttest.New(memorylog.New(nil)), Product{Desks: []Desk{{"zendesk", d}}, Notes: notes, TakesClaims: true}, opts)
 		f := &following{service: s, desk: d}
 		f.follow(t)
 		time.Sleep(time.Minute)

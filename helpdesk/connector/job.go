@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -212,6 +213,9 @@ func (j *job) store(ctx context.Context, s *step) error {
 	case s.doubt:
 		return nil
 	case s.kind == kindNote, s.kind == kindSummary:
+		if err := j.rate(ctx, s.writing); err != nil {
+			return err
+		}
 		return j.update(ctx, func(c *conversation) error {
 			c.Writing = s.writing
 			return nil
@@ -229,6 +233,20 @@ func (j *job) store(ctx context.Context, s *step) error {
 		return j.claim(ctx, s)
 	}
 	return nil
+}
+
+// rate determines whether a summary was made from activity that anybody can have claimed.
+func (j *job) rate(ctx context.Context, w *writing) error {
+	if w.Summary == nil || j.product.TakesClaims {
+		return nil
+	}
+	known, _, err := j.d.store.dir.Session(ctx, j.d.productID, w.Session)
+	standing := known.Standing
+	if known.UserID == "" {
+		standing = known.EmailStanding
+	}
+	w.Claimed = standing == activity.Claimed
+	return err
 }
 
 // outcome is the result of performing a step.

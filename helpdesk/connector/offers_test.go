@@ -123,7 +123,7 @@ func newWorld(t *testing.T, config *proactive.Config) *world {
 
 // Product implements connector.Products.
 func (w *world) Product(productID string) (connector.Product, bool, error) {
-	return connector.Product{Desks: w.desks, Notes: w.notes, AllowedOrigins: []string{page},
+	return connector.Product{Desks: w.desks, Notes: w.notes, TakesClaims: true, AllowedOrigins: []string{page},
 		Assistance: w.core, Labels: w.labels}, productID == acme, nil
 }
 
