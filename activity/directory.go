@@ -25,7 +25,7 @@ type Session struct {
 	// empty. An address that is known of the user stands no higher than the user.
 	Standing, EmailStanding Standing
 	// Desk and ConversationID are set once the session is linked to a
-	// conversation of a help desk.
+	// conversation of a help desk, until another identified user appears; see Link.
 	Desk, ConversationID string
 	// Actions counts the session's actions: the next one's index.
 	Actions int
@@ -35,6 +35,8 @@ type Session struct {
 	statedEmail     string // whichever user it belongs to
 	statedStanding  Standing
 	userBy, emailBy provenance
+	linkedUser      string // that the link is of; empty until one is known
+	former          *formerLink
 }
 
 // Learn takes over the identity an event carries, unless something newer is
@@ -57,6 +59,7 @@ func (s *Session) Learn(e Event) {
 		s.statedEmail, s.statedStanding, s.emailBy = e.Email, e.EmailStanding, by
 	}
 	s.setEmail()
+	s.keepLink()
 }
 
 // maxIdentified is how many identified users are remembered of a session.

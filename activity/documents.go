@@ -20,6 +20,8 @@ type sessionDocument struct {
 	EmailStanding  Standing           `json:"email_standing,omitempty"`
 	Desk           string             `json:"desk,omitempty"`
 	ConversationID string             `json:"conversation_id,omitempty"`
+	LinkedUser     string             `json:"linked_user,omitempty"`
+	Former         *formerLink        `json:"former,omitempty"`
 	Actions        int                `json:"actions,omitempty"`
 	Identified     []string           `json:"identified,omitempty"`
 	Clock          clock              `json:"clock,omitzero"`
@@ -90,7 +92,8 @@ func (s *Session) document() sessionDocument {
 	return sessionDocument{
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
 		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
-		Desk: s.Desk, ConversationID: s.ConversationID, Actions: s.Actions, Identified: s.identified, Clock: s.clock,
+		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser, Former: s.former,
+		Actions: s.Actions, Identified: s.identified, Clock: s.clock,
 	}
 }
 
@@ -98,7 +101,8 @@ func (d *sessionDocument) session() Session {
 	s := Session{
 		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
 		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
-		Desk: d.Desk, ConversationID: d.ConversationID, Actions: d.Actions, identified: d.Identified, clock: d.Clock,
+		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser, former: d.Former,
+		Actions: d.Actions, identified: d.Identified, clock: d.Clock,
 	}
 	s.setEmail()
 	return s

@@ -22,6 +22,8 @@ type Identity struct {
 	// Standing is that of the event that said so. Of what a session said about an
 	// action, the highest standing counts.
 	Standing Standing `json:"standing,omitempty"`
+	// ConversationID is set where the session is linked for that user.
+	ConversationID string `json:"conversation_id,omitempty"`
 }
 
 // Held is what an engine keeps of a session: its newest actions under the user ids

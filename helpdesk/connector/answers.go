@@ -86,7 +86,7 @@ func (w *writer) reply(ctx context.Context, q Question, sessions []Linked) (text
 			q.Summaries = append(q.Summaries, s.Summary)
 		}
 	}
-	if q.Actions, err = w.store.actions(ctx, q.ProductID, sessions); err != nil {
+	if q.Actions, err = w.store.actions(ctx, q.ProductID, Link{q.Desk, q.ConversationID}, sessions); err != nil {
 		return "", err
 	}
 	over, err := w.wait(ctx)
@@ -139,14 +139,22 @@ func (s *session) prompt() string {
 	return d.Prompt(summary.DefaultInstructions)
 }
 
-// actions returns the newest actions of the sessions' users there as sentences, in
-// order of their start.
-func (s *store) actions(ctx context.Context, productID string, sessions []Linked) ([]string, error) {
+// actions returns the newest actions that the sessions' users did there as sentences,
+// in order of their start: of those whom the sessions were linked for to the
+// conversation, or of the present ones for the zero Link.
+func (s *store) actions(ctx context.Context, productID string, of Link, sessions []Linked) ([]string, error) {
 	var done []activity.Action
 	for _, l := range sessions {
 		session, _, err := s.dir.Session(ctx, productID, l.SessionID)
 		if err != nil {
 			return nil, err
+		}
+		user, until, ok := session.LinkedUser(of.Desk, of.ConversationID)
+		if !ok && of != (Link{}) {
+			continue
+		}
+		if user == "" {
+			user = session.UserID
 		}
 		recent, err := s.log.Activity().Session(ctx, productID, l.SessionID, maxShown)
 		if err != nil {
@@ -157,7 +165,7 @@ func (s *store) actions(ctx context.Context, productID string, sessions []Linked
 			return nil, fmt.Errorf("connector: read activity: %w", err)
 		}
 		for i, a := range actions {
-			if recent[i].User == session.UserID { // an earlier user's stay out
+			if recent[i].User == user && (until.IsZero() || a.Start().Before(until)) {
 				done = append(done, a)
 			}
 		}

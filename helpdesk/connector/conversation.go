@@ -63,6 +63,13 @@ type session struct {
 	Since     float64 `json:"since"`                // epoch seconds: actions that started earlier are not written
 	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written, or need not be
 
+	// UserID is the identified user that the session was linked for, empty for none
+	// known; LinkedAt the index of its first action since. Those name their
+	// conversation. Of the earlier ones those of Others are not this conversation's.
+	UserID   string   `json:"user_id,omitempty"`
+	LinkedAt int      `json:"linked_at,omitempty"`
+	Others   []string `json:"others,omitempty"`
+
 	Written int     `json:"written,omitempty"` // actions that are in notes
 	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced, the last summary's
 	Summary *summed `json:"summary,omitempty"` // the last one
@@ -124,6 +131,7 @@ type writing struct {
 	Count   int           `json:"count,omitempty"` // actions
 	Bin     time.Duration `json:"bin,omitempty"`
 	Begun   time.Time     `json:"begun"`
+	Others  []string      `json:"others,omitempty"`  // whose actions in the range are left out
 	Summary *summed       `json:"summary,omitempty"` // nil for a note of actions
 	Claimed bool          `json:"claimed,omitempty"` // the summary replaces nothing: anybody can have made it
 }

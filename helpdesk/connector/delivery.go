@@ -30,8 +30,9 @@ type delivery struct {
 	wake      chan struct{} // full when something may be due earlier, or work has ended
 
 	mu        sync.Mutex
-	lanes     map[string]*lane // by the conversation's key
-	bySession map[string]*lane
+	lanes     map[string]*lane    // by the conversation's key
+	bySession map[string][]*lane  // the last is of the session's link, those before of links that have ended
+	loaded    eventlog.ID         // the newest entry when the conversations were read
 	accounts  map[string]*account // by desk
 	waiting   map[string]waiting  // links that wait for their sessions, by the document's name
 	lookedFor time.Time           // when their sessions were looked for last
@@ -97,6 +98,9 @@ func (d *delivery) load(ctx context.Context) (start eventlog.ID, err error) {
 	for {
 		bounds, err := d.store.log.Bounds(ctx, d.productID)
 		start = bounds.Newest
+		d.mu.Lock()
+		d.loaded = bounds.Newest
+		d.mu.Unlock()
 		if err == nil {
 			err = d.store.each(ctx, d.productID, conversationPrefix, func(docs []document.Document) {
 				d.mu.Lock()

@@ -80,6 +80,7 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	require.Len(t, d.lanes, conversations)
 	perParked := perLinked + heaptest.After(func() {
 		var page []eventlog.Entry
+		d.loaded = eventlog.IDAt(time.Now().Add(2 * time.Hour))
 		for id := range d.bySession {
 			page = append(page, eventlog.Entry{ID: eventlog.IDAt(time.Now().Add(time.Hour)), SessionID: id})
 		}

@@ -82,13 +82,14 @@ func (j *job) begin() {
 	case w != nil && w.Summary != nil:
 	case w != nil:
 		if s := c.session(w.Session); s != nil {
-			j.wants = []*want{{session: s.ID, since: s.Since, at: w.From, to: w.To, from: w.First.Previous()}}
+			j.wants = []*want{{belongs: s.belongs(j.lane.key, w.Others), session: s.ID, since: s.Since, at: w.From, to: w.To,
+				from: w.First.Previous()}}
 		}
 	case j.from != eventlog.ID{}:
 		for i := range c.Sessions {
 			s := &c.Sessions[i]
-			j.wants = append(j.wants, &want{session: s.ID, since: s.Since, at: s.Cursor, from: laterID(s.Cursor.After,
-				j.from), room: maxText})
+			j.wants = append(j.wants, &want{belongs: s.belongs(j.lane.key, s.Others), session: s.ID, since: s.Since,
+				at: s.Cursor, from: laterID(s.Cursor.After, j.from), room: maxText})
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	}
 	ctx, cancel := context.WithTimeout(ctx, labelsTime)
 	defer cancel()
-	actions, err := c.store.actions(ctx, productID, []Linked{{SessionID: request.SessionID}})
+	actions, err := c.store.actions(ctx, productID, Link{}, []Linked{{SessionID: request.SessionID}})
 	if err != nil || len(actions) == 0 {
 		return configured
 	}

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -134,7 +135,10 @@ func (d *delivery) join(l *lane, sessionID string, after eventlog.ID) (fresh boo
 		l.sessions = append(l.sessions, laneSession{id: sessionID})
 		s = &l.sessions[len(l.sessions)-1]
 	}
-	d.bySession[sessionID] = l
+	if of := d.bySession[sessionID]; len(of) == 0 || of[len(of)-1] != l {
+		delete(d.watch.sessions, sessionID) // triggers do not see another person's actions
+		d.bySession[sessionID] = append(slices.DeleteFunc(of, func(o *lane) bool { return o == l }), l)
+	}
 	fresh = s.after == eventlog.ID{}
 	if fresh {
 		s.after = after
@@ -168,7 +172,8 @@ func (d *delivery) forget(l *lane) {
 	l.account.lanes.Remove(&l.slot)
 	delete(d.lanes, l.key)
 	for _, s := range l.sessions {
-		if d.bySession[s.id] == l {
+		d.bySession[s.id] = slices.DeleteFunc(d.bySession[s.id], func(o *lane) bool { return o == l })
+		if len(d.bySession[s.id]) == 0 {
 			delete(d.bySession, s.id)
 		}
 	}

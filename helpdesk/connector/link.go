@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -73,6 +74,8 @@ type claim struct {
 	// at is the moment of the link, which says which earlier actions are written;
 	// zero for now.
 	at time.Time
+	// contact is whose session it is said to be, if anybody says so.
+	contact helpdesk.Contact
 	// receipt is stored with the link; nil for none.
 	receipt *receipt
 }
@@ -100,14 +103,17 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 		if c.receipt != nil && c.receipt.take(a.Docs[1:]) {
 			return errNoChange
 		}
-		if !a.Known {
-			return ErrUnknownSession
+		if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
+			return cmp.Or(err, ErrUnknownSession)
 		}
 		if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
 			return &LinkedError{sessionID, s.Desk, s.ConversationID}
 		}
-		s.Desk, s.ConversationID = c.desk, c.conversationID
-		result, err = l.join(c, a, sessionID, from)
+		isNew := s.ConversationID == ""
+		if isNew {
+			s.Link(c.desk, c.conversationID, c.contact.Email, c.contact.UserID)
+		}
+		result, err = l.join(c, a, sessionID, isNew, from)
 		return err
 	})
 	var other *LinkedError
@@ -124,22 +130,36 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	return result, nil
 }
 
-// join adds a session to the conversation of an amendment.
-func (l *linker) join(c claim, a *activity.Amendment, sessionID string, from time.Time) (status, error) {
+// isOf reports whether the session of an amendment is known, and the contact's.
+func (l *linker) isOf(ctx context.Context, c claim, a *activity.Amendment, sessionID string) (bool, error) {
+	if !a.Known || a.Session.IsOf(c.contact.Email, c.contact.UserID) {
+		return a.Known, nil
+	}
+	full, _, err := l.dir.Session(ctx, c.productID, sessionID) // with the address known of its user
+	return full.UserID == a.Session.UserID && full.IsOf(c.contact.Email, c.contact.UserID), err
+}
+
+// join adds a session to the conversation of an amendment. The link is new, or the
+// session has it already.
+func (l *linker) join(c claim, a *activity.Amendment, sessionID string, isNew bool, from time.Time) (status, error) {
 	r := record{doc: a.Docs[0]}
 	r.conversation, _ = decodeConversation(r.doc) // one that cannot be read begins anew
 	result, n := linked, notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
-	if s := r.session(sessionID); s != nil {
-		if s.ByWebhook || c.by != byWebhook {
-			return alreadyLinked, errNoChange
-		}
+	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)
+	switch s := r.session(sessionID); {
+	case s != nil && isNew: // its user is back
+		s.ByWebhook = s.ByWebhook || c.by == byWebhook
+		s.UserID, s.LinkedAt, s.Others = user, a.Session.Actions, a.Session.OtherUsers()
+	case s != nil && (s.ByWebhook || c.by != byWebhook):
+		return alreadyLinked, errNoChange
+	case s != nil:
 		s.ByWebhook, result = true, alreadyLinked
-	} else {
-		if len(r.Sessions) >= MaxSessions {
-			return "", ErrTooManySessions
-		}
+	case len(r.Sessions) >= MaxSessions:
+		return "", ErrTooManySessions
+	default:
 		r.Sessions = append(r.Sessions, session{ID: sessionID, ByWebhook: c.by == byWebhook, Since: activity.Seconds(from),
-			Cursor: cursor{After: eventlog.IDAt(from.Add(-clockSlack))}})
+			Cursor: cursor{After: eventlog.IDAt(from.Add(-clockSlack))}, UserID: user, LinkedAt: a.Session.Actions,
+			Others: a.Session.OtherUsers()})
 	}
 	put, _, err := l.change(r)
 	if err != nil {
@@ -210,6 +230,7 @@ func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contac
 	if sessionID == "" || err != nil {
 		return "", err
 	}
+	c.contact = contact
 	result, err := l.link(ctx, c, sessionID)
 	var other *LinkedError
 	switch {
@@ -217,7 +238,7 @@ func (l *linker) linkKnown(ctx context.Context, c claim, contact helpdesk.Contac
 		return alreadyLinked, nil
 	case errors.Is(err, ErrTooManySessions):
 		return ignored, nil
-	case errors.Is(err, ErrUnknownSession): // it has just expired
+	case errors.Is(err, ErrUnknownSession): // it has just expired, or is another user's by now
 		return "", nil
 	}
 	return result, err
@@ -289,12 +310,13 @@ func (l *linker) resolve(ctx context.Context, productID string, links []waiting)
 // resolved links a session that a link has waited for, and ends the wait.
 func (l *linker) resolved(ctx context.Context, productID string, w waiting, sessionID string) error {
 	desk, conversationID := splitKey(w.Conversation)
-	c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At}
+	c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At,
+		contact: helpdesk.Contact{Email: w.Email, UserID: w.UserID}}
 	_, err := l.link(ctx, c, sessionID)
 	var other *LinkedError
 	switch {
 	case errors.Is(err, ErrUnknownSession):
-		return nil // it has expired meanwhile
+		return nil // it has expired meanwhile, or is another user's
 	case err != nil && !errors.As(err, &other) && !errors.Is(err, ErrTooManySessions):
 		return err
 	}

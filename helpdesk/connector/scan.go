@@ -15,6 +15,7 @@ import (
 // want is a range of a session's actions in the log, for its conversation. A scan
 // fills it.
 type want struct {
+	belongs
 	session string
 	since   float64     // actions that started earlier are left out
 	at      cursor      // moves with the scan
@@ -34,6 +35,7 @@ type found struct {
 	activity.Action
 	after cursor
 	entry eventlog.ID
+	user  string
 	kept  bool // not left out
 }
 
@@ -56,7 +58,7 @@ func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want
 	slices.SortFunc(wants, func(a, b *want) int { return a.from.Compare(b.from) })
 	into := make([]eventlog.Entry, scanEntries)
 	for len(wants) > 0 {
-		p := pass{wants: wants, open: map[string]*want{}}
+		p := pass{wants: wants, open: map[string][]*want{}}
 		if err := p.read(ctx, log, productID, into); err != nil {
 			return fmt.Errorf("connector: read the log: %w", err)
 		}
@@ -67,15 +69,16 @@ func scan(ctx context.Context, log eventlog.Log, productID string, wants []*want
 
 // pass is one pass over a part of the log.
 type pass struct {
-	wants []*want          // not come to, in the order of where they begin
-	open  map[string]*want // by session: those that want more
-	whole int              // of these, those with an end, which are read to it
+	wants []*want            // not come to, in the order of where they begin
+	open  map[string][]*want // by session: those that want more
+	whole int                // of these, those with an end, which are read to it
 }
 
 // admit opens the wants that begin before the entry with that id.
 func (p *pass) admit(id eventlog.ID) {
 	for len(p.wants) > 0 && p.wants[0].from.Compare(id) < 0 {
-		p.open[p.wants[0].session] = p.wants[0]
+		session := p.wants[0].session
+		p.open[session] = append(p.open[session], p.wants[0])
 		if p.wants[0].to != (cursor{}) {
 			p.whole++
 		}
@@ -88,10 +91,30 @@ func (p *pass) close(id eventlog.ID) {
 	if p.whole == 0 {
 		return
 	}
-	for session, w := range p.open {
-		if w.to != (cursor{}) && id.Compare(w.to.After) >= 0 && id.Compare(w.to.Inside) >= 0 {
-			delete(p.open, session)
-			p.whole--
+	for session := range p.open {
+		p.keep(session, func(w *want) bool {
+			over := w.to != (cursor{}) && id.Compare(w.to.After) >= 0 && id.Compare(w.to.Inside) >= 0
+			if over {
+				p.whole--
+			}
+			return !over
+		})
+	}
+}
+
+// keep closes the wants of a session that the function does not keep.
+func (p *pass) keep(session string, wants func(*want) bool) {
+	open := slices.DeleteFunc(p.open[session], func(w *want) bool { return !wants(w) })
+	if p.open[session] = open; len(open) == 0 {
+		delete(p.open, session)
+	}
+}
+
+// each calls see with each open want.
+func (p *pass) each(see func(*want)) {
+	for _, open := range p.open {
+		for _, w := range open {
+			see(w)
 		}
 	}
 }
@@ -106,9 +129,7 @@ func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, int
 		switch {
 		case errors.As(err, &gap):
 			p.admit(gap.TrimmedTo)
-			for _, w := range p.open {
-				w.gap = w.gap || w.at.After.Compare(gap.TrimmedTo) < 0
-			}
+			p.each(func(w *want) { w.gap = w.gap || w.at.After.Compare(gap.TrimmedTo) < 0 })
 			at = gap.TrimmedTo
 			continue
 		case err != nil && !errors.Is(err, eventlog.ErrClosed):
@@ -121,17 +142,15 @@ func (p *pass) read(ctx context.Context, log eventlog.Log, productID string, int
 			e := &into[i]
 			read += len(e.Data)
 			p.admit(e.ID)
-			if w := p.open[e.SessionID]; w != nil && !w.take(e) {
-				delete(p.open, e.SessionID)
+			if p.open[e.SessionID] != nil {
+				p.keep(e.SessionID, func(w *want) bool { return w.take(e) })
 			}
 		}
 		at = into[n-1].ID
 		p.close(at)
 		clear(into[:n])
 	}
-	for _, w := range p.open {
-		w.more, w.reached = true, at
-	}
+	p.each(func(w *want) { w.more, w.reached = true, at })
 	return nil
 }
 
@@ -147,6 +166,10 @@ func (w *want) take(e *eventlog.Entry) bool {
 	if w.to == (cursor{}) && w.room == 0 {
 		w.more, w.reached = true, e.ID.Previous()
 		return false
+	}
+	if who, err := e.DecodeIdentity(); err == nil && who != nil {
+		w.identify(who)
+		return true
 	}
 	b, err := e.Decode()
 	if err != nil || b == nil {
@@ -171,7 +194,8 @@ func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
 		w.trimmed += actions[skip].Index - next
 	}
 	for i := skip; i < end; i++ {
-		f := found{Action: summary.Reduced(actions[i].Action), entry: id, kept: actions[i].TimestampStart >= w.since,
+		f := found{Action: summary.Reduced(actions[i].Action), entry: id, user: actions[i].UserID,
+			kept:  actions[i].TimestampStart >= w.since && w.has(&actions[i]),
 			after: cursor{After: w.at.After, Inside: id, Actions: i + 1, Next: actions[i].Index + 1}}
 		if i == len(actions)-1 {
 			f.after = cursor{After: id, Next: f.after.Next}

@@ -144,10 +144,9 @@ func (s *store) commit(ctx context.Context, productID string, n notice, changes 
 // unlink frees a session that is linked to the conversation.
 func (s *store) unlink(ctx context.Context, productID, key, sessionID string) error {
 	err := s.dir.Amend(ctx, productID, sessionID, nil, func(a *activity.Amendment) error {
-		if keyOf(a.Session.Desk, a.Session.ConversationID) != key {
+		if desk, id := splitKey(key); !a.Session.Unlink(desk, id) {
 			return errNoChange
 		}
-		a.Session.Desk, a.Session.ConversationID = "", ""
 		return nil
 	})
 	if errors.Is(err, errNoChange) {

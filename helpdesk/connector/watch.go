@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -44,8 +45,8 @@ func (d *delivery) see(entries []eventlog.Entry) error {
 			d.heed(n, now)
 			continue
 		}
-		if l, ok := d.bySession[e.SessionID]; ok {
-			if s := l.session(e.SessionID); s != nil && e.ID.Compare(s.after) > 0 {
+		for _, l := range d.bySession[e.SessionID] {
+			if s := l.session(e.SessionID); s != nil && e.ID.Compare(s.after) > 0 && d.concerns(e, l) {
 				d.arrived(l, e.ID.Previous(), sooner(e.ID.Time(), now), now, product.Notes.Debounce)
 			}
 		}
@@ -57,6 +58,20 @@ func (d *delivery) see(entries []eventlog.Entry) error {
 		d.sweep(now)
 	}
 	return nil
+}
+
+// concerns reports whether an entry of a lane's session has an action of its
+// conversation. Of the entries from before the lane it is not known.
+func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
+	if e.ID.Compare(d.loaded) <= 0 {
+		return true
+	}
+	batch, err := e.Decode()
+	if err != nil || batch == nil {
+		return false
+	}
+	_, id := splitKey(l.key)
+	return slices.ContainsFunc(batch.Actions, func(a activity.BatchAction) bool { return a.ConversationID == id })
 }
 
 // heed takes a notice.
@@ -74,6 +89,7 @@ func (d *delivery) heed(n notice, now time.Time) {
 	l := d.lane(keyOf(n.Desk, n.ConversationID), now)
 	if n.SessionID != "" {
 		d.join(l, n.SessionID, eventlog.ID{})
+		l.session(n.SessionID).after = eventlog.ID{} // it may be linked again
 	}
 	d.lookAt(l, now)
 }
@@ -111,7 +127,14 @@ func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 		w.sessions[known.id] = known
 	}
 	known.newest = now
+	var conversationID string // of the session's link
+	if of := d.bySession[e.SessionID]; len(of) > 0 && e.ID.Compare(d.loaded) > 0 {
+		_, conversationID = splitKey(of[len(of)-1].key)
+	}
 	for _, a := range batch.Actions {
+		if conversationID != "" && a.ConversationID != conversationID {
+			continue // somebody else's
+		}
 		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
 			return core.Act(&known.window, m, s, a.Action, now)
 		})
@@ -145,8 +168,9 @@ func (d *delivery) ask() {
 func (d *delivery) decide(known *watched, decide func(assistance.Machine, assistance.Session) assistance.Decision) {
 	var m assistance.Machine
 	s := assistance.Session{ProductID: d.productID, SessionID: known.id}
-	l := d.bySession[known.id]
-	if l != nil {
+	var l *lane
+	if of := d.bySession[known.id]; len(of) > 0 {
+		l = of[len(of)-1]
 		_, s.ConversationID = splitKey(l.key)
 		if l.more != nil && l.more.machine != nil {
 			m = l.more.machine.Machine

@@ -229,7 +229,7 @@ func (a *appending) encode(s *step) error {
 			}
 		}
 		for i := range p.named {
-			if err := a.addIdentity(&p.named[i]); err != nil {
+			if err := a.addIdentity(&p.named[i], &p.session); err != nil {
 				return fmt.Errorf("eventlog: encode identity: %w", err)
 			}
 		}
@@ -257,9 +257,10 @@ func (a *appending) add(b *activity.Batch) (err error) {
 }
 
 // addIdentity adds the entry of an event that identifies a visitor.
-func (a *appending) addIdentity(e *activity.Event) error {
+func (a *appending) addIdentity(e *activity.Event, s *activity.Session) error {
 	who := &activity.Identity{Type: activity.IdentityType, ProductID: a.productID, SessionID: e.SessionID,
-		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro(), Standing: e.Standing}
+		AnonymousID: e.Anonymous, UserID: e.UserID, At: e.Time.UnixMicro(), Standing: e.Standing,
+		ConversationID: s.ConversationOf(e)}
 	data, err := json.Marshal(who)
 	if err != nil {
 		return err
@@ -287,7 +288,7 @@ func (a *appending) batch(p *part) *activity.Batch {
 	for i := range p.actions {
 		e := &p.actions[i]
 		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
-			Email: p.session.Email, ConversationID: p.session.ConversationID}
+			Email: p.session.Email, ConversationID: p.session.ConversationOf(e)}
 		if p.isAnothers(e) {
 			did.Email = ""
 		}

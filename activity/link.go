@@ -1,0 +1,109 @@
+package activity
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// formerLink is a link that has ended, as another identified user appeared in the
+// session. The session remembers the newest.
+type formerLink struct {
+	Desk           string    `json:"desk"`
+	ConversationID string    `json:"conversation_id"`
+	UserID         string    `json:"user_id"`
+	Until          time.Time `json:"until"` // when the other user appeared
+}
+
+// Link links the session to a conversation of a help desk for the identified user
+// who is there now. Where none is, it is for the one who had the email address or the
+// user ID in the session; both may be empty. Otherwise it is for the first one to come.
+func (s *Session) Link(desk, conversationID, email, userID string) {
+	s.Desk, s.ConversationID = desk, conversationID
+	s.linkedUser = s.userBy.Identified
+	switch {
+	case s.linkedUser != "":
+	case email != "" && strings.EqualFold(email, s.statedEmail):
+		s.linkedUser = s.emailBy.Identified
+	case slices.Contains(s.identified, userID):
+		s.linkedUser = userID
+	}
+}
+
+// Unlink ends the session's link to a conversation, and reports whether there was one.
+func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
+	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
+		s.former, unlinked = nil, true
+	}
+	if s.Desk == desk && s.ConversationID == conversationID {
+		s.Desk, s.ConversationID, s.linkedUser, unlinked = "", "", "", true
+	}
+	return unlinked
+}
+
+// keepLink ends the link once another identified user has appeared than the one it is of.
+func (s *Session) keepLink() {
+	user := s.userBy.Identified
+	switch {
+	case s.ConversationID == "" || user == "" || user == s.linkedUser:
+	case s.linkedUser == "":
+		s.linkedUser = user
+	default:
+		s.former = &formerLink{s.Desk, s.ConversationID, s.linkedUser, s.userBy.At}
+		s.Desk, s.ConversationID, s.linkedUser = "", "", ""
+	}
+}
+
+// LinkedUser returns the identified user that the session's link to a conversation is
+// or was of, empty while it is nobody's yet, and until when it was; zero for a link that
+// goes on. It reports false where there is no such link.
+func (s *Session) LinkedUser(desk, conversationID string) (userID string, until time.Time, ok bool) {
+	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
+		userID, until, ok = f.UserID, f.Until, true
+	}
+	if s.ConversationID != "" && s.Desk == desk && s.ConversationID == conversationID {
+		return s.linkedUser, time.Time{}, true
+	}
+	return userID, until, ok
+}
+
+// OtherUsers returns the identified users of the session but for the one that its link
+// is of, as far as they are remembered.
+func (s *Session) OtherUsers() []string {
+	others := slices.DeleteFunc(slices.Clone(s.identified), func(id string) bool { return id == s.linkedUser })
+	if user := s.userBy.Identified; user != "" && user != s.linkedUser {
+		others = append(others, user)
+	}
+	return others
+}
+
+// ConversationOf returns the ID of the conversation that an event of the session belongs
+// to, empty for none: of the session's link, unless another identified user caused the
+// event, or of the former one for what happened before that ended.
+func (s *Session) ConversationOf(e *Event) string {
+	user := ""
+	if e.UserID != "" && (e.Identified || e.UserID == s.userBy.Identified || slices.Contains(s.identified, e.UserID)) {
+		user = e.UserID
+	}
+	f := s.former
+	switch {
+	case user != "" && user == s.linkedUser:
+	case f != nil && e.Time.Before(f.Until) && (user == "" || user == f.UserID):
+		return f.ConversationID
+	case f != nil && e.Time.Before(f.Until), user != "" && s.linkedUser != "":
+		return ""
+	}
+	return s.ConversationID
+}
+
+// IsOf reports whether the session is the one of a person with that email address or
+// user ID, each of which may be empty, and was not taken over by another identified user.
+func (s *Session) IsOf(email, userID string) bool {
+	switch {
+	case len(s.identified) == 0, email == "" && userID == "":
+		return true
+	case email != "" && strings.EqualFold(s.Email, email):
+		return true
+	}
+	return userID != "" && s.userBy.Identified == userID
+}

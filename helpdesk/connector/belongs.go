@@ -1,0 +1,44 @@
+package connector
+
+import (
+	"slices"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// belongs decides which actions of a session are its conversation's: a session is
+// linked for one person, and others may use it before and after.
+type belongs struct {
+	conversationID string
+	userID         string   // the session's identified user at the link, empty for none
+	linkedAt       int      // index of the first action since the link: from there on they name their conversation
+	own            []string // anonymous visitors that are known to be the link's user
+	others         []string // whose actions are left out: identified users, and visitors that are those
+}
+
+// belongs returns the rule for the session in the conversation, with these others.
+func (s *session) belongs(key string, others []string) belongs {
+	_, id := splitKey(key)
+	return belongs{conversationID: id, userID: s.UserID, linkedAt: s.LinkedAt, others: slices.Clip(others)}
+}
+
+// has reports whether an action is the conversation's.
+func (b *belongs) has(a *activity.BatchAction) bool {
+	return (a.Index < b.linkedAt || a.ConversationID == b.conversationID) &&
+		(a.UserID == "" || !slices.Contains(b.others, a.UserID))
+}
+
+// identify takes an entry that says who an anonymous visitor is. Actions that were
+// found before are left out where that is another person.
+func (w *want) identify(who *activity.Identity) {
+	switch visitor := who.AnonymousID; {
+	case slices.Contains(w.own, visitor), slices.Contains(w.others, visitor):
+	case who.ConversationID == w.conversationID, who.ConversationID == "" && who.UserID == w.userID:
+		w.own = append(w.own, visitor)
+	default:
+		w.others = append(w.others, visitor)
+		for i := range w.found {
+			w.found[i].kept = w.found[i].kept && w.found[i].user != visitor
+		}
+	}
+}

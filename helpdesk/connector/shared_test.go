@@ -1,0 +1,167 @@
+package connector
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// did returns an action of a visitor of session s, identified unless it is anonymous.
+func did(user, page string, ago time.Duration) activity.Event {
+	a := activity.Action{Type: activity.TypePageview, Description: "User visited " + page}
+	return activity.Event{ID: uuid.NewString(), Time: time.Now().Add(-ago), ServerTime: true, SessionID: "s", UserID: user,
+		Identified: !strings.HasPrefix(user, "anon"), Action: &a}
+}
+
+// signsIn returns the event by which an anonymous visitor of session s becomes a user.
+func signsIn(anonymous, user string, ago time.Duration) activity.Event {
+	return activity.Event{ID: uuid.NewString(), Time: time.Now().Add(-ago), ServerTime: true, SessionID: "s", UserID: user,
+		Email: user + "@acme.example", Identified: true, Anonymous: anonymous}
+}
+
+// records records one request.
+func (s *service) records(t testing.TB, events ...activity.Event) {
+	t.Helper()
+	_, err := s.recorder.Record(t.Context(), "acme", events)
+	require.NoError(t, err)
+}
+
+// contactOf links the session of a user to a conversation, as the desk's webhook does.
+func (s *service) contactOf(t testing.TB, conversationID, user string) status {
+	t.Helper()
+	result, err := s.linkContact(t.Context(), conversationID, helpdesk.Contact{Email: user + "@acme.example"})
+	require.NoError(t, err)
+	return result
+}
+
+// linkedTo returns the conversation that the directory has for session s.
+func (s *service) linkedTo(t testing.TB) string {
+	t.Helper()
+	links, err := s.Links(t.Context(), "acme", "s")
+	require.NoError(t, err)
+	return links[0].ConversationID
+}
+
+// streamed returns the conversation of each action in the log, as "page: id".
+func (s *service) streamed(t testing.TB) (all []string) {
+	t.Helper()
+	into := make([]eventlog.Entry, 100)
+	n, err := s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into)
+	require.NoError(t, err)
+	for _, e := range into[:n] {
+		if b, err := e.Decode(); err == nil && b != nil {
+			for _, a := range b.Actions {
+				all = append(all, strings.TrimPrefix(a.Description, "User visited ")+": "+a.ConversationID)
+			}
+		}
+	}
+	return all
+}
+
+// noted returns the pages that the notes of a conversation name, sorted.
+func (f *following) noted(conversationID string) []string {
+	time.Sleep(2 * time.Minute)
+	synctest.Wait()
+	pages := []string{}
+	for line := range strings.Lines(strings.Join(f.desk.texts(conversationID), "\n")) {
+		if _, page, ok := strings.Cut(strings.TrimSpace(line), "User visited "); ok {
+			pages = append(pages, page)
+		}
+	}
+	slices.Sort(pages)
+	return pages
+}
+
+// A link is of a session and of a person: on a shared browser nobody's actions get into
+// another one's conversation.
+func TestLink_isOfOnePerson(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, did("anon1", "home", 2*time.Second), signsIn("anon1", "alice", time.Second), did("alice", "a", 0))
+		require.Equal(t, linked, f.contactOf(t, "7", "alice"))
+		time.Sleep(20 * time.Second)
+		f.records(t, did("alice", "b", 3*time.Second), signsIn("anon2", "bob", 2*time.Second), did("bob", "c", time.Second))
+		assert.Empty(t, f.linkedTo(t), "the link has ended")
+		require.Equal(t, linked, f.contactOf(t, "8", "bob"))
+		assert.Equal(t, "8", f.linkedTo(t))
+		synctest.Wait()
+		f.records(t, did("bob", "d", 0), did("alice", "e, reported late", 10*time.Second))
+		assert.Equal(t, []string{"a", "b", "e, reported late", "home"}, f.noted("7"))
+		assert.Equal(t, []string{"c", "d"}, f.noted("8"))
+		assert.Equal(t, []string{"home: ", "a: ", "b: 7", "c: ", "e, reported late: 7", "d: 8"}, f.streamed(t))
+
+		f.records(t, did("alice", "f", 0), did("bob", "g", 0))
+		assert.NotContains(t, f.noted("7"), "f", "she has come back, but the link has ended")
+		assert.NotContains(t, f.noted("8"), "f")
+		f.records(t, did("alice", "h", 0))
+		assert.Equal(t, linked, f.contactOf(t, "7", "alice"), "until it is made again")
+		assert.Contains(t, f.noted("7"), "h")
+		assert.NotContains(t, f.noted("8"), "h")
+	})
+}
+
+func TestLink_leavesAnonymousActionsToWhoSignsIn(t *testing.T) {
+	notes := DefaultNotes()
+	notes.Debounce = 3 * time.Second
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("anon1", "alice", 0), did("alice", "a", 0))
+		f.contactOf(t, "7", "alice")
+		time.Sleep(time.Minute)
+		f.records(t, did("anon2", "b", 0))
+		time.Sleep(time.Second)
+		f.records(t, did("anon2", "c", 0), signsIn("anon2", "bob", 0), did("bob", "d", 0))
+		f.contactOf(t, "8", "bob")
+		assert.Equal(t, []string{"a"}, f.noted("7"))
+		assert.Equal(t, []string{"b", "c", "d"}, f.noted("8"))
+	})
+}
+
+func TestLink_ofAnAnonymousSessionIsOfTheFirstToSignIn(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, did("anon1", "a", 0))
+		require.Equal(t, "linked", f.linkAs(t, "7", "s", byBrowser))
+		f.records(t, signsIn("anon1", "alice", 0), did("alice", "b", 0))
+		assert.Equal(t, "7", f.linkedTo(t))
+		f.records(t, did("anon2", "c", 0))
+		assert.Equal(t, []string{"a", "b", "c"}, f.noted("7"), "signing out ends nothing")
+		f.records(t, signsIn("anon3", "bob", 0), did("bob", "d", 0))
+		assert.Empty(t, f.linkedTo(t))
+		assert.NotContains(t, f.noted("7"), "d")
+	})
+}
+
+func TestLinkContact_ofAPersonWhoHasLeftWaits(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("anon1", "alice", time.Second), did("alice", "a", time.Second),
+			signsIn("anon2", "bob", 0), did("bob", "b", 0))
+		assert.Equal(t, pending, f.contactOf(t, "7", "alice"))
+		assert.Empty(t, f.noted("7"))
+		f.records(t, signsIn("anon3", "alice", 0), did("alice", "c", 0))
+		assert.NotContains(t, f.noted("7"), "b")
+		assert.Contains(t, f.noted("7"), "c")
+	})
+}
+
+func TestReply_isComposedOfItsOwnUsersActions(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		f.records(t, signsIn("anon1", "alice", 0), did("alice", "a", 0))
+		f.contactOf(t, "7", "alice")
+		time.Sleep(time.Second)
+		f.records(t, signsIn("anon2", "bob", 0), did("bob", "b", 0))
+		f.contactOf(t, "8", "bob")
+		for id, want := range map[string][]string{"7": {"User visited a"}, "8": {"User visited b"}, "9": nil} {
+			actions, err := f.store.actions(t.Context(), "acme", Link{"zendesk", id}, []Linked{{SessionID: "s"}})
+			require.NoError(t, err)
+			assert.Equal(t, want, actions, id)
+		}
+	})
+}
