@@ -391,6 +391,38 @@ func TestDesks_loseNothingToWhatAnswersInTheirPlace(t *testing.T) {
 	}
 }
 
+// A reply that leads elsewhere is not sent, and the next message is answered again.
+func TestDesks_withholdRepliesWithForeignLinks(t *testing.T) {
+	d := newDesks()
+	s := d.start(t, func(o *liveactivity.Options) {
+		o.Products[0].LinkHosts = []string{"help.acme.example"}
+		o.Model = func(_ context.Context, prompt string) (string, error) {
+			if strings.Contains(prompt, "Where?") {
+				return "See [our page](https://help.acme.example@EVIL%2eexample/login)", nil
+			}
+			return "See https://help.acme.example/export", nil
+		}
+	})
+	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
+	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
+	assert.Equal(t, "linked", s.send(hook).says(t))
+	target := s.url + "/zendesk/chat/acme"
+	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(target, ticket, "Where?")).says(t))
+	waittest.Until(t, "the reply is withheld", func() bool {
+		metrics := s.do(http.MethodGet, "/metrics", "").body
+		return strings.Contains(metrics, `liveactivity_replies_total{desk="zendesk",product_id="acme",result="withheld"} 1`)
+	})
+	assert.Equal(t, "accepted", s.send(d.zendesk.UserReply(target, ticket, "And how?")).says(t))
+	waittest.Until(t, "the next message is answered", func() bool {
+		comments := d.zendesk.Comments(ticket)
+		last := comments[len(comments)-1]
+		return last.Public && last.Text == "See https://help.acme.example/export"
+	})
+	for _, c := range d.zendesk.Comments(ticket) {
+		assert.NotContains(t, c.Text, "EVIL")
+	}
+}
+
 // A user's message is answered in public, once, from what the user did; what the
 // answer's own echo and an agent's reply say is not.
 func TestDesks_replyToUsers(t *testing.T) {
@@ -400,7 +432,7 @@ func TestDesks_replyToUsers(t *testing.T) {
 	s := d.start(t, withModel(func(prompt string) string {
 		last.Store(prompt)
 		return fmt.Sprintf("Answer %d: <b>see</b> {{ticket.id}}\nand pricing", asked.Add(1))
-	}))
+	}), func(o *liveactivity.Options) { o.Products[0].LinkHosts = []string{"ticket.id"} })
 	s.webhook(pageview("u1", "s1", "https://app.example.com/pricing"))
 	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
 	assert.Equal(t, "linked", s.send(hook).says(t))

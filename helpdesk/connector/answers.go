@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 	"github.com/liveactivity/liveactivity/internal/summary"
+	"github.com/liveactivity/liveactivity/internal/weblink"
 )
 
 // Bounds of a reply.
@@ -23,7 +25,7 @@ const (
 	replyTime    = time.Minute // how long it may take to compose it
 	maxStored    = 64 << 10    // bytes of a message that are kept; desks take no longer comments
 	maxMessage   = 8000        // characters of the message that the model is given
-	maxReply     = 4000        // characters of its answer that are used
+	maxReply     = 4000        // characters of a reply; a longer one is not sent
 	maxShown     = 50          // actions that it is given
 	maxSummaries = 3           // sessions whose summaries it is given, the newest
 	maxModels    = 4           // summaries and replies that a model is asked for at the same time, of a product
@@ -99,14 +101,22 @@ func (w *writer) reply(ctx context.Context, q Question, sessions []Linked) (text
 	if text, err = w.opts.Reply(ctx, q); err != nil {
 		return "", fmt.Errorf("connector: compose the reply: %w", err)
 	}
-	text = strings.TrimSpace(text)
-	if runes := []rune(text); len(runes) > maxReply {
-		text = strings.TrimSpace(string(runes[:maxReply]))
-	}
-	if text == "" {
+	if text = strings.TrimSpace(text); text == "" {
 		return "", errNoAnswer
 	}
 	return text, nil
+}
+
+// unfit says why a reply must not be sent, "" if it may: it is too long, or it links to
+// a host that is none of the product's.
+func unfit(text string, hosts []string) string {
+	if utf8.RuneCountInString(text) > maxReply {
+		return "it is too long"
+	}
+	if _, found := weblink.Foreign(text, hosts); found {
+		return "it links to a host that is not in allowed_origins or link_hosts"
+	}
+	return ""
 }
 
 // prompt returns the prompt for the reply, with each piece of data between markers.

@@ -291,7 +291,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 		j.d.draft(j.lane, s)
 	case kindCompose:
 		j.d.compose(j.lane, s, Question{ProductID: j.d.productID, Desk: j.account.desk, ConversationID: id,
-			Text: s.message.Text}, j.r.trusted())
+			Text: s.message.Text}, j.r.trusted(), j.product.LinkHosts)
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {

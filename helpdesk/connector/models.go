@@ -19,14 +19,21 @@ func (d *delivery) draft(l *lane, s *step) {
 }
 
 // compose has the reply to a message made. The conversation is due when it is there.
-func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked) {
+func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked, hosts []string) {
 	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
 		text, err := d.writer.reply(ctx, q, sessions)
+		problem := ""
+		if err == nil {
+			problem = unfit(text, hosts)
+		}
 		return func(m *more) {
 			m.composing = false
 			switch {
 			case errors.Is(err, ErrNoReply):
-				m.answer = &composed{message: s.message.ID, left: true}
+				m.answer = &composed{message: s.message.ID, outcome: "left"}
+			case problem != "":
+				d.logger.Warn("a reply is withheld: "+problem, "desk", q.Desk, "conversation_id", q.ConversationID)
+				m.answer = &composed{message: s.message.ID, outcome: "withheld"}
 			case err == nil:
 				m.answer, m.failures[answers] = &composed{message: s.message.ID, text: text}, 0
 			case ctx.Err() == nil:

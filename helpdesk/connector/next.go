@@ -127,7 +127,7 @@ type draft struct {
 // composed is a reply that was composed to a message.
 type composed struct {
 	message, text string
-	left          bool // the message is left to people
+	outcome       string // of a message that is not answered; empty otherwise
 }
 
 // next returns the next step for a conversation, or nil and when there may be one,
@@ -192,8 +192,8 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 		return &step{kind: kindReply, message: m, text: m.Reply}, time.Time{}
 	case v.theirs != m.ID:
 		return &step{kind: kindWhose, message: m}, time.Time{}
-	case answered && v.answer.left:
-		return drop("left")
+	case answered && v.answer.outcome != "":
+		return drop(v.answer.outcome)
 	case answered:
 		return &step{kind: kindReply, message: m, text: v.answer.text}, time.Time{}
 	case v.composing:

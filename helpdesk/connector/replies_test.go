@@ -271,9 +271,31 @@ func TestReply_waitsForTheModel(t *testing.T) {
 	require.Error(t, d.attempt(t))
 	model.err = nil
 	require.Error(t, d.attempt(t))
-	model.text = strings.Repeat("é", maxReply+5)
+	model.text = strings.Repeat("é", maxReply)
 	require.NoError(t, d.attempt(t))
 	assert.Equal(t, []string{strings.Repeat("é", maxReply)}, d.chat.written())
+}
+
+func TestReply_isWithheldIfItIsTooLongOrLinksElsewhere(t *testing.T) {
+	for text, want := range map[string]int{
+		strings.Repeat("é", maxReply+1):              0,
+		"See https://evil.example/login":             0,
+		"See [our page](//Evil%2eexample)":           0,
+		"See https://app.acme.example@evil.example":  0,
+		"See https://app.acme.example/help, please.": 1,
+		"See help.acme.example/export":               1,
+	} {
+		model := &fakeModel{text: text}
+		d := newDoors(t, model.answer)
+		known, _, _ := d.products.Product("acme")
+		known.LinkHosts = []string{"app.acme.example", "help.acme.example"}
+		d.configure(always(known))
+		d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+		require.NoError(t, d.attempt(t))
+		assert.Len(t, d.chat.written(), want, "%.60s", text)
+		assert.Len(t, model.prompts, 1, "the model is not asked again")
+		assert.InDelta(t, 1-want, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "withheld")), 0)
+	}
 }
 
 func TestReply_isNotWrittenToWhatTheRequesterDidNotWrite(t *testing.T) {

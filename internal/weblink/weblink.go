@@ -1,0 +1,171 @@
+// Package weblink finds the links of a text that lead to hosts outside of a list.
+//
+//	host, found := weblink.Foreign("see https://evil.example", []string{"*.acme.example"})
+package weblink
+
+import (
+	"html"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+var (
+	// schemed matches the start of a URL with a scheme, or without one of its own, and its
+	// authority. Browsers take any number of slashes, none too.
+	schemed = regexp.MustCompile(`(?:https?:/*|(?:^|[\s(\[<>"'=,;:])//+)(\[[0-9a-f:.]+\]|[^\s/?#<>"'()\[\]{}|` + "`" + `]*)`)
+	// tail matches the rest of a URL, up to the start of another.
+	tail = regexp.MustCompile(`^[/?#][^\s<>"'()\[\]` + "`" + `]*`)
+	// other matches a scheme that is neither http nor https, where a client may act on it.
+	other = regexp.MustCompile(`(?:^|[^\pL\pN])((?:javascript|vbscript|data|blob|file|intent|magnet|about|` +
+		`view-source|wss?|s?ftp|tel|sms|callto|skype|whatsapp|tg|slack|msteams):\S|[a-z][a-z0-9+.-]*://)`)
+	// bare matches a host without a scheme: a name with a top-level domain, or an IPv4 address.
+	bare = regexp.MustCompile(`[\pL\pN\pM_-]+(?:\.[\pL\pN\pM_-]+)+`)
+	top  = regexp.MustCompile(`^(?:xn--[a-z0-9-]+|[\pL\pM]{2,})$`)
+	ipv4 = regexp.MustCompile(`^\d+\.\d+\.\d+\.\d+$`)
+)
+
+// files are endings of file names that are no top-level domains, so nothing is there
+// to follow.
+var files = []string{"csv", "pdf", "png", "jpg", "jpeg", "gif", "svg", "txt", "xls", "xlsx", "doc", "docx", "ppt",
+	"pptx", "json", "xml", "html", "htm", "js", "ts", "tsx", "jsx", "css", "log", "yaml", "yml", "sql", "ini", "exe"}
+
+// Foreign returns the first host that a text links to and that no pattern matches. A
+// pattern is a host, which matches itself on any port, or "*." and a host, which matches
+// its subdomains. A link is everything that a desk might render as one or a person might
+// follow: a URL of http or https, one that begins with two slashes, in Markdown or angle
+// brackets too, a name with a top-level domain, such as www.evil.example or
+// evil.example/path, an IPv4 address, and the host of an e-mail address. Every spelling
+// counts that leads there: any case, percent-encoding, entities, wide letters, invisible
+// characters, backslashes and markup within, user names before the host. Any other scheme,
+// such as javascript: or tel:, is foreign with all hosts. A link without a host, such as
+// [pricing](/pricing), is not.
+func Foreign(text string, patterns []string) (host string, found bool) {
+	text = plain(text)
+	for _, spelling := range []string{strings.ReplaceAll(text, `\`, "/"), markup.Replace(text)} {
+		if host, found = foreign(spelling, patterns); found {
+			return host, true
+		}
+	}
+	return "", false
+}
+
+// markup removes the characters that Markdown takes away from within a word.
+var markup = strings.NewReplacer(`\`, "", "*", "", "`", "", "~", "")
+
+// plain returns the text in lower case, decoded and without invisible characters.
+func plain(text string) string {
+	for range 3 { // encodings within encodings
+		text = html.UnescapeString(text)
+		text = encoded.ReplaceAllStringFunc(text, func(s string) string {
+			if decoded, err := url.PathUnescape(s); err == nil {
+				return decoded
+			}
+			return s
+		})
+	}
+	return strings.ToLower(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+			return -1
+		case r >= '！' && r <= '～': // wide ASCII
+			return r - '！' + '!'
+		case strings.ContainsRune("。｡․﹒", r):
+			return '.'
+		case strings.ContainsRune("∕⁄⧸", r):
+			return '/'
+		case r == '﹕' || r == '∶':
+			return ':'
+		case unicode.IsControl(r):
+			return ' '
+		}
+		return r
+	}, text))
+}
+
+var encoded = regexp.MustCompile(`(?:%[0-9a-fA-F]{2})+`)
+
+// foreign is Foreign of a plain text.
+func foreign(text string, patterns []string) (host string, found bool) {
+	var rest strings.Builder // the text without the URLs that are allowed
+	at := 0
+	for at < len(text) {
+		m := schemed.FindStringSubmatchIndex(text[at:])
+		if m == nil {
+			break
+		}
+		begin, end := at+m[0], at+m[1]
+		authority := text[at+m[2] : end]
+		if authority != "" {
+			if host = hostOf(authority); !allows(patterns, host) {
+				return host, true
+			}
+			end += len(pathOf(text[end:]))
+		}
+		rest.WriteString(text[at:begin] + " ")
+		at = max(end, begin+1)
+	}
+	rest.WriteString(text[min(at, len(text)):])
+	for _, m := range other.FindAllStringSubmatch(text, -1) {
+		if scheme, _, _ := strings.Cut(m[1], ":"); scheme != "http" && scheme != "https" {
+			return scheme + ":", true
+		}
+	}
+	return foreignName(rest.String(), patterns)
+}
+
+// foreignName returns the first foreign host that stands without a scheme.
+func foreignName(text string, patterns []string) (host string, found bool) {
+	for text != "" {
+		m := bare.FindStringIndex(text)
+		if m == nil {
+			return "", false
+		}
+		host = strings.Trim(text[m[0]:m[1]], "-_")
+		last := host[strings.LastIndexByte(host, '.')+1:]
+		isHost := ipv4.MatchString(host) || top.MatchString(last) && !slices.Contains(files, last)
+		if isHost && !allows(patterns, host) {
+			return host, true
+		}
+		text = text[m[1]:]
+		if isHost {
+			text = text[len(pathOf(text)):]
+		}
+	}
+	return "", false
+}
+
+// pathOf returns the path and the query that a text begins with, up to another URL.
+func pathOf(text string) string {
+	path := tail.FindString(text)
+	for _, next := range []string{"http:", "https:", "//"} {
+		if i := strings.Index(path, next); i >= 0 {
+			path = path[:i]
+		}
+	}
+	return path
+}
+
+// hostOf returns the host of an authority, without user, port and what a sentence adds.
+func hostOf(authority string) string {
+	host := authority[strings.LastIndexByte(authority, '@')+1:]
+	host = strings.TrimRight(host, ".,;:!?*_~")
+	if name, port, ok := strings.Cut(host, ":"); ok && strings.Trim(port, "0123456789") == "" {
+		host = name
+	}
+	return strings.TrimRight(host, ".")
+}
+
+// allows reports whether one of the patterns matches a host.
+func allows(patterns []string, host string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		pattern = strings.ToLower(pattern)
+		if domain, ok := strings.CutPrefix(pattern, "*."); ok {
+			labels, ok := strings.CutSuffix(host, "."+domain)
+			return ok && labels != "" && strings.Trim(labels, ".") == labels && !strings.ContainsAny(labels, "@:,;!$&'*+=%")
+		}
+		return host == pattern
+	})
+}
