@@ -53,11 +53,11 @@ const sessionsPatience = 4 * time.Second
 func (s *Service) Session(ctx context.Context, productID, sessionID string) (SessionDetail, error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
 	defer cancel()
-	session, recent, err := s.presence.Session(ctx, productID, sessionID)
+	detail, err := s.presence.Session(ctx, productID, sessionID)
 	if err != nil {
 		return SessionDetail{}, err
 	}
-	found := []sessions.Session{session}
+	found := []sessions.Session{detail.Session}
 	links, err := s.complete(ctx, productID, found)
 	if err != nil {
 		return SessionDetail{}, err
@@ -66,7 +66,7 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 	if err != nil {
 		return SessionDetail{}, err
 	}
-	detail := SessionDetail{Session: found[0], Recent: recent}
+	detail.Session = found[0]
 	detail.Show(product, links[0])
 	return detail, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -409,4 +410,36 @@ func TestSession_showsWhatTheLogNoLongerHolds(t *testing.T) {
 	detail = s.session("acme", acmeKey, "s2")
 	assert.Len(t, detail.Recent, 50)
 	assert.Equal(t, 99, detail.Recent[len(detail.Recent)-1].Index)
+}
+
+// Who signs in and then asks for help is known from the first click, at every door. Of two
+// people who sign in in one session each is shown their own.
+func TestSessions_belongToWhoSignsIn(t *testing.T) {
+	d := newDesks()
+	var prompt atomic.Value
+	s := d.start(t, withModel(func(p string) string { prompt.Store(p); return "Hello." }))
+	event := func(name, user, path, more string) {
+		n := fmt.Sprint(name, user, path)
+		s.webhook(fmt.Sprintf(`{"event":%q,"uuid":%q,"distinct_id":%q,"properties":{"$session_id":"s1","$current_url":"https://app.example.com%s"%s}}`,
+			name, n, user, path, more))
+	}
+	event("$pageview", "anon", "/pricing", "")
+	event("$pageview", "anon", "/plans", "")
+	event("$identify", "ada", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
+	event("$pageview", "ada", "/billing", "")
+	assert.EqualValues(t, 3, s.lookup("ada")["count"])
+	detail := s.session("acme", acmeKey, "s1")
+	assert.Len(t, detail.Recent, 3)
+	assert.Empty(t, detail.By, "one person")
+	ticket, hook := d.zendesk.NewTicket(s.url+"/chatbot-webhook/acme", mail, "Help!")
+	require.Equal(t, "linked", s.send(hook).says(t))
+	require.Equal(t, "accepted", s.send(d.zendesk.UserReply(s.url+"/zendesk/chat/acme", ticket, "Which plan?")).says(t))
+	waittest.Until(t, "a reply", func() bool { return prompt.Load() != nil })
+	assert.Contains(t, prompt.Load(), "pricing page")
+
+	event("$identify", "grace", "/login", `,"$anon_distinct_id":"anon-2"`)
+	event("$pageview", "grace", "/team", "")
+	assert.EqualValues(t, 3, s.lookup("ada")["count"])
+	assert.EqualValues(t, 1, s.lookup("grace")["count"])
+	assert.Equal(t, []string{"ada", "ada", "ada", "grace"}, s.session("acme", acmeKey, "s1").By)
 }

@@ -376,6 +376,19 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page", "https://app.example.com/help", 12)
 	tab.Await("the timeline follows", `document.querySelector(".pages h3").innerText === "Help"`)
 
+	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares").length)`), "the session has one person")
+	f.mu.Lock() // another person sat here before
+	by := make([]string, len(recent)+1)
+	for i := range by {
+		by[i] = []string{"user_42", "user_7"}[min(1, max(0, 2-i))]
+	}
+	f.details["0198c2f4-7a11"]["by"] = by
+	f.mu.Unlock()
+	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page", "https://app.example.com/help", 13)
+	tab.Await("whose they are", `!!document.querySelector(".shares")`)
+	assert.Contains(t, tab.Texts(".shares"), fmt.Sprintf("%d actions in this session: 2 by user_7, %d by ada.lovelace@example.com.", len(by), len(by)-2))
+	assert.Equal(t, " by user_7\n by user_7", tab.Texts(".actions .what small"))
+
 	visitor := f.rows[len(f.rows)-2]
 	f.mu.Lock()
 	f.details["v"] = map[string]any{"session": row("v", "", "", "", "javascript:alert(1)", 0, 0), "recent": []activity.Action{{Title: "x", RawURL: "javascript:alert(1)", CanonicalURL: "javascript:alert(1)"}},

@@ -15,6 +15,9 @@ type Detail struct {
 	// Recent are the newest 50 actions that are kept, oldest first, never nil. The index
 	// counts over the session.
 	Recent []activity.Action `json:"recent"`
+	// By are the user IDs of these actions, in their order, where the session had several
+	// users: live activity gives each of them their own actions only.
+	By []string `json:"by,omitempty"`
 	// Notes are the notes that these actions would make in the linked conversation or,
 	// without one, at each desk of the product: several for a desk where they do not fit
 	// into one.

@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -188,18 +188,18 @@ func (v *View) List(ctx context.Context, productID string, q sessions.Query) (se
 	return v.sessions.List(productID, q, time.Now())
 }
 
-// Session returns a live session and its newest actions, as List does. Without such a
-// session it returns [ErrUnknownSession].
-func (v *View) Session(ctx context.Context, productID, sessionID string) (sessions.Session, []activity.Action, error) {
+// Session returns a live session and its newest actions without Notes, as List does.
+// Without such a session it returns [ErrUnknownSession].
+func (v *View) Session(ctx context.Context, productID, sessionID string) (Detail, error) {
 	if err := v.await(ctx, productID); err != nil {
-		return sessions.Session{}, nil, err
+		return Detail{}, err
 	}
 	session, ok := v.sessions.Session(productID, sessionID, time.Now())
 	if !ok {
-		return sessions.Session{}, nil, ErrUnknownSession
+		return Detail{}, ErrUnknownSession
 	}
-	recent, err := v.recent(ctx, productID, session)
-	return session, recent, err
+	detail := Detail{Session: session}
+	return detail, v.recall(ctx, productID, &detail)
 }
 
 // Expire forgets the sessions that have expired.
@@ -208,19 +208,23 @@ func (v *View) Expire() { v.sessions.Expire(time.Now()) }
 // maxRecent is how many of a session's newest actions are shown.
 const maxRecent = 50
 
-// recent returns the newest actions of a session. The index of the last one is that of
+// recall reads the newest actions of a session. The index of the last one is that of
 // the session's last.
-func (v *View) recent(ctx context.Context, productID string, session sessions.Session) ([]activity.Action, error) {
-	recent, err := v.log.Activity().Session(ctx, productID, session.SessionID, maxRecent)
+func (v *View) recall(ctx context.Context, productID string, detail *Detail) error {
+	recent, err := v.log.Activity().Session(ctx, productID, detail.Session.SessionID, maxRecent)
 	if err != nil {
-		return nil, fmt.Errorf("liveactivity: read session: %w", err)
+		return fmt.Errorf("liveactivity: read session: %w", err)
 	}
-	actions, err := recent.Actions()
-	if err != nil {
-		return nil, fmt.Errorf("liveactivity: read session: %w", err)
+	if detail.Recent, err = recent.Actions(); err != nil {
+		return fmt.Errorf("liveactivity: read session: %w", err)
 	}
-	for i := range actions {
-		actions[i].Index += max(0, session.Actions-len(actions))
+	users := make([]string, len(recent))
+	for i, record := range recent {
+		users[i] = record.User
+		detail.Recent[i].Index += max(0, detail.Session.Actions-len(recent))
 	}
-	return actions, nil
+	if slices.ContainsFunc(users, func(user string) bool { return user != users[0] }) {
+		detail.By = users
+	}
+	return nil
 }

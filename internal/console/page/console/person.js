@@ -89,10 +89,10 @@ export class PersonView {
   }
 
   #draw() {
-    const { session, recent, notes, conversation_url: conversationURL, seen } = this.#answer;
+    const { session, recent, by, notes, conversation_url: conversationURL, seen } = this.#answer;
     this.note.hidden = true;
     // The time of the look-up changes with each answer; it alone is no reason to draw anew under a reader's eyes.
-    const drawn = JSON.stringify([session, recent, notes, conversationURL]);
+    const drawn = JSON.stringify([session, recent, by, notes, conversationURL]);
     if (drawn === this.#drawn) return this.#times();
     this.#drawn = drawn;
     const row = { id: session.session_id, user: session.user_id, email: session.email };
@@ -100,7 +100,7 @@ export class PersonView {
     this.facts.replaceChildren(...this.#facts(session));
     this.desk.replaceChildren(...this.#conversation(session, conversationURL));
     this.timeline.replaceChildren(h("h2", { id: "la-timeline" }, "What they did", h("small", {}, recent.length < session.actions ? `the last ${recent.length} of ${count(session.actions, "action")}` : count(recent.length, "action"))),
-      h("ol", { class: "pages" }, grouped(recent).map(group)));
+      ...shares(session, by), h("ol", { class: "pages" }, grouped(marked(session, recent, by)).map(group)));
     this.#drawAgent(notes, seen);
     this.#times();
   }
@@ -160,6 +160,19 @@ function noteCard({ desk, text, html }) {
     shown, source);
 }
 
+/** Whose an action of the session is. */
+const whose = (session, user) => (user === session.user_id ? session.email : "") || user || "nobody known";
+
+/** Says whose the actions are, where a session had several people: agents are shown those of the one they ask for. */
+function shares(session, by) {
+  if (!by) return [];
+  const each = [...new Set(by)].map((user) => `${by.filter((other) => other === user).length} by ${whose(session, user)}`);
+  return [h("p", { class: "quietly shares" }, `${count(by.length, "action")} in this session: ${each.join(", ")}. Agents who ask for one of them are shown that person's alone, from all their sessions.`)];
+}
+
+/** The actions, those of others than the session's newest person with whose they are. */
+const marked = (session, actions, by) => (by ? actions.map((action, i) => ({ ...action, by: by[i] === session.user_id ? "" : whose(session, by[i]) })) : actions);
+
 /** Groups actions by the visit of a page, newest first. */
 function grouped(actions) {
   const groups = [];
@@ -177,7 +190,7 @@ function group(actions) {
   return h("li", {},
     h("header", {}, h("h3", {}, capitalise(pageName(canonical)) || "A page without an address"), h("time", {}, clock(first)), h("small", { class: "address" }, outward(raw, canonical))),
     h("ol", { class: "actions" }, actions.toReversed().map((action) => h("li", { "data-type": action.type },
-      h("span", { class: "what" }, action.title), h("time", { title: action.description }, clock(action.timestamp_start))))));
+      h("span", { class: "what" }, action.title, action.by ? h("small", {}, ` by ${action.by}`) : null), h("time", { title: action.description }, clock(action.timestamp_start))))));
 }
 
 /** Indents JSON by white space alone: numbers and strings stay as they were sent. */
