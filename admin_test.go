@@ -1,9 +1,12 @@
 package liveactivity_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 const withAdminKey = "X-Admin-Key: " + adminKey
@@ -175,6 +179,78 @@ func TestAdmin_removesAProduct(t *testing.T) {
 			assert.Equal(t, 1.0, s.lookup("ada")["count"], "other products keep what they have")
 		})
 	}
+}
+
+// What was reported to a registration that is removed is never found under the next one
+// of its ID, however many requests and removals are under way, at one server or at
+// another; and nothing that the next one has acknowledged is lost.
+func TestAdmin_partsRegistrationsOfOneID(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) (here, there *service){
+		"memory": func(t *testing.T) (here, there *service) { here = start(t); return here, here },
+		"file": func(t *testing.T) (here, there *service) {
+			here = start(t, withDataDir(t, t.TempDir()))
+			return here, here
+		},
+		"Redis": func(t *testing.T) (here, there *service) {
+			url := redistest.Start(t).URL()
+			return start(t, withRedis(t, url)), start(t, withRedis(t, url))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const rounds = 12
+			failed := 0
+			here, there := open(t)
+			for round := range rounds {
+				if !partsRegistrations(t, here, there, round) {
+					failed++
+				}
+			}
+			assert.Zero(t, failed, "of %d rounds", rounds)
+		})
+	}
+}
+
+// partsRegistrations removes a product under load and registers it anew, and reports
+// whether the new one has everything that was reported to it and nothing else.
+func partsRegistrations(t *testing.T, here, there *service, round int) bool {
+	var running sync.WaitGroup
+	done := make(chan struct{})
+	report := func(p map[string]string, of string, n int) int {
+		event := pageview(fmt.Sprintf("%s-%d-%d", of, round, n), "s1", "https://"+of+".example.com/a")
+		return there.do(http.MethodPost, "/webhook/initech", event, "X-PostHog-Secret: "+p["webhook_secret"]).status
+	}
+	old := here.register(`{"product_id":"initech"}`)
+	waittest.Until(t, "the first registration is taken", func() bool { return report(old, "old", 0) == http.StatusOK })
+	for w := range 8 {
+		running.Go(func() {
+			for n := 1; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+					report(old, "old", 1000*w+n)
+				}
+			}
+		})
+	}
+	remove := func() { here.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey) }
+	running.Go(remove) // which may take longer than the next registration
+	var fresh map[string]string
+	waittest.Until(t, "the product is registered anew", func() bool {
+		r := here.do(http.MethodPost, "/admin/products", `{"product_id":"initech"}`, withAdminKey)
+		return r.status == http.StatusCreated && json.Unmarshal([]byte(r.body), &fresh) == nil
+	})
+	const kept = 5
+	for n := range kept {
+		waittest.Until(t, "the new registration is taken", func() bool {
+			return report(fresh, "new", n) == http.StatusOK
+		})
+	}
+	close(done)
+	running.Wait()
+	found := there.do(http.MethodGet, "/users/initech/ada/live-activity", "", bearer(fresh["key"])).body
+	remove()
+	return strings.Count(found, `"https://new.example.com/a","canonical_url`) == kept && !strings.Contains(found, "old.")
 }
 
 func TestAdmin_removesOnlyWhatWasRegistered(t *testing.T) {

@@ -487,7 +487,7 @@ func (away) Read(context.Context, string, eventlog.ID, []eventlog.Entry) (int, e
 func (away) Bounds(context.Context, string) (eventlog.Bounds, error) {
 	return eventlog.Bounds{}, errAway
 }
-func (away) Drop(context.Context, string) error                                  { return errAway }
+func (away) Drop(context.Context, string, document.Version) error                { return errAway }
 func (away) Ping(context.Context) error                                          { return errAway }
 func (a away) Documents() document.Store                                         { return a }
 func (away) Get(context.Context, string, ...string) ([]document.Document, error) { return nil, errAway }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -18,7 +19,7 @@ import (
 // there that it asks.
 func (s *Service) newMeter(isNew bool) *flow.Meter {
 	config := flow.Config{
-		Now: s.engine.Now, Products: s.products.IDs, IsProduct: s.products.Has, Logger: s.log,
+		Now: s.engine.Now, Products: s.products.IDs, Version: s.products.Version, Logger: s.log,
 		Readers: func(productID string) int { return s.streams.Readers(productID) },
 		Backlog: s.backlog,
 	}
@@ -42,9 +43,9 @@ func (s *Service) backlog(productID string) flow.Backlog {
 }
 
 // drop removes all data of a product and its counts.
-func (s *Service) drop(ctx context.Context, productID string) error {
+func (s *Service) drop(ctx context.Context, productID string, through document.Version) error {
 	s.meter.Forget(productID) // before, so that no document of it comes after
-	return s.engine.Drop(ctx, productID)
+	return s.engine.Drop(ctx, productID, through)
 }
 
 // flowAnswer is the answer to GET /flow/{product_id}.

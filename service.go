@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/activity/sessions"
@@ -152,7 +153,24 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	}
 	s.mountContracts(mux)
 	s.mux = mux
-	return p.observer.Wrap(routeName, mux), nil
+	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
+}
+
+// inGenerations makes what requests write belong to the registrations that were known
+// when they began: after a product was removed nothing of theirs comes after.
+func (s *Service) inGenerations(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(document.WithGenerations(r.Context(), s.products.Generations())))
+	})
+}
+
+// generation returns a context whose writes belong to the product's registration as of
+// now, unless ctx says whose they are.
+func (s *Service) generation(ctx context.Context, productID string) context.Context {
+	if document.Generation(ctx, productID) != 0 {
+		return ctx
+	}
+	return document.WithGenerations(ctx, s.products.Generations())
 }
 
 // parts are values that only the routes refer to.
@@ -246,7 +264,7 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 		e := &events[i]
 		e.Standing, e.EmailStanding = max(e.Standing, activity.Reported), max(e.EmailStanding, activity.Reported)
 	}
-	return s.recorder.Record(ctx, productID, events)
+	return s.recorder.Record(s.generation(ctx, productID), productID, events)
 }
 
 // Report takes news of the assistance in a conversation that no desk tells: a dismissal,
@@ -254,6 +272,7 @@ func (s *Service) Record(ctx context.Context, productID string, events []activit
 // account. The error is [proactive.ErrNoConversation], a *[proactive.ReportError], or
 // one of the storage, after which the report may be repeated.
 func (s *Service) Report(ctx context.Context, productID string, r proactive.Report) error {
+	ctx = s.generation(ctx, productID)
 	of := connector.Link{Desk: r.Desk, ConversationID: r.ConversationID}
 	if r.SessionID != "" {
 		links, err := s.connector.Links(ctx, productID, r.SessionID)

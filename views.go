@@ -3,10 +3,10 @@ package liveactivity
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -34,25 +34,25 @@ type View func(ctx context.Context, productID string, source *eventlog.Source) e
 func (s *Service) runViews(ctx, following context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	remove := map[string]context.CancelFunc{}
+	viewed := map[string]*viewed{}
 	for {
-		ids := s.products.IDs()
-		for id, cancel := range remove {
-			if _, ok := slices.BinarySearch(ids, id); !ok {
-				cancel()
-				delete(remove, id)
+		for id, v := range viewed {
+			if version, ok := s.products.Version(id); !ok || version != v.version {
+				v.end()
+			}
+			if !s.products.Has(id) {
+				delete(viewed, id)
 			}
 		}
-		for _, id := range ids {
-			if remove[id] != nil {
+		for _, id := range s.products.IDs() {
+			version, _ := s.products.Version(id)
+			before := viewed[id]
+			if before != nil && before.version == version {
 				continue
 			}
-			followingProduct, cancel := context.WithCancel(following)
-			remove[id] = cancel
 			s.warn(id)
-			for _, view := range s.views {
-				running.Go(func() { s.runView(followingProduct, id, view) })
-			}
+			viewed[id] = s.view(following, id, version, before)
+			running.Go(viewed[id].running.Wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -61,6 +61,30 @@ func (s *Service) runViews(ctx, following context.Context) {
 			s.streams.EndRevoked()
 		}
 	}
+}
+
+// viewed is a registration of a product whose views run.
+type viewed struct {
+	version document.Version
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// view runs the views of a registration, once those of the one before, nil for none,
+// have ended. What they write belongs to the registration.
+func (s *Service) view(ctx context.Context, id string, version document.Version, before *viewed) *viewed {
+	ctx = document.WithGenerations(ctx, func(string) document.Version { return version })
+	ctx, end := context.WithCancel(ctx)
+	v := &viewed{version: version, end: end}
+	for _, view := range s.views {
+		v.running.Go(func() {
+			if before != nil {
+				before.running.Wait()
+			}
+			s.runView(ctx, id, view)
+		})
+	}
+	return v
 }
 
 // warn logs the parts of a product's configuration that have no effect, each once.

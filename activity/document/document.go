@@ -39,7 +39,7 @@ import (
 // suite in
 // [github.com/liveactivity/liveactivity/activity/document/documenttest].
 //
-// Any error other than *ConflictError, ErrInvalid and the error of a closed
+// Any error other than *ConflictError, ErrDropped, ErrInvalid and the error of a closed
 // engine means that storage is unavailable; a Write may or may not have
 // happened.
 type Store interface {
@@ -51,8 +51,9 @@ type Store interface {
 	// Write makes all of the changes or none. It returns the new version of
 	// the documents put, greater than any the product has had. If a document
 	// is not at the version named by its change, Write returns a
-	// *ConflictError. It does not retain the values, but may keep the names,
-	// which should not be parts of larger strings.
+	// *ConflictError; if the product was dropped since the generation that ctx
+	// carries (see WithGenerations), ErrDropped. It does not retain the values, but
+	// may keep the names, which should not be parts of larger strings.
 	Write(ctx context.Context, productID string, changes ...Change) (Version, error)
 
 	// List returns the documents whose names begin with prefix and come after

@@ -35,7 +35,8 @@ type Memory struct {
 	mu      sync.Mutex
 	version Version // the last one assigned, to any product
 	docs    *fair.Cache[string, *memoryDocument]
-	byName  map[string]*names // only products that have documents
+	byName  map[string]*names  // only products that have documents
+	dropped map[string]Version // generations of products up to here are over
 }
 
 // names are a product's documents in order of their names.
@@ -78,7 +79,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	m := &Memory{epoch: time.Now(), byName: map[string]*names{}}
+	m := &Memory{epoch: time.Now(), byName: map[string]*names{}, dropped: map[string]Version{}}
 	m.docs = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(e *fair.Entry[string, *memoryDocument]) { m.unlist(e.Product(), e.Value) })
 	return m, nil
 }
@@ -105,13 +106,16 @@ func (d *memoryDocument) document() Document {
 	return Document{Name: d.name, Value: []byte(d.value), Version: d.version}
 }
 
-// Write implements [Store]. It fails for conflicts and invalid changes only.
-func (m *Memory) Write(_ context.Context, productID string, changes ...Change) (Version, error) {
+// Write implements [Store]. It fails for conflicts, invalid changes and ErrDropped only.
+func (m *Memory) Write(ctx context.Context, productID string, changes ...Change) (Version, error) {
 	if err := Validate(changes); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if Ended(Generation(ctx, productID), m.dropped[productID]) {
+		return 0, ErrDropped
+	}
 	now := m.now()
 	docs := make([]*memoryDocument, len(changes)) // nil for what does not exist
 	for i, c := range changes {
@@ -187,13 +191,29 @@ func (m *Memory) Bytes(productID string) int64 {
 	return m.docs.Bytes(productID)
 }
 
-// Drop removes all documents of a product, including those without a time to
-// live. Versions assigned later are still greater than any before.
-func (m *Memory) Drop(productID string) {
+// Drop ends the generations of a product up to through and removes all its documents,
+// including those without a time to live; zero ends none. Where that generation is over
+// already it does nothing and returns false. Versions assigned later are still greater
+// than any before.
+func (m *Memory) Drop(productID string, through Version) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if Ended(through, m.dropped[productID]) {
+		return false
+	}
+	if through != 0 {
+		m.dropped[strings.Clone(productID)] = through
+	}
 	m.docs.Drop(productID, nil)
 	delete(m.byName, productID)
+	return true
+}
+
+// Dropped returns the last generation of a product that is over; zero for none.
+func (m *Memory) Dropped(productID string) Version {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dropped[productID]
 }
 
 // List implements [Store]. It never fails.

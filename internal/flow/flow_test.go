@@ -34,10 +34,10 @@ func newServer(docs document.Store, products ...string) *server {
 			defer s.mu.Unlock()
 			return slices.Clone(s.products)
 		},
-		IsProduct: func(id string) bool {
+		Version: func(id string) (document.Version, bool) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return slices.Contains(s.products, id)
+			return 1, slices.Contains(s.products, id)
 		},
 		Readers: func(string) int { return s.gauges().readers },
 		Backlog: func(string) Backlog { return s.gauges().Backlog },
@@ -370,7 +370,7 @@ func TestMeter_forgetsAProductThatIsRemoved(t *testing.T) {
 
 				a.serve() // it is removed at a
 				a.Forget("acme")
-				docs.Drop("acme")
+				docs.Drop("acme", 0)
 				if settle > 0 {
 					b.serve()
 					time.Sleep(settle)
@@ -401,7 +401,7 @@ func TestMeter_sharesAgainAfterARemovalThatWentUnnoticed(t *testing.T) {
 		b.Count("acme", accepted(1))
 		time.Sleep(2 * shareEvery)
 		require.Equal(t, accepted(1), a.total(t))
-		docs.Drop("acme")
+		docs.Drop("acme", 0)
 		b.Count("acme", accepted(2)) // from which it finds out
 		time.Sleep(2 * shareEvery)
 		assert.Zero(t, a.total(t), "nothing of before")
@@ -420,7 +420,7 @@ func TestMeter_leavesNothingOfARemovedProduct(t *testing.T) {
 	of := s.find("acme")
 	s.serve()
 	s.Forget("acme")
-	docs.Drop("acme")
+	docs.Drop("acme", 0)
 	require.NoError(t, s.write(t.Context(), "acme", of, gauges{}))
 	left, err := docs.List(t.Context(), "acme", "", "", 10)
 	require.NoError(t, err)

@@ -24,10 +24,13 @@ type Config struct {
 	Documents document.Store                 // where servers share their counts; nil for a server that is alone
 	Now       func() time.Time               // the time that all servers have in common
 	Products  func() []string                // the ids of all products, sorted
-	IsProduct func(productID string) bool    // nothing is counted for others
 	Readers   func(productID string) int     // streams that this server has open
 	Backlog   func(productID string) Backlog // this server's pending deliveries; asked every two seconds
 	Logger    *slog.Logger                   // gets failures of sharing
+
+	// Version returns the version of a product's registration, which the counts belong to,
+	// and false for what is no product: nothing is counted for it.
+	Version func(productID string) (document.Version, bool)
 }
 
 // Backlog is the work that a server has still to deliver.
@@ -54,6 +57,7 @@ type Meter struct {
 
 // series holds the figures of one product.
 type series struct {
+	of      document.Version // the registration
 	minutes minutes
 	changes uint64        // of minutes
 	total   activity.Flow // since the meter began
@@ -82,24 +86,32 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 	s.changes++
 }
 
-// find returns the series of a product, nil if there is none.
+// find returns the series of a product's registration, nil if there is none. It forgets
+// the one of an earlier registration.
 func (m *Meter) find(productID string) *series {
+	version, ok := m.config.Version(productID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.all[productID]
+	s := m.all[productID]
+	if s != nil && ok && s.of != version {
+		m.forget(productID)
+		return nil
+	}
+	return s
 }
 
 // begin returns the series of a product, which begins here if it is new, and nil
 // for an unknown product.
 func (m *Meter) begin(productID string) *series {
-	if !m.config.IsProduct(productID) {
+	version, ok := m.config.Version(productID)
+	if !ok {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, ok := m.all[productID]
 	if !ok {
-		s = &series{}
+		s = &series{of: version}
 		m.all[productID] = s
 	}
 	return s
@@ -110,6 +122,11 @@ func (m *Meter) begin(productID string) *series {
 func (m *Meter) Forget(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(productID)
+}
+
+// forget is Forget with m.mu held.
+func (m *Meter) forget(productID string) {
 	if s, ok := m.all[productID]; ok {
 		delete(m.all, productID)
 		m.gone = m.gone.Plus(s.total)

@@ -110,6 +110,7 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	if err != nil {
 		return fmt.Errorf("flow: encode: %w", err)
 	}
+	ctx = document.WithGenerations(ctx, func(string) document.Version { return s.of })
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	stored := document.Document{Name: m.name, Version: before.version}
@@ -118,6 +119,9 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	switch {
 	case errors.As(err, &conflict):
 		return m.reread(ctx, productID, s)
+	case errors.Is(err, document.ErrDropped): // the counts were of an earlier registration
+		m.Forget(productID)
+		return nil
 	case err != nil:
 		return fmt.Errorf("flow: write: %w", err)
 	}

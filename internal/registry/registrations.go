@@ -71,7 +71,7 @@ func (r *Registry) Register(ctx context.Context, p productfile.Product, force bo
 	err = r.change(ctx, p.ProductID, func(doc document.Document) (document.Change, error) {
 		switch {
 		case isRemoved(doc): // and perhaps not all of it
-			if err := r.drop(ctx, p.ProductID); err != nil {
+			if err := r.drop(ctx, p.ProductID, doc.Version); err != nil {
 				return document.Change{}, fmt.Errorf("registry: remove what was kept: %w", err)
 			}
 		case doc.Exists() && !force:
@@ -109,11 +109,18 @@ func (r *Registry) Unregister(ctx context.Context, productID string) error {
 	if err := r.loadAfter(ctx); err != nil {
 		return err
 	}
-	if err := r.drop(ctx, productID); err != nil {
+	docs, err := r.log.Documents().Get(ctx, OwnProduct, registrationPrefix+productID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("registry: read registration: %w", err)
+	case !isRemoved(docs[0]):
+		return nil // others have dropped it
+	}
+	if err := r.drop(ctx, productID, docs[0].Version); err != nil {
 		return fmt.Errorf("registry: remove what was kept: %w", err)
 	}
 	err = r.change(ctx, productID, func(doc document.Document) (document.Change, error) {
-		if !isRemoved(doc) { // it was registered again, or removed by another call
+		if doc.Version != docs[0].Version { // it was registered again, or removed by another call
 			return document.Change{}, errDone
 		}
 		return document.Delete(doc), nil

@@ -38,7 +38,8 @@ type Registry struct {
 	extensions productfile.Extensions
 	opened     *helpdesk.Options // of every desk
 	log        eventlog.Log
-	drop       func(ctx context.Context, productID string) error
+	drop       func(ctx context.Context, productID string, through document.Version) error
+	taken      uint64        // counts registrations taken over; see product.taken
 	changed    chan struct{} // see Changed; gets a value, if it has none, when products come or go
 	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
 	listed     bool          // all registrations were listed once; guarded by loading
@@ -50,6 +51,7 @@ type product struct {
 	productfile.Product
 	connected connector.Product // with its desks open
 	version   document.Version  // of its registration; zero for a product that is not registered
+	taken     uint64            // when this process took it over: the count of Registry
 }
 
 // Credentials open a registered product. Only the caller
@@ -91,9 +93,11 @@ var ErrUnreadable = errors.New("registry: a registration cannot be read")
 
 // New returns a registry of the products and keys of a file, which must be valid, with
 // desks that are opened with these options. It keeps registrations in the documents of
-// log, and serves those that are there after Load. The function drop removes everything
-// that is kept of a product, at least by the log.
-func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log, drop func(ctx context.Context, productID string) error) (*Registry, error) {
+// log, and serves those that are there after Load. The function drop is [eventlog.Log]'s,
+// and may remove more.
+func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
+	drop func(ctx context.Context, productID string, through document.Version) error,
+) (*Registry, error) {
 	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]product{}, tokens: map[string]string{},
 		log: log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.keys.OnUnknown(r.refresh)
@@ -120,6 +124,10 @@ func (r *Registry) open(p productfile.Product) (product, []string) {
 }
 
 func (r *Registry) put(p product) {
+	if p.version != 0 {
+		r.taken++
+		p.taken = r.taken
+	}
 	r.products[p.ProductID] = p
 	for _, token := range p.CaptureTokens {
 		r.tokens[token] = p.ProductID
@@ -233,6 +241,27 @@ func (r *Registry) Version(productID string) (document.Version, bool) {
 	defer r.mu.RUnlock()
 	p, ok := r.products[productID]
 	return p.version, ok
+}
+
+// began is the generation of a write whose product was registered, or learned of, after
+// the write began: it is refused if the product was ever dropped.
+const began document.Version = 1
+
+// Generations returns, for [document.WithGenerations], the generations of products as of
+// now: writes that begin now belong to the registrations that this process knows. A write
+// whose product is registered later, or anew, may belong to an earlier registration.
+func (r *Registry) Generations() func(productID string) document.Version {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	now := r.taken
+	return func(productID string) document.Version {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		if p, ok := r.products[productID]; ok && p.taken <= now {
+			return p.version
+		}
+		return began
+	}
 }
 
 // orRefresh looks again after a refresh if need be.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -88,12 +89,12 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 			var fails bool
 			dropped := 0
 			r := registryOn(log)
-			r.drop = func(ctx context.Context, id string) error {
+			r.drop = func(ctx context.Context, id string, through document.Version) error {
 				if fails {
 					return errAway
 				}
 				dropped++
-				return log.Drop(ctx, id)
+				return log.Drop(ctx, id, through)
 			}
 			c := register(t, r, "acme", false)
 			fails = true
@@ -113,7 +114,7 @@ func TestUnregister_leavesANewRegistrationAlone(t *testing.T) {
 	r := registryOn(log)
 	var fresh Credentials
 	removing := true
-	r.drop = func(context.Context, string) error {
+	r.drop = func(context.Context, string, document.Version) error {
 		if removing {
 			removing = false
 			fresh = register(t, r, "acme", false)

@@ -36,7 +36,8 @@ type Log interface {
 	// whole. If a key
 	// belongs to a retained entry, or to another entry of the call, nothing
 	// happens and it returns a *DuplicateError; if a document is not at the
-	// version named by its change, a *document.ConflictError. Invalid entries
+	// version named by its change, a *document.ConflictError; if the product was
+	// dropped since the generation that ctx carries, document.ErrDropped. Invalid entries
 	// and changes are an error wrapping ErrInvalid or document.ErrInvalid.
 	// After Close it returns ErrClosed. Any other error means that storage is
 	// unavailable and that the call may or may not have had an effect: retry
@@ -96,14 +97,21 @@ type Log interface {
 	// read, however much that is.
 	Storage(ctx context.Context, productID string) (Storage, error)
 
-	// Drop removes everything kept of the product: entries, keys, documents
-	// and actions. IDs and versions assigned
-	// later are still greater than any before; a reader whose cursor was
-	// dropped gets a *GapError. Concurrent appends may be dropped or kept,
-	// entries and documents independently. Drop is idempotent and accepts
-	// unknown products. After Close it returns ErrClosed; after any other
-	// error call it again.
-	Drop(ctx context.Context, productID string) error
+	// Drop ends the generations of the product up to through, see
+	// document.WithGenerations, and removes everything kept of the product: entries,
+	// keys, documents and actions. Its first effect is that writes of these
+	// generations are refused with document.ErrDropped, for ever and by every
+	// process. Where through is over already, Drop only finishes a Drop that was
+	// given up half-way: once one has returned nil, no other Drop of a generation up
+	// to its own removes anything. So whoever begins a new generation first waits for
+	// a Drop of the one before. Zero ends no generation, and removes
+	// what there is. Appends that carry no generation may be dropped or
+	// kept, entries and documents independently.
+	//
+	// IDs and versions assigned later are still greater than any before; a reader
+	// whose cursor was dropped gets a *GapError. Drop accepts unknown products. After
+	// Close it returns ErrClosed; after any other error call it again.
+	Drop(ctx context.Context, productID string, through document.Version) error
 
 	// Close ends appending. Existing entries can still be read. Close may be
 	// called more than once.

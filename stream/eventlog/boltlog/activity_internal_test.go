@@ -83,7 +83,7 @@ func TestRun_filesWhatTheFileHolds(t *testing.T) {
 	_, err := l.Activity().Recent(impatient, acme, "user1", 50)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, l.Append(t.Context(), acme, []eventlog.Entry{click(t, "eve")}))
-	require.NoError(t, l.Drop(t.Context(), "other"))
+	require.NoError(t, l.Drop(t.Context(), "other", 0))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var reports []eventlog.Progress
@@ -128,7 +128,7 @@ func TestRun_filesNothingThatIsDropped(t *testing.T) {
 	require.NoError(t, l.Run(ctx, func(p eventlog.Progress) {
 		if !dropped {
 			dropped = true
-			assert.NoError(t, l.Drop(t.Context(), acme))
+			assert.NoError(t, l.Drop(t.Context(), acme, 0))
 		}
 		if p.Done {
 			cancel()

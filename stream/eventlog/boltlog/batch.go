@@ -89,6 +89,7 @@ func (b *batch) openBuckets() error {
 // before they are committed.
 type addition struct {
 	appends bool             // refused once the log is closed
+	of      document.Version // the generation that it belongs to
 	entries []eventlog.Entry // get their IDs
 	filings []activity.Filing
 	changes []document.Change
@@ -108,6 +109,9 @@ func newAddition(entries []eventlog.Entry, changes []document.Change) *addition 
 
 // add adds everything, or nothing and returns why.
 func (b *batch) add(a *addition) (refusal, err error) {
+	if document.Ended(a.of, document.Version(b.state.Dropped)) {
+		return document.ErrDropped, nil
+	}
 	if err := b.claim(a.entries); err != nil {
 		return err, nil
 	}

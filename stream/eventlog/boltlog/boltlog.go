@@ -217,6 +217,7 @@ func (l *Log) write(ctx context.Context, productID string, a *addition) error {
 		return errors.New("boltlog: the product ID is too long")
 	}
 	p := l.product(productID)
+	a.of = document.Generation(ctx, productID)
 	return l.do(ctx, func(t *transaction) (refusal, err error) {
 		if a.appends && l.isClosed() {
 			return eventlog.ErrClosed, nil

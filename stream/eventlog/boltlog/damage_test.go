@@ -211,7 +211,7 @@ func TestOpen_refusesWhatIsNotItsFile(t *testing.T) {
 		"zeros":                      {make([]byte, len(whole)), boltlog.ErrForeign},
 		"sqlite":                     {append([]byte("SQLite format 3\x00\x10\x00\x01\x01\x00\x40\x20\x20"), make([]byte, 8192)...), boltlog.ErrForeign},
 		"another bbolt file":         {boltFile(t, nil), boltlog.ErrForeign},
-		"of a later format":          {boltFile(t, map[string]string{"format": "6"}), boltlog.ErrForeign},
+		"of a later format":          {boltFile(t, map[string]string{"format": "7"}), boltlog.ErrForeign},
 		"of an earlier format":       {boltFile(t, map[string]string{"format": "4"}), boltlog.ErrForeign},
 		"of no format":               {boltFile(t, map[string]string{"other": "1"}), boltlog.ErrForeign},
 		"a page of it":               {cut(4096), boltlog.ErrDamaged},

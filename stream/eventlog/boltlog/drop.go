@@ -7,23 +7,24 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
 // Drop implements [eventlog.Log]. One commit makes everything disappear at once; further
 // commits, between which others have their turn, free the space. When ctx ends before, the
 // next Drop or Expire goes on.
-func (l *Log) Drop(ctx context.Context, productID string) error {
+func (l *Log) Drop(ctx context.Context, productID string, through document.Version) error {
 	p := l.product(productID)
 	err := l.do(ctx, func(t *transaction) (refusal, err error) {
 		if l.isClosed() {
 			return eventlog.ErrClosed, nil
 		}
-		b, err := t.open(p, false)
-		if b == nil || err != nil {
+		b, err := t.open(p, through != 0)
+		if b == nil || err != nil || document.Ended(through, document.Version(b.state.Dropped)) {
 			return nil, err
 		}
-		return nil, b.drop()
+		return nil, b.drop(through)
 	})
 	if err != nil {
 		return err
@@ -32,8 +33,8 @@ func (l *Log) Drop(ctx context.Context, productID string) error {
 }
 
 // drop moves everything of a product but its state to the bucket of dropped products. IDs and
-// versions go on from the state.
-func (b *batch) drop() error {
+// versions go on from the state, which says that the generations up to through are over.
+func (b *batch) drop(through document.Version) error {
 	dropped, err := b.t.tx.CreateBucketIfNotExists(bucketDropped)
 	if err != nil {
 		return err
@@ -52,7 +53,8 @@ func (b *batch) drop() error {
 		}
 	}
 	b.t.changed, b.dropped, b.keys, b.filings = true, true, map[activity.Key]bool{}, nil
-	b.state = state{Born: b.state.Born, TrimmedTo: b.last, Version: b.state.Version}
+	b.state = state{Born: b.state.Born, TrimmedTo: b.last, Version: b.state.Version,
+		Dropped: max(b.state.Dropped, uint64(through))}
 	return b.openBuckets()
 }
 

@@ -55,7 +55,7 @@ func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
 		assert.Equal(t, commits == 1, len(docs) > 0, "before commit %d", commits)
 		return tx.Commit()
 	}
-	require.NoError(t, l.Drop(t.Context(), acme))
+	require.NoError(t, l.Drop(t.Context(), acme, 0))
 	require.GreaterOrEqual(t, commits, 1+3*2, "entries and documents")
 	l.finish = (*bolt.Tx).Commit
 	require.Zero(t, left(t, l))
@@ -70,14 +70,14 @@ func TestDrop_takesItsStepsOneAtATime(t *testing.T) {
 // and is freed by the next Drop, of any product, or by Expire.
 func TestDrop_goesOnWhereItWasCut(t *testing.T) {
 	for name, goOn := range map[string]func(*Log) error{
-		"Drop":       func(l *Log) error { return l.Drop(context.Background(), acme) },
-		"of another": func(l *Log) error { return l.Drop(context.Background(), "other") },
+		"Drop":       func(l *Log) error { return l.Drop(context.Background(), acme, 0) },
+		"of another": func(l *Log) error { return l.Drop(context.Background(), "other", 0) },
 		"Expire":     func(l *Log) error { return l.Expire(context.Background()) },
 		"Drop in between": func(l *Log) error {
 			if err := l.appends(eventlogtest.Entries("a", 10))(); err != nil {
 				return err
 			}
-			return l.Drop(context.Background(), acme)
+			return l.Drop(context.Background(), acme, 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestDrop_goesOnWhereItWasCut(t *testing.T) {
 				}
 				return tx.Commit()
 			}
-			require.ErrorIs(t, l.Drop(ctx, acme), context.Canceled)
+			require.ErrorIs(t, l.Drop(ctx, acme, 0), context.Canceled)
 			for range 2 {
 				require.Equal(t, 1, left(t, l))
 				require.Empty(t, documentsOf(t, l))
@@ -125,7 +125,7 @@ func TestDrop_sharesACommit(t *testing.T) {
 			func() error {
 				return l.do(t.Context(), func(tx *transaction) (refusal, err error) {
 					b, err := tx.open(l.product(acme), false)
-					return nil, errors.Join(err, b.drop())
+					return nil, errors.Join(err, b.drop(0))
 				})
 			},
 			l.appends(eventlogtest.Entries("old", 3), document.Put(document.Document{Name: "a"}, nil, 0)),
@@ -174,7 +174,7 @@ func TestCommit_thatHangsBlocksNoOthers(t *testing.T) {
 				_, err := l.Documents().Write(ctx, acme, document.Put(document.Document{Name: "a"}, nil, 0))
 				return err
 			},
-			func() error { return l.Drop(ctx, acme) },
+			func() error { return l.Drop(ctx, acme, 0) },
 			func() error { return l.Ping(ctx) },
 			func() error { return l.Ping(ctx) },
 		}

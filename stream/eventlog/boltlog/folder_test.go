@@ -198,7 +198,7 @@ func TestReadOnly_readsEverythingAndChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 20, n)
 	require.Error(t, log.Append(t.Context(), product, eventlogtest.Entries("s2", 1)))
-	require.Error(t, log.Drop(t.Context(), product))
+	require.Error(t, log.Drop(t.Context(), product, 0))
 	require.Error(t, log.Ping(t.Context()))
 	_, err = boltlog.Open(dir, nil)
 	require.ErrorIs(t, err, boltlog.ErrInUse, "who writes must wait")

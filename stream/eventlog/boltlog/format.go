@@ -37,7 +37,7 @@ var (
 )
 
 const (
-	format        = "5" // every change of the layout raises it: Open refuses other formats
+	format        = "6" // every change of the layout raises it: Open refuses other formats
 	productPrefix = "p/"
 	maxProductID  = bolt.MaxKeySize - len(productPrefix)
 
@@ -114,6 +114,7 @@ type state struct {
 	Born      eventlog.ID // where the log began: it has lost nothing while it is trimmed to this
 	TrimmedTo eventlog.ID // the newest ID dropped from the log
 	Version   uint64      // the newest version of a document
+	Dropped   uint64      // generations up to here are over
 
 	Entries, Bytes           uint64 // of the log; bytes by entrySize
 	Documents, DocumentBytes uint64 // bytes by record.size

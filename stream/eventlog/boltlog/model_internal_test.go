@@ -173,7 +173,7 @@ func (m *model) drop(id string) {
 		}
 		return err
 	}
-	if err := m.log.Drop(m.Context(), id); err != nil {
+	if err := m.log.Drop(m.Context(), id, 0); err != nil {
 		require.ErrorIs(m, err, errDisk)
 	}
 	if happened {

@@ -194,7 +194,7 @@ func (l *Log) loadProduct(id string, b *bolt.Bucket, r *reading) (p *product, ah
 		return nil, nil, err
 	}
 	p = newProduct(id, s)
-	found := state{Born: s.Born, TrimmedTo: s.TrimmedTo, Version: s.Version}
+	found := state{Born: s.Born, TrimmedTo: s.TrimmedTo, Version: s.Version, Dropped: s.Dropped}
 	if err := p.loadEntries(b.Bucket(bucketLog), &found, l.tailBytes/2, r); err != nil {
 		return nil, nil, err
 	}

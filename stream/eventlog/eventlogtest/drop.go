@@ -1,8 +1,12 @@
 package eventlogtest
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
@@ -11,7 +15,72 @@ import (
 
 func (f fixture) drop() {
 	f.Helper()
-	require.NoError(f, f.log.Drop(f.Context(), product))
+	require.NoError(f, f.log.Drop(f.Context(), product, 0))
+}
+
+// generation returns a context whose writes belong to a generation.
+func generation(ctx context.Context, g document.Version) context.Context {
+	return document.WithGenerations(ctx, func(string) document.Version { return g })
+}
+
+// rounds is how often generations follow each other under load.
+const rounds = 30
+
+// succession drops generation g, by several callers and while others write in it, and
+// then writes in generation g+1. It returns how much of the old one is there
+// afterwards, and how much of the new one is not.
+func (f fixture) succession(g document.Version) (mixed, lost int) {
+	const writers, documents = 8, 700 // several steps of a drop
+	var running sync.WaitGroup
+	stopped := make(chan struct{})
+	old, next := generation(f.Context(), g), generation(f.Context(), g+1)
+	changes := make([]document.Change, documents)
+	for i := range changes {
+		changes[i] = document.Put(named(fmt.Sprintf("old/%d/%d", g, i)), []byte("old"), time.Hour)
+	}
+	require.NoError(f, f.log.Append(old, product, Entries("old", 10), changes...))
+	for w := range writers {
+		running.Go(func() {
+			for n := 0; n < 20 || !isClosed(stopped); n++ { // the last ones begin after the succession
+				name := fmt.Sprintf("old/%d/%d/%d", g, w, n)
+				put := document.Put(named(name), []byte("old"), time.Hour)
+				_ = f.log.Append(old, product, []eventlog.Entry{{SessionID: "old", Data: []byte("{}")}}, put)
+				_, _ = f.log.Documents().Write(old, product, document.Put(named(name+"w"), []byte("old"), 0))
+			}
+		})
+	}
+	drop := func() { assert.NoError(f, f.log.Drop(f.Context(), product, g)) }
+	for range 3 { // which may be slow
+		running.Go(drop)
+	}
+	drop()
+	start := f.bounds().Newest
+	const kept = 20
+	for n := range kept {
+		put := document.Put(named(fmt.Sprintf("new/%d/%d", g, n)), []byte("new"), time.Hour)
+		require.NoError(f, f.log.Append(next, product, []eventlog.Entry{{SessionID: "new", Data: []byte("{}")}}, put))
+	}
+	close(stopped)
+	running.Wait()
+	drop()
+	found := map[string]int{}
+	entries := f.readAll(start, 50)
+	for _, e := range entries {
+		found[e.SessionID]++
+	}
+	for _, value := range f.documents() {
+		found[value]++
+	}
+	return found["old"], 2*kept - found["new"]
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }
 
 var dropTests = []test{
@@ -77,20 +146,55 @@ var dropTests = []test{
 		require.Equal(f, "1", string(docs[0].Value))
 
 		f.append(Entries("b", 3)...)
-		require.NoError(f, f.log.Drop(f.Context(), other))
+		require.NoError(f, f.log.Drop(f.Context(), other, 0))
 		require.Len(f, f.readAll(f.bounds().TrimmedTo, 10), 3)
 	}},
 	{name: "of nothing succeeds, and so does a second call", run: func(f fixture) {
-		require.NoError(f, f.log.Drop(f.Context(), "unheard of"))
+		require.NoError(f, f.log.Drop(f.Context(), "unheard of", 0))
 		f.append(Entry("a", 0))
 		f.drop()
 		f.drop()
+	}},
+	{name: "ends a generation for appends and document writes", run: func(f fixture) {
+		for _, dropped := range []string{product, "unheard of"} {
+			require.NoError(f, f.log.Drop(f.Context(), dropped, 5))
+			old, next := generation(f.Context(), 5), generation(f.Context(), 6)
+			put := document.Put(named("a"), []byte("1"), time.Hour)
+			require.ErrorIs(f, f.log.Append(old, dropped, Entries("a", 1)), document.ErrDropped)
+			require.ErrorIs(f, f.log.Append(old, dropped, nil, put), document.ErrDropped)
+			_, err := f.log.Documents().Write(old, dropped, put)
+			require.ErrorIs(f, err, document.ErrDropped)
+			require.NoError(f, f.log.Append(next, dropped, Entries("a", 1), put))
+			require.NoError(f, f.log.Append(f.Context(), dropped, Entries("b", 1)))
+		}
+	}},
+	{name: "removes nothing of a later generation", run: func(f fixture) {
+		require.NoError(f, f.log.Drop(f.Context(), product, 5))
+		start := f.bounds().Newest
+		put := document.Put(named("a"), []byte("1"), time.Hour)
+		require.NoError(f, f.log.Append(generation(f.Context(), 6), product, Entries("a", 2), put))
+		for through := document.Version(1); through <= 5; through++ {
+			require.NoError(f, f.log.Drop(f.Context(), product, through))
+		}
+		require.Len(f, f.readAll(start, 10), 2)
+		require.True(f, f.document("a").Exists())
+		require.NoError(f, f.log.Drop(f.Context(), product, 6))
+		require.Empty(f, f.documents())
+	}},
+	{name: "parts generations, however late a write or another drop is", run: func(f fixture) {
+		mixed, lost := 0, 0
+		for round := range rounds {
+			m, l := f.succession(document.Version(10 * (round + 1)))
+			mixed, lost = mixed+min(m, 1), lost+min(l, 1)
+		}
+		require.Zero(f, mixed, "of %d rounds brought data of the old generation to the new one", rounds)
+		require.Zero(f, lost, "of %d rounds lost acknowledged data of the new generation", rounds)
 	}},
 	{name: "is refused after Close", run: func(f fixture) {
 		start := f.bounds().Newest
 		want := f.append(Entry("a", 0))
 		require.NoError(f, f.log.Close())
-		require.ErrorIs(f, f.log.Drop(f.Context(), product), eventlog.ErrClosed)
+		require.ErrorIs(f, f.log.Drop(f.Context(), product, 0), eventlog.ErrClosed)
 		require.Equal(f, items(want), items(f.readAll(start, 10)))
 	}},
 }

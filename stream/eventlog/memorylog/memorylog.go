@@ -125,6 +125,9 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 	if p.tail.Closed() {
 		return eventlog.ErrClosed
 	}
+	if document.Ended(document.Generation(ctx, productID), l.docs.Dropped(productID)) {
+		return document.ErrDropped
+	}
 	if err := engine.Validate(entries); err != nil {
 		return err
 	}
@@ -271,16 +274,17 @@ func (l *Log) Run(ctx context.Context, report func(eventlog.Progress)) error {
 func (l *Log) Ping(context.Context) error { return nil }
 
 // Drop implements [eventlog.Log].
-func (l *Log) Drop(_ context.Context, productID string) error {
+func (l *Log) Drop(_ context.Context, productID string, through document.Version) error {
 	p := l.product(productID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.tail.Closed() {
 		return eventlog.ErrClosed
 	}
-	p.dropUpTo(p.tail.Bounds().Newest)
-	l.docs.Drop(productID)
-	l.users.Drop(productID)
+	if l.docs.Drop(productID, through) {
+		p.dropUpTo(p.tail.Bounds().Newest)
+		l.users.Drop(productID)
+	}
 	return nil
 }
 

@@ -230,7 +230,7 @@ func TestDrop_isDoneInSteps(t *testing.T) {
 	for i := range 400 {
 		appendOne(t, log, entry(fmt.Sprint("s", i), fmt.Sprint("user", i)))
 	}
-	require.NoError(t, log.Drop(t.Context(), product))
+	require.NoError(t, log.Drop(t.Context(), product, 0))
 	left, err := server.Client().DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	require.Equal(t, size+1, left, "but for what IDs and versions go on from")

@@ -21,6 +21,7 @@ type commit struct {
 	actions int              // in the runs
 	work    int              // about how long Redis is busy with it: documents, keys and actions
 	appends bool             // refused once the log is closed
+	of      document.Version // the generation that it belongs to
 	since   time.Time        // when it was ready
 	gone    <-chan struct{}  // closed when its caller has given up; nil for never
 
@@ -47,7 +48,7 @@ func (l *Log) Append(
 	case repeated != nil:
 		return &eventlog.DuplicateError{Keys: repeated}
 	}
-	c := &commit{args: newArguments(), appends: true}
+	c := &commit{args: newArguments(), appends: true, of: document.Generation(ctx, productID)}
 	c.addDocuments(changes)
 	c.addEntries(entries)
 	for _, e := range entries {

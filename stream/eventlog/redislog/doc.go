@@ -77,7 +77,7 @@
 // All keys of a product have the hash tag {p:ID}, in which %, { and } are
 // percent-encoded, so that they are on one node of a cluster:
 //
-//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes and more
+//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes, the last generation that is over and more
 //	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time if ID is ahead
 //	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document

@@ -140,7 +140,7 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 // the client sends again.
 func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
 	o, known := p.log.opts, p.seen()
-	args := make([]any, 0, 16+len(p.scriptKeys))
+	args := make([]any, 0, 17+len(p.scriptKeys))
 	if whole {
 		args = append(args, "eval", sharedSource+commitSource)
 	} else {
@@ -151,7 +151,7 @@ func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd
 		args = append(args, key)
 	}
 	args = append(args, p.arguments(o.MaxEvents, channel(o.Prefix), p.id, known.Milli, known.Seq, p.version.Load(),
-		c.counts[0], c.counts[1], c.counts[2], c.args.all())...)
+		c.counts[0], c.counts[1], c.counts[2], c.args.all(), uint64(c.of))...)
 	cmd := redis.NewCmd(ctx, args...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
@@ -169,6 +169,7 @@ const (
 	outcomeDone = iota
 	outcomeConflict
 	outcomeDuplicate
+	outcomeDropped
 )
 
 // committed records the effect of a commit.
@@ -185,6 +186,8 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 		return &document.ConflictError{Name: name}
 	case outcome == outcomeDuplicate:
 		return duplicates(c.entries, reply[1:])
+	case outcome == outcomeDropped:
+		return document.ErrDropped
 	case outcome != outcomeDone || len(reply) != 7:
 		return failed("commit", errReply)
 	}

@@ -310,7 +310,7 @@ func TestDrop_isAGapForReadersOfTheSameServer(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, read)
 		require.NoError(t, mute.Append(t.Context(), id, []eventlog.Entry{eventlogtest.Entry("s", 1)}))
-		require.NoError(t, log.Drop(t.Context(), id))
+		require.NoError(t, log.Drop(t.Context(), id, 0))
 		_, err = log.Read(t.Context(), id, entries[0].ID, into)
 		var gap *eventlog.GapError
 		require.ErrorAs(t, err, &gap)

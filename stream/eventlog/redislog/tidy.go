@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -101,7 +102,7 @@ func (p *product) tidied(at time.Time) {
 }
 
 // Drop implements [eventlog.Log].
-func (l *Log) Drop(ctx context.Context, productID string) error {
+func (l *Log) Drop(ctx context.Context, productID string, through document.Version) error {
 	if l.closed.Load() {
 		return eventlog.ErrClosed
 	}
@@ -109,7 +110,7 @@ func (l *Log) Drop(ctx context.Context, productID string) error {
 	for {
 		known := p.seen()
 		reply, err := l.eval(ctx, dropScript, p.scriptKeys,
-			p.arguments(channel(l.opts.Prefix), productID, known.Milli, known.Seq)...)
+			p.arguments(channel(l.opts.Prefix), productID, known.Milli, known.Seq, uint64(through))...)
 		if err == nil && len(reply) != 2 {
 			err = errReply
 		}

@@ -5,6 +5,7 @@
 --       6 product                       7, 8 newest ID known to the caller
 --       9 newest version known to the caller
 --       10, 11, 12 how many there are of each in
+--       14 generation of the product that the call belongs to, 0 for any
 --       13 an array of MessagePack, which is empty without any of them:
 --       documents: operation, name, version ("0" for none), time to live in
 --         milliseconds (0 for ever), value
@@ -16,8 +17,11 @@
 --
 -- Returns {0, newest ID before, lost ones included (2 numbers), ID of the first entry (2 numbers),
 -- version of the documents put, floor}, or {1, name} when a document is not at its
--- version, or {2, positions of keys...} when the log has keys already. The entries'
--- IDs are consecutive.
+-- version, or {2, positions of keys...} when the log has keys already, or {3, ''} when
+-- the generation is over. The entries' IDs are consecutive.
+
+local generation = tonumber(ARGV[14])
+if generation > 0 and generation <= number('over') then return {3, ''} end
 
 local max_events = tonumber(ARGV[4])
 local documents, entries, runs = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])

@@ -2,24 +2,31 @@
 -- which the next ones grow. The log goes at once.
 --
 -- ARGV  4 channel to publish on   5 product   6, 7 newest ID known to the caller
+--       8 the last generation to end, 0 for none
+--
+-- Nothing is removed where that generation is over, unless a removal was given up
+-- half-way: the next generation may have begun.
 --
 -- Returns {1 when there is more or else 0, newest ID, which is also the floor}.
 
 local known_ms, known_seq = tonumber(ARGV[6]), tonumber(ARGV[7])
-local newest = state.newest
+local newest, through = state.newest, tonumber(ARGV[8])
+if through > 0 and through <= number('over') and not state.removing then return {0, newest or ''} end
+local over = digits(math.max(through, number('over')))
 if newest then
   local ms, seq = parse_id(newest)
   if before(ms, seq, known_ms, known_seq) then newest = make_id(known_ms, known_seq) end
 elseif known_ms > 0 then
   newest = make_id(known_ms, known_seq)
 elseif call('EXISTS', meta) == 0 then
+  if through > 0 then call('HSET', meta, 'over', over) end
   return {0, ''}
 else -- there are documents or activity only
   newest = make_id(millis, 0)
 end
 
 call('UNLINK', log, seen)
-call('HSET', meta, 'newest', newest, 'floor', newest, 'bytes', '0')
+call('HSET', meta, 'newest', newest, 'floor', newest, 'bytes', '0', 'over', over, 'removing', '1')
 call('HDEL', meta, 'born', 'lost', 'regained', 'oldest', 'dropped', 'evicted')
 
 local some_documents, some_activity = call('ZRANGE', docs, 0, most - 1), call('ZRANGE', active, 0, most - 1)
@@ -28,7 +35,7 @@ remove_activity(some_activity)
 local more = #some_documents == most or #some_activity == most
 if not more then
   call('UNLINK', names, docs, active)
-  call('HDEL', meta, 'docs', 'acts')
+  call('HDEL', meta, 'docs', 'acts', 'removing')
 end
 redis.pcall('PUBLISH', ARGV[4], '-' .. newest .. ' ' .. ARGV[5])
 return {more and 1 or 0, newest}
