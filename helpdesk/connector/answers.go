@@ -21,14 +21,17 @@ import (
 const (
 	// replyTTL is how long a message may wait for its reply: a later one would
 	// come into another conversation.
-	replyTTL     = 10 * time.Minute
-	replyTime    = time.Minute // how long it may take to compose it
-	maxStored    = 64 << 10    // bytes of a message that are kept; desks take no longer comments
-	maxMessage   = 8000        // characters of the message that the model is given
-	maxReply     = 4000        // characters of a reply; a longer one is not sent
-	maxShown     = 50          // actions that it is given
-	maxSummaries = 3           // sessions whose summaries it is given, the newest
-	maxModels    = 4           // summaries and replies that a model is asked for at the same time, of a product
+	replyTTL  = 10 * time.Minute
+	replyTime = time.Minute // how long it may take to compose it
+	// replyPause is the shortest time from a reply to the next one in a conversation:
+	// messages that come meanwhile are answered together.
+	replyPause   = 3 * time.Second
+	maxStored    = 64 << 10 // bytes of a message that are kept; desks take no longer comments
+	maxMessage   = 8000     // characters of the message that the model is given
+	maxReply     = 4000     // characters of a reply; a longer one is not sent
+	maxShown     = 50       // actions that it is given
+	maxSummaries = 3        // sessions whose summaries it is given, the newest
+	maxModels    = 4        // summaries and replies that a model is asked for at the same time, of a product
 )
 
 // instructions begin the prompt of a reply.
@@ -41,9 +44,25 @@ What the customer did in the app just before is below. Use it to understand what
 type Question struct {
 	ProductID, Desk, ConversationID string
 
-	Text      string   // of the message
+	Text      string   // of the message; of several that are answered together, a line for each
 	Summaries []string // of the requester's earlier actions, the newest last, at most 3
 	Actions   []string // the requester's newest actions as sentences, oldest first, at most 50
+
+	several []string // the messages, if there are several
+}
+
+// question returns the question of messages that are answered together.
+func question(productID, key string, batch []message) Question {
+	q := Question{ProductID: productID, Text: batch[0].Text}
+	q.Desk, q.ConversationID = splitKey(key)
+	if len(batch) == 1 {
+		return q
+	}
+	for _, m := range batch {
+		q.several = append(q.several, strings.Join(strings.Fields(m.Text), " "))
+	}
+	q.Text = strings.Join(q.several, "\n")
+	return q
 }
 
 // ErrNoReply is returned by [Options.Reply] to leave a message to people.
@@ -129,7 +148,12 @@ func (q Question) prompt() string {
 	if len(q.Actions) > 0 {
 		p.WriteString("\nThe customer's last actions, oldest first:\n" + prompt.Data(maxMessage, q.Actions...))
 	}
-	p.WriteString("\nThe customer's message:\n" + prompt.Data(maxMessage, q.Text))
+	if len(q.several) > 0 {
+		p.WriteString("\nThe customer's messages, oldest first, to be answered together:\n" +
+			prompt.Data(maxMessage, q.several...))
+	} else {
+		p.WriteString("\nThe customer's message:\n" + prompt.Data(maxMessage, q.Text))
+	}
 	return p.String()
 }
 
@@ -208,7 +232,8 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 		}
 		return o.err
 	case s.kind == kindWhose && o.yes:
-		j.d.more(j.lane).theirs = s.message.ID
+		m := j.d.more(j.lane)
+		m.theirs = append(m.theirs, s.message.ID)
 		return nil
 	case s.kind == kindWhose:
 		result = "echo"
@@ -218,10 +243,18 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 	case s.kind == kindReply:
 		result = "written"
 	}
-	if err := j.update(ctx, func(c *conversation) error { c.answered(s.message.ID); return nil }); err != nil {
+	ids := s.message.ids()
+	if err := j.update(ctx, func(c *conversation) error { c.answered(ids); return nil }); err != nil {
 		return err
 	}
-	j.replied(result)
+	m := j.d.more(j.lane)
+	m.theirs = without(m.theirs, ids)
+	if result == "written" {
+		m.again[answers] = time.Now().Add(replyPause)
+	}
+	for range ids {
+		j.replied(result)
+	}
 	return nil
 }
 

@@ -145,6 +145,7 @@ type message struct {
 	// Reply is the answer, stored before it is sent. Begun is when it was; zero
 	// while it is certain that it was not, or that the desk has refused it.
 	Reply string    `json:"reply,omitempty"`
+	With  []string  `json:"with,omitempty"` // the IDs of later messages that Reply answers, too
 	Begun time.Time `json:"begun,omitzero"`
 }
 
@@ -161,6 +162,9 @@ const (
 	maxRedact   = 200
 	maxRecent   = 50
 	maxMessages = 256 << 10 // bytes of messages that wait for an answer
+
+	maxTogether     = 50       // messages that one reply answers
+	maxTogetherText = 32 << 10 // bytes of them, but for the first
 )
 
 // session returns the session with that ID, or nil.
@@ -282,9 +286,22 @@ func (c *conversation) ask(m message) {
 	}
 }
 
-// answered removes a message.
-func (c *conversation) answered(id string) {
-	c.Messages = slices.DeleteFunc(slices.Clone(c.Messages), func(m message) bool { return m.ID == id })
+// together returns the oldest messages, as many as are answered by one reply.
+func (c *conversation) together() []message {
+	for bytes, i := 0, 0; i < len(c.Messages); i++ {
+		if bytes += len(c.Messages[i].Text); i == maxTogether || i > 0 && bytes > maxTogetherText {
+			return c.Messages[:i]
+		}
+	}
+	return c.Messages
+}
+
+// ids returns the IDs of a message and of those that are answered with it.
+func (m message) ids() []string { return append([]string{m.ID}, m.With...) }
+
+// answered removes messages.
+func (c *conversation) answered(ids []string) {
+	c.Messages = slices.DeleteFunc(slices.Clone(c.Messages), func(m message) bool { return slices.Contains(ids, m.ID) })
 }
 
 // decodeConversation decodes a document. Of one that cannot be read the

@@ -227,7 +227,7 @@ func (j *job) store(ctx context.Context, s *step) error {
 				return errMeant
 			}
 			c.Messages = append([]message{c.Messages[0]}, c.Messages[1:]...)
-			c.Messages[0].Reply, c.Messages[0].Begun = s.text, j.d.store.now()
+			c.Messages[0].Reply, c.Messages[0].With, c.Messages[0].Begun = s.text, s.message.With, j.d.store.now()
 			return nil
 		})
 	case s.kind == kindOffer:
@@ -290,8 +290,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindDraft:
 		j.d.draft(j.lane, s)
 	case kindCompose:
-		j.d.compose(j.lane, s, Question{ProductID: j.d.productID, Desk: j.account.desk, ConversationID: id,
-			Text: s.message.Text}, j.r.trusted(), j.product.LinkHosts)
+		j.d.compose(j.lane, s, question(j.d.productID, j.lane.key, s.batch), j.r.trusted(), j.product.LinkHosts)
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {

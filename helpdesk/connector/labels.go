@@ -99,6 +99,16 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	if err != nil || len(actions) == 0 {
 		return configured
 	}
+	c.mu.Lock()
+	d := c.followed[productID]
+	c.mu.Unlock()
+	if d != nil {
+		over, err := d.writer.wait(ctx)
+		if err != nil {
+			return configured
+		}
+		defer over()
+	}
 	answer, err := c.opts.Model(ctx, prompt.New(labelInstructions)+
 		"\nThe user's last actions, oldest first:\n"+prompt.Data(maxMessage, actions...))
 	if err != nil {

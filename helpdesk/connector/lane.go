@@ -40,7 +40,7 @@ type more struct {
 	begun     time.Time // of the note whose answer was lost
 	draft     *draft
 	drafting  bool
-	theirs    string
+	theirs    []string
 	answer    *composed
 	composing bool
 	failures  [classes]int

@@ -18,7 +18,7 @@ func (d *delivery) draft(l *lane, s *step) {
 	})
 }
 
-// compose has the reply to a message made. The conversation is due when it is there.
+// compose has the reply to messages made. The conversation is due when it is there.
 func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked, hosts []string) {
 	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
 		text, err := d.writer.reply(ctx, q, sessions)
@@ -30,12 +30,12 @@ func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked, host
 			m.composing = false
 			switch {
 			case errors.Is(err, ErrNoReply):
-				m.answer = &composed{message: s.message.ID, outcome: "left"}
+				m.answer = &composed{to: s.message, outcome: "left"}
 			case problem != "":
 				d.logger.Warn("a reply is withheld: "+problem, "desk", q.Desk, "conversation_id", q.ConversationID)
-				m.answer = &composed{message: s.message.ID, outcome: "withheld"}
+				m.answer = &composed{to: s.message, outcome: "withheld"}
 			case err == nil:
-				m.answer, m.failures[answers] = &composed{message: s.message.ID, text: text}, 0
+				m.answer, m.failures[answers] = &composed{to: s.message, text: text}, 0
 			case ctx.Err() == nil:
 				d.metrics.replies.WithLabelValues(d.productID, q.Desk, "retried").Inc()
 				if m.failures[answers]++; m.failures[answers] == 1 {

@@ -73,7 +73,8 @@ type step struct {
 	redact  []string
 	contact lookUp
 	message message
-	outcome string // of a message that is dropped
+	batch   []message // that are answered together, the message first
+	outcome string    // of a message that is dropped
 	match   *offering
 	send    assistance.Send // of an offer that is claimed
 	find    assistance.Find
@@ -108,8 +109,8 @@ type view struct {
 	draft    *draft
 	drafting bool
 
-	replies   bool   // messages are answered
-	theirs    string // the message that is known to be the requester's
+	replies   bool     // messages are answered
+	theirs    []string // the messages that are known to be the requester's
 	answer    *composed
 	composing bool
 
@@ -126,8 +127,9 @@ type draft struct {
 
 // composed is a reply that was composed to a message.
 type composed struct {
-	message, text string
-	outcome       string // of a message that is not answered; empty otherwise
+	to      message // with those that it answers, too
+	text    string
+	outcome string // of a message that is not answered; empty otherwise
 }
 
 // next returns the next step for a conversation, or nil and when there may be one,
@@ -175,7 +177,7 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	drop := func(outcome string) (*step, time.Time) {
 		return &step{kind: kindDrop, message: m, outcome: outcome}, time.Time{}
 	}
-	answered := v.answer != nil && v.answer.message == m.ID
+	answered := v.answer != nil && v.answer.to.ID == m.ID
 	switch {
 	case v.now.Sub(m.At) > replyTTL:
 		return drop("expired")
@@ -190,16 +192,34 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 		return &step{kind: kindReply, message: m, text: m.Reply, doubt: true}, time.Time{}
 	case m.Reply != "":
 		return &step{kind: kindReply, message: m, text: m.Reply}, time.Time{}
-	case v.theirs != m.ID:
-		return &step{kind: kindWhose, message: m}, time.Time{}
 	case answered && v.answer.outcome != "":
-		return drop(v.answer.outcome)
+		return &step{kind: kindDrop, message: v.answer.to, outcome: v.answer.outcome}, time.Time{}
 	case answered:
-		return &step{kind: kindReply, message: m, text: v.answer.text}, time.Time{}
+		return &step{kind: kindReply, message: v.answer.to, text: v.answer.text}, time.Time{}
 	case v.composing:
 		return nil, m.At.Add(replyTTL)
 	}
-	return &step{kind: kindCompose, message: m}, time.Time{}
+	return c.nextCompose(v)
+}
+
+// nextCompose has the oldest messages answered together, once the desk has said of each
+// that it is the requester's and no model works for the conversation.
+func (c *conversation) nextCompose(v *view) (*step, time.Time) {
+	batch := c.together()
+	m := batch[0]
+	m.With = nil
+	for _, each := range batch {
+		if !slices.Contains(v.theirs, each.ID) {
+			return &step{kind: kindWhose, message: each}, time.Time{}
+		}
+		if each.ID != m.ID {
+			m.With = append(m.With, each.ID)
+		}
+	}
+	if v.drafting {
+		return nil, m.At.Add(replyTTL)
+	}
+	return &step{kind: kindCompose, message: m, batch: batch}, time.Time{}
 }
 
 // nextContact looks the contact up, for as long as a link would wait.
@@ -292,7 +312,7 @@ func (c *conversation) nextSummary(v *view) *step {
 		switch {
 		case v.draft != nil && v.draft.Text != "" && v.draft.session == s.ID:
 			return c.summarize(s.ID, v.draft.summed, v.now)
-		case due && v.models && !v.drafting && v.draft.allows(s):
+		case due && v.models && !v.drafting && !v.composing && v.draft.allows(s):
 			return &step{kind: kindDraft, session: s.ID, upto: s.Written, text: s.prompt()}
 		case due && !v.models && s.Digest != nil:
 			return c.summarize(s.ID, summed{s.Written, s.Digest.String()}, v.now)

@@ -374,26 +374,87 @@ func TestReply_isNotWrittenAfterTenMinutes(t *testing.T) {
 	})
 }
 
-func TestFollow_repliesInTheOrderOfTheMessages(t *testing.T) {
+// Messages that come while a reply is made, or soon after it, are answered together.
+func TestFollow_answersAStormOfMessagesWithAFewReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked []string
-		d := newDoors(t, func(_ context.Context, prompt string) (string, error) {
-			_, message, _ := strings.Cut(prompt, "The customer's message:\n<data>\n")
-			message = strings.TrimSuffix(message, "\n</data>\n")
-			asked = append(asked, message)
-			return "Re: " + message, nil
-		})
-		for _, text := range []string{"one", "two", "three", "four", "five"} {
-			d.event(t, chatPath, "chat", userReply(text, "c1", text))
-			time.Sleep(time.Millisecond)
-		}
+		model := &busyModel{takes: 200 * time.Millisecond}
+		d := newDoors(t, model.answer)
 		f := &following{service: d.service}
 		f.follow(t)
-		time.Sleep(time.Second)
+		for i := range 150 {
+			d.event(t, chatPath, "chat", userReply(fmt.Sprint(i), "c1", fmt.Sprintf("message %d.", i)))
+			time.Sleep(70 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
 		f.stop()
-		assert.Equal(t, []string{"one", "two", "three", "four", "five"}, asked)
-		assert.Equal(t, []string{"Re: one", "Re: two", "Re: three", "Re: four", "Re: five"}, d.chat.written())
+		assert.LessOrEqual(t, len(model.prompts), 8)
+		assert.Len(t, d.chat.written(), len(model.prompts))
+		assert.Equal(t, 1, model.most)
+		assert.Empty(t, d.messages(t))
+		all, at := strings.Join(model.prompts, "\n"), -1
+		for i := range 150 {
+			text := fmt.Sprintf("\nmessage %d.\n", i)
+			assert.Equal(t, 1, strings.Count(all, text), text)
+			assert.Greater(t, strings.Index(all, text), at, "in order")
+			at = strings.Index(all, text)
+		}
+		assert.InDelta(t, 150, valueOf(t, d.metrics.replies.WithLabelValues("acme", "chat", "written")), 0)
 	})
+}
+
+// busyModel counts how many calls of it overlap.
+type busyModel struct {
+	fakeModel
+	takes     time.Duration
+	now, most int
+}
+
+func (m *busyModel) answer(ctx context.Context, prompt string) (string, error) {
+	m.mu.Lock()
+	m.now++
+	m.most = max(m.most, m.now)
+	m.mu.Unlock()
+	time.Sleep(m.takes)
+	m.mu.Lock()
+	m.now--
+	m.text = "Hello"
+	m.mu.Unlock()
+	return m.fakeModel.answer(ctx, prompt)
+}
+
+func TestFollow_asksForFourRepliesOfAProductAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &busyModel{takes: 10 * time.Second}
+		d := newDoors(t, model.answer)
+		f := &following{service: d.service}
+		f.follow(t)
+		for i := range 5 {
+			d.event(t, chatPath, "chat", userReply(fmt.Sprint(i), fmt.Sprint("c", i), "Hi"))
+		}
+		time.Sleep(11 * time.Second)
+		assert.Len(t, d.chat.written(), 4)
+		time.Sleep(10 * time.Second)
+		f.stop()
+		assert.Len(t, d.chat.written(), 5)
+		assert.Equal(t, 4, model.most)
+	})
+}
+
+// A summary and a reply of one conversation are not asked for at the same time.
+func TestNext_asksForOneModelCallAtATime(t *testing.T) {
+	now := time.Now()
+	c := conversation{Messages: []message{{ID: "m", At: now}}, Sessions: []session{{ID: "s", ByWebhook: true, Written: 30}}}
+	v := &view{now: now, can: helpdesk.Capabilities{Replier: &scriptDesk{}}, replies: true, models: true,
+		notes: Notes{SummaryThreshold: 20}, theirs: []string{"m"}}
+	s, _ := c.nextAnswer(v)
+	require.Equal(t, kindCompose, s.kind)
+	require.NotNil(t, c.nextSummary(v))
+	v.drafting = true
+	s, due := c.nextAnswer(v)
+	assert.Nil(t, s)
+	assert.Equal(t, now.Add(replyTTL), due)
+	v.drafting, v.composing = false, true
+	assert.Nil(t, c.nextSummary(v))
 }
 
 // Whatever a user writes can only be the message: one line, at the end, bounded.
