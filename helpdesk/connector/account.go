@@ -124,6 +124,13 @@ func (b *breaker) answered() (away time.Duration) {
 	return away
 }
 
+// isClosed reports whether no request may be made yet, not even a probe.
+func (b *breaker) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Before(b.until)
+}
+
 // isOpen reports whether the account answers and does not limit us.
 func (b *breaker) isOpen() bool {
 	b.mu.Lock()

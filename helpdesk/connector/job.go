@@ -326,10 +326,14 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 }
 
 // request makes a request to the desk, unless that has to wait. Nothing is begun
-// that the lease might not outlast.
+// that the lease might not outlast, or while the account limits us, whatever
+// answer to another conversation said so.
 func (j *job) request(ctx context.Context, do func(ctx context.Context) error) error {
 	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
 		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
+	}
+	if j.account.isClosed() {
+		return &pausedError{account: true}
 	}
 	if j.can.Pacer != nil {
 		if wait := j.can.Pacer.Pause(""); wait > 0 {

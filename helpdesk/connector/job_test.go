@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -46,6 +48,27 @@ func TestJob_changesNothingWithoutTheLease(t *testing.T) {
 	after, err := s.store.read(t.Context(), "acme", "zendesk/7")
 	require.NoError(t, err)
 	assert.Equal(t, r.doc, after.doc)
+}
+
+// A job that was let in before the desk limited the account waits like all others.
+func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		lease, err := document.Acquire(t.Context(), s.store.docs, "acme", "test", s.opts.LeaseTTL)
+		require.NoError(t, err)
+		d, delivery := newDesk(), s.delivery("acme")
+		j := &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()),
+			lease: lease, desk: d}
+		note := func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
+		require.True(t, j.account.enter())
+		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, "zendesk", nil)
+		time.Sleep(time.Second - time.Nanosecond)
+		var paused *pausedError
+		require.ErrorAs(t, note(), &paused)
+		assert.Zero(t, d.count("note"))
+		time.Sleep(time.Nanosecond)
+		require.NoError(t, note())
+	})
 }
 
 // A server whose lease is over, though it has not noticed, begins no request.
