@@ -209,6 +209,18 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
+// AppendOnlyFile returns the path of the file that the server appends to.
+func (s *Server) AppendOnlyFile() string {
+	s.tb.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "appendonly*", "*.incr.aof")) // from Redis 7 on
+	if len(files) == 0 {
+		files, err = filepath.Glob(filepath.Join(s.dir, "appendonly.aof"))
+	}
+	require.NoError(s.tb, err)
+	require.Len(s.tb, files, 1)
+	return files[0]
+}
+
 // Restart runs a killed server again, with its port and what it has kept, and
 // returns when it answers.
 func (s *Server) Restart() {

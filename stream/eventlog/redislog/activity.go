@@ -159,7 +159,8 @@ func (u users) held(ctx context.Context, productID, userID, name string) (held [
 	if name != "" {
 		key = k.held(name)
 	}
-	reply, err := u.log.eval(ctx, recentScript, []string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.held(""), name)
+	reply, err := u.log.product(productID).ask(ctx, recentScript,
+		[]string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.held(""), name)
 	if err != nil {
 		return nil, 0, failed("activity", err)
 	}

@@ -42,6 +42,10 @@
 // the last snapshot. Redis must not evict keys (maxmemory-policy noeviction): a
 // product whose keys are gone begins anew.
 //
+// After a second kill, Redis may carry out the beginning of a commit that a
+// kill cut short in its file. Such a commit is taken back, so it
+// has no effect, and the client's next attempt is not a duplicate.
+//
 // Replication is asynchronous, so a failover may lose entries that the old master
 // had acknowledged. IDs and versions grow all the same: a reader's cursor beyond
 // the newest ID raises the next one. A server that was up goes on showing its
@@ -80,6 +84,7 @@
 //	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes, the last generation that is over and more
 //	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time if ID is ahead
 //	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
+//	liveactivity:{p:acme}:torn         hash    version of the last commit: how to take it back, were it torn
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing
 //	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, +inf without a time to live

@@ -101,7 +101,7 @@ func (d documents) List(ctx context.Context, productID, prefix, after string, li
 	}
 	docs := []document.Document{}
 	for len(docs) < limit {
-		reply, err := d.log.eval(ctx, listScript, []string{k.meta, k.names, k.docs},
+		reply, err := d.log.product(productID).ask(ctx, listScript, []string{k.meta, k.names, k.docs},
 			from, to, min(limit-len(docs), maxListed), maxListedBytes)
 		if err == nil && len(reply) != 2 {
 			err = errReply

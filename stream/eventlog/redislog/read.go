@@ -213,7 +213,7 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	if after.Compare(farthest) > 0 {
 		after = farthest
 	}
-	reply, err := p.log.eval(ctx, readScript, []string{p.keys.meta, p.keys.log},
+	reply, err := p.ask(ctx, readScript, []string{p.keys.meta, p.keys.log},
 		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes)
 	if err != nil {
 		return portion{}, failed("read", err)

@@ -57,6 +57,19 @@ func (l *Log) eval(ctx context.Context, s *redis.Script, keys []string, args ...
 	return reply, nil
 }
 
+// ask calls a script that reads the product, and returns its reply. A commit of which
+// Redis has kept a part only is taken back first.
+func (p *product) ask(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
+	reply, err := p.log.eval(ctx, s, keys, args...)
+	if !redis.HasErrorPrefix(err, "TORN") {
+		return reply, err
+	}
+	if _, _, _, err := p.tidyStep(ctx, tidyNeither, 0, 0); err != nil {
+		return nil, err
+	}
+	return p.log.eval(ctx, s, keys, args...)
+}
+
 // isAway reports whether an error is one of the way to Redis, rather than an
 // answer.
 func isAway(err error) bool {

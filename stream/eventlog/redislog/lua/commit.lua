@@ -32,8 +32,15 @@ local first_run = first_entry + 3 * entries
 
 -- 1. Documents must be at the versions named.
 
+local former = {} -- names and values of those to be put
 for i = first_document, first_entry - 1, 5 do
-  local stored = call('GETRANGE', document_key(args[i + 1]), '0', '20')
+  local stored
+  if args[i] == '0' then
+    stored = call('GET', document_key(args[i + 1])) or ''
+    former[#former + 1], former[#former + 2] = args[i + 1], stored
+  else
+    stored = call('GETRANGE', document_key(args[i + 1]), '0', '20')
+  end
   if (string.match(stored, '^%d+') or '0') ~= args[i + 2] then return {1, args[i + 1]} end
 end
 
@@ -45,6 +52,25 @@ local version = math.max(number('version') + 1, tonumber(ARGV[9]) + 1, micros + 
 local version_text = digits(version)
 change('version', version_text)
 if version > micros + ahead then change('ahead', digits(version - micros)) end
+
+-- Records how to take the commit back, before anything of it is written, and returns
+-- the version before, whose record is no longer needed.
+local function begin(ids)
+  local previous = state.done
+  change('done', version_text)
+  local filed, at = {}, first_run
+  for _ = 1, runs do
+    local last, keys = at + 3 * tonumber(args[at + 2]), {}
+    for i = at + 3, last, 3 do keys[#keys + 1] = string.sub(args[i], 8) end
+    filed[#filed + 1], filed[#filed + 2] = args[at + 1], table.concat(keys)
+    at = last + 3
+  end
+  call('HSET', torn, version_text, cmsgpack.pack({ids, former, filed}))
+  keep(torn)
+  return previous
+end
+
+local previous
 
 -- 2. Entries, unless the log has one of their keys. The keys of expired entries
 -- are free.
@@ -87,6 +113,7 @@ local function append_entries(keys)
     ms, seq = ms + 1, 0
   end
   local prefix, bytes = digits(ms) .. '-', 0
+  previous = begin({prefix .. digits(seq), prefix .. digits(seq + entries - 1)})
   for i = 0, entries - 1 do
     local at = first_entry + 3 * i
     local session, data, packed = args[at], args[at + 1], args[at + 2]
@@ -119,6 +146,8 @@ if entries > 0 then
   end
   find_newest()
   append_entries(keys)
+else
+  previous = begin({})
 end
 
 -- 3. Documents.
@@ -248,6 +277,7 @@ if runs > 0 then
 end
 
 save()
+if previous then call('HDEL', torn, previous) end
 if entries > 0 then
   -- Readers look by themselves now and then, so a refusal is no failure.
   redis.pcall('PUBLISH', ARGV[5], state.newest .. ' ' .. ARGV[6])

@@ -25,7 +25,7 @@ else -- there are documents or activity only
   newest = make_id(millis, 0)
 end
 
-call('UNLINK', log, seen)
+call('UNLINK', log, seen, torn)
 call('HSET', meta, 'newest', newest, 'floor', newest, 'bytes', '0', 'over', over, 'removing', '1')
 call('HDEL', meta, 'born', 'lost', 'regained', 'oldest', 'dropped', 'evicted')
 

@@ -9,6 +9,7 @@
 
 local call = redis.call
 local base = string.sub(KEYS[1], 1, -5)
+if call('HLEN', base .. 'torn') > 1 then return {err = 'TORN'} end -- see shared.lua
 local count, bytes = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local some = call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', 0, count)

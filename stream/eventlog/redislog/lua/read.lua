@@ -13,6 +13,7 @@
 local call = redis.call
 local meta, log = KEYS[1], KEYS[2]
 local after, count, bytes = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+if call('HLEN', string.sub(meta, 1, -5) .. 'torn') > 1 then return {err = 'TORN'} end -- see shared.lua
 
 local clock = call('TIME')
 local now = math.floor((clock[1] * 1000000 + clock[2]) / 1000) -- milliseconds

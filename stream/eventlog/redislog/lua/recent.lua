@@ -6,6 +6,7 @@
 --       3 prefix of keys of sessions    4 the session, empty for the user's
 
 local call = redis.call
+if call('HLEN', string.sub(ARGV[3], 1, -6) .. 'torn') > 1 then return {err = 'TORN'} end -- see shared.lua
 local sessions = {ARGV[4]}
 if ARGV[4] == '' then
   local clock = call('TIME')

@@ -202,3 +202,54 @@ local function trim(added_entries, added_documents, added_activity)
   more = evict(docs, 'docs', document_size, remove_documents, added_documents) or more
   return evict(active, 'acts', activity_size, remove_activity, added_activity) or more
 end
+
+-- A commit is all or nothing even where Redis keeps a part of it: when a command
+-- fails, or when Redis is killed twice. A kill may cut a transaction short in the
+-- append-only file. Redis forgets the torn one, but leaves the beginning in the
+-- file, and carries that out when it is started once more. So a commit first
+-- records, under its version, how to take it back. The next commit removes the
+-- record; one of another version than meta says is done is of a torn commit.
+
+local torn = base .. 'torn'
+
+-- Takes a commit back, but not what was written since. ids are those of its first
+-- and its last entry, former the name and the value before of each document that it
+-- put, filed the name of each session in it and the keys of its actions.
+local function take_back(version, ids, former, filed)
+  local gone, keys = {}, {}
+  for _, entry in ipairs(ids[1] and call('XRANGE', log, ids[1], ids[2]) or {}) do
+    gone[#gone + 1] = entry[1]
+    append_keys(keys, entry[2][6])
+  end
+  if #gone > 0 then
+    call_chunked('XDEL', log, gone)
+    call_chunked('SREM', seen, keys)
+    if state.newest then call('XSETID', log, state.newest) end -- IDs may be given again
+  end
+  for i = 1, #former, 2 do
+    local name, value = former[i], former[i + 1]
+    if string.match(call('GETRANGE', document_key(name), '0', '20'), '^%d+') == version then
+      if value == '' then remove_documents({name}) else call('SET', document_key(name), value, 'KEEPTTL') end
+    end
+  end
+  for i = 1, #filed, 2 do
+    local held, actions = base .. 'held:' .. filed[i], {}
+    append_keys(actions, filed[i + 1])
+    for _, key in ipairs(actions) do
+      local value = call('HGET', held, key)
+      if value and string.sub(value, 1, #version) == version then
+        call('HDEL', held, key)
+        call('HINCRBY', held, 'size', '-' .. digits(action_cost + #value))
+      elseif value then -- another commit has the key
+        call('SADD', seen, key)
+      end
+    end
+  end
+end
+
+for _, version in ipairs(call('HKEYS', torn)) do
+  if version ~= state.done then
+    take_back(version, unpack(cmsgpack.unpack(call('HGET', torn, version))))
+    call('HDEL', torn, version)
+  end
+end

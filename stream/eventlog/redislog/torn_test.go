@@ -1,0 +1,139 @@
+package redislog_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
+	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
+)
+
+// A commit that Redis was killed in the middle of writing has no effect, wherever its
+// append-only file ends, whoever goes on, and however often Redis is killed then: the
+// client's next attempt is there once.
+func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
+	t.Parallel()
+	for _, again := range []string{"at once", "after the second kill"} {
+		t.Run(again, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--appendfsync", "always")
+			torn := 0
+			for testTorn(t, server, torn, again == "at once") {
+				torn++
+			}
+			require.Greater(t, torn, 10)
+		})
+	}
+}
+
+// testTorn appends an entry and a document of a session of its own, and cuts off what
+// the server has written of them in the middle of its command i. It returns false
+// where there are fewer commands.
+func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
+	t.Helper()
+	session := fmt.Sprint("torn", i)
+	e, doc := entry(session, session), document.Document{Name: session}
+	version, err := unheard(t, server).Documents().Write(t.Context(), product, document.Put(doc, []byte("before"), time.Hour))
+	require.NoError(t, err)
+	doc.Version = version
+	appendDoc := func(log *redislog.Log) error {
+		return log.Append(t.Context(), product, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour))
+	}
+	written, err := os.ReadFile(server.AppendOnlyFile())
+	require.NoError(t, err)
+	require.NoError(t, appendDoc(unheard(t, server)))
+	server.Kill()
+	if !tear(t, server.AppendOnlyFile(), len(written), i) {
+		server.Restart()
+		return false
+	}
+	server.Restart()
+	log := unheard(t, server)
+	if atOnce {
+		eventually(t, func() error { return appendDoc(log) })
+	}
+	eventually(t, func() error { return appendOther(t, log, i) })
+	server.Kill()
+	server.Restart()
+	if !atOnce {
+		requireSession(t, server, session, 0, "before")
+		eventually(t, func() error { return appendDoc(log) })
+	}
+	requireSession(t, server, session, 1, "after")
+	var duplicate *eventlog.DuplicateError
+	require.ErrorAs(t, log.Append(t.Context(), product, []eventlog.Entry{e}), &duplicate)
+	return true
+}
+
+// unheard returns a server that hears nothing of what others commit.
+func unheard(t *testing.T, server *redistest.Server) *redislog.Log {
+	t.Helper()
+	log, err := redislog.Open(server.URL(), &redislog.Options{Prefix: "la"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Release()) })
+	return log
+}
+
+// tear cuts off a file in the middle of its command i after a position, if there is
+// one.
+func tear(t *testing.T, file string, from, i int) bool {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for ; i >= 0; i-- {
+		next := bytes.Index(data[from+1:], []byte("\r\n*"))
+		if next < 0 {
+			return false
+		}
+		from += 1 + next + len("\r\n")
+	}
+	require.NoError(t, os.Truncate(file, int64(from+len("*1\r\n$"))))
+	return true
+}
+
+func appendOther(t *testing.T, log *redislog.Log, i int) error {
+	return log.Append(t.Context(), product, []eventlog.Entry{entry(fmt.Sprint("other", i), "somebody")})
+}
+
+// eventually calls until Redis answers.
+func eventually(t *testing.T, call func() error) {
+	t.Helper()
+	var err error
+	for range 100 {
+		var duplicate *eventlog.DuplicateError
+		if err = call(); err == nil || errors.As(err, &duplicate) {
+			break
+		}
+		time.Sleep(tick)
+	}
+	require.NoError(t, err)
+}
+
+// requireSession requires that a new server shows so many entries and actions of a
+// session, and its document.
+func requireSession(t *testing.T, server *redistest.Server, session string, n int, value string) {
+	t.Helper()
+	log := unheard(t, server)
+	recent, err := log.Activity().Recent(t.Context(), product, session, 10)
+	require.NoError(t, err)
+	require.Len(t, recent, n)
+	entries := 0
+	for _, e := range eventlogtest.Retained(t, log, product) {
+		if e.SessionID == session {
+			entries++
+		}
+	}
+	require.Equal(t, n, entries)
+	docs, err := log.Documents().Get(t.Context(), product, session)
+	require.NoError(t, err)
+	require.Equal(t, value, string(docs[0].Value))
+}
