@@ -625,6 +625,7 @@ func TestOffers_andNotesAreCountedOnceThoughStorageFails(t *testing.T) {
 				w.sees = nil
 				w.start(opts)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				assert.Equal(t, 1, metered.Offers+metered.Notes-before.Notes)
 			})
 		})
