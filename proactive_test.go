@@ -122,7 +122,7 @@ func TestProactive_suggestsLabels(t *testing.T) {
 		}))
 		s.webhook(pageview("u0", "s1", "https://app.example.com/pricing"))
 		assert.JSONEq(t, `{"labels":["Compare plans","b 2 free months /b ?","Talk to sales"]}`, labels(t, s))
-		assert.Contains(t, asked, "- User landed on the pricing page")
+		assert.Contains(t, asked, "<data>\nUser landed on the pricing page\n</data>")
 	})
 	t.Run("as configured where the model fails", func(t *testing.T) {
 		s := newDesks().start(t, offering, func(o *liveactivity.Options) {

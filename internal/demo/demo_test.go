@@ -420,7 +420,7 @@ func TestDemo_leavesTheServiceItsOwnPaths(t *testing.T) {
 	s := newShop(t)
 	assert.Equal(t, http.StatusOK, s.serve(request(http.MethodGet, "/healthz", "")).Code)
 	w := s.serve(request(http.MethodPost, "/demo/chat/demo", `{}`))
-	assert.Equal(t, http.StatusBadRequest, w.Code, "the desk's chat is the service's; this is not signed")
+	assert.Equal(t, http.StatusUnauthorized, w.Code, "the desk's chat is the service's; this is not signed")
 }
 
 func TestDemo_endsWithItsProduct(t *testing.T) {
