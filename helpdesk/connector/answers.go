@@ -100,14 +100,19 @@ func (w *writer) summarize(ctx context.Context, prompt string) (string, error) {
 	return summary.Ask(ctx, w.opts.Model, summary.Timeout, prompt)
 }
 
-// reply returns the reply to a question about the activity of sessions.
-func (w *writer) reply(ctx context.Context, q Question, sessions []Linked) (text string, err error) {
+// reply returns the reply to a question about the activity of sessions, those of a
+// claimed identity only where claims are taken.
+func (w *writer) reply(ctx context.Context, q Question, sessions []Linked, claims bool) (text string, err error) {
+	of := Link{q.Desk, q.ConversationID}
+	if sessions, err = w.store.vouched(ctx, q.ProductID, of, sessions, claims); err != nil {
+		return "", err
+	}
 	for _, s := range sessions[max(0, len(sessions)-maxSummaries):] {
 		if s.Summary != "" {
 			q.Summaries = append(q.Summaries, s.Summary)
 		}
 	}
-	if q.Actions, err = w.store.actions(ctx, q.ProductID, Link{q.Desk, q.ConversationID}, sessions); err != nil {
+	if q.Actions, err = w.store.actions(ctx, q.ProductID, of, sessions); err != nil {
 		return "", err
 	}
 	over, err := w.wait(ctx)
@@ -171,6 +176,33 @@ func (s *session) prompt() string {
 		d.Actions[i] = r.action()
 	}
 	return d.Prompt(summary.DefaultInstructions)
+}
+
+// vouched returns the sessions whose activity a model may be told: all of them where
+// claims are taken, otherwise those of an identity that is signed or reported.
+func (s *store) vouched(ctx context.Context, productID string, of Link, sessions []Linked,
+	claims bool) (good []Linked, err error) {
+	if claims {
+		return sessions, nil
+	}
+	for _, l := range sessions {
+		session, _, err := s.dir.Session(ctx, productID, l.SessionID)
+		if err != nil {
+			return nil, err
+		}
+		standing := session.Standing
+		if session.Email != "" { // a session may have been linked by it
+			standing = min(standing, session.EmailStanding)
+			if session.UserID == "" {
+				standing = session.EmailStanding
+			}
+		}
+		user, _, _ := session.LinkedUser(of.Desk, of.ConversationID)
+		if standing > activity.Claimed && (user == "" || user == session.UserID) {
+			good = append(good, l)
+		}
+	}
+	return good, nil
 }
 
 // actions returns the newest actions that the sessions' users did there as sentences,

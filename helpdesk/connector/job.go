@@ -290,7 +290,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 	case kindDraft:
 		j.d.draft(j.lane, s)
 	case kindCompose:
-		j.d.compose(j.lane, s, question(j.d.productID, j.lane.key, s.batch), j.r.trusted(), j.product.LinkHosts)
+		j.d.compose(j.lane, s, question(j.d.productID, j.lane.key, s.batch), j.r.trusted(), j.product)
 	case kindContact:
 		if j.can.Contacts != nil && j.d.store.now().Sub(s.contact.At) <= MaxWait {
 			ask(func(ctx context.Context) (err error) {

@@ -95,7 +95,11 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	}
 	ctx, cancel := context.WithTimeout(ctx, labelsTime)
 	defer cancel()
-	actions, err := c.store.actions(ctx, productID, Link{}, []Linked{{SessionID: request.SessionID}})
+	sessions, err := c.store.vouched(ctx, productID, Link{}, []Linked{{SessionID: request.SessionID}}, product.TakesClaims)
+	if err != nil {
+		return configured
+	}
+	actions, err := c.store.actions(ctx, productID, Link{}, sessions)
 	if err != nil || len(actions) == 0 {
 		return configured
 	}

@@ -19,12 +19,12 @@ func (d *delivery) draft(l *lane, s *step) {
 }
 
 // compose has the reply to messages made. The conversation is due when it is there.
-func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked, hosts []string) {
+func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked, product Product) {
 	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
-		text, err := d.writer.reply(ctx, q, sessions)
+		text, err := d.writer.reply(ctx, q, sessions, product.TakesClaims)
 		problem := ""
 		if err == nil {
-			problem = unfit(text, hosts)
+			problem = unfit(text, product.LinkHosts)
 		}
 		return func(m *more) {
 			m.composing = false

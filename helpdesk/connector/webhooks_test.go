@@ -161,7 +161,7 @@ func newDoors(t testing.TB, model func(context.Context, string) (string, error))
 	d := &doors{plain: &scriptDesk{name: "plain"}, chat: &scriptDesk{name: "chat"}, mux: http.NewServeMux()}
 	log, err := memorylog.New(nil)
 	require.NoError(t, err)
-	d.service = newService(t, log, Product{Notes: promptNotes(), AllowedOrigins: []string{"https://app.acme.example"},
+	d.service = newService(t, log, Product{TakesClaims: true, Notes: promptNotes(), AllowedOrigins: []string{"https://app.acme.example"},
 		Desks: []Desk{{"plain", plainDesk{d.plain}}, {"chat", d.chat}}}, &Options{Model: model})
 	known := d.Connector.products
 	d.configure(productsFunc(func(id string) (Product, bool, error) {
