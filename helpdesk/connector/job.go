@@ -298,20 +298,8 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 				return err
 			})
 		}
-	case kindWhose:
-		ask(func(ctx context.Context) (err error) {
-			o.yes, err = j.can.Replier.IsRequesters(ctx, id, s.message.Text)
-			return err
-		})
-	case kindReply:
-		if s.doubt {
-			ask(func(ctx context.Context) (err error) {
-				o.yes, err = j.can.Replier.FindReply(ctx, id, s.text, s.message.Begun.Add(-clockMargin))
-				return err
-			})
-			return o
-		}
-		ask(func(ctx context.Context) error { _, err := j.can.Replier.Reply(ctx, id, s.text); return err })
+	case kindWhose, kindReply:
+		o.yes, o.err = j.answer(ctx, id, s)
 	case kindOffer:
 		return j.offer(ctx, id, s)
 	case kindFind:
@@ -323,6 +311,22 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 		return j.remove(ctx, id, s)
 	}
 	return o
+}
+
+// answer asks the desk whose a message is, sends a reply or, after a doubt, looks for it.
+func (j *job) answer(ctx context.Context, id string, s *step) (yes bool, err error) {
+	err = j.request(ctx, func(ctx context.Context) (err error) {
+		switch {
+		case s.kind == kindWhose:
+			yes, err = j.can.Replier.IsRequesters(ctx, id, s.message.Text)
+		case s.doubt:
+			yes, err = j.can.Replier.FindReply(ctx, id, s.text, s.message.Begun.Add(-clockMargin))
+		default:
+			_, err = j.can.Replier.Reply(ctx, id, s.text)
+		}
+		return err
+	})
+	return yes, err
 }
 
 // request makes a request to the desk, unless that has to wait. Nothing is begun
