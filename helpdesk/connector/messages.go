@@ -93,13 +93,9 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result statu
 		return result, nil
 	}
 	replies := can.Replier != nil && c.opts.Reply != nil
-	text := in.event.Message
-	if len(text) > maxStored {
-		text = strings.ToValidUTF8(text[:maxStored], "")
-	}
+	text := stored(in.event.Message)
 	var before assistance.Machine
 	var effects []assistance.Effect
-	var guided proactive.Guidance
 	isGuided := false
 	var failed error
 	err = c.amend(ctx, in, true, func(r *record) (status, bool) {
@@ -108,26 +104,14 @@ func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result statu
 		if in.product.offers(in.desk.Name) {
 			before, _ = r.machine()
 			effects, failed = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: text})
-			if errors.Is(failed, errUnreadable) {
-				c.logger.Error("no offers are made in a conversation", "product_id", in.productID, "conversation_id",
-					in.event.ConversationID, "err", failed)
-				failed = nil
-			}
-			changes = true
+			failed, changes = c.unlessUnreadable(in, failed), true
 		}
-		m, _ := r.machine()
-		for _, effect := range effects {
-			switch effect := effect.(type) {
-			case assistance.Guide:
-				answers = answers || c.opts.Guide == nil
-				guided, isGuided = proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
-					ConversationID: in.event.ConversationID,
-					TriggerID:      effect.TriggerID, Label: effect.Label, Metadata: effect.Metadata}, c.opts.Guide != nil
-			case assistance.Reply:
-				answers = answers || m.Trigger() != "" || m.InFlight()
-			}
-		}
-		if isGuided {
+		chosen, asks := r.heard(effects, c.opts.Guide != nil)
+		answers = answers || asks
+		if isGuided = chosen != nil; isGuided {
+			guided := proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
+				ConversationID: in.event.ConversationID,
+				TriggerID:      chosen.TriggerID, Label: chosen.Label, Metadata: chosen.Metadata}
 			if failed = c.guide(ctx, guided); failed != nil {
 				return "", false
 			}
@@ -172,6 +156,44 @@ func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
 		c.assisted.took(in.productID, in.key(), before, effects)
 	}
 	return err
+}
+
+// stored returns as much of a message as is kept.
+func stored(text string) string {
+	if len(text) > maxStored {
+		text = strings.ToValidUTF8(text[:maxStored], "")
+	}
+	return text
+}
+
+// unlessUnreadable returns an error of the machine. One that this process cannot read is
+// logged and keeps no message from its answer.
+func (c *Connector) unlessUnreadable(in *incoming, err error) error {
+	if errors.Is(err, errUnreadable) {
+		c.logger.Error("no offers are made in a conversation", "product_id", in.productID, "conversation_id",
+			in.event.ConversationID, "err", err)
+		return nil
+	}
+	return err
+}
+
+// heard returns the guidance that a message chose, if the program guides, and whether
+// the message asks for an answer.
+func (c *conversation) heard(effects []assistance.Effect, guides bool) (chosen *assistance.Guide, asks bool) {
+	m, _ := c.machine()
+	for _, effect := range effects {
+		switch effect := effect.(type) {
+		case assistance.Guide:
+			if guides {
+				chosen = &effect
+			} else {
+				asks = true
+			}
+		case assistance.Reply:
+			asks = asks || m.Trigger() != "" || m.InFlight()
+		}
+	}
+	return chosen, asks
 }
 
 // guideTime bounds Options.Guide: a desk waits for the answer to its webhook.
