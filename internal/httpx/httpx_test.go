@@ -251,7 +251,6 @@ func TestReadBody_waitsForABodyForSomeSecondsOnly(t *testing.T) {
 // Bodies count from their first bytes, and the slowest gives way to the others.
 func TestReceive_countsFromTheFirstBytes(t *testing.T) {
 	room := admission.NewRoom(0)
-	const body = 16 << 10
 	n := int(room.Arriving.Limit() / (8 << 10))
 	statuses := make(chan int, n+1)
 	receive := func(body io.Reader) {
