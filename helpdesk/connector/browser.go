@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/access"
@@ -149,11 +151,17 @@ func chooseDesk(product Product, name string) (string, error) {
 // linkFailed returns the answer to a link that failed.
 func linkFailed(err error) error {
 	var other *LinkedError
+	var quota *QuotaError
 	switch {
 	case errors.As(err, &other):
 		return httpx.Errorf(http.StatusConflict, "The session is linked to another conversation.")
 	case errors.Is(err, ErrTooManySessions):
-		return httpx.Errorf(http.StatusConflict, "The conversation has %d sessions already.", MaxSessions)
+		return httpx.Errorf(http.StatusConflict, "Pages have linked %d sessions to the conversation already.", MaxStrangers)
+	case errors.As(err, &quota):
+		e := httpx.Errorf(http.StatusTooManyRequests, "Pages have linked %d sessions of the product within a minute.",
+			MaxStrangeLinks)
+		e.Header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(quota.Wait.Seconds())))}}
+		return e
 	case errors.Is(err, ErrUnknownSession):
 		return httpx.NotFound("Unknown session: nothing has been reported of it yet.")
 	}
@@ -200,7 +208,7 @@ const snippet = `<script>
     return fetch(url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)})
       .then(function (r) {
         if (r.ok) return r.json().then(function (answer) { return answer.status; });
-        if (r.status !== 404 && r.status < 500) return 'refused';
+        if (r.status !== 404 && r.status !== 429 && r.status < 500) return 'refused';
         throw new Error('status ' + r.status);
       })
       .catch(function (err) {

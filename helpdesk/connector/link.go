@@ -45,12 +45,13 @@ func (e *LinkedError) Error() string {
 // ErrUnknownSession reports a link of a session that has not appeared.
 var ErrUnknownSession = errors.New("connector: the session is unknown")
 
-// ErrTooManySessions reports a link to a conversation that has MaxSessions.
+// ErrTooManySessions reports a link to a conversation that has MaxSessions of webhooks,
+// or MaxStrangers of browsers.
 var ErrTooManySessions = errors.New("connector: the conversation has too many sessions")
 
 // Bounds of a link.
 const (
-	MaxSessions       = 64  // of a conversation
+	MaxSessions       = 64  // of a conversation, linked by webhooks
 	maxConversationID = 256 // bytes
 	// MaxWait is how long a link waits for its session to appear.
 	MaxWait = 15 * time.Minute
@@ -83,7 +84,8 @@ type claim struct {
 func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 
 // link links a session to a conversation. The first link of a session is final:
-// another one is a *LinkedError, while a repeated one succeeds.
+// another one is a *LinkedError, while a repeated one succeeds. A browser's link gives
+// way to a webhook's.
 func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, error) {
 	if c.desk == "" || c.conversationID == "" || len(c.conversationID) > maxConversationID {
 		return "", fmt.Errorf("connector: %.300q of %q is no conversation", c.conversationID, c.desk)
@@ -95,8 +97,11 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	from := l.moment(c.at).Add(-product.Notes.PreLinkWindow)
 	result := linked
 	names := []string{documentName(c.key())}
-	if c.receipt != nil {
+	switch {
+	case c.receipt != nil:
 		names = append(names, c.receipt.names...)
+	case c.by == byBrowser:
+		names = append(names, strangersName)
 	}
 	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *activity.Amendment) error {
 		s := &a.Session
@@ -107,7 +112,11 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 			return cmp.Or(err, ErrUnknownSession)
 		}
 		if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
-			return &LinkedError{sessionID, s.Desk, s.ConversationID}
+			gives, err := l.givesWay(ctx, c, s, sessionID)
+			if err != nil || !gives {
+				return cmp.Or[error](err, &LinkedError{sessionID, s.Desk, s.ConversationID})
+			}
+			s.Unlink(s.Desk, s.ConversationID)
 		}
 		isNew := s.ConversationID == ""
 		if isNew {
@@ -154,7 +163,7 @@ func (l *linker) join(c claim, a *activity.Amendment, sessionID string, isNew bo
 		return alreadyLinked, errNoChange
 	case s != nil:
 		s.ByWebhook, result = true, alreadyLinked
-	case len(r.Sessions) >= MaxSessions:
+	case r.isFull(c.by):
 		return "", ErrTooManySessions
 	default:
 		r.Sessions = append(r.Sessions, session{ID: sessionID, ByWebhook: c.by == byWebhook, Since: activity.Seconds(from),
@@ -166,8 +175,15 @@ func (l *linker) join(c claim, a *activity.Amendment, sessionID string, isNew bo
 		return "", err
 	}
 	a.Changes = []document.Change{put}
-	if c.receipt != nil {
+	switch {
+	case c.receipt != nil:
 		a.Changes = append(a.Changes, c.receipt.changes(result)...)
+	case c.by == byBrowser && result == linked:
+		counted, err := l.countStranger(a.Docs[1])
+		if err != nil {
+			return "", err
+		}
+		a.Changes = append(a.Changes, counted)
 	}
 	a.Write = func(ctx context.Context, changes ...document.Change) error {
 		err := l.commit(ctx, c.productID, n, changes...)

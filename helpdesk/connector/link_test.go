@@ -133,6 +133,59 @@ func TestLink_boundsTheSessionsOfAConversation(t *testing.T) {
 	assert.Len(t, s.sessions(t, "7"), MaxSessions)
 }
 
+// Links of browsers, which anybody can forge, take no place from a webhook's, and none
+// of their sessions.
+func TestLink_ofABrowserTakesNothingFromAWebhook(t *testing.T) {
+	s := newLinks(t)
+	for i := range MaxStrangers + 1 {
+		id := fmt.Sprint("stranger", i)
+		s.visit(t, id, "/a")
+		want := "linked"
+		if i == MaxStrangers {
+			want = ErrTooManySessions.Error()
+		}
+		require.Equal(t, want, s.linkAs(t, "7", id, byBrowser))
+	}
+	for i := range MaxSessions {
+		id := fmt.Sprint("own", i)
+		s.visit(t, id, "/a")
+		require.Equal(t, "linked", s.linkAs(t, "7", id, byWebhook))
+	}
+	s.visit(t, "ada", "/a")
+	require.Equal(t, "linked", s.linkAs(t, "forged", "ada", byBrowser))
+	require.Equal(t, "linked to forged", s.linkAs(t, "8", "ada", byBrowser))
+	require.Equal(t, "linked", s.linkAs(t, "8", "ada", byWebhook))
+	require.Equal(t, "linked to 8", s.linkAs(t, "9", "ada", byWebhook))
+	known, _, err := s.store.dir.Session(t.Context(), "acme", "ada")
+	require.NoError(t, err)
+	assert.Equal(t, "8", known.ConversationID)
+}
+
+// A flood of browsers' links is refused, whichever server takes them, and webhooks' are
+// not counted.
+func TestLink_boundsTheLinksOfBrowsersInAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLinks(t)
+		for i := range MaxStrangeLinks {
+			id := fmt.Sprint(i)
+			s.visit(t, id, "/a")
+			require.Equal(t, "linked", s.linkAs(t, "c"+id, id, byBrowser))
+			require.Equal(t, "already_linked", s.linkAs(t, "c"+id, id, byBrowser))
+			time.Sleep(time.Second / 2)
+		}
+		s.visit(t, "s", "/a")
+		_, err := s.link(t.Context(), "zendesk", "7", "s", byBrowser, time.Time{})
+		var quota *QuotaError
+		require.ErrorAs(t, err, &quota)
+		require.Equal(t, time.Minute-MaxStrangeLinks*time.Second/2, quota.Wait)
+		s.visit(t, "own", "/a")
+		require.Equal(t, "linked", s.linkAs(t, "8", "own", byWebhook))
+		time.Sleep(quota.Wait)
+		require.Equal(t, "linked", s.linkAs(t, "7", "s", byBrowser))
+		require.Contains(t, s.linkAs(t, "9", "own", byBrowser), "linked to 8")
+	})
+}
+
 // Many links of one session at once, to many conversations.
 func TestLink_hasOneWinner(t *testing.T) {
 	s := newLinks(t)

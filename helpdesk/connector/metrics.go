@@ -41,7 +41,7 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 	return connectorMetrics{
 		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "desk", "status"),
 		replies: counter("liveactivity_replies_total",
-			"Messages to reply to, by what became of them: written, retried, lost, left, withheld, echo, untrusted, expired, refused, dropped.", "desk", "result"),
+			"Messages to reply to, by what became of them: written, retried, lost, left, withheld, echo, expired, refused, dropped.", "desk", "result"),
 		links: counter("liveactivity_links_total",
 			"Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "desk", "result"),
 		notes: counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.",

@@ -167,8 +167,8 @@ func (c *conversation) nextOffer(v *view) (*step, time.Time) {
 	return &step{kind: kindOffer, match: v.match}, time.Time{}
 }
 
-// nextAnswer answers the oldest message, if it is the requester's and the desk
-// vouches for the sessions that the answer would be made from.
+// nextAnswer answers the oldest message, if it is the requester's. The answer is
+// composed of the sessions that the desk vouches for, if any.
 func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 	if len(c.Messages) == 0 {
 		return nil, time.Time{}
@@ -183,8 +183,6 @@ func (c *conversation) nextAnswer(v *view) (*step, time.Time) {
 		return drop("expired")
 	case v.can.Replier == nil || !v.replies || v.can.Chatter != nil && !v.can.Chatter.Verifies():
 		return drop("dropped")
-	case len(c.Sessions) > 0 && len(c.trusted()) == 0:
-		return drop("untrusted")
 	case !m.Begun.IsZero():
 		if at := later(v.settled, m.Begun.Add(settleTime)); at.After(v.now) {
 			return nil, at

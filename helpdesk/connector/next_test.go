@@ -57,7 +57,7 @@ func TestNext(t *testing.T) {
 		"an answer":                           {c: conversation{Messages: asked}, change: func(v *view) { v.theirs, v.answer = []string{"m"}, &composed{to: message{ID: "m"}, text: "Hello"} }, want: kindReply},
 		"an answer in doubt":                  {c: conversation{Messages: unsure}, want: kindReply, doubt: true},
 		"an old message":                      {c: conversation{Messages: []message{{ID: "m", At: now.Add(-time.Hour)}}}, want: kindDrop},
-		"a message where a browser linked":    {c: conversation{Messages: asked, Sessions: []session{{ID: "s"}}}, want: kindDrop},
+		"a message where a browser linked":    {c: conversation{Messages: asked, Sessions: []session{{ID: "s"}}}, want: kindWhose},
 		"a message that failed, then a note":  {c: conversation{Messages: asked, Sessions: linked}, change: func(v *view) { v.wants, v.again[answers] = pages(), now.Add(time.Second) }, want: kindNote},
 		"a message that failed":               {c: conversation{Messages: asked}, change: func(v *view) { v.again[answers] = now.Add(time.Second) }, none: true, due: time.Second},
 		"an offer before everything":          {c: conversation{Messages: asked}, change: func(v *view) { v.match = &offering{} }, want: kindOffer},

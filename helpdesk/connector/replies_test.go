@@ -309,9 +309,10 @@ func TestReply_isNotWrittenToWhatTheRequesterDidNotWrite(t *testing.T) {
 	assert.Empty(t, d.messages(t))
 }
 
-// A page can say of any session that it belongs to any conversation. A reply there
-// would show one user what another did.
-func TestReply_isNotWrittenWhereOnlyABrowserMadeTheLink(t *testing.T) {
+// A page can say of any session that it belongs to any conversation: a reply that is
+// composed of it would show one user what another did, and without a reply any page
+// could switch replies off.
+func TestReply_isComposedOfNothingThatOnlyABrowserLinked(t *testing.T) {
 	model := &fakeModel{text: "Hello"}
 	d := newDoors(t, model.answer)
 	d.visitAs(t, "victim", "bob", "bob@acme.example", time.Now(), "salaries")
@@ -321,15 +322,16 @@ func TestReply_isNotWrittenWhereOnlyABrowserMadeTheLink(t *testing.T) {
 	e.Contact = helpdesk.Contact{Email: "mallory@acme.example"}
 	d.event(t, chatPath, "chat", e)
 	require.NoError(t, d.attempt(t))
-	assert.Empty(t, d.chat.written())
-	assert.Empty(t, model.prompts)
+	assert.Equal(t, []string{"Hello"}, d.chat.written())
+	require.Len(t, model.prompts, 1)
+	assert.NotContains(t, model.prompts[0], "salaries")
 
 	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "pricing")
 	d.event(t, chatPath, "chat", userReply("d2", "c1", "And now?"))
 	require.NoError(t, d.attempt(t))
-	require.Len(t, model.prompts, 1)
-	assert.Contains(t, model.prompts[0], "User visited pricing")
-	assert.NotContains(t, model.prompts[0], "salaries", "what a browser linked stays out")
+	require.Len(t, model.prompts, 2)
+	assert.Contains(t, model.prompts[1], "User visited pricing")
+	assert.NotContains(t, model.prompts[1], "salaries", "what a browser linked stays out")
 }
 
 func TestReply_isGivenUp(t *testing.T) {

@@ -1,0 +1,77 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// Bounds of links that only a browser reported. Any program can pretend to be a page of
+// the product, so such a link is a stranger's word: it takes nothing from a conversation
+// that a webhook vouches for.
+const (
+	// MaxStrangers is how many sessions a conversation has that only a browser linked.
+	// They take none of the places of MaxSessions.
+	MaxStrangers = 4
+	// MaxStrangeLinks is how many new links of browsers a product takes in a minute, over
+	// all servers.
+	MaxStrangeLinks = 60
+)
+
+// strangersName is the name of the document with the times of a product's new links by
+// browsers, in milliseconds since the epoch.
+const strangersName = "strangers"
+
+// QuotaError reports that a product has had MaxStrangeLinks within a minute.
+type QuotaError struct {
+	Wait time.Duration // until there is room for the next one
+}
+
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("connector: %d new links by browsers within a minute", MaxStrangeLinks)
+}
+
+// countStranger counts one more new link by a browser in the document.
+func (l *linker) countStranger(doc document.Document) (document.Change, error) {
+	now := l.now()
+	var at []int64
+	if json.Unmarshal(doc.Value, &at) != nil {
+		at = nil // there is none, or it is damaged: the count begins anew
+	}
+	at = slices.DeleteFunc(at, func(ms int64) bool { return now.Sub(time.UnixMilli(ms)) >= time.Minute })
+	if len(at) >= MaxStrangeLinks {
+		return document.Change{}, &QuotaError{time.UnixMilli(at[0]).Add(time.Minute).Sub(now)}
+	}
+	value, err := json.Marshal(append(at, now.UnixMilli()))
+	return document.Put(doc, value, time.Minute), err
+}
+
+// isFull reports whether the conversation has no place for another session.
+func (c *conversation) isFull(by linkedBy) bool {
+	places := map[bool]int{true: MaxSessions, false: MaxStrangers}[by == byWebhook]
+	for i := range c.Sessions {
+		if c.Sessions[i].ByWebhook == (by == byWebhook) {
+			places--
+		}
+	}
+	return places <= 0
+}
+
+// givesWay reports whether a session's link to another conversation ends for that of a
+// claim: a browser's link does for a webhook's.
+func (l *linker) givesWay(ctx context.Context, c claim, s *activity.Session, sessionID string) (bool, error) {
+	if c.by != byWebhook {
+		return false, nil
+	}
+	r, err := l.read(ctx, c.productID, keyOf(s.Desk, s.ConversationID))
+	if err != nil {
+		return false, err
+	}
+	other := r.session(sessionID)
+	return other != nil && !other.ByWebhook, nil
+}
