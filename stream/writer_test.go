@@ -819,7 +819,7 @@ func TestWriter_writesOnWhileTheModelWorks(t *testing.T) {
 		require.Equal(t, []string{"12s overwrite s: 3"}, got)
 		require.Equal(t, []string{"13s overwritten", "13s write s: f"}, w.after(14*time.Second))
 		require.Equal(t, []string{"17s model", "27s overwrite s: 3", "28s overwritten"}, w.after(time.Minute)[:3])
-		require.Contains(t, model.lastPrompt(), "so far: summary 1")
+		require.Contains(t, model.lastPrompt(), "so far:\n<data>\nsummary 1")
 		require.Contains(t, model.lastPrompt(), "clicked f on")
 		w.stopped(t)
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Error is a failed request: the client's answer, and the cause.
@@ -110,6 +111,10 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// lingerTime is how long the rest of a body that nobody reads may take to arrive after
+// the answer.
+const lingerTime = 500 * time.Millisecond
+
 // WriteError writes err as the answer and leaves it for the access log. A request whose
 // body was not read is answered without waiting for it, and its connection is closed.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
@@ -125,6 +130,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody {
 		w.Header().Set("Connection", "close")
+		// net/http goes on reading after the answer, or the client might never see it.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
 	}
 	WriteJSON(w, e.Status, map[string]string{"detail": e.Detail})
 }
