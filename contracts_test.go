@@ -26,6 +26,7 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/contracts"
 	"github.com/liveactivity/liveactivity/internal/contracts/contractstest"
@@ -381,6 +382,17 @@ func (c contracted) spoiled(t *testing.T, op contractstest.Operation, r outgoing
 			w := c.answer(r)
 			require.Equal(t, http.StatusOK, w.Code, w.Body)
 			r.body = strings.ReplaceAll(r.body, `215468`, `215469`)
+		}
+	case http.StatusTooManyRequests:
+		for i := range connector.MaxStrangeLinks {
+			event := fmt.Sprintf(`{"event":"$pageview","distinct_id":"u","properties":{"$session_id":"s%d",`+
+				`"$current_url":"https://app.acme.example/"}}`, i)
+			w := ask(c.service, http.MethodPost, "/webhook/acme", event, "X-PostHog-Secret: "+acmeSecret)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			link := r
+			link.body = fmt.Sprintf(`{"product_id":"acme","session_id":"s%d","conversation_id":"%d"}`, i, i)
+			w = c.answer(link)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
 		}
 	case http.StatusRequestEntityTooLarge:
 		r.body = strings.Repeat(" ", 1<<20+1)
