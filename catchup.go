@@ -54,8 +54,8 @@ func (s *Service) report(p eventlog.Progress) {
 	close(s.readBack)
 }
 
-// Progress returns how far the service's log has read back what it keeps in
-// memory, which it does at the start of Run. With Done, lookups can be answered.
+// Progress returns how far the service has read its log back into memory, at the
+// start of Run. With Done, lookups can be answered.
 func (s *Service) Progress() eventlog.Progress {
 	var p eventlog.Progress
 	if last := s.progress.Load(); last != nil {

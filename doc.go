@@ -1,5 +1,5 @@
-// Package liveactivity lets AI agents and help desks see where a user is in an
-// app and what the user just did. It takes page views, clicks and form submits
+// Package liveactivity shows AI agents and help desks where a user is in an app,
+// and the user's last actions. It takes page views, clicks and form submits
 // from PostHog, keeps the last 50 of every user for 4 hours, and hands them over
 // by REST, by MCP, as a stream of server-sent events, as notes in help-desk
 // conversations, and as proactive quick replies.
@@ -78,7 +78,7 @@
 //	activity/access     keys: who may read which product
 //	activity/sessions   who is there now: a view of the log
 //	activity/document   small documents changed by compare-and-set, and leases
-//	stream              what a consumer imports: consumer, writer, summarizer
+//	stream              the consumer's side: consumer, writer, summarizer
 //	stream/eventlog     the log, the loop that follows it, its server-sent-events handler, the recorder
 //	helpdesk            the interfaces of a help desk: notes, replies, webhooks
 //	helpdesk/connector  links sessions to conversations, and keeps notes and replies coming

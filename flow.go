@@ -66,8 +66,8 @@ type flowDesk struct {
 	flow.Desk
 }
 
-// flowDesks returns what waits for the desks that a product has, and for those that
-// it had, by name.
+// flowDesks returns the counts of waiting work for a product's present and former
+// desks, by name.
 func flowDesks(product connector.Product, waiting map[string]flow.Desk) (desks []flowDesk, parked int) {
 	names := slices.Collect(maps.Keys(waiting))
 	for _, desk := range product.Desks {
@@ -85,8 +85,8 @@ func flowDesks(product connector.Product, waiting map[string]flow.Desk) (desks [
 // flowTimeout is how long the figures may take.
 const flowTimeout = 3 * time.Second
 
-// serveFlow answers what happened for a product in the last hour, minute by
-// minute, and how it is now.
+// serveFlow answers with a product's counts of the last hour, minute by minute, and
+// its present state.
 func (s *Service) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	productID, err := httpx.PathValue(r, "product_id")
 	if err != nil {

@@ -43,15 +43,15 @@ type Options struct {
 	// Desks are the kinds of help desk that products can have; nil for Zendesk
 	// and Intercom.
 	Desks []helpdesk.Kind
-	// Triggers are asked for moments to offer help in, beside those of package
-	// proactive; a product's configuration can name them.
+	// Triggers are asked for moments to offer help in, beside package proactive's
+	// own; a product's configuration can name them.
 	Triggers []proactive.Trigger
 	// Guide starts the expert help that a user chose; see [proactive.Guidance]. By
 	// default the choice is answered like any other message.
 	Guide func(ctx context.Context, g proactive.Guidance) error
 	// Model answers a prompt as a language model does: it writes the public
-	// replies to what users write into a conversation, and the summaries of
-	// what they did. It must return soon after ctx has ended. Without it there
+	// replies to users' messages in a conversation, and the summaries of their
+	// actions. It must return soon after ctx has ended. Without it there
 	// are no replies, and a summary is put together from the actions.
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Reply writes the public replies in place of the Model, for a program that

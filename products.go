@@ -16,9 +16,9 @@ type (
 	// Identity and an IntegrationConfig. Without a secret and tokens nothing can be
 	// reported to it by HTTP.
 	Product = productfile.Product
-	// Identity is whose word counts about who a user is: the Secrets that sign user ids
-	// and e-mail addresses, and what an Unverified identity is good for: "none", "notes",
-	// which is the default, or "replies".
+	// Identity is the trust in a user's identity: the Secrets that sign user ids and
+	// e-mail addresses, and the use of an Unverified identity: "none", "notes", which
+	// is the default, or "replies".
 	Identity = productfile.Identity
 	// Key opens a product, its ExternalID, to requests with the Key as bearer token, for
 	// its Scopes, nil for all.

@@ -113,8 +113,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	}
 	ingest, mcp, keys := p.ingest, p.mcp, s.products.Keys()
 
-	// An SDK's host may have been given a path, and what SDKs ask for in vain is
-	// to be read by their pages.
+	// An SDK's host may have been given a path, and an SDK's page must be able to
+	// read a 404.
 	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
 		ingest.ServeSDK(w, r)
 		return true
@@ -156,8 +156,8 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
 }
 
-// inGenerations makes what requests write belong to the registrations that were known
-// when they began: after a product was removed nothing of theirs comes after.
+// inGenerations makes the writes of a request belong to the registrations known when
+// it began: none of them lands after its product was removed.
 func (s *Service) inGenerations(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(document.WithGenerations(r.Context(), s.products.Generations())))

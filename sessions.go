@@ -71,8 +71,8 @@ func (s *Service) Session(ctx context.Context, productID, sessionID string) (Ses
 	return detail, nil
 }
 
-// complete fills in the conversations of sessions, and what the assistance there is
-// doing, and returns their links.
+// complete fills in the conversations of sessions and the state of their assistance,
+// and returns their links.
 func (s *Service) complete(ctx context.Context, productID string, found []sessions.Session) ([]connector.Link, error) {
 	if len(found) == 0 {
 		return nil, nil

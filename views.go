@@ -71,7 +71,7 @@ type viewed struct {
 }
 
 // view runs the views of a registration, once those of the one before, nil for none,
-// have ended. What they write belongs to the registration.
+// have ended. Their writes belong to the registration.
 func (s *Service) view(ctx context.Context, id string, version document.Version, before *viewed) *viewed {
 	ctx = document.WithGenerations(ctx, func(string) document.Version { return version })
 	ctx, end := context.WithCancel(ctx)

@@ -143,8 +143,8 @@ type Remover interface {
 
 // Checker tests its own configuration, for the command "check".
 type Checker interface {
-	// Check asks the desk whether the credentials work and what they allow, with
-	// requests that change nothing.
+	// Check asks the desk whether the credentials work and which requests they
+	// allow. It changes nothing there.
 	Check(ctx context.Context) []Finding
 }
 

@@ -59,7 +59,7 @@ func (b *Body) endTurn(n int64) {
 	}
 }
 
-// Admit waits until a product's request may hold its JSON and what becomes of it. No
+// Admit waits until a product's request may hold its JSON and its decoded events. No
 // product holds more than a quarter of the room for all. A large body also waits for
 // its turn to be decoded.
 func (b *Body) Admit(ctx context.Context, productID string) (err error) {
@@ -71,7 +71,7 @@ func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 }
 
 // Decoded releases the body's bytes: nothing may refer to them any more. The room
-// that Admit took is kept for what became of them.
+// that Admit took stays with the decoded events.
 func (b *Body) Decoded() {
 	if b.pass != nil {
 		b.pass()

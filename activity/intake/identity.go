@@ -16,7 +16,7 @@ import (
 )
 
 // Proof is evidence of an identity that an event brings. It must not be kept, logged
-// or shown: anyone who has it can be that user.
+// or shown: its bearer can be that user.
 type Proof struct {
 	UserHash  string // hexadecimal HMAC-SHA256 of the user id
 	EmailHash string // likewise, of the address in lower case

@@ -21,10 +21,10 @@
 // # From an event to an action
 //
 // $pageview and $autocapture make actions. $identify, $set and $create_alias,
-// and any event that brings an e-mail address, update what is known of their
+// and any event that brings an e-mail address, update the identity of their
 // session. Every other event is ignored, as is one that is malformed, older
 // than the retention, or of another product; the rest of the request is kept.
 //
-// What a user typed never leaves this package: the text and the value of
-// inputs, text areas, drop-downs and editable elements are not read.
+// Typed text never leaves this package: the text and the value of inputs,
+// text areas, drop-downs and editable elements are not read.
 package posthog

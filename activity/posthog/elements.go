@@ -197,7 +197,7 @@ func cutAttr(s string) (key, value, rest string, ok bool) {
 	return "", "", "", false
 }
 
-// endsValue reports whether what follows a \" can only follow a closed value:
+// endsValue reports whether the text behind a \" can only follow a closed value:
 // nothing, the next attribute or the next element. A value that itself ends in
 // a backslash is written just like an escaped quote.
 func endsValue(rest string) bool {

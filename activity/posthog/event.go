@@ -75,7 +75,7 @@ type event struct {
 // token returns the project token the event carries itself.
 func (e *event) token() string { return first(e.APIKey, e.Token, e.Properties.Token) }
 
-// proof returns what the event brings to show whose it is.
+// proof returns the event's evidence of its user: a hash or a token.
 func (e *event) proof() intake.Proof {
 	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
 }

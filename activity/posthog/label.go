@@ -25,7 +25,7 @@ func target(typ string, elements []element, text string) activity.Target {
 	return clickTarget(elements, text)
 }
 
-// clickTarget prefers the button or link that was clicked to what lies inside
+// clickTarget prefers the button or link that was clicked to the elements inside
 // it: a click on the "Add" of an "Add to cart" button is one on the button.
 func clickTarget(elements []element, text string) activity.Target {
 	clicked, control := &elements[0], &elements[0]
@@ -66,8 +66,8 @@ func isTouchable(e *element) bool {
 	return strings.Contains(e.Tag, "touchable") || strings.Contains(e.Tag, "pressable")
 }
 
-// hasOption reports whether one of the elements is something to choose: whatever
-// names it is what the user chose.
+// hasOption reports whether one of the elements is something to choose. Its name
+// would tell the user's choice.
 func hasOption(elements []element) bool {
 	for i := range elements {
 		if e := &elements[i]; e.Tag == "option" || e.hasRole("option") {
@@ -101,8 +101,8 @@ func markedLabel(elements []element) string {
 // typedRoles are the ARIA roles of elements whose text is typed.
 var typedRoles = map[string]bool{"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true}
 
-// isField reports whether a tag outside HTML is that of a field to
-// type in, by its name: "TextInput", "ForwardRef-TextInput-", "ion-input".
+// isField reports whether the name of a tag outside HTML means a text field:
+// "TextInput", "ForwardRef-TextInput-", "ion-input".
 func isField(tag string) bool {
 	if tag == "input" {
 		return false
@@ -119,8 +119,8 @@ func containsAny(s string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// isPrivate reports whether the text around the target may be what a user
-// typed or chose.
+// isPrivate reports whether the text around the target may be a user's input
+// or choice.
 func isPrivate(elements []element) bool {
 	for i := range elements {
 		e := &elements[i]

@@ -32,9 +32,8 @@ func isCookieless(e *event) bool {
 	return first(string(e.DistinctID), string(e.Properties.DistinctID)) == cookieless
 }
 
-// userID returns whose a distinct id is: the id itself, or "" when it is blank or
-// that of no particular user. Quotation marks and white space around it are
-// ignored.
+// userID returns the user id that a distinct id stands for: the id itself, or ""
+// for a blank or shared one. Quotation marks and white space around it are ignored.
 func userID(distinctID string) string {
 	id := strings.TrimSpace(distinctID)
 	if n := len(id); n > 2 && (id[0] == '"' || id[0] == '\'') && id[0] == id[n-1] {

@@ -93,9 +93,9 @@ func routeOf(path string) (route, bool) {
 	return found, ok
 }
 
-// isExtension reports whether a path is that of a script that posthog-js loads for one
-// of its options. posthog-js itself, array.js, is none: a page that asks for it here
-// would go without.
+// isExtension reports whether posthog-js loads the script at a path for one of its
+// options. posthog-js itself, array.js, is none: a page that asks for it here would
+// go without.
 func isExtension(path string) bool {
 	_, file, ok := strings.Cut(path, "/static/")
 	return ok && strings.HasSuffix(file, ".js") && !strings.HasPrefix(file[strings.LastIndexByte(file, '/')+1:], "array.")

@@ -8,7 +8,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// setTimes gives what the event means its times and reports whether they can be read.
+// setTimes sets the times of the event's meaning and reports whether they can be read.
 // sentAt is the request's. An offset counts from the time of sending or else of arrival,
 // and an event without either happened when it arrived.
 func (e *event) setTimes(out *activity.Event, sentAt text, arrived time.Time) (ok bool) {

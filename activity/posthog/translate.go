@@ -18,7 +18,7 @@ const (
 	eventAlias       = "$create_alias"
 )
 
-// Reasons for ignoring an event, besides those of every source.
+// Reasons for ignoring an event that only PostHog's events have.
 const (
 	reasonOtherEvent = "other_event" // not one of the events above
 	reasonNothing    = "no_identity" // carries identity, but of no known user
@@ -133,8 +133,8 @@ func action(e *event) (activity.Action, bool) {
 	return keepScreen(activity.NewAction(typ, target(typ, elements, text), page)), true
 }
 
-// flatElements returns what the fields of a custom destination say about the
-// element, and nothing where they do not.
+// flatElements returns the element that the fields of a custom destination describe,
+// or none.
 func flatElements(typ string, e *event) []element {
 	el := element{ID: e.ElementID, Name: e.InputFieldName}
 	switch {
@@ -165,7 +165,7 @@ func email(e *event) string {
 
 // trimmed returns s without white space around it, which then takes no memory
 // either. A text that may have been cut stays as it is, which is too long for an id:
-// a part of one could be that of another.
+// a part of one id could be another user's.
 func trimmed(s string) string {
 	if t := strings.TrimSpace(s); len(t) != len(s) && len(s) <= maxText-utf8.UTFMax {
 		return strings.Clone(t)

@@ -1,9 +1,9 @@
 // Package sessions knows who is there now: the sessions of every product that did
 // something within the retention, the one seen last first.
 //
-// A [Memory] is a view of a log. Whoever follows the log adds each batch of a
-// session, in the order of the log, so any number of servers on one log come to
-// the same view:
+// A [Memory] is a view of a log. The log's reader adds each batch of a session,
+// in the order of the log, so any number of servers on one log come to the same
+// view:
 //
 //	now, err := sessions.NewMemory(nil) // 4 hours, 64 MiB a product
 //	now.Add("acme", sessions.NewEntry(batch))

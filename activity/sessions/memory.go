@@ -25,8 +25,8 @@ type MemoryOptions struct {
 }
 
 // Memory holds the sessions of every product in RAM, within a number of bytes of
-// each product and of all. Beyond that the sessions written first go first; where
-// all products together hold too much, those of the product that holds most. A
+// each product and of all. Beyond that the sessions written first are evicted; where
+// all products together hold too much, the product that holds most loses its own. A
 // session takes some 700 bytes. Its methods are safe for concurrent use.
 type Memory struct {
 	ttl int64 // microseconds

@@ -9,8 +9,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/fair"
 )
 
-// Session is a session as a list shows it. UserID and Email are those of the last
-// action, empty while unknown. The last two fields are for the caller to fill in: a
+// Session is a session as a list shows it. UserID and Email belong to the last
+// action and are empty while unknown. The caller fills in the last two fields: a
 // Memory does not know them.
 type Session struct {
 	SessionID    string  `json:"session_id"`

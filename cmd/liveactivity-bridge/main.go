@@ -1,5 +1,5 @@
-// Command liveactivity-bridge shows a chat widget what the person in front of
-// it just did, and serves a small vendor portal to try it in.
+// Command liveactivity-bridge gives a chat widget the recent actions of its
+// visitor, and serves a small vendor portal to try it in.
 package main
 
 import "github.com/liveactivity/liveactivity/internal/command"

@@ -1,5 +1,5 @@
-// Command liveactivity-retriever keeps what users just did as records that
-// chatbot platforms such as Dify retrieve. It reads a product's event stream.
+// Command liveactivity-retriever keeps the recent actions of users as records for
+// chatbot platforms such as Dify. It reads a product's event stream.
 package main
 
 import "github.com/liveactivity/liveactivity/internal/command"

@@ -1,5 +1,5 @@
 // Command liveactivity-server takes page views, clicks and form submits from
-// PostHog and shows AI agents and help desks what each user just did.
+// PostHog and shows each user's recent actions to AI agents and help desks.
 package main
 
 import "github.com/liveactivity/liveactivity/cmd/liveactivity-server/servercmd"

@@ -79,7 +79,7 @@ func (d *desk) do(ctx context.Context, method, conversationID string, body, answ
 		Repeatable: method == http.MethodGet}, answer)
 }
 
-// Capabilities declares what the desk can do beyond notes.
+// Capabilities declares the desk's abilities beyond notes.
 func (d *desk) Capabilities() helpdesk.Capabilities {
 	return helpdesk.Capabilities{Finder: d, Replier: d, Chatter: d}
 }

@@ -1,6 +1,6 @@
-// Command consumer prints what is done in each session of a product, as it is
-// done. It keeps its place in a file: however it ends, it goes on there when it
-// is started again, and nothing is missed that the server still has.
+// Command consumer prints the actions of each session of a product as they
+// happen. It keeps its place in a file: however it ends, it goes on there when it
+// is started again, and misses nothing that the server still has.
 //
 // Start a server, and the consumer with the key that the server prints:
 //
@@ -8,7 +8,7 @@
 //	go run ./examples/consumer --token KEY
 //
 // Paste the server's curl line in a third terminal. Then stop the consumer,
-// paste the line again, and start the consumer: it prints what it missed.
+// paste the line again, and start the consumer: it prints the actions it missed.
 package main
 
 import (
@@ -62,8 +62,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return consumer.Run(ctx)
 }
 
-// printer prints batches whole: those of different sessions come at the same
-// time.
+// printer prints batches whole: batches of different sessions arrive concurrently.
 type printer struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -1,4 +1,4 @@
-// Command summaries keeps notes on what is done in each session of a product,
+// Command summaries keeps notes on the actions of each session of a product,
 // as a help desk's conversation or an agent's memory would have them. Every few
 // actions a language model sums them up, and the summary takes the notes' place.
 // It prints each note, and each summary with the notes that are left.
@@ -106,14 +106,14 @@ func newModel(apiKey, baseURL, name string) func(context.Context, string) (strin
 	}
 }
 
-// notebook holds, for each session, what was done since its last summary.
+// notebook holds, for each session, the actions since its last summary.
 type notebook struct {
 	mu    sync.Mutex
 	w     io.Writer
 	notes map[string][]activity.BatchAction
 }
 
-// write is called with what a session did until it was quiet. It changes
+// write is called with a session's actions once the session is quiet. It changes
 // nothing when it fails, as it is called again then.
 func (n *notebook) write(_ context.Context, b activity.Batch) error {
 	n.mu.Lock()

@@ -13,8 +13,8 @@
 // the outbox, the messages that wait for an answer, and the state of the
 // assistance. One server at a time works on the conversations of a product: the one
 // that holds its lease, which it takes when something is due and gives up soon
-// after. That server decides by a pure function of the document, the log and the
-// time what comes next, stores it in the outbox, asks the desk, and settles the
+// after. That server decides the next write by a pure function of the document, the
+// log and the time, stores it in the outbox, asks the desk, and settles the
 // outcome, each by compare-and-set. A desk that is away for hours costs a few
 // hundred bytes a conversation, as the log holds its notes.
 //

@@ -23,7 +23,7 @@ type Config struct {
 	ClientSecret string `json:"client_secret" secret:"true"`
 }
 
-// warnings returns the consequences of what is left out.
+// warnings returns the consequences of omitted fields.
 func (c Config) warnings() []string {
 	switch {
 	case c.AccessToken == "" && c.ClientSecret == "":

@@ -7,8 +7,8 @@ import (
 	"github.com/liveactivity/liveactivity/internal/memlimit"
 )
 
-// Room bounds the memory that the bodies of all requests hold together, on their way
-// from the connection to what becomes of them.
+// Room bounds the memory that all requests hold together: their bodies and the values
+// decoded from these.
 type Room struct {
 	Arriving *Arrivals // bytes that arrive, or wait to be admitted
 	Decoded  *Pool     // unpacked bytes that are worked on, by product

@@ -1,3 +1,3 @@
-// Package deploy tests the files of the folder deploy: they name only what the
-// server really has.
+// Package deploy tests the files of the folder deploy: each flag, endpoint and metric
+// that they name exists.
 package deploy

@@ -29,7 +29,7 @@ type Config struct {
 	Logger    *slog.Logger                   // gets failures of sharing
 
 	// Version returns the version of a product's registration, which the counts belong to,
-	// and false for what is no product: nothing is counted for it.
+	// and false for an unknown product, which is not counted.
 	Version func(productID string) (document.Version, bool)
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Group commits what is given to Do. While a commit is in flight the values of
+// Group commits the values given to Do. While a commit is in flight the values of
 // other calls gather, which are then committed all at once. So there is one
 // commit at a time, in the order of the calls. A goroutine commits while there
 // is something to commit; when idle it does not run.

@@ -154,7 +154,7 @@ func (b *Body) Hold(n int64) error {
 // Shrink gives up room for n bytes.
 func (b *Body) Shrink(n int64) { b.arrival.Shrink(n) }
 
-// Admit waits until a product's request may hold n bytes of what becomes of it. No
+// Admit waits until a product's request may hold n bytes of decoded values. No
 // product holds more than a quarter of the room for all.
 func (b *Body) Admit(ctx context.Context, productID string, n int64) (err error) {
 	b.release, err = b.Wait(ctx, b.room.Decoded, productID, n, n)

@@ -1,6 +1,6 @@
 // Package httpx is the one way this module's handlers speak HTTP: they return
-// errors, and one adapter writes them as {"detail": "<one sentence>"}. What a
-// client may read is the sentence; what went wrong inside is for the log.
+// errors, and one adapter writes them as {"detail": "<one sentence>"}. Clients read
+// the sentence; the cause inside is for the log.
 package httpx
 
 import (
@@ -35,7 +35,7 @@ func Errorf(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// BadRequest is 400 with a sentence that says what is wrong and where.
+// BadRequest is 400 with a sentence that names the mistake and its place.
 func BadRequest(format string, args ...any) *Error {
 	return Errorf(http.StatusBadRequest, format, args...)
 }
@@ -45,7 +45,7 @@ func NotFound(format string, args ...any) *Error {
 	return Errorf(http.StatusNotFound, format, args...)
 }
 
-// Unauthorized is 401 without a word on what was wrong with the credential.
+// Unauthorized is 401 without a word on the fault of the credential.
 // The scheme goes into WWW-Authenticate; empty leaves the header out.
 func Unauthorized(detail, scheme string) *Error {
 	e := &Error{Status: http.StatusUnauthorized, Detail: detail}
@@ -61,8 +61,7 @@ func MethodNotAllowed(allow string) *Error {
 		Header: http.Header{"Allow": {allow}}}
 }
 
-// retryAfter is what a client is asked to wait, in seconds, where the server
-// cannot know better.
+// retryAfter is the default of Retry-After, in seconds.
 const retryAfter = 1
 
 // Unavailable is 503 with Retry-After: the storage cannot be reached, or the
@@ -136,7 +135,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, e.Status, map[string]string{"detail": e.Detail})
 }
 
-// Info is what the access log wants to know of a request beyond its answer.
+// Info is the access log's part of a request beyond its answer.
 type Info struct {
 	RequestID string
 	Err       *Error // set by WriteError

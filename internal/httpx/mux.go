@@ -17,7 +17,7 @@ import (
 type Mux struct {
 	mux      http.ServeMux
 	patterns []string
-	// fallback serves what no pattern matches; see [NewMux].
+	// fallback serves requests that no pattern matches; see [NewMux].
 	fallback func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -58,7 +58,7 @@ func (m *Mux) Handle(pattern string, h http.Handler) {
 	})
 }
 
-// Patterns returns what is registered, in that order.
+// Patterns returns the registered patterns, in the order of registration.
 func (m *Mux) Patterns() []string { return slices.Clone(m.patterns) }
 
 var wildcard = regexp.MustCompile(`\{(\w+)\}`)

@@ -1,5 +1,5 @@
 // Package jsonscan reads JSON value by value, without an allocation but for the
-// strings it returns, which are bounded copies. It is for what SDKs send: events of
+// strings it returns, which are bounded copies. It is for the events of SDKs, of
 // which little is used, in fields of any type. [encoding/json] decodes everything else.
 package jsonscan
 
@@ -126,7 +126,7 @@ func (s *Scanner) key(limit int) ([]byte, bool) {
 // Element reports whether the array has another element.
 func (s *Scanner) Element() bool { return s.another(']') != 0 }
 
-// another returns the first byte of what is next in a container, 0 at its end.
+// another returns the first byte of a container's next value, 0 at its end.
 func (s *Scanner) another(closing byte) byte {
 	c := s.Kind()
 	switch {
@@ -188,7 +188,7 @@ func (s *Scanner) String(limit int) string {
 	return owned(s.str(limit))
 }
 
-// AppendString appends what String returns. It does not allocate where dst has room.
+// AppendString appends the result of String. It does not allocate where dst has room.
 func (s *Scanner) AppendString(dst []byte, limit int) []byte {
 	if s.Kind() != '"' {
 		s.Skip()
@@ -307,15 +307,15 @@ func (s *Scanner) str(limit int) []byte {
 	}
 }
 
-// escape is an escaped character and where it ends in what was read.
+// escape is an escaped character and the position behind it.
 type escape struct {
 	r   rune
 	end int
 }
 
 // next appends the escaped character r. Half a surrogate pair is appended as
-// U+FFFD, which the other half replaces when it follows at once. What there is
-// no room for ends the string: the limit returned is what it has.
+// U+FFFD, which the other half replaces when it follows at once. A character without
+// room ends the string: the limit returned is its present length.
 func (e escape) next(r rune, out []byte, limit int) ([]byte, int, escape) {
 	if whole := utf16.DecodeRune(e.r, r); whole != utf8.RuneError && e.end == len(out) {
 		out, r = out[:len(out)-utf8.RuneLen(utf8.RuneError)], whole
@@ -332,7 +332,7 @@ func (e escape) next(r rune, out []byte, limit int) ([]byte, int, escape) {
 
 var escapes = [256]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escaped reads what stands behind a backslash.
+// escaped reads the characters behind a backslash.
 func (s *Scanner) escaped() rune {
 	if s.pos == len(s.buf) {
 		s.end()

@@ -1,4 +1,4 @@
-// Package ledger records what a reader of a log has acknowledged: a position
+// Package ledger records the acknowledgements of a log's reader: a position
 // that moves with the log, and an account for each key that is not up to it,
 // because its entries are in flight or because it is behind.
 //
@@ -341,8 +341,8 @@ func (l *Ledger) Passed(id string) (changed bool) {
 	return l.behind < before
 }
 
-// EndPass ends a pass. If it has keys left they are due again at once; what is
-// in flight of them is dropped.
+// EndPass ends a pass. If it has keys left they are due again at once; their
+// entries in flight are dropped.
 func (l *Ledger) EndPass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -380,8 +380,8 @@ type state struct {
 	Behind   map[string]string `json:"behind,omitempty"` // key → the last finished entry
 }
 
-// String returns the account of what is finished, to be read by [Load]. What is
-// in flight counts as behind: it comes again.
+// String returns the account of finished entries, to be read by [Load]. Entries
+// in flight count as behind: they come again.
 func (l *Ledger) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -396,7 +396,7 @@ func (l *Ledger) String() string {
 	return string(text)
 }
 
-// Load returns the ledger that [Ledger.String] wrote. What was not finished is
+// Load returns the ledger that [Ledger.String] wrote. Unfinished entries are
 // due for a pass. An empty text is a new ledger.
 func Load(text string, opts *Options) (*Ledger, error) {
 	var s state

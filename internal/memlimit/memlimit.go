@@ -26,7 +26,7 @@ var limit = sync.OnceValue(func() int64 { return read(os.DirFS("/"), os.Getenv("
 func Kept() int64 { return Bytes() / 5 * 2 }
 
 // Apply makes the garbage collector work harder, from now on, before the process
-// uses more than three quarters of [Bytes]. It leaves alone what GOMEMLIMIT says.
+// uses more than three quarters of [Bytes]. A GOMEMLIMIT of the user's stays.
 func Apply() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(Bytes() / 4 * 3)

@@ -1,5 +1,5 @@
-// Package observe wraps HTTP handlers in what an operator needs: request ids,
-// an access log, request durations, and an answer after a panic.
+// Package observe wraps HTTP handlers for their operator: request ids, an access
+// log, request durations, and an answer after a panic.
 package observe
 
 import (

@@ -1,4 +1,4 @@
-// Package pages serves embedded pages and what they are made of, under one strict
+// Package pages serves embedded pages with their scripts and styles, under one strict
 // policy: files and endpoints of their own origin, and nothing else.
 package pages
 

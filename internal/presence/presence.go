@@ -208,8 +208,8 @@ func (v *View) Expire() { v.sessions.Expire(time.Now()) }
 // maxRecent is how many of a session's newest actions are shown.
 const maxRecent = 50
 
-// recall reads the newest actions of a session. The index of the last one is that of
-// the session's last.
+// recall reads the newest actions of a session. The last one has the index of the
+// session's last action.
 func (v *View) recall(ctx context.Context, productID string, detail *Detail) error {
 	recent, err := v.log.Activity().Session(ctx, productID, detail.Session.SessionID, maxRecent)
 	if err != nil {

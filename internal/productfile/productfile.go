@@ -48,7 +48,7 @@ func (identity Identity) Advice() string {
 		`or set identity.unverified to "replies"`
 }
 
-// Unverified is what a claimed identity is good for.
+// Unverified is the use of a claimed identity.
 type Unverified string
 
 // The uses of a claimed identity, each including those before it.

@@ -116,8 +116,8 @@ func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Op
 // Keys returns the keyring of all products.
 func (r *Registry) Keys() *access.Keyring { return r.keys }
 
-// open returns a product with its desks, and what is wrong with those that it has
-// not.
+// open returns a product with its desks, and the errors of desks that could not be
+// made.
 func (r *Registry) open(p productfile.Product) (product, []string) {
 	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
 	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers)}, wrong
@@ -166,8 +166,7 @@ func (r *Registry) WebhookSecret(productID string) (string, bool, error) {
 	return orRefresh(r, find)
 }
 
-// Refresh implements access.Refresher. A product that is not registered stays what
-// it is.
+// Refresh implements access.Refresher. A product of the product file is never stale.
 func (r *Registry) Refresh(productID string) error {
 	if r.isFixed(productID) {
 		return nil

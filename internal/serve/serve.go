@@ -103,7 +103,7 @@ func Listen(flag, addr string) (net.Listener, error) {
 
 // Serve serves a service on the listener, which it closes, until ctx ends or
 // something fails. Then it finishes the requests in flight, ends the context of
-// what runs beside, and returns when that has returned.
+// the functions beside, and returns when these have returned.
 func Serve(ctx context.Context, listener net.Listener, service Service, log *slog.Logger) error {
 	server := New(service.Handler, log)
 	group, ctx := errgroup.WithContext(ctx)
@@ -185,9 +185,9 @@ func NotReady(why string, cause error) error {
 	return e
 }
 
-// OnceCaughtUp returns a function for Mount: a service that keeps what a stream
-// brings is ready once it has caught up with that, also while the stream is
-// interrupted later.
+// OnceCaughtUp returns a function for Mount: a service that keeps the data of a
+// stream is ready once it has caught up, and stays so while the stream is
+// interrupted.
 func OnceCaughtUp(consumer interface{ CaughtUp() bool }) func(*http.Request) error {
 	return func(*http.Request) error {
 		if !consumer.CaughtUp() {

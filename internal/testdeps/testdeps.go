@@ -1,4 +1,4 @@
-// Package testdeps finds what the tests need besides Go: Chromium, Redis,
+// Package testdeps finds the tests' needs besides Go: Chromium, Redis,
 // Python 3, Node.js, nginx, promtool and PostHog's SDKs. scripts/test-deps.sh
 // installs them. A test whose need is missing fails with a message; it is never
 // skipped.

@@ -148,7 +148,8 @@ func pathOf(text string) string {
 	return path
 }
 
-// hostOf returns the host of an authority, without user, port and what a sentence adds.
+// hostOf returns the host of an authority, without user, port and a sentence's
+// punctuation.
 func hostOf(authority string) string {
 	host := authority[strings.LastIndexByte(authority, '@')+1:]
 	host = strings.TrimRight(host, ".,;:!?*_~")

@@ -42,8 +42,8 @@
 //
 // Everything that follows a log is one loop with a different function: wait
 // for a change, read after the cursor, process, advance. [Handler] writes to a
-// client, [Replay] brings back what an engine keeps in memory, and a [Source] feeds a consumer in this
-// process without HTTP:
+// client, [Replay] restores an engine's memory, and a [Source] feeds a consumer in
+// this process without HTTP:
 //
 //	source, err := eventlog.NewSource(entries, "acme")
 //	consumer, err := stream.NewSourceConsumer(source, handlers, nil)

@@ -18,8 +18,8 @@ type pace struct {
 // follow is the loop of everything that follows a product's log: readers of
 // the stream, consumers in this process, the replay at the start. It calls
 // step, which reads after its cursor, processes the entries and advances, at
-// the pace that step returns. It returns the first error of step, or that of
-// ctx once it has ended.
+// the pace that step returns. It returns the first error of step, or ctx's error
+// once ctx has ended.
 func follow(ctx context.Context, log Log, productID string, step func(ctx context.Context) (pace, error)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

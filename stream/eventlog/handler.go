@@ -274,9 +274,9 @@ func parseStart(r *http.Request) (start, error) {
 	return start{since: time.UnixMicro(int64(max(seconds, 0) * 1e6))}, nil
 }
 
-// cursor returns where to start reading, and whether there is a gap: the log
-// cannot say what came after the id. That includes an id the log never
-// assigned, such as one from before a restart.
+// cursor returns where to start reading, and whether there is a gap: the log no
+// longer has all entries after the id, or never assigned it, as after a restart of
+// a log in memory.
 func (s start) cursor(b Bounds) (at ID, gap bool) {
 	switch {
 	case s.id != "":

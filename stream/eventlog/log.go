@@ -73,8 +73,8 @@ type Log interface {
 	// go by it, so that servers whose clocks differ agree. It never blocks.
 	Now() time.Time
 
-	// Run does the log's own work, such as hearing of what other processes
-	// append, until ctx ends; it then returns nil. Any other error is the end
+	// Run does the log's own work, such as following the appends of other
+	// processes, until ctx ends; it then returns nil. Any other error is the end
 	// of the log. It calls report from time to time while it reads back what a
 	// restart has left, and once with Done, never at the same time. Call it
 	// once; report may be nil.
@@ -103,9 +103,9 @@ type Log interface {
 	// generations are refused with document.ErrDropped, for ever and by every
 	// process. Where through is over already, Drop only finishes a Drop that was
 	// given up half-way: once one has returned nil, no other Drop of a generation up
-	// to its own removes anything. So whoever begins a new generation first waits for
-	// a Drop of the one before. Zero ends no generation, and removes
-	// what there is. Appends that carry no generation may be dropped or
+	// to its own removes anything. So a caller that begins a new generation first
+	// waits for a Drop of the one before. Zero ends no generation, and removes
+	// all there is. Appends that carry no generation may be dropped or
 	// kept, entries and documents independently.
 	//
 	// IDs and versions assigned later are still greater than any before; a reader
@@ -175,7 +175,7 @@ type Entry struct {
 
 	// frame is the server-sent event, encoded once. Before the entry has its ID
 	// it is nil or, of an entry that owns its memory, the event's data and end
-	// behind room for what comes before.
+	// behind room for the event's head.
 	frame []byte
 
 	// Batch is the value that Data encodes, or nil: its actions are filed by
@@ -283,8 +283,8 @@ const (
 	DefaultLastingStateMaxBytes = 4 << 30 // of a product's durable state
 )
 
-// Retention bounds what an engine keeps of each product. A zero field means its
-// default.
+// Retention bounds an engine's data, by age and by bytes of each product and of all.
+// A zero field means its default.
 type Retention struct {
 	TTL      time.Duration // how long an entry is kept; DefaultTTL
 	MaxBytes int64         // of the log: the oldest entries beyond are trimmed; the engine's default
@@ -296,8 +296,8 @@ type Retention struct {
 	// time to live count and are never evicted. The default is the engine's.
 	StateMaxBytes int64
 
-	// TotalBytes bounds what the process keeps in memory of all products'
-	// logs together; beyond it the product that holds most keeps fewer entries
+	// TotalBytes bounds the memory of the process for all products' logs
+	// together; beyond it the product that holds most keeps fewer entries
 	// there, and in an engine in memory loses the oldest. Documents in memory
 	// get half as much. The default is a fifth of the memory that the process
 	// may use.

@@ -296,8 +296,7 @@ func (h *Handler) takeOver(ctx context.Context, w http.ResponseWriter, rd *reade
 	return true, nil
 }
 
-// limitSendBuffer bounds what the kernel buffers for a client that does not
-// read.
+// limitSendBuffer bounds the kernel's buffer for a client that does not read.
 func limitSendBuffer(conn net.Conn, size int) {
 	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = secured.NetConn()

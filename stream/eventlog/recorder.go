@@ -73,8 +73,8 @@ func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
 }
 
 // stepTimeout bounds a step of a request, waiting included, so that a request
-// is answered within 5 seconds of a storage outage. What the request has waited
-// before its first step counts, but for leastTime.
+// is answered within 5 seconds of a storage outage. The request's wait before its
+// first step counts, but for leastTime.
 const (
 	stepTimeout = 4 * time.Second
 	leastTime   = stepTimeout / 8
@@ -116,8 +116,8 @@ func firstTimeout(events []activity.Event) time.Duration {
 	return max(stepTimeout-waited, leastTime)
 }
 
-// agreement is by how much two readings of one clock differ at most. What is less
-// is no difference of clocks.
+// agreement is the largest difference between two readings of one clock. A smaller
+// one is no difference of clocks.
 const agreement = time.Millisecond
 
 // byEngine returns the events with the times that are by this process's clock
@@ -154,7 +154,7 @@ type appending struct {
 	json         []byte         // of the batch encoded last
 }
 
-// record records a step and counts what it omits.
+// record records a step and counts the events that it omits.
 func (r *Recorder) record(
 	ctx context.Context, a *appending, s *step, timeout time.Duration, result *activity.Result,
 ) error {

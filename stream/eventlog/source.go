@@ -46,7 +46,7 @@ const idleEvery = 15 * time.Second
 //
 // An entry is delivered as a client of the stream would be sent it: one of a
 // type that clients do not know is passed over. [Source.Entries] has them all.
-// The recipient may keep an event, but must not modify what it holds.
+// The recipient may keep an event, but must not modify it.
 //
 // If the log cannot be read, Follow retries every second.
 func (s *Source) Follow(ctx context.Context, after string, since time.Time, sessionID string,
@@ -153,8 +153,8 @@ func (s *Source) retryRead(err error) (pace, error) {
 // Entries calls see with all entries after the cursor, of whatever type, as many at a time as Read returns and in
 // order, then with new ones, until ctx ends, the log is closed and read, or see
 // returns an error; it returns that error. Entries that are no longer retained are
-// passed over. The slice is reused after the call, and what the entries share must
-// not be modified. If the log cannot be read, Entries retries every second.
+// passed over. The slice is reused after the call, and the entries' memory, which is
+// shared, must not be modified. If the log cannot be read, Entries retries every second.
 func (s *Source) Entries(ctx context.Context, after ID, see func(entries []Entry) error) error {
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
 		into := entriesPool.Get().(*[readEntries]Entry)

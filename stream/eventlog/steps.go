@@ -104,8 +104,8 @@ type step struct {
 }
 
 // steps divides the groups into steps. A step is valid until the next one, and
-// what it was made of is released then, so that memory holds a large request
-// once: its rest here, its recorded part in the log.
+// its events are released then, so that memory holds a large request once: its
+// rest here, its recorded part in the log.
 func steps(groups []sessionGroup) iter.Seq[*step] {
 	return func(yield func(*step) bool) {
 		s := &step{}
@@ -226,7 +226,7 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 const unnamed = "/unnamed"
 
 // isAnothers reports whether an action is of another user than the session, by an
-// event that stands lower, so what is known of the session's user is not the action's.
+// event that stands lower, so the session's identity is not the action's.
 func (p *part) isAnothers(e *activity.Event) bool {
 	return e.UserID != "" && e.UserID != p.session.UserID && e.Standing < p.session.Standing &&
 		!slices.ContainsFunc(p.named, func(named activity.Event) bool { return named.Anonymous == e.UserID })

@@ -59,7 +59,7 @@ func (t *turns) wait(ctx context.Context, w turn) error {
 }
 
 // queue takes a turn that is not held and returns nil; for one that is held it
-// returns what is closed when it is the caller's turn.
+// returns a channel that is closed when it is the caller's turn.
 func (t *turns) queue(w turn) (handed chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

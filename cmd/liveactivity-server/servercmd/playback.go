@@ -69,8 +69,8 @@ func newPlayback(productID string, config *proactive.Config, added []proactive.T
 	}, nil
 }
 
-// run replays everything that the log has now, and what the sessions at its end
-// lead to when nothing more happens.
+// run replays the whole log as it is now, and then lets time pass for the sessions
+// at its end.
 func (p *playback) run(ctx context.Context, log eventlog.Log) error {
 	var into [256]eventlog.Entry
 	for after := (eventlog.ID{}); ; {
@@ -137,8 +137,8 @@ func (p *playback) begin(sessionID string) *played {
 	return s
 }
 
-// settle lets the time pass for all sessions, prints what was decided, and
-// forgets the sessions of which nothing matters any more.
+// settle lets the time pass for all sessions, prints the decisions, and forgets the
+// sessions that can have no more.
 func (p *playback) settle(to time.Time) {
 	for id, s := range p.sessions {
 		s.replay.Pass(to)

@@ -29,8 +29,8 @@
 // entries survive a restart fills it by [eventlog.Replay] while it runs.
 //
 // [Tail] serves Read, Changed and Bounds for the newest entries of a product, and
-// says which are to expire. What is read from the storage gets its ID, and with
-// it the event that is sent to readers, by [eventlog.Entry.Encode].
+// says which are to expire. An entry that is read from the storage gets its ID, and
+// with it the event for readers, by [eventlog.Entry.Encode].
 //
 // The contract is the documentation of [eventlog.Log]; the suite in
 // [github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest] checks it,

@@ -13,8 +13,8 @@
 // Entries count with their overhead. Beyond Retention.MaxBytes a product loses
 // its oldest entries, and beyond TotalBytes the product that uses most does; the
 // newest entry of each product is always kept. Documents, a [document.Memory],
-// have half of StateMaxBytes and, of all products together, of TotalBytes. What
-// users did, an [activity.Memory], has three eighths of StateMaxBytes.
+// have half of StateMaxBytes and, of all products together, of TotalBytes. The
+// users' actions, an [activity.Memory], have three eighths of StateMaxBytes.
 package memorylog
 
 import (

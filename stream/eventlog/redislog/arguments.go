@@ -33,7 +33,7 @@ const (
 	packedText  = 0xdb // how long the text is that follows
 )
 
-// begin begins an argument, which is what is appended to packed until end.
+// begin begins an argument: the bytes appended to packed until end.
 func (a *arguments) begin() (start int) {
 	if a.n == 0 {
 		a.packed = append(a.packed, packedArray, 0, 0, 0, 0)

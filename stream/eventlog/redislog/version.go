@@ -22,8 +22,8 @@ func (e *VersionError) Error() string {
 
 var versionLine = regexp.MustCompile(`(?m)^redis_version:((\d+)\.(\d+)[^\r\n]*)`)
 
-// checkVersion refuses a connection to a Redis that is too old. One that does
-// not say what it is will find out.
+// checkVersion refuses a connection to a Redis that is too old. A server that does
+// not tell its version is taken.
 func checkVersion(ctx context.Context, conn *redis.Conn) error {
 	info, err := conn.Info(ctx, "server").Result()
 	if isAway(err) {

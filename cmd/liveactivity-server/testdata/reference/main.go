@@ -1,4 +1,4 @@
-// Command reference is what the budget of a request is compared with: it prints on a
+// Command reference is the measure for the budget of a request: it prints on a
 // line the nanoseconds of processor time that a pass of the JSON decoder takes over
 // its input, without decoding values and with, and then the input compressed. It is
 // a command of its own because the race detector, under which the tests run, makes a
