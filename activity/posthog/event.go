@@ -147,6 +147,14 @@ func (r *reader) field(e, inner *event, key []byte) {
 		r.string(&e.APIKey, maxTokenText)
 	case "token":
 		r.string(&e.Token, maxTokenText)
+	default:
+		r.flat(e, key)
+	}
+}
+
+// flat reads a field that only a custom destination's payload has.
+func (r *reader) flat(e *event, key []byte) {
+	switch string(key) {
 	case "email":
 		r.string(&e.Email, maxText)
 	case "element_id":

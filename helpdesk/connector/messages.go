@@ -79,63 +79,72 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 // conversation: as the label of an offer, or as a message to answer. A chat answers
 // every message. Elsewhere only conversations with an offer get answers; the others
 // are the desk's business.
-func (c *Connector) takeMessage(ctx context.Context, in *incoming) (result status, err error) {
-	can := in.desk.capabilities()
-	result, err = c.linkEvent(ctx, in) // for a chat the link may have failed when it began
+func (c *Connector) takeMessage(ctx context.Context, in *incoming) (status, error) {
+	result, err := c.linkEvent(ctx, in) // for a chat the link may have failed when it began
 	if err != nil || in.receipt.was != "" {
 		return result, err
 	}
-	chats := can.Chatter != nil
-	if chats {
-		result = ignored
+	can := in.desk.capabilities()
+	h := &hearing{c: c, in: in, text: stored(in.event.Message), chats: can.Chatter != nil,
+		replies: can.Replier != nil && c.opts.Reply != nil}
+	if h.chats && (!can.Chatter.Verifies() || strings.TrimSpace(in.event.Message) == "") {
+		return ignored, nil
 	}
-	if chats && (!can.Chatter.Verifies() || strings.TrimSpace(in.event.Message) == "") {
-		return result, nil
-	}
-	replies := can.Replier != nil && c.opts.Reply != nil
-	text := stored(in.event.Message)
-	var before assistance.Machine
-	var effects []assistance.Effect
-	isGuided := false
-	var failed error
 	err = c.amend(ctx, in, true, func(r *record) (status, bool) {
-		answers, changes := chats, false
-		effects, isGuided, failed = nil, false, nil // of an attempt that met a conflict
-		if in.product.offers(in.desk.Name) {
-			before, _ = r.machine()
-			effects, failed = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: text})
-			failed, changes = c.unlessUnreadable(in, failed), true
+		answered, changes := h.take(ctx, r)
+		if h.chats {
+			result = answered
 		}
-		chosen, asks := r.heard(effects, c.opts.Guide != nil)
-		answers = answers || asks
-		if isGuided = chosen != nil; isGuided {
-			guided := proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
-				ConversationID: in.event.ConversationID,
-				TriggerID:      chosen.TriggerID, Label: chosen.Label, Metadata: chosen.Metadata}
-			if failed = c.guide(ctx, guided); failed != nil {
-				return "", false
-			}
-			answers = false
-		}
-		switch {
-		case chats && (isGuided || replies):
-			result = accepted
-		case chats:
-			result = ignored
-		}
-		if answers && replies {
-			r.ask(message{ID: messageID(in), Text: text, At: c.store.now()})
-			changes = true
-		}
-		return result, changes && failed == nil
+		return result, changes && h.failed == nil
 	})
 	if err == nil {
-		err = failed
+		err = h.failed
 	}
 	if err == nil && in.receipt.stored {
-		c.assisted.took(in.productID, in.key(), before, effects)
+		c.assisted.took(in.productID, in.key(), h.before, h.effects)
 	}
 	return result, err
+}
+
+// hearing is a message on its way into a conversation's document. Its last three
+// fields are of the newest attempt: another change of the document may come first.
+type hearing struct {
+	c              *Connector
+	in             *incoming
+	text           string
+	chats, replies bool // the desk has chats; the service replies there
+
+	before  assistance.Machine
+	effects []assistance.Effect
+	failed  error
+}
+
+// take takes the message into the conversation. It reports whether the document
+// changes, and a chat's answer: accepted if guidance or a reply will come, else ignored.
+func (h *hearing) take(ctx context.Context, r *record) (answer status, changes bool) {
+	c, in := h.c, h.in
+	h.effects, h.failed = nil, nil
+	if in.product.offers(in.desk.Name) {
+		h.before, _ = r.machine()
+		effects, err := r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: h.text})
+		h.effects, h.failed, changes = effects, c.unlessUnreadable(in, err), true
+	}
+	chosen, asks := r.heard(h.effects, c.opts.Guide != nil)
+	if chosen != nil {
+		guided := proactive.Guidance{ProductID: in.productID, Desk: in.desk.Name,
+			ConversationID: in.event.ConversationID,
+			TriggerID:      chosen.TriggerID, Label: chosen.Label, Metadata: chosen.Metadata}
+		h.failed = c.guide(ctx, guided)
+		return accepted, changes
+	}
+	if !h.replies {
+		return ignored, changes
+	}
+	if h.chats || asks {
+		r.ask(message{ID: messageID(in), Text: h.text, At: c.store.now()})
+		changes = true
+	}
+	return accepted, changes
 }
 
 // takeOpening takes the text that opened a conversation into the assistance: no offer
