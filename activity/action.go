@@ -79,7 +79,7 @@ type Event struct {
 	// by it. It must not be empty.
 	ID string
 	// Time is when it happened, by the sender's clock. The sink corrects it by
-	// what Sent and Received show of that clock.
+	// Sent and Received.
 	Time time.Time
 	// ServerTime says that Time is by the service's own clock instead.
 	ServerTime bool
@@ -92,8 +92,8 @@ type Event struct {
 	SessionID, UserID, Email string
 	// Standing rates UserID, EmailStanding rates Email.
 	Standing, EmailStanding Standing
-	// Identified says that the source knows UserID to be that of an
-	// identified user and not of an anonymous visitor.
+	// Identified says that the source knows UserID to name an identified user
+	// and no anonymous visitor.
 	Identified bool
 	// Anonymous is the id under which the session's visitor was known before,
 	// where the event says that it is UserID's: see [Identity]. Else it is empty.
@@ -123,8 +123,8 @@ type Result struct {
 // session the one that the sender's clock stamped later is never placed before
 // the other, whichever requests bring them. Events older than the retention are
 // not recorded. When Record returns nil, every other action is where readers
-// find it; after an error the whole request may be retried, and what was
-// recorded already is not recorded twice. Record must be safe for concurrent
+// find it; after an error the whole request may be retried, and actions that
+// were recorded are not recorded twice. Record must be safe for concurrent
 // use. It must not keep the slice, but may keep the events' strings, which should
 // not be parts of larger ones.
 type Sink interface {

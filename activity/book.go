@@ -28,11 +28,11 @@ type Book struct {
 	verifiedOnly bool
 }
 
-// VerifiedOnly makes Learn withhold what is only claimed: it takes the user id and the
+// VerifiedOnly makes Learn withhold claimed identities: it takes the user id and the
 // e-mail address out of an event, unless the session knows them at a higher standing.
-// Anyone can send the id of a user as that of an anonymous visitor, so nothing tells the
-// two apart, and no claimed id is kept at all: such an event is of its session and of no
-// user. What the session did so far becomes a user's by an event of a higher standing.
+// Anyone can send a user's id as an anonymous visitor's, so nothing tells the two apart,
+// and no claimed id is kept at all: such an event is of its session and of no user. The
+// session's actions become a user's by an event of a higher standing.
 func (b *Book) VerifiedOnly() { b.verifiedOnly = true }
 
 // withhold is VerifiedOnly for an event of the session. An anonymous id is withheld like
@@ -123,7 +123,7 @@ type fact struct {
 	at       time.Time
 }
 
-// load reads those of the documents that the book does not have.
+// load reads the documents that the book does not have yet.
 func (b *Book) load(ctx context.Context, keys ...documentKey) error {
 	if b.stored == nil {
 		b.stored = make(map[documentKey]*storedDocument, len(keys))
@@ -175,9 +175,9 @@ func (b *Book) session(id string) (*storedDocument, *Session) {
 	return p, &p.session
 }
 
-// Settle gives events of one session their times, by what is known of its
-// clock, and returns them in order; see [Sink]. It leaves out the events that
-// had expired when they arrived, and returns how many those are. Without a
+// Settle gives events of one session their times, by the session's clock, and
+// returns them in order; see [Sink]. It leaves out the events that had expired
+// when they arrived, and returns the number of these. Without a
 // session id the events are one request's. The events must be among those that
 // the book was opened for.
 func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expired int) {
@@ -191,10 +191,10 @@ func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expire
 }
 
 // Learn takes over the identity that events of one session carry, and returns
-// what is known of the session then. Without a session id, what is learned is
-// the users' alone. The events must be among those that the book was opened for;
-// further events need not be, and only the session learns from them. See VerifiedOnly
-// for what it changes in the events.
+// the session after it. Events without a session id change their users alone. The
+// events must be among those that the book was opened for; further events need not
+// be, and only the session learns from them. It withholds claims from the events; see
+// VerifiedOnly.
 func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, further ...Event) (Session, error) {
 	p, s := b.session(sessionID)
 	for i := range events {
@@ -265,8 +265,8 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 	return s, nil
 }
 
-// Changes are the changes of documents that make the directory know what the
-// book has learned.
+// Changes returns the changes of documents that take the book's knowledge into the
+// directory.
 func (b *Book) Changes() []document.Change {
 	changes := make([]document.Change, len(b.changed))
 	for i, p := range b.changed {

@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -55,23 +56,25 @@ func TestClock_settle(t *testing.T) {
 		{"but not what it would place before the other", []request{
 			{[]float64{1}, 2, 4, []float64{3}}, {[]float64{2}, 5, 5, []float64{3.01}}}},
 		{"a redirect: the page is left after the next one was loaded", []request{
-			{[]float64{0}, 0, 0.3, []float64{0.3}}, {[]float64{0.1}, 0.25, 0.3, []float64{0.3 + tiny}}}},
+			{[]float64{0}, 0, 0.3, []float64{0.3}}, {[]float64{0.1}, 0.25, 0.3, []float64{0.3 + 0.1/512}}}},
 		{"a redirect whose page view arrives first", []request{
 			{[]float64{0.1}, 0.1, 0.15, []float64{0.15}}, {[]float64{0}, 0, 0.3, []float64{0.05}}}},
 		{"the future is now", []request{{[]float64{7}, none, 5, []float64{5}}}},
-		{"the future is now, in order", []request{{[]float64{9, 7, 8}, none, 5, []float64{5 - 2*tiny, 5 - tiny, 5}}}},
+		{"the future is now, in order", []request{{[]float64{9, 7, 8}, none, 5, []float64{5 - 2./512, 5 - 1./512, 5}}}},
 		{"what was clamped is not overtaken", []request{
 			{[]float64{100}, none, 5, []float64{5}}, {[]float64{50}, none, 60, []float64{4.99}}}},
 		{"between two that were clamped", []request{
 			{[]float64{100}, none, 10, []float64{10}}, {[]float64{200}, none, 20, []float64{20}},
 			{[]float64{150}, none, 30, []float64{15}}}},
+		{"what was clamped by more than any latency is not followed", []request{
+			{[]float64{100}, none, 5, []float64{5}}, {[]float64{101}, none, 60, []float64{60}}}},
 		{"a clock that is set forward", []request{
 			{[]float64{1}, 2, 2, []float64{1}}, {[]float64{3603, 3604}, 3605, 5, []float64{3, 4}}}},
 		{"a clock that is set back", []request{
 			{[]float64{3601}, 3602, 2, []float64{1}}, {[]float64{3}, 4, 4, []float64{0.99}},
 			{[]float64{3611}, 3612, 3612, []float64{3611}}}},
 		{"a server whose clock is behind", []request{
-			{[]float64{1}, 2, 12, []float64{11}}, {[]float64{3}, 4, 4, []float64{11 + tiny}}}},
+			{[]float64{1}, 2, 12, []float64{11}}, {[]float64{3}, 4, 4, []float64{11 + 2./512}}}},
 		{"a recording that is replayed faster", []request{
 			{[]float64{0, 50}, 60, 100, []float64{40, 90}}, {[]float64{61, 119}, 120, 101, []float64{90.01, 100}},
 			{[]float64{90}, 120, 102, []float64{95.005}}}},
@@ -134,7 +137,8 @@ func TestClock_withoutChangeNeedsTwoPoints(t *testing.T) {
 	require.Len(t, k.Points, 2)
 }
 
-// However often a clock changes, it is bounded, and what is in order stays so.
+// A clock that changes with every event gives up its first points. Later events keep
+// their order, and events from before the clock's first point count as expired.
 func TestClock_isBounded(t *testing.T) {
 	var k clock
 	var last time.Time
@@ -142,12 +146,30 @@ func TestClock_isBounded(t *testing.T) {
 		settled, _ := k.settle(nil, []Event{shown(float64(10*i), -1, float64(i))}, time.Hour) // every one is clamped
 		require.True(t, settled[0].Time.After(last))
 		last = settled[0].Time
-		require.LessOrEqual(t, len(k.Points), maxPoints)
-		require.True(t, slices.IsSortedFunc(k.Points, func(a, b point) int { return int(a.time() - b.time()) }))
+		require.Len(t, k.Points, min(i+1, maxPoints))
+		require.Equal(t, i >= maxPoints, k.Cut)
 	}
-	require.Less(t, len(encodeDocument(k)), 1<<10)
-	settled, _ := k.settle(nil, []Event{shown(4995, -1, 1000)}, time.Hour)
-	require.WithinDuration(t, after(499.5), settled[0].Time, 5*time.Second, "between its neighbours, about")
+	require.Less(t, len(encodeDocument(k)), 10<<10)
+	k = stored(t, k)
+	first := 1000 - maxPoints
+	settled, _ := k.settle(nil, []Event{shown(float64(10*first+5), -1, 1000)}, time.Hour)
+	require.Equal(t, after(float64(first)+0.5), settled[0].Time)
+	settled, expired := k.settle(nil, []Event{shown(float64(10*first-5), -1, 1000)}, time.Hour)
+	require.Empty(t, settled)
+	require.Equal(t, 1, expired)
+}
+
+// A clock that is ahead, whose requests do not tell when they were sent, needs a
+// point only for a request with less latency than all before it.
+func TestClock_aheadByAnUnknownTimeNeedsFewPoints(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var k clock
+	for i := range 1000 {
+		at := float64(i)
+		settled, _ := k.settle(nil, []Event{shown(at+60, -1, at+0.05+0.25*random.Float64())}, time.Hour)
+		require.WithinDuration(t, after(at), settled[0].Time, 300*time.Millisecond)
+	}
+	require.Less(t, len(k.Points), 50)
 }
 
 // simulated is what one session sends: batches of stamps, and when each request
@@ -272,6 +294,37 @@ func TestClock_neverInvertsWhatANetworkHeldUp(t *testing.T) {
 	}
 }
 
+// TestClock_neverInvertsALongSession simulates networks that go away and come back:
+// requests of seconds then arrive in any order, each with less latency than most before.
+func TestClock_neverInvertsALongSession(t *testing.T) {
+	bends := 0
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 10))
+		var requests []simulated
+		now := 0.0
+		for range 6 {
+			back := now + 20*random.Float64()
+			for now < back+1 {
+				now += 0.02 + 0.5*random.Float64()
+				arrives := max(now, back) + 4*random.Float64()*random.Float64()
+				requests = append(requests, simulated{[]float64{now}, now, arrives})
+			}
+		}
+		slices.SortFunc(requests, func(a, b simulated) int { return cmp.Compare(a.received, b.received) })
+		var k clock
+		var all []Event
+		for _, r := range requests {
+			settled, expired := k.settle(nil, []Event{shown(r.stamps[0], r.sent, r.received)}, time.Hour)
+			require.Zero(t, expired)
+			all = append(all, Event{Time: settled[0].Time, Sent: after(r.stamps[0])})
+			k = stored(t, k)
+		}
+		bends = max(bends, len(k.Points))
+		require.Zero(t, inverted(all), "seed %d, %d points", seed, len(k.Points))
+	}
+	require.Greater(t, bends, 16, "the sessions must need more points than a quiet one")
+}
+
 // TestClock_neverInvertsWhateverComes makes up stamps, sent_at and arrivals
 // that have nothing to do with each other.
 func TestClock_neverInvertsWhateverComes(t *testing.T) {
@@ -313,24 +366,6 @@ func TestBetween_staysBetweenItsPoints(t *testing.T) {
 		"beyond what floats count": {point{0, 1<<60 + 1}, point{1 << 59, 1<<60 + 2}, 1<<59 - 1, 1<<60 + 1},
 	} {
 		if got := between(c.a, c.b, c.stamp); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
-	}
-}
-
-// The point that is given up for another is the one without which times change
-// least.
-func TestStraightest_isWhereTimesBendLeast(t *testing.T) {
-	for name, c := range map[string]struct {
-		points []point
-		want   int
-	}{
-		"the first":        {[]point{{0, 0}, {10, 10}, {20, 20}, {30, 90}, {40, 100}}, 1},
-		"the last":         {[]point{{0, 0}, {10, 1}, {20, 25}, {30, 35}, {40, 45}}, 3},
-		"to either side":   {[]point{{0, 0}, {10, 5}, {20, 20}, {30, 100}, {40, 110}}, 1},
-		"the first of two": {[]point{{0, 0}, {10, 10}, {20, 20}, {30, 30}, {40, 90}}, 1},
-	} {
-		if got := (&clock{Points: c.points}).straightest(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 //	Visited pricing, checkout and billing settings; clicked Confirm plan; submitted the payment form.
 //
 // It says everything once, in the order in which it was first done: the pages
-// viewed, then what was clicked, submitted and changed, then everything else.
+// viewed, then clicks, submits and changes, then everything else.
 // The same actions, however divided into calls of Add, give the same text.
 //
 // The words come from the titles, in which the source of the actions names
@@ -26,7 +26,7 @@ import (
 //
 // The zero value is ready for use. A Digest is not safe for concurrent use, and
 // must not be copied after the first Add. It keeps at most 50 phrases of each
-// of the five kinds, of at most 120 characters; what went before is only
+// of the five kinds, of at most 120 characters; earlier ones are only
 // counted ("Visited 12 earlier pages, pricing and checkout"). One that was
 // decoded from its JSON goes on where the encoded one stood.
 type Digest struct{ kinds [5]phrases }

@@ -11,18 +11,18 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Session is what is known of a session beyond its actions.
+// Session is a session's identity, link and counts: everything but its actions.
 type Session struct {
-	// UserID is that of the session's newest event that carried one, among those of
-	// the highest standing.
+	// UserID comes from the session's newest event that carried one, among the events
+	// of the highest standing.
 	UserID string
-	// Email is that of the session's newest event that carried one, among those of the
-	// highest standing, unless the session went over from one identified user to
+	// Email comes from the session's newest event that carried one, among the events of
+	// the highest standing, unless the session went over from one identified user to
 	// another since; without one, or where a higher standing is known of it, the e-mail
 	// address last known of the user.
 	Email string
-	// Standing is that of UserID, EmailStanding that of Email: Claimed while they are
-	// empty. An address that is known of the user stands no higher than the user.
+	// Standing belongs to UserID, EmailStanding to Email: Claimed while they are empty.
+	// An address that is known of the user stands no higher than the user.
 	Standing, EmailStanding Standing
 	// Desk and ConversationID are set once the session is linked to a
 	// conversation of a help desk, until another identified user appears; see Link.
@@ -73,29 +73,29 @@ func (s *Session) addIdentified(userID string) {
 	s.identified = s.identified[max(0, len(s.identified)-maxIdentified):]
 }
 
-// Names reports whether the event says who an anonymous visitor of the session
-// is. What an identified user did is nobody else's, and an event that stands lower
-// than the session's user says nothing about its visitor.
+// Names reports whether the event identifies an anonymous visitor of the session. An
+// identified user's actions are nobody else's, and an event that stands lower than
+// the session's user says nothing about its visitor.
 func (s *Session) Names(e *Event) bool {
 	return e.SessionID != "" && e.Standing >= s.Standing &&
 		e.UserID != "" && e.Anonymous != "" && e.Anonymous != e.UserID &&
 		e.Anonymous != s.userBy.Identified && !slices.Contains(s.identified, e.Anonymous)
 }
 
-// maxAhead is by how much what is known may be later than now: the clocks of
-// servers differ a little.
+// maxAhead is the longest time by which knowledge may be later than now: the clocks
+// of servers differ a little.
 const maxAhead = time.Second
 
-// overrides reports whether what the event says, of a standing, takes the place of
-// what is known of another standing from an event at that time. The higher standing
+// overrides reports whether the event's value, of a standing, takes the place of a
+// known value of another standing, from an event at that time. The higher standing
 // counts, whenever it was; at the same standing the later event does.
 func (e *Event) overrides(standing, known Standing, at time.Time) bool {
 	return standing > known || standing == known && e.supersedes(at)
 }
 
-// supersedes reports whether the event takes the place of what is known from
-// another one: unless that happened later. What is known from a time that has
-// not come yet is from a clock that was ahead, and gives way.
+// supersedes reports whether the event takes the place of another one, which it does
+// unless that happened later. A time that has not come yet is from a clock that was
+// ahead, and gives way.
 func (e *Event) supersedes(at time.Time) bool {
 	return !e.Time.Before(at) || at.Sub(e.received()) > maxAhead
 }
@@ -113,7 +113,7 @@ type provenance struct {
 	Identified string // its user id, empty unless that is identified
 }
 
-// Directory remembers who the sessions of all products belong to, the e-mail
+// Directory remembers the users of the sessions of all products, the e-mail
 // addresses of users, and the sessions of e-mail addresses, for as long as
 // their actions are kept. It keeps them as documents and nothing by itself, so
 // directories over one store are one directory. It is safe for concurrent use.
@@ -135,7 +135,7 @@ func NewDirectory(docs document.Store, ttl time.Duration) (*Directory, error) {
 	return &Directory{docs: docs, ttl: ttl}, nil
 }
 
-// Session returns what is known of a session, and whether anything is.
+// Session returns a session, and false for an unknown one.
 func (d *Directory) Session(ctx context.Context, productID, sessionID string) (Session, bool, error) {
 	b := d.Book(productID)
 	if err := b.load(ctx, ofSession(sessionID)); err != nil {
@@ -146,9 +146,9 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 	return s, p.doc.Exists() && !p.damaged, err
 }
 
-// Sessions returns for each of the sessions, in this order, what its own events
-// said; nothing for one that is unknown. It reads them all at once, and not what is
-// known of their users.
+// Sessions returns each of the sessions, in this order, as its own events described
+// it: without an address that only its user has. An unknown one is the zero value. It
+// reads them all at once.
 func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs ...string) ([]Session, error) {
 	b := d.Book(productID)
 	keys := make([]documentKey, len(sessionIDs))

@@ -2,8 +2,8 @@
 //
 // An [Action] is one thing a user did: a page view, a click, a form submit or
 // a changed field, described in words ("User clicked Export CSV on the dashboard
-// page") and with the page's canonical URL. A [Batch] is what one request
-// brought for one session, in time order; it is also the JSON object that the
+// page") and with the page's canonical URL. A [Batch] has the actions of one
+// session in one request, in time order; it is also the JSON object that the
 // event stream carries.
 //
 // A [Store] keeps the newest actions of every user for a few hours. [Memory]
@@ -25,8 +25,8 @@
 //	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", lookup)
 //
 // Where actions come from is another package's business: a source such as
-// [github.com/liveactivity/liveactivity/activity/posthog] turns what it
-// receives into [Event] values and hands them to a [Sink].
+// [github.com/liveactivity/liveactivity/activity/posthog] turns requests
+// into [Event] values and hands them to a [Sink].
 //
 // # Time
 //

@@ -1,7 +1,7 @@
 package activity
 
-// Flow counts the outcomes of a product's events in some span of time, and what
-// the service wrote for its users.
+// Flow counts the outcomes of a product's events in some span of time, and the notes,
+// summaries and offers that the service wrote.
 type Flow struct {
 	Accepted  int `json:"accepted"`  // events that made an action or updated what is known of a session
 	Ignored   int `json:"ignored"`   // events that did neither

@@ -15,9 +15,9 @@ type formerLink struct {
 	Until          time.Time `json:"until"` // when the other user appeared
 }
 
-// Link links the session to a conversation of a help desk for the identified user
-// who is there now. Where none is, it is for the one who had the email address or the
-// user ID in the session; both may be empty. Otherwise it is for the first one to come.
+// Link links the session to a conversation of a help desk for its present identified
+// user. Without one, the link is for the user that had the email address or the user
+// ID in the session; both may be empty. Otherwise it is for the first one to come.
 func (s *Session) Link(desk, conversationID, email, userID string) {
 	s.Desk, s.ConversationID = desk, conversationID
 	s.linkedUser = s.userBy.Identified

@@ -22,9 +22,9 @@ type MemoryOptions struct {
 	TotalBytes int64         // of all products; 7.5 % of the memory that the process may use
 }
 
-// Memory is the [Store] that keeps everything in RAM, within a number of bytes
-// of each product and of all: what actions, users and sessions take. Beyond
-// that the sessions written first go first, reading does not renew them; where all
+// Memory is the [Store] that keeps everything in RAM, within a number of bytes of
+// each product and of all, for actions, users and sessions together. Beyond that
+// the sessions written first go first, reading does not renew them; where all
 // products together hold too much, sessions of the product that holds most. A session
 // of fifty actions takes some 20 KB.
 //
@@ -204,9 +204,9 @@ func (m *Memory) session(product, user, session string) *memorySession {
 	return s
 }
 
-// insert files an action, and removes what is more than so many of its user and of
-// all. It returns false, and changes nothing, if the session has the action already,
-// or has as many and none that is older.
+// insert files an action, and removes the oldest beyond the limits of its user and
+// of the session. It returns false, and changes nothing, if the session has the action
+// already, or is full of newer ones.
 func (s *memorySession) insert(a HeldAction, maxEvents, maxHeld int) bool {
 	have, first := 0, 0
 	for i := range s.Actions {

@@ -157,8 +157,8 @@ const (
 	schemeChars   = schemeLetters + decimals + "+.-"
 )
 
-// cutScheme returns the scheme that s starts with, in lower case, and what
-// follows the colon; without one it returns "" and s.
+// cutScheme returns the scheme that s starts with, in lower case, and the text behind
+// its colon; without one it returns "" and s.
 func cutScheme(s string) (scheme, rest string) {
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || scheme == "" || !strings.Contains(schemeLetters, scheme[:1]) || strings.Trim(scheme, schemeChars) != "" {
