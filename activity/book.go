@@ -266,11 +266,12 @@ func (b *Book) resolved(ctx context.Context, s Session) (Session, error) {
 }
 
 // Changes returns the changes of documents that take the book's knowledge into the
-// directory.
+// directory. All but linked sessions yield.
 func (b *Book) Changes() []document.Change {
 	changes := make([]document.Change, len(b.changed))
 	for i, p := range b.changed {
 		changes[i] = document.Put(p.doc, p.value(), b.dir.ttl)
+		changes[i].Yields = p.kind != sessionKind || p.session.ConversationID == ""
 	}
 	return changes
 }

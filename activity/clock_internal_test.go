@@ -298,7 +298,7 @@ func TestClock_neverInvertsWhatANetworkHeldUp(t *testing.T) {
 // requests of seconds then arrive in any order, each with less latency than most before.
 func TestClock_neverInvertsALongSession(t *testing.T) {
 	bends := 0
-	for seed := range uint64(200) {
+	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 10))
 		var requests []simulated
 		now := 0.0

@@ -19,6 +19,11 @@
 //		}
 //	}
 //
+// A product's documents are bounded in bytes. Beyond the bound, documents that yield
+// are evicted first (see [Change]), then the others; of each, roughly the least recently
+// written first. A document without a time to live is never evicted. So a flood of
+// sessions, which anybody can send, takes nothing from links and deliveries.
+//
 // Documents belong to a product. One call changes any number of a product's
 // documents atomically. Versions grow over the whole product and are never
 // reused, so a version also serves as a fencing token: see [Lease].
@@ -94,6 +99,9 @@ type Change struct {
 	Prev  Version
 	Value []byte
 	TTL   time.Duration // from now; zero means no expiry
+	// Yields lets the document be evicted before all documents whose last put or
+	// touch did not yield, whenever those were written.
+	Yields bool
 }
 
 // Put sets the value of a document that is unchanged since it was read; it

@@ -26,9 +26,9 @@ type MemoryOptions struct {
 
 // Memory is the in-memory [Store]. It is bounded in bytes per product and in
 // all, counting each document with its name and index overhead. Beyond a
-// product's bound it evicts the document written first (reads do not renew);
-// beyond the total it evicts from the product that uses most. Documents
-// without a time to live count but are never evicted.
+// product's bound it evicts the document written first (reads do not renew), those
+// that yield before the others; beyond the total it evicts from the product that uses
+// most. Documents without a time to live count but are never evicted.
 type Memory struct {
 	epoch time.Time // times are counted from here
 
@@ -46,6 +46,7 @@ type memoryDocument struct {
 	name, value string
 	version     Version
 	until       int64 // nanoseconds since the epoch; zero means no expiry
+	yields      bool
 }
 
 func (d *memoryDocument) dead(now int64) bool { return d.until != 0 && d.until <= now }
@@ -63,6 +64,7 @@ func (d *memoryDocument) item() fair.Item {
 		Bytes:  fair.Size(unsafe.Sizeof(*d)) + fair.Size(len(d.name)) + fair.Size(len(d.value)) + btreeShare,
 		Due:    d.until,
 		Pinned: d.until == 0,
+		Last:   !d.yields,
 	}
 }
 
@@ -80,7 +82,8 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		return nil, err
 	}
 	m := &Memory{epoch: time.Now(), byName: map[string]*names{}, dropped: map[string]Version{}}
-	m.docs = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes}, func(e *fair.Entry[string, *memoryDocument]) { m.unlist(e.Product(), e.Value) })
+	m.docs = fair.New(&fair.Options{MaxBytes: o.MaxBytes, TotalBytes: o.TotalBytes},
+		func(e *fair.Entry[string, *memoryDocument]) { m.unlist(e.Product(), e.Value) })
 	return m, nil
 }
 
@@ -154,7 +157,7 @@ func (m *Memory) apply(productID string, d *memoryDocument, c Change, now int64)
 	if c.Op == OpPut {
 		d.value, d.version = string(c.Value), m.version
 	}
-	d.until = 0
+	d.until, d.yields = 0, c.Yields
 	if c.TTL > 0 {
 		d.until = now + min(int64(c.TTL), math.MaxInt64-now)
 	}

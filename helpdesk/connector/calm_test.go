@@ -12,11 +12,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/proactive"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // flooded returns how many notes of actions and summaries are written into a
@@ -119,4 +123,30 @@ func TestOffers_areNotMadeWhileTheContactWaitsForAnAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Anybody can send sessions. However many there are, a conversation's link and
+// document stay, and a customer who was quiet meanwhile gets the next note.
+func TestNotes_surviveAFloodOfSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &proactive.Config{})
+		w.log = musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{StateMaxBytes: 1 << 20}}))
+		w.recorder = musttest.New(eventlog.NewRecorder(w.log, nil))
+		defer w.close()
+		s := w.start(connector.Options{})
+		w.visit("/home")
+		conversation, webhook := w.desk.Created("http://hooks.example/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: jane}, "")
+		require.Equal(t, "linked", w.deliver(s, webhook))
+		for n := range 2000 {
+			w.visitAs(fmt.Sprint("flood", n), fmt.Sprintf("flood%d@example.com", n), "/home")
+		}
+		_, known, err := musttest.New(activity.NewDirectory(w.log.Documents(), time.Hour)).Session(t.Context(), acme, "flood0")
+		require.NoError(t, err)
+		require.False(t, known, "the flood must not fit")
+		w.visit("/checkout")
+		time.Sleep(time.Minute)
+		notes := w.desk.Notes(conversation)
+		require.Len(t, notes, 2)
+		require.Contains(t, notes[1], "checkout")
+	})
 }

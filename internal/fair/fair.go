@@ -2,7 +2,7 @@
 // of all products together.
 //
 // A [Cache] evicts values in the order they were written; reading does not renew
-// them. A product over its own bound loses its own values. Over the total, the
+// them. Values that go last are evicted after all others. A product over its own bound loses its own values. Over the total, the
 // product that holds most loses values: the one furthest above its fair share,
 // which is the total divided by the number of products that hold something. So no
 // product can evict another's share.
@@ -61,6 +61,7 @@ type Item struct {
 	Bytes  int64 // the cost of the value and everything it refers to
 	Due    int64 // when [Cache.Due] returns it, in any unit above zero; zero for never
 	Pinned bool  // it is never evicted, but counts
+	Last   bool  // it is evicted after the values without Last
 }
 
 // Entry is a value that a [Cache] keeps. It stays the same until the value is
@@ -74,6 +75,7 @@ type Entry[K comparable, V any] struct {
 	asked        int64 // the time it is in the heap by: never after it is due
 	at           int32 // in the heap, -1 for not
 	unlisted     bool  // it is pinned, or was never kept
+	last         bool
 	space        uint8 // of the key
 	older, newer *Entry[K, V]
 }
@@ -85,12 +87,15 @@ type holder[K comparable, V any] struct {
 	share   *Share[*holder[K, V]]
 	bytes   int64
 	spaces  []space[K, V]
-	length  int // entries in all spaces
-	// Unpinned values form a list in the order they were written. Its links
-	// are in the items: an entry of golang-lru takes as much memory again.
-	oldest, newest *Entry[K, V]
-	listed         int
+	length  int           // entries in all spaces
+	lists   [2]list[K, V] // the second has the values that go last
+	listed  int
+	written *Entry[K, V] // last, of the listed; nil once that has gone
 }
+
+// list is the unpinned values in the order they were written. Its links are in the
+// items: an entry of golang-lru takes as much memory again.
+type list[K comparable, V any] struct{ oldest, newest *Entry[K, V] }
 
 // space is the entries of a product by key.
 type space[K comparable, V any] struct {
@@ -218,7 +223,7 @@ func (e *Entry[K, V]) Keep(as Item) {
 // Set replaces the entry's item. It renews the value only if the value is no
 // longer pinned.
 func (e *Entry[K, V]) Set(as Item) {
-	if as.Pinned == e.unlisted {
+	if as.Pinned == e.unlisted && as.Last == e.last {
 		e.set(as)
 	} else {
 		e.Keep(as)
@@ -228,7 +233,7 @@ func (e *Entry[K, V]) Set(as Item) {
 
 func (e *Entry[K, V]) set(as Item) {
 	e.of.bytes += as.Bytes - e.bytes
-	e.bytes, e.due, e.unlisted = as.Bytes, as.Due, as.Pinned
+	e.bytes, e.due, e.unlisted, e.last = as.Bytes, as.Due, as.Pinned, as.Last
 	due := &e.of.all.due
 	switch {
 	case as.Due == 0 && e.at >= 0:
@@ -300,7 +305,10 @@ func (c *Cache[K, V]) Trim(product string) {
 }
 
 func (c *Cache[K, V]) evict(h *holder[K, V]) {
-	oldest := h.oldest
+	oldest := h.lists[0].oldest
+	if oldest == nil || oldest == h.written && h.listed > 1 {
+		oldest = h.lists[1].oldest
+	}
 	oldest.Remove()
 	c.evicted(oldest)
 }
@@ -372,30 +380,42 @@ func (h *holder[K, V]) link(e *Entry[K, V]) {
 	if e.unlisted {
 		return
 	}
-	if e.older = h.newest; e.older != nil {
+	l := h.list(e)
+	if e.older = l.newest; e.older != nil {
 		e.older.newer = e
 	} else {
-		h.oldest = e
+		l.oldest = e
 	}
-	h.newest = e
+	l.newest, h.written = e, e
 	h.listed++
+}
+
+// list returns the list that an entry belongs to.
+func (h *holder[K, V]) list(e *Entry[K, V]) *list[K, V] {
+	if e.last {
+		return &h.lists[1]
+	}
+	return &h.lists[0]
 }
 
 func (h *holder[K, V]) unlink(e *Entry[K, V]) {
 	if e.unlisted {
 		return
 	}
+	l := h.list(e)
 	if e.older != nil {
 		e.older.newer = e.newer
 	} else {
-		h.oldest = e.newer
+		l.oldest = e.newer
 	}
 	if e.newer != nil {
 		e.newer.older = e.older
 	} else {
-		h.newest = e.older
+		l.newest = e.older
 	}
-	e.older, e.newer = nil, nil
+	if e.older, e.newer = nil, nil; h.written == e {
+		h.written = nil
+	}
 	h.listed--
 }
 

@@ -65,12 +65,24 @@ func TestCache_forgetsWhatWasWrittenFirst(t *testing.T) {
 		"pinned":            {func(c *cache) { c.Put("p", "a", "value of a", fair.Item{Pinned: true}) }, "a c d"},
 		"pinned by set":     {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}) }, "a c d"},
 		"pinned for a time": {func(c *cache) { c.Find("p", "a").Set(fair.Item{Pinned: true}); c.Find("p", "a").Set(fair.Item{}) }, "a c d"},
-		"kept":              {func(c *cache) { c.Find("p", "a").Keep(fair.Item{}) }, "a c d"},
-		"opened":            {func(c *cache) { c.Open("p", "a") }, "b c d"},
-		"grown":             {func(c *cache) { c.Find("p", "b").Set(fair.Item{Bytes: one(t)}) }, "c d"},
-		"removed":           {func(c *cache) { c.Remove("p", "b") }, "a c d"},
-		"of no product":     {func(c *cache) { c.Remove("q", "a"); require.Nil(t, c.Find("q", "a")) }, "b c d"},
-		"another product":   {func(c *cache) { put(c, "q", "a") }, "b c d"},
+		"last": {func(c *cache) {
+			c.Find("p", "a").Set(fair.Item{Last: true})
+			put(c, "p", "b")
+			put(c, "p", "c")
+		}, "a c d"},
+		"last by set":     {func(c *cache) { c.Find("p", "a").Set(fair.Item{Last: true}) }, "a c d"},
+		"last for a time": {func(c *cache) { c.Find("p", "b").Set(fair.Item{Last: true}); c.Find("p", "b").Set(fair.Item{}) }, "b c d"},
+		"all but one last": {func(c *cache) {
+			for _, key := range []string{"a", "b", "c"} {
+				c.Find("p", key).Set(fair.Item{Last: true})
+			}
+		}, "b c d"},
+		"kept":            {func(c *cache) { c.Find("p", "a").Keep(fair.Item{}) }, "a c d"},
+		"opened":          {func(c *cache) { c.Open("p", "a") }, "b c d"},
+		"grown":           {func(c *cache) { c.Find("p", "b").Set(fair.Item{Bytes: one(t)}) }, "c d"},
+		"removed":         {func(c *cache) { c.Remove("p", "b") }, "a c d"},
+		"of no product":   {func(c *cache) { c.Remove("q", "a"); require.Nil(t, c.Find("q", "a")) }, "b c d"},
+		"another product": {func(c *cache) { put(c, "q", "a") }, "b c d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var evicted []string

@@ -114,7 +114,9 @@ func (m *Meter) write(ctx context.Context, productID string, s *series, g gauges
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	stored := document.Document{Name: m.name, Version: before.version}
-	next.version, err = m.config.Documents.Write(ctx, productID, document.Put(stored, value, keptFor))
+	put := document.Put(stored, value, keptFor)
+	put.Yields = true
+	next.version, err = m.config.Documents.Write(ctx, productID, put)
 	var conflict *document.ConflictError
 	switch {
 	case errors.As(err, &conflict):

@@ -3,8 +3,8 @@ package boltlog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -135,9 +135,9 @@ func (b *batch) change(a *addition, before []record) error {
 			err = b.remove(name, r)
 		case document.OpPut:
 			r.version = a.version
-			err = b.renew(name, r, c.TTL, c.Value)
+			err = b.renew(name, r, c, c.Value)
 		case document.OpTouch:
-			err = b.renew(name, r, c.TTL, r.value)
+			err = b.renew(name, r, c, r.value)
 		}
 		if err != nil {
 			return err
@@ -149,16 +149,21 @@ func (b *batch) change(a *addition, before []record) error {
 // renew writes a document, which was r, with a value and a time to live that begins now. It keeps
 // its place in the due bucket, unless it expires earlier: a place that is too early costs a look,
 // and another place would cost a write every time.
-func (b *batch) renew(name []byte, r record, ttl time.Duration, value []byte) error {
-	if r.until, r.ttl = 0, 0; ttl != 0 {
-		r.until = b.t.now.Add(ttl).Add(time.Millisecond - 1).UnixMilli() // rounded up
-		r.ttl = r.until - b.t.now.UnixMilli()
+func (b *batch) renew(name []byte, r record, c document.Change, value []byte) error {
+	due, class := int64(0), last
+	if c.Yields {
+		class = 0
 	}
-	if r.due == 0 || r.until < r.due {
-		if err := b.move(name, r.due, r.until); err != nil {
+	if r.until, r.ttl = 0, 0; c.TTL != 0 {
+		r.until = b.t.now.Add(c.TTL).Add(time.Millisecond - 1).UnixMilli() // rounded up
+		r.ttl = r.until - b.t.now.UnixMilli()
+		due = r.until | class
+	}
+	if r.due == 0 || due < r.due || due&last != r.due&last {
+		if err := b.move(name, r.due, due); err != nil {
 			return err
 		}
-		r.due = r.until
+		r.due = due
 	}
 	b.took += uint64(len(value))
 	return b.put(name, r, value)
@@ -205,25 +210,32 @@ func (b *batch) uncount(name []byte, r record) {
 
 // sweep removes documents whose time is over.
 func (b *batch) sweep() error {
-	return b.review(0, b.t.now.UnixMilli(), b.more(&b.state.DocumentBytes), func(record) bool { return true })
+	more, now := b.more(&b.state.DocumentBytes), b.t.now.UnixMilli()
+	all := func(record) bool { return true }
+	return errors.Join(b.review(0, now, more, all), b.review(last, last|now, more, all))
 }
 
 // spared is how long before its end a document is left to expire by itself, where others can
 // be evicted: it may be a lease, or about something being delivered.
 const spared = 15 * time.Minute
 
-// evict removes documents beyond the product's limit, those first that expire first: of
-// documents that live equally long, the ones written first. It removes none written by this
-// transaction.
+// evict removes documents beyond the product's limit, those that yield first, and of these the
+// ones that expire first: of documents that live equally long, the ones written first. It removes
+// none written by this transaction.
 func (b *batch) evict() error {
 	limit, more := uint64(b.t.log.retention.StateMaxBytes/2), b.more(&b.state.DocumentBytes)
 	tooMuch := func() bool { return b.state.DocumentBytes > limit && more() }
 	goes := func(r record) bool { return uint64(r.version) <= b.began }
 	from := b.t.now.Add(min(spared, b.t.log.retention.TTL/2)).UnixMilli()
-	if err := b.review(from, math.MaxInt64, tooMuch, goes); err != nil {
-		return err
+	for _, class := range [...]int64{0, last} {
+		if err := b.review(class|from, class|(last-1), tooMuch, goes); err != nil {
+			return err
+		}
+		if err := b.review(class, class|from, tooMuch, goes); err != nil {
+			return err
+		}
 	}
-	return b.review(0, from, tooMuch, goes)
+	return nil
 }
 
 // review looks at documents that are due from one time to another, in this order, while there is
@@ -240,14 +252,15 @@ func (b *batch) review(from, to int64, more func() bool, goes func(record) bool)
 			return err
 		}
 		r, err := find(b.docs, name)
+		place := r.until | when&last
 		switch {
 		case err != nil:
 			return err
 		case r.due != when:
 			return errMalformed
-		case r.until > when:
-			if err = b.move(name, when, r.until); err == nil {
-				r.due = r.until
+		case place > when:
+			if err = b.move(name, when, place); err == nil {
+				r.due = place
 				err = b.put(name, r, r.value)
 			}
 		case goes(r):
@@ -278,7 +291,9 @@ func loadDocuments(b *bolt.Bucket, found *state, r *reading) (ahead []document.C
 		}
 		if doc.until-doc.ttl > now {
 			d := document.Document{Name: string(k), Version: doc.version}
-			ahead = append(ahead, document.Touch(d, time.Duration(doc.ttl)*time.Millisecond))
+			touch := document.Touch(d, time.Duration(doc.ttl)*time.Millisecond)
+			touch.Yields = doc.due&last == 0
+			ahead = append(ahead, touch)
 		}
 		found.Documents++
 		found.DocumentBytes += doc.size(k)

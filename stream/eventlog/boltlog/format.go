@@ -19,7 +19,8 @@ import (
 //	  log            ID, 16 bytes → entry, see appendEntry
 //	  documents      name → record
 //	  due            milliseconds, 8 bytes, and a name → nothing: when to look whether the
-//	                 document has expired, which it never does earlier
+//	                 document has expired, which it never does earlier; of documents that do
+//	                 not yield 2^62 more, so that they come last
 //	dropped
 //	  <number>       the buckets of a dropped product, whose space is still to be freed
 //
@@ -208,7 +209,7 @@ func parseKeys(b []byte) []activity.Key {
 type record struct {
 	version document.Version
 	until   int64 // from when on it has expired; zero for never
-	due     int64 // its key in the due bucket, which is not there if this is zero; never after until
+	due     int64 // its key in the due bucket, which is not there if this is zero; but for last never after until
 	ttl     int64 // milliseconds from the last write until it expires
 	value   []byte
 }
@@ -244,6 +245,9 @@ func (r record) size(name []byte) uint64 {
 }
 
 const dueHead = 8
+
+// last is added to the due times of documents that do not yield.
+const last int64 = 1 << 62
 
 // dueKey is the key of a document in the due bucket.
 func dueKey(due int64, name []byte) []byte {

@@ -156,6 +156,38 @@ var stateTests = []test{
 		assert.False(f, f.document("read").Exists(), "read")
 		assert.False(f, f.document("checked").Exists(), "checked")
 	}},
+	{name: "evicts documents that yield first, whenever they were written", run: func(f fixture) {
+		value := make([]byte, fillerBytes)
+		put := func(name string, yields bool) {
+			c := document.Put(f.document(name), value, time.Hour)
+			c.Yields = yields
+			f.write(product, c)
+		}
+		const links = documentBytes / fillerBytes / 4
+		for n := range links {
+			put(fmt.Sprint("link/", n), n%2 == 0)
+		}
+		put("gives up", false)
+		put("gives up", true)
+		for n := 0; n < links; n += 2 { // a session that is linked later
+			touch := document.Touch(f.document(fmt.Sprint("link/", n)), time.Hour)
+			f.write(product, touch)
+		}
+		for n := range fillers {
+			put(filler(n), true)
+		}
+		require.Len(f, f.names(product, "link/"), links)
+		require.False(f, f.document("gives up").Exists())
+		require.NotEmpty(f, f.names(product, "filler/"))
+		for n := range fillers {
+			put(fmt.Sprint("more/", n), false)
+		}
+		require.Empty(f, f.names(product, "filler/"))
+		require.Empty(f, f.names(product, "link/"), "of the others, the oldest goes first")
+		more := f.names(product, "more/")
+		require.Contains(f, more, fmt.Sprint("more/", fillers-1))
+		require.LessOrEqual(f, len(more)*fillerBytes, documentBytes*5/4)
+	}},
 	{name: "evicts nothing of another product", run: func(f fixture) {
 		value := make([]byte, fillerBytes)
 		const others = documentBytes / fillerBytes / 4

@@ -99,9 +99,20 @@ func (c *commit) addDocuments(changes []document.Change) {
 		c.args.number(int64(change.Prev))
 		c.args.number(milliseconds(change.TTL))
 		c.args.bytes(change.Value)
+		c.args.number(order(change))
 	}
 	c.counts[0] = len(changes)
 	c.work += len(changes)
+}
+
+// order is added to the version of a document that does not yield: all such documents
+// come after the others in the order of eviction. Versions are below 2^52, and scores
+// exact up to 2^53.
+func order(c *document.Change) int64 {
+	if c.Yields {
+		return 0
+	}
+	return 1 << 52
 }
 
 // milliseconds returns a time to live, rounded up.

@@ -87,7 +87,7 @@
 //	liveactivity:{p:acme}:torn         hash    version of the last commit: how to take it back, were it torn
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing
-//	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, +inf without a time to live
+//	liveactivity:{p:acme}:docs         zset    the same by the version of the last write, 2^52 later unless they yield, +inf without a time to live
 //	liveactivity:{p:acme}:acts         zset    users and sessions by the version of the last write
 //	liveactivity:{p:acme}:user:ID      zset    a user's sessions by the newest start
 //	liveactivity:{p:acme}:held:s:ID    hash    key: order of arrival, start, user and JSON of a session's action, or an identity; size

@@ -8,7 +8,7 @@
 --       14 generation of the product that the call belongs to, 0 for any
 --       13 an array of MessagePack, which is empty without any of them:
 --       documents: operation, name, version ("0" for none), time to live in
---         milliseconds (0 for ever), value
+--         milliseconds (0 for ever), value, the distance of its score from the version
 --       entries: session, data, keys of 16 bytes each
 --       runs of actions: user, session, number of actions, and for each a
 --         7-digit number that grows and its key, start in microseconds, and the
@@ -27,13 +27,13 @@ local max_events = tonumber(ARGV[4])
 local documents, entries, runs = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local args = cmsgpack.unpack(ARGV[13])
 local first_document = 1
-local first_entry = first_document + 5 * documents
+local first_entry = first_document + 6 * documents
 local first_run = first_entry + 3 * entries
 
 -- 1. Documents must be at the versions named.
 
 local former = {} -- names and values of those to be put
-for i = first_document, first_entry - 1, 5 do
+for i = first_document, first_entry - 1, 6 do
   local stored
   if args[i] == '0' then
     stored = call('GET', document_key(args[i + 1])) or ''
@@ -153,7 +153,7 @@ end
 -- 3. Documents.
 
 -- Makes a change, and returns by how many bytes the documents grow.
-local function write_document(operation, name, existed, lives, value)
+local function write_document(operation, name, existed, lives, value, order)
   local key = document_key(name)
   local size = existed and document_size(name) or 0
   if operation == '1' then
@@ -167,7 +167,7 @@ local function write_document(operation, name, existed, lives, value)
   else
     return 0
   end
-  local is_new = call('ZADD', docs, lives > 0 and version_text or '+inf', name) == 1
+  local is_new = call('ZADD', docs, lives > 0 and digits(version + tonumber(order)) or '+inf', name) == 1
   if is_new then call('ZADD', names, '0', name) end
   -- One that has expired is still counted.
   return (existed or is_new) and document_size(name) - size or 0
@@ -175,9 +175,9 @@ end
 
 if documents > 0 then
   local left, longest, bytes = call('PTTL', docs), 0, 0
-  for i = first_document, first_entry - 1, 5 do
+  for i = first_document, first_entry - 1, 6 do
     local lives = tonumber(args[i + 3])
-    bytes = bytes + write_document(args[i], args[i + 1], args[i + 2] ~= '0', lives, args[i + 4])
+    bytes = bytes + write_document(args[i], args[i + 1], args[i + 2] ~= '0', lives, args[i + 4], args[i + 5])
     if args[i] == '0' or args[i] == '3' then longest = math.max(longest, lives > 0 and lives or math.huge) end
   end
   add('docs', bytes)

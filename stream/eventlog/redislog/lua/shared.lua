@@ -128,7 +128,7 @@ local function trim_log(added)
 end
 
 -- Documents and activity. Each has an order: a sorted set of names by the version
--- of the last write. Its size is counted in meta. Expired ones count until the sizes
+-- of the last write, of documents that do not yield by as much more. Its size is counted in meta. Expired ones count until the sizes
 -- are added up again, or for the mean when one is found before.
 
 local function document_key(name) return base .. 'doc:' .. name end
