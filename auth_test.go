@@ -1,14 +1,21 @@
 package liveactivity_test
 
 import (
+	"bufio"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
 const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -167,5 +174,38 @@ func TestOpenEndpoints_askForNothing(t *testing.T) {
 		"/flags/": http.MethodPost, "/flags": http.MethodPost, "/decide/": http.MethodPost, "/s/": http.MethodPost, "/s": http.MethodPost,
 	} {
 		assert.Equal(t, http.StatusOK, s.do(method, path, "{}").status, path)
+	}
+}
+
+// A request whose credential is missing is answered though its body never comes.
+func TestDoors_readNoBodyWithoutACredential(t *testing.T) {
+	s := newDesks().start(t)
+	address := strings.TrimPrefix(s.url, "http://")
+	for path, status := range map[string]int{
+		"/webhook/acme":            401,
+		"/chatbot-webhook/acme":    401,
+		"/zendesk/chat/acme":       401,
+		"/sessions/link":           403,
+		"/mcp":                     401,
+		"/admin/products":          401,
+		"/intercom/proactive/acme": 401,
+		"/webhook/unknown":         404,
+	} {
+		for name, size := range map[string]int{"small": 1 << 10, "large": 1 << 20} {
+			t.Run(path+", "+name, func(t *testing.T) {
+				conn, err := net.Dial("tcp", address)
+				require.NoError(t, err)
+				defer conn.Close()
+				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+					"Content-Length: %d\r\n\r\n{", path, size)
+				require.NoError(t, err)
+				begun := time.Now()
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				defer answer.Body.Close()
+				assert.Equal(t, status, answer.StatusCode)
+				assert.Less(t, time.Since(begun), httpx.BodyTime/2)
+			})
+		}
 	}
 }

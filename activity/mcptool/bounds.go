@@ -18,12 +18,14 @@ import (
 // response is in memory until it is sent; so both are bounded first.
 const (
 	maxBody     = 1 << 20 // bytes
-	maxStranger = 4 << 10 // bytes of a body without a valid key
+	maxStranger = 4 << 10 // bytes of a body without a valid key, which has strangersTime to arrive
 	maxCalls    = 20      // messages in a batch
 	maxDepth    = 64      // nesting of objects and arrays
 	maxValues   = 10_000  // JSON values
 	maxAnswer   = 8 << 20 // bytes
 )
+
+const strangersTime = 200 * time.Millisecond
 
 // tooMuch is the tool error of a call whose result exceeds the budget.
 const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once."

@@ -21,11 +21,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -144,23 +146,16 @@ func acceptBoth(h http.Header) {
 	}
 }
 
-// unauthorized answers a request without a valid key. A tool call's caller
-// reads tool errors, so it gets one. A body that doesn't say that it is small is not read.
+// unauthorized answers a request without a valid key. A tool call's caller reads tool
+// errors, so it gets one, with the call's id, if the body is small and there already.
 func unauthorized(w http.ResponseWriter, r *http.Request) error {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 	}
 	scheme := challenge(access.BearerToken(r))
-	if r.ContentLength < 0 || r.ContentLength > maxStranger {
-		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
-	}
-	body, err := httpx.ReadBody(w, r, maxStranger, "")
-	if err != nil {
-		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
-	}
-	defer body.Release()
-	if !isBounded(body.Bytes()) || json.Unmarshal(body.Bytes(), &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
+	body := strangersBody(w, r)
+	if !isBounded(body) || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
 		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
 	}
 	w.Header().Set("WWW-Authenticate", scheme)
@@ -168,6 +163,23 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 		"detail": access.ErrInvalid.Error(), "jsonrpc": "2.0", "id": call.ID, "result": toolError(access.ErrInvalid.Error()),
 	})
 	return nil
+}
+
+// strangersBody returns the body of a request without a valid key; nil for one that is
+// not known to be small, or does not come at once.
+func strangersBody(w http.ResponseWriter, r *http.Request) []byte {
+	if r.ContentLength < 0 || r.ContentLength > maxStranger {
+		return nil
+	}
+	control := http.NewResponseController(w)
+	// A writer without deadlines is no connection's.
+	_ = control.SetReadDeadline(time.Now().Add(strangersTime))
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return nil
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return body
 }
 
 // isID reports whether the JSON is a valid id of a JSON-RPC call: a string or
