@@ -67,7 +67,8 @@ func TestKeys_openTheirProductAndScopeOnly(t *testing.T) {
 				r := s.do(e.method, e.path, e.body, credential.header, asJSON)
 				assert.Equal(t, want, r.status, r.body)
 				if want != http.StatusUnauthorized {
-					assert.Empty(t, r.header.Get("WWW-Authenticate"))
+					isScope := want == http.StatusForbidden && strings.HasPrefix(endpoint, "MCP")
+					assert.Equal(t, isScope, r.header.Get("WWW-Authenticate") != "", "MCP clients sign in for the scope")
 					return
 				}
 				challenge, reason, _ := strings.Cut(r.header.Get("WWW-Authenticate"), " ")

@@ -3,10 +3,12 @@ package liveactivity
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -27,7 +29,7 @@ func (s *Service) catchUp(ctx context.Context) {
 			break
 		}
 		if ctx.Err() == nil {
-			s.log.Warn("cannot catch up with the log", "err", err)
+			s.log.Log(ctx, outage.Level(err, slog.LevelWarn), "cannot catch up with the log", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -65,7 +65,7 @@
 //
 // # Slots
 //
-// A source other than PostHog hands its events to [Service.Record]. A view follows
+// A source of one's own hands its events to [Service.Record]. A view follows
 // the log of each product, in this process and without HTTP. A help desk of one's
 // own is a helpdesk.Kind in Options.Desks, and a trigger for proactive quick replies
 // a proactive.Trigger in Options.Triggers.
@@ -74,8 +74,11 @@
 //
 //	activity            actions, canonical URLs, the store of recent activity, its REST handler
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
+//	activity/amplitude  calls of Amplitude's SDKs → actions
+//	activity/segment    calls of Segment's, RudderStack's and Jitsu's SDKs → actions
 //	activity/mcptool    the MCP server over a store
 //	activity/access     keys: who may read which product
+//	activity/access/oauth  signs in MCP clients that cannot be given a key
 //	activity/sessions   who is there now: a view of the log
 //	activity/document   small documents changed by compare-and-set, and leases
 //	stream              the consumer's side: consumer, writer, summarizer

@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -270,3 +271,6 @@ func TestConsume_writesWhatWaitsBeforeItEnds(t *testing.T) {
 }
 
 func (acme) IdentitySecrets(string) ([]string, error) { return nil, nil }
+
+func (acme) RespectsGPC(string) (bool, error)      { return false, nil }
+func (acme) Events(string) (*intake.Events, error) { return nil, nil }

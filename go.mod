@@ -3,6 +3,8 @@ module github.com/liveactivity/liveactivity
 go 1.26.0
 
 require (
+	code.dny.dev/ssrf v0.3.0
+	github.com/agnivade/levenshtein v1.2.1
 	github.com/alecthomas/kong v1.17.0
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/chromedp/cdproto v0.159.0

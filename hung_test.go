@@ -54,6 +54,12 @@ func doors() []door {
 		{"register", 8, http.MethodPost, "/admin/products", `{"product_id":"hooli"}`, []string{withAdminKey}},
 		{"registrations", 8, http.MethodGet, "/admin/products", "", []string{withAdminKey}},
 		{"unregister", 8, http.MethodDelete, "/admin/products/initech", "", []string{withAdminKey}},
+		{"MCP with a token", 64, http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, []string{bearer("lat_acme~x~y"), "Content-Type: application/json"}},
+		{"register a client", 64, http.MethodPost, "/oauth/register", `{"redirect_uris":["https://claude.ai/cb"]}`, nil},
+		{"the sign-in page", 8, http.MethodGet, "/oauth/authorize?client_id=client_00000000000000000000000000000000&redirect_uri=https://claude.ai/cb", "", nil},
+		{"tokens", 64, http.MethodPost, "/oauth/token", "grant_type=refresh_token&client_id=x&refresh_token=lar_acme~x~y", nil},
+		{"revoke", 8, http.MethodPost, "/oauth/revoke", "token=lar_acme~x~y", nil},
+		{"grants", 8, http.MethodGet, "/admin/grants/acme", "", []string{withAdminKey}},
 		{"readiness", 8, http.MethodGet, "/readyz", "", nil},
 	}
 }

@@ -36,7 +36,8 @@ type Options struct {
 	MaxEvents int
 
 	AdminKey  string        // opens the admin endpoints; without it there are none
-	PublicURL string        // how the world reaches the handler; without it, addresses are paths
+	PublicURL string        // how the world reaches the handler; MCP clients sign in where it is https or a loopback address
+	LocalURL  string        // begins addresses without a PublicURL; without both, addresses are paths
 	Heartbeat time.Duration // how long a stream may be silent before a heartbeat
 	Views     []View        // what else follows the log
 
@@ -94,7 +95,9 @@ func (o *Options) Validate() error {
 	m.Require(o.Retention.StateMaxBytes == 0 || o.Retention.StateMaxBytes >= minMaxBytes, "Retention.StateMaxBytes", least)
 	m.Require(o.Retention.TotalBytes >= 0, "Retention.TotalBytes", "must not be negative")
 	m.Require(strings.TrimSpace(o.AdminKey) == o.AdminKey, "AdminKey", "must not start or end with white space")
-	m.Require(o.PublicURL == "" || isPublicURL(o.PublicURL), "PublicURL", "must be a URL such as https://live.example.com")
+	const aURL = "must be a URL such as https://live.example.com"
+	m.Require(o.PublicURL == "" || isPublicURL(o.PublicURL), "PublicURL", aURL)
+	m.Require(o.LocalURL == "" || isPublicURL(o.LocalURL), "LocalURL", aURL)
 	m.Require(o.Heartbeat == 0 || o.Heartbeat >= minHeartbeat, "Heartbeat", "must be at least "+minHeartbeat.String())
 	m.Add(proactive.CheckTriggers(o.Triggers...))
 	for _, view := range o.Views {

@@ -1,6 +1,7 @@
 package liveactivity
 
 import (
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 	"github.com/liveactivity/liveactivity/internal/registry"
 )
@@ -13,15 +14,25 @@ type (
 	// has a ProductID, the WebhookSecret of PostHog's webhook, the CaptureTokens of
 	// PostHog's SDKs, which are public, the AllowedOrigins of browsers that may report,
 	// none for all, the LinkHosts that public replies may link to beside those, an
-	// Identity and an IntegrationConfig. Without a secret and tokens nothing can be
+	// Identity, RespectGPC, by which nothing is taken from an SDK that sends Sec-GPC: 1,
+	// the custom Events that become actions, and an IntegrationConfig. Without a secret and tokens nothing can be
 	// reported to it by HTTP.
 	Product = productfile.Product
 	// Identity is the trust in a user's identity: the Secrets that sign user ids and
 	// e-mail addresses, and the use of an Unverified identity: "none", "notes", which
 	// is the default, or "replies".
 	Identity = productfile.Identity
+	// Agent is for the AI agents that read a product's contexts: the Prompt stands above
+	// the text that they are given.
+	Agent = productfile.Agent
+	// EventRules are the custom events of a product that become actions, by name; a name
+	// that ends in "*" stands for all names that begin so. "$exception" stands for errors.
+	EventRules = intake.Rules
+	// EventRule says which Properties of a custom event may be shown, and has the Sentence
+	// for it, without the subject ("sent an invoice"). The zero value will do.
+	EventRule = intake.Rule
 	// Key opens a product, its ExternalID, to requests with the Key as bearer token, for
-	// its Scopes, nil for all.
+	// its Scopes, nil for all. Its Name, if it has one, says in the audit log who reads.
 	Key = productfile.Key
 	// IntegrationConfig holds the Desks of a product, each as its helpdesk.Kind takes it
 	// and by the kind's name, how Notes are written into their conversations, and when

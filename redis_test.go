@@ -1,12 +1,15 @@
 package liveactivity_test
 
 import (
+	"fmt"
 	"net/http"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
@@ -56,6 +59,48 @@ func TestRedis_sharesRegistrations(t *testing.T) {
 	assert.Empty(t, stream.rest(), "the stream of the old key ends, and is sent nothing more")
 }
 
+// The quota of strangers' links is the product's, whichever servers and desks they go to.
+func TestRedis_sharesTheQuotaOfStrangers(t *testing.T) {
+	redis := redistest.Start(t)
+	d := newDesks()
+	servers := []*service{d.start(t, withRedis(t, redis.URL())), d.start(t, withRedis(t, redis.URL()))}
+	answers := map[int]int{}
+	for i := range connector.MaxStrangeLinks + 10 {
+		s := servers[i%2]
+		session, desk := fmt.Sprint("s", i), []string{"zendesk", "intercom"}[i/2%2]
+		s.webhook(pageview(session, session, "https://app.example.com/a"))
+		r := s.do(http.MethodPost, "/sessions/link", fmt.Sprintf(`{"product_id":"acme","session_id":%q,"conversation_id":"%d","desk":%q}`,
+			session, 1000+i, desk), "Origin: https://app.acme.example")
+		if answers[r.status]++; r.status != http.StatusOK {
+			assert.NotEmpty(t, r.header.Get("Retry-After"))
+		}
+	}
+	assert.Equal(t, map[int]int{http.StatusOK: connector.MaxStrangeLinks, http.StatusTooManyRequests: 10}, answers)
+}
+
+// After a failover that lost activity and a registration, a server that had them and one that begins answer alike.
+func TestRedis_afterAFailoverServersAgree(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	a := start(t, withRedis(t, redis.URL()))
+	first := a.register(`{"product_id":"initech"}`)
+	a.webhook(pageview("u1", "kept", "https://app.example.com/a"))
+	lose := redis.Snapshot()
+	a.webhook(pageview("u2", "lost", "https://app.example.com/b"))
+	require.ElementsMatch(t, []any{"kept", "lost"}, a.sessionIDs(nil))
+	second := a.register(`{"product_id":"initech","force":true}`)
+	require.Equal(t, http.StatusOK, a.do(http.MethodGet, "/sessions/initech", "", bearer(second["key"])).status)
+	a.register(`{"product_id":"hooli"}`)
+	lose()
+	for _, s := range []*service{a, start(t, withRedis(t, redis.URL()))} {
+		assert.Equal(t, []any{"kept"}, s.sessionIDs(nil))
+		assert.Len(t, s.lookup("ada")["actions"], 1)
+		assert.NotContains(t, s.do(http.MethodGet, "/admin/products", "", withAdminKey).body, "hooli")
+		assert.Equal(t, http.StatusOK, s.do(http.MethodGet, "/sessions/initech", "", bearer(first["key"])).status)
+		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/sessions/initech", "", bearer(second["key"])).status)
+	}
+}
+
 // While Redis is away clients get 503 with Retry-After, streams stay open, and
 // everything goes on by itself.
 func TestRedis_mayBeAwayForAWhile(t *testing.T) {
@@ -92,7 +137,7 @@ func TestRedis_mayBeAwayForAWhile(t *testing.T) {
 	assert.Len(t, s.lookup("ada")["actions"], 2)
 }
 
-// A server starts while Redis is away.
+// A server starts while Redis is away. Its log leaves the outage to the engine's.
 func TestRedis_mayComeLater(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, "--appendfsync", "always") // else it may forget the registration
@@ -108,6 +153,10 @@ func TestRedis_mayComeLater(t *testing.T) {
 	}
 	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {
 		assert.Equal(t, http.StatusServiceUnavailable, ask(), "%s: it is unknown whether the product is registered", name)
+	}
+	warned := regexp.MustCompile(`"WARN","msg":"([^"]*)".*refused`).FindAllStringSubmatch(s.log.String(), -1)
+	for _, line := range warned {
+		assert.Equal(t, "cannot connect to Redis", line[1])
 	}
 	redis.Restart()
 	for name, ask := range map[string]func() int{"lookup": lookup, "ingest": ingest} {

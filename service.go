@@ -16,18 +16,25 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/access/oauth"
+	"github.com/liveactivity/liveactivity/activity/amplitude"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/mcptool"
 	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/activity/segment"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/agentview"
 	"github.com/liveactivity/liveactivity/internal/console"
 	"github.com/liveactivity/liveactivity/internal/flow"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/observe"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/outage"
+	"github.com/liveactivity/liveactivity/internal/person"
 	"github.com/liveactivity/liveactivity/internal/presence"
 	"github.com/liveactivity/liveactivity/internal/registry"
 	"github.com/liveactivity/liveactivity/internal/serve"
@@ -51,6 +58,8 @@ type Service struct {
 	meter     *flow.Meter
 	connector *connector.Connector
 	presence  *presence.View
+	people    *person.People
+	agents    *agentview.View
 	streams   *eventlog.Handler
 	mux       *httpx.Mux
 	handler   http.Handler // the mux, observed
@@ -83,7 +92,7 @@ func New(opts *Options) (*Service, error) {
 		}
 	}
 	s := &Service{
-		engine: engine, urls: registry.NewURLs(o.PublicURL), views: o.Views, replies: o.Model != nil || o.Reply != nil,
+		engine: engine, urls: registry.NewURLs(cmp.Or(o.PublicURL, o.LocalURL)), views: o.Views, replies: o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		readBack: make(chan struct{}), caughtUp: make(chan struct{}), stopping: make(chan struct{}),
 	}
@@ -122,13 +131,21 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	for _, pattern := range posthog.SDKPatterns() {
 		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
 	}
+	for _, pattern := range segment.Patterns() {
+		mux.Handle(pattern, p.segment)
+	}
+	for _, pattern := range amplitude.Patterns() {
+		mux.Handle(pattern, p.amplitude)
+	}
 	page := console.Handler()
 	mux.Handle("GET /{$}", page)
 	mux.Handle("GET /console/{file}", page)
-	mux.Handle("POST /webhook/{product_id}", http.HandlerFunc(ingest.ServeWebhook))
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.whenCaughtUp(s.lookup)))
+	mux.Handle("POST /webhook/{product_id}", p.webhook)
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.audited("live-activity", s.whenCaughtUp(s.lookup))))
+	mux.Handle("GET /context/{product_id}", keys.Require(access.MCP, s.audited("context", s.whenCaughtUp(httpx.Handler(s.serveContext)))))
 	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
-	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP, httpx.Handler(s.serveSession)))
+	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP, s.audited("session", httpx.Handler(s.serveSession))))
+	p.signIn.Mount(mux.Handle)
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /flow/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveFlow)))
@@ -139,10 +156,13 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 		serve.MountMetrics(mux, ownRegistry)
 	}
 	if o.AdminKey != "" {
-		admin := registry.NewAdmin(o.AdminKey, s.products, s.urls)
+		admin := registry.NewAdmin(o.AdminKey, s.products, p.signIn, s.urls)
 		mux.Handle("POST /admin/products", admin.Require(admin.Register))
 		mux.Handle("GET /admin/products", admin.Require(admin.List))
 		mux.Handle("DELETE /admin/products/{product_id}", admin.Require(admin.Remove))
+		mux.Handle("GET /admin/grants/{product_id}", admin.Require(admin.Grants))
+		mux.Handle("DELETE /admin/grants/{product_id}/{grant_id}", admin.Require(admin.EndGrant))
+		s.mountPeople(mux, admin)
 		for _, kind := range o.extensions().Desks {
 			labels := s.connector.ServeLabels(kind.Name)
 			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}", admin.Require(func(w http.ResponseWriter, r *http.Request) error {
@@ -154,6 +174,14 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	s.mountContracts(mux)
 	s.mux = mux
 	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
+}
+
+// audited logs every request that next serves as a read of a person.
+func (s *Service) audited(door string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Keys().Audit(r.Context(), s.log, access.BearerToken(r), r.PathValue("product_id"), door)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // inGenerations makes the writes of a request belong to the registrations known when
@@ -175,9 +203,13 @@ func (s *Service) generation(ctx context.Context, productID string) context.Cont
 
 // parts are values that only the routes refer to.
 type parts struct {
-	ingest   *posthog.Handler
-	mcp      http.Handler
-	observer *observe.Observer
+	ingest    *posthog.Handler
+	webhook   http.Handler
+	segment   *segment.Handler
+	amplitude *amplitude.Handler
+	mcp       http.Handler
+	signIn    *oauth.Server
+	observer  *observe.Observer
 }
 
 // parts makes the parts of the service, with their metrics in reg.
@@ -191,18 +223,33 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	s.recorder, err = eventlog.NewRecorder(s.engine, &eventlog.RecorderOptions{
 		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, VerifiedOnly: s.products.VerifiedOnly})
 	wrong.Add(err)
-	p.ingest, err = posthog.NewHandler(s.recorder, s.products, &posthog.Options{Metrics: reg, Meter: s.meter.Count, Logger: s.log})
+	finder, err := activity.NewFinder(s.engine.Activity(), s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
+	in, err := intake.New(s.recorder, s.products, &intake.Options{
+		SessionOf: finder.Find, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
+	wrong.Add(err)
+	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
+	p.webhook = in.Webhook(segment.Source, amplitude.Source, posthog.Source)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
 		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
 	s.presence, err = presence.New(s.engine, s.products.Version, s.stopping,
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
 	wrong.Add(err)
+	dir, err := activity.NewDirectory(s.engine.Documents(), o.Retention.TTL)
+	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
+		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
+		s.agents = agentview.New(s.engine.Activity(), dir, s.connector, s.ofAgents, agentview.Options{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents})
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow)
 	}
-	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Sessions: s.Sessions, Logger: s.log})
+	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})
+	wrong.Add(err)
+	if wrong.Err() == nil && o.PublicURL != "" && !p.signIn.On() {
+		s.log.Warn("MCP clients cannot sign in: the public URL is neither https nor a loopback address")
+	}
+	p.mcp, err = mcptool.NewHandler(s.lookup, s.products.Keys(), &mcptool.Options{Sessions: s.Sessions,
+		Context: s.agentAnswer, Listen: s.listen, SignIn: p.signIn, Logger: s.log})
 	wrong.Add(err)
 	p.observer, err = observe.New(s.log, reg)
 	wrong.Add(err)
@@ -233,7 +280,7 @@ func routeName(r *http.Request) string {
 	return "none"
 }
 
-// Handler returns every endpoint of the service, at the paths that the README
+// Handler returns every endpoint of the service, at the paths that docs/reference.md
 // lists. Unknown paths get a 404, so that it can be mounted at
 // "/" beside pages of one's own.
 func (s *Service) Handler() http.Handler { return s.handler }
@@ -326,7 +373,9 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		s.products.Run(running, func(err error) { s.log.Warn("registrations cannot be read", "err", err) })
+		s.products.Run(running, func(err error) {
+			s.log.Log(running, outage.Level(err, slog.LevelWarn), "registrations cannot be read", "err", err)
+		})
 		return nil
 	})
 	group.Go(func() error {

@@ -428,6 +428,7 @@ func TestSessions_belongToWhoSignsIn(t *testing.T) {
 	event("$identify", "ada", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
 	event("$pageview", "ada", "/billing", "")
 	assert.EqualValues(t, 3, s.lookup("ada")["count"])
+	assert.Equal(t, s.lookup("ada")["actions"], s.callTool("ada")["actions"])
 	detail := s.session("acme", acmeKey, "s1")
 	assert.Len(t, detail.Recent, 3)
 	assert.Empty(t, detail.By, "one person")

@@ -16,6 +16,8 @@ const (
 	TypeClick    = "click"
 	TypeSubmit   = "submit"
 	TypeChange   = "change"
+	TypeEvent    = "event" // a custom event that the product lists
+	TypeError    = "error"
 )
 
 // Action is one thing a user did. Its JSON is the action object of the REST
@@ -28,6 +30,9 @@ type Action struct {
 	Type        string `json:"type"`
 	Title       string `json:"title"`       // "Click Export CSV"
 	Description string `json:"description"` // "User clicked Export CSV on the dashboard page"
+
+	// Properties are those of a custom event that may be shown, as text.
+	Properties map[string]string `json:"properties,omitempty"`
 
 	TimestampStart float64 `json:"timestamp_start"` // epoch seconds
 	TimestampEnd   float64 `json:"timestamp_end"`   // epoch seconds, never before the start
@@ -116,6 +121,7 @@ type Result struct {
 	Accepted  int // made an action or updated what is known of a session
 	Duplicate int // seen before within the retention window
 	Expired   int // happened before the retention window
+	Repeated  int // were the same error again, within ten seconds
 }
 
 // Sink takes the events of one request. It gives them their times: corrected

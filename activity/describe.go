@@ -3,6 +3,7 @@ package activity
 import (
 	"cmp"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -29,6 +30,101 @@ func NewAction(typ string, target Target, rawURL string) Action {
 	a := Action{Type: typ, RawURL: clean, CanonicalURL: canonical}
 	a.Title, a.Description = words(typ, target, PageName(canonical))
 	return a
+}
+
+// Property is a property of a custom event.
+type Property struct{ Name, Value string }
+
+// Bounds of the words of custom events and errors, in characters.
+const (
+	maxValue   = 60 // of a property
+	maxMessage = 120
+)
+
+// NewEvent describes a custom event on the page rawURL. The sentence, "sent an invoice",
+// follows the subject; without one it is made from the name. Values are cleaned like
+// labels, and cut after 60 characters; properties with an empty one are left out.
+func NewEvent(name, sentence string, properties []Property, rawURL string) Action {
+	clean, canonical := CleanURL(rawURL)
+	a := Action{Type: TypeEvent, Title: CleanLabel(name), RawURL: clean, CanonicalURL: canonical}
+	var shown []string
+	for _, p := range properties {
+		p.Value = withoutSecrets(p.Value)
+		if p.Value = cut(foldStart(p.Value, maxValue), maxValue); p.Value == "" {
+			continue
+		}
+		if a.Properties == nil {
+			a.Properties = make(map[string]string, len(properties))
+		}
+		a.Properties[p.Name] = p.Value
+		shown = append(shown, CleanLabel(p.Name)+": "+p.Value)
+	}
+	a.Description = "User " + cmp.Or(fold(sentence), "did "+a.Title)
+	if len(shown) > 0 {
+		a.Description += " (" + strings.Join(shown, ", ") + ")"
+	}
+	a.Description += onPage(canonical)
+	return a
+}
+
+// NewError describes an error that the user saw on the page rawURL by its type and its
+// message, both of which may be empty. The message ends before a stack in it, and after
+// 120 characters.
+func NewError(typ, message, rawURL string) Action {
+	clean, canonical := CleanURL(rawURL)
+	typ = CleanLabel(typ)
+	message, _ = firstRunes(fold(withoutSecrets(withoutStack(message))), maxMessage)
+	a := Action{Type: TypeError, Title: "Error", RawURL: clean, CanonicalURL: canonical}
+	if typ != "" {
+		a.Title += " " + typ
+	}
+	a.Description = "User saw an error" + onPage(canonical)
+	for _, part := range []string{typ, message} {
+		if part != "" {
+			a.Description += ": " + part
+		}
+	}
+	return a
+}
+
+// stackForm is the beginning of a stack, in the words of browsers and of languages on
+// servers.
+var stackForm = regexp.MustCompile(
+	`(?m)^(?:\s*at \S|\s*at .*:\d+|\s*File "|Traceback \(|goroutine \d|\S*@\S+:\d+).*|\\n +at `)
+
+// withoutStack returns a message up to the stack that some programs put behind it.
+func withoutStack(message string) string {
+	if at := stackForm.FindStringIndex(message); at != nil {
+		return message[:at[0]]
+	}
+	return message
+}
+
+// withoutSecrets cleans the addresses in a text, as [CleanURL] does.
+func withoutSecrets(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	words := strings.Fields(s)
+	for i, word := range words {
+		if at := strings.Index(word, "://"); at >= 0 {
+			for at > 0 && unicode.IsLetter(rune(word[at-1])) {
+				at--
+			}
+			clean, _ := CleanURL(word[at:])
+			words[i] = word[:at] + clean
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// onPage returns the end of a sentence about something on a page, which may have no
+// name.
+func onPage(canonical string) string {
+	if page := PageName(canonical); page != "" {
+		return " on the " + page + " page"
+	}
+	return ""
 }
 
 // words returns the title and the description of an action on the page,

@@ -80,6 +80,18 @@ func (p *phrases) bound() {
 	}
 }
 
+// Clone returns a copy, an empty digest for nil.
+func (d *Digest) Clone() *Digest {
+	if d == nil {
+		return &Digest{}
+	}
+	clone := *d
+	for i := range clone.kinds {
+		clone.kinds[i].Said = slices.Clone(clone.kinds[i].Said)
+	}
+	return &clone
+}
+
 // String returns the sentence; "" while nothing was added.
 func (d *Digest) String() string {
 	var clauses []string

@@ -32,7 +32,8 @@ type Session struct {
 
 	identified      []string // other users that events of the session identified, the newest
 	clock           clock
-	statedEmail     string // whichever user it belongs to
+	errors          []seenError // of the last seconds
+	statedEmail     string      // whichever user it belongs to
 	statedStanding  Standing
 	userBy, emailBy provenance
 	linkedUser      string // that the link is of; empty until one is known

@@ -37,9 +37,10 @@ type Held struct {
 
 // HeldAction is an action of a [Held]. Times are in microseconds since the epoch.
 type HeldAction struct {
-	User  string // as it was appended; empty for none
-	Start int64
-	JSON  string // see Record
+	User    string // as it was appended; empty for none
+	Start   int64
+	JSON    string // see Record
+	Arrived Position
 
 	id uint64 // hash of the event's key
 }
@@ -49,6 +50,40 @@ type HeldIdentity struct {
 	At                int64
 	Anonymous, UserID string
 	Standing          Standing
+	Arrived           Position
+}
+
+// precedes reports whether the identity counts, and not the other one.
+func (h *HeldIdentity) precedes(other *HeldIdentity) bool {
+	return cmp.Or(cmp.Compare(other.Standing, h.Standing), cmp.Compare(h.At, other.At), h.Arrived.Compare(other.Arrived)) < 0
+}
+
+// isSame reports whether both say the same, whenever they arrived.
+func (h HeldIdentity) isSame(other HeldIdentity) bool {
+	h.Arrived = other.Arrived
+	return h == other
+}
+
+// Position orders what arrived at a product: entries of one append may share theirs, later
+// ones have a higher one, on every server and across restarts. The zero Position is before
+// everything. Engines with an [github.com/liveactivity/liveactivity/stream/eventlog.ID] for
+// each entry use that.
+type Position struct {
+	Milli uint64
+	Seq   uint64
+}
+
+// Compare returns -1, 0 or 1 if p comes before, equals, or comes after other.
+func (p Position) Compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.Milli, other.Milli), cmp.Compare(p.Seq, other.Seq))
+}
+
+// later returns the later of two positions.
+func later(a, b Position) Position {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
 }
 
 // leastHeld is the least that MaxHeld returns.
@@ -61,21 +96,20 @@ func MaxHeld(maxEvents int) int { return max(leastHeld, 8*maxEvents) }
 // MaxIdentities is how many identities an engine keeps of a session, the newest.
 const MaxIdentities = 8
 
-// owner returns whose an action is: the user that the session named first for its
-// visitor, at the highest standing, of those times that are not before the action.
-func (h *Held) owner(a *HeldAction) string {
+// owner returns whose an action is, and since when: the user that the session named first
+// for its visitor, at the highest standing, of those times that are not before the action.
+func (h *Held) owner(a *HeldAction) (userID string, since Position) {
 	var first *HeldIdentity
 	for i := range h.Identities {
 		said := &h.Identities[i]
-		if said.Anonymous == a.User && said.At >= a.Start && (first == nil || said.Standing > first.Standing ||
-			said.Standing == first.Standing && said.At < first.At) {
+		if said.Anonymous == a.User && said.At >= a.Start && (first == nil || said.precedes(first)) {
 			first = said
 		}
 	}
 	if first == nil {
-		return a.User
+		return a.User, a.Arrived
 	}
-	return first.UserID
+	return first.UserID, later(first.Arrived, a.Arrived)
 }
 
 // appendRecords appends the actions that did not start before oldest, each with its
@@ -85,7 +119,8 @@ func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 	first := len(dst)
 	for i := from; i < len(h.Actions); i++ {
 		a := &h.Actions[i]
-		r := Record{Session: h.Session, User: h.owner(a), Start: a.Start, End: a.Start, JSON: a.JSON}
+		user, since := h.owner(a)
+		r := Record{Session: h.Session, User: user, As: a.User, Start: a.Start, End: a.Start, JSON: a.JSON, Arrived: a.Arrived, Since: since}
 		if before := len(dst) - 1; before >= first && dst[before].User == r.User {
 			dst[before].End = r.Start
 		}
@@ -110,7 +145,11 @@ func RecentOf(userID string, sessions []*Held, oldest int64, limit int) Recent {
 	if limit <= 0 || userID == "" {
 		return nil
 	}
-	var all Recent
+	held := 0
+	for _, h := range sessions {
+		held += len(h.Actions)
+	}
+	all := make(Recent, 0, held)
 	for _, h := range sessions {
 		from := len(all)
 		all = h.appendRecords(all, oldest)

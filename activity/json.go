@@ -3,8 +3,9 @@ package activity
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -70,9 +71,23 @@ func (a *BatchAction) appendJSON(dst []byte) (_ []byte, err error) {
 
 // appendWords appends the beginning of the action's JSON.
 func (a *Action) appendWords(dst []byte) []byte {
-	dst = appendField(dst, `{"type":`, a.Type)
-	dst = appendField(dst, `,"title":`, a.Title)
-	return appendField(dst, `,"description":`, a.Description)
+	dst = appendField(dst, typeField, a.Type)
+	dst = appendField(dst, titleField, a.Title)
+	dst = appendField(dst, descriptionField, a.Description)
+	if len(a.Properties) > 0 {
+		dst = a.appendProperties(dst)
+	}
+	return dst
+}
+
+func (a *Action) appendProperties(dst []byte) []byte {
+	before := `,"properties":{`
+	for _, name := range slices.Sorted(maps.Keys(a.Properties)) {
+		dst = appendString(append(dst, before...), name)
+		dst = appendField(dst, ":", a.Properties[name])
+		before = ","
+	}
+	return append(dst, '}')
 }
 
 // appendOwner appends the fields that say whose a batch or an action is.
@@ -169,17 +184,4 @@ func appendSeconds(dst []byte, micros int64) []byte {
 		fraction %= scale
 	}
 	return dst
-}
-
-// buffers are for JSON on its way.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxPooled bounds the buffers that are used again, in bytes.
-const maxPooled = 256 << 10
-
-// release puts a buffer back.
-func release(buf *[]byte) {
-	if cap(*buf) <= maxPooled {
-		buffers.Put(buf)
-	}
 }

@@ -25,7 +25,7 @@ func (s *Session) Link(desk, conversationID, email, userID string) {
 	case s.linkedUser != "":
 	case email != "" && strings.EqualFold(email, s.statedEmail):
 		s.linkedUser = s.emailBy.Identified
-	case slices.Contains(s.identified, userID):
+	case userID != "" && userID == s.UserID, slices.Contains(s.identified, userID):
 		s.linkedUser = userID
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -18,6 +19,12 @@ type LiveActivity struct {
 	AsOf      float64  `json:"as_of"`   // epoch seconds
 	Actions   []Action `json:"actions"` // oldest first, never nil
 }
+
+// QueryError describes the mistake in a query, in a sentence that begins with the name of
+// the parameter and holds nothing of its value.
+type QueryError struct{ Param, Problem string }
+
+func (e *QueryError) Error() string { return e.Param + " " + e.Problem }
 
 // Lookup returns the recent actions of users. It is the handler of
 //
@@ -101,8 +108,8 @@ func (l *Lookup) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	buf := buffers.Get().(*[]byte)
-	defer release(buf)
+	buf := buffers.Get()
+	defer buffers.Put(buf)
 	*buf, err = l.AppendJSON(r.Context(), (*buf)[:0], productID, userID, limit)
 	if err != nil {
 		return httpx.Unavailable(err)

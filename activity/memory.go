@@ -3,8 +3,10 @@ package activity
 import (
 	"context"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -37,9 +39,11 @@ type Memory struct {
 	seed      maphash.Seed
 
 	mu       sync.Mutex
-	users    *memoryCache // *memoryUser by user
-	sessions *memoryCache // *memorySession by session
-	outside  *memoryCache // *memorySession, of what a user does outside any session, by user
+	newest   map[string]Position // by product, that was filed; of products that hold something, and some others
+	most     int                 // of these, before the others are forgotten
+	users    *memoryCache        // *memoryUser by user
+	sessions *memoryCache        // *memorySession by session
+	outside  *memoryCache        // *memorySession, of what a user does outside any session, by user
 }
 
 // memoryCache is one of the caches beside each other.
@@ -72,7 +76,7 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 		o = *opts
 	}
 	wrong := options.Mistakes{Package: "activity"}
-	m := &Memory{seed: maphash.MakeSeed(),
+	m := &Memory{seed: maphash.MakeSeed(), newest: map[string]Position{},
 		ttl:       options.Default(&wrong, "TTL", o.TTL, DefaultTTL),
 		maxEvents: options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
@@ -86,12 +90,17 @@ func NewMemory(opts *MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Filing is the actions of a batch, or an identity, validated and encoded: filing
-// it cannot fail.
+// Filing is the actions of a batch, an identity or an erasure, validated and encoded:
+// filing it cannot fail. One of nothing changes nothing.
 type Filing struct {
+	// Arrived is the position, later than that of any filing of the product before; zero
+	// for the next one.
+	Arrived Position
+
 	session  string
 	actions  []filing
 	identity *Identity
+	erasure  *Erasure
 }
 
 type filing struct {
@@ -120,6 +129,9 @@ func NewIdentityFiling(who *Identity) Filing {
 	return Filing{identity: &kept}
 }
 
+// NewErasureFiling returns the filing of an erasure, which it keeps.
+func NewErasureFiling(e *Erasure) Filing { return Filing{erasure: e} }
+
 // Add files the actions of a batch. It fails, and files none, only for an invalid
 // timestamp.
 func (m *Memory) Add(_ context.Context, b Batch) error {
@@ -136,7 +148,7 @@ func (m *Memory) Identify(_ context.Context, who Identity) error {
 	return nil
 }
 
-// File files actions and identities of a product, see [Store].
+// File files actions, identities and erasures of a product in their order, see [Store].
 func (m *Memory) File(productID string, filings ...Filing) {
 	if len(filings) == 0 {
 		return
@@ -145,16 +157,42 @@ func (m *Memory) File(productID string, filings ...Filing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, f := range filings {
+		m.arrive(productID, &f)
 		for i := range f.actions {
 			if a := &f.actions[i]; a.Start >= oldest && (a.User != "" || f.session != "") {
 				m.add(productID, f.session, a, oldest)
 			}
 		}
 		if f.identity != nil && f.identity.At >= oldest && f.identity.SessionID != "" {
-			m.identify(productID, f.identity)
+			m.identify(productID, f.identity, f.Arrived)
+		}
+		if f.erasure != nil {
+			m.erase(productID, f.erasure)
 		}
 	}
 	m.sessions.Trim(productID)
+}
+
+// leastKnown is how many products' newest positions are kept in any case.
+const leastKnown = 16
+
+// arrive takes over the position of a filing, and gives it to its actions.
+func (m *Memory) arrive(productID string, f *Filing) {
+	newest, known := m.newest[productID]
+	if f.Arrived == (Position{}) {
+		f.Arrived = later(Position{newest.Milli, newest.Seq + 1}, Position{Milli: uint64(time.Now().UnixMilli())})
+	}
+	if !known {
+		if len(m.newest) >= m.most {
+			maps.DeleteFunc(m.newest, func(id string, _ Position) bool { return m.users.Bytes(id) == 0 })
+			m.most = max(leastKnown, 2*len(m.newest))
+		}
+		productID = strings.Clone(productID)
+	}
+	m.newest[productID] = later(newest, f.Arrived)
+	for i := range f.actions {
+		f.actions[i].Arrived = f.Arrived
+	}
 }
 
 func (m *Memory) add(product, session string, a *filing, oldest int64) {
@@ -167,7 +205,7 @@ func (m *Memory) add(product, session string, a *filing, oldest int64) {
 	}
 	before := len(s.Actions)
 	if s.insert(held, m.maxEvents, m.maxHeld) {
-		if owner := s.owner(&held); owner != "" {
+		if owner, _ := s.owner(&held); owner != "" {
 			m.linkUser(s, owner)
 		}
 		if len(s.Actions) == before && len(s.users) > 1 { // another one's may be gone
@@ -177,15 +215,50 @@ func (m *Memory) add(product, session string, a *filing, oldest int64) {
 	s.Keep(m.sessionItem(s))
 }
 
-func (m *Memory) identify(product string, who *Identity) {
+func (m *Memory) identify(product string, who *Identity, arrived Position) {
 	s := m.session(product, "", who.SessionID)
-	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing}
-	if !slices.Contains(s.Identities, said) {
+	said := HeldIdentity{who.At, who.AnonymousID, who.UserID, who.Standing, arrived}
+	if !slices.ContainsFunc(s.Identities, said.isSame) {
 		s.Identities = append(s.Identities, said)
 		s.Identities = s.Identities[max(0, len(s.Identities)-MaxIdentities):]
 		m.link(s)
 	}
 	s.Keep(m.sessionItem(s))
+}
+
+// erase forgets what an erasure covers.
+func (m *Memory) erase(product string, e *Erasure) {
+	for _, id := range e.SessionIDs {
+		if held := m.sessions.Find(product, id); held != nil {
+			m.eraseIn(held.Value.(*memorySession), e)
+		}
+	}
+	if held := m.outside.Find(product, e.UserID); held != nil {
+		m.eraseIn(held.Value.(*memorySession), e)
+	}
+	if u := m.users.Find(product, e.UserID); u != nil { // in sessions that the erasure does not name
+		for _, s := range slices.Clone(u.Value.(*memoryUser).sessions) {
+			m.eraseIn(s, e)
+		}
+	}
+}
+
+func (m *Memory) eraseIn(s *memorySession, e *Erasure) {
+	s.Actions = slices.DeleteFunc(s.Actions, func(a HeldAction) bool {
+		goes := e.Erases(s.Session, a.User)
+		if goes {
+			s.bytes -= fair.Size(len(a.JSON))
+		}
+		return goes
+	})
+	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
+	if len(s.Actions)+len(s.Identities) == 0 {
+		m.leave(s)
+		s.Remove()
+		return
+	}
+	m.link(s)
+	s.Set(m.sessionItem(s))
 }
 
 // session returns the session of that id, or the user's actions outside any, which
@@ -248,13 +321,13 @@ func (s *memorySession) remove(from, to int) {
 // other.
 func (m *Memory) link(s *memorySession) {
 	for _, u := range slices.Clone(s.users) {
-		if !slices.ContainsFunc(s.Actions, func(a HeldAction) bool { return s.owner(&a) == u.Key() }) {
+		if !slices.ContainsFunc(s.Actions, func(a HeldAction) bool { owner, _ := s.owner(&a); return owner == u.Key() }) {
 			m.unlink(s, u)
 		}
 	}
 	last := ""
 	for i := range s.Actions {
-		if owner := s.owner(&s.Actions[i]); owner != "" && owner != last {
+		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
 			m.linkUser(s, owner)
 			last = owner
 		}
@@ -356,15 +429,19 @@ func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) 
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.recent(productID, userID, oldest, limit), nil
+}
+
+func (m *Memory) recent(productID, userID string, oldest int64, limit int) Recent {
 	e := m.users.Find(productID, userID)
 	if e == nil {
-		return nil, nil
+		return nil
 	}
 	held := make([]*Held, 0, 8)
 	for _, s := range e.Value.(*memoryUser).sessions {
 		held = append(held, &s.Held)
 	}
-	return RecentOf(userID, held, oldest, min(limit, m.maxEvents)), nil
+	return RecentOf(userID, held, oldest, min(limit, m.maxEvents))
 }
 
 // Session implements [Store]. It never fails.
@@ -372,11 +449,29 @@ func (m *Memory) Session(_ context.Context, productID, sessionID string, limit i
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.ofSession(productID, sessionID, oldest, limit), nil
+}
+
+func (m *Memory) ofSession(productID, sessionID string, oldest int64, limit int) Recent {
 	e := m.sessions.Find(productID, sessionID)
 	if e == nil {
-		return nil, nil
+		return nil
 	}
-	return e.Value.(*memorySession).Records(oldest, limit), nil
+	return e.Value.(*memorySession).Records(oldest, limit)
+}
+
+// Snapshot implements [Store]. It never fails.
+func (m *Memory) Snapshot(_ context.Context, productID string, of Subject) (Snapshot, error) {
+	oldest := m.oldest()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Snapshot{Upto: m.newest[productID]}
+	if of.UserID != "" {
+		s.Recent = m.recent(productID, of.UserID, oldest, m.maxEvents)
+	} else {
+		s.Recent = m.ofSession(productID, of.SessionID, oldest, m.maxHeld)
+	}
+	return s, nil
 }
 
 // expireStep is how many sessions Expire looks at under one lock.
@@ -420,6 +515,7 @@ func (m *Memory) Drop(productID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.users.Drop(productID, nil)
+	delete(m.newest, productID)
 }
 
 // Users returns how many users of a product are held.

@@ -2,7 +2,9 @@ package activity
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -65,7 +67,7 @@ func (b Batch) Text() string {
 		if i > 0 {
 			text.WriteByte('\n')
 		}
-		text.WriteString(a.Start().Format("2006-01-02 15:04:05 UTC"))
+		text.WriteString(Moment(a.Start()))
 		text.WriteString(": ")
 		text.WriteString(a.Sentence())
 		if url := cut(fold(a.CanonicalURL), maxSentence); url != "" {
@@ -75,11 +77,39 @@ func (b Batch) Text() string {
 	return text.String()
 }
 
+// Moment returns a time as notes and texts state it: "2026-11-22 02:15:04 UTC".
+func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// Span returns a span of time in words, in its largest units: "8 s", "12 min", "1 h 5 min".
+// One below zero is none.
+func Span(d time.Duration) string { return string(AppendSpan(nil, d)) }
+
+// AppendSpan appends a span of time as Span returns it.
+func AppendSpan(dst []byte, d time.Duration) []byte {
+	if d < time.Minute {
+		return append(strconv.AppendInt(dst, int64(max(0, d)/time.Second), 10), " s"...)
+	}
+	hours, minutes := int64(d/time.Hour), int64(d/time.Minute)%60
+	if hours > 0 {
+		dst = append(strconv.AppendInt(dst, hours, 10), " h"...)
+		if minutes == 0 {
+			return dst
+		}
+		dst = append(dst, ' ')
+	}
+	return append(strconv.AppendInt(dst, minutes, 10), " min"...)
+}
+
 // Sentence returns the action as an agent or a model reads it: its
 // description or, without one, its title, or else its type. It is one line of
 // at most 500 characters, without control and invisible formatting characters.
 func (a Action) Sentence() string {
-	return cut(cmp.Or(fold(a.Description), fold(a.Title), fold(a.Type), "User did something"), maxSentence)
+	for _, text := range [...]string{a.Description, a.Title, a.Type} {
+		if text = fold(text); text != "" {
+			return cut(text, maxSentence)
+		}
+	}
+	return "User did something"
 }
 
 // fold returns s on one line, without characters that cannot be seen.
@@ -132,6 +162,19 @@ func isInvisible(r rune) bool {
 // words, as nearly every label is. It knows no joiners.
 func isFolded(s string) bool {
 	space := true
+	for i := 0; i < len(s); i++ { // as most texts, of ASCII
+		if c := s[i]; c > '~' {
+			return isFoldedFrom(s[i:], space)
+		} else if c < ' ' || space && c == ' ' {
+			return false
+		}
+		space = s[i] == ' '
+	}
+	return s == "" || !space
+}
+
+// isFoldedFrom is isFolded for the rest of a text, after a space or not.
+func isFoldedFrom(s string, space bool) bool {
 	for _, r := range s {
 		if r > '~' && (isInvisible(r) || unicode.IsSpace(r) || r == joiner || r == utf8.RuneError) ||
 			r < ' ' || space && r == ' ' {

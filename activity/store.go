@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/liveactivity/liveactivity/internal/buffers"
 )
 
 // Defaults of the specification.
@@ -37,6 +39,21 @@ type Store interface {
 	// Session returns the session's newest actions, whoever's they are, at most
 	// limit of them, oldest first, and none for a session it does not know.
 	Session(ctx context.Context, productID, sessionID string, limit int) (Recent, error)
+
+	// Snapshot returns everything that Recent can return for the subject's user, or
+	// Session for its session, and the position that it is complete up to: anything
+	// that arrives later, and nothing in it, has a higher one. The snapshot is of one
+	// instant, at which the store had everything appended before the call.
+	Snapshot(ctx context.Context, productID string, of Subject) (Snapshot, error)
+}
+
+// Subject is a user or, where UserID is empty, a session.
+type Subject struct{ UserID, SessionID string }
+
+// Snapshot is the result of [Store.Snapshot].
+type Snapshot struct {
+	Recent
+	Upto Position // zero where nothing is known to have arrived
 }
 
 // Record is an action as an engine keeps it: encoded once when it arrives, so
@@ -44,8 +61,14 @@ type Store interface {
 type Record struct {
 	Session string // the session it was part of, empty when unknown
 	User    string // whose it is, empty when unknown; set by Recent and Session
+	As      string // the user id that it was appended with; set likewise
 	Start   int64  // microseconds since the epoch
 	End     int64  // microseconds since the epoch, set by Recent and Session
+
+	// Arrived is where the action stands in the order of arrival, and Since from where on
+	// it is the user's, which is later where the session named its user afterwards.
+	Arrived, Since Position
+
 	// JSON is the beginning of the action's JSON: the texts, the raw URL and,
 	// unless that is the same, the canonical URL.
 	JSON string
@@ -55,14 +78,17 @@ type Record struct {
 const maxSeconds = 1e11
 
 const (
+	typeField         = `{"type":`
+	titleField        = `,"title":`
+	descriptionField  = `,"description":`
 	rawURLField       = `,"raw_url":`
 	canonicalURLField = `,"canonical_url":`
 )
 
 // NewRecord encodes an action of a session. The record ends where it starts.
 func NewRecord(session string, a Action) (_ Record, err error) {
-	buf := buffers.Get().(*[]byte)
-	defer release(buf)
+	buf := buffers.Get()
+	defer buffers.Put(buf)
 	if *buf, err = AppendRecord((*buf)[:0], &a); err != nil {
 		return Record{}, err
 	}
@@ -95,6 +121,47 @@ func (r Record) appendJSON(dst []byte, index int) []byte {
 	dst = append(dst, `,"index":`...)
 	dst = strconv.AppendInt(dst, int64(index), 10)
 	return append(dst, '}')
+}
+
+// CanonicalURL returns the action's.
+func (r Record) CanonicalURL() string {
+	text, _ := cutString(lastString(r.JSON))
+	return text
+}
+
+// Sentence returns the action's [Action.Sentence], without decoding all of it.
+func (r Record) Sentence() string {
+	var a Action
+	rest := r.JSON
+	a.Type, rest = cutString(strings.TrimPrefix(rest, typeField))
+	a.Title, rest = cutString(strings.TrimPrefix(rest, titleField))
+	a.Description, _ = cutString(strings.TrimPrefix(rest, descriptionField))
+	return a.Sentence()
+}
+
+// cutString cuts the string that JSON begins with, and decodes it. Anything else is "".
+func cutString(data string) (text, rest string) {
+	if !strings.HasPrefix(data, `"`) {
+		return "", data
+	}
+	for end := 1; end < len(data); end++ {
+		switch data[end] {
+		case '\\':
+			end++
+		case '"':
+			if text, rest = data[1:end], data[end+1:]; strings.IndexByte(text, '\\') >= 0 {
+				text = unescaped(data[:end+1])
+			}
+			return text, rest
+		}
+	}
+	return "", ""
+}
+
+// unescaped returns the text of a JSON string.
+func unescaped(data string) (text string) {
+	_ = json.Unmarshal([]byte(data), &text) // else it is empty
+	return text
 }
 
 // lastString returns the string, with its quotes, that JSON ends in.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -112,4 +113,24 @@ func TestConstructors_reportEveryMistake(t *testing.T) {
 	assert.Equal(t, []string{"activity.docs", "activity.ttl"}, musttest.Mistakes(t, err))
 	_, err = activity.NewLookup(nil, -1)
 	assert.Equal(t, []string{"activity.store", "activity.maxEvents"}, musttest.Mistakes(t, err))
+}
+
+func TestRecord_sentenceIsTheActions(t *testing.T) {
+	for _, a := range []activity.Action{
+		{}, {Type: "click"}, {Type: "click", Title: "Click Save"}, {Description: " User  clicked \u0007\"Save\" \\ on\nthe ü page "},
+		{Type: "x", Title: `\`, Description: `,"description":"no"`, RawURL: "https://a.example/?b=%22", CanonicalURL: `https://a.example/"\`},
+	} {
+		r, err := activity.NewRecord("s", a)
+		require.NoError(t, err)
+		assert.Equal(t, a.Sentence(), r.Sentence())
+		assert.Equal(t, a.CanonicalURL, r.CanonicalURL())
+	}
+	assert.Equal(t, "User did something", activity.Record{JSON: `{"type":"`}.Sentence())
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{-time.Hour: "0 s", 0: "0 s", 59999 * time.Millisecond: "59 s", time.Minute: "1 min",
+		time.Hour - 1: "59 min", time.Hour: "1 h", 25*time.Hour + 5*time.Minute + 59*time.Second: "25 h 5 min"} {
+		assert.Equal(t, want, activity.Span(d))
+	}
 }

@@ -92,6 +92,12 @@ func (b *Bridge) Add(_ context.Context, batch activity.Batch) error {
 	return nil
 }
 
+// Erase forgets the sessions of a person, those included that others shared. It never fails.
+func (b *Bridge) Erase(_ context.Context, e activity.Erasure) error {
+	b.windows.forget(e.SessionIDs)
+	return nil
+}
+
 // bounded returns the action with texts cut to the limits of a report, and
 // without a URL that is too long to keep.
 func bounded(a activity.Action) activity.Action {

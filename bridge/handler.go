@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -77,20 +76,15 @@ func (b *Bridge) context(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c := b.Context(r.PathValue("session_id"))
-	contentType, body := "text/plain; charset=utf-8", []byte(c.Summary)
-	if !prefersText(r.Header.Values("Accept")) {
-		var err error
-		if body, err = activity.Marshal(c); err != nil {
-			return err
-		}
-		contentType = "application/json"
+	w.Header().Add("Vary", "Accept")
+	if httpx.PrefersText(r.Header.Values("Accept")) {
+		httpx.WriteText(w, c.Summary)
+		return nil
 	}
-	h := w.Header()
-	h.Add("Vary", "Accept")
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(body) // an error means that the client is gone
+	body, err := activity.Marshal(c)
+	if err != nil {
+		return err
+	}
+	httpx.WriteEncoded(w, body)
 	return nil
 }

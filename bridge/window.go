@@ -72,6 +72,15 @@ func (w *windows) merge(session string, actions []activity.Action) {
 	}
 }
 
+// forget forgets sessions.
+func (w *windows) forget(sessions []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range sessions {
+		w.sessions.Remove(owner, id)
+	}
+}
+
 // open returns the session's window without its expired actions, or a new one.
 func (w *windows) open(session string, now time.Time) *window {
 	if s, ok := w.sessions.Get(owner, session); ok {

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,8 +19,11 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// API calls a vendor's JSON API. Its fields must not change once it is in use;
-// then it is safe for concurrent use.
+// API calls a vendor's JSON API. Its fields must not change once it is in use, and it must
+// not be copied; then it is safe for concurrent use.
+//
+// After an answer that asks for a pause of the whole account, such as a 429 with
+// Retry-After, no request is made before that time: Do fails at once with the same error.
 type API struct {
 	Desk    string // names the desk in errors
 	BaseURL string // without a slash at the end; see CheckBaseURL
@@ -36,17 +39,22 @@ type API struct {
 	// desks in the service, which retries by itself.
 	Retries int
 
-	// Authorize sets the credentials of a request. Refused is called after a
-	// 401; when it returns true the request is made once more, with
-	// credentials that Authorize sets anew. It may be nil.
+	// Authorize sets the credentials of a request. Refused is called with its header
+	// after a 401; when it returns true the request is made once more, with
+	// credentials that Authorize sets anew. Both may be nil.
 	Authorize func(ctx context.Context, header http.Header) error
-	Refused   func(ctx context.Context) bool
+	Refused   func(ctx context.Context, header http.Header) bool
 	// Observe is called with every answer, for rate limits. It may be nil.
-	Observe func(status int, header http.Header)
+	Observe func(r Request, status int, header http.Header)
 	// Explain completes the error of an answer that is not a success, from the
 	// vendor's own body. It may be nil.
-	Explain func(e *APIError, header http.Header, body []byte)
+	Explain func(e *APIError, r Request, header http.Header, body []byte)
+
+	hold hold
 }
+
+// Pause returns how long the desk has asked for no requests, zero if it takes them.
+func (a *API) Pause() time.Duration { return a.hold.pause() }
 
 // Bounds of an [API].
 const (
@@ -61,6 +69,10 @@ type Request struct {
 	Path   string // below the base URL, escaped, with its query
 	Header http.Header
 	Body   any // encoded as JSON; nil for none
+
+	// ConversationID is the conversation that is written into, for limits of its own.
+	// It may be empty.
+	ConversationID string
 
 	// Repeatable says that the request may be made again though it may have
 	// had an effect. GET, PUT and DELETE need not be so: say it for each.
@@ -118,31 +130,36 @@ func (a *API) WriteOnce(write func() (id string, err error),
 // authorized makes a request, and once more when its credentials were refused
 // and there are others.
 func (a *API) authorized(ctx context.Context, r Request, body []byte, answer any) error {
-	err := a.once(ctx, r, body, answer)
+	sent := http.Header{}
+	err := a.once(ctx, r, sent, body, answer)
 	var failed *APIError
-	if a.Refused == nil || !errors.As(err, &failed) || failed.Status != http.StatusUnauthorized || !a.Refused(ctx) {
+	if a.Refused == nil || !errors.As(err, &failed) || failed.Status != http.StatusUnauthorized ||
+		!a.Refused(ctx, sent) {
 		return err
 	}
-	return a.once(ctx, r, body, answer)
+	return a.once(ctx, r, http.Header{}, body, answer)
 }
 
-// once makes one request.
-func (a *API) once(ctx context.Context, r Request, body []byte, answer any) error {
+// once makes one request, unless the desk has asked to wait. The header is filled.
+func (a *API) once(ctx context.Context, r Request, header http.Header, body []byte, answer any) error {
+	if err := a.hold.refuse(r.Op); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, DefaultTimeout))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, r.Method, a.BaseURL+r.Path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", a.Desk, r.Op, err)
 	}
-	request.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"liveactivity"}}
+	request.Header = header
+	header.Set("Accept", "application/json")
+	header.Set("User-Agent", "liveactivity")
 	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
+		header.Set("Content-Type", "application/json")
 	}
-	for name, values := range r.Header {
-		request.Header[name] = values
-	}
+	maps.Copy(header, r.Header)
 	if a.Authorize != nil {
-		if err := a.Authorize(ctx, request.Header); err != nil {
+		if err := a.Authorize(ctx, header); err != nil {
 			return err
 		}
 	}
@@ -153,7 +170,7 @@ func (a *API) once(ctx context.Context, r Request, body []byte, answer any) erro
 	defer func() { _ = response.Body.Close() }()
 	data, readErr := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if a.Observe != nil {
-		a.Observe(response.StatusCode, response.Header)
+		a.Observe(r, response.StatusCode, response.Header)
 	}
 	if response.StatusCode/100 != 2 {
 		return a.failure(r, response, data)
@@ -192,25 +209,11 @@ func (a *API) failure(r Request, response *http.Response, body []byte) error {
 		Ambiguous:     response.StatusCode >= 500 && response.StatusCode != http.StatusServiceUnavailable,
 		Misconfigured: response.StatusCode < http.StatusBadRequest}
 	if a.Explain != nil {
-		a.Explain(e, response.Header, body)
+		a.Explain(e, r, response.Header, body)
 	}
+	a.hold.observe(e)
 	return e
 }
-
-// retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	value := header.Get("Retry-After")
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, maxWait.Seconds()) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(0, at.Sub(now)), maxWait)
-	}
-	return 0
-}
-
-// maxWait bounds the pause that a desk can ask for.
-const maxWait = time.Hour
 
 // ownClient makes the requests of an API without a client.
 var ownClient = &http.Client{Transport: newTransport()}

@@ -158,6 +158,47 @@ func TestAPI_boundsTheTimeThatADeskCanAskFor(t *testing.T) {
 	}
 }
 
+func TestAPI_countsADateByTheClockOfTheDesk(t *testing.T) {
+	for _, skew := range []time.Duration{-2 * time.Hour, -time.Second, 0, 2 * time.Hour} {
+		theirs := time.Now().Add(skew).UTC()
+		api, _ := newAPI(answer(503, "", "Retry-After", theirs.Add(40*time.Second).Format(http.TimeFormat),
+			"Date", theirs.Format(http.TimeFormat)))
+		var failed *helpdesk.APIError
+		require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
+		assert.Equal(t, 40*time.Second, failed.Wait, skew)
+	}
+}
+
+// Nor for another conversation, or for the next page of a list.
+func TestAPI_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
+	for _, test := range []struct {
+		status    int
+		own, held bool
+	}{{429, false, true}, {503, false, true}, {500, false, true}, {429, true, false}, {409, false, false}, {404, false, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			api, desk := newAPI(answer(test.status, "", "Retry-After", "5"), answer(200, ""))
+			api.Explain = func(e *helpdesk.APIError, _ helpdesk.Request, _ http.Header, _ []byte) { e.OneConversation = test.own }
+			require.Error(t, api.Do(t.Context(), write, nil))
+			time.Sleep(5*time.Second - time.Nanosecond)
+			err := api.Do(t.Context(), write, nil)
+			if !test.held {
+				require.NoError(t, err, test)
+				return
+			}
+			var failed *helpdesk.APIError
+			require.ErrorAs(t, err, &failed, test)
+			assert.Equal(t, time.Nanosecond, failed.Wait)
+			assert.Equal(t, test.status, failed.Status)
+			assert.False(t, failed.Ambiguous, "no request was made")
+			assert.Equal(t, time.Nanosecond, api.Pause())
+			assert.Len(t, desk.requests, 1)
+			time.Sleep(time.Nanosecond)
+			assert.Zero(t, api.Pause())
+			require.NoError(t, api.Do(t.Context(), write, nil))
+		})
+	}
+}
+
 func TestAPI_saysWhetherAFailedRequestMayHaveHadItsEffect(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	for name, test := range map[string]struct {
@@ -211,7 +252,11 @@ func TestAPI_getsNewCredentialsOnce(t *testing.T) {
 		header.Set("Authorization", string(rune('a'+token)))
 		return nil
 	}
-	api.Refused = func(context.Context) bool { token++; return true }
+	api.Refused = func(_ context.Context, header http.Header) bool {
+		assert.Equal(t, string(rune('a'+token)), header.Get("Authorization"))
+		token++
+		return true
+	}
 	var failed *helpdesk.APIError
 	require.ErrorAs(t, api.Do(t.Context(), write, nil), &failed)
 	assert.Equal(t, 401, failed.Status)
@@ -221,7 +266,7 @@ func TestAPI_getsNewCredentialsOnce(t *testing.T) {
 	assert.Equal(t, desk.bodies[0], desk.bodies[1])
 
 	api, desk = newAPI(answer(401, ""))
-	api.Refused = func(context.Context) bool { return false }
+	api.Refused = func(context.Context, http.Header) bool { return false }
 	require.Error(t, api.Do(t.Context(), write, nil))
 	assert.Len(t, desk.requests, 1)
 }
@@ -237,11 +282,13 @@ func TestAPI_sendsNothingWithoutCredentials(t *testing.T) {
 func TestAPI_observesAndExplainsAnswers(t *testing.T) {
 	api, _ := newAPI(answer(418, "short and stout", "Left", "3"))
 	var observed, explained string
-	api.Observe = func(_ int, header http.Header) { observed = header.Get("Left") }
-	api.Explain = func(e *helpdesk.APIError, _ http.Header, body []byte) { e.Code, explained = "teapot", string(body) }
+	api.Observe = func(r helpdesk.Request, _ int, header http.Header) { observed = r.Op + " " + header.Get("Left") }
+	api.Explain = func(e *helpdesk.APIError, r helpdesk.Request, _ http.Header, body []byte) {
+		e.Code, explained = "teapot", r.Op+" "+string(body)
+	}
 	require.EqualError(t, api.Do(t.Context(), write, nil), "desk: write note: 418 I'm a teapot: teapot")
-	assert.Equal(t, "3", observed)
-	assert.Equal(t, "short and stout", explained)
+	assert.Equal(t, "write note 3", observed)
+	assert.Equal(t, "write note short and stout", explained)
 }
 
 func TestAPI_takesWhatIsNotTheDesksForAFailureOfTheAccount(t *testing.T) {

@@ -59,6 +59,11 @@ type Pacer interface {
 	// zero for no wait. An empty ID asks for the account as a whole. It is called before
 	// each request and makes none itself.
 	Pause(conversationID string) time.Duration
+
+	// Rate returns how many requests the account takes within a window, zero while the
+	// desk has not said so. Notes that anybody can cause get a tenth of it. It makes no
+	// request.
+	Rate() (requests int, window time.Duration)
 }
 
 // ContactReader looks contacts up, for webhooks that name one by its ID alone.

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/liveactivity/liveactivity/internal/nearest"
 )
 
 // ConfigError is one mistake in a desk's configuration.
@@ -59,7 +61,7 @@ func DecodeConfig(config json.RawMessage, v any) error {
 		field, ok := known[name]
 		switch {
 		case !ok || name == "" || name == "-":
-			wrong = append(wrong, &ConfigError{name, "is not a known field"})
+			wrong = append(wrong, &ConfigError{name, "is not a known field" + nearest.Hint(name, slices.Collect(maps.Keys(known)))})
 		case string(given[name]) == "null":
 			wrong = append(wrong, &ConfigError{name, "must not be null"})
 		case field.Tag.Get("secret") == "true" && (string(given[name]) == `""` || string(given[name]) == "[]"):

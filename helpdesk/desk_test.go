@@ -54,7 +54,7 @@ func TestDecodeConfig_joinsWhatTheConfigurationFinds(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"token":"t","account":1}`:  "",
 		`{"token":"t"}`:              "account: must be given",
-		`{"tokn":"t"}`:               "tokn: is not a known field\ntoken: must be given\naccount: must be given",
+		`{"tokn":"t"}`:               "tokn: is not a known field; did you mean \"token\"?\ntoken: must be given\naccount: must be given",
 		`{"token":7}`:                "token: must not be a JSON number\naccount: must be given",
 		`{"token":"t","account":13}`: "not that one",
 		`[]`:                         "must be an object",
@@ -75,8 +75,8 @@ func TestDecodeConfig_reportsEveryMistakeByFieldWithoutItsValue(t *testing.T) {
 	}{
 		"not an object":      {`["s3cr3t"]`, []helpdesk.ConfigError{{Problem: "must be an object"}}},
 		"not JSON":           {`{"token":`, []helpdesk.ConfigError{{Problem: "must be an object"}}},
-		"unknown":            {`{"tokn":"s3cr3t"}`, []helpdesk.ConfigError{{Field: "tokn", Problem: "is not a known field"}}},
-		"other letters":      {`{"Token":"s3cr3t"}`, []helpdesk.ConfigError{{Field: "Token", Problem: "is not a known field"}}},
+		"unknown":            {`{"tokn":"s3cr3t"}`, []helpdesk.ConfigError{{Field: "tokn", Problem: `is not a known field; did you mean "token"?`}}},
+		"other letters":      {`{"Token":"s3cr3t"}`, []helpdesk.ConfigError{{Field: "Token", Problem: `is not a known field; did you mean "token"?`}}},
 		"no field of JSON's": {`{"hidden":"s3cr3t","Skipped":"s3cr3t","":1,"-":1}`, []helpdesk.ConfigError{{Problem: "is not a known field"}, {Field: "-", Problem: "is not a known field"}, {Field: "Skipped", Problem: "is not a known field"}, {Field: "hidden", Problem: "is not a known field"}}},
 		"several": {`{"token":false,"account":"s3cr3t","secrets":null,"x":1}`, []helpdesk.ConfigError{
 			{Field: "account", Problem: "must not be a JSON string"}, {Field: "secrets", Problem: "must not be null"},

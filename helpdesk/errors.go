@@ -83,6 +83,9 @@ func (e *APIError) AccountWide() bool {
 	return e.Temporary() && !e.OneConversation
 }
 
+// errHeld is the cause of a failure without a request.
+var errHeld = errors.New("the desk has asked to wait")
+
 func (e *APIError) mayRepeat(r Request) bool {
 	return e.Temporary() && (!e.Ambiguous || r.Repeatable)
 }

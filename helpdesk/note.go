@@ -12,9 +12,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// timeLayout is the layout of a note's second line, in UTC.
-const timeLayout = "2006-01-02 15:04:05 UTC"
-
 // NoteText returns the text of an action note:
 //
 //	session_id: 0198c2f4-7a
@@ -74,7 +71,7 @@ func SummaryText(sessionID string, at time.Time, summary string) string {
 // header returns the first two lines of a note and the blank line after them.
 func header(sessionID string, at time.Time) string {
 	sessionID = strings.Join(strings.Fields(strings.Map(visible, sessionID)), " ")
-	return "session_id: " + sessionID + "\ntimestamp: " + at.UTC().Format(timeLayout) + "\n"
+	return "session_id: " + sessionID + "\ntimestamp: " + activity.Moment(at) + "\n"
 }
 
 // visible returns -1 for a character that shows nothing, or changes how others are

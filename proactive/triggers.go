@@ -15,6 +15,7 @@ const (
 	repeatedSubmitsID  = "repeated_submits"
 	backOnPricingID    = "back_on_pricing"
 	deadEndID          = "dead_end"
+	errorSeenID        = "error_seen"
 	defaultPricingPage = "/pricing"
 )
 
@@ -159,6 +160,15 @@ func (r repeated) Evaluate(c TriggerContext) (Result, bool) {
 		}
 	}
 	return Result{}, count >= r.times
+}
+
+// ErrorSeen returns a trigger that matches when the user sees an error, of a product whose
+// events list "$exception".
+func ErrorSeen() Trigger {
+	return Predicate(errorSeenID, func(c TriggerContext) bool {
+		n := len(c.Actions)
+		return n > 0 && c.Actions[n-1].Type == activity.TypeError
+	})
 }
 
 // BackOnPricing returns a trigger that matches when the user comes back to the

@@ -233,3 +233,11 @@ func TestUnder(t *testing.T) {
 		assert.Equal(t, c.under, proactive.Under(c.url, c.prefix), "%s under %s", c.url, c.prefix)
 	}
 }
+
+func TestErrorSeen_matchesTheNewestAction(t *testing.T) {
+	seen := proactive.Action{Type: "error", Title: "Error PaymentError"}
+	for want, actions := range map[bool][]proactive.Action{true: {{Type: "click"}, seen}, false: {seen, {Type: "click"}}} {
+		_, ok := proactive.ErrorSeen().Evaluate(proactive.TriggerContext{Actions: actions})
+		assert.Equal(t, want, ok)
+	}
+}

@@ -6,7 +6,7 @@
 //
 //	store, err := retriever.NewStore(nil)
 //	summarizer, err := stream.NewSummarizer(store.Overwrite, nil)
-//	writer, err := stream.NewWriter(store.Add, &stream.WriterOptions{Summarizer: summarizer})
+//	writer, err := stream.NewWriter(store.Add, &stream.WriterOptions{Summarizer: summarizer, Erase: store.Erase})
 //	consumer, err := stream.NewConsumer(url, token, stream.Handlers{Deliver: store.Learning(writer.Deliver)},
 //		&stream.ConsumerOptions{Since: time.Unix(0, 0)}) // everything retained
 //	…

@@ -52,7 +52,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	sessions *fair.Cache[string, *session]
-	emails   *fair.Cache[string, string] // session ids by folded address
+	emails   *fair.Cache[string, seen] // by folded address
 }
 
 // session holds a session's chunks. Its actions are numbered from one, in the
@@ -65,12 +65,16 @@ type session struct {
 	summed  int     // number of the last action that a summary covers
 }
 
+// seen is the session that an address was last seen in, and its user.
+type seen struct{ session, user string }
+
 // chunk is a record that is encoded once, so that a retrieval copies bytes and
 // nothing else.
 type chunk struct {
 	record string // JSON object
 	at     int64  // epoch microseconds
 	last   int    // number of the last action it covers
+	user   string // of all its actions; empty for several, or an unknown one
 }
 
 // NewStore returns an empty store; opts may be nil. It reports all invalid
@@ -90,7 +94,7 @@ func NewStore(opts *StoreOptions) (*Store, error) {
 	}
 	emails := bytes / 8
 	s.sessions = fair.New[string, *session](&fair.Options{MaxItems: sessions, MaxBytes: bytes - emails}, nil)
-	s.emails = fair.New[string, string](&fair.Options{MaxItems: sessions, MaxBytes: emails}, nil)
+	s.emails = fair.New[string, seen](&fair.Options{MaxItems: sessions, MaxBytes: emails}, nil)
 	return s, nil
 }
 
@@ -118,6 +122,8 @@ func (s *Store) Learning(
 	return func(ctx context.Context, d *stream.Delivery) error {
 		if b, err := d.Batch(); err == nil {
 			s.Learn(b)
+		} else if e, err := d.Erasure(); err == nil {
+			s.unlearn(e)
 		}
 		return next(ctx, d)
 	}
@@ -132,12 +138,55 @@ func (s *Store) Learn(b activity.Batch) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.index(b.Email, b.SessionID)
+	s.index(b.Email, seen{b.SessionID, b.UserID})
 	for _, a := range b.Actions {
 		if a.Email != b.Email { // another user's
-			s.index(a.Email, b.SessionID)
+			s.index(a.Email, seen{b.SessionID, a.UserID})
 		}
 	}
+}
+
+// unlearn forgets the addresses of a person who is erased.
+func (s *Store) unlearn(e stream.Erasure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.emails.Each(owner, func(held *fair.Entry[string, seen]) bool {
+		if e.Erases(held.Value.session, held.Value.user) || e.HasEmail(held.Key()) {
+			s.emails.Remove(owner, held.Key())
+		}
+		return true
+	})
+}
+
+// Erase drops the chunks of a person's sessions, as the function of that name of a
+// [stream.Writer]: of a session that others shared only those that are not of one of the
+// others alone. It never fails.
+func (s *Store) Erase(_ context.Context, e stream.Erasure) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range e.SessionIDs {
+		ss, ok := s.sessions.Get(owner, id)
+		if !ok {
+			continue
+		}
+		ss.drop(func(c chunk) bool { return c.user == "" || e.Erases(id, c.user) })
+		if len(ss.chunks) == 0 {
+			s.sessions.Remove(owner, id)
+		} else {
+			s.keep(ss)
+		}
+	}
+	return nil
+}
+
+// userOf returns the user of all actions of a batch, "" for several.
+func userOf(b *activity.Batch) string {
+	for i := range b.Actions {
+		if b.Actions[i].UserID != b.Actions[0].UserID {
+			return ""
+		}
+	}
+	return strings.Clone(b.Actions[0].UserID)
 }
 
 // Add keeps a batch as one chunk of its session, as the write function of a
@@ -150,6 +199,7 @@ func (s *Store) Add(_ context.Context, b activity.Batch) error {
 		return nil
 	}
 	c := encode(b.Text(), s.believe(b.ForwardedAt, now))
+	c.user = userOf(&b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ss := s.open(b.SessionID, now)
@@ -266,16 +316,15 @@ const maxEmail = 320
 
 // index records where an e-mail address was seen, unless it was seen
 // later in the stream.
-func (s *Store) index(email, sessionID string) {
+func (s *Store) index(email string, in seen) {
 	if email = foldEmail(email); email != "" && len(email) <= maxEmail {
-		email, sessionID = strings.Clone(email), strings.Clone(sessionID)
-		s.keepEmail(email, sessionID)
+		s.keepEmail(strings.Clone(email), seen{strings.Clone(in.session), strings.Clone(in.user)})
 	}
 }
 
 // keepEmail keeps the address as the one used last.
-func (s *Store) keepEmail(email, sessionID string) {
-	s.emails.Put(owner, email, sessionID, fair.Item{Bytes: fair.Size(len(email)) + fair.Size(len(sessionID))})
+func (s *Store) keepEmail(email string, in seen) {
+	s.emails.Put(owner, email, in, fair.Item{Bytes: fair.Size(len(email)) + fair.Size(len(in.session)) + fair.Size(len(in.user))})
 	s.emails.Trim(owner)
 }
 
@@ -319,12 +368,12 @@ func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	email = foldEmail(email)
-	seen, ok := s.emails.Get(owner, email)
+	last, ok := s.emails.Get(owner, email)
 	if !ok {
 		return "", false
 	}
-	s.keepEmail(email, seen) // it is used
-	ss, ok := s.sessions.Get(owner, seen)
+	s.keepEmail(email, last) // it is used
+	ss, ok := s.sessions.Get(owner, last.session)
 	if !ok || s.forget(ss, now) {
 		return "", false
 	}

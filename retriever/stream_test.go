@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/streamtest"
@@ -87,4 +88,36 @@ func TestStore_theEmailSeenLastWinsWhateverWriteIsSlow(t *testing.T) {
 	assert.Equal(t, []string{"last"}, eventsOf(t, s, "ada@example.com"))
 	cancel()
 	require.ErrorIs(t, both.Wait(), context.Canceled)
+}
+
+// The records of a person who is erased vanish, and the person's address leads nowhere.
+func TestStore_forgetsAPersonWhoIsErased(t *testing.T) {
+	server := musttest.New(streamtest.NewServer(nil))
+	defer server.Close()
+	s := musttest.New(retriever.NewStore(nil))
+	w := musttest.New(stream.NewWriter(s.Add, &stream.WriterOptions{Erase: s.Erase,
+		Summarizer: musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Threshold: 3}))}))
+	c := musttest.New(stream.NewConsumer(server.URL(), server.Token(), stream.Handlers{Deliver: s.Learning(w.Deliver)},
+		&stream.ConsumerOptions{Since: time.Unix(0, 0)}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	group.Go(func() error { return w.Run(ctx) })
+	group.Go(func() error { return c.Run(ctx) })
+	by := func(user string, b activity.Batch) activity.Batch { b.UserID = user; return b }
+	const ada, bob = "ada@example.com", "bob@example.com"
+	server.Send(by("ada", batch("s1", ada, "a", "b", "c", "d")), by("ada", batch("s2", ada, "e")), by("anon", batch("s2", ada, "f")),
+		by("bob", batch("s2", bob, "g")), by("eve", batch("s3", "", "h")))
+	waittest.Until(t, "records", func() bool { return len(events(t, s, "s3")) == 1 && len(events(t, s, "s2")) > 0 })
+	server.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"}, Kept: map[string][]string{"s2": {"anon", "bob"}},
+		EmailsSHA256: []string{activity.EmailDigest(ada)}})
+	server.Send(by("eve", batch("s3", "", "i")))
+	waittest.Until(t, "the erasure", func() bool { return len(events(t, s, "s1")) == 0 && len(events(t, s, "s3")) == 2 })
+	assert.Empty(t, eventsOf(t, s, ada))
+	for _, record := range append(events(t, s, "s2"), eventsOf(t, s, bob)...) {
+		assert.NotContains(t, record, "e")
+	}
+	server.Send(by("ada", batch("s1", ada, "new")))
+	waittest.Until(t, "what is new", func() bool { return len(eventsOf(t, s, ada)) == 1 })
+	cancel()
+	_ = group.Wait()
 }

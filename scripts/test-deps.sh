@@ -2,7 +2,7 @@
 # Makes sure that what the tests need besides Go is there, and installs what is
 # missing: redis-server, Chromium, Python 3, Node.js, nginx and
 # promtool, and, in .deps/, posthog-js and packages for Node.js: PostHog's other
-# SDKs, and what a proxy is made of.
+# SDKs, the SDK of MCP clients, and what a proxy is made of.
 # Says in one line per item what it found or did. Safe to run again; with
 # everything in place it takes a fraction of a second.
 set -euo pipefail
@@ -10,7 +10,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 posthog_versions=(1.434.18 1.297.2 1.121.0)
-npm_packages=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.11.6 @babel/runtime@7.28.4 http-proxy@1.18.1 compression@1.8.2)
+npm_packages=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.11.6 @babel/runtime@7.28.4 http-proxy@1.18.1 compression@1.8.2 @modelcontextprotocol/sdk@1.32.2
+  @ai-sdk/mcp@1.0.102 @openai/agents@0.20.0 @langchain/mcp-adapters@1.1.4 @langchain/langgraph@1.7.3 @langchain/core@1.4.0 zod@4.6.7)
+# In a folder of their own: the SDKs of sources other than PostHog.
+source_packages=(@segment/analytics-node@3.1.0 @rudderstack/rudder-sdk-node@3.0.13 @amplitude/analytics-node@1.5.73)
 node_version=22.23.3 # where the system has none, or one that is too old for posthog-node
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)
 
@@ -138,20 +141,22 @@ provide_node() {
   say node "fetched $own"
 }
 
-# fetch_packages installs the packages for Node.js, without their optional companions.
+# fetch_packages TARGET PACKAGE... installs packages for Node.js in a folder, without their
+# optional companions.
 fetch_packages() {
-  local target=.deps/npm
-  if [ "$(cat $target/installed 2>/dev/null)" = "${npm_packages[*]}" ]; then
+  local target=$1
+  shift
+  if [ "$(cat "$target/installed" 2>/dev/null)" = "$*" ]; then
     say "npm packages" "found $target"
     return
   fi
   command -v npm >/dev/null || provide npm npm npm
-  rm -rf "$target"
-  npm install --prefix "$tmp/npm" --loglevel=error --ignore-scripts --legacy-peer-deps --no-audit --no-fund "${npm_packages[@]}" >"$log" 2>&1 || {
+  rm -rf "$target" "$tmp/npm"
+  npm install --prefix "$tmp/npm" --loglevel=error --ignore-scripts --legacy-peer-deps --no-audit --no-fund "$@" >"$log" 2>&1 || {
     cat "$log" >&2
-    die "npm could not fetch ${npm_packages[*]}: check the network and the npm registry, then run this script again"
+    die "npm could not fetch $*: check the network and the npm registry, then run this script again"
   }
-  printf '%s\n' "${npm_packages[*]}" >"$tmp/npm/installed"
+  printf '%s\n' "$*" >"$tmp/npm/installed"
   mv "$tmp/npm" "$target"
   say "npm packages" "fetched $target"
 }
@@ -196,6 +201,7 @@ for version in "${posthog_versions[@]}"; do
   fetch_posthog "$version"
 done
 provide_node
-fetch_packages
+fetch_packages .deps/npm "${npm_packages[@]}"
+fetch_packages .deps/sources "${source_packages[@]}"
 provide_unpacked nginx nginx usr/sbin/nginx -v
 provide_unpacked promtool prometheus usr/bin/promtool --version

@@ -19,7 +19,7 @@ import (
 )
 
 // Handlers are the functions that a [Consumer] calls with the entries of a
-// stream; at least one of Actions, Summary, Raw and Deliver is required.
+// stream; at least one of Actions, Summary, Erase, Raw and Deliver is required.
 //
 // A handler acknowledges an entry by returning nil. After any other error it
 // is called again with the same entry, after a back-off, for as long as the
@@ -36,11 +36,16 @@ type Handlers struct {
 	Actions func(ctx context.Context, b activity.Batch) error
 	// Summary handles summaries.
 	Summary func(ctx context.Context, s Summary) error
+	// Erase handles the erasure of a person: everything of the person that came before must
+	// go. It is called for each session of the person, after what came before of the
+	// session, with an erasure of that session alone, and once without sessions, for what
+	// the user did outside any. A session in which others acted, too, is in Kept.
+	Erase func(ctx context.Context, e Erasure) error
 	// Raw handles every entry of the stream before the other handlers do,
 	// including entries of unknown types and entries that are not JSON. It is not
 	// called again when a later handler fails.
 	Raw func(ctx context.Context, m Message) error
-	// Deliver replaces Actions, Summary and Raw. It receives every entry in
+	// Deliver replaces Actions, Summary, Erase and Raw. It receives every entry in
 	// the order of the stream, one at a time: nothing is read until it
 	// returns. It may keep the delivery, whose Done must be called, and
 	// returns an error only when ctx has ended. See [Writer.Deliver].

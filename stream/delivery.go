@@ -26,8 +26,9 @@ type Delivery struct {
 
 	run     *run
 	entry   *ledger.Entry
-	again   bool // it came with a pass: after a failure the session falls behind at once
-	rawDone bool // the Raw handler has returned nil
+	again   bool   // it came with a pass: after a failure the session falls behind at once
+	rawDone bool   // the Raw handler has returned nil
+	parts   *parts // of an erasure; nil for any other entry
 	counted atomic.Bool
 
 	decode sync.Once
@@ -86,7 +87,7 @@ func (r *run) finish(err error, deliveries ...*Delivery) {
 	done := err == nil || schedule.IsPermanent(err)
 	for _, d := range deliveries {
 		r.letGo(d)
-		if r.ledger.Finish(d.entry, done) {
+		if d.parts.finish(done) && r.ledger.Finish(d.entry, done) {
 			r.count(d, err, done)
 		}
 	}

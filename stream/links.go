@@ -37,6 +37,17 @@ func (k links) of(sessionID string) *link {
 // anyProduct is the product of every link: a session id is linked without one.
 const anyProduct = ""
 
+// forget forgets a session, and the batches that wait for its link. Deliveries that are
+// held come again, as far as they are left.
+func (k links) forget(sessionID string) {
+	if l, ok := k.sessions.Get(anyProduct, sessionID); ok {
+		k.sessions.Remove(anyProduct, sessionID)
+		if l.resume != nil {
+			go l.resume() // it takes locks of the consumer
+		}
+	}
+}
+
 // put keeps a link, as the one used last, and evicts others beyond the bound.
 func (k links) put(sessionID string, l *link) {
 	const resume = 256 // bytes of a function and its closure

@@ -11,6 +11,9 @@ func short(id string) string {
 	return id[:enough] + "…"
 }
 
+// errNoErasure is the error of a delivery that is no erasure.
+var errNoErasure = errors.New("no erasure")
+
 // decodeSummary returns the summary of a "summary" entry.
 func decodeSummary(m Message) (s Summary, err error) {
 	if err := m.Decode(&s); err != nil {

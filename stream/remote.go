@@ -384,6 +384,9 @@ func (c *connection) receive(e *sse.Event) {
 	case name == tooLargeEvent:
 		delivered = c.hand(feed.Event{Kind: feed.TooLarge, Message: Message{ID: id}})
 		c.progress = true
+	case name == feed.Erase:
+		delivered = c.hand(feed.Event{Message: feed.NewErase(id, e.Data)})
+		c.progress = true
 	case isEntry(e):
 		delivered = c.hand(feed.Event{Message: feed.NewMessage(id, e.Data)})
 		c.progress = true

@@ -114,6 +114,9 @@ func (r *run) receive(ctx context.Context, m Message) error {
 
 // hand delivers an entry; it returns the error of ctx if that ends first.
 func (r *run) hand(ctx context.Context, d *Delivery) error {
+	if d.Type == feed.Erase && d.parts == nil {
+		return r.handErasure(ctx, d)
+	}
 	var err error
 	if r.handlers.Deliver != nil {
 		err = r.handlers.Deliver(ctx, d)
@@ -290,6 +293,12 @@ func (r *run) call(ctx context.Context, d *Delivery) error {
 			return Permanent(&malformedError{err})
 		}
 		return r.handlers.Actions(ctx, b)
+	case d.Type == feed.Erase && r.handlers.Erase != nil:
+		e, err := d.Erasure()
+		if err != nil {
+			return Permanent(&malformedError{err})
+		}
+		return r.handlers.Erase(ctx, e)
 	case d.Type == SummaryType && r.handlers.Summary != nil:
 		s, err := decodeSummary(d.Message)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/feed"
 )
 
@@ -24,6 +25,9 @@ type Source interface {
 
 // Message is an entry as the stream carried it.
 type Message = feed.Message
+
+// Erasure is the erasure of a person, as an entry of type "erase" tells of it.
+type Erasure = activity.Erasure
 
 // SummaryType is the type of every [Summary].
 const SummaryType = feed.Summary

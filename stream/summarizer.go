@@ -119,6 +119,26 @@ func (s *Summarizer) note(b activity.Batch) *history {
 	return h
 }
 
+// Erase forgets the sessions of an erasure: what others did there is in the next summary of
+// their later actions only. A summary that is being made is given up, unless overwrite is
+// being called with it.
+func (s *Summarizer) Erase(e Erasure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range e.SessionIDs {
+		if h, ok := s.sessions.Get(e.ProductID, id); ok {
+			h.erased = true
+			s.sessions.Remove(e.ProductID, id)
+		}
+	}
+}
+
+func (s *Summarizer) isErased(h *history) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.erased
+}
+
 // keep keeps a history as the one used last, and evicts others beyond the
 // bound.
 func (s *Summarizer) keep(h *history) {
@@ -150,6 +170,9 @@ func (s *Summarizer) work(ctx context.Context, h *history, guard chan struct{}) 
 func (s *Summarizer) next(ctx context.Context, h *history, d draft, ok bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if h.erased {
+		return false
+	}
 	if ctx.Err() == nil && (ok || h.seen > d.seen) && h.count >= s.threshold {
 		return true
 	}
@@ -168,7 +191,7 @@ func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, guard c
 		s.failed(ctx, h.key, &s.stats.modelFailed, "model_failed", err)
 		return false
 	}
-	if err := s.hand(ctx, d.summary(h.key, text), guard); err != nil {
+	if err := s.hand(ctx, h, d.summary(h.key, text), guard); err != nil {
 		s.failed(ctx, h.key, &s.stats.overwriteFailed, "overwrite_failed", err)
 		return false
 	}
@@ -190,7 +213,7 @@ func (s *Summarizer) failed(ctx context.Context, key historyKey, count *atomic.U
 }
 
 // hand passes a summary to overwrite while it holds the guard.
-func (s *Summarizer) hand(ctx context.Context, sum Summary, guard chan struct{}) error {
+func (s *Summarizer) hand(ctx context.Context, h *history, sum Summary, guard chan struct{}) error {
 	if guard != nil {
 		select {
 		case guard <- struct{}{}:
@@ -198,7 +221,7 @@ func (s *Summarizer) hand(ctx context.Context, sum Summary, guard chan struct{})
 		case <-ctx.Done():
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || s.isErased(h) {
 		return err
 	}
 	return s.overwrite(ctx, sum)
@@ -223,6 +246,7 @@ type historyKey struct{ product, session string }
 type history struct {
 	key     historyKey
 	busy    bool              // being summarized
+	erased  bool              // nothing more is summarized
 	email   string            // the latest known
 	seen    int               // actions so far
 	count   int               // actions since the last summary

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
@@ -46,6 +47,10 @@ type WriterOptions struct {
 	// MaxBytes bounds the memory of the sessions that have a link or wait for
 	// one; the least recently used are evicted first; DefaultMaxBytes.
 	MaxBytes int64
+	// Erase is called for the erasure of a person, as [Handlers].Erase is: after the
+	// session's last write, and before the next. What waits to be written is left out by then, and the
+	// Summarizer has forgotten the session. Nil for nothing else to do.
+	Erase func(ctx context.Context, e Erasure) error
 	// Logger logs failed writes; nil for slog.Default().
 	Logger *slog.Logger
 }
@@ -102,6 +107,7 @@ type WriterOptions struct {
 type Writer struct {
 	write      func(ctx context.Context, b activity.Batch) error
 	debounce   time.Duration
+	erase      func(ctx context.Context, e Erasure) error // may be nil
 	summarizer *Summarizer
 	awaitLink  bool
 	logger     *slog.Logger
@@ -121,6 +127,7 @@ type piece struct {
 	delivery *Delivery // nil for a batch passed to Add
 	joined   bool      // to the next one: both waited for the same link
 	now      bool      // it does not wait for a pause
+	erasure  *Erasure  // instead of a batch
 }
 
 // NewWriter returns a writer; opts may be nil. write should return soon after
@@ -133,7 +140,7 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	}
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(write != nil, "write", "must not be nil")
-	w := &Writer{write: write, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0), summarizer: o.Summarizer,
+	w := &Writer{write: write, erase: o.Erase, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0), summarizer: o.Summarizer,
 		awaitLink: o.AwaitLink, logger: o.Logger, guards: map[string]*guard{}}
 	maxPending := options.Default(&wrong, "MaxPending", o.MaxPending, DefaultMaxPending/2)
 	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
@@ -159,6 +166,8 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 	switch d.Type {
 	case activity.BatchType:
+	case feed.Erase:
+		return w.deliverErasure(ctx, d)
 	case "":
 		d.Done(Permanent(errNoType))
 		return ctx.Err()
@@ -179,6 +188,22 @@ func (w *Writer) Deliver(ctx context.Context, d *Delivery) error {
 	}
 	p := piece{batch: b, delivery: d, joined: d.More, now: freed != nil || d.again && !d.More}
 	return w.take(ctx, linked(p, conversationID), len(d.Data))
+}
+
+// deliverErasure accepts the erasure of a session, or of a user outside any.
+func (w *Writer) deliverErasure(ctx context.Context, d *Delivery) error {
+	e, err := d.Erasure()
+	if err != nil {
+		d.Done(Permanent(&malformedError{err}))
+		return ctx.Err()
+	}
+	of := activity.Batch{ProductID: e.ProductID, SessionID: d.SessionID, UserID: e.UserID}
+	if d.SessionID != "" {
+		w.mu.Lock()
+		w.links.forget(d.SessionID)
+		w.mu.Unlock()
+	}
+	return w.take(ctx, piece{batch: of, delivery: d, erasure: &e}, len(d.Data))
 }
 
 // take queues a piece. A piece that follows batches freed by a link does not wait
@@ -307,6 +332,9 @@ func (w *Writer) keyOf(b activity.Batch) string {
 
 // merge returns how many of the waiting pieces to write as one.
 func (w *Writer) merge(waiting []piece, retried bool) (n int, full bool) {
+	if n := 1 + slices.IndexFunc(waiting, func(p piece) bool { return p.erasure != nil }); n > 0 {
+		return n, true
+	}
 	actions := len(waiting[0].batch.Actions)
 	forwardedAt := waiting[0].batch.ForwardedAt
 	for n = 1; n < len(waiting); n++ {
@@ -374,9 +402,22 @@ func (w *Writer) Run(ctx context.Context) error {
 // work writes pieces as one batch. It omits deliveries that will come again.
 func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	batches := make([]activity.Batch, 0, len(pieces))
+	erasure := pieces[len(pieces)-1].erasure
 	for _, p := range pieces {
-		if p.delivery == nil || !p.delivery.dropped() {
-			batches = append(batches, p.batch)
+		b := &p.batch
+		if erasure != nil {
+			b = b.Left(erasure)
+		}
+		if p.erasure == nil && b != nil && (p.delivery == nil || !p.delivery.dropped()) {
+			batches = append(batches, *b)
+		}
+	}
+	if erasure != nil && !pieces[len(pieces)-1].delivery.dropped() {
+		if err := w.applyErasure(ctx, key, *erasure); err != nil {
+			if canGiveUp(pieces) && giveBack(ctx, err, deliveriesOf(pieces)...) {
+				return nil
+			}
+			return err
 		}
 	}
 	if len(batches) == 0 {
@@ -396,9 +437,24 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 	return nil
 }
 
-// attempt writes a batch once, while the session's summary is not being
-// overwritten.
+// applyErasure has the summarizer and the function Erase forget a person.
+func (w *Writer) applyErasure(ctx context.Context, key string, e Erasure) error {
+	if w.summarizer != nil {
+		w.summarizer.Erase(e)
+	}
+	if w.erase == nil {
+		return nil
+	}
+	return w.exclusively(ctx, key, func() error { return w.erase(ctx, e) })
+}
+
+// attempt writes a batch once.
 func (w *Writer) attempt(ctx context.Context, key string, b activity.Batch) error {
+	return w.exclusively(ctx, key, func() error { return w.write(ctx, b) })
+}
+
+// exclusively calls do while the session's summary is not being overwritten.
+func (w *Writer) exclusively(ctx context.Context, key string, do func() error) error {
 	w.mu.Lock()
 	g := w.guards[key]
 	w.mu.Unlock()
@@ -412,7 +468,7 @@ func (w *Writer) attempt(ctx context.Context, key string, b activity.Batch) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return w.write(ctx, b)
+	return do()
 }
 
 // guard makes a session's writes and its summary's overwrite exclusive.

@@ -9,6 +9,7 @@
 package access
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
@@ -69,6 +70,7 @@ type grant struct {
 	digest     [sha256.Size]byte
 	externalID string
 	scopes     []Scope
+	name       string
 }
 
 // NewKeyring returns an empty keyring.
@@ -115,6 +117,36 @@ func checkScope(wrong *options.Mistakes, scope Scope) {
 	wrong.Require(ok, "scope", fmt.Sprintf("must be %s or %s, not %q", MCP, Stream, scope))
 }
 
+// SetName names a key that the keyring holds, by its SHA-256 digest, for [Keyring.Audit].
+func (k *Keyring) SetName(digest [sha256.Size]byte, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	grants := k.buckets[bucket(digest)]
+	for i := range grants {
+		if grants[i].digest == digest {
+			grants[i].name = name
+		}
+	}
+}
+
+// NameOf returns the name of the key with this SHA-256 digest, for [AuditNamed].
+func (k *Keyring) NameOf(digest [sha256.Size]byte) string {
+	g, _ := k.findDigest(digest)
+	return g.name
+}
+
+// Audit logs that a key was used to read a person's data through a door of the service,
+// and nothing about the person. Every such read calls it once.
+func (k *Keyring) Audit(ctx context.Context, log *slog.Logger, key, productID, door string) {
+	AuditNamed(ctx, log, k.NameOf(sha256.Sum256([]byte(key))), productID, door)
+}
+
+// AuditNamed is Audit for a credential that is not in a keyring.
+func AuditNamed(ctx context.Context, log *slog.Logger, name, productID, door string) {
+	log.LogAttrs(ctx, slog.LevelInfo, "a person's data were read", slog.Bool("audit", true),
+		slog.String("key", name), slog.String("product_id", productID), slog.String("door", door))
+}
+
 // OnUnknown sets a function that is called before a key is refused as unknown,
 // and may add keys created by other processes. If it fails, the key is refused
 // with ErrUnavailable. Set it before the keyring is used.
@@ -133,7 +165,10 @@ func (k *Keyring) RemoveProduct(externalID string) {
 // Check returns nil if key opens the scope for the product, otherwise
 // ErrInvalid, ErrMismatch, ErrScope or ErrUnavailable.
 func (k *Keyring) Check(key, productID string, scope Scope) error {
-	g, err := k.find(key)
+	if key == "" {
+		return ErrInvalid
+	}
+	g, err := k.findCurrent(sha256.Sum256([]byte(key)))
 	switch {
 	case err != nil:
 		return err
@@ -148,7 +183,15 @@ func (k *Keyring) Check(key, productID string, scope Scope) error {
 // ProductOf returns the product for which key opens the scope, otherwise
 // ErrInvalid, ErrScope or ErrUnavailable.
 func (k *Keyring) ProductOf(key string, scope Scope) (productID string, err error) {
-	g, err := k.find(key)
+	if key == "" {
+		return "", ErrInvalid
+	}
+	return k.ProductOfDigest(sha256.Sum256([]byte(key)), scope)
+}
+
+// ProductOfDigest is ProductOf for a key known only by its SHA-256 digest.
+func (k *Keyring) ProductOfDigest(digest [sha256.Size]byte, scope Scope) (productID string, err error) {
+	g, err := k.findCurrent(digest)
 	switch {
 	case err != nil:
 		return "", err
@@ -158,11 +201,10 @@ func (k *Keyring) ProductOf(key string, scope Scope) (productID string, err erro
 	return g.externalID, nil
 }
 
-// find returns the key's grant, or ErrInvalid or ErrUnavailable.
-func (k *Keyring) find(key string) (grant, error) {
-	digest := sha256.Sum256([]byte(key))
+// findCurrent returns a key's grant, or ErrInvalid or ErrUnavailable.
+func (k *Keyring) findCurrent(digest [sha256.Size]byte) (grant, error) {
 	g, ok := k.findDigest(digest)
-	if !ok && k.refresh != nil && key != "" {
+	if !ok && k.refresh != nil {
 		if err := k.refresh(); err != nil {
 			return grant{}, ErrUnavailable
 		}

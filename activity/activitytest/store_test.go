@@ -119,6 +119,17 @@ var mistakes = map[string]mistake{
 			return []activity.Identity{who}
 		}}
 	}},
+	"arrival by start": {found: "Arrival", wrap: onSnapshot(func(s *activity.Snapshot) {
+		for i := range s.Recent {
+			s.Recent[i].Since = activity.Position{Milli: uint64(s.Recent[i].Start)}
+			s.Upto.Milli = max(s.Upto.Milli, uint64(s.Recent[i].Start))
+		}
+	})},
+	"named unheard": {found: "Arrival", wrap: onSnapshot(func(s *activity.Snapshot) {
+		for i := range s.Recent {
+			s.Recent[i].Since = s.Recent[i].Arrived
+		}
+	})},
 	"batch kept":        {found: "Ownership", wrap: func(s activitytest.Engine) activitytest.Engine { return &lazy{Engine: s} }},
 	"session forgotten": {found: "Order", wrap: onEach(func(r *activity.Record) { r.Session = "" })},
 	"unsynchronised":    {found: "Concurrency", wrap: func(s activitytest.Engine) activitytest.Engine { return &lossy{Engine: s} }},
@@ -151,6 +162,22 @@ type broken struct {
 
 func onRecent(change func(activity.Recent) activity.Recent) func(activitytest.Engine) activitytest.Engine {
 	return func(s activitytest.Engine) activitytest.Engine { return broken{Engine: s, result: change} }
+}
+
+func onSnapshot(change func(*activity.Snapshot)) func(activitytest.Engine) activitytest.Engine {
+	return func(s activitytest.Engine) activitytest.Engine { return snapping{s, change} }
+}
+
+// snapping is a store that alters snapshots.
+type snapping struct {
+	activitytest.Engine
+	change func(*activity.Snapshot)
+}
+
+func (s snapping) Snapshot(ctx context.Context, product string, of activity.Subject) (activity.Snapshot, error) {
+	found, err := s.Engine.Snapshot(ctx, product, of)
+	s.change(&found)
+	return found, err
 }
 
 func onEach(change func(*activity.Record)) func(activitytest.Engine) activitytest.Engine {

@@ -14,6 +14,7 @@
 package feed
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -26,10 +27,11 @@ import (
 const (
 	Actions = activity.BatchType
 	Summary = "summary"
+	Erase   = activity.EraseType
 )
 
 // public are the types that are sent to clients.
-var public = []string{Actions, Summary}
+var public = []string{Actions, Summary, Erase}
 
 // IsPublic reports whether clients of a stream are sent an entry with these
 // data.
@@ -78,6 +80,23 @@ type Message struct {
 // It keeps both, which must not be modified afterwards.
 func NewBatch(id string, data []byte, b *activity.Batch) Message {
 	return Message{ID: id, Type: b.Type, SessionID: b.SessionID, Data: data, batch: b}
+}
+
+// eraseHead is where the data of an "erase" entry begin. Clients are sent the rest, as an
+// event of that name.
+const eraseHead = `{"type":"` + Erase + `",`
+
+// EraseEvent returns the data of the event for an "erase" entry with these data, and false
+// for any other entry.
+func EraseEvent(data []byte) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(eraseHead))
+	return append([]byte("{"), rest...), ok
+}
+
+// NewErase returns the "erase" entry with an ID whose event has these data.
+func NewErase(id string, event []byte) Message {
+	rest, _ := bytes.CutPrefix(bytes.TrimSpace(event), []byte("{"))
+	return NewMessage(id, append([]byte(eraseHead), rest...))
 }
 
 // NewMessage returns the entry with an ID. It keeps data, and replaces them where

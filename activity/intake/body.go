@@ -35,6 +35,9 @@ func (in *Intake) Receive(w http.ResponseWriter, r *http.Request) (*Body, error)
 // or lz-string. The content decides, but a Content-Encoding other than gzip is 415.
 // More than MaxDecoded bytes are 413. The result is valid until Decoded or Release.
 func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
+	if b.json != nil {
+		return b.json, nil
+	}
 	u := unpacker{body: b, limit: b.in.opts.MaxDecoded, room: func() error { return b.awaitTurn(ctx) }}
 	defer func() { b.endTurn(int64(len(b.json))) }()
 	b.json, err = u.unpack(b.Bytes(), b.encoding)

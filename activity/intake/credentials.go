@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -75,23 +74,8 @@ func (in *Intake) WebhookSecret(productID string) (string, error) {
 	return secret, nil
 }
 
-// CheckSecret compares a header with a product's webhook secret: it must hold the
-// secret, or "sha256=" and the hexadecimal HMAC-SHA256 of the body under it.
-// Anything else is refused.
-func (in *Intake) CheckSecret(productID, header string, body []byte, refused error) error {
-	if header == "" {
-		return refused
-	}
-	return access.CheckCurrent(in.products, productID, func() error {
-		secret, err := in.WebhookSecret(productID)
-		if err == nil && !verify(secret, header, body) {
-			err = refused
-		}
-		return err
-	})
-}
-
-// verify checks a header in constant time. An empty secret fits nothing.
+// verify checks a header in constant time: it must hold the secret, or "sha256=" and the
+// hexadecimal HMAC-SHA256 of the body under it. An empty secret fits nothing.
 func verify(secret, header string, body []byte) bool {
 	if secret == "" || header == "" {
 		return false

@@ -1,22 +1,23 @@
 // Package intake is the part that every source of events shares: the products and
-// their credentials, bodies that are bounded and unpacked, the rules for pages
-// of other origins, and the counts. A source, such as
-// [github.com/liveactivity/liveactivity/activity/posthog], adds its paths, its
-// form of events and its answers:
+// their credentials, bodies that are bounded and unpacked, the loop over events, whose
+// word an identity is, the rules for pages of other origins, and the counts. An SDK's
+// request is one call:
 //
-//	b, err := in.Receive(w, r)
-//	if err != nil {
-//		return err
-//	}
-//	defer b.Release()
-//	text, err := b.JSON(r.Context()) // gunzipped, taken out of a form
-//	productID, err := in.Product(tokenIn(text))
-//	err = in.CheckOrigin(w, r, productID)
-//	err = b.Admit(r.Context(), productID)
-//	events := decode(text)
-//	b.Decoded()
-//	counts, err := in.Record(r.Context(), productID, events, ignored)
+//	counts, err := in.Capture(w, r, source, intake.Call{})
 //
 // The errors are answers: an [*github.com/liveactivity/liveactivity/internal/httpx.Error]
 // with the status and the sentence for the client.
+//
+// # Another source
+//
+// A source, such as [github.com/liveactivity/liveactivity/activity/posthog], is a package
+// that knows one vendor and consists of three parts:
+//
+//   - a [Decoder], which reads an event with the methods of [Reader] and says what it
+//     means: an [activity.Event], or the reason for ignoring it. [UserID], [FirstEmail],
+//     [ParseTime], [NewAction], [ScreenURL] and [Finish] have the rules that hold for all.
+//   - the [Source] made of it by [NewSource], with the [Form] of the vendor's envelopes.
+//     [Intake.Webhook] takes the vendor's webhooks by it.
+//   - the paths that its SDKs call, with [AllowOrigin], [Preflight] and [Intake.Capture],
+//     and the answers they expect.
 package intake

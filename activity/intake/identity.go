@@ -75,18 +75,34 @@ func (v *Voucher) Vouch(e *activity.Event, proof Proof) {
 	if len(v.secrets) == 0 || proof == (Proof{}) {
 		return
 	}
-	if e.UserID != "" {
-		email, ok := v.verifyToken(proof.Token, e.UserID)
-		if ok || v.signed(proof.UserHash, e.UserID) {
-			e.Standing, e.Identified = activity.Signed, true
-		}
-		if email = strings.TrimSpace(email); IsEmail(email) {
-			e.Email, e.EmailStanding = email, activity.Signed
-		}
+	email, ok := v.verify(proof, e.UserID)
+	if ok {
+		e.Standing, e.Identified = activity.Signed, true
+	}
+	if email = strings.TrimSpace(email); IsEmail(email) {
+		e.Email, e.EmailStanding = email, activity.Signed
 	}
 	if e.Email != "" && v.signed(proof.EmailHash, strings.ToLower(e.Email)) {
 		e.EmailStanding = activity.Signed
 	}
+}
+
+// Signs reports whether the proof signs a user ID under one of the secrets at a time.
+// Nothing signs an empty one.
+func (p Proof) Signs(userID string, secrets []string, now time.Time) bool {
+	v := Voucher{secrets: secrets, now: now}
+	_, ok := v.verify(p, userID)
+	return ok
+}
+
+// verify returns the address in the proof's token, which may be empty, and whether the
+// proof signs the user ID.
+func (v *Voucher) verify(p Proof, userID string) (email string, ok bool) {
+	if userID == "" {
+		return "", false
+	}
+	email, ok = v.verifyToken(p.Token, userID)
+	return email, ok || v.signed(p.UserHash, userID)
 }
 
 // signed reports whether the hexadecimal hash is that of the text under one of the

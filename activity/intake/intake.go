@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -36,6 +37,11 @@ type Products interface {
 	// IdentitySecrets returns the secrets under which the product signs the identities
 	// of its users, each as good as any other; none where it signs none.
 	IdentitySecrets(productID string) (secrets []string, err error)
+	// RespectsGPC reports whether nothing is taken from an SDK of the product whose
+	// browser asks for privacy (Global Privacy Control).
+	RespectsGPC(productID string) (bool, error)
+	// Events returns the custom events of the product that become actions, nil for none.
+	Events(productID string) (*Events, error)
 }
 
 // Options of an [Intake]; a zero field means its default.
@@ -45,6 +51,9 @@ type Options struct {
 	Metrics    prometheus.Registerer // where liveactivity_events_total and the like are registered; nil for nowhere
 	Meter      activity.Meter        // counts the ignored events that never reach the sink; nil for nothing
 	Logger     *slog.Logger          // at debug level also the reasons for ignoring events; slog.Default()
+	// SessionOf returns the session of an event that a source sends with a user only, "" for
+	// none; nil leaves it without one. See [activity.Finder].
+	SessionOf func(ctx context.Context, productID string, e *activity.Event) (string, error)
 }
 
 // Intake takes the requests of sources. Sources that share one share its bounds.

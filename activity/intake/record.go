@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"log/slog"
+	"net/http"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -15,7 +16,12 @@ const (
 	ReasonNobody    = "no_session_and_user"
 	ReasonExpired   = "expired"     // older than the retention
 	ReasonDuplicate = "duplicate"   // recorded before
+	ReasonRepeated  = "repeated"    // the same error again
 	ReasonToken     = "other_token" // carries another product's token
+	ReasonUnsigned  = "unsigned"    // no part of what the webhook's signature vouches for
+	ReasonGPC       = "gpc"         // of a browser that asks for privacy: see Intake.AsksForPrivacy
+	ReasonOther     = "other_event" // of a kind that means nothing here
+	ReasonNothing   = "no_identity" // carries identity, but of no known user
 )
 
 // Ignored counts the ignored events of a request by reason. The zero value has none.
@@ -37,6 +43,19 @@ func (in *Intake) Ignore(ctx context.Context, ignored *Ignored, productID, sessi
 		in.opts.Logger.DebugContext(ctx, "an event is ignored",
 			"product_id", productID, "session_id", sessionID, "reason", reason)
 	}
+}
+
+// AsksForPrivacy reports whether nothing may be taken from an SDK's request, since it
+// carries Sec-GPC: 1 and the product respects that.
+func (in *Intake) AsksForPrivacy(r *http.Request, productID string) (bool, error) {
+	if r.Header.Get("Sec-GPC") != "1" {
+		return false, nil
+	}
+	respects, err := in.products.RespectsGPC(productID)
+	if err != nil {
+		return false, httpx.Unavailable(err)
+	}
+	return respects, nil
 }
 
 // Counts are the outcomes of a request's events, as they are answered. Duplicates
@@ -66,6 +85,7 @@ func (in *Intake) Record(
 		in.opts.Meter.Count(productID, activity.Flow{Ignored: early})
 	}
 	ignored.add(ReasonExpired, result.Expired)
+	ignored.add(ReasonRepeated, result.Repeated)
 	for reason, n := range ignored {
 		in.events.WithLabelValues(productID, "ignored", reason).Add(float64(n))
 	}

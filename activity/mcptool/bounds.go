@@ -30,27 +30,28 @@ const strangersTime = 200 * time.Millisecond
 // tooMuch is the tool error of a call whose result exceeds the budget.
 const tooMuch = "The answer would exceed 8 MiB; use a smaller limit, or query fewer users at once."
 
-// bounded returns the request with its body read and a budget for its response, or an
+// bounded returns the request with its body read, its content and a budget for its response, or an
 // error if the body exceeds the bounds. The function release is called once the request
 // is served.
-func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.Request, release func(), err error) {
+func bounded(w http.ResponseWriter, r *http.Request, productID string) (_ *http.Request, content []byte,
+	release func(), err error) {
 	if r.Method != http.MethodPost {
-		return r, func() {}, nil
+		return r, nil, func() {}, nil
 	}
 	body, err := httpx.ReadBody(w, r, maxBody, productID)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	calls, err := check(body.Bytes())
 	if err != nil {
 		body.Release()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	a := &answer{deadline: time.Now().Add(maxTime), room: int64(min(max(calls, 1), copies)) * maxAnswer}
 	a.left.Store(maxAnswer - maxCalls*overhead)
 	r = r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
 	r.Body = io.NopCloser(bytes.NewReader(body.Bytes()))
-	return r, body.Release, nil
+	return r, body.Bytes(), body.Release, nil
 }
 
 // Bounds of the answers to all requests: they hold room until they are sent.

@@ -6,30 +6,66 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
-	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 )
 
 // tools are the functions behind the MCP tools.
 type tools struct {
 	lookup *activity.Lookup
-	// sessions lists live sessions; nil for no such tool.
+	// sessions lists live sessions, context reads a person's; nil for no such tool.
 	sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
-	keys     *access.Keyring
+	context  func(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error)
 	log      *slog.Logger
+}
+
+// caller is the holder of the key of a request.
+type caller struct{ productID, keyName string }
+
+// callerKey is the key of a caller in a context.
+type callerKey struct{}
+
+// callerOf returns the caller of a request, whose key was checked.
+func callerOf(ctx context.Context) caller {
+	by, _ := ctx.Value(callerKey{}).(caller)
+	return by
 }
 
 // query is a decoded call.
 type query struct {
 	productID string // empty for the key's product
-	// get appends the JSON of the result to dst.
-	get func(ctx context.Context, dst []byte, productID string) ([]byte, error)
+	get       func(ctx context.Context, productID string) (result, error)
+}
+
+// result is the result of a call.
+type result struct {
+	json []byte
+	text string // for the model; empty for the JSON
+	hint string // a further text; empty for none
+}
+
+// texts returns the texts of the result.
+func (r *result) texts() (content []mcp.Content) {
+	if r.text == "" {
+		r.text = string(r.json)
+	}
+	content = []mcp.Content{&mcp.TextContent{Text: r.text}}
+	if r.hint != "" {
+		content = append(content, &mcp.TextContent{Text: r.hint})
+	}
+	return content
 }
 
 // call returns the handler of a tool. parse decodes the arguments into a query, or
@@ -40,22 +76,20 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 		if problem != "" {
 			return toolError(problem), nil
 		}
-		var key string
-		if req.Extra != nil {
-			key = access.BearerToken(&http.Request{Header: req.Extra.Header})
+		by := callerOf(ctx)
+		productID := by.productID
+		switch {
+		case productID == "":
+			return toolError(access.ErrInvalid.Error()), nil
+		case q.productID != "" && q.productID != productID:
+			return toolError(access.ErrMismatch.Error()), nil
 		}
-		productID, err := t.keys.ProductOf(key, access.MCP)
-		if err == nil && q.productID != "" && q.productID != productID {
-			err = access.ErrMismatch
-		}
-		if err != nil {
-			return toolError(err.Error()), nil
-		}
+		access.AuditNamed(ctx, t.log, by.keyName, productID, req.Params.Name)
 		answer := answerOf(ctx)
 		ctx, cancel := context.WithDeadline(ctx, answer.deadline)
 		defer cancel()
-		data, err := q.get(ctx, nil, productID)
-		var wrong *sessions.QueryError
+		found, err := q.get(ctx, productID)
+		var wrong *activity.QueryError
 		if errors.As(err, &wrong) {
 			return toolError(wrong.Error() + "."), nil
 		}
@@ -64,14 +98,40 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 			answer.unavailable.Store(true)
 			return toolError(unavailable), nil
 		}
-		if !answer.take(wireSize(data)) {
+		if !answer.take(wireSize(found.json) + wireSize([]byte(found.text+found.hint))) {
 			return toolError(tooMuch), nil
 		}
-		return &mcp.CallToolResult{
-			Content:           []mcp.Content{&mcp.TextContent{Text: string(data)}},
-			StructuredContent: json.RawMessage(data),
-		}, nil
+		return &mcp.CallToolResult{Content: found.texts(), StructuredContent: json.RawMessage(found.json)}, nil
 	}
+}
+
+// resource returns the live activity of the user whom a URI names.
+func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	by := callerOf(ctx)
+	userID, ok := userOf(req.Params.URI, by.productID)
+	if !ok {
+		return nil, mcp.ResourceNotFoundError(req.Params.URI)
+	}
+	access.AuditNamed(ctx, t.log, by.keyName, by.productID, "resources/read")
+	answer := answerOf(ctx)
+	ctx, cancel := context.WithDeadline(ctx, answer.deadline)
+	defer cancel()
+	data, err := t.lookup.AppendJSON(ctx, nil, by.productID, userID, 0)
+	switch {
+	case err != nil:
+		t.log.Error("a resource's lookup failed", "product_id", by.productID, "err", err)
+		answer.unavailable.Store(true)
+		return nil, internalError(unavailable)
+	case !answer.take(wireSize(data)):
+		return nil, internalError(tooMuch)
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
+		{URI: req.Params.URI, MIMEType: "application/json", Text: string(data)}}}, nil
+}
+
+// internalError is an error of the protocol whose message is a sentence for the model.
+func internalError(message string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: message}
 }
 
 // unavailable is the tool error of a call while storage is away.
@@ -93,9 +153,61 @@ func (t *tools) ofUser(raw json.RawMessage) (q query, problem string) {
 	case !args.Limit.isInteger():
 		return q, notAnInteger
 	}
-	return query{args.ProductID, func(ctx context.Context, dst []byte, productID string) ([]byte, error) {
-		return t.lookup.AppendJSON(ctx, dst, productID, args.UserID, args.Limit.int())
+	return query{args.ProductID, func(ctx context.Context, productID string) (found result, err error) {
+		found.json, err = t.lookup.AppendJSON(ctx, nil, productID, args.UserID, args.Limit.int())
+		if t.context != nil && intake.IsEmail(args.UserID) && bytes.HasSuffix(found.json, []byte(`"actions":[]}`)) {
+			found.hint = emailHint
+		}
+		return found, err
 	}}, ""
+}
+
+// emailHint is for an address that was given as a user ID, and is none.
+const emailHint = "No user with that user_id did anything of late. It is an e-mail address: call " + ContextToolName +
+	" with it as email instead."
+
+// ofPerson decodes the arguments of get_user_context. Each may be a string or a number, and
+// one that is null or empty is not given.
+func (t *tools) ofPerson(raw json.RawMessage) (q query, problem string) {
+	args := map[string]json.RawMessage{}
+	if problem = decode(raw, &args); problem != "" {
+		return q, problem
+	}
+	values := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		value, ok := textOf(args[name])
+		if !ok {
+			return q, name + " must be a string."
+		}
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	asked, err := agent.ParseQuery(values)
+	if err != nil {
+		return q, err.Error() + "."
+	}
+	return query{values.Get("product_id"), func(ctx context.Context, productID string) (found result, err error) {
+		a, err := t.context(ctx, productID, asked)
+		if err != nil {
+			return found, err
+		}
+		found.text = a.Text
+		found.json, err = a.AppendJSON(nil)
+		return found, err
+	}}, ""
+}
+
+// textOf returns a string, or a number as it is written, whole ones without a fraction.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	if err := json.Unmarshal(raw, &text); err == nil {
+		return text, true
+	}
+	var number json.Number
+	if err := json.Unmarshal(raw, &number); err != nil {
+		return "", false
+	}
+	return strings.TrimSuffix(number.String(), ".0"), true
 }
 
 // ofProduct decodes the arguments of list_live_sessions.
@@ -113,14 +225,14 @@ func (t *tools) ofProduct(raw json.RawMessage) (q query, problem string) {
 	case !args.Limit.isInteger():
 		return q, notAnInteger
 	}
-	return query{args.ProductID, func(ctx context.Context, dst []byte, productID string) ([]byte, error) {
+	return query{args.ProductID, func(ctx context.Context, productID string) (found result, err error) {
 		listing, err := t.sessions(ctx, productID, sessions.Query{Limit: args.Limit.int(), After: args.After,
 			Prefix: args.Prefix})
 		if err != nil {
-			return nil, err
+			return found, err
 		}
-		data, err := activity.Marshal(listing)
-		return append(dst, data...), err
+		found.json, err = activity.Marshal(listing)
+		return found, err
 	}}, ""
 }
 

@@ -26,16 +26,3 @@ func allowCORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }
-
-// wrongKey is the challenge of RFC 6750 for a key that does not exist. Without
-// its error, mcp-remote and the Inspector begin an OAuth flow instead of
-// reporting the key.
-const wrongKey = `Bearer error="invalid_token", error_description="wrong key: the server does not know this API key"`
-
-// challenge returns the WWW-Authenticate header for a request without a valid key.
-func challenge(token string) string {
-	if token == "" {
-		return "Bearer"
-	}
-	return wrongKey
-}

@@ -1,15 +1,19 @@
-// Package mcptool is the MCP server for AI agents: recent activity of a user, and
-// the list of live sessions. It speaks the Model Context Protocol over Streamable
-// HTTP, stateless, with the tools get_live_user_activity and list_live_sessions.
+// Package mcptool is the MCP server for AI agents: recent activity of a user, the
+// context of a person, and the list of live sessions. It speaks the Model Context
+// Protocol over Streamable HTTP, stateless, with the tools get_live_user_activity,
+// get_user_context and list_live_sessions.
 //
 //	h, err := mcptool.NewHandler(lookup, keys, &mcptool.Options{Sessions: service.Sessions})
 //	mux.Handle("/mcp", h)
 //
 // The first tool takes user_id, and optionally product_id and limit. The second
 // exists if Options.Sessions is set and takes product_id, limit, after and q, all
-// optional. Each returns the object of its REST endpoint, as structured content and
-// as text. The caller's key is the bearer token of the HTTP request and needs the
-// scope mcp. It opens one product: the default product_id, and the only valid one.
+// optional. get_user_context exists if Options.Context is set; its arguments are those of
+// [agent.ParseQuery]. Each returns the object of its REST endpoint, as structured content
+// and as text; of a context, the text is the one for a model. The caller's key is the
+// bearer token of the HTTP request and needs the scope mcp; with Options.SignIn an access
+// token may stand for it. It opens one product: the default product_id, and the only valid
+// one.
 //
 // A request is bounded before it is decoded: 1 MiB, 20 messages in a batch,
 // and limits of nesting and values. The response is at most 8 MiB.
@@ -33,6 +37,8 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/access/oauth"
+	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -42,6 +48,7 @@ import (
 // The names of the tools.
 const (
 	ToolName         = "get_live_user_activity"
+	ContextToolName  = "get_user_context"
 	SessionsToolName = "list_live_sessions"
 )
 
@@ -54,7 +61,15 @@ type Options struct {
 	// Sessions lists the live sessions of a product; nil disables the tool.
 	// Its error is a *[sessions.QueryError] for an invalid query.
 	Sessions func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
-	Logger   *slog.Logger // slog.Default()
+	// Context returns the context of a person; nil disables the tool. Its error is a
+	// *[activity.QueryError] for an invalid query.
+	Context func(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error)
+	// Listen answers a request with the stream of a subscription: it writes Opening, then
+	// what Acted returns for each user who acts, All where it may have missed some, and
+	// Heartbeat now and then, until Check fails. nil disables subscriptions.
+	Listen func(w http.ResponseWriter, r *http.Request, l *Listening) error
+	SignIn *oauth.Server // gives tokens to clients that cannot have a key; none by default
+	Logger *slog.Logger  // slog.Default()
 }
 
 // NewHandler returns the MCP server's HTTP handler; opts may be nil. A request
@@ -71,24 +86,40 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 	if opts != nil {
 		o = *opts
 	}
-	t := &tools{lookup: lookup, sessions: o.Sessions, keys: keys, log: cmp.Or(o.Logger, slog.Default())}
-	inner, answers := t.server(), newAnswers()
+	t := &tools{lookup: lookup, sessions: o.Sessions, context: o.Context, log: cmp.Or(o.Logger, slog.Default())}
+	signIn := cmp.Or(o.SignIn, oauth.KeysOnly(keys))
+	inner, answers := t.server(o.Listen != nil), newAnswers()
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		if allowCORS(w, r) {
 			return nil
 		}
-		productID, err := keys.ProductOf(access.BearerToken(r), access.MCP)
+		token := access.BearerToken(r)
+		key, productID, err := signIn.KeyOf(r.Context(), token)
+		if challenge := signIn.Challenge(token, err); challenge != "" {
+			w.Header().Set("WWW-Authenticate", challenge)
+		}
 		if errors.Is(err, access.ErrInvalid) {
 			return unauthorized(w, r)
 		}
 		if err != nil {
 			return access.Refusal(err)
 		}
-		r, done, err := bounded(w, r, productID)
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{productID, keys.NameOf(key)}))
+		r, body, done, err := bounded(w, r, productID)
 		if err != nil {
 			return err
 		}
 		defer done()
+		if l, id, problem := listening(body, productID); o.Listen != nil && problem != "" {
+			refuse(w, id, problem)
+			return nil
+		} else if o.Listen != nil && l != nil {
+			done() // the stream may last longer than the request
+			l.Check = recheck(func() error { _, err := keys.ProductOfDigest(key, access.MCP); return err },
+				func() error { _, _, err := signIn.KeyOf(context.Background(), token); return err })
+			access.AuditNamed(r.Context(), t.log, keys.NameOf(key), productID, "subscriptions/listen")
+			return o.Listen(w, r, l)
+		}
 		release, err := admit(r, answers, productID)
 		if err != nil {
 			return err
@@ -101,13 +132,17 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 	}), nil
 }
 
-// server returns the SDK's handler with the tools.
-func (t *tools) server() http.Handler {
+// server returns the SDK's handler with the tools and the resources.
+func (t *tools) server(listens bool) http.Handler {
 	server := mcp.NewServer(&mcp.Implementation{Name: "liveactivity", Version: version.Version()}, &mcp.ServerOptions{
-		// The tools never change, so subscriptions are not offered: one would
-		// be a request without an end.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		// The tools never change, so subscriptions to their list are not offered.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{},
+			Resources: &mcp.ResourceCapabilities{Subscribe: listens}},
 	})
+	server.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "user", Title: "Live user activity", URITemplate: resourceTemplate, MIMEType: "application/json",
+		Description: "A user's recent activity, as " + ToolName + " returns it." + dataNote,
+	}, t.resource)
 	server.AddTool(&mcp.Tool{
 		Name:  ToolName,
 		Title: "Live user activity",
@@ -117,6 +152,17 @@ func (t *tools) server() http.Handler {
 		InputSchema:  inputSchema,
 		OutputSchema: outputSchema,
 	}, t.call(t.ofUser))
+	if t.context != nil {
+		server.AddTool(&mcp.Tool{
+			Name:  ContextToolName,
+			Title: "User context",
+			Description: "Returns where a person is in the app and what they did there, as a text to answer by: over all their sessions, or since the last answer. " +
+				"Give exactly one of email, user_id, session_id and conversation_id." + dataNote,
+			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
+			InputSchema:  contextInput,
+			OutputSchema: contextOutput,
+		}, t.call(t.ofPerson))
+	}
 	if t.sessions != nil {
 		server.AddTool(&mcp.Tool{
 			Name:  SessionsToolName,
@@ -153,12 +199,10 @@ func unauthorized(w http.ResponseWriter, r *http.Request) error {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 	}
-	scheme := challenge(access.BearerToken(r))
 	body := strangersBody(w, r)
 	if !isBounded(body) || json.Unmarshal(body, &call) != nil || call.Method != "tools/call" || !isID(call.ID) {
-		return httpx.Unauthorized(access.ErrInvalid.Error(), scheme)
+		return httpx.Unauthorized(access.ErrInvalid.Error(), "")
 	}
-	w.Header().Set("WWW-Authenticate", scheme)
 	httpx.WriteJSON(w, http.StatusUnauthorized, map[string]any{
 		"detail": access.ErrInvalid.Error(), "jsonrpc": "2.0", "id": call.ID, "result": toolError(access.ErrInvalid.Error()),
 	})

@@ -26,7 +26,7 @@ import (
 const (
 	batchScenario, batchNumber = "main", "009"
 	batchEvents                = 18
-	batchAnswer                = `{"status":1,"accepted":16,"ignored":2}`
+	batchAnswer                = `{"status":1,"accepted":16,"ignored":2,"reasons":{"other_event":2}}`
 	batchesPerRound            = 8
 )
 

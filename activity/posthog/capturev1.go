@@ -31,36 +31,18 @@ func resultOf(reason string) result {
 // header, the time of sending in another, and the answer has the outcome of each
 // event by its uuid.
 func (h *Handler) captureV1(w http.ResponseWriter, r *http.Request) error {
-	token := access.BearerToken(r)
-	productID, err := h.in.Product(token, "Bearer")
+	results := map[string]result{}
+	counts, err := h.in.Capture(w, r, Source, intake.Call{
+		Token: access.BearerToken(r), Scheme: "Bearer", SentAt: r.Header.Get("PostHog-Request-Timestamp"),
+		Taken: func(m *intake.Meaning) { results[m.Key] = resultOf(m.Reason) },
+	})
 	if err != nil {
 		return err
 	}
-	if err := h.in.CheckOrigin(w, r, productID); err != nil {
-		return err
-	}
-	b, err := h.in.Receive(w, r)
-	if err != nil {
-		return err
-	}
-	defer b.Release()
-	p, err := open(r.Context(), b)
-	if err != nil {
-		return err
-	}
-	if sent := r.Header.Get("PostHog-Request-Timestamp"); sent != "" {
-		p.sentAt = text(sent)
-	}
-	tokens := h.in.Tokens(productID, token)
-	req := &request{productID: productID, payload: p, tokens: &tokens, results: map[string]result{}}
-	counts, err := h.take(r.Context(), b, req)
-	if err != nil {
-		return err
-	}
-	delete(req.results, "")
+	delete(results, "")
 	httpx.WriteJSON(w, http.StatusOK, struct {
 		sdkAnswer
 		Results map[string]result `json:"results"`
-	}{sdkAnswer{1, counts}, req.results})
+	}{sdkAnswer{1, counts}, results})
 	return nil
 }

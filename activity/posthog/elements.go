@@ -1,93 +1,10 @@
 package posthog
 
-import "strings"
+import (
+	"strings"
 
-// element is one element of the path from the clicked element up to the body,
-// with the attributes that can name it.
-type element struct {
-	Tag             string
-	Text            string
-	AriaLabel       string
-	Title           string
-	Alt             string
-	Name            string
-	Placeholder     string
-	ID              string
-	Type            string
-	Role            string
-	Value           string
-	TestID          string // of React Native, like the next two
-	Accessibility   string
-	PHLabel         string
-	Class           string // a web page's CSS classes; for a UIKit view, the name of its superclass
-	ContentEditable flag
-}
-
-// fold lowers the case of the tag. Of an app's native view, whose tag is the name of
-// its class, Class becomes the names of the class and its superclass in lower case; of
-// anything else it becomes empty.
-func (e *element) fold() {
-	tag := strings.ToLower(e.Tag)
-	if tag == e.Tag || strings.ToUpper(tag) == e.Tag { // HTML
-		e.Tag, e.Class = tag, ""
-		return
-	}
-	e.Tag, e.Class = tag, tag+" "+strings.ToLower(e.Class)
-}
-
-// flag is the value of an attribute that means true when it has none.
-type flag string
-
-// set takes over an attribute by its name in an elements chain.
-func (e *element) set(key, value string) {
-	switch field := e.attribute(key); field {
-	case nil:
-	case (*string)(&e.ContentEditable):
-		*field = first(value, "true")
-	default:
-		*field = value
-	}
-}
-
-// attribute returns where the attribute is kept that has a name, of any case, in
-// an elements chain or in $elements; nil for one that is not looked at.
-func (e *element) attribute(key string) *string {
-	switch strings.ToLower(key) {
-	case "tag_name":
-		return &e.Tag
-	case "text", "$el_text":
-		return &e.Text
-	case "attr__aria-label":
-		return &e.AriaLabel
-	case "attr__title":
-		return &e.Title
-	case "attr__alt":
-		return &e.Alt
-	case "attr__name":
-		return &e.Name
-	case "attr__placeholder":
-		return &e.Placeholder
-	case "attr__id", "attr_id":
-		return &e.ID
-	case "attr__type":
-		return &e.Type
-	case "attr__role":
-		return &e.Role
-	case "attr__value":
-		return &e.Value
-	case "attr__testid":
-		return &e.TestID
-	case "attr__accessibilitylabel":
-		return &e.Accessibility
-	case "attr__ph-label":
-		return &e.PHLabel
-	case "attr__class":
-		return &e.Class
-	case "attr__contenteditable":
-		return (*string)(&e.ContentEditable)
-	}
-	return nil
-}
+	"github.com/liveactivity/liveactivity/internal/element"
+)
 
 // maxElements bounds how deep a chain is followed.
 const maxElements = 128
@@ -100,10 +17,10 @@ const maxElements = 128
 //
 // In values only the double quote is escaped, as \". Classes may hold colons
 // and dots. It never fails: anything unexpected ends the chain.
-func parseChain(elements []element, chain string) []element {
+func parseChain(elements []element.Element, chain string) []element.Element {
 	for chain != "" && len(elements) < maxElements {
 		head, attrs, hasAttrs := cutHead(chain)
-		e := element{Tag: tagOf(head)} // its case tells native views from HTML
+		e := element.Element{Tag: tagOf(head)} // its case tells native views from HTML
 		if !hasAttrs {
 			attrs = chain[len(head):]
 		}
@@ -112,7 +29,7 @@ func parseChain(elements []element, chain string) []element {
 			if !ok {
 				break
 			}
-			e.set(key, value)
+			e.Set(key, value)
 			attrs = rest
 		}
 		if e.Tag != "" {

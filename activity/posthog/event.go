@@ -3,20 +3,11 @@ package posthog
 import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/element"
 )
 
-// How many bytes of a string are read, at most: more than are used of it, so that an
-// id that is too long still is.
-const (
-	maxText      = 2 * maxID // of ids, names, times and labels
-	maxLongURL   = 65 << 10  // activity.CleanURL reads 64 KiB to leave secrets out
-	maxChain     = 32 << 10
-	maxTokenText = 256
-)
-
-// text is a JSON string, or a number or boolean taken as one. Anything else is
-// empty. PostHog's own servers are as lenient with ids.
-type text string
+// maxChain is how many bytes of an elements chain are read.
+const maxChain = 32 << 10
 
 // traits are the properties of a person that matter here.
 type traits struct {
@@ -26,18 +17,18 @@ type traits struct {
 
 // properties are the properties of an event that matter here.
 type properties struct {
-	DistinctID    text
-	UserID        text // from identify on
+	DistinctID    string
+	UserID        string // from identify on
 	IsIdentified  bool
-	AnonID        text // $anon_distinct_id
+	AnonID        string // $anon_distinct_id
 	Token         string
-	SessionID     text
+	SessionID     string
 	CurrentURL    string
 	ScreenName    string
 	EventType     string
 	ElText        string
 	ElementsChain string
-	Elements      []element
+	Elements      []element.Element
 	Set           traits
 	Proof         intake.Proof
 }
@@ -48,16 +39,17 @@ type properties struct {
 type event struct {
 	Name string
 
-	UUID          text
-	Digest        text // half a SHA-256 of the JSON as a UUID, only without one
-	DistinctID    text
+	UUID          string
+	Digest        string // half a SHA-256 of the JSON as a UUID, only without one
+	DistinctID    string
 	Properties    properties
-	Timestamp     text
+	Timestamp     string
 	Offset        *float64 // milliseconds before sending
-	SentAt        text
+	SentAt        string
 	ClockIsRight  bool // the sender vouches for the timestamp
 	Set           traits
 	ElementsChain string
+	From, To      int64 // where the JSON of the properties begins and ends
 	APIKey        string
 	Token         string
 	Person        struct{ Properties traits }
@@ -65,7 +57,7 @@ type event struct {
 	Email            string
 	ElementID        string
 	EventType        string
-	SessionID        text
+	SessionID        string
 	CurrentURL       string
 	InputFieldName   string
 	LinkDestination  string
@@ -73,20 +65,11 @@ type event struct {
 }
 
 // token returns the project token the event carries itself.
-func (e *event) token() string { return first(e.APIKey, e.Token, e.Properties.Token) }
+func (e *event) token() string { return intake.First(e.APIKey, e.Token, e.Properties.Token) }
 
 // proof returns the event's evidence of its user: a hash or a token.
 func (e *event) proof() intake.Proof {
 	return e.Properties.Proof.Or(e.Properties.Set.Proof).Or(e.Set.Proof).Or(e.Person.Properties.Proof)
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // fields reads an event. A nil inner means that it is the inner one: events do
@@ -108,23 +91,25 @@ func (r *reader) field(e, inner *event, key []byte) {
 			r.fields(inner, nil)
 			return
 		}
-		r.word(&e.Name)
+		r.SetWord(&e.Name, words)
 	case "uuid":
-		r.text(&e.UUID)
+		r.SetText(&e.UUID)
 	case "distinct_id":
-		r.text(&e.DistinctID)
+		r.SetText(&e.DistinctID)
 	case "properties":
-		r.object(func(key []byte) { r.property(&e.Properties, key) })
+		e.From = r.Offset()
+		r.Object(func(key []byte) { r.property(&e.Properties, key) })
+		e.To = r.Offset()
 	case "timestamp":
-		r.text(&e.Timestamp)
+		r.SetText(&e.Timestamp)
 	case "offset":
 		if f, ok := r.Float(); ok {
 			e.Offset = &f
 		}
 	case "sent_at":
-		r.text(&e.SentAt)
+		r.SetText(&e.SentAt)
 	case "options":
-		r.object(func(key []byte) {
+		r.Object(func(key []byte) {
 			if string(key) != "disable_skew_correction" {
 				r.Skip()
 				return
@@ -134,7 +119,7 @@ func (r *reader) field(e, inner *event, key []byte) {
 	case "$set":
 		r.traits(&e.Set)
 	case "person":
-		r.object(func(key []byte) {
+		r.Object(func(key []byte) {
 			if string(key) != "properties" {
 				r.Skip()
 				return
@@ -142,11 +127,11 @@ func (r *reader) field(e, inner *event, key []byte) {
 			r.traits(&e.Person.Properties)
 		})
 	case "elements_chain":
-		r.string(&e.ElementsChain, maxChain)
+		r.SetString(&e.ElementsChain, maxChain)
 	case "api_key":
-		r.string(&e.APIKey, maxTokenText)
+		r.SetString(&e.APIKey, intake.MaxToken)
 	case "token":
-		r.string(&e.Token, maxTokenText)
+		r.SetString(&e.Token, intake.MaxToken)
 	default:
 		r.flat(e, key)
 	}
@@ -156,21 +141,21 @@ func (r *reader) field(e, inner *event, key []byte) {
 func (r *reader) flat(e *event, key []byte) {
 	switch string(key) {
 	case "email":
-		r.string(&e.Email, maxText)
+		r.SetString(&e.Email, intake.MaxText)
 	case "element_id":
-		r.string(&e.ElementID, maxText)
+		r.SetString(&e.ElementID, intake.MaxText)
 	case "event_type":
-		r.string(&e.EventType, maxText)
+		r.SetString(&e.EventType, intake.MaxText)
 	case "session_id":
-		r.text(&e.SessionID)
+		r.SetText(&e.SessionID)
 	case "current_url":
-		r.string(&e.CurrentURL, maxLongURL)
+		r.SetString(&e.CurrentURL, intake.MaxURL)
 	case "input_field_name":
-		r.string(&e.InputFieldName, maxText)
+		r.SetString(&e.InputFieldName, intake.MaxText)
 	case "link_destination":
-		r.string(&e.LinkDestination, maxText)
+		r.SetString(&e.LinkDestination, intake.MaxText)
 	case "button_or_link_text":
-		r.string(&e.ButtonOrLinkText, maxText)
+		r.SetString(&e.ButtonOrLinkText, intake.MaxText)
 	default:
 		r.Skip()
 	}
@@ -180,43 +165,34 @@ func (r *reader) flat(e *event, key []byte) {
 func (r *reader) property(p *properties, key []byte) {
 	switch string(key) {
 	case "distinct_id":
-		r.text(&p.DistinctID)
+		r.SetText(&p.DistinctID)
 	case "$user_id":
-		r.text(&p.UserID)
+		r.SetText(&p.UserID)
 	case "$anon_distinct_id":
-		r.text(&p.AnonID)
+		r.SetText(&p.AnonID)
 	case "$is_identified":
 		p.IsIdentified = r.Bool()
 	case "token":
-		r.string(&p.Token, maxTokenText)
+		r.SetString(&p.Token, intake.MaxToken)
 	case "$session_id":
-		r.text(&p.SessionID)
+		r.SetText(&p.SessionID)
 	case "$current_url":
-		r.string(&p.CurrentURL, maxLongURL)
+		r.SetString(&p.CurrentURL, intake.MaxURL)
 	case "$screen_name":
-		r.string(&p.ScreenName, maxText)
+		r.SetString(&p.ScreenName, intake.MaxText)
 	case "$event_type":
-		r.word(&p.EventType)
+		r.SetWord(&p.EventType, words)
 	case "$el_text":
-		r.string(&p.ElText, maxText)
+		r.SetString(&p.ElText, intake.MaxText)
 	case "$elements_chain":
-		r.string(&p.ElementsChain, maxChain)
+		r.SetString(&p.ElementsChain, maxChain)
 	case "$elements":
 		r.elements(p)
 	case "$set":
 		r.traits(&p.Set)
 	default:
-		r.proof(&p.Proof, key)
+		r.SetProof(&p.Proof, key)
 	}
-}
-
-// proof reads a property that proves an identity, and skips any other.
-func (r *reader) proof(p *intake.Proof, key []byte) {
-	if field := p.Field(string(key)); field != nil {
-		r.string(field, intake.MaxProof)
-		return
-	}
-	r.Skip()
 }
 
 // elements reads the elements from the target outwards, as many as are looked at.
@@ -231,86 +207,37 @@ func (r *reader) elements(p *properties) {
 			r.Skip()
 			continue
 		}
-		var e element
-		r.object(func(key []byte) { r.attribute(&e, key) })
+		var e element.Element
+		r.Object(func(key []byte) { r.attribute(&e, key) })
 		p.Elements = append(p.Elements, e)
 	}
 }
 
 // attribute reads an attribute of an element. Only one that is a flag may be no string.
-func (r *reader) attribute(e *element, key []byte) {
-	value := e.attribute(string(key))
+func (r *reader) attribute(e *element.Element, key []byte) {
+	value := e.Attribute(string(key))
 	switch {
 	case value == nil, string(key) == "text", string(key) == "attr_id": // those are a chain's
 		r.Skip()
 	case value == (*string)(&e.ContentEditable):
-		*value = first(r.Text(maxText), "true")
+		*value = intake.First(r.Text(intake.MaxText), "true")
 	case r.Kind() == '"':
-		*value = r.String(maxText)
+		*value = r.String(intake.MaxText)
 	default:
 		r.Skip()
 	}
 }
 
 func (r *reader) traits(t *traits) {
-	r.object(func(key []byte) {
+	r.Object(func(key []byte) {
 		if string(key) == "email" {
-			r.string(&t.Email, maxText)
+			r.SetString(&t.Email, intake.MaxText)
 			return
 		}
-		r.proof(&t.Proof, key)
+		r.SetProof(&t.Proof, key)
 	})
 }
 
-// object calls field, which reads the value, for each key of an object.
-func (r *reader) object(field func(key []byte)) {
-	if r.Kind() != '{' {
-		r.Skip()
-		return
-	}
-	r.BeginObject()
-	for key, ok := r.Key(); ok; key, ok = r.Key() {
-		field(key)
-	}
-}
-
-// words are the values that most events have in some field: they cost no copy.
-var words = func() map[string]string {
-	m := map[string]string{}
-	for _, word := range []string{eventPageview, eventScreen, eventAutocapture, eventIdentify, eventSet, eventAlias, "$pageleave",
-		activity.TypeClick, activity.TypeSubmit, activity.TypeChange, typeTouch} {
-		m[word] = word
-	}
-	return m
-}()
-
-// word reads a string that may be one of words.
-func (r *reader) word(s *string) {
-	if r.Kind() != '"' {
-		r.Skip()
-		return
-	}
-	r.buf = r.AppendString(r.buf[:0], maxText)
-	if word, ok := words[string(r.buf)]; ok {
-		*s = word
-		return
-	}
-	*s = string(r.buf)
-}
-
-func (r *reader) string(s *string, limit int) {
-	if r.Kind() != '"' {
-		r.Skip()
-		return
-	}
-	*s = r.String(limit)
-}
-
-func (r *reader) text(t *text) {
-	switch r.Kind() {
-	case '{', '[', 'n':
-		r.Skip()
-	default:
-		*t = text(r.Text(maxText))
-	}
-}
+// words are the values that most events have in some field.
+var words = intake.Words(eventPageview, eventScreen, eventAutocapture, eventIdentify, eventSet, eventAlias, "$pageleave",
+	activity.TypeClick, activity.TypeSubmit, activity.TypeChange, typeTouch)

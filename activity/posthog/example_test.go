@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 )
 
@@ -103,3 +104,6 @@ func ExampleIsSDKPath() {
 }
 
 func (oneProduct) IdentitySecrets(string) ([]string, error) { return nil, nil }
+
+func (oneProduct) RespectsGPC(string) (bool, error)      { return false, nil }
+func (oneProduct) Events(string) (*intake.Events, error) { return nil, nil }

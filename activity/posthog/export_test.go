@@ -8,15 +8,16 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/element"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
 
 // What this package's tests see of its inside.
 
-type Element = element
+type Element = element.Element
 
 const (
-	MaxEvents   = maxEvents
+	MaxEvents   = intake.MaxEvents
 	MaxElements = maxElements
 )
 
@@ -45,15 +46,10 @@ func Plain(body []byte, contentEncoding string, limit int64) ([]byte, error) {
 // ReadEvents takes a plain body apart and returns the meanings of its events, without
 // those that are ignored, and how many there were in all.
 func ReadEvents(body []byte) (events []activity.Event, total int, err error) {
-	p, err := parse(body)
-	if err != nil {
-		return nil, 0, err
-	}
-	p.each(func(e *event) bool {
-		if meant, reason := translate(e); reason == "" && e.setTimes(&meant, p.sentAt, time.Now()) {
-			events = append(events, meant)
+	total, err = Source.Decode(body, intake.Request{Arrived: time.Now()}, func(m *intake.Meaning) {
+		if m.Reason == "" {
+			events = append(events, m.Event)
 		}
-		return true
 	})
-	return events, p.count, nil
+	return events, total, err
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 )
@@ -51,6 +52,8 @@ type product struct {
 	tokens  []string
 	origins []string
 	signing []string // identity secrets
+	private bool     // respects Sec-GPC
+	events  intake.Rules
 }
 
 type catalogue map[string]product
@@ -77,12 +80,18 @@ func (c catalogue) IdentitySecrets(productID string) ([]string, error) {
 	return c[productID].signing, nil
 }
 
+func (c catalogue) Events(productID string) (*intake.Events, error) {
+	return intake.NewEvents(c[productID].events), nil
+}
+
+func (c catalogue) RespectsGPC(productID string) (bool, error) { return c[productID].private, nil }
+
 // The shop's identity secrets.
 const shopSigns, shopSignsToo = "shop-signs", "shop-signs-too"
 
 var products = catalogue{
 	shop:   {secret: shopSecret, tokens: []string{shopToken, "phc_shop_second_token"}, signing: []string{shopSigns, shopSignsToo}},
-	bank:   {secret: bankSecret, tokens: []string{bankToken}, origins: bankOrigins},
+	bank:   {secret: bankSecret, tokens: []string{bankToken}, origins: bankOrigins, private: true},
 	closed: {tokens: []string{"phc_closed_token"}},
 }
 

@@ -89,6 +89,25 @@ func TestOrigins_holdForWhatTheBodyNames(t *testing.T) {
 }
 
 // A preflight carries no token, so the product is not known yet.
+func TestGPC_nothingIsTakenWhereTheProductRespectsIt(t *testing.T) {
+	s := newService(posthog.Options{})
+	v1 := door{path: "/i/v1/analytics/events", header: http.Header{"Authorization": {"Bearer " + bankToken}}}
+	for _, d := range []door{{path: "/e/"}, {path: "/batch"}, v1} {
+		body := bankClick(t)
+		if d.path == v1.path {
+			body = marshal(t, object{"batch": []object{click(object{"properties.token": bankToken})}})
+		}
+		w := s.post(d, body, "Sec-GPC", "1")
+		requireCounts(t, w, 0, 1)
+		assert.Contains(t, w.Body.String(), `"reasons":{"gpc":1}`)
+		requireCounts(t, s.post(d, body, "Sec-GPC", "0"), 1, 0)
+	}
+	assert.Len(t, s.sink.take(bank), 3)
+	assert.Equal(t, 3.0, s.counted(t)["ignored gpc"])
+	requireCounts(t, s.post(captureDoor, marshal(t, click(object{})), "Sec-GPC", "1"), 1, 0)
+	requireCounts(t, s.post(webhookDoor, marshal(t, click(object{})), "Sec-GPC", "1"), 1, 0)
+}
+
 func TestOrigins_letPreflightsPass(t *testing.T) {
 	s := newService(posthog.Options{})
 	for _, path := range []string{"/e/", "/batch", "/i/v1/analytics/events", "/static/array.js"} {

@@ -3,7 +3,6 @@ package posthog
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -132,90 +131,25 @@ func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
 	case r.Method != to.method && !(to.method == http.MethodGet && r.Method == http.MethodHead):
 		return httpx.MethodNotAllowed(to.method + ", OPTIONS")
 	}
-	if token := first(tokenInPath(r.URL.Path), r.URL.Query().Get("token")); token != "" {
-		if err := h.checkToken(w, r, token); err != nil {
-			return err
-		}
+	token := cmp.Or(tokenInPath(r.URL.Path), r.URL.Query().Get("token"))
+	if err := h.in.CheckToken(w, r, token); err != nil {
+		return err
 	}
 	return to.serve(h, w, r)
 }
 
-// checkToken refuses a request from a page that may not report to the product
-// of the token, if there is one.
-func (h *Handler) checkToken(w http.ResponseWriter, r *http.Request, token string) error {
-	if r.Header.Get("Origin") == "" {
-		return nil
-	}
-	productID, err := h.in.Product(token, "")
-	if isClientError(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return h.in.CheckOrigin(w, r, productID)
-}
-
-// isClientError reports whether err is an answer that blames the client.
-func isClientError(err error) bool {
-	var answer *httpx.Error
-	return errors.As(err, &answer) && answer.Status < http.StatusInternalServerError
-}
-
 // capture takes events.
 func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
-	b, err := h.in.Receive(w, r)
-	if err != nil {
-		return err
+	counts, err := h.in.Capture(w, r, Source, intake.Call{})
+	if err == nil {
+		httpx.WriteJSON(w, http.StatusOK, sdkAnswer{1, counts})
 	}
-	defer b.Release()
-	p, err := open(r.Context(), b)
-	if err != nil {
-		return err
-	}
-	token := p.token()
-	productID, err := h.in.Product(token, "")
-	if err != nil {
-		return err
-	}
-	if err := h.in.CheckOrigin(w, r, productID); err != nil {
-		return err
-	}
-	tokens := h.in.Tokens(productID, token)
-	counts, err := h.take(r.Context(), b, &request{productID: productID, payload: p, tokens: &tokens})
-	if err != nil {
-		return err
-	}
-	httpx.WriteJSON(w, http.StatusOK, sdkAnswer{1, counts})
-	return nil
-}
-
-// discard reads a body of at most limit bytes and forgets it. It refuses one from
-// a page that may not report to the product that the body names; a body larger
-// than those that bring events is not looked at.
-func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64) error {
-	large := r.ContentLength < 0 || r.ContentLength > h.in.MaxBody()
-	if r.Header.Get("Origin") == "" || large && limit > h.in.MaxBody() {
-		return httpx.DiscardBody(w, r, limit)
-	}
-	b, err := h.in.Receive(w, r)
-	if err != nil {
-		return err
-	}
-	defer b.Release()
-	p, err := open(r.Context(), b)
-	if isClientError(err) {
-		return nil // not an event
-	}
-	if err != nil {
-		return err
-	}
-	return h.checkToken(w, r, p.token())
+	return err
 }
 
 // replay discards a session recording.
 func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
-	if err := h.discard(w, r, h.in.MaxDecoded()); err != nil {
+	if err := h.in.Discard(w, r, Source, h.in.MaxDecoded()); err != nil {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]int{"status": 1})
@@ -244,7 +178,7 @@ func list(name string) func(*Handler, http.ResponseWriter, *http.Request) error 
 
 // logs discards log records.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
-	if err := h.discard(w, r, h.in.MaxBody()); err != nil {
+	if err := h.in.Discard(w, r, Source, h.in.MaxBody()); err != nil {
 		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, struct{}{})
@@ -284,7 +218,7 @@ func (h *Handler) definitions(w http.ResponseWriter, _ *http.Request) error {
 // flags answers that there are no feature flags. For the versions of posthog-js
 // that ask for their configuration here, it is in the same object.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
-	if err := h.discard(w, r, h.in.MaxBody()); err != nil {
+	if err := h.in.Discard(w, r, Source, h.in.MaxBody()); err != nil {
 		return err
 	}
 	type legacyConfig struct {

@@ -2,10 +2,10 @@ package posthog
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/element"
 )
 
 // The events that mean something here.
@@ -18,96 +18,65 @@ const (
 	eventAlias       = "$create_alias"
 )
 
-// Reasons for ignoring an event that only PostHog's events have.
-const (
-	reasonOtherEvent = "other_event" // not one of the events above
-	reasonNothing    = "no_identity" // carries identity, but of no known user
-)
-
-// Longest values taken over, in bytes. An event with a longer id is malformed.
-const (
-	maxID      = 1024
-	maxEscapes = 256 // by how much an id is longer in JSON, in which it stands again and again
-)
+// typeTouch is the apps' word for a click.
+const typeTouch = "touch"
 
 // translate returns the meaning of an event, without its time, or the reason for
 // ignoring it. The result keeps nothing else in memory.
-func translate(e *event) (activity.Event, string) {
+func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, string) {
 	if e == nil || e.Name == "" {
 		return activity.Event{}, intake.ReasonMalformed
 	}
 	p := &e.Properties
 	out := activity.Event{
-		ID:        first(string(e.UUID), string(e.Digest)),
-		SessionID: trimmed(first(string(p.SessionID), string(e.SessionID))),
-		UserID:    userID(first(string(e.DistinctID), string(p.DistinctID))),
+		ID:        intake.First(e.UUID, e.Digest),
+		SessionID: intake.Trimmed(intake.First(p.SessionID, e.SessionID)),
+		UserID:    userID(intake.First(e.DistinctID, p.DistinctID)),
 		Email:     email(e),
 	}
-	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || string(p.UserID) == out.UserID)
+	out.Identified = out.UserID != "" && (e.Name == eventIdentify || p.IsIdentified || p.UserID == out.UserID)
 	if e.Name == eventIdentify || e.Name == eventAlias {
-		if out.Anonymous = userID(string(p.AnonID)); isLongID(out.Anonymous) {
+		if out.Anonymous = userID(p.AnonID); intake.IsLongID(out.Anonymous) {
 			out.Anonymous = ""
 		}
-	}
-	if len(out.ID) > maxID || isLongID(out.SessionID) || isLongID(out.UserID) {
-		return activity.Event{}, intake.ReasonMalformed
 	}
 	switch e.Name {
 	case eventPageview, eventScreen, eventAutocapture:
 		action, ok := action(e)
-		switch {
-		case !ok:
+		if !ok {
 			return activity.Event{}, intake.ReasonMalformed
-		case out.SessionID == "" && out.UserID == "" && !isCookieless(e):
-			return activity.Event{}, intake.ReasonNobody
 		}
 		out.Action = &action
-		return out, ""
 	case eventIdentify, eventSet, eventAlias:
 	default:
-		if out.Email == "" {
-			return activity.Event{}, reasonOtherEvent
+		if rule := listed.Find(e.Name); rule != nil {
+			r.custom(&out, e, rule)
+		} else if out.Email == "" {
+			return activity.Event{}, intake.ReasonOther
 		}
 	}
-	// A session learns a user, an address or both; a user learns an address.
-	if out.SessionID != "" && (out.UserID != "" || out.Email != "") || out.UserID != "" && out.Email != "" {
-		return out, ""
+	reason := intake.Finish(&out)
+	if reason == intake.ReasonNobody && isCookieless(e) {
+		reason = ""
 	}
-	return activity.Event{}, reasonNothing
-}
-
-func isLongID(id string) bool { return len(id) > maxID || escapes(id) > maxEscapes }
-
-// escapes returns by how many bytes an id is longer in JSON, at most.
-func escapes(id string) (n int) {
-	for _, r := range id {
-		switch {
-		case r == '"', r == '\\':
-			n++
-		case r < ' ':
-			n += len(`\u0000`) - 1
-		case r == '\u0085', r == '\u2028', r == '\u2029':
-			n += len(`\u0085`) - utf8.RuneLen(r)
-		}
+	if reason != "" {
+		return activity.Event{}, reason
 	}
-	return n
+	return out, ""
 }
 
 // action puts a page view or an autocapture event in words.
 func action(e *event) (activity.Action, bool) {
 	p := &e.Properties
 	if e.Name == eventScreen {
-		return keepScreen(activity.NewAction(activity.TypePageview, activity.Target{}, screenURL(p.ScreenName))), p.ScreenName != ""
+		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(p.ScreenName)), p.ScreenName != ""
 	}
-	page := first(p.CurrentURL, e.CurrentURL)
-	if page == "" && p.ScreenName != "" {
-		page = screenURL(p.ScreenName)
-	}
+	page := e.page()
 	if e.Name == eventPageview {
 		a := activity.NewAction(activity.TypePageview, activity.Target{}, page)
 		return a, a.RawURL != ""
 	}
-	typ := strings.ToLower(first(p.EventType, e.EventType, activity.TypeClick))
+	typ := strings.ToLower(intake.First(p.EventType, e.EventType, activity.TypeClick))
 	if typ == typeTouch {
 		typ = activity.TypeClick
 	}
@@ -117,26 +86,26 @@ func action(e *event) (activity.Action, bool) {
 		return activity.Action{}, false
 	}
 	elements := p.Elements
-	if chained := parseChain(p.Elements[:0], first(p.ElementsChain, e.ElementsChain)); len(chained) > 0 {
+	if chained := parseChain(p.Elements[:0], intake.First(p.ElementsChain, e.ElementsChain)); len(chained) > 0 {
 		p.Elements, elements = chained, chained
 	}
 	for i := range elements {
-		elements[i].fold()
+		elements[i].Fold()
 	}
 	if len(elements) == 0 {
 		elements = flatElements(typ, e)
 	} else {
-		elements[0].ID = first(elements[0].ID, e.ElementID)
-		elements[0].Name = first(elements[0].Name, e.InputFieldName)
+		elements[0].ID = intake.First(elements[0].ID, e.ElementID)
+		elements[0].Name = intake.First(elements[0].Name, e.InputFieldName)
 	}
-	text := first(p.ElText, e.ButtonOrLinkText)
-	return keepScreen(activity.NewAction(typ, target(typ, elements, text), page)), true
+	text := intake.First(p.ElText, e.ButtonOrLinkText)
+	return intake.NewAction(typ, element.Target(typ, elements, text), page), true
 }
 
 // flatElements returns the element that the fields of a custom destination describe,
 // or none.
-func flatElements(typ string, e *event) []element {
-	el := element{ID: e.ElementID, Name: e.InputFieldName}
+func flatElements(typ string, e *event) []element.Element {
+	el := element.Element{ID: e.ElementID, Name: e.InputFieldName}
 	switch {
 	case typ == activity.TypeSubmit:
 		el.Tag = "form"
@@ -149,26 +118,25 @@ func flatElements(typ string, e *event) []element {
 	case e.ElementID == "":
 		return nil
 	}
-	return []element{el}
+	return []element.Element{el}
+}
+
+// userID returns the user ID that a distinct ID stands for; "" for one that many
+// visitors share.
+func userID(distinctID string) string {
+	return intake.UserID(distinctID, cookieless)
+}
+
+// cookieless is the distinct ID of every visitor of a page that sets no cookies.
+const cookieless = "$posthog_cookieless"
+
+// isCookieless reports whether an event comes from a page that sets no cookies: its
+// action is of no session and no user, and still goes to the stream.
+func isCookieless(e *event) bool {
+	return intake.First(e.DistinctID, e.Properties.DistinctID) == cookieless
 }
 
 // email returns the e-mail address of an event, or "".
 func email(e *event) string {
-	for _, candidate := range []string{e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email} {
-		candidate = trimmed(candidate)
-		if intake.IsEmail(candidate) {
-			return candidate
-		}
-	}
-	return ""
-}
-
-// trimmed returns s without white space around it, which then takes no memory
-// either. A text that may have been cut stays as it is, which is too long for an id:
-// a part of one id could be another user's.
-func trimmed(s string) string {
-	if t := strings.TrimSpace(s); len(t) != len(s) && len(s) <= maxText-utf8.UTFMax {
-		return strings.Clone(t)
-	}
-	return s
+	return intake.FirstEmail(e.Set.Email, e.Properties.Set.Email, e.Person.Properties.Email, e.Email)
 }

@@ -213,6 +213,16 @@ func (m *Memory) expireSome(now time.Time) (more bool) {
 	return true
 }
 
+// Remove forgets a session, if it is there.
+func (m *Memory) Remove(productID, sessionID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if held := m.held.Find(productID, sessionID); held != nil {
+		m.unlist(held)
+		held.Remove()
+	}
+}
+
 // Drop forgets the sessions of a product.
 func (m *Memory) Drop(productID string) {
 	m.mu.Lock()

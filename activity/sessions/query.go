@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
 )
 
 // The number of sessions in a [Listing].
@@ -26,11 +28,8 @@ type Query struct {
 	Prefix string // the start of the e-mail address, user ID or session ID, in any case
 }
 
-// QueryError describes the mistake in a [Query], in a sentence that begins with the
-// name of the parameter and holds nothing of its value.
-type QueryError struct{ Param, Problem string }
-
-func (e *QueryError) Error() string { return e.Param + " " + e.Problem }
+// QueryError describes the mistake in a [Query].
+type QueryError = activity.QueryError
 
 // limit returns how many sessions are asked for.
 func (q Query) limit() int {
@@ -44,15 +43,15 @@ func (q Query) limit() int {
 func (q Query) check() (after place, err error) {
 	switch {
 	case len(q.Prefix) > MaxPrefix:
-		return place{}, &QueryError{"q", "must be at most 1024 bytes long"}
+		return place{}, &QueryError{Param: "q", Problem: "must be at most 1024 bytes long"}
 	case !utf8.ValidString(q.Prefix) || strings.ContainsRune(q.Prefix, 0):
-		return place{}, &QueryError{"q", "must be UTF-8 text without NUL"}
+		return place{}, &QueryError{Param: "q", Problem: "must be UTF-8 text without NUL"}
 	case q.After == "":
 		return place{last: math.MaxInt64}, nil
 	}
 	after, ok := parseCursor(q.After)
 	if !ok {
-		return place{}, &QueryError{"after", "must be what next was in the answer before"}
+		return place{}, &QueryError{Param: "after", Problem: "must be what next was in the answer before"}
 	}
 	return after, nil
 }

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var beside []func(context.Context) error
 	ready := func(*http.Request) error { return nil }
 	if f.StreamURL != "" {
-		consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: b.Add},
+		consumer, err := stream.NewConsumer(f.StreamURL, f.Token, stream.Handlers{Actions: b.Add, Erase: b.Erase},
 			&stream.ConsumerOptions{Since: time.Unix(0, 0), Logger: log})
 		wrong.Check("--stream-url, --token", err)
 		if err == nil {

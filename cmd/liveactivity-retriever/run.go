@@ -146,7 +146,8 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	if err != nil {
 		return p, err
 	}
-	p.writer, err = stream.NewWriter(store.Add, &stream.WriterOptions{Debounce: s.debounce, Summarizer: summarizer, Logger: log})
+	p.writer, err = stream.NewWriter(store.Add, &stream.WriterOptions{
+		Debounce: s.debounce, Summarizer: summarizer, Erase: store.Erase, Logger: log})
 	if err != nil {
 		return p, err
 	}

@@ -19,7 +19,7 @@ const ends = 20 * time.Second // for a command that asks a fake desk
 // without any desk.
 func withZendesk(t *testing.T, config string) string {
 	t.Helper()
-	return productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"zendesk": `+config+`}},
+	return productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "x", "allowed_origins": ["https://app.acme.example"], "integration_config": {"zendesk": `+config+`}},
 		{"product_id": "globex", "webhook_secret": "x"}]}`)
 }
 
@@ -34,7 +34,9 @@ func TestCheck_saysWhatWorks(t *testing.T) {
 	p := launch(t, nil, "check", "--config="+withZendesk(t, zendeskConfig(desk, `, "signing_secret": "x"`)))
 	assert.Zero(t, p.Wait(ends))
 	assert.Equal(t, "product acme\n  zendesk\n    ok       The credentials work; they are an administrator's.\n"+
-		"    ok       The user may set up webhooks and triggers.\nproduct globex\n  ok       It has no help desk.\n", p.Stdout.String())
+		"    ok       The user may set up webhooks and triggers.\n"+
+		"  note     Without a signature, links by /sessions/link lead to notes alone, which are written last: sign the users with identity.secrets.\n"+
+		"product globex\n  ok       It has no help desk.\n", p.Stdout.String())
 	assert.Empty(t, p.Stderr.String())
 	for _, r := range desk.Requests() {
 		assert.Equal(t, "GET", r.Method, "nothing is changed")
@@ -155,6 +157,8 @@ func TestProvision_setsUpAnAccountOnce(t *testing.T) {
 	}
 	assert.Len(t, secrets(first), 2)
 	assert.Equal(t, secrets(first), secrets(again))
+	assert.Equal(t, 4, strings.Count(provisioned(t, path, "--remove"), ": removed, id "))
+	assert.Empty(t, provisioned(t, path, "--remove"))
 }
 
 func TestProvision_saysWhatItDidBeforeItFailed(t *testing.T) {

@@ -44,11 +44,11 @@ func TestHelp_showsEveryFlagWithItsVariableAndDefault(t *testing.T) {
 	command.CheckHelp(t, []string{"LIVEACTIVITY_ADMIN_KEY=" + adminKey}, flags)
 }
 
-// The README's table has a row for each flag and for nothing else.
-func TestREADME_listsEveryFlag(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// The reference has a row for each flag and for nothing else.
+func TestReference_listsEveryFlag(t *testing.T) {
+	reference, err := os.ReadFile("../../docs/reference.md")
 	require.NoError(t, err)
-	rows := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| ([^|]*)\\|").FindAllStringSubmatch(string(readme), -1)
+	rows := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| ([^|]*)\\|").FindAllStringSubmatch(string(reference), -1)
 	require.Len(t, rows, len(flags))
 	for i, f := range flags {
 		assert.Equal(t, []string{f.Name, f.Env}, rows[i][1:3])
@@ -75,11 +75,20 @@ func TestFlags_areRefusedWhenWrong(t *testing.T) {
 		"no number":          {"--activity-max-events=many"},
 		"no duration":        {"--activity-ttl=soon"},
 		"no duration either": {"--heartbeat=15 seconds"},
+		"a flag then a flag": {"--data-dir", "--addr=127.0.0.1:0"},
+		"a flag nearly":      {"--datadir=x"},
+		"a command nearly":   {"zendesk", "provison", "--product=acme"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			words := proctest.Refused(t, launch(t, nil, args...))
 			assert.Contains(t, words, strings.SplitN(args[0], "=", 2)[0])
 			assert.Contains(t, words, "--help")
+			switch _, kind, _ := strings.Cut(name, "a flag "); {
+			case kind == "without" || kind == "then a flag":
+				assert.Contains(t, words, args[0]+": needs a value (--help")
+			case strings.HasSuffix(name, " nearly"):
+				assert.Contains(t, words, "did you mean")
+			}
 		})
 	}
 }

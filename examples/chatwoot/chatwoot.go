@@ -42,7 +42,7 @@ func open(raw json.RawMessage, opts *helpdesk.Options) (helpdesk.Desk, error) {
 		h.Set("api_access_token", c.AccessToken)
 		return nil
 	}
-	d.api.Explain = func(e *helpdesk.APIError, _ http.Header, body []byte) {
+	d.api.Explain = func(e *helpdesk.APIError, _ helpdesk.Request, _ http.Header, body []byte) {
 		var said struct{ Error string }
 		_ = json.Unmarshal(body, &said)
 		e.Message, e.Gone = said.Error, e.Status == http.StatusNotFound && said.Error != ""

@@ -15,7 +15,8 @@ import (
 // mutex of its delivery guards all but the breaker.
 type account struct {
 	desk  string
-	lanes schedule.Agenda[*lane]
+	lanes schedule.Agenda[*lane] // but for those of the turns
+	turns turns
 	breaker
 }
 

@@ -102,14 +102,14 @@ func (w *writer) summarize(ctx context.Context, prompt string) (string, error) {
 
 // reply returns the reply to a question about the activity of sessions, those of a
 // claimed identity only where claims are taken.
-func (w *writer) reply(ctx context.Context, q Question, sessions []Linked, claims bool) (text string, err error) {
+func (w *writer) reply(ctx context.Context, q Question, sessions []session, claims bool) (text string, err error) {
 	of := Link{q.Desk, q.ConversationID}
 	if sessions, err = w.store.vouched(ctx, q.ProductID, of, sessions, claims); err != nil {
 		return "", err
 	}
 	for _, s := range sessions[max(0, len(sessions)-maxSummaries):] {
-		if s.Summary != "" {
-			q.Summaries = append(q.Summaries, s.Summary)
+		if s.Summary != nil {
+			q.Summaries = append(q.Summaries, s.Summary.Text)
 		}
 	}
 	if q.Actions, err = w.store.actions(ctx, q.ProductID, of, sessions); err != nil {
@@ -178,51 +178,77 @@ func (s *session) prompt() string {
 	return d.Prompt(summary.DefaultInstructions)
 }
 
-// vouched returns the sessions whose activity a model may be told: all of them where
-// claims are taken, otherwise those of an identity that is signed or reported.
-func (s *store) vouched(ctx context.Context, productID string, of Link, sessions []Linked,
-	claims bool) (good []Linked, err error) {
+// vouched returns the sessions of a conversation whose activity a model may be told:
+// those of the contact's identity that have the highest standing among them, claimed
+// ones only where claims are taken.
+func (s *store) vouched(ctx context.Context, productID string, of Link, sessions []session,
+	claims bool) (good []session, err error) {
+	best := activity.Reported
 	if claims {
-		return sessions, nil
+		best = activity.Claimed
 	}
 	for _, l := range sessions {
-		session, _, err := s.dir.Session(ctx, productID, l.SessionID)
+		known, _, err := s.dir.Session(ctx, productID, l.ID)
 		if err != nil {
 			return nil, err
 		}
-		standing := session.Standing
-		if session.Email != "" { // a session may have been linked by it
-			standing = min(standing, session.EmailStanding)
-			if session.UserID == "" {
-				standing = session.EmailStanding
-			}
+		standing, is := l.standing(&known, of)
+		switch {
+		case !is || standing < best:
+			continue
+		case standing > best:
+			best, good = standing, nil
 		}
-		user, _, _ := session.LinkedUser(of.Desk, of.ConversationID)
-		if standing > activity.Claimed && (user == "" || user == session.UserID) {
-			good = append(good, l)
-		}
+		good = append(good, l)
 	}
 	return good, nil
+}
+
+// isVouched reports whether a model may be told the activity of one session.
+func (s *store) isVouched(ctx context.Context, productID, key string, l session, claims bool) (bool, error) {
+	desk, id := splitKey(key)
+	good, err := s.vouched(ctx, productID, Link{desk, id}, []session{l}, claims)
+	return len(good) > 0, err
+}
+
+// standing returns the standing of the identity that a session is linked for, and
+// reports whether that is the contact's. Of a person who has left the session no more
+// is known than that they were there.
+func (s *session) standing(known *activity.Session, of Link) (standing activity.Standing, is bool) {
+	if user, _, _ := known.LinkedUser(of.Desk, of.ConversationID); user != "" && user != known.UserID {
+		return activity.Claimed, true
+	}
+	switch {
+	case known.Email == "":
+		standing = known.Standing
+	case known.UserID == "":
+		standing = known.EmailStanding
+	default: // the session may have been linked by either
+		standing = min(known.Standing, known.EmailStanding)
+	}
+	c := s.Contact
+	return standing, c == (helpdesk.Contact{}) || c.Email != "" && strings.EqualFold(c.Email, known.Email) ||
+		c.UserID != "" && c.UserID == known.UserID
 }
 
 // actions returns the newest actions that the sessions' users did there as sentences,
 // in order of their start: of those whom the sessions were linked for to the
 // conversation, or of the present ones for the zero Link.
-func (s *store) actions(ctx context.Context, productID string, of Link, sessions []Linked) ([]string, error) {
+func (s *store) actions(ctx context.Context, productID string, of Link, sessions []session) ([]string, error) {
 	var done []activity.Action
 	for _, l := range sessions {
-		session, _, err := s.dir.Session(ctx, productID, l.SessionID)
+		known, _, err := s.dir.Session(ctx, productID, l.ID)
 		if err != nil {
 			return nil, err
 		}
-		user, until, ok := session.LinkedUser(of.Desk, of.ConversationID)
+		user, until, ok := known.LinkedUser(of.Desk, of.ConversationID)
 		if !ok && of != (Link{}) {
 			continue
 		}
 		if user == "" {
-			user = session.UserID
+			user = known.UserID
 		}
-		recent, err := s.log.Activity().Session(ctx, productID, l.SessionID, maxShown)
+		recent, err := s.log.Activity().Session(ctx, productID, l.ID, maxShown)
 		if err != nil {
 			return nil, fmt.Errorf("connector: read activity: %w", err)
 		}

@@ -41,6 +41,9 @@ func (d *delivery) backlog(now time.Time) (all Backlog, since map[string]time.Ti
 		return all, since
 	}
 	for _, l := range d.lanes {
+		if l.last && l.failures == 0 && l.account.isOpen() {
+			continue // it waits for its turn, and not for the desk
+		}
 		if l.isOverdue(now) {
 			desk := all.Desks[l.account.desk]
 			if desk.Parked++; l.failures > 0 {

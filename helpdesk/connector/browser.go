@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
@@ -40,12 +41,27 @@ type linkRequest struct {
 	SessionID      string `json:"session_id"`
 	ConversationID text   `json:"conversation_id"`
 	Desk           string `json:"desk"` // the product's first one by default
+	// UserHash and Token prove the session's user, as the properties $user_hash and
+	// $identity_token of an event do; without either the link is a stranger's.
+	UserHash string `json:"user_hash"`
+	Token    string `json:"token"`
+}
+
+// claim returns the link that the request asks for.
+func (l *linkRequest) claim() claim {
+	c := claim{productID: l.ProductID, desk: l.Desk, conversationID: string(l.ConversationID),
+		proof: intake.Proof{UserHash: l.UserHash, Token: l.Token}}
+	if c.proof != (intake.Proof{}) {
+		c.by = bySigned
+	}
+	return c
 }
 
 // ServeLink links a session to a conversation because a page of the product says
 // so. It must be mounted under POST /sessions/link, and ServeLinkPreflight under
-// OPTIONS. The Origin must be one of the product's; but as any program can send
-// any Origin, such a link leads to notes and to nothing that the contact sees.
+// OPTIONS. The Origin must be one of the product's; but as any program can send any
+// Origin, such a link leads to notes and to nothing that the contact sees, unless the
+// page proves the session's user.
 func (c *Connector) ServeLink(w http.ResponseWriter, r *http.Request) {
 	httpx.Handler(c.serveLink).ServeHTTP(w, r)
 }
@@ -106,10 +122,18 @@ func (c *Connector) serveLink(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storageTime)
 	defer cancel()
-	result, err := c.linker.link(ctx, claim{productID: link.ProductID, desk: link.Desk,
-		conversationID: string(link.ConversationID)}, link.SessionID)
-	if err != nil {
+	result, claim := linked, link.claim()
+	attempt := func() (err error) {
+		result, err = c.linker.link(ctx, claim, link.SessionID)
 		return linkFailed(err)
+	}
+	if claim.by == bySigned { // under secrets that another server may have changed just now
+		err = access.CheckCurrent(c.products, link.ProductID, attempt)
+	} else {
+		err = attempt()
+	}
+	if err != nil {
+		return err
 	}
 	httpx.WriteJSON(w, http.StatusOK, answer{result})
 	return nil
@@ -148,15 +172,19 @@ func chooseDesk(product Product, name string) (string, error) {
 	return name, nil
 }
 
-// linkFailed returns the answer to a link that failed.
+// linkFailed returns the answer to a link that failed; nil for one that did not.
 func linkFailed(err error) error {
 	var other *LinkedError
 	var quota *QuotaError
 	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrUnsigned):
+		return httpx.Unauthorized("The signature of the session's user is wrong or has expired.", "")
 	case errors.As(err, &other):
 		return httpx.Errorf(http.StatusConflict, "The session is linked to another conversation.")
 	case errors.Is(err, ErrTooManySessions):
-		return httpx.Errorf(http.StatusConflict, "Pages have linked %d sessions to the conversation already.", MaxStrangers)
+		return httpx.Errorf(http.StatusConflict, "Pages have linked too many sessions to the conversation already.")
 	case errors.As(err, &quota):
 		e := httpx.Errorf(http.StatusTooManyRequests, "Pages have linked %d sessions of the product within a minute.",
 			MaxStrangeLinks)
@@ -172,7 +200,7 @@ func linkFailed(err error) error {
 // liveactivity.link(conversationID): the page calls it when a conversation of the
 // desk begins, if no webhook can say whose it is. It links the session of
 // posthog-js, or the one given as second argument, and returns a promise of the
-// status. The base is the service's public URL; the desk may be empty for the
+// status. The third argument proves the session's user: {user_hash: …} or {token: …}. The base is the service's public URL; the desk may be empty for the
 // product's default. Its error joins all mistakes, each an [*option.Error].
 func Snippet(base, productID, desk string) (string, error) {
 	u, err := url.Parse(base)
@@ -198,27 +226,27 @@ func Snippet(base, productID, desk string) (string, error) {
 	return strings.NewReplacer("URL", string(quoted), "LINK", string(link)).Replace(snippet), nil
 }
 
-// snippet is the script. It tries again while the session is not known yet, for
-// posthog-js reports every few seconds, and while the service is away.
+// snippet is the script. It tries again while the session or its user is not known yet,
+// for posthog-js reports every few seconds, and while the service is away.
 const snippet = `<script>
 (function () {
   var url = URL, link = LINK;
-  function send(conversation, session, pause) {
-    var body = Object.assign({conversation_id: String(conversation), session_id: session}, link);
+  function send(conversation, session, identity, pause) {
+    var body = Object.assign({}, identity, {conversation_id: String(conversation), session_id: session}, link);
     return fetch(url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)})
       .then(function (r) {
         if (r.ok) return r.json().then(function (answer) { return answer.status; });
-        if (r.status !== 404 && r.status !== 429 && r.status < 500) return 'refused';
+        if (r.status !== 401 && r.status !== 404 && r.status !== 429 && r.status < 500) return 'refused';
         throw new Error('status ' + r.status);
       })
       .catch(function (err) {
         if (pause > 16000) throw err;
         return new Promise(function (go) { setTimeout(go, pause); })
-          .then(function () { return send(conversation, session, 2 * pause); });
+          .then(function () { return send(conversation, session, identity, 2 * pause); });
       });
   }
-  window.liveactivity = {link: function (conversation, session) {
-    return send(conversation, session || posthog.get_session_id(), 1000);
+  window.liveactivity = {link: function (conversation, session, identity) {
+    return send(conversation, session || posthog.get_session_id(), identity, 1000);
   }};
 })();
 </script>

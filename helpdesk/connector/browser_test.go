@@ -1,9 +1,11 @@
 package connector
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/option"
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
@@ -99,6 +102,53 @@ func TestServeLink_refusesAFlood(t *testing.T) {
 		require.NoError(t, err)
 		assert.Positive(t, seconds)
 		assert.LessOrEqual(t, seconds, 60)
+	}
+}
+
+// A signed identity makes a link its user's own word, which no quota bounds. A wrong one
+// links nothing.
+func TestServeLink_takesTheWordOfASignedUser(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	const refusal = "The signature of the session's user is wrong or has expired."
+	for name, tt := range map[string]struct {
+		proof string
+		says  string
+	}{
+		"a hash":                      {`"user_hash":"` + hashOf("ada") + `"`, "linked"},
+		"a token":                     {`"token":"` + tokenOf("ada", soon) + `"`, "linked"},
+		"a hash beside an old token":  {`"token":"` + tokenOf("ada", time.Now()) + `","user_hash":"` + hashOf("ada") + `"`, "linked"},
+		"another user's hash":         {`"user_hash":"` + hashOf("bob") + `"`, refusal},
+		"a hash of nobody":            {`"user_hash":"` + hashOf("") + `"`, refusal},
+		"a hash under another secret": {`"user_hash":"` + hex.EncodeToString(intake.Sign("guess", []byte("ada"))) + `"`, refusal},
+		"no hash":                     {`"user_hash":"ada"`, refusal},
+		"another user's token":        {`"token":"` + tokenOf("bob", soon) + `"`, refusal},
+		"an expired token":            {`"token":"` + tokenOf("ada", time.Now()) + `"`, refusal},
+		"a token for too long":        {`"token":"` + tokenOf("ada", soon.Add(24*time.Hour)) + `"`, refusal},
+		"no token":                    {`"token":"ada"`, refusal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoors(t, nil)
+			link := func(session string) (int, string) {
+				return d.post("/sessions/link", `{"product_id":"acme","session_id":"`+session+`","conversation_id":"c1",`+tt.proof+`}`, ownPage)
+			}
+			for i := range MaxStrangeLinks {
+				session := fmt.Sprint("s", i)
+				d.visitAs(t, session, "ada", "", time.Now(), "pricing")
+				code, says := link(session)
+				require.Equal(t, tt.says, says)
+				require.Equal(t, says == "linked", code == http.StatusOK)
+				require.Equal(t, says == refusal, code == http.StatusUnauthorized)
+			}
+			known, _, err := d.Conversation(t.Context(), "acme", "plain", "c1")
+			require.NoError(t, err)
+			require.Equal(t, tt.says == "linked", slices.Contains(known.Sessions, Linked{SessionID: "s7", Signed: true}))
+			d.visit(t, "anonymous", "pricing")
+			code, _ := link("anonymous")
+			assert.Equal(t, http.StatusUnauthorized, code)
+			d.visit(t, "stranger", "pricing")
+			code, _ = d.post("/sessions/link", `{"product_id":"acme","session_id":"stranger","conversation_id":"c2"}`, ownPage)
+			assert.Equal(t, http.StatusOK, code, "the quota is left to strangers")
+		})
 	}
 }
 

@@ -103,6 +103,16 @@ func TestCalm_isNotSpentByWhomOnlyABrowserLinked(t *testing.T) {
 	})
 }
 
+// A signed user's notes are as calm as those of a session that the desk has linked.
+func TestCalm_isOneForAllButStrangers(t *testing.T) {
+	now := time.Now().Round(0)
+	for want, s := range map[[2]bool]session{{true, false}: {Signed: true}, {false, true}: {}} {
+		c := conversation{Sessions: []session{s}, Writing: &writing{}}
+		c.written("1", nil, 0, now)
+		assert.Equal(t, want, [2]bool{c.NotedAt.Equal(now), c.StrangeAt.Equal(now)})
+	}
+}
+
 func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
 	withCalm(t, func(t *testing.T, f *following, linked time.Time) {
 		f.desk.size = 150
@@ -116,6 +126,33 @@ func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
 			assert.Equal(t, 30, second)
 		}
 	})
+}
+
+// What a model is told must be vouched for. A summary from the actions goes on from the
+// one before it all the same.
+func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
+	for standing, asked := range map[activity.Standing]int{activity.Claimed: 0, activity.Reported: 2} {
+		notes := promptNotes()
+		notes.SummaryThreshold = 3
+		model := &fakeModel{text: "A model's summary."}
+		withDesk(t, notes, &Options{Model: model.answer}, func(t *testing.T, f *following) {
+			f.stop()
+			f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
+			f.follow(t)
+			_, err := f.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s",
+				UserID: "ada", Standing: standing}})
+			require.NoError(t, err)
+			f.linkAs(t, "7", "s", byWebhook)
+			for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
+				f.click(t, "s", page)
+				synctest.Wait()
+			}
+			assert.Len(t, model.prompts, asked, standing)
+			conv, _, err := f.Conversation(t.Context(), "acme", "zendesk", "7")
+			require.NoError(t, err)
+			assert.Equal(t, asked == 0, conv.Sessions[0].Summary == "Clicked a, b, c, d, e and f.", conv.Sessions[0].Summary)
+		})
+	}
 }
 
 // Anybody can say that they are somebody else: their words blank no note.

@@ -23,6 +23,9 @@
 // of the lease hears of them; nothing is polled, and a product at rest
 // makes no request to storage.
 //
+// Anybody can forge a link of a page. Unless the page proves the session's user, its notes
+// are written after everything else of the desk, with a tenth of its requests at most.
+//
 // Notes of a conversation are written in the order of the log, one at a time and
 // at least once; once where the desk is a [helpdesk.Finder], also when an answer
 // was lost or a server died: the outbox names the note to look for. Replies and offers
@@ -65,8 +68,10 @@ type Product struct {
 	Assistance     *assistance.Core // decides on offers; nil for none. Another one replaces it at once
 	Labels         []string         // of an offer, by default
 	AllowedOrigins []string         // the web origins that may call /sessions/link
-	LinkHosts      []string         // the hosts that a public reply may link to; "*." stands for any subdomain
-	TakesClaims    bool             // whether claimed identities are good for public replies, too
+	// IdentitySecrets are the secrets under which the product signs its users' IDs.
+	IdentitySecrets []string
+	LinkHosts       []string // the hosts that a public reply may link to; "*." stands for any subdomain
+	TakesClaims     bool     // whether claimed identities are good for public replies, too
 }
 
 // Desk is a desk of a product, named by its [helpdesk.Kind].

@@ -8,6 +8,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -21,12 +22,15 @@ type conversation struct {
 	Writing *writing `json:"writing,omitempty"`
 	// LastNote is the newest note known to have been written, NotedAt the time of
 	// the newest note of actions, and StrangeAt that of a session that only a
-	// browser has linked: such a note delays no other session's.
+	// stranger has linked: such a note delays no other session's.
 	LastNote  string    `json:"last_note,omitempty"`
 	NotedAt   time.Time `json:"noted_at,omitzero"`
 	StrangeAt time.Time `json:"strange_at,omitzero"`
 	// Redact holds the notes that a summary has replaced.
-	Redact   []string  `json:"redact,omitempty"`
+	Redact []string `json:"redact,omitempty"`
+	// Blank says that a note of a session that was erased was being written, and is to be
+	// redacted, too.
+	Blank    bool      `json:"blank,omitempty"`
 	Contact  *lookUp   `json:"contact,omitempty"`
 	Messages []message `json:"messages,omitempty"` // to be answered, oldest first
 	// Machine is the state of the assistance; nil for the initial one.
@@ -59,7 +63,8 @@ func (s *snapshot) UnmarshalJSON(b []byte) error {
 // session is a session of a conversation.
 type session struct {
 	ID        string  `json:"id"`
-	ByWebhook bool    `json:"by_webhook,omitempty"` // not, or not only, linked by a browser
+	ByWebhook bool    `json:"by_webhook,omitempty"` // the desk has linked it, whoever else did
+	Signed    bool    `json:"signed,omitempty"`     // its user has, by a signed identity
 	Since     float64 `json:"since"`                // epoch seconds: actions that started earlier are not written
 	Cursor    cursor  `json:"cursor,omitzero"`      // everything up to here is written, or need not be
 
@@ -69,15 +74,36 @@ type session struct {
 	UserID   string   `json:"user_id,omitempty"`
 	LinkedAt int      `json:"linked_at,omitempty"`
 	Others   []string `json:"others,omitempty"`
+	// Contact is the person that a webhook linked the session for, or the signed user.
+	Contact helpdesk.Contact `json:"contact,omitzero"`
 
 	Written int     `json:"written,omitempty"` // actions that are in notes
 	Notes   []note  `json:"notes,omitempty"`   // the newest of those that no summary has replaced, the last summary's
 	Summary *summed `json:"summary,omitempty"` // the last one
 
 	// The next summary is made from the newest actions, for a model, and a digest
-	// of those before. Without a model the digest goes on from summary to summary.
+	// of those before. The digest goes on from one summary without a model to the next.
 	Recent []recent         `json:"recent,omitempty"`
 	Digest *activity.Digest `json:"digest,omitempty"`
+}
+
+// by returns whose word the session's link is, the best there is.
+func (s *session) by() linkedBy {
+	switch {
+	case s.ByWebhook:
+		return byWebhook
+	case s.Signed:
+		return bySigned
+	}
+	return byBrowser
+}
+
+// vouch records a claim to the session's link.
+func (s *session) vouch(c claim) {
+	if c.by >= s.by() {
+		s.Contact = c.contact
+	}
+	s.ByWebhook, s.Signed = s.ByWebhook || c.by == byWebhook, s.Signed || c.by == bySigned
 }
 
 // unsummed returns how many of the session's actions are in notes and in no
@@ -108,8 +134,9 @@ type note struct {
 
 // summed is a summary of a session.
 type summed struct {
-	Upto int    `json:"upto"` // how many of the session's actions it covers
-	Text string `json:"text"`
+	Upto      int    `json:"upto"` // how many of the session's actions it covers
+	Text      string `json:"text"`
+	Extracted bool   `json:"extracted,omitempty"` // from the actions, although there is a model
 }
 
 // recent is an action as far as a model is shown it.
@@ -184,9 +211,15 @@ func (c *conversation) machine() (m assistance.Machine, ok bool) {
 	return c.Machine.Machine, c.Machine.unreadable == nil
 }
 
+// owned reports whether anybody but strangers has linked a session to the conversation.
+func (c *conversation) owned() bool {
+	return slices.ContainsFunc(c.Sessions, func(s session) bool { return s.by() > byBrowser })
+}
+
 // isEmpty reports whether the document has nothing to say.
 func (c *conversation) isEmpty() bool {
-	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil
+	return len(c.Sessions) == 0 && len(c.Messages) == 0 && c.Contact == nil && c.Machine == nil &&
+		len(c.Redact) == 0 && !c.Blank
 }
 
 // written records that the note in the outbox exists under this ID, or "" for one
@@ -215,7 +248,7 @@ func (c *conversation) written(noteID string, actions []activity.Action, recalle
 		s.recall(actions, recalled)
 		if noteID != "" {
 			at := &c.StrangeAt
-			if s.ByWebhook {
+			if s.by() > byBrowser {
 				at = &c.NotedAt
 			}
 			*at = now.Round(0)
@@ -231,14 +264,9 @@ func (s *session) recall(actions []activity.Action, kept int) {
 	for _, a := range actions {
 		s.Recent = append(s.Recent, recent{a.TimestampStart, a.Type, a.Title, a.Sentence(), a.CanonicalURL})
 	}
-	excess := max(0, len(s.Recent)-kept)
-	if excess > 0 && s.Digest == nil {
-		s.Digest = &activity.Digest{}
+	if excess := len(s.Recent) - kept; excess > 0 {
+		s.Digest, s.Recent = s.digest(excess), s.Recent[excess:]
 	}
-	for _, r := range s.Recent[:excess] {
-		s.Digest.Add(r.action())
-	}
-	s.Recent = s.Recent[excess:]
 }
 
 func (r recent) action() activity.Action {
@@ -252,7 +280,22 @@ func (s *session) sumUp(done *summed) {
 	if len(s.Recent) == 0 || later > len(s.Recent) {
 		return // the digest goes on
 	}
-	s.Recent, s.Digest = s.Recent[len(s.Recent)-later:], nil
+	kept := s.Recent[len(s.Recent)-later:]
+	if done.Extracted {
+		s.Digest = s.digest(len(s.Recent) - later)
+	} else {
+		s.Digest = nil
+	}
+	s.Recent = kept
+}
+
+// digest returns a digest that goes on with the first n of the recent actions.
+func (s *session) digest(n int) *activity.Digest {
+	d := s.Digest.Clone()
+	for _, r := range s.Recent[:n] {
+		d.Add(r.action())
+	}
+	return d
 }
 
 // replace moves the notes that the session's summary covers, the summary before it
@@ -325,10 +368,10 @@ type Conversation struct {
 // Linked is a session of a conversation.
 type Linked struct {
 	SessionID string
-	// ByWebhook says that the desk itself said whose conversation it is. A link
-	// that only a browser made can be forged: it must not lead to anything that
-	// the contact sees.
-	ByWebhook bool
+	// ByWebhook says that the desk itself said whose conversation it is, Signed that
+	// the session's user did, by a signed identity. Any other link can be forged: it
+	// must not lead to anything that the contact sees.
+	ByWebhook, Signed bool
 	// Summary is the text of the session's last summary, empty before the first.
 	Summary string
 }
@@ -336,7 +379,7 @@ type Linked struct {
 // linked returns the sessions of the conversation.
 func (c *conversation) linked() (all []Linked) {
 	for _, s := range c.Sessions {
-		l := Linked{SessionID: s.ID, ByWebhook: s.ByWebhook}
+		l := Linked{SessionID: s.ID, ByWebhook: s.ByWebhook, Signed: s.Signed}
 		if s.Summary != nil {
 			l.Summary = s.Summary.Text
 		}
@@ -345,7 +388,15 @@ func (c *conversation) linked() (all []Linked) {
 	return all
 }
 
-// trusted returns the sessions that the desk itself linked.
-func (c *conversation) trusted() []Linked {
-	return slices.DeleteFunc(c.linked(), func(s Linked) bool { return !s.ByWebhook })
+// trusts reports whether a session may lead to something that the contact sees: the
+// desk linked it, or its own user did and the desk knows of nobody else there.
+func (c *conversation) trusts(s *session) bool {
+	return s.ByWebhook || s.Signed && !slices.ContainsFunc(c.Sessions, func(other session) bool {
+		return other.ByWebhook && other.UserID != s.Contact.UserID && other.Contact.UserID != s.Contact.UserID
+	})
+}
+
+// trusted returns the sessions that the conversation trusts.
+func (c *conversation) trusted() []session {
+	return slices.DeleteFunc(slices.Clone(c.Sessions), func(s session) bool { return !c.trusts(&s) })
 }

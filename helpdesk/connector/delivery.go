@@ -153,7 +153,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 	l := d.lane(key, now)
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
-		d.join(l, s.ID, s.Cursor.After)
+		d.join(l, s.ID, s.Cursor.After, s.by() == byBrowser)
 		if s.Cursor.After.Compare(from) < 0 {
 			from = s.Cursor.After
 		}
@@ -162,7 +162,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 		l.rare().machine = c.Machine
 		if ok && d.config.offers(l.account.desk) {
 			if due, ok := d.config.rules(l.account.desk).Due(m, d.store.now()); ok {
-				d.lookAt(l, due)
+				d.lookAt(l, due, true)
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 		l.calm = unixNano(after(c.NotedAt, interval))
 	}
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
-		d.lookAt(l, now)
+		d.lookAt(l, now, c.owned() || len(c.Messages) > 0 || c.Contact != nil)
 	}
 	return from
 }
@@ -212,10 +212,17 @@ func (d *delivery) next() (at time.Time, ok bool) {
 	defer d.mu.Unlock()
 	d.ask()
 	for _, a := range d.accounts {
-		due, some := a.lanes.Next()
 		opens, isOpen := a.opens()
-		if some && isOpen {
+		if !isOpen {
+			continue
+		}
+		if due, some := a.lanes.Next(); some {
 			at = sooner(at, later(due, opens))
+		}
+		if due, some := a.turns.lanes.Next(); some && a.turns.strange < maxStrange {
+			if turn, ok := a.turn(time.Now()); ok {
+				at = sooner(at, later(later(due, opens), turn))
+			}
 		}
 	}
 	if len(d.waiting) > 0 {
@@ -257,7 +264,7 @@ func (d *delivery) isBusy(waited time.Duration) bool {
 	for _, l := range d.lanes {
 		_, configured := product.find(l.account.desk)
 		due := l.slot.IsSet() && !l.slot.Due().After(now) && (l.from != eventlog.ID{})
-		if l.working || due && configured && l.account.isOpen() {
+		if l.working || due && configured && l.account.isOpen() && (!l.last || l.account.isTurn(now)) {
 			return true
 		}
 	}

@@ -66,7 +66,7 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 	d := c.delivery("acme")
 	docs := make([]document.Document, conversations)
 	for i := range docs {
-		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i), Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
+		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i), ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
 		change, _, err := c.store.change(r)
 		require.NoError(t, err)
 		docs[i] = document.Document{Name: documentName(keyOf("zendesk", fmt.Sprint(100000+i))), Value: change.Value, Version: 1}
@@ -84,7 +84,7 @@ func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
 		for id := range d.bySession {
 			page = append(page, eventlog.Entry{ID: eventlog.IDAt(time.Now().Add(time.Hour)), SessionID: id})
 		}
-		require.NoError(t, d.see(page))
+		require.NoError(t, d.see(eventlog.ID{}, page))
 	})/conversations
 	require.Equal(t, conversations, d.accounts["zendesk"].lanes.Len())
 	t.Logf("%d bytes for each linked conversation, %d for each parked one", perLinked, perParked)

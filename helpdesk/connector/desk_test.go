@@ -15,6 +15,7 @@ import (
 // desk is a help desk in memory.
 type desk struct {
 	size int // characters that fit into a note; 0 for any number
+	rate int // requests in a minute that it states; 0 for none
 
 	// refuse is asked before a request has its effect, and lose before its answer
 	// is sent. Both may be nil.
@@ -58,6 +59,8 @@ func (d *desk) Pause(conversationID string) time.Duration {
 	}
 	return pause(conversationID)
 }
+
+func (d *desk) Rate() (int, time.Duration) { return d.rate, time.Minute }
 
 // refuses sets refuse while the desk is in use.
 func (d *desk) refuses(refuse func(op, conversationID string) *helpdesk.APIError) {

@@ -2,6 +2,9 @@ package connector
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -40,6 +44,21 @@ type service struct {
 	recorder *eventlog.Recorder
 }
 
+// identitySecret signs the users of every product.
+const identitySecret = "sign-acme-s3cr3t"
+
+// hashOf returns the user_hash of a user ID.
+func hashOf(userID string) string {
+	return hex.EncodeToString(intake.Sign(identitySecret, []byte(userID)))
+}
+
+// tokenOf returns the token of a user ID.
+func tokenOf(userID string, expires time.Time) string {
+	part := base64.RawURLEncoding.EncodeToString
+	signed := part([]byte(`{"alg":"HS256"}`)) + "." + part(fmt.Appendf(nil, `{"sub":%q,"exp":%d}`, userID, expires.Unix()))
+	return signed + "." + part(intake.Sign(identitySecret, []byte(signed)))
+}
+
 // newService returns a service of the product over a log.
 func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *service {
 	t.Helper()
@@ -47,14 +66,20 @@ func newService(t testing.TB, log eventlog.Log, p Product, opts *Options) *servi
 	if opts != nil {
 		o = *opts
 	}
+	p.IdentitySecrets = []string{"older", identitySecret}
 	c, err := New(log, always(p), &o)
 	require.NoError(t, err)
 	return &service{c, musttest.New(eventlog.NewRecorder(log, nil))}
 }
 
-// link links a session to a conversation.
+// link links a session to a conversation. A signed link is that of the session's user.
 func (s *service) link(ctx context.Context, desk, conversationID, sessionID string, by linkedBy, at time.Time) (status, error) {
-	return s.linker.link(ctx, claim{productID: "acme", desk: desk, conversationID: conversationID, by: by, at: at}, sessionID)
+	known, _, err := s.store.dir.Session(ctx, "acme", sessionID)
+	if err != nil {
+		return "", err
+	}
+	return s.linker.link(ctx, claim{productID: "acme", desk: desk, conversationID: conversationID, by: by, at: at,
+		proof: intake.Proof{UserHash: hashOf(known.UserID)}}, sessionID)
 }
 
 // linkContact links the session of a contact to a conversation of Zendesk.
@@ -109,8 +134,9 @@ func (s *service) work(t testing.TB, key string) {
 	for range 4 {
 		d.mu.Lock()
 		l := d.lane(key, time.Now())
-		l.account.lanes.Remove(&l.slot)
-		l.working = true
+		l.agenda().Remove(&l.slot)
+		l.own = true
+		l.begin()
 		d.mu.Unlock()
 		product := d.product()
 		desk, ok := product.find(l.account.desk)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -73,8 +72,8 @@ func (j *job) begin() {
 	j.resumes = c.Writing != nil
 	j.keepCalm()
 	for i := range c.Sessions { // one may have joined of which no notice was seen
-		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID,
-			s.Cursor.After) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
+		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.Cursor.After,
+			s.by() == byBrowser) && (j.from == eventlog.ID{} || s.Cursor.After.Compare(j.from) < 0) {
 			j.from = s.Cursor.After
 		}
 	}
@@ -114,9 +113,12 @@ func after(t time.Time, d time.Duration) time.Time {
 func (j *job) run(ctx context.Context) error {
 	err := j.countTrimmed(ctx)
 	for err == nil {
-		s, due := j.r.next(j.view())
-		if s == nil {
-			j.done(due)
+		v := j.view()
+		s, due := j.r.next(v)
+		if s == nil || !j.admit(s) {
+			v.hold = true
+			_, own := j.r.next(v)
+			j.done(due, own, s != nil)
 			return nil
 		}
 		err = j.failed(s, j.take(ctx, s))
@@ -218,6 +220,9 @@ func (j *job) store(ctx context.Context, s *step) error {
 			return err
 		}
 		return j.update(ctx, func(c *conversation) error {
+			if c.session(s.writing.Session) == nil { // it was erased meanwhile
+				return errMeant
+			}
 			c.Writing = s.writing
 			return nil
 		})
@@ -238,15 +243,12 @@ func (j *job) store(ctx context.Context, s *step) error {
 
 // rate determines whether a summary was made from activity that anybody can have claimed.
 func (j *job) rate(ctx context.Context, w *writing) error {
-	if w.Summary == nil || j.product.TakesClaims {
+	s := j.r.session(w.Session)
+	if s == nil || w.Summary == nil || j.product.TakesClaims {
 		return nil
 	}
-	known, _, err := j.d.store.dir.Session(ctx, j.d.productID, w.Session)
-	standing := known.Standing
-	if known.UserID == "" {
-		standing = known.EmailStanding
-	}
-	w.Claimed = standing == activity.Claimed
+	vouched, err := j.d.store.isVouched(ctx, j.d.productID, j.lane.key, *s, false)
+	w.Claimed = !vouched
 	return err
 }
 
@@ -288,7 +290,7 @@ func (j *job) perform(ctx context.Context, s *step) (o outcome) {
 			o.done, o.err = j.redact(ctx, id, s.redact)
 		}
 	case kindDraft:
-		j.d.draft(j.lane, s)
+		j.d.draft(j.lane, s, *j.r.session(s.session), j.product.TakesClaims)
 	case kindCompose:
 		j.d.compose(j.lane, s, question(j.d.productID, j.lane.key, s.batch), j.r.trusted(), j.product)
 	case kindContact:
@@ -349,6 +351,7 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 			return &pausedError{wait: wait}
 		}
 	}
+	j.asks()
 	limited, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	err := do(limited)

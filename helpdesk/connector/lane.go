@@ -24,13 +24,17 @@ type lane struct {
 	other    int64 // when something else is due, in Unix nanoseconds; zero for nothing
 	failures uint8 // of notes, in a row
 	working  bool
+	own      bool // something else than strangers' notes is due
+	last     bool // the slot is among those of the account's turns
+	serves   bool // the work on it is for something else than strangers' notes
 	more     *more
 }
 
 // laneSession is a session of a lane.
 type laneSession struct {
-	id    string
-	after eventlog.ID // everything up to here is written; zero while that is unknown
+	id       string
+	after    eventlog.ID // everything up to here is written; zero while that is unknown
+	stranger bool        // only a stranger has linked it
 }
 
 // more is the part of a lane that few have.
@@ -75,33 +79,63 @@ const parkedAfter = 5 * time.Second
 // put makes a lane due at that time. One that is being worked on is due when that is
 // over.
 func (d *delivery) put(l *lane, due time.Time) {
-	if !l.working && l.account.lanes.Set(&l.slot, due) {
+	if l.working {
+		return
+	}
+	if l.last == l.own {
+		l.agenda().Remove(&l.slot)
+		l.last = !l.own
+	}
+	if l.agenda().Set(&l.slot, due) {
 		signal(d.wake)
 	}
 }
 
+// agenda returns the agenda that the lane's slot is in, if it is in any.
+func (l *lane) agenda() *schedule.Agenda[*lane] {
+	if l.last {
+		return &l.account.turns.lanes
+	}
+	return &l.account.lanes
+}
+
 // lookAt makes a lane due at that time for something else than actions, such as a
-// change of its document.
-func (d *delivery) lookAt(l *lane, at time.Time) {
+// change of its document, be it its own or a stranger's.
+func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 	l.used = time.Now().Unix()
 	if l.other == 0 || at.UnixNano() < l.other {
 		l.other = at.UnixNano()
 	}
-	if !l.slot.IsSet() || l.slot.Due().After(at) {
+	moves := own && !l.own
+	l.own = l.own || own
+	if moves || !l.slot.IsSet() || l.slot.Due().After(at) {
 		d.put(l, at)
 	}
 }
 
-// arrived records that there is something to write after the ID, appended then. The
+// arrived records that a session has something to write after the ID, appended then. The
 // lane is due once its sessions have been quiet for the debounce time.
-func (d *delivery) arrived(l *lane, after eventlog.ID, appended, now time.Time, debounce time.Duration) {
+func (d *delivery) arrived(l *lane, s *laneSession, after eventlog.ID, appended, now time.Time, debounce time.Duration) {
 	l.used = now.Unix()
 	l.readFrom(after)
+	moves := !l.working && !l.own && !s.stranger
+	if moves { // it awaits the strangers' turn no longer
+		l.since, l.other = 0, 0
+	}
 	if l.since == 0 {
 		l.since = appended.UnixNano()
 	}
-	if l.working || l.failures > 0 || l.slot.IsSet() && !l.slot.Due().After(now) {
-		return // until that is over; one that is due keeps its place
+	l.own = l.own || !s.stranger
+	switch isSet := l.slot.IsSet(); {
+	case l.working: // until that is over
+		return
+	case l.failures > 0:
+		if moves && isSet {
+			d.put(l, l.slot.Due())
+		}
+		return
+	case isSet && !moves && !l.slot.Due().After(now): // it keeps its place
+		return
 	}
 	d.put(l, sooner(l.quiet(now, debounce), atNano(l.other)))
 }
@@ -129,7 +163,7 @@ func unixNano(t time.Time) int64 {
 
 // join lets a session's entries wake up the lane, and reports whether they did not
 // before: then everything after its cursor is to be read.
-func (d *delivery) join(l *lane, sessionID string, after eventlog.ID) (fresh bool) {
+func (d *delivery) join(l *lane, sessionID string, after eventlog.ID, stranger bool) (fresh bool) {
 	s := l.session(sessionID)
 	if s == nil {
 		l.sessions = append(l.sessions, laneSession{id: sessionID})
@@ -139,6 +173,7 @@ func (d *delivery) join(l *lane, sessionID string, after eventlog.ID) (fresh boo
 		delete(d.watch.sessions, sessionID) // triggers do not see another person's actions
 		d.bySession[sessionID] = append(slices.DeleteFunc(of, func(o *lane) bool { return o == l }), l)
 	}
+	s.stranger = stranger
 	fresh = s.after == eventlog.ID{}
 	if fresh {
 		s.after = after
@@ -169,7 +204,7 @@ func (d *delivery) account(desk string) *account {
 
 // forget removes a lane that is not worked on.
 func (d *delivery) forget(l *lane) {
-	l.account.lanes.Remove(&l.slot)
+	l.agenda().Remove(&l.slot)
 	delete(d.lanes, l.key)
 	for _, s := range l.sessions {
 		d.bySession[s.id] = slices.DeleteFunc(d.bySession[s.id], func(o *lane) bool { return o == l })
@@ -184,7 +219,7 @@ func (d *delivery) forget(l *lane) {
 func (d *delivery) drop(l *lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l.working = false
+	l.end(true)
 	if l.from != (eventlog.ID{}) || l.other != 0 {
 		d.put(l, time.Now())
 		return
@@ -252,7 +287,7 @@ func (j *job) back(due time.Time) {
 	if j.from != (eventlog.ID{}) {
 		l.readFrom(j.from)
 	}
-	l.working = false
+	l.end(false)
 	if l.other == 0 {
 		l.other = due.UnixNano()
 	}
@@ -260,13 +295,20 @@ func (j *job) back(due time.Time) {
 }
 
 // done ends the job: everything is done that was found and is not to wait. The lane
-// is due again when there is more, and when next has said so.
-func (j *job) done(due time.Time) {
+// is due again when there is more, when next has said so, own for something else than
+// strangers' notes, and where those wait for their turn.
+func (j *job) done(due, own time.Time, waits bool) {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
 	l, now := j.lane, time.Now()
+	l.end(true)
 	asked := l.other != 0 // while it was worked on
-	l.working, l.used, l.other = false, now.Unix(), 0
+	l.used, l.other, l.own = now.Unix(), 0, l.own || !own.IsZero()
+	if due = sooner(due, own); waits && l.own {
+		due = sooner(own, now.Add(turnPause))
+	} else if waits {
+		due = now
+	}
 	if !due.IsZero() {
 		l.other = due.UnixNano()
 	}
@@ -275,10 +317,11 @@ func (j *job) done(due time.Time) {
 		l.readFrom(j.from)
 	}
 	more := asked || j.resumes && j.r.Writing == nil
+	l.own = l.own || j.resumes && j.r.owned()
 	for _, w := range j.wants {
 		if w.more && !held {
 			l.readFrom(w.reached)
-			more = true
+			l.own, more = l.own || j.r.owned(), true
 		}
 	}
 	if l.more == nil || !l.more.again[notes].After(now) {

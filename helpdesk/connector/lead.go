@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -67,8 +68,10 @@ func (d *delivery) isIdle(within time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.accounts {
-		if due, ok := a.lanes.Next(); ok && time.Until(due) <= within {
-			return false
+		for _, lanes := range []*schedule.Agenda[*lane]{&a.lanes, &a.turns.lanes} {
+			if due, ok := lanes.Next(); ok && time.Until(due) <= within {
+				return false
+			}
 		}
 	}
 	return d.running == 0
@@ -103,25 +106,29 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 }
 
 // take returns the lanes of an account that are due, as many as the breaker lets
-// pass. Those of a desk that is not configured wait.
+// pass, those of strangers in their turn. Those of a desk that is not configured wait.
 func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	room := a.room()
-	for configured && len(lanes) < room {
-		l, ok := a.lanes.Pop(now)
-		if !ok {
-			return lanes
+	pop := func(from *schedule.Agenda[*lane]) bool {
+		l, ok := from.Pop(now)
+		if ok {
+			lanes = append(lanes, l)
 		}
-		l.working = true
-		lanes = append(lanes, l)
+		return ok
 	}
 	if configured {
+		for len(lanes) < room && pop(&a.lanes) {
+			lanes[len(lanes)-1].begin()
+		}
+		for len(lanes) < room && a.turns.strange < maxStrange && a.isTurn(now) && pop(&a.turns.lanes) {
+			lanes[len(lanes)-1].begin()
+		}
 		return lanes
 	}
-	for l, ok := a.lanes.Pop(now); ok; l, ok = a.lanes.Pop(now) {
-		lanes = append(lanes, l)
+	for pop(&a.lanes) || pop(&a.turns.lanes) {
 	}
 	if len(lanes) > 0 {
 		d.logger.Warn("notes are late: the desk is not configured", "desk", a.desk)
@@ -174,7 +181,8 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 			if j.from != (eventlog.ID{}) {
 				l.readFrom(j.from)
 			}
-			l.working, l.other = false, l.slot.Due().UnixNano()
+			l.end(false)
+			l.other = l.slot.Due().UnixNano()
 			d.put(l, l.slot.Due())
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
@@ -27,12 +28,14 @@ const (
 	pending       status = "pending"        // waits for the session to appear
 )
 
-// linkedBy says whose word it is that a session belongs to a conversation.
+// linkedBy says whose word it is that a session belongs to a conversation, the weakest
+// first.
 type linkedBy int
 
 const (
-	byBrowser linkedBy = iota
-	byWebhook
+	byBrowser linkedBy = iota // a stranger's: anybody can pretend to be a page of the product
+	bySigned                  // that of the session's user, whose identity the product has signed
+	byWebhook                 // the desk's
 )
 
 // LinkedError reports that a session is linked to another conversation.
@@ -45,13 +48,16 @@ func (e *LinkedError) Error() string {
 // ErrUnknownSession reports a link of a session that has not appeared.
 var ErrUnknownSession = errors.New("connector: the session is unknown")
 
+// ErrUnsigned reports a link whose proof does not sign the session's user.
+var ErrUnsigned = errors.New("connector: the user of the session is not signed")
+
 // ErrTooManySessions reports a link to a conversation that has MaxSessions of webhooks,
-// or MaxStrangers of browsers.
+// as many of signed users, or MaxStrangers of strangers.
 var ErrTooManySessions = errors.New("connector: the conversation has too many sessions")
 
 // Bounds of a link.
 const (
-	MaxSessions       = 64  // of a conversation, linked by webhooks
+	MaxSessions       = 64  // of a conversation, linked by webhooks, and as many by signed users
 	maxConversationID = 256 // bytes
 	// MaxWait is how long a link waits for its session to appear.
 	MaxWait = 15 * time.Minute
@@ -71,7 +77,8 @@ type linker struct {
 type claim struct {
 	productID, desk, conversationID string
 
-	by linkedBy
+	by    linkedBy
+	proof intake.Proof // of the session's user, where the link is bySigned
 	// at is the moment of the link, which says which earlier actions are written;
 	// zero for now.
 	at time.Time
@@ -84,8 +91,8 @@ type claim struct {
 func (c claim) key() string { return keyOf(c.desk, c.conversationID) }
 
 // link links a session to a conversation. The first link of a session is final:
-// another one is a *LinkedError, while a repeated one succeeds. A browser's link gives
-// way to a webhook's.
+// another one is a *LinkedError, while a repeated one succeeds. A stranger's link gives
+// way to any other.
 func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, error) {
 	if c.desk == "" || c.conversationID == "" || len(c.conversationID) > maxConversationID {
 		return "", fmt.Errorf("connector: %.300q of %q is no conversation", c.conversationID, c.desk)
@@ -110,6 +117,12 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 		}
 		if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
 			return cmp.Or(err, ErrUnknownSession)
+		}
+		if c.by == bySigned {
+			if !c.proof.Signs(s.UserID, product.IdentitySecrets, l.now()) {
+				return ErrUnsigned
+			}
+			c.contact.UserID = s.UserID
 		}
 		if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
 			gives, err := l.givesWay(ctx, c, s, sessionID)
@@ -156,20 +169,27 @@ func (l *linker) join(c claim, a *activity.Amendment, sessionID string, isNew bo
 	result, n := linked, notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
 	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)
 	switch s := r.session(sessionID); {
-	case s != nil && isNew: // its user is back
-		s.ByWebhook = s.ByWebhook || c.by == byWebhook
+	case s != nil && isNew: // its user is back, or another one is there
+		if s.UserID != user {
+			s.ByWebhook, s.Signed = false, false
+		}
+		s.vouch(c)
 		s.UserID, s.LinkedAt, s.Others = user, a.Session.Actions, a.Session.OtherUsers()
-	case s != nil && (s.ByWebhook || c.by != byWebhook):
+	case s != nil && c.by <= s.by():
 		return alreadyLinked, errNoChange
 	case s != nil:
-		s.ByWebhook, result = true, alreadyLinked
+		s.vouch(c)
+		result = alreadyLinked
 	case r.isFull(c.by):
 		return "", ErrTooManySessions
 	default:
-		r.Sessions = append(r.Sessions, session{ID: sessionID, ByWebhook: c.by == byWebhook, Since: activity.Seconds(from),
+		joined := session{ID: sessionID, Since: activity.Seconds(from),
 			Cursor: cursor{After: eventlog.IDAt(from.Add(-clockSlack))}, UserID: user, LinkedAt: a.Session.Actions,
-			Others: a.Session.OtherUsers()})
+			Others: a.Session.OtherUsers()}
+		joined.vouch(c)
+		r.Sessions = append(r.Sessions, joined)
 	}
+	n.Stranger = r.session(sessionID).by() == byBrowser
 	put, _, err := l.change(r)
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package connector
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -133,9 +134,9 @@ func TestLink_boundsTheSessionsOfAConversation(t *testing.T) {
 	assert.Len(t, s.sessions(t, "7"), MaxSessions)
 }
 
-// Links of browsers, which anybody can forge, take no place from a webhook's, and none
-// of their sessions.
-func TestLink_ofABrowserTakesNothingFromAWebhook(t *testing.T) {
+// Links of strangers, which anybody can forge, take no place from a signed user's or a
+// webhook's, and none of their sessions.
+func TestLink_ofAStrangerTakesNothingFromTheOwner(t *testing.T) {
 	s := newLinks(t)
 	for i := range MaxStrangers + 1 {
 		id := fmt.Sprint("stranger", i)
@@ -147,18 +148,68 @@ func TestLink_ofABrowserTakesNothingFromAWebhook(t *testing.T) {
 		require.Equal(t, want, s.linkAs(t, "7", id, byBrowser))
 	}
 	for i := range MaxSessions {
-		id := fmt.Sprint("own", i)
-		s.visit(t, id, "/a")
-		require.Equal(t, "linked", s.linkAs(t, "7", id, byWebhook))
+		for by, id := range map[linkedBy]string{bySigned: fmt.Sprint("signed", i), byWebhook: fmt.Sprint("own", i)} {
+			s.visitAs(t, id, "ada", "", time.Now(), "/a")
+			require.Equal(t, "linked", s.linkAs(t, "7", id, by))
+		}
 	}
-	s.visit(t, "ada", "/a")
-	require.Equal(t, "linked", s.linkAs(t, "forged", "ada", byBrowser))
-	require.Equal(t, "linked to forged", s.linkAs(t, "8", "ada", byBrowser))
-	require.Equal(t, "linked", s.linkAs(t, "8", "ada", byWebhook))
-	require.Equal(t, "linked to 8", s.linkAs(t, "9", "ada", byWebhook))
-	known, _, err := s.store.dir.Session(t.Context(), "acme", "ada")
-	require.NoError(t, err)
-	assert.Equal(t, "8", known.ConversationID)
+	for _, by := range []linkedBy{bySigned, byWebhook} {
+		id := fmt.Sprint("ada", by)
+		s.visitAs(t, id, "ada", "", time.Now(), "/a")
+		require.Equal(t, "linked", s.linkAs(t, "forged", id, byBrowser))
+		require.Equal(t, "linked to forged", s.linkAs(t, "8", id, byBrowser))
+		require.Equal(t, "linked", s.linkAs(t, "8", id, by))
+		require.Equal(t, "linked to 8", s.linkAs(t, "9", id, bySigned))
+		require.Equal(t, "linked to 8", s.linkAs(t, "9", id, byWebhook))
+		known, _, err := s.store.dir.Session(t.Context(), "acme", id)
+		require.NoError(t, err)
+		assert.Equal(t, "8", known.ConversationID)
+		require.Equal(t, "already_linked", s.linkAs(t, "8", id, byWebhook))
+	}
+	assert.Equal(t, []Linked{{SessionID: "ada1", Signed: true, ByWebhook: true}, {SessionID: "ada2", ByWebhook: true}}, s.sessions(t, "8"))
+}
+
+// A link that has ended is made again by whoever makes it, and no better than that.
+func TestLink_ofAnotherPersonHasNoneOfTheWordsBefore(t *testing.T) {
+	s := newLinks(t)
+	s.records(t, did("alice", "a", time.Second))
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", byWebhook))
+	s.records(t, did("bob", "b", 0))
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", byBrowser))
+	assert.Equal(t, []Linked{{SessionID: "s"}}, s.sessions(t, "7"))
+}
+
+// Whom a link is signed for need not be identified by events, too.
+func TestLink_ofASignedUserIsNobodyElses(t *testing.T) {
+	s := newLinks(t)
+	s.visitAs(t, "s", "ada", "", time.Now(), "a")
+	require.Equal(t, "linked", s.linkAs(t, "7", "s", bySigned))
+	assert.Equal(t, helpdesk.Contact{UserID: "ada"}, s.stored(t, "zendesk/7").Sessions[0].Contact)
+	assert.Equal(t, "7", s.linkedTo(t))
+	s.records(t, did("bob", "b", 0))
+	assert.Empty(t, s.linkedTo(t))
+}
+
+// A signed user vouches for a session and not for the conversation: where the desk knows
+// of somebody else, nothing is said to them that the user did.
+func TestConversation_trustsWhomTheDeskOrTheUserVouchesFor(t *testing.T) {
+	signed := session{ID: "s", Signed: true, UserID: "ada", Contact: helpdesk.Contact{UserID: "ada"}}
+	for name, tt := range map[string]struct {
+		of    session
+		other session
+		want  bool
+	}{
+		"a stranger":                      {session{ID: "s"}, session{}, false},
+		"the desk's":                      {session{ID: "s", ByWebhook: true}, session{ByWebhook: true, UserID: "bob"}, true},
+		"signed":                          {signed, session{}, true},
+		"signed, beside a stranger":       {signed, session{UserID: "bob"}, true},
+		"signed, beside the same user":    {signed, session{ByWebhook: true, UserID: "ada"}, true},
+		"signed, beside the same contact": {signed, session{ByWebhook: true, Contact: helpdesk.Contact{UserID: "ada"}}, true},
+		"signed, beside somebody else":    {signed, session{ByWebhook: true, UserID: "bob"}, false},
+	} {
+		c := conversation{Sessions: []session{tt.of, tt.other}}
+		assert.Equal(t, tt.want, slices.ContainsFunc(c.trusted(), func(s session) bool { return s.ID == "s" }), name)
+	}
 }
 
 // A flood of browsers' links is refused, whichever server takes them, and webhooks' are

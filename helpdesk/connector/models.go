@@ -6,20 +6,29 @@ import (
 	"time"
 )
 
-// draft has a model make a summary. The conversation is due when it is there. After
-// a failure the model is asked again with the next note.
-func (d *delivery) draft(l *lane, s *step) {
+// draft has a model make a summary, or makes it from the actions where no model may be
+// told them. The conversation is due when it is there. After a failure the next note
+// brings the next attempt.
+func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 	d.think(l, func(m *more) { m.drafting = true }, func(ctx context.Context) func(*more) {
-		text, err := d.writer.summarize(ctx, s.text)
-		if err != nil && ctx.Err() == nil {
-			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", s.session, "err", err)
+		done := summed{Upto: s.upto}
+		vouched, err := d.store.isVouched(ctx, d.productID, l.key, of, claims)
+		switch {
+		case err != nil:
+		case vouched:
+			done.Text, err = d.writer.summarize(ctx, of.prompt())
+		default:
+			done.Text, done.Extracted = of.digest(len(of.Recent)).String(), true
 		}
-		return func(m *more) { m.drafting, m.draft = false, &draft{s.session, summed{s.upto, text}} }
+		if err != nil && ctx.Err() == nil {
+			d.logger.Warn("a session was not summarized; retrying at its next note", "session_id", of.ID, "err", err)
+		}
+		return func(m *more) { m.drafting, m.draft = false, &draft{of.ID, done} }
 	})
 }
 
 // compose has the reply to messages made. The conversation is due when it is there.
-func (d *delivery) compose(l *lane, s *step, q Question, sessions []Linked, product Product) {
+func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, product Product) {
 	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
 		text, err := d.writer.reply(ctx, q, sessions, product.TakesClaims)
 		problem := ""
@@ -58,7 +67,7 @@ func (d *delivery) think(l *lane, begun func(*more), work func(ctx context.Conte
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		done(l.rare())
-		d.lookAt(l, time.Now())
+		d.lookAt(l, time.Now(), true)
 		return ctx.Err()
 	})
 }

@@ -60,8 +60,10 @@ func (k kind) class() class {
 // step is the next piece of work of a conversation.
 type step struct {
 	kind  kind
-	text  string // as the desk is given it, or the prompt of a model
+	text  string // as the desk is given it
 	doubt bool   // it may have had its effect
+	// strange says that it is for a session that only a stranger has linked.
+	strange bool
 
 	writing *writing // of a note
 	want    *want    // that a note is of; nil for a summary
@@ -95,7 +97,8 @@ type view struct {
 	settled time.Time // a note that an earlier owner has begun is looked for from then on
 	begun   time.Time // of the note that this process has begun and whose answer was lost
 	calm    time.Time // no note of actions is begun before
-	strange time.Time // nor, before this, one of a session that only a browser has linked
+	strange time.Time // nor, before this, one of a session that only a stranger has linked
+	hold    bool      // nothing is done for such sessions
 	going   string    // but for this session, whose actions do not fit into one note
 	again   [classes]time.Time
 
@@ -135,10 +138,11 @@ type composed struct {
 // next returns the next step for a conversation, or nil and when there may be one,
 // zero for not before something happens. It is pure: it changes nothing that it is
 // given, and the same is the answer to the same. Offers come first, as their moment
-// passes, then the answers that somebody waits for.
+// passes, then the answers that somebody waits for, and notes of strangers last.
 func (c *conversation) next(v *view) (s *step, due time.Time) {
-	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextAnswer, c.nextContact, c.nextNote, c.nextTick} {
-		if again := v.again[[...]class{offers, answers, contacts, notes, offers}[i]]; again.After(v.now) {
+	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextAnswer, c.nextContact, c.nextNote, c.nextTick,
+		c.nextStrange} {
+		if again := v.again[[...]class{offers, answers, contacts, notes, offers, notes}[i]]; again.After(v.now) {
 			due = sooner(due, again)
 			continue
 		}
@@ -229,19 +233,48 @@ func (c *conversation) nextContact(v *view) (*step, time.Time) {
 }
 
 // nextNote finishes the note in the outbox. Otherwise it writes notes of actions or a
-// due summary, or redacts the notes that a summary replaces.
+// due summary, or redacts the notes that a summary replaces, but nothing of strangers.
 func (c *conversation) nextNote(v *view) (*step, time.Time) {
 	switch {
 	case c.Writing != nil && v.settled.After(v.now) && !c.Writing.Begun.Equal(v.begun):
 		return nil, v.settled
+	case c.Writing != nil && v.hold && !c.owned():
+		return nil, time.Time{}
 	case c.Writing != nil:
-		return c.resume(v), time.Time{}
+		s := c.resume(v)
+		s.strange = !c.owned() // else an owner's notes wait for it
+		return s, time.Time{}
 	case v.resumes:
 		return nil, time.Time{} // the log is read again first
 	}
-	if s := c.nextActions(v); s != nil {
+	s, due := c.nextNoteOf(v, false)
+	if s == nil && due.IsZero() && len(c.Redact) > 0 && c.owned() {
+		return &step{kind: kindRedaction, redact: c.Redact}, time.Time{}
+	}
+	return s, due
+}
+
+// nextStrange writes notes of sessions that only strangers have linked.
+func (c *conversation) nextStrange(v *view) (*step, time.Time) {
+	if c.Writing != nil || v.resumes || v.hold {
+		return nil, time.Time{}
+	}
+	s, due := c.nextNoteOf(v, true)
+	if s == nil && due.IsZero() && len(c.Redact) > 0 {
+		s = &step{kind: kindRedaction, redact: c.Redact[:1]}
+	}
+	if s != nil {
+		s.strange = s.kind != kindDraft
+	}
+	return s, due
+}
+
+// nextNoteOf writes notes of actions or a due summary of the sessions that only strangers
+// have linked, or of the others.
+func (c *conversation) nextNoteOf(v *view, strange bool) (*step, time.Time) {
+	if s := c.nextActions(v, strange); s != nil {
 		calm := v.calm
-		if !c.session(s.want.session).ByWebhook {
+		if strange {
 			calm = later(calm, v.strange)
 		}
 		if calm.After(v.now) && v.going != s.want.session {
@@ -249,25 +282,20 @@ func (c *conversation) nextNote(v *view) (*step, time.Time) {
 		}
 		return s, time.Time{}
 	}
-	if s := c.nextSummary(v); s != nil {
-		return s, time.Time{}
-	}
-	if len(c.Redact) > 0 {
-		return &step{kind: kindRedaction, redact: c.Redact}, time.Time{}
-	}
-	return nil, time.Time{}
+	return c.nextSummary(v, strange), time.Time{}
 }
 
 // nextActions writes a note of the actions of one session: of the one that is being
-// written, or else of the one that has waited longest, those that only a browser has
-// linked last.
-func (c *conversation) nextActions(v *view) *step {
+// written, or else of the one that has waited longest.
+func (c *conversation) nextActions(v *view, strange bool) *step {
 	var w *want
-	rank := func(w *want) int {
-		return slices.Index([]bool{w.session == v.going, c.session(w.session).ByWebhook, true}, true)
-	}
+	rank := func(w *want) int { return slices.Index([]bool{w.session == v.going, true}, true) }
 	for _, other := range v.wants {
-		if slices.ContainsFunc(other.found, func(f found) bool { return f.kept }) && (w == nil ||
+		if c.session(other.session) == nil { // it was erased meanwhile
+			continue
+		}
+		if (c.session(other.session).by() == byBrowser) == strange &&
+			slices.ContainsFunc(other.found, func(f found) bool { return f.kept }) && (w == nil ||
 			cmp.Or(rank(other)-rank(w), other.found[0].entry.Compare(w.found[0].entry)) < 0) {
 			w = other
 		}
@@ -300,7 +328,7 @@ func (c *conversation) resume(v *view) *step {
 
 // nextSummary posts a summary of a session that has enough actions in notes and in
 // no summary, or asks a model for one.
-func (c *conversation) nextSummary(v *view) *step {
+func (c *conversation) nextSummary(v *view, strange bool) *step {
 	if v.notes.SummaryThreshold <= 0 {
 		return nil
 	}
@@ -308,12 +336,13 @@ func (c *conversation) nextSummary(v *view) *step {
 		s := &c.Sessions[i]
 		due := s.unsummed() >= v.notes.SummaryThreshold
 		switch {
+		case (s.by() == byBrowser) != strange:
 		case v.draft != nil && v.draft.Text != "" && v.draft.session == s.ID:
 			return c.summarize(s.ID, v.draft.summed, v.now)
 		case due && v.models && !v.drafting && !v.composing && v.draft.allows(s):
-			return &step{kind: kindDraft, session: s.ID, upto: s.Written, text: s.prompt()}
+			return &step{kind: kindDraft, session: s.ID, upto: s.Written}
 		case due && !v.models && s.Digest != nil:
-			return c.summarize(s.ID, summed{s.Written, s.Digest.String()}, v.now)
+			return c.summarize(s.ID, summed{Upto: s.Written, Text: s.Digest.String()}, v.now)
 		}
 	}
 	return nil

@@ -40,30 +40,35 @@ func TestNext(t *testing.T) {
 		due    time.Duration // where nothing is next; zero for never
 		none   bool
 	}{
-		"nothing":                             {none: true},
-		"actions":                             {c: conversation{Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindNote},
-		"actions while it is calm":            {c: conversation{Sessions: linked}, change: func(v *view) { v.wants, v.calm = pages(), now.Add(time.Second) }, none: true, due: time.Second},
-		"a note in doubt":                     {c: conversation{Writing: &writing{}}, want: kindNote, doubt: true},
-		"a note that another has just begun":  {c: conversation{Writing: &writing{Begun: now}}, change: func(v *view) { v.settled = now.Add(time.Second) }, none: true, due: time.Second},
-		"a note before its summary":           {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, change: func(v *view) { v.wants = pages() }, want: kindNote},
-		"a summary":                           {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, want: kindSummary},
-		"a summary before what it replaces":   {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}, Redact: []string{"1"}}, want: kindSummary},
-		"a model's summary":                   {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models = true }, want: kindDraft},
-		"a model that is at it":               {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models, v.drafting = true, true }, none: true},
-		"redactions":                          {c: conversation{Redact: []string{"1"}}, want: kindRedaction},
-		"a contact before notes":              {c: conversation{Contact: &lookUp{}, Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindContact},
-		"a message before notes":              {c: conversation{Messages: asked, Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindWhose},
-		"a message of the requester's":        {c: conversation{Messages: asked}, change: func(v *view) { v.theirs = []string{"m"} }, want: kindCompose},
-		"an answer":                           {c: conversation{Messages: asked}, change: func(v *view) { v.theirs, v.answer = []string{"m"}, &composed{to: message{ID: "m"}, text: "Hello"} }, want: kindReply},
-		"an answer in doubt":                  {c: conversation{Messages: unsure}, want: kindReply, doubt: true},
-		"an old message":                      {c: conversation{Messages: []message{{ID: "m", At: now.Add(-time.Hour)}}}, want: kindDrop},
-		"a message where a browser linked":    {c: conversation{Messages: asked, Sessions: []session{{ID: "s"}}}, want: kindWhose},
-		"a message that failed, then a note":  {c: conversation{Messages: asked, Sessions: linked}, change: func(v *view) { v.wants, v.again[answers] = pages(), now.Add(time.Second) }, want: kindNote},
-		"a message that failed":               {c: conversation{Messages: asked}, change: func(v *view) { v.again[answers] = now.Add(time.Second) }, none: true, due: time.Second},
-		"an offer before everything":          {c: conversation{Messages: asked}, change: func(v *view) { v.match = &offering{} }, want: kindOffer},
-		"an ignored offer after notes":        {c: conversation{Machine: shown(), Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindNote},
-		"an ignored offer":                    {c: conversation{Machine: shown()}, want: kindRemove},
-		"an ignored offer without assistance": {c: conversation{Machine: shown()}, change: func(v *view) { v.rules = nil }, none: true},
+		"nothing":                                       {none: true},
+		"actions":                                       {c: conversation{Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindNote},
+		"actions while it is calm":                      {c: conversation{Sessions: linked}, change: func(v *view) { v.wants, v.calm = pages(), now.Add(time.Second) }, none: true, due: time.Second},
+		"a note in doubt":                               {c: conversation{Writing: &writing{}}, want: kindNote, doubt: true},
+		"a note that another has just begun":            {c: conversation{Writing: &writing{Begun: now}}, change: func(v *view) { v.settled = now.Add(time.Second) }, none: true, due: time.Second},
+		"a note before its summary":                     {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, change: func(v *view) { v.wants = pages() }, want: kindNote},
+		"a summary":                                     {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, want: kindSummary},
+		"a summary before what it replaces":             {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}, Redact: []string{"1"}}, want: kindSummary},
+		"a model's summary":                             {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models = true }, want: kindDraft},
+		"a model that is at it":                         {c: conversation{Sessions: []session{{ID: "s", Written: 3}}}, change: func(v *view) { v.models, v.drafting = true, true }, none: true},
+		"redactions":                                    {c: conversation{Redact: []string{"1"}}, want: kindRedaction},
+		"a contact before notes":                        {c: conversation{Contact: &lookUp{}, Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindContact},
+		"a message before notes":                        {c: conversation{Messages: asked, Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindWhose},
+		"a message of the requester's":                  {c: conversation{Messages: asked}, change: func(v *view) { v.theirs = []string{"m"} }, want: kindCompose},
+		"an answer":                                     {c: conversation{Messages: asked}, change: func(v *view) { v.theirs, v.answer = []string{"m"}, &composed{to: message{ID: "m"}, text: "Hello"} }, want: kindReply},
+		"an answer in doubt":                            {c: conversation{Messages: unsure}, want: kindReply, doubt: true},
+		"an old message":                                {c: conversation{Messages: []message{{ID: "m", At: now.Add(-time.Hour)}}}, want: kindDrop},
+		"a message where a browser linked":              {c: conversation{Messages: asked, Sessions: []session{{ID: "s"}}}, want: kindWhose},
+		"a message that failed, then a note":            {c: conversation{Messages: asked, Sessions: linked}, change: func(v *view) { v.wants, v.again[answers] = pages(), now.Add(time.Second) }, want: kindNote},
+		"a message that failed":                         {c: conversation{Messages: asked}, change: func(v *view) { v.again[answers] = now.Add(time.Second) }, none: true, due: time.Second},
+		"an offer before everything":                    {c: conversation{Messages: asked}, change: func(v *view) { v.match = &offering{} }, want: kindOffer},
+		"an ignored offer after notes":                  {c: conversation{Machine: shown(), Sessions: linked}, change: func(v *view) { v.wants = pages() }, want: kindNote},
+		"an ignored offer":                              {c: conversation{Machine: shown()}, want: kindRemove},
+		"a stranger's note after the owner's redaction": {c: conversation{Sessions: append(linked, session{ID: "s2"}), Redact: []string{"1"}}, change: func(v *view) { v.wants = pages(); v.wants[0].session = "s2" }, want: kindRedaction},
+		"a stranger's note after an ignored offer":      {c: conversation{Machine: shown(), Sessions: []session{{ID: "s"}}}, change: func(v *view) { v.wants = pages() }, want: kindRemove},
+		"a stranger's note that is held":                {c: conversation{Sessions: []session{{ID: "s"}}}, change: func(v *view) { v.wants, v.hold = pages(), true }, none: true},
+		"a stranger's outbox that is held":              {c: conversation{Sessions: []session{{ID: "s"}}, Writing: &writing{}}, change: func(v *view) { v.hold = true }, none: true},
+		"a stranger's summary that is held":             {c: conversation{Sessions: []session{{ID: "s", Written: 3, Digest: &activity.Digest{}}}}, change: func(v *view) { v.hold = true }, none: true},
+		"an ignored offer without assistance":           {c: conversation{Machine: shown()}, change: func(v *view) { v.rules = nil }, none: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &view{now: now, desk: d, can: chat.Capabilities(), notes: Notes{SummaryThreshold: 3}, replies: true, rules: &rules}
@@ -83,6 +88,7 @@ func TestNext(t *testing.T) {
 			require.NotNil(t, s)
 			assert.Equal(t, tt.want, s.kind)
 			assert.Equal(t, tt.doubt, s.doubt)
+			assert.Equal(t, !tt.c.owned() && s.kind <= kindRedaction, s.strange)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -29,7 +30,13 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	if j.d.opts.Model != nil {
 		recalled = maxRecent
 	}
-	err := j.update(ctx, func(c *conversation) error { c.written(o.id, s.actions, recalled, now); return nil })
+	err := j.update(ctx, func(c *conversation) error {
+		if c.Blank && c.session(w.Session) == nil && o.id != "" {
+			c.Redact, c.Blank = append(slices.Clip(c.Redact), o.id), false
+		}
+		c.written(o.id, s.actions, recalled, now)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -74,7 +81,7 @@ func (j *job) redact(ctx context.Context, conversationID string, noteIDs []strin
 	for _, noteID := range noteIDs {
 		err = j.request(ctx, func(ctx context.Context) error { return j.can.Redactor.Redact(ctx, conversationID, noteID) })
 		if isFinal(err) {
-			j.logger().Warn("a note that a summary replaces is not redacted", "err", err)
+			j.logger().Warn("the desk refuses to redact a note", "err", err)
 			err = nil
 		}
 		if err != nil {

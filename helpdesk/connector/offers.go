@@ -37,7 +37,7 @@ func (p Product) rules(desk string) assistance.Rules {
 
 // Further reasons why no offer is made of a match.
 const (
-	untrusted  assistance.Reason = "untrusted"  // only a browser said whose conversation it is
+	untrusted  assistance.Reason = "untrusted"  // nobody vouches for whose conversation it is
 	leaseEnds  assistance.Reason = "lease"      // another server may take over meanwhile
 	unreadable assistance.Reason = "unreadable" // the machine is damaged, or of a later version
 )
@@ -171,7 +171,7 @@ func (j *job) claim(ctx context.Context, s *step) error {
 	reason := assistance.Offered
 	linked := j.r.session(s.match.session)
 	switch {
-	case linked == nil || !linked.ByWebhook:
+	case linked == nil || !j.r.trusts(linked):
 		reason = untrusted
 	case time.Until(j.lease.Until()) < leastTime:
 		reason = leaseEnds

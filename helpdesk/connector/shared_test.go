@@ -151,6 +151,52 @@ func TestLinkContact_ofAPersonWhoHasLeftWaits(t *testing.T) {
 	})
 }
 
+// Another person's session, and one that only claims to be the contact's beside one that
+// is, say nothing to a model.
+func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
+	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
+		standings := map[string]activity.Standing{"claimed": activity.Claimed, "reported": activity.Reported,
+			"signed": activity.Signed, "hers": activity.Signed}
+		for id, standing := range standings {
+			f.records(t, activity.Event{ID: id, Time: time.Now(), SessionID: id, UserID: id, Email: map[bool]string{
+				true: "eve@acme.example", false: "ada@acme.example"}[id == "hers"], Identified: true, Standing: standing,
+				EmailStanding: standing})
+		}
+		ada := helpdesk.Contact{Email: "Ada@acme.example"}
+		for _, tt := range []struct {
+			sessions []session
+			claims   bool
+			want     []string
+		}{
+			{[]session{{ID: "claimed", Contact: ada}}, false, nil},
+			{[]session{{ID: "claimed", Contact: ada}}, true, []string{"claimed"}},
+			{[]session{{ID: "claimed", Contact: ada}, {ID: "reported", Contact: ada}}, true, []string{"reported"}},
+			{[]session{{ID: "reported", Contact: ada}, {ID: "signed", Contact: ada}}, false, []string{"signed"}},
+			{[]session{{ID: "signed", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"signed"}},
+			{[]session{{ID: "hers", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"reported"}},
+			{[]session{{ID: "hers", Contact: helpdesk.Contact{UserID: "hers"}}}, false, []string{"hers"}},
+			{[]session{{ID: "reported"}}, false, []string{"reported"}},
+		} {
+			good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "7"}, tt.sessions, tt.claims)
+			require.NoError(t, err)
+			var ids []string
+			for _, s := range good {
+				ids = append(ids, s.ID)
+			}
+			assert.Equal(t, tt.want, ids, "%+v", tt)
+		}
+		require.Equal(t, linked, f.contactOf(t, "8", "ada"))
+		f.records(t, activity.Event{ID: "eve", Time: time.Now(), SessionID: "signed", UserID: "eve", Identified: true,
+			Standing: activity.Signed})
+		good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "8"}, []session{{ID: "signed"}}, false)
+		require.NoError(t, err)
+		assert.Empty(t, good, "the link's user has left the session")
+		r, err := f.store.read(t.Context(), "acme", keyOf("zendesk", "8"))
+		require.NoError(t, err)
+		assert.Equal(t, helpdesk.Contact{Email: "ada@acme.example"}, r.Sessions[0].Contact)
+	})
+}
+
 func TestReply_isComposedOfItsOwnUsersActions(t *testing.T) {
 	withDesk(t, DefaultNotes(), nil, func(t *testing.T, f *following) {
 		f.records(t, signsIn("anon1", "alice", 0), did("alice", "a", 0))
@@ -159,7 +205,7 @@ func TestReply_isComposedOfItsOwnUsersActions(t *testing.T) {
 		f.records(t, signsIn("anon2", "bob", 0), did("bob", "b", 0))
 		f.contactOf(t, "8", "bob")
 		for id, want := range map[string][]string{"7": {"User visited a"}, "8": {"User visited b"}, "9": nil} {
-			actions, err := f.store.actions(t.Context(), "acme", Link{"zendesk", id}, []Linked{{SessionID: "s"}})
+			actions, err := f.store.actions(t.Context(), "acme", Link{"zendesk", id}, []session{{ID: "s"}})
 			require.NoError(t, err)
 			assert.Equal(t, want, actions, id)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -119,8 +120,10 @@ type notice struct {
 	Desk           string   `json:"desk"`
 	ConversationID string   `json:"conversation_id"`
 	SessionID      string   `json:"session_id,omitempty"` // that was linked
+	Stranger       bool     `json:"stranger,omitempty"`   // only a stranger has
 	Waiting        *waiting `json:"waiting,omitempty"`    // that waits
 	Over           bool     `json:"over,omitempty"`       // it waits no longer
+	Gone           string   `json:"gone,omitempty"`       // the document of a link that waits no longer, as its contact was erased
 }
 
 // decodeNotice decodes an entry, and reports false for one of another type.
@@ -194,7 +197,7 @@ func await(ctx context.Context, logger *slog.Logger, err error) error {
 		return err
 	}
 	if ctx.Err() == nil {
-		logger.Warn("conversations wait for storage", "err", err)
+		logger.Log(ctx, outage.Level(err, slog.LevelWarn), "conversations wait for storage", "err", err)
 	}
 	select {
 	case <-ctx.Done():

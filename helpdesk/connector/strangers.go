@@ -11,14 +11,14 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 )
 
-// Bounds of links that only a browser reported. Any program can pretend to be a page of
-// the product, so such a link is a stranger's word: it takes nothing from a conversation
-// that a webhook vouches for.
+// Bounds of links that nobody vouches for. Any program can pretend to be a page of the
+// product, so without a signed identity such a link is a stranger's word: it takes nothing
+// from a conversation's owner.
 const (
-	// MaxStrangers is how many sessions a conversation has that only a browser linked.
+	// MaxStrangers is how many sessions a conversation has that only strangers linked.
 	// They take none of the places of MaxSessions.
 	MaxStrangers = 4
-	// MaxStrangeLinks is how many new links of browsers a product takes in a minute, over
+	// MaxStrangeLinks is how many new links of strangers a product takes in a minute, over
 	// all servers.
 	MaxStrangeLinks = 60
 )
@@ -51,11 +51,15 @@ func (l *linker) countStranger(doc document.Document) (document.Change, error) {
 	return document.Put(doc, value, time.Minute), err
 }
 
-// isFull reports whether the conversation has no place for another session.
+// isFull reports whether the conversation has no place for another session that is linked
+// by the same word.
 func (c *conversation) isFull(by linkedBy) bool {
-	places := map[bool]int{true: MaxSessions, false: MaxStrangers}[by == byWebhook]
+	places := MaxSessions
+	if by == byBrowser {
+		places = MaxStrangers
+	}
 	for i := range c.Sessions {
-		if c.Sessions[i].ByWebhook == (by == byWebhook) {
+		if c.Sessions[i].by() == by {
 			places--
 		}
 	}
@@ -63,9 +67,9 @@ func (c *conversation) isFull(by linkedBy) bool {
 }
 
 // givesWay reports whether a session's link to another conversation ends for that of a
-// claim: a browser's link does for a webhook's.
+// claim: a stranger's link does for one that is vouched for.
 func (l *linker) givesWay(ctx context.Context, c claim, s *activity.Session, sessionID string) (bool, error) {
-	if c.by != byWebhook {
+	if c.by == byBrowser {
 		return false, nil
 	}
 	r, err := l.read(ctx, c.productID, keyOf(s.Desk, s.ConversationID))
@@ -73,5 +77,5 @@ func (l *linker) givesWay(ctx context.Context, c claim, s *activity.Session, ses
 		return false, err
 	}
 	other := r.session(sessionID)
-	return other != nil && !other.ByWebhook, nil
+	return other != nil && other.by() == byBrowser, nil
 }

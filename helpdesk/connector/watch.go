@@ -34,7 +34,7 @@ type watched struct {
 }
 
 // see takes entries of the log: it wakes up the conversations that they concern.
-func (d *delivery) see(entries []eventlog.Entry) error {
+func (d *delivery) see(_ eventlog.ID, entries []eventlog.Entry) error {
 	product := d.product()
 	now := time.Now()
 	d.mu.Lock()
@@ -45,9 +45,13 @@ func (d *delivery) see(entries []eventlog.Entry) error {
 			d.heed(n, now)
 			continue
 		}
+		if gone, err := e.DecodeErasure(); err == nil && gone != nil {
+			d.erase(gone)
+			continue
+		}
 		for _, l := range d.bySession[e.SessionID] {
 			if s := l.session(e.SessionID); s != nil && e.ID.Compare(s.after) > 0 && d.concerns(e, l) {
-				d.arrived(l, e.ID.Previous(), sooner(e.ID.Time(), now), now, product.Notes.Debounce)
+				d.arrived(l, s, e.ID.Previous(), sooner(e.ID.Time(), now), now, product.Notes.Debounce)
 			}
 		}
 		if product.Assistance != nil && e.SessionID != "" {
@@ -77,6 +81,9 @@ func (d *delivery) concerns(e *eventlog.Entry, l *lane) bool {
 // heed takes a notice.
 func (d *delivery) heed(n notice, now time.Time) {
 	switch {
+	case n.Gone != "":
+		delete(d.waiting, n.Gone)
+		return
 	case n.Waiting != nil && n.Over:
 		delete(d.waiting, n.Waiting.documentName())
 		return
@@ -88,10 +95,26 @@ func (d *delivery) heed(n notice, now time.Time) {
 	}
 	l := d.lane(keyOf(n.Desk, n.ConversationID), now)
 	if n.SessionID != "" {
-		d.join(l, n.SessionID, eventlog.ID{})
+		d.join(l, n.SessionID, eventlog.ID{}, n.Stranger)
 		l.session(n.SessionID).after = eventlog.ID{} // it may be linked again
 	}
-	d.lookAt(l, now)
+	d.lookAt(l, now, !n.Stranger)
+}
+
+// erase forgets what is in memory of a person's sessions for triggers, models and offers.
+// The conversations that change are named by notices.
+func (d *delivery) erase(e *activity.Erasure) {
+	for _, id := range e.SessionIDs {
+		if known, ok := d.watch.sessions[id]; ok {
+			delete(d.watch.sessions, id)
+			d.watch.asks.Remove(&known.again)
+		}
+		for _, l := range d.bySession[id] {
+			if m := l.more; m != nil {
+				m.draft, m.match, m.answer, m.machine = nil, nil, nil, nil
+			}
+		}
+	}
 }
 
 // sweep forgets the conversations that nothing has happened in for as long as their
@@ -186,15 +209,19 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 		return
 	}
 	match := &offering{Matched: decision.Match, session: known.id, at: time.Now()}
-	if decision.Reason != assistance.Offered {
+	reason := decision.Reason
+	if s := l.session(known.id); s != nil && s.stranger && reason == assistance.Offered {
+		reason = untrusted // and takes the place of no match of another session
+	}
+	if reason != assistance.Offered {
 		if d.leading {
-			d.assisted.decided(d.productID, l.key, match, decision.Reason)
+			d.assisted.decided(d.productID, l.key, match, reason)
 		}
 		return
 	}
 	l.rare().match = match
 	l.more.again[offers] = time.Time{}
-	d.lookAt(l, time.Now())
+	d.lookAt(l, time.Now(), true)
 }
 
 // resolve starts to look for the sessions that links wait for, if it is time.

@@ -425,6 +425,8 @@ func TestFollow_looksContactsUpAsTheDeskAllows(t *testing.T) {
 
 type pacedDesk struct{ *scriptDesk }
 
+func (pacedDesk) Rate() (int, time.Duration) { return 0, 0 }
+
 func (pacedDesk) Pause(conversationID string) time.Duration {
 	if conversationID == "limited" {
 		return time.Minute

@@ -55,7 +55,7 @@ func (z *Zendesk) handle(w http.ResponseWriter, r *http.Request) {
 	if !z.withinLimit(w) {
 		return
 	}
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet && r.Method != http.MethodDelete {
 		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 			fail(w, http.StatusUnsupportedMediaType, jsonError("UnsupportedMediaType",
 				"Content-Type must be application/json"))
@@ -82,6 +82,10 @@ func (z *Zendesk) route(w http.ResponseWriter, r *http.Request, parts []string) 
 		reply(w, http.StatusOK, map[string]any{"webhooks": page, "meta": meta})
 	case call == "POST webhooks" && len(parts) == 1:
 		z.createWebhook(w, r)
+	case (call == "PATCH webhooks" || call == "DELETE webhooks") && len(parts) == 2:
+		z.changeWebhook(w, r, parts[1])
+	case call == "DELETE triggers" && len(parts) == 2:
+		z.deleteTrigger(w, parts[1])
 	case call == "GET webhooks" && len(parts) == 3 && parts[2] == "signing_secret":
 		z.signingSecret(w, parts[1])
 	case call == "GET triggers" && len(parts) == 1:
@@ -295,6 +299,43 @@ func (z *Zendesk) createWebhook(w http.ResponseWriter, r *http.Request) {
 	hook.secret = fmt.Sprintf("secret-of-%s", hook.ID)
 	z.webhooks = append(z.webhooks, hook)
 	reply(w, http.StatusCreated, map[string]any{"webhook": hook})
+}
+
+// changeWebhook removes a webhook that no trigger calls, or changes its endpoint.
+func (z *Zendesk) changeWebhook(w http.ResponseWriter, r *http.Request, id string) {
+	var in struct {
+		Webhook struct {
+			Endpoint string `json:"endpoint"`
+		} `json:"webhook"`
+	}
+	i := slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == id })
+	isCalled := slices.ContainsFunc(z.triggers, func(trigger map[string]any) bool {
+		return strings.Contains(fmt.Sprint(trigger["actions"]), id)
+	})
+	switch {
+	case i < 0:
+		fail(w, http.StatusNotFound, `{"errors":[{"code":"WebhookNotFound","title":"Webhook not found"}]}`)
+		return
+	case r.Method == http.MethodPatch && (json.NewDecoder(r.Body).Decode(&in) != nil ||
+		!strings.HasPrefix(in.Webhook.Endpoint, "http")), r.Method == http.MethodDelete && isCalled:
+		fail(w, http.StatusBadRequest, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook"}]}`)
+		return
+	case r.Method == http.MethodDelete:
+		z.webhooks = slices.Delete(z.webhooks, i, i+1)
+	default:
+		z.webhooks[i].Endpoint = in.Webhook.Endpoint
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (z *Zendesk) deleteTrigger(w http.ResponseWriter, id string) {
+	i := slices.IndexFunc(z.triggers, func(trigger map[string]any) bool { return fmt.Sprint(trigger["id"]) == id })
+	if i < 0 {
+		fail(w, http.StatusNotFound, jsonError("RecordNotFound", "Not found"))
+		return
+	}
+	z.triggers = slices.Delete(z.triggers, i, i+1)
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func (z *Zendesk) signingSecret(w http.ResponseWriter, id string) {

@@ -62,8 +62,10 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		HTTP:      opts.HTTP,
 		Retries:   opts.Retries,
 		Authorize: c.authorize,
-		Observe:   func(status int, header http.Header) { c.budget.observe(time.Now(), status, header) },
 		Explain:   explain,
+		Observe: func(_ helpdesk.Request, status int, header http.Header) {
+			c.budget.observe(time.Now(), status, header)
+		},
 	}
 	return c, nil
 }
@@ -83,7 +85,7 @@ var (
 )
 
 // explain completes an error from Intercom's body.
-func explain(e *helpdesk.APIError, header http.Header, body []byte) {
+func explain(e *helpdesk.APIError, _ helpdesk.Request, header http.Header, body []byte) {
 	var list struct {
 		RequestID string `json:"request_id"`
 		Errors    []struct{ Code, Message string }
@@ -180,7 +182,10 @@ func isID(id string) bool {
 
 // Pause returns how long to wait before the next request, for the app's rate
 // limit is not hit. The conversation makes no difference.
-func (c *Client) Pause(string) time.Duration { return c.budget.pause(time.Now()) }
+func (c *Client) Pause(string) time.Duration { return max(c.budget.pause(time.Now()), c.api.Pause()) }
+
+// Rate implements [helpdesk.Pacer].
+func (c *Client) Rate() (requests int, window time.Duration) { return c.budget.rate() }
 
 // Contact implements [helpdesk.ContactReader]. A lead has neither an address nor an ID
 // of the app's: it chose both.

@@ -540,6 +540,8 @@ func TestPause_keepsWithinTheRateLimit(t *testing.T) {
 			require.NoError(t, err)
 		}
 		assert.Less(t, time.Since(w.Requests()[0].At), 20*time.Second)
+		requests, window := w.client.Rate()
+		assert.Equal(t, 5.0, float64(requests)/window.Seconds())
 	})
 }
 
@@ -557,6 +559,7 @@ func TestLimit_saysWhenItEnds(t *testing.T) {
 		assert.True(t, e.AccountWide() && e.Temporary())
 		assert.Equal(t, 7*time.Second, w.client.Pause(w.conversation))
 
+		time.Sleep(7 * time.Second)
 		w.Fail(helpdesktest.Fault{Status: 429, RetryAfter: 4 * time.Second})
 		_, err = w.client.Note(t.Context(), w.conversation, "x")
 		assert.Equal(t, 4*time.Second, failed(t, err).RetryAfter())

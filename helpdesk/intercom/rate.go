@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
 // budget is the rest of the rate limit, by the headers of the answers. All
@@ -27,11 +29,9 @@ const reserve = 50
 // observe takes in an answer that arrived at the time now. Answers may arrive in
 // another order than they were made in.
 func (b *budget) observe(now time.Time, status int, header http.Header) {
-	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		b.mu.Lock()
-		b.skew = date.Sub(now)
-		b.mu.Unlock()
-	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.skew = helpdesk.AnsweredAt(header, now).Sub(now)
 	window, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
 	remaining, err2 := strconv.Atoi(header.Get("X-RateLimit-Remaining"))
 	if err != nil || err2 != nil {
@@ -40,8 +40,6 @@ func (b *budget) observe(now time.Time, status int, header http.Header) {
 	if status == http.StatusTooManyRequests {
 		remaining = 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	switch {
 	case window == b.window:
 		b.remaining = min(b.remaining, remaining)
@@ -63,6 +61,16 @@ func (b *budget) pause(now time.Time) time.Duration {
 	return max(0, b.ends.Sub(now))
 }
 
+// windowLength is that of Intercom's limits.
+const windowLength = 10 * time.Second
+
+// rate returns the limit of a window.
+func (b *budget) rate() (requests int, window time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit, windowLength
+}
+
 // theirs returns the time by Intercom's clock, as far as it is known from its last
 // answer. It is up to two seconds early.
 func (b *budget) theirs(t time.Time) time.Time {
@@ -79,8 +87,5 @@ func untilReset(now time.Time, header http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		now = date
-	}
-	return min(max(0, time.Unix(window, 0).Sub(now)), maxWindow)
+	return min(max(0, time.Unix(window, 0).Sub(helpdesk.AnsweredAt(header, now))), maxWindow)
 }

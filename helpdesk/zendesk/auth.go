@@ -14,13 +14,13 @@ type credentials struct {
 	basic string // the header's value; empty with OAuth
 
 	clientID, clientSecret string // empty where tokens cannot be made
-	api                    helpdesk.API
+	api                    *helpdesk.API
 
 	turn  chan struct{} // holds a value while the token is used or made
 	token string
 }
 
-func newCredentials(c Config, api helpdesk.API) *credentials {
+func newCredentials(c Config, api *helpdesk.API) *credentials {
 	own := &credentials{api: api, turn: make(chan struct{}, 1), token: c.OAuthToken, clientID: c.OAuthClientID,
 		clientSecret: c.OAuthClientSecret}
 	if c.OAuthToken == "" && c.OAuthClientID == "" && c.APIToken != "" {
@@ -54,10 +54,11 @@ func (c *credentials) header(ctx context.Context) (string, error) {
 	return "Bearer " + c.token, nil
 }
 
-// refused is called when a header's value was refused, and returns whether
+// refused is called with the header of a request that was refused, and returns whether
 // another may be accepted.
-func (c *credentials) refused(ctx context.Context, header string) bool {
-	if c.clientID == "" || header == "" {
+func (c *credentials) refused(ctx context.Context, header http.Header) bool {
+	used := header.Get("Authorization")
+	if c.clientID == "" || used == "" {
 		return false
 	}
 	select {
@@ -65,7 +66,7 @@ func (c *credentials) refused(ctx context.Context, header string) bool {
 	case <-ctx.Done():
 		return false
 	}
-	if "Bearer "+c.token == header {
+	if "Bearer "+c.token == used {
 		c.token = ""
 	}
 	<-c.turn

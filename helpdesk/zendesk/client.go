@@ -17,7 +17,7 @@ import (
 // Client is a Zendesk account. It is a [helpdesk.Desk], with the tickets as its
 // conversations. Its methods are safe for concurrent use.
 type Client struct {
-	api         helpdesk.API
+	api         *helpdesk.API
 	credentials *credentials
 	secrets     []string
 	tolerance   time.Duration
@@ -41,29 +41,27 @@ func (c *Client) Capabilities() helpdesk.Capabilities {
 // Verifies implements [helpdesk.Chatter].
 func (c *Client) Verifies() bool { return len(c.secrets) > 0 }
 
-// do makes a request. The ticket may be empty.
-func (c *Client) do(ctx context.Context, ticketID string, r helpdesk.Request, answer any) error {
-	var used string
-	api := c.api
-	api.Authorize = func(ctx context.Context, header http.Header) (err error) {
-		used, err = c.credentials.header(ctx)
-		header.Set("Authorization", used)
-		return err
+// authorize sets the credentials of a request.
+func (c *Client) authorize(ctx context.Context, header http.Header) error {
+	value, err := c.credentials.header(ctx)
+	header.Set("Authorization", value)
+	return err
+}
+
+// explain completes an error from Zendesk's answer.
+func (c *Client) explain(e *helpdesk.APIError, r helpdesk.Request, header http.Header, body []byte) {
+	explain(e, header, body)
+	if e.Gone && !strings.HasPrefix(r.Path, tickets) && !strings.HasPrefix(r.Path, redactions) {
+		e.Gone, e.Misconfigured = false, true
 	}
-	api.Refused = func(ctx context.Context) bool { return c.credentials.refused(ctx, used) }
-	api.Observe = func(status int, header http.Header) { c.pace.observe(ticketID, status, header, time.Now()) }
-	api.Explain = func(e *helpdesk.APIError, header http.Header, body []byte) {
-		explain(e, header, body)
-		if e.Gone && !strings.HasPrefix(r.Path, tickets) && !strings.HasPrefix(r.Path, redactions) {
-			e.Gone, e.Misconfigured = false, true
-		}
+	if e.OneConversation {
+		c.pace.limited(r.ConversationID, e.Wait, time.Now())
 	}
-	return api.Do(ctx, r, answer)
 }
 
 // get reads a resource.
 func (c *Client) get(ctx context.Context, op, path string, answer any) error {
-	return c.do(ctx, "", helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
+	return c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodGet, Path: path, Repeatable: true}, answer)
 }
 
 // Note writes the text as an internal note and returns the comment's id.
@@ -112,8 +110,8 @@ func (c *Client) write(ctx context.Context, op, ticketID, text string, public bo
 			} `json:"events"`
 		} `json:"audit"`
 	}
-	err := c.do(ctx, ticketID, helpdesk.Request{Op: op, Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
-		Body: map[string]ticket{"ticket": {comment{render(text), public}}}}, &answer)
+	err := c.api.Do(ctx, helpdesk.Request{Op: op, Method: http.MethodPut, Path: ticketPath(ticketID) + ".json",
+		ConversationID: ticketID, Body: map[string]ticket{"ticket": {comment{render(text), public}}}}, &answer)
 	if err != nil {
 		return "", c.refusal(ctx, ticketID, err)
 	}
@@ -190,4 +188,9 @@ func (c *Client) user(ctx context.Context) (user, error) {
 }
 
 // Pause implements [helpdesk.Pacer].
-func (c *Client) Pause(ticketID string) time.Duration { return c.pace.pause(ticketID, time.Now()) }
+func (c *Client) Pause(ticketID string) time.Duration {
+	return max(c.pace.pause(ticketID, time.Now()), c.api.Pause())
+}
+
+// Rate implements [helpdesk.Pacer].
+func (c *Client) Rate() (requests int, window time.Duration) { return c.pace.rate() }

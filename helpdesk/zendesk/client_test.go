@@ -670,6 +670,8 @@ func TestClient_Pause_leavesALittleOfTheAccountsLimitToOthers(t *testing.T) {
 			require.NoError(t, err)
 		}
 		assert.Equal(t, 38, written)
+		requests, window := a.client.Rate()
+		assert.Equal(t, 40.0, float64(requests)/window.Minutes())
 		assert.Equal(t, time.Minute, a.client.Pause(a.ticket))
 		time.Sleep(time.Minute)
 		assert.Zero(t, a.client.Pause(a.ticket))
@@ -704,6 +706,27 @@ func TestClient_Pause_knowsALimitThatWasHit(t *testing.T) {
 		assert.False(t, failed.AccountWide())
 		assert.Equal(t, 9*time.Minute, a.client.Pause(a.ticket))
 		assert.Zero(t, a.client.Pause(other))
+	})
+}
+
+func TestClient_Comments_readsNoPageBeforeTheTimeThatTheAccountNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+		for range 100 {
+			a.AgentReply(target, a.ticket, "one")
+		}
+		seen := 0
+		for _, err := range a.client.Comments(t.Context(), a.ticket) {
+			if seen++; seen == 1 {
+				a.Fail(helpdesktest.Fault{Status: 503, RetryAfter: 9 * time.Second, Times: 1})
+				_, err = a.client.Note(t.Context(), "7", "another ticket")
+				require.Error(t, err)
+			} else if err != nil {
+				assert.Equal(t, 9*time.Second, apiError(t, err).Wait)
+			}
+		}
+		assert.Equal(t, 101, seen, "a page and an error")
+		assert.Len(t, a.Requests(), 2)
 	})
 }
 

@@ -158,7 +158,7 @@ func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 	if body == "" {
 		return nil
 	}
-	err = c.do(ctx, "", helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID,
+	err = c.api.Do(ctx, helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID,
 		Repeatable: true,
 		Body:       map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
 	var failed *helpdesk.APIError

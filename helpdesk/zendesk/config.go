@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -131,12 +132,17 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 	}
 	baseURL, _ := helpdesk.CheckBaseURL(config.BaseURL)
 	c := &Client{
-		api:       helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Retries: opts.Retries, Explain: explain},
+		api:       &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP, Retries: opts.Retries},
 		secrets:   slices.Clone(config.SigningSecret),
 		tolerance: config.tolerance(),
 		pace:      newPace(),
 		redacts:   config.Redact,
 	}
-	c.credentials = newCredentials(config, c.api)
+	c.credentials = newCredentials(config, &helpdesk.API{Desk: Name, BaseURL: baseURL, HTTP: opts.HTTP,
+		Retries: opts.Retries, Explain: c.explain})
+	c.api.Authorize, c.api.Refused, c.api.Explain = c.authorize, c.credentials.refused, c.explain
+	c.api.Observe = func(r helpdesk.Request, _ int, header http.Header) {
+		c.pace.observe(r.ConversationID, header, time.Now())
+	}
 	return c, nil
 }

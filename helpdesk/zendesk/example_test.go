@@ -68,19 +68,19 @@ func ExampleClient_Provision() {
 			panic(err)
 		}
 		for _, step := range done.Steps {
-			fmt.Printf("%s %q: created %t\n", step.Object, step.Name, step.Created)
+			fmt.Printf("%s %q: %q\n", step.Object, step.Name, step.Change)
 		}
 		fmt.Println(len(done.SigningSecrets), "secrets")
 	}
 	// Output:
-	// webhook "liveactivity context: acme": created true
-	// trigger "liveactivity context: acme": created true
-	// webhook "liveactivity chat: acme": created true
-	// trigger "liveactivity chat: acme": created true
+	// webhook "liveactivity context: acme": "created"
+	// trigger "liveactivity context: acme": "created"
+	// webhook "liveactivity chat: acme": "created"
+	// trigger "liveactivity chat: acme": "created"
 	// 2 secrets
-	// webhook "liveactivity context: acme": created false
-	// trigger "liveactivity context: acme": created false
-	// webhook "liveactivity chat: acme": created false
-	// trigger "liveactivity chat: acme": created false
+	// webhook "liveactivity context: acme": ""
+	// trigger "liveactivity context: acme": ""
+	// webhook "liveactivity chat: acme": ""
+	// trigger "liveactivity chat: acme": ""
 	// 2 secrets
 }

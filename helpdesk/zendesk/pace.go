@@ -16,6 +16,7 @@ import (
 type pace struct {
 	mu      sync.Mutex
 	account time.Time
+	total   int // requests of the account in a minute; zero while unknown
 	tickets *lru.Cache[string, time.Time]
 }
 
@@ -42,25 +43,34 @@ func (p *pace) pause(ticketID string, now time.Time) time.Duration {
 }
 
 // observe takes the limits from an answer. The ticket is the one written to, or empty.
-func (p *pace) observe(ticketID string, status int, header http.Header, now time.Time) {
+func (p *pace) observe(ticketID string, header http.Header, now time.Time) {
 	limits := readLimits(header)
-	account, ticket := limits.accountPause(), limits.ticketPause()
-	if seconds, err := strconv.ParseFloat(header.Get("Retry-After"), 64); err == nil &&
-		status == http.StatusTooManyRequests {
-		asked := min(time.Duration(seconds*float64(time.Second)), maxAsked)
-		if limits.isTickets(asked, "") {
-			ticket = max(ticket, asked)
-		} else {
-			account = max(account, asked)
-		}
-	}
+	p.limited(ticketID, limits.ticketPause(), now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if until := now.Add(account); account > 0 && until.After(p.account) {
+	if until := now.Add(limits.accountPause()); until.After(p.account) {
 		p.account = until
 	}
-	if ticketID != "" && ticket > 0 {
-		p.tickets.Add(ticketID, now.Add(ticket))
+	for i, one := range limits.account {
+		if one.total > 0 && (i == 0 || p.total == 0 || one.total < p.total) {
+			p.total = one.total
+		}
+	}
+}
+
+// rate returns the account's limit, which is by the minute.
+func (p *pace) rate() (requests int, window time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total, time.Minute
+}
+
+// limited takes in that a ticket has to wait.
+func (p *pace) limited(ticketID string, wait time.Duration, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ticketID != "" && wait > 0 {
+		p.tickets.Add(ticketID, now.Add(wait))
 	}
 }
 

@@ -3,18 +3,33 @@ package zendesk
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Step is an object that Provision found or created.
+// Change is what Provision or Remove did with an object or, in a dry run, would do.
+type Change string
+
+// The changes.
+const (
+	Unchanged Change = ""
+	Created   Change = "created"
+	Moved     Change = "moved to the new address"
+	Removed   Change = "removed"
+)
+
+// Step is an object that Provision or Remove came to.
 type Step struct {
-	Object  string // "webhook" or "trigger"
-	Name    string
-	ID      string // empty in a dry run that would create it
-	Created bool   // or, in a dry run, would be
+	Object string // "webhook" or "trigger"
+	Name   string
+	ID     string // empty in a dry run that would create it
+	Change Change
 	// Problem is the difference, in words, of an object that was found and left as it
 	// is; empty where it is as it must be.
 	Problem string
@@ -30,7 +45,8 @@ type Provisioned struct {
 
 // Provision makes sure that the account reports new tickets and users' replies of a
 // product to the service at a public host: it creates two webhooks and two triggers,
-// unless they exist. It changes nothing that exists. With dryRun it only describes the
+// unless they exist. A webhook that it made for another address gets this one; nothing
+// else that exists is changed. With dryRun it only describes the
 // steps. It needs an administrator's credentials. After an error it returns the steps so
 // far; call it again to go on.
 //
@@ -52,11 +68,56 @@ func (c *Client) Provision(ctx context.Context, host, productID string, dryRun b
 	if p.triggers, err = c.Triggers(ctx); err != nil {
 		return p.done, err
 	}
-	err = p.pair(ctx, contextURL, "liveactivity context: "+productID, NewTicketTrigger)
+	names := provisionedNames(productID)
+	err = p.pair(ctx, contextURL, names[0], NewTicketTrigger)
 	if err == nil {
-		err = p.pair(ctx, chatURL, "liveactivity chat: "+productID, UserReplyTrigger)
+		err = p.pair(ctx, chatURL, names[1], UserReplyTrigger)
 	}
 	return p.done, err
+}
+
+// provisionedNames are the names of the objects that Provision makes for a product.
+func provisionedNames(productID string) [2]string {
+	return [2]string{"liveactivity context: " + productID, "liveactivity chat: " + productID}
+}
+
+// Remove removes the triggers and webhooks that Provision made for a product, by their
+// names. With dryRun it only describes the steps. After an error it returns the steps so
+// far; call it again to go on.
+func (c *Client) Remove(ctx context.Context, productID string, dryRun bool) (Provisioned, error) {
+	var done Provisioned
+	webhooks, err := c.Webhooks(ctx)
+	if err != nil {
+		return done, err
+	}
+	triggers, err := c.Triggers(ctx)
+	if err != nil {
+		return done, err
+	}
+	remove := func(object, name, id string) error {
+		if !dryRun {
+			err := c.api.Do(ctx, helpdesk.Request{Op: "remove " + object, Method: http.MethodDelete,
+				Path: "/api/v2/" + object + "s/" + url.PathEscape(id), Repeatable: true}, nil)
+			if err != nil {
+				return err
+			}
+		}
+		done.Steps = append(done.Steps, Step{Object: object, Name: name, ID: id, Change: Removed})
+		return nil
+	}
+	for _, name := range provisionedNames(productID) {
+		for _, t := range triggers { // a webhook that a trigger calls cannot be removed
+			if t.Title == name && err == nil {
+				err = remove("trigger", name, strconv.FormatInt(t.ID, 10))
+			}
+		}
+		for _, w := range webhooks {
+			if w.Name == name && err == nil {
+				err = remove("webhook", name, w.ID)
+			}
+		}
+	}
+	return done, err
 }
 
 // provisioner is one call of Provision.
@@ -74,7 +135,7 @@ func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	webhook, err := p.webhook(ctx, endpoint, name)
 	if err != nil || webhook.ID == "" {
 		if err == nil {
-			p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: name, Created: true})
+			p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: name, Change: Created})
 		}
 		return err
 	}
@@ -93,7 +154,10 @@ func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (Webho
 			Problem: found.problem()})
 		return found, nil
 	}
-	step := Step{Object: "webhook", Name: name, Created: true}
+	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Name == name }); i >= 0 {
+		return p.move(ctx, p.webhooks[i], endpoint)
+	}
+	step := Step{Object: "webhook", Name: name, Change: Created}
 	var created Webhook
 	if !p.dryRun {
 		var err error
@@ -106,6 +170,21 @@ func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (Webho
 	return created, nil
 }
 
+// move gives a webhook another address. Its secret stays.
+func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) (Webhook, error) {
+	if !p.dryRun {
+		err := p.client.api.Do(ctx, helpdesk.Request{Op: "move webhook", Method: http.MethodPatch,
+			Path: "/api/v2/webhooks/" + url.PathEscape(w.ID), Repeatable: true,
+			Body: map[string]any{"webhook": map[string]string{"endpoint": endpoint}}}, nil)
+		if err != nil {
+			return Webhook{}, err
+		}
+	}
+	p.done.Steps = append(p.done.Steps, Step{Object: "webhook", Name: w.Name, ID: w.ID, Change: Moved,
+		Problem: w.problem()})
+	return w, nil
+}
+
 func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	if i := slices.IndexFunc(p.triggers, func(t Trigger) bool { return t.calls() == wanted.calls() }); i >= 0 {
 		found := p.triggers[i]
@@ -113,7 +192,7 @@ func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 			ID: strconv.FormatInt(found.ID, 10), Problem: found.differs(wanted)})
 		return nil
 	}
-	step := Step{Object: "trigger", Name: wanted.Title, Created: true}
+	step := Step{Object: "trigger", Name: wanted.Title, Change: Created}
 	if !p.dryRun {
 		created, err := p.client.CreateTrigger(ctx, wanted)
 		if err != nil {

@@ -157,7 +157,7 @@ func (c *Client) CreateWebhook(ctx context.Context, name, endpoint string) (Webh
 	var answer struct {
 		Webhook Webhook `json:"webhook"`
 	}
-	err := c.do(ctx, "", helpdesk.Request{Op: "create webhook", Method: http.MethodPost, Path: "/api/v2/webhooks",
+	err := c.api.Do(ctx, helpdesk.Request{Op: "create webhook", Method: http.MethodPost, Path: "/api/v2/webhooks",
 		Body: map[string]Webhook{"webhook": newWebhook(name, endpoint)}}, &answer)
 	return answer.Webhook, err
 }
@@ -197,14 +197,14 @@ func (c *Client) CreateTrigger(ctx context.Context, t Trigger) (Trigger, error) 
 	var answer struct {
 		Trigger Trigger `json:"trigger"`
 	}
-	err := c.do(ctx, "", helpdesk.Request{Op: "create trigger", Method: http.MethodPost, Path: "/api/v2/triggers",
+	err := c.api.Do(ctx, helpdesk.Request{Op: "create trigger", Method: http.MethodPost, Path: "/api/v2/triggers",
 		Body: map[string]Trigger{"trigger": t}}, &answer)
 	return answer.Trigger, err
 }
 
-// Changed reports whether something was created or, in a dry run, would be.
+// Changed reports whether something was changed or, in a dry run, would be.
 func (p Provisioned) Changed() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Created })
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Change != Unchanged })
 }
 
 // sorted returns the conditions in an order of their own, with values as text.

@@ -127,6 +127,46 @@ func TestClient_Provision_changesNothingTwice(t *testing.T) {
 	assert.False(t, again.Changed(), "found on the second page")
 }
 
+func TestClient_Provision_movesItsWebhooksAndRemovesThem(t *testing.T) {
+	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
+	first, err := a.client.Provision(t.Context(), host, "acme", false)
+	require.NoError(t, err)
+	_, err = a.client.Provision(t.Context(), host, "other", false)
+	require.NoError(t, err)
+	const elsewhere = "https://new.example.com"
+	for range 2 {
+		would, err := a.client.Provision(t.Context(), elsewhere, "acme", true)
+		require.NoError(t, err)
+		assert.Equal(t, []zendesk.Change{zendesk.Moved, zendesk.Unchanged, zendesk.Moved, zendesk.Unchanged}, changesOf(would))
+	}
+	moved, err := a.client.Provision(t.Context(), elsewhere, "acme", false)
+	require.NoError(t, err)
+	assert.Equal(t, first.SigningSecrets, moved.SigningSecrets)
+	again, err := a.client.Provision(t.Context(), elsewhere, "acme", false)
+	require.NoError(t, err)
+	assert.False(t, again.Changed())
+
+	gone := []zendesk.Change{zendesk.Removed, zendesk.Removed, zendesk.Removed, zendesk.Removed}
+	for _, dryRun := range []bool{true, false} {
+		removed, err := a.client.Remove(t.Context(), "acme", dryRun)
+		require.NoError(t, err)
+		assert.Equal(t, gone, changesOf(removed))
+	}
+	webhooks, err := a.client.Webhooks(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, webhooks, 2, "the other product's stay")
+	removed, err := a.client.Remove(t.Context(), "acme", false)
+	require.NoError(t, err)
+	assert.Empty(t, removed.Steps)
+}
+
+func changesOf(p zendesk.Provisioned) (all []zendesk.Change) {
+	for _, step := range p.Steps {
+		all = append(all, step.Change)
+	}
+	return all
+}
+
 func TestClient_Provision_saysWhatItWouldDo(t *testing.T) {
 	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
 	would, err := a.client.Provision(t.Context(), host, "acme", true)
@@ -140,7 +180,7 @@ func TestClient_Provision_saysWhatItWouldDo(t *testing.T) {
 	require.NoError(t, err)
 	would, err = a.client.Provision(t.Context(), host, "acme", true)
 	require.NoError(t, err)
-	assert.Equal(t, []bool{false, true, true, true}, []bool{would.Steps[0].Created, would.Steps[1].Created, would.Steps[2].Created, would.Steps[3].Created})
+	assert.Equal(t, []zendesk.Change{zendesk.Unchanged, zendesk.Created, zendesk.Created, zendesk.Created}, changesOf(would))
 	assert.Len(t, would.SigningSecrets, 1)
 	assert.Len(t, changes(a), 1)
 }
@@ -194,7 +234,7 @@ func TestClient_Provision_pointsOutWhatWasChangedByHand(t *testing.T) {
 			for i, want := range test.problems {
 				assert.Contains(t, would.Steps[i].Problem, want)
 				assert.Equal(t, want == "", would.Steps[i].Problem == "")
-				assert.False(t, would.Steps[i].Created)
+				assert.Equal(t, zendesk.Unchanged, would.Steps[i].Change)
 			}
 		})
 	}

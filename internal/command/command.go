@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,10 +93,13 @@ func Parse(flags any, name, description string, args []string, stdout, stderr io
 	case exited:
 		return nil, ErrHelp
 	case err != nil:
-		return nil, fmt.Errorf("%w (--help shows all flags)", err)
+		return nil, fmt.Errorf("%s (--help shows all flags)", withoutValue.ReplaceAllString(err.Error(), "$1: needs a value"))
 	}
 	return &Mistakes{variables: variables(parsed)}, nil
 }
+
+// withoutValue matches kong's words about a flag that nothing follows, or another flag.
+var withoutValue = regexp.MustCompile(`^(--[a-z-]+): expected .* value but got .*$`)
 
 // variables returns the environment variables that flags were taken from, by
 // the flag.

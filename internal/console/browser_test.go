@@ -376,7 +376,14 @@ func showsWhatTheAgentSees(t *testing.T, browser context.Context) {
 	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page", "https://app.example.com/help", 12)
 	tab.Await("the timeline follows", `document.querySelector(".pages h3").innerText === "Help"`)
 
-	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares").length)`), "the session has one person")
+	assert.Equal(t, "0", tab.Eval(`String(document.querySelectorAll(".shares, .counts").length)`), "the session has one person, who has no other")
+	f.mu.Lock() // nor had, until now
+	f.rows = append(f.rows, row("before", "user_42", "", "", "https://app.example.com/", time.Hour, time.Hour))
+	f.details["before"] = map[string]any{"session": f.rows[len(f.rows)-1], "recent": recent[:3]}
+	f.mu.Unlock()
+	f.act("0198c2f4-7a11", "user_42", "ada.lovelace@example.com", "User clicked Contact us on the help page", "https://app.example.com/help", 12)
+	tab.Await("the counts are explained", `!!document.querySelector(".counts")`)
+	assert.Equal(t, fmt.Sprintf("%d actions in 2 sessions; %d of them in this one.", len(recent)+4, len(recent)+1), tab.Texts(".counts"))
 	f.mu.Lock() // another person sat here before
 	by := make([]string, len(recent)+1)
 	for i := range by {

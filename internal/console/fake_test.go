@@ -136,7 +136,7 @@ func (f *fake) tool(w http.ResponseWriter, r *http.Request) error {
 	found := activity.LiveActivity{ProductID: fakeProduct, UserID: call.Params.Arguments.UserID, AsOf: 1795187991.25, Actions: []activity.Action{}}
 	for _, detail := range f.details {
 		if detail["session"].(map[string]any)["user_id"] == found.UserID {
-			found.Actions = detail["recent"].([]activity.Action)
+			found.Actions = append(found.Actions, detail["recent"].([]activity.Action)...)
 		}
 	}
 	found.Count = len(found.Actions)

@@ -153,6 +153,22 @@ func TestDemo_showsTheAgentWhatTheVisitorDidAndAnswers(t *testing.T) {
 	})
 }
 
+// A visitor looks around, signs in and asks: the reply shows what came before.
+func TestDemo_answersWhoSignsInFromTheFirstClick(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.run()
+	a := activity.NewAction(activity.TypePageview, activity.Target{}, "https://shop.example/lamps")
+	_, err := s.service.Record(t.Context(), "demo", []activity.Event{
+		{ID: "1", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "anon", Action: &a},
+		{ID: "2", Time: time.Now(), ServerTime: true, SessionID: "s1", UserID: "visitor-1", Identified: true, Anonymous: "anon"}})
+	require.NoError(t, err)
+	id := s.write("/demo/desk/conversations")
+	waittest.Until(t, "the reply shows it", func() bool {
+		return strings.Contains(s.get("/demo/desk/conversations/"+id), "• User landed on the lamps page")
+	})
+}
+
 func TestDemo_keepsNothingOfAMessageThatTheServiceDidNotTake(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -43,6 +43,9 @@ func TestKill_redis(t *testing.T) {
 func testKillRedis(t *testing.T, servers int, nodes []*redistest.Server, faults int) {
 	s := newStorm(t, servers, "--redis-url="+nodes[0].URL())
 	s.impatience = 300 * time.Millisecond
+	for _, node := range nodes {
+		s.redis = append(s.redis, node.Addr)
+	}
 	k := &redisKiller{storm: s, rng: s.dice.generator(), nodes: nodes}
 	k.startAll()
 	s.fill(1, fillPages)

@@ -44,6 +44,7 @@ type storm struct {
 
 	impatience time.Duration // some attempts are given up earlier; zero for none
 	balancer   *balancer     // between the clients and the servers; nil for none
+	redis      []string      // addresses of its nodes; none for another storage
 
 	ctx  context.Context // ends when the storm fails
 	fail context.CancelCauseFunc
@@ -106,6 +107,10 @@ func (s *storm) require(err error) {
 		return
 	}
 	var b strings.Builder
+	var twice *duplicateError
+	if errors.As(context.Cause(s.ctx), &twice) {
+		fmt.Fprintf(&b, "\n%s", s.whereabouts(twice.first, twice.second))
+	}
 	for _, sv := range s.servers {
 		fmt.Fprintf(&b, "\n=== standard error of %s ends with\n%s", sv.name, &sv.stderr)
 	}

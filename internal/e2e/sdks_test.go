@@ -34,7 +34,8 @@ func (s *service) runScript(script string, environment ...string) {
 	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
 	require.NoError(s.t, err)
 	cmd := exec.CommandContext(ctx, testdeps.Node(s.t), path, s.url, s.token)
-	cmd.Env = append(os.Environ(), "NODE_PATH="+testdeps.NodeModules(s.t))
+	modules := []string{testdeps.NodeModules(s.t), testdeps.SourceModules(s.t)}
+	cmd.Env = append(os.Environ(), "NODE_PATH="+strings.Join(modules, string(os.PathListSeparator)))
 	cmd.Env = append(cmd.Env, environment...)
 	said, err := cmd.CombinedOutput()
 	assert.NoError(s.t, err)
@@ -114,6 +115,18 @@ func TestPostHogNode_reportsAVisit(t *testing.T) {
 			s.checkActions(stream, 3, kettles("https://shop.example")...)
 			s.checkRequests(tt.path, 1)
 		})
+	}
+}
+
+// The servers' SDKs of other vendors report a page view with the host that the docs name.
+func TestServerSDKs_reportAPageView(t *testing.T) {
+	s := startService(t)
+	s.runScript("sources.cjs")
+	for user, path := range map[string]string{"of-segment": "/segment/v1/batch", "of-rudderstack": "/rudderstack/v1/batch", "of-amplitude": "/amplitude/2/httpapi"} {
+		s.await(user, 1)
+		got, _ := s.lookup(user)
+		assert.Equal(t, numbered(kettles("https://shop.example")[0]), timeless(got.Actions))
+		s.checkRequests(path, 1)
 	}
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -35,7 +37,7 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 	t.Cleanup(foreign.Close)
 
 	product, _ := liveactivity.NewProduct(productID)
-	product.AllowedOrigins = []string{page.URL}
+	product.AllowedOrigins, product.Identity.Secrets = []string{page.URL}, []string{"s3cr3t"}
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": json.RawMessage(`{"access_token": "x"}`)}
 	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -67,12 +69,15 @@ func TestSnippet_linksTheSessionOfThePage(t *testing.T) {
 		require.Fail(t, "the page did not ask")
 	}
 	action := activity.Action{Type: activity.TypePageview, Description: "User looked"}
-	_, err = live.Record(context.Background(), productID, []activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action}})
+	_, err = live.Record(context.Background(), productID, []activity.Event{{ID: "e1", Time: time.Now(), SessionID: "s1", Action: &action},
+		{ID: "e2", Time: time.Now(), SessionID: "s2", UserID: "ada", Action: &action}})
 	require.NoError(t, err)
 	said("first", "linked")
 	tab.Eval(`say("again", liveactivity.link("c1", "s1")); say("other", liveactivity.link(2)); ""`)
 	said("again", "already_linked")
 	said("other", "refused")
+	tab.Eval(`say("signed", liveactivity.link("c3", "s2", {user_hash: "` + hex.EncodeToString(intake.Sign("s3cr3t", []byte("ada"))) + `"})); ""`)
+	said("signed", "linked")
 
 	tab.Do("open a page of another origin", chromedp.Navigate(foreign.URL))
 	tab.Eval(`setTimeout = function (go) { Promise.resolve().then(go) }; say("foreign", liveactivity.link("c1")); ""`)

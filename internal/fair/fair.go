@@ -313,6 +313,18 @@ func (c *Cache[K, V]) evict(h *holder[K, V]) {
 	c.evicted(oldest)
 }
 
+// Each calls see with the values of a product that the cache's own keys have, in any order,
+// until it returns false. It may remove the value that it is given.
+func (c *Cache[K, V]) Each(product string, see func(*Entry[K, V]) bool) {
+	if h, ok := c.products[product]; ok && c.space < len(h.spaces) {
+		for _, e := range h.spaces[c.space].items {
+			if !see(e) {
+				return
+			}
+		}
+	}
+}
+
 // Due returns the entry of a value that was due at that time or before, nil if there
 // is none. Before the next call the value is to be removed, or set to be due later.
 func (c *Cache[K, V]) Due(now int64) *Entry[K, V] {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
 // documentPrefix is how the names of the documents begin, one for each server.
@@ -51,7 +53,7 @@ func (m *Meter) Run(ctx context.Context) {
 	for {
 		err := m.share(ctx, m.look)
 		if err != nil && ctx.Err() == nil && !failing {
-			m.config.Logger.Warn("figures are shared late", "err", err)
+			m.config.Logger.Log(ctx, outage.Level(err, slog.LevelWarn), "figures are shared late", "err", err)
 		}
 		failing = err != nil
 		select {

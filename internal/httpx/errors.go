@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -19,6 +21,8 @@ type Error struct {
 	Detail string      // one sentence for the client
 	Header http.Header // extra headers, may be nil
 	Cause  error       // for the log only, may be nil
+	// Fields stand beside the detail, for clients that expect them; may be nil.
+	Fields map[string]any
 }
 
 func (e *Error) Error() string {
@@ -89,6 +93,16 @@ func WriteEncoded(w http.ResponseWriter, body []byte) {
 	write(w, http.StatusOK, body)
 }
 
+// WriteText writes a plain text, for no cache to keep.
+func WriteText(w http.ResponseWriter, text string) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h["X-Content-Type-Options"] = contentOptions
+	_, _ = io.WriteString(w, text) // an error means that the client is gone
+}
+
 // Values of headers that all answers share; nobody changes them.
 var contentType, contentOptions = []string{"application/json"}, []string{"nosniff"}
 
@@ -132,7 +146,9 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		// net/http goes on reading after the answer, or the client might never see it.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerTime))
 	}
-	WriteJSON(w, e.Status, map[string]string{"detail": e.Detail})
+	body := map[string]any{"detail": e.Detail}
+	maps.Copy(body, e.Fields)
+	WriteJSON(w, e.Status, body)
 }
 
 // Info is the access log's part of a request beyond its answer.

@@ -19,6 +19,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
 // Observer logs and measures requests.
@@ -121,6 +122,7 @@ func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code in
 	if info.Err != nil {
 		attrs = append(attrs, slog.String("detail", info.Err.Detail))
 		if info.Err.Cause != nil {
+			level = outage.Level(info.Err.Cause, level)
 			attrs = append(attrs, slog.Any("err", info.Err.Cause))
 		}
 	}

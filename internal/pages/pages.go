@@ -42,9 +42,26 @@ func setHeaders(h http.Header, contentType, cache string) {
 // Write writes a page, which is not to be stored.
 func Write(w http.ResponseWriter, status int, page []byte) {
 	setHeaders(w.Header(), html, "no-store")
+	write(w, status, page)
+}
+
+func write(w http.ResponseWriter, status int, page []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	w.WriteHeader(status)
 	_, _ = w.Write(page) // an error means that the client is gone
+}
+
+// WriteForm writes a page whose form leads to these targets, sources of a policy: the
+// redirects behind the form count, too. The page has no scripts, and no frame shows it,
+// in old browsers either.
+func WriteForm(w http.ResponseWriter, status int, page []byte, targets string) {
+	h := w.Header()
+	setHeaders(h, html, "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "+
+		"frame-ancestors 'none'; form-action "+targets)
+	h.Set("X-Frame-Options", "DENY")
+	h.Del("Cross-Origin-Opener-Policy") // the form may be in a popup, to whose opener it leads back
+	write(w, status, page)
 }
 
 // ServeFile serves a file, which is not to be used again before it is asked whether

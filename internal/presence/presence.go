@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/activity/sessions"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -33,10 +34,11 @@ type View struct {
 	products map[string]*followed
 }
 
-// followed is the state of following a product's log. A product that is registered anew
-// is followed from the start.
+// followed is the state of following a product's log. A product that is registered anew,
+// or whose storage has lost entries, is followed from the start.
 type followed struct {
 	version document.Version
+	lost    eventlog.ID // of the log's bounds, before it was read
 	restart context.CancelFunc
 	decoded []sessions.Entry // reused by take
 	cursor  eventlog.ID
@@ -66,9 +68,10 @@ var errSuperseded = errors.New("liveactivity: the product is followed anew")
 func (v *View) Follow(ctx context.Context, productID string, source *eventlog.Source) error {
 	for {
 		following, restart := context.WithCancel(ctx)
-		f := v.begin(productID, restart)
-		err := source.Entries(following, eventlog.ID{}, func(entries []eventlog.Entry) error {
-			return v.take(productID, f, entries)
+		bounds, _ := v.log.Bounds(following, productID) // without them it may be followed once more
+		f := v.begin(productID, bounds.Lost, restart)
+		err := source.Entries(following, eventlog.ID{}, func(at eventlog.ID, entries []eventlog.Entry) error {
+			return v.take(following, productID, f, at, entries)
 		})
 		restarted := following.Err() != nil
 		restart()
@@ -83,9 +86,9 @@ func (v *View) Follow(ctx context.Context, productID string, source *eventlog.So
 }
 
 // begin forgets the sessions of a product.
-func (v *View) begin(productID string, restart context.CancelFunc) *followed {
+func (v *View) begin(productID string, lost eventlog.ID, restart context.CancelFunc) *followed {
 	version, _ := v.version(productID)
-	f := &followed{version: version, restart: restart, moved: make(chan struct{})}
+	f := &followed{version: version, lost: lost, restart: restart, moved: make(chan struct{})}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if before, ok := v.products[productID]; ok {
@@ -107,8 +110,59 @@ func (v *View) end(productID string, f *followed) {
 	}
 }
 
-// take takes over entries of the log.
-func (v *View) take(productID string, f *followed, entries []eventlog.Entry) error {
+// take takes over entries of the log, which end at an ID.
+func (v *View) take(ctx context.Context, productID string, f *followed, at eventlog.ID, entries []eventlog.Entry) error {
+	for i := range entries {
+		e, err := entries[i].DecodeErasure()
+		if err != nil || e == nil {
+			continue
+		}
+		if i > 0 {
+			if err := v.add(productID, f, entries[i-1].ID, entries[:i]); err != nil {
+				return err
+			}
+		}
+		if err := v.erase(ctx, productID, f, e); err != nil {
+			return err
+		}
+		return v.take(ctx, productID, f, at, entries[i+1:])
+	}
+	return v.add(productID, f, at, entries)
+}
+
+// erase forgets the sessions of a person. One in which others acted, too, goes on with the
+// newest action of these.
+func (v *View) erase(ctx context.Context, productID string, f *followed, e *activity.Erasure) error {
+	for _, id := range e.SessionIDs {
+		row, ok := v.sessions.Session(productID, id, time.Now())
+		var left activity.Recent
+		if ok && len(e.Kept[id]) > 0 {
+			var err error
+			if left, err = v.log.Activity().Session(ctx, productID, id, 1); err != nil {
+				return fmt.Errorf("liveactivity: read session: %w", err)
+			}
+		}
+		actions, err := left.Actions()
+		if err != nil {
+			return fmt.Errorf("liveactivity: read session: %w", err)
+		}
+		v.mu.Lock()
+		if v.products[productID] != f {
+			v.mu.Unlock()
+			return errSuperseded
+		}
+		v.sessions.Remove(productID, id)
+		for i, a := range actions {
+			v.sessions.Add(productID, sessions.Entry{SessionID: id, UserID: left[i].User, CanonicalURL: a.CanonicalURL,
+				LastAction: a.Sentence(), First: left[i].Start, Last: left[i].Start, Actions: row.Actions})
+		}
+		v.mu.Unlock()
+	}
+	return nil
+}
+
+// add takes over entries that are no erasures, and moves the cursor to an ID.
+func (v *View) add(productID string, f *followed, at eventlog.ID, entries []eventlog.Entry) error {
 	decoded := f.decoded[:0]
 	for i := range entries {
 		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
@@ -123,7 +177,7 @@ func (v *View) take(productID string, f *followed, entries []eventlog.Entry) err
 	v.sessions.Add(productID, decoded...)
 	clear(decoded) // it must not keep evicted sessions alive
 	f.decoded = decoded
-	f.cursor = entries[len(entries)-1].ID
+	f.cursor = at
 	close(f.moved)
 	f.moved = make(chan struct{})
 	return nil
@@ -141,7 +195,7 @@ func (v *View) await(ctx context.Context, productID string) error {
 	}
 	until := bounds.Newest
 	for {
-		known, moved := v.knows(productID, until, bounds.TrimmedTo)
+		known, moved := v.knows(productID, until, bounds)
 		if known {
 			return nil
 		}
@@ -159,9 +213,9 @@ func (v *View) await(ctx context.Context, productID string) error {
 	}
 }
 
-// knows reports whether the view has the log up to an ID, but for trimmed entries. If not,
+// knows reports whether the view has the log up to an ID, but for entries that are gone by its bounds. If not,
 // the channel is closed when that may have changed.
-func (v *View) knows(productID string, until, trimmedTo eventlog.ID) (known bool, moved <-chan struct{}) {
+func (v *View) knows(productID string, until eventlog.ID, b eventlog.Bounds) (known bool, moved <-chan struct{}) {
 	version, served := v.version(productID)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -171,11 +225,11 @@ func (v *View) knows(productID string, until, trimmedTo eventlog.ID) (known bool
 		return true, nil
 	case !ok:
 		return false, nil
-	case f.version != version:
+	case f.version != version || f.lost != b.Lost:
 		f.restart()
 		return false, f.moved
 	}
-	return f.cursor.Compare(until) >= 0 || trimmedTo.Compare(until) >= 0, f.moved
+	return f.cursor.Compare(until) >= 0 || b.TrimmedTo.Compare(until) >= 0, f.moved
 }
 
 // List returns the live sessions, the session seen last first. It includes everything

@@ -108,14 +108,14 @@ func knownTo(t *testing.T, v *View) (ids []string) {
 func TestView_isFedByTheLastFollowerOnly(t *testing.T) {
 	v := newView(nil)
 	page := func(session string) []eventlog.Entry { return []eventlog.Entry{entryOf(t, session)} }
-	first := v.begin("acme", nil)
-	require.NoError(t, v.take("acme", first, page("before")))
+	first := v.begin("acme", eventlog.ID{}, nil)
+	require.NoError(t, v.take(t.Context(), "acme", first, eventlog.ID{}, page("before")))
 	assert.Equal(t, []string{"before"}, knownTo(t, v))
-	second := v.begin("acme", nil)
+	second := v.begin("acme", eventlog.ID{}, nil)
 	assert.Empty(t, knownTo(t, v))
-	require.ErrorIs(t, v.take("acme", first, page("before")), errSuperseded)
+	require.ErrorIs(t, v.take(t.Context(), "acme", first, eventlog.ID{}, page("before")), errSuperseded)
 	assert.Empty(t, knownTo(t, v))
-	require.NoError(t, v.take("acme", second, page("after")))
+	require.NoError(t, v.take(t.Context(), "acme", second, eventlog.ID{}, page("after")))
 	v.end("acme", first)
 	assert.Equal(t, []string{"after"}, knownTo(t, v))
 	v.end("acme", second)
@@ -125,9 +125,9 @@ func TestView_isFedByTheLastFollowerOnly(t *testing.T) {
 // A type of entry that the view does not know moves its cursor and nothing else.
 func TestView_ignoresOtherTypesOfEntries(t *testing.T) {
 	v := newView(nil)
-	f := v.begin("acme", nil)
+	f := v.begin("acme", eventlog.ID{}, nil)
 	link := eventlog.Entry{ID: eventlog.ID{Milli: 7}, SessionID: "s1", Data: []byte(`{"type":"link","session_id":"s1","actions":[{}]}`)}
-	require.NoError(t, v.take("acme", f, []eventlog.Entry{link}))
+	require.NoError(t, v.take(t.Context(), "acme", f, link.ID, []eventlog.Entry{link}))
 	assert.Empty(t, knownTo(t, v))
 	assert.Equal(t, link.ID, f.cursor)
 }

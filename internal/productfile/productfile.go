@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/strictjson"
 	"github.com/liveactivity/liveactivity/proactive"
 )
@@ -29,6 +30,9 @@ type Product struct {
 	AllowedOrigins    []string          `json:"allowed_origins"`              // of browsers that may report; none for all
 	LinkHosts         []string          `json:"link_hosts,omitempty"`         // that public replies may link to, beside those of AllowedOrigins
 	Identity          Identity          `json:"identity,omitzero"`
+	RespectGPC        bool              `json:"respect_gpc,omitempty"` // nothing is taken from an SDK that sends Sec-GPC: 1
+	Agent             Agent             `json:"agent,omitzero"`
+	Events            intake.Rules      `json:"events,omitempty"` // custom events that become actions, by name
 	IntegrationConfig IntegrationConfig `json:"integration_config"`
 }
 
@@ -36,6 +40,11 @@ type Product struct {
 type Identity struct {
 	Secrets    []string   `json:"secrets,omitempty" secret:"true"` // that sign user ids and e-mail addresses; any of them
 	Unverified Unverified `json:"unverified,omitempty"`            // empty for UnverifiedNotes
+}
+
+// Agent is for the AI agents that read a product's contexts.
+type Agent struct {
+	Prompt string `json:"prompt,omitempty"` // stands above the text that they are given
 }
 
 // Advice returns a sentence about a product that replies with a model and has nothing to
@@ -46,6 +55,15 @@ func (identity Identity) Advice() string {
 	}
 	return "public replies are made only from signed and reported identities: sign them with identity.secrets, " +
 		`or set identity.unverified to "replies"`
+}
+
+// LinkAdvice returns a sentence about a product whose pages can link sessions to the
+// conversations of its desks and cannot prove whose they are, and "" for any other.
+func (p Product) LinkAdvice() string {
+	if len(p.Identity.Secrets) > 0 || len(p.AllowedOrigins) == 0 || len(p.IntegrationConfig.Desks) == 0 {
+		return ""
+	}
+	return "links by /sessions/link lead to notes alone, which are written last: sign the users with identity.secrets"
 }
 
 // Unverified is the use of a claimed identity.
@@ -119,6 +137,7 @@ type Key struct {
 	Key        string         `json:"key" secret:"true"`
 	ExternalID string         `json:"external_id"` // the product
 	Scopes     []access.Scope `json:"scopes"`      // nil for all
+	Name       string         `json:"name"`        // of whoever reads with it, for the audit log; may be empty
 }
 
 // Load reads a product file and replaces ${NAME} inside its strings by lookupEnv.

@@ -103,6 +103,27 @@ func TestLoad_readsEveryField(t *testing.T) {
 	}, file)
 }
 
+func TestLoad_readsEvents(t *testing.T) {
+	for events, want := range map[string]string{
+		`{}`: "",
+		`{"Invoice Sent": {"properties": ["plan"], "sentence": "sent an invoice"}, "Checkout *": {}, "$exception": {}}`: "",
+		`[]`: "events", `{"a": null}`: "events.a", `{"a": {"colour": 1}}`: "events.a.colour", `{"a": {}, "a": {}}`: "events.a",
+		`{"a": {"properties": "b"}}`: "events.a.properties", `{"a": {"properties": [1]}}`: "events.a.properties[0]",
+		`{"a": {"properties": ["b", "b"]}}`: "events.a.properties[1]", `{"a": {"properties": [" "]}}`: "events.a.properties[0]",
+		`{"a": {"properties": ["1","2","3","4","5","6","7","8","9","10","11"]}}`: "events.a.properties",
+		`{"a": {"sentence": 1}}`: "events.a.sentence", `{"a": {"sentence": " b"}}`: "events.a.sentence",
+		`{"": {}}`: "events.", `{"a*b": {}}`: "events.a*b", `{"**": {}}`: "events.**", `{"$exception": {"sentence": "b"}}`: "events.$exception",
+	} {
+		path := productFile(t, oneProduct(`"webhook_secret": "s", "events": `+events))
+		_, _, err := Load(path, environment(), NewExtensions(nil, nil))
+		if want == "" {
+			require.NoError(t, err, events)
+			continue
+		}
+		assert.Equal(t, []string{"products[0]." + want}, fieldsOf(t, err, path), events)
+	}
+}
+
 func TestLoad_acceptsWhatIsLeftOut(t *testing.T) {
 	tests := map[string]string{
 		"an empty object":                   `{}`,
@@ -185,6 +206,9 @@ func TestLoad_listsTheDesksThereAre(t *testing.T) {
 	require.ErrorContains(t, err, "products[0].integration_config.freshdesk: is not a known field; there are intercom, notes, proactive, zendesk")
 	_, _, err = Load(path, environment(), NewExtensions([]helpdesk.Kind{}, nil))
 	require.ErrorContains(t, err, "freshdesk: is not a known field; there are notes, proactive")
+
+	_, _, err = Load(productFile(t, oneProduct(`"webhok_secret": "x"`)), environment(), NewExtensions(nil, nil))
+	require.ErrorContains(t, err, `webhok_secret: is not a known field; did you mean "webhook_secret"?`)
 }
 
 // Each content is wrong in one or more fields; the error names all of them.
@@ -308,6 +332,7 @@ func TestLoad_namesFileAndField(t *testing.T) {
 		"no external_id":                                {key(`"key": "` + secret + `"`), []string{"keys[0].external_id"}},
 		"external_id in other letters":                  {key(`"key": "` + secret + `", "external_id": "ACME"`), []string{"keys[0].external_id"}},
 		"scope that does not exist":                     {key(`"key": "` + secret + `", "external_id": "acme", "scopes": ["mcp", "admin"]`), []string{"keys[0].scopes[1]"}},
+		"a name with white space":                       {key(`"key": "` + secret + `", "external_id": "acme", "name": " bot"`), []string{"keys[0].name"}},
 		"no scopes":                                     {key(`"key": "` + secret + `", "external_id": "acme", "scopes": []`), []string{"keys[0].scopes"}},
 		"scope that is empty":                           {key(`"key": "` + secret + `", "external_id": "acme", "scopes": [""]`), []string{"keys[0].scopes[0]"}},
 		"an unknown use of unverified identities":       {oneProduct(`"identity": {"unverified": "` + secret + `"}`), []string{"products[0].identity.unverified"}},
@@ -400,10 +425,11 @@ func TestLoad_saysWhereTheJSONBreaks(t *testing.T) {
 		"missing value":       {"{\n  \"products\":\n}", "line 3"},
 		"broken literal":      {"{\n\n  \"products\": nil\n}", "line 3"},
 		"string not closed":   {"{\n  \"" + secret + "\n}", "line 2"},
-		"breaks off":          {"{\n  \"products\": [", "line 2, column 15:"},
+		"breaks off":          {"{\n  \"products\": [\n\n", "line 2, column 16: not valid JSON: it ends too soon"},
 		"a byte order mark":   {"\ufeff{]", "line 1, column 2:"},
 		"after wide letters":  {"{\"products\": \"äöü\" x}", "line 1, column 20:"},
-		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret, ""},
+		"breaks off in a key": {"{\"products\": [{\"product_id\": \"" + secret, "line 1, column 37: not valid JSON: it ends too soon"},
+		"blank":               {" ", "line 1, column 1: not valid JSON: it ends too soon"},
 		"second value":        {"{}\n{}", "line 2"},
 		"trailing garbage":    {"{}\n\nx", "line 3"},
 		"trailing brace":      {"{}\n}", "line 2"},

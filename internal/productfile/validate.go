@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/agent"
 	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/strictjson"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -82,6 +84,10 @@ func (product Product) Validate(with Extensions) []string {
 		}
 	}
 	product.Identity.check(&p)
+	if utf8.RuneCountInString(product.Agent.Prompt) > maxPrompt {
+		p.Add("agent.prompt: must be at most %d characters long", maxPrompt)
+	}
+	p = append(p, product.Events.Validate()...)
 	const at = "integration_config"
 	p = append(p, product.IntegrationConfig.validate(at, with.Triggers)...)
 	_, problems := with.Open(product.IntegrationConfig.Desks, at, nil)
@@ -104,6 +110,9 @@ func checkKey(p *strictjson.Problems, at string, key Key) {
 		p.Add("%s.key: is missing", at)
 	}
 	checkSecret(p, at+".key", key.Key)
+	if problem := CheckKeyName(key.Name); problem != "" {
+		p.Add("%s.%s", at, problem)
+	}
 	if key.Scopes != nil && len(key.Scopes) == 0 {
 		p.Add("%s.scopes: must not be empty; leave it out for all scopes", at)
 	}
@@ -112,6 +121,17 @@ func checkKey(p *strictjson.Problems, at string, key Key) {
 			p.Add("%s.scopes[%d]: %q is not a scope; use mcp or stream", at, i, scope)
 		}
 	}
+}
+
+// maxKeyName is the length of the longest name of a key, in bytes.
+const maxKeyName = 200
+
+// CheckKeyName returns the mistake in the name of a key, "" for none. It may be empty.
+func CheckKeyName(name string) string {
+	if len(name) > maxKeyName || strings.TrimSpace(name) != name {
+		return "name: must have at most 200 bytes, and no white space around it"
+	}
+	return ""
 }
 
 // checkSecret adds the mistake in a secret, which may be missing.
@@ -140,6 +160,9 @@ func (c IntegrationConfig) validate(at string, triggers []proactive.Trigger) []s
 	}
 	return p
 }
+
+// maxPrompt is the most characters of an agent's prompt: as many as its text can have.
+const maxPrompt = agent.MaxChars
 
 // Bounds of numbers: a day, and far more actions than a summary is good for.
 const (

@@ -209,6 +209,25 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
+// Snapshot returns a function by which the server forgets everything written since, as does the promotion of a
+// replica that has not received it.
+func (s *Server) Snapshot() (lose func()) {
+	s.tb.Helper()
+	client, ctx := s.Client(), s.tb.Context()
+	back := client.TxPipeline()
+	back.FlushDB(ctx)
+	for _, key := range client.Keys(ctx, "*").Val() {
+		value, err := client.Dump(ctx, key).Result()
+		require.NoError(s.tb, err)
+		back.Restore(ctx, key, max(0, client.PTTL(ctx, key).Val()), value)
+	}
+	return func() {
+		s.tb.Helper()
+		_, err := back.Exec(ctx)
+		require.NoError(s.tb, err)
+	}
+}
+
 // AppendOnlyFile returns the path of the file that the server appends to.
 func (s *Server) AppendOnlyFile() string {
 	s.tb.Helper()

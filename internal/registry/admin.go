@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/access/oauth"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/productfile"
 )
@@ -17,12 +19,14 @@ import (
 type Admin struct {
 	digest   [sha256.Size]byte
 	products *Registry
+	signIn   *oauth.Server
 	urls     URLs
 }
 
-// NewAdmin returns the endpoints over a registry; they take this key only.
-func NewAdmin(key string, products *Registry, urls URLs) *Admin {
-	return &Admin{digest: sha256.Sum256([]byte(key)), products: products, urls: urls}
+// NewAdmin returns the endpoints over a registry and over the grants of its products'
+// keys; they take this key only.
+func NewAdmin(key string, products *Registry, signIn *oauth.Server, urls URLs) *Admin {
+	return &Admin{digest: sha256.Sum256([]byte(key)), products: products, signIn: signIn, urls: urls}
 }
 
 // Require lets only requests with the admin key through, for at most 4 seconds.
@@ -57,6 +61,10 @@ type registerRequest struct {
 	LinkHosts         []string                      `json:"link_hosts"`
 	Identity          productfile.Identity          `json:"identity"`
 	IntegrationConfig productfile.IntegrationConfig `json:"integration_config"`
+	RespectGPC        bool                          `json:"respect_gpc"`
+	Agent             productfile.Agent             `json:"agent"`
+	Events            intake.Rules                  `json:"events"`
+	Name              string                        `json:"name"` // of the key
 	Force             bool                          `json:"force"`
 }
 
@@ -83,15 +91,18 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	problems := productfile.DecodeBody(body.Bytes(), &reg)
 	product := productfile.Product{
 		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, LinkHosts: reg.LinkHosts,
-		Identity: reg.Identity, IntegrationConfig: reg.IntegrationConfig,
+		Identity: reg.Identity, RespectGPC: reg.RespectGPC, Agent: reg.Agent, Events: reg.Events, IntegrationConfig: reg.IntegrationConfig,
 	}
 	if problems == nil {
 		problems = product.Validate(a.products.extensions)
 	}
+	if problem := productfile.CheckKeyName(reg.Name); problem != "" {
+		problems = append(problems, problem)
+	}
 	if problems != nil {
 		return httpx.BadRequest("The registration is not valid: %s.", problems[0])
 	}
-	credentials, err := a.products.Register(r.Context(), product, reg.Force)
+	credentials, err := a.products.Register(r.Context(), product, reg.Name, reg.Force)
 	switch {
 	case errors.Is(err, ErrFixed):
 		return httpx.Errorf(http.StatusConflict,
@@ -128,6 +139,49 @@ func (a *Admin) Remove(w http.ResponseWriter, r *http.Request) error {
 		return httpx.NotFound("Unknown product.")
 	case err != nil:
 		return httpx.Unavailable(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// known returns the product of a request's path, or 404.
+func (a *Admin) known(r *http.Request) (productID string, err error) {
+	productID = r.PathValue("product_id")
+	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, ErrUnreadable) {
+		return "", httpx.Unavailable(err)
+	}
+	if !a.products.Has(productID) {
+		return "", httpx.NotFound("Unknown product.")
+	}
+	return productID, nil
+}
+
+// Grants serves GET /admin/grants/{product_id}.
+func (a *Admin) Grants(w http.ResponseWriter, r *http.Request) error {
+	productID, err := a.known(r)
+	if err != nil {
+		return err
+	}
+	grants, err := a.signIn.Grants(r.Context(), productID)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"grants": grants})
+	return nil
+}
+
+// EndGrant serves DELETE /admin/grants/{product_id}/{grant_id}.
+func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
+	productID, err := a.known(r)
+	if err != nil {
+		return err
+	}
+	ended, err := a.signIn.End(r.Context(), productID, r.PathValue("grant_id"))
+	switch {
+	case err != nil:
+		return httpx.Unavailable(err)
+	case !ended:
+		return httpx.NotFound("Unknown grant.")
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

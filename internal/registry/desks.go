@@ -30,8 +30,9 @@ func connected(product productfile.Product, desks []connector.Desk, triggers []p
 	}
 	connected := connector.Product{
 		Desks: desks, Notes: notes, AllowedOrigins: product.AllowedOrigins,
-		LinkHosts:   append(origin.Hosts(product.AllowedOrigins), product.LinkHosts...),
-		TakesClaims: product.Identity.Unverified == productfile.UnverifiedReplies,
+		IdentitySecrets: product.Identity.Secrets,
+		LinkHosts:       append(origin.Hosts(product.AllowedOrigins), product.LinkHosts...),
+		TakesClaims:     product.Identity.Unverified == productfile.UnverifiedReplies,
 	}
 	if config := product.IntegrationConfig.Proactive; config != nil {
 		connected.Labels = config.ReplyOptionLabels

@@ -65,15 +65,16 @@ func (r *Registry) begin(ctx context.Context) error {
 func (r *Registry) end() { <-r.loading }
 
 // load is Load with r.loading held. It lists the registrations once, and from then on
-// reads their entries in the log.
+// reads their entries in the log. Where storage has lost entries it lists them again.
 func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
 	bounds, err := r.log.Bounds(ctx, OwnProduct)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("registry: read registrations: %w", err)
-	case r.listed && bounds.Newest == r.seen:
+	case !r.listed || bounds.Lost != r.lost:
+	case bounds.Newest == r.seen:
 		return nil, nil
-	case r.listed && bounds.Newest.Compare(r.seen) > 0:
+	case bounds.Newest.Compare(r.seen) > 0:
 		unreadable, err = r.readOn(ctx, bounds.Newest)
 		var gap *eventlog.GapError
 		if !errors.As(err, &gap) {
@@ -81,7 +82,7 @@ func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
 		}
 	}
 	if unreadable, err = r.list(ctx); err == nil {
-		r.listed, r.seen = true, bounds.Newest
+		r.listed, r.seen, r.lost = true, bounds.Newest, bounds.Lost
 	}
 	return unreadable, err
 }
@@ -167,13 +168,14 @@ func (r *Registry) forget(productID string) {
 	}
 }
 
-// take serves a registration, if it is news.
+// take serves a registration, if it is news. It is older than the one served where storage
+// has lost that.
 func (r *Registry) take(doc document.Document) error {
 	productID := strings.TrimPrefix(doc.Name, registrationPrefix)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, exists := r.products[productID]
-	if exists && (old.version == 0 || old.version >= doc.Version) {
+	if exists && (old.version == 0 || old.version == doc.Version) {
 		return nil
 	}
 	var reg registration
@@ -191,7 +193,10 @@ func (r *Registry) take(doc document.Document) error {
 	p, wrong := r.open(reg.Product)
 	p.version = doc.Version
 	r.put(p)
-	if err := r.keys.AddDigest([sha256.Size]byte(reg.KeySHA256), productID); err != nil || wrong == nil {
+	digest := [sha256.Size]byte(reg.KeySHA256)
+	err = r.keys.AddDigest(digest, productID)
+	r.keys.SetName(digest, reg.KeyName)
+	if err != nil || wrong == nil {
 		return err
 	}
 	return fmt.Errorf("%w: %s: %s", ErrUnreadable, productID, strings.Join(wrong, "; "))

@@ -70,7 +70,7 @@ func TestRegister_returnsTheSecretsWhenTheAnswerWasLost(t *testing.T) {
 	log := newMemoryLog()
 	r := attached(t, forgetfulLog{log})
 	for _, force := range []bool{false, true} {
-		c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, force)
+		c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
 		require.NoError(t, err)
 		assertOpen(t, r, c, "acme")
 		require.NoError(t, attached(t, log).Keys().Check(c.Key, "acme", access.MCP))

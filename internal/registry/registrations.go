@@ -26,6 +26,7 @@ const registrationPrefix = "product/"
 type registration struct {
 	Product   productfile.Product `json:"product"`
 	KeySHA256 []byte              `json:"key_sha256"`
+	KeyName   string              `json:"key_name,omitempty"`
 	Removed   bool                `json:"removed,omitempty"`
 }
 
@@ -53,18 +54,18 @@ type notice struct {
 	ProductID string `json:"product_id"`
 }
 
-// Register adds a product with fresh secrets. When there is one of that id
+// Register adds a product with fresh secrets and a key of that name. When there is one of that id
 // already it fails with ErrExists, unless force is set: then the product is
 // replaced and its old secrets are void at once, on other servers within
 // moments. A product that is not registered is never replaced.
-func (r *Registry) Register(ctx context.Context, p productfile.Product, force bool) (Credentials, error) {
+func (r *Registry) Register(ctx context.Context, p productfile.Product, keyName string, force bool) (Credentials, error) {
 	c := newCredentials()
 	p.WebhookSecret, p.CaptureTokens = c.WebhookSecret, []string{c.CaptureToken}
 	if r.isFixed(p.ProductID) {
 		return Credentials{}, ErrFixed
 	}
 	digest := sha256.Sum256([]byte(c.Key))
-	value, err := encodeRegistration(registration{Product: p, KeySHA256: digest[:]})
+	value, err := encodeRegistration(registration{Product: p, KeySHA256: digest[:], KeyName: keyName})
 	if err != nil {
 		return Credentials{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
@@ -87,7 +89,7 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 		for id, c := range void {
 			assertVoid(t, r, c, id)
 		}
-		_, err := r.Register(t.Context(), productfile.Product{ProductID: "p000"}, false)
+		_, err := r.Register(t.Context(), productfile.Product{ProductID: "p000"}, "", false)
 		require.ErrorIs(t, err, ErrExists)
 	}
 }
@@ -96,7 +98,7 @@ func TestRegistrations_surviveARestart(t *testing.T) {
 func TestRegistrations_keepTheWholeProduct(t *testing.T) {
 	log := newMemoryLog()
 	origins := []string{"https://app.acme.example"}
-	_, err := attached(t, log).Register(t.Context(), productfile.Product{ProductID: "acme", AllowedOrigins: origins}, false)
+	_, err := attached(t, log).Register(t.Context(), productfile.Product{ProductID: "acme", AllowedOrigins: origins}, "", false)
 	require.NoError(t, err)
 	docs, err := log.Documents().List(t.Context(), "", "product/", "", 10)
 	require.NoError(t, err)
@@ -375,7 +377,7 @@ func TestRegistrations_thatCannotBeReadHideNoOthers(t *testing.T) {
 		_, ok, _ := r.WebhookSecret(id)
 		assert.False(t, ok, id)
 	}
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "d-short"}, false)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "d-short"}, "", false)
 	require.ErrorIs(t, err, ErrExists, "there is something")
 }
 
@@ -415,7 +417,7 @@ func TestRegister_returnsNoSecretsWhenStorageFails(t *testing.T) {
 			old := register(t, r, "acme", false)
 			fail(log)
 			for _, id := range []string{"acme", "new"} {
-				got, err := r.Register(t.Context(), productfile.Product{ProductID: id}, true)
+				got, err := r.Register(t.Context(), productfile.Product{ProductID: id}, "", true)
 				require.ErrorIs(t, err, errDown)
 				require.Zero(t, got)
 			}
@@ -481,7 +483,7 @@ func TestLoad_leavesProductsOfTheFileAlone(t *testing.T) {
 	require.NoError(t, r.Load(t.Context()))
 	assertVoid(t, r, c, "acme")
 	require.NoError(t, r.Keys().Check("both", "acme", access.MCP))
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "acme"}, true)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", true)
 	require.ErrorIs(t, err, ErrFixed)
 }
 
@@ -493,7 +495,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 	const page = "https://app.acme.example"
 	desk := helpdesktest.NewZendesk(nil)
 	t.Cleanup(desk.Close)
-	open := productfile.Product{ProductID: "acme", AllowedOrigins: []string{page},
+	open := productfile.Product{ProductID: "acme", AllowedOrigins: []string{page}, Identity: productfile.Identity{Secrets: []string{"s3cr3t"}},
 		IntegrationConfig: productfile.IntegrationConfig{Desks: map[string]json.RawMessage{"zendesk": desk.Config()}}}
 	post := func(path, body, header, value string) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -514,6 +516,10 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 		"origin of links": {func(p *productfile.Product) { p.AllowedOrigins = nil }, 403, func(Credentials) *http.Request {
 			return post("/sessions/link", `{"product_id":"acme","session_id":"s","conversation_id":"1"}`, "Origin", page)
 		}},
+		"secret of identities": {func(p *productfile.Product) { p.Identity.Secrets = []string{"another"} }, 401, func(Credentials) *http.Request {
+			return post("/sessions/link", `{"product_id":"acme","session_id":"s","conversation_id":"1","user_hash":"`+
+				hex.EncodeToString(intake.Sign("s3cr3t", []byte("u")))+`"}`, "Origin", page)
+		}},
 		"signing secret of a desk": {func(p *productfile.Product) {
 			config := strings.Replace(string(desk.Config()), helpdesktest.ZendeskSigningSecret, "another", 1)
 			p.IntegrationConfig.Desks = map[string]json.RawMessage{"zendesk": json.RawMessage(config)}
@@ -526,7 +532,7 @@ func TestRegister_byForceCountsAtOnceOnOtherServers(t *testing.T) {
 			log := &watchedLog{Log: newMemoryLog()}
 			here, there := attached(t, log), attached(t, log)
 			register := func(p productfile.Product) Credentials {
-				c, err := there.Register(t.Context(), p, true)
+				c, err := there.Register(t.Context(), p, "", true)
 				require.NoError(t, err)
 				return c
 			}
@@ -578,7 +584,7 @@ func TestRegister_byForceFromTwoServersLeavesOneKey(t *testing.T) {
 	for _, r := range servers {
 		for range callers {
 			running.Go(func() {
-				c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, true)
+				c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", true)
 				assert.NoError(t, err)
 				given <- c
 			})
@@ -610,7 +616,7 @@ func TestRegister_fromTwoServersIsWonByOne(t *testing.T) {
 	var running sync.WaitGroup
 	for n := range 16 {
 		running.Go(func() {
-			c, err := servers[n%2].Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
+			c, err := servers[n%2].Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
 			if err == nil {
 				assert.True(t, won.CompareAndSwap(nil, &c), "two have won")
 				return
@@ -637,7 +643,7 @@ func TestRegistrations_ofADeskThatIsNotKnown(t *testing.T) {
 		Desks: map[string]json.RawMessage{"old": json.RawMessage(`{"a": "s3cr3t"}`), "new": json.RawMessage(`{}`)}}}
 	both, err := New(productfile.File{}, productfile.Extensions{Desks: []helpdesk.Kind{kind("new"), kind("old")}}, nil, log, log.Drop)
 	require.NoError(t, err)
-	c, err := both.Register(t.Context(), product, false)
+	c, err := both.Register(t.Context(), product, "", false)
 	require.NoError(t, err)
 	names := func(r *Registry) (names []string) {
 		p, ok, err := r.Product("acme")

@@ -5,15 +5,18 @@ package registry
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/productfile"
@@ -44,12 +47,14 @@ type Registry struct {
 	loading    chan struct{} // holds a value while the log is looked at; never filled with mu held
 	listed     bool          // all registrations were listed once; guarded by loading
 	seen       eventlog.ID   // the newest entry taken over since; guarded by loading
+	lost       eventlog.ID   // of the log's bounds when they were listed; guarded by loading
 }
 
 // product is a product and where it comes from.
 type product struct {
 	productfile.Product
 	connected connector.Product // with its desks open
+	events    *intake.Events    // as they are applied
 	version   document.Version  // of its registration; zero for a product that is not registered
 	taken     uint64            // when this process took it over: the count of Registry
 }
@@ -109,6 +114,7 @@ func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Op
 		if err := r.keys.Add(k.Key, k.ExternalID, k.Scopes...); err != nil {
 			return nil, fmt.Errorf("registry: key of %s: %w", k.ExternalID, err)
 		}
+		r.keys.SetName(sha256.Sum256([]byte(k.Key)), k.Name)
 	}
 	return r, nil
 }
@@ -120,7 +126,7 @@ func (r *Registry) Keys() *access.Keyring { return r.keys }
 // made.
 func (r *Registry) open(p productfile.Product) (product, []string) {
 	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
-	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers)}, wrong
+	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), events: intake.NewEvents(p.Events)}, wrong
 }
 
 func (r *Registry) put(p product) {
@@ -200,11 +206,32 @@ func (r *Registry) IdentitySecrets(productID string) ([]string, error) {
 	return r.products[productID].Identity.Secrets, nil
 }
 
+// RespectsGPC implements posthog.Products. No product does not.
+func (r *Registry) RespectsGPC(productID string) (bool, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].RespectGPC, nil
+}
+
+// Events implements intake.Products. No product lists none.
+func (r *Registry) Events(productID string) (*intake.Events, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].events, nil
+}
+
 // Advice returns the [productfile.Identity.Advice] of a product.
 func (r *Registry) Advice(productID string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.products[productID].Identity.Advice()
+}
+
+// AgentPrompt returns the prompt for a product's agents. No product has none.
+func (r *Registry) AgentPrompt(productID string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return strings.TrimSpace(r.products[productID].Agent.Prompt)
 }
 
 // VerifiedOnly reports whether a product takes no claimed identity.

@@ -36,7 +36,7 @@ func registryOn(log eventlog.Log) *Registry {
 
 func register(t *testing.T, r *Registry, id string, force bool) Credentials {
 	t.Helper()
-	c, err := r.Register(t.Context(), productfile.Product{ProductID: id}, force)
+	c, err := r.Register(t.Context(), productfile.Product{ProductID: id}, "", force)
 	require.NoError(t, err)
 	return c
 }
@@ -135,7 +135,7 @@ func TestRegister_makesFreshSecrets(t *testing.T) {
 // A caller cannot bring secrets of its own.
 func TestRegister_ignoresSecretsGiven(t *testing.T) {
 	r := registryOn(newMemoryLog())
-	c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, false)
+	c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme", WebhookSecret: "mine", CaptureTokens: []string{"mine"}}, "", false)
 	require.NoError(t, err)
 	assertOpen(t, r, c, "acme")
 	_, ok, _ := r.ProductOfToken("mine")
@@ -145,7 +145,7 @@ func TestRegister_ignoresSecretsGiven(t *testing.T) {
 func TestRegister_refusesAnIDThatIsThere(t *testing.T) {
 	r := registryOn(newMemoryLog())
 	first := register(t, r, "acme", false)
-	got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
+	got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
 	assert.ErrorIs(t, err, ErrExists)
 	assert.Zero(t, got)
 	assertOpen(t, r, first, "acme")
@@ -175,7 +175,7 @@ func TestRegister_neverReplacesAProductOfTheFile(t *testing.T) {
 		t.Run(fmt.Sprintf("force=%v", force), func(t *testing.T) {
 			r, err := New(file(), productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 			require.NoError(t, err)
-			got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, force)
+			got, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", force)
 			assert.ErrorIs(t, err, ErrFixed)
 			assert.Zero(t, got)
 			secret, _, _ := r.WebhookSecret("acme")
@@ -206,7 +206,7 @@ func TestRegister_isSafeForConcurrentUse(t *testing.T) {
 	won := make(chan Credentials, callers)
 	for range callers {
 		wg.Go(func() {
-			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
+			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
 			if err == nil {
 				won <- c
 				return
@@ -221,7 +221,7 @@ func TestRegister_isSafeForConcurrentUse(t *testing.T) {
 	rotated := make(chan Credentials, callers)
 	for range callers {
 		wg.Go(func() {
-			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, true)
+			c, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", true)
 			assert.NoError(t, err)
 			rotated <- c
 		})
@@ -252,7 +252,7 @@ func TestAllowedOrigins_areTheProductsOwn(t *testing.T) {
 	f.Products[0].AllowedOrigins = []string{"https://*.acme.example", "null"}
 	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex", AllowedOrigins: []string{"https://globex.example"}}, false)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex", AllowedOrigins: []string{"https://globex.example"}}, "", false)
 	require.NoError(t, err)
 	for id, want := range map[string][]string{
 		"acme": {"https://*.acme.example", "null"}, "globex": {"https://globex.example"}, "none": nil,
@@ -270,7 +270,7 @@ func TestProduct_hasItsTrust(t *testing.T) {
 	f.Products[0].Identity.Unverified = productfile.UnverifiedReplies
 	r, err := New(f, productfile.NewExtensions(nil, nil), nil, newMemoryLog(), nil)
 	require.NoError(t, err)
-	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex"}, false)
+	_, err = r.Register(t.Context(), productfile.Product{ProductID: "globex"}, "", false)
 	require.NoError(t, err)
 	acme, _, err := r.Product("acme")
 	require.NoError(t, err)

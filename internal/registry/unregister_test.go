@@ -80,7 +80,7 @@ func TestUnregister_goesOnWhereItFailed(t *testing.T) {
 	for name, again := range map[string]func(*Registry) error{
 		"removed again": func(r *Registry) error { return r.Unregister(t.Context(), "acme") },
 		"registered again": func(r *Registry) error {
-			_, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, false)
+			_, err := r.Register(t.Context(), productfile.Product{ProductID: "acme"}, "", false)
 			return err
 		},
 	} {

@@ -8,11 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/internal/nearest"
 )
 
 // Problems are mistakes or warnings, each starting with the field and a colon.
@@ -41,7 +45,7 @@ func isInside(field, outer string) bool {
 	return strings.HasPrefix(field, outer+".") || strings.HasPrefix(field, outer+"[")
 }
 
-// Decoder decodes JSON into structs. A mistake is malformed JSON, an unknown or repeated
+// Decoder decodes JSON into structs, whose maps have the keys that stand there. A mistake is malformed JSON, an unknown or repeated
 // field, a value of the wrong type (null is one), or a field tagged secret:"true" that is
 // empty or has white space around it. A wrong value is not stored. (Package encoding/json
 // stops at the first mistake, and takes repeated fields and those in other letters.)
@@ -62,25 +66,35 @@ func (d *Decoder) Decode(data []byte, into any) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
 	var whole json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
-		d.Wrong.Add("%s: not valid JSON", position(data, err))
+		d.Wrong.Add("%s", malformed(data, err))
 		return
 	}
 	d.value("", whole, reflect.ValueOf(into).Elem(), false)
 }
 
-// position says where JSON breaks. Lines and columns count from 1, columns in
-// characters.
-func position(data []byte, err error) string {
+// malformed says where JSON breaks, or that it ends too soon. Lines and columns count
+// from 1, columns in characters.
+func malformed(data []byte, err error) string {
 	var syntax *json.SyntaxError
 	errors.As(err, &syntax)
-	before := data[:max(syntax.Offset-1, 0)]
+	problem, before := "not valid JSON", data[:max(syntax.Offset-1, 0)]
+	if endsTooSoon(data) {
+		problem, before = "not valid JSON: it ends too soon", bytes.TrimRight(data, " \t\r\n")
+	}
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
-	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), 1+utf8.RuneCount(line))
+	return fmt.Sprintf("line %d, column %d: %s", 1+bytes.Count(before, []byte("\n")), 1+utf8.RuneCount(line), problem)
+}
+
+// endsTooSoon reports whether the data are the beginning of a JSON value.
+func endsTooSoon(data []byte) bool {
+	err := json.NewDecoder(bytes.NewReader(data)).Decode(new(json.RawMessage))
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
 // kindNames are the names of values, by the kind of field that takes them.
 var kindNames = map[reflect.Kind]string{
 	reflect.Struct: "an object",
+	reflect.Map:    "an object",
 	reflect.Slice:  "an array",
 	reflect.String: "a string",
 	reflect.Bool:   "true or false",
@@ -99,6 +113,8 @@ func (d *Decoder) value(path string, raw json.RawMessage, v reflect.Value, secre
 		return true
 	case v.Kind() == reflect.Struct && raw[0] == '{':
 		d.object(path, raw, v)
+	case v.Kind() == reflect.Map && raw[0] == '{':
+		d.entries(path, raw, v)
 	case v.Kind() == reflect.Slice && raw[0] == '[':
 		d.array(path, raw, v, secret)
 	case v.Kind() == reflect.String && raw[0] == '"':
@@ -118,6 +134,28 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 			known[name] = field
 		}
 	}
+	d.members(path, raw, func(at, name string, value json.RawMessage) {
+		if field, ok := known[name]; ok {
+			d.value(at, value, v.FieldByIndex(field.Index), field.Tag.Get("secret") == "true")
+			return
+		}
+		d.extra(fmt.Sprintf("%.200s", at), name, value, v.Addr().Interface(), known)
+	})
+}
+
+// entries stores an object whose names are the user's.
+func (d *Decoder) entries(path string, raw json.RawMessage, v reflect.Value) {
+	v.Set(reflect.MakeMap(v.Type()))
+	d.members(path, raw, func(at, name string, value json.RawMessage) {
+		item := reflect.New(v.Type().Elem()).Elem()
+		if d.value(at, value, item, false) {
+			v.SetMapIndex(reflect.ValueOf(name), item)
+		}
+	})
+}
+
+// members calls take with each member of an object, and reports repeated ones.
+func (d *Decoder) members(path string, raw json.RawMessage, take func(at, name string, value json.RawMessage)) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
 	seen := map[string]bool{}
@@ -127,28 +165,24 @@ func (d *Decoder) object(path string, raw json.RawMessage, v reflect.Value) {
 		var value json.RawMessage
 		_ = dec.Decode(&value)
 		at := strings.TrimPrefix(path+"."+name, ".")
-		field, ok := known[name]
-		switch {
-		case seen[name]:
+		if seen[name] {
 			d.Wrong.Add("%.200s: is a duplicate", at)
-		case !ok:
-			d.extra(fmt.Sprintf("%.200s", at), name, value, v.Addr().Interface())
-		default:
-			d.value(at, value, v.FieldByIndex(field.Index), field.Tag.Get("secret") == "true")
+		} else {
+			take(at, name, value)
 		}
 		seen[name] = true
 	}
 }
 
-// extra stores an object under a name that is not a field.
-func (d *Decoder) extra(path, name string, raw json.RawMessage, into any) {
+// extra stores an object under a name that is none of the known fields.
+func (d *Decoder) extra(path, name string, raw json.RawMessage, into any, known map[string]reflect.StructField) {
 	var store func(name string, value json.RawMessage)
 	if d.Extra != nil {
 		store = d.Extra(into)
 	}
 	switch {
 	case store == nil:
-		d.Wrong.Add("%s: is not a known field", path)
+		d.Wrong.Add("%s: is not a known field%s", path, nearest.Hint(name, slices.Collect(maps.Keys(known))))
 		return
 	case raw[0] != '{':
 		d.Wrong.Add("%s: must be an object", path)

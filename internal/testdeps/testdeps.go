@@ -65,12 +65,27 @@ func own(t testing.TB, name, path string) string {
 }
 
 // NodeModules returns the folder of the packages for Node.js: PostHog's other
-// SDKs, http-proxy and compression.
+// SDKs, the MCP SDK, http-proxy and compression.
 func NodeModules(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(root(t), ".deps", "npm", "node_modules")
-	if _, err := os.Stat(filepath.Join(path, "compression")); err != nil {
-		missing(t, "the npm package compression")
+	return modules(t, "npm", "compression", "@modelcontextprotocol/sdk")
+}
+
+// SourceModules returns the folder of the SDKs for Node.js of Segment, RudderStack and
+// Amplitude.
+func SourceModules(t testing.TB) string {
+	t.Helper()
+	return modules(t, "sources", "@segment/analytics-node", "@amplitude/analytics-node")
+}
+
+// modules returns a folder of packages for Node.js, among which these must be.
+func modules(t testing.TB, folder string, names ...string) string {
+	t.Helper()
+	path := filepath.Join(root(t), ".deps", folder, "node_modules")
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(path, name)); err != nil {
+			missing(t, "the npm package "+name)
+		}
 	}
 	return path
 }

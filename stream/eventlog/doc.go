@@ -12,8 +12,9 @@
 // is one JSON object with an [ID]; the ID is the event id that clients resume
 // from. A reader is a cursor, the ID it read last: after a reconnect, a slow
 // spell or a restart of the server it reads on from its cursor. If entries
-// after the cursor have been trimmed, the reader gets a gap. No reader can
-// slow down a writer or another reader.
+// after the cursor have been trimmed, the reader gets a gap, as it does where storage
+// has lost them; a reader that had read what is lost goes on, and [Bounds] tells views
+// of it. No reader can slow down a writer or another reader.
 //
 // State that must change atomically with an entry, such as the number of a
 // session's actions, is a change of the log's documents (package

@@ -214,10 +214,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return httpx.Unavailable(err)
 	}
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-store, no-transform") // compression would delay events
-	header.Set("X-Accel-Buffering", "no")                 // so would buffering in nginx
+	setHeader(w.Header())
 	if r.Method == http.MethodHead {
 		return nil
 	}
@@ -229,6 +226,32 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		rd.gap = gapEvent(start.id, bounds.Oldest)
 		h.metrics.gaps.WithLabelValues(productID).Inc()
 	}
+	return h.start(w, r, rd)
+}
+
+// setHeader makes the answer a stream of server-sent events.
+func setHeader(header http.Header) {
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store, no-transform") // compression would delay events
+	header.Set("X-Accel-Buffering", "no")                 // so would buffering in nginx
+}
+
+// ServeForm answers a request with a stream of another form, from the end of the
+// product's log on. It ends when check fails, which is asked before each write, as the
+// handler's own streams do in every other way.
+func (h *Handler) ServeForm(w http.ResponseWriter, r *http.Request, productID string, check func() error,
+	form Form) error {
+	bounds, err := h.log.Bounds(r.Context(), productID)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	setHeader(w.Header())
+	return h.start(w, r, &reader{h: h, productID: strings.Clone(productID), cursor: bounds.Newest, form: form,
+		check: check, opening: form.Opening()})
+}
+
+// start runs a reader, on the connection itself where that can be had.
+func (h *Handler) start(w http.ResponseWriter, r *http.Request, rd *reader) error {
 	ctx, cancel := context.WithCancel(context.Background()) // a hijacked stream outlives the request
 	rd.cancel = cancel
 	h.readerCame(rd)

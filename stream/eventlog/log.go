@@ -29,8 +29,8 @@ import (
 // then Read, and waits on the channel if there was nothing to read.
 type Log interface {
 	// Append appends the entries to the product's log in order, assigns each
-	// its ID, changes documents of the product, and files the entries' batches
-	// and identities for Activity, all or nothing. When it
+	// its ID, changes documents of the product, and files the entries' batches,
+	// identities and erasures for Activity, all or nothing. When it
 	// returns nil, everything is as durable as the engine makes it, and can be
 	// read and looked up. A call whose ctx ends may still take effect, as a
 	// whole. If a key
@@ -47,7 +47,9 @@ type Log interface {
 	// Read fills dst with the entries after the cursor, oldest first, and
 	// returns their number; zero and nil mean that there is nothing yet. It
 	// stops before dst is full once the entries' data have reached ReadBytes,
-	// so a call costs at most that and one entry. If entries
+	// so a call costs at most that and one entry. Entries do not have what an "erase"
+	// entry after them in the log covers; one of which nothing is left is of a type that
+	// nobody knows (see Entry.Erase). If entries
 	// after the cursor have been trimmed it returns a *GapError; the zero ID
 	// is the cursor before the first entry. When the log is closed and
 	// everything has been read it returns ErrClosed. It never waits for
@@ -128,6 +130,10 @@ type Bounds struct {
 	Oldest ID
 	// Newest is the ID assigned last.
 	Newest ID
+	// Lost is the last ID of the entries that storage has acknowledged and lost, as a
+	// failover may lose some, zero without any. A view that was made from the log
+	// before it changed may show entries that are no longer there.
+	Lost ID
 }
 
 // filled reports whether Read, having returned the entries for a slice of the
@@ -220,18 +226,75 @@ func (e *Entry) Decode() (*activity.Batch, error) {
 // DecodeIdentity returns the identity of an entry, and nil for an entry of another
 // type.
 func (e *Entry) DecodeIdentity() (*activity.Identity, error) {
-	if feed.TypeOf(e.Data) != activity.IdentityType {
+	return decodeAs[activity.Identity](e, activity.IdentityType)
+}
+
+// DecodeErasure returns the erasure of an entry, and nil for an entry of another type.
+func (e *Entry) DecodeErasure() (*activity.Erasure, error) {
+	return decodeAs[activity.Erasure](e, activity.EraseType)
+}
+
+// decodeAs decodes an entry of a type, and returns nil for an entry of another one.
+func decodeAs[T any](e *Entry, typ string) (*T, error) {
+	if feed.TypeOf(e.Data) != typ {
 		return nil, nil
 	}
-	m, who := feed.NewMessage("", e.Data), &activity.Identity{}
-	if err := m.Decode(who); err != nil {
+	m, v := feed.NewMessage("", e.Data), new(T)
+	if err := m.Decode(v); err != nil {
 		return nil, fmt.Errorf("eventlog: decode entry %s: %w", e.ID, err)
 	}
-	return who, nil
+	return v, nil
+}
+
+// concerns reports whether a reader of the session, "" for all, is to see the entry.
+func (e *Entry) concerns(sessionID string) bool {
+	if sessionID == "" || e.SessionID == sessionID {
+		return true
+	}
+	gone, err := e.DecodeErasure()
+	return err == nil && gone != nil && slices.Contains(gone.SessionIDs, sessionID)
+}
+
+// erased are the data of an entry of which nothing is left. Nobody knows its type.
+const erased = `{"type":"erased"}`
+
+// Erase takes everything out of an entry, which has its ID, that erasures after it in the
+// log cover: they name its session or a user of it. Engines call it for entries that they
+// read; the entry's own memory is not changed.
+func (e *Entry) Erase(erasures ...*activity.Erasure) error {
+	b, err := e.Decode()
+	if err != nil {
+		return err
+	}
+	var left *activity.Batch
+	if b != nil {
+		left = b.Left(erasures...)
+	} else if who, err := e.DecodeIdentity(); err != nil || who != nil && !slices.ContainsFunc(erasures,
+		func(x *activity.Erasure) bool { return x.Erases(who.SessionID, who.UserID) }) {
+		return err
+	}
+	switch {
+	case b != nil && left == b:
+		return nil
+	case left == nil:
+		e.SessionID, e.Keys, e.Data = "", nil, []byte(erased)
+	default:
+		if e.Data, err = left.AppendJSON(nil); err != nil {
+			return fmt.Errorf("eventlog: encode entry %s: %w", e.ID, err)
+		}
+		e.Keys = make([]activity.Key, len(left.Actions))
+		for i := range left.Actions {
+			e.Keys[i] = activity.EventKey(left.Actions[i].ID)
+		}
+	}
+	e.shared = weak.Pointer[activity.Batch]{}
+	e.Encode(e.ID)
+	return nil
 }
 
 const (
 	idField, dataField = "id: ", "\ndata: "
+	eraseField         = "\nevent: " + feed.Erase + dataField
 	eventEnd           = "\n\n"
 	// headRoom is for the bytes before the data of an event whose ID has 13
 	// and at most 4 digits.
@@ -263,6 +326,12 @@ func (e *Entry) setData(data []byte, room int) {
 // Engines call it when they append an entry and when they read one back. Data
 // then shares memory with the event.
 func (e *Entry) Encode(id ID) {
+	if event, ok := feed.EraseEvent(e.Data); ok {
+		e.frame = id.append([]byte(idField))
+		e.frame = append(append(append(e.frame, eraseField...), event...), eventEnd...)
+		e.ID = id
+		return
+	}
 	var made [128]byte
 	head := append(id.append(append(made[:0], idField...)), dataField...)
 	if !e.owns() || len(head) > headRoom {

@@ -24,6 +24,7 @@ type reader struct {
 	lenient   bool         // trimmed entries are not a gap: the reader asked for what is retained, and has read nothing yet
 	opening   []byte       // sent before anything is read
 	gap       []byte       // the first event, if the stream begins with a gap
+	form      Form         // nil for the stream's own
 	check     func() error // whether the reader may still read; nil if nothing to check
 	cancel    func()       // ends the stream
 	wrote     time.Time    // time of the last write
@@ -36,6 +37,15 @@ type wire interface {
 }
 
 var heartbeat = []byte("event: heartbeat\ndata: {}\n\n")
+
+// Form is another form of a stream than the one of [Handler]: what its reader is sent,
+// as server-sent events. Its methods are called by one goroutine at a time.
+type Form interface {
+	Opening() []byte       // sent at once
+	Heartbeat() []byte     // sent to keep a silent stream alive
+	Frame(e *Entry) []byte // of an entry; nil for one that is not sent
+	Gap(oldest ID) []byte  // sent where entries that the reader had not read are no longer retained
+}
 
 // maxRequested is how much of a client's id a gap event echoes, in bytes.
 const maxRequested = 128
@@ -131,6 +141,9 @@ func (r *reader) beat() error {
 	if r.begun > 0 || time.Since(r.wrote) < r.h.opts.Heartbeat {
 		return nil
 	}
+	if r.form != nil {
+		return r.write(r.form.Heartbeat())
+	}
 	return r.write(heartbeat)
 }
 
@@ -191,6 +204,9 @@ func (r *reader) skip(gap *GapError) error {
 		return nil
 	}
 	r.h.metrics.gaps.WithLabelValues(r.productID).Inc()
+	if r.form != nil {
+		return r.write(r.form.Gap(gap.Oldest))
+	}
 	return r.write(gapEvent(requested.String(), gap.Oldest))
 }
 
@@ -221,9 +237,9 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 		b.found = more
 	}
 	for i := range entries {
-		if !r.wants(&entries[i]) {
+		if frame := r.frame(&entries[i]); frame == nil {
 			b.cursor = entries[i].ID
-		} else if !b.add(&entries[i]) {
+		} else if !b.add(entries[i].ID, frame) {
 			b.found = more
 			break
 		}
@@ -231,15 +247,21 @@ func (r *reader) read(ctx context.Context, buf []byte) (burst, error) {
 	return b, nil
 }
 
-// wants reports whether the client is sent an entry.
-func (r *reader) wants(e *Entry) bool {
-	return (r.sessionID == "" || e.SessionID == r.sessionID) && r.h.opts.Sends(e)
+// frame returns the form of an entry, nil for one that the client is not sent.
+func (r *reader) frame(e *Entry) []byte {
+	switch {
+	case r.form != nil:
+		return r.form.Frame(e)
+	case e.concerns(r.sessionID) && r.h.opts.Sends(e):
+		return e.frame
+	}
+	return nil
 }
 
-// add adds an entry, or the rest of one, and reports false if not all of it
+// add adds the frame of an entry, or the rest of one, and reports false if not all of it
 // fits.
-func (b *burst) add(e *Entry) bool {
-	rest := e.frame[b.begun:]
+func (b *burst) add(id ID, frame []byte) bool {
+	rest := frame[b.begun:]
 	switch room := cap(b.frames) - len(b.frames); {
 	case len(rest) <= room:
 		b.frames, b.begun = append(b.frames, rest...), 0
@@ -251,9 +273,9 @@ func (b *burst) add(e *Entry) bool {
 		return false
 	}
 	if b.sent++; b.sent == 1 {
-		b.oldest = e.ID
+		b.oldest = id
 	}
-	b.cursor = e.ID
+	b.cursor = id
 	return true
 }
 

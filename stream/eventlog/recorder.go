@@ -98,7 +98,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 		timeout = stepTimeout
 	}
 	r.meter.Count(productID, activity.Flow{
-		Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired,
+		Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired + result.Repeated,
 	})
 	return result, nil
 }
@@ -181,8 +181,10 @@ func (r *Recorder) record(
 		case errors.As(err, &conflict) && ctx.Err() == nil:
 			// Another request came first; start again from the current state.
 		default:
-			result.Accepted -= expired
+			repeated := s.repeated()
+			result.Accepted -= expired + repeated
 			result.Expired += expired
+			result.Repeated += repeated
 			return err
 		}
 	}

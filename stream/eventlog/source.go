@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/options"
+	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
 // Source is a product's log as a source for a consumer in the same process.
@@ -106,7 +107,7 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 func (f *following) hand(entries []Entry) error {
 	for i := range entries {
 		e := &entries[i]
-		if (f.sessionID == "" || e.SessionID == f.sessionID) && feed.IsPublic(e.Data) {
+		if e.concerns(f.sessionID) && feed.IsPublic(e.Data) {
 			if err := f.deliver(feed.Event{Message: e.Message()}); err != nil {
 				return err
 			}
@@ -145,17 +146,18 @@ func (s *Source) retryRead(err error) (pace, error) {
 		return pace{}, err
 	}
 	if !s.failing.Swap(true) {
-		cmp.Or(s.Logger, slog.Default()).Warn("log cannot be read; retrying", "product_id", s.productID, "err", err)
+		cmp.Or(s.Logger, slog.Default()).Log(context.Background(), outage.Level(err, slog.LevelWarn),
+			"log cannot be read; retrying", "product_id", s.productID, "err", err)
 	}
 	return pace{wait: storageRetry}, nil
 }
 
 // Entries calls see with all entries after the cursor, of whatever type, as many at a time as Read returns and in
-// order, then with new ones, until ctx ends, the log is closed and read, or see
-// returns an error; it returns that error. Entries that are no longer retained are
-// passed over. The slice is reused after the call, and the entries' memory, which is
+// order, then with new ones, and with the ID that it has come to, until ctx ends, the log is closed and read, or see
+// returns an error; it returns that error. Where entries up to an ID are no longer retained,
+// see is called with none. The slice is reused after the call, and the entries' memory, which is
 // shared, must not be modified. If the log cannot be read, Entries retries every second.
-func (s *Source) Entries(ctx context.Context, after ID, see func(entries []Entry) error) error {
+func (s *Source) Entries(ctx context.Context, after ID, see func(at ID, entries []Entry) error) error {
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
 		into := entriesPool.Get().(*[readEntries]Entry)
 		defer entriesPool.Put(into)
@@ -165,14 +167,14 @@ func (s *Source) Entries(ctx context.Context, after ID, see func(entries []Entry
 		switch {
 		case errors.As(err, &gap):
 			after = gap.TrimmedTo
-			return pace{}, nil
 		case err != nil:
 			return s.retryRead(err)
 		case n == 0:
 			return pace{wait: idleEvery, orChange: true}, nil
+		default:
+			after = into[n-1].ID
 		}
-		after = into[n-1].ID
-		return pace{}, see(into[:n])
+		return pace{}, see(after, into[:n])
 	})
 }
 

@@ -120,7 +120,7 @@ func TestSource_passesOverTheTypesThatClientsDoNotKnow(t *testing.T) {
 		require.Equal(t, []string{"open", "1", "heartbeat", "2", "heartbeat"}, f.delivered())
 		var types []string
 		enough := errors.New("enough")
-		require.ErrorIs(t, musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), eventlog.ID{}, func(entries []eventlog.Entry) error {
+		require.ErrorIs(t, musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), eventlog.ID{}, func(_ eventlog.ID, entries []eventlog.Entry) error {
 			for _, e := range entries {
 				types = append(types, feed.TypeOf(e.Data))
 				b, err := e.Decode()
@@ -205,7 +205,7 @@ func TestSource_logsAnOutageOnce(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = source.Entries(ctx, eventlog.ID{}, func([]eventlog.Entry) error { return nil })
+			_ = source.Entries(ctx, eventlog.ID{}, func(eventlog.ID, []eventlog.Entry) error { return nil })
 		}()
 		for outage := range 2 {
 			log.away.Store(true)
@@ -235,7 +235,8 @@ func (l *unreadableLog) Read(ctx context.Context, productID string, after eventl
 func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{TTL: time.Hour}}))
-		appendN(t, log, eventlog.Entry{SessionID: "trimmed", Data: text("1")})
+		first := []eventlog.Entry{{SessionID: "trimmed", Data: text("1")}}
+		appendN(t, log, first...)
 		time.Sleep(2 * time.Hour)
 		var many []eventlog.Entry
 		for range 500 {
@@ -243,9 +244,13 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 		}
 		appendN(t, log, many...)
 		var seen []eventlog.Entry
+		var trimmedTo, at eventlog.ID
 		read := func(after eventlog.ID, enough error) error {
 			seen = nil
-			return musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), after, func(entries []eventlog.Entry) error {
+			return musttest.New(eventlog.NewSource(log, "acme")).Entries(t.Context(), after, func(id eventlog.ID, entries []eventlog.Entry) error {
+				if at = id; len(entries) == 0 {
+					trimmedTo = at
+				}
 				seen = append(seen, entries...)
 				if len(seen) >= 501 {
 					return enough
@@ -258,6 +263,8 @@ func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T)
 		go func() { done <- read(eventlog.ID{}, enough) }()
 		synctest.Wait()
 		require.Len(t, seen, 500)
+		require.Equal(t, seen[499].ID, at)
+		require.Equal(t, first[0].ID, trimmedTo)
 		appendN(t, log, eventlog.Entry{SessionID: "b", Data: text("3")})
 		require.ErrorIs(t, <-done, enough)
 		require.Equal(t, "b", seen[500].SessionID)

@@ -136,6 +136,14 @@ func (s *step) add(p part) {
 	s.parts, s.events = append(s.parts, p), s.events[:len(s.events)+len(p.events)]
 }
 
+// repeated returns how many errors the last attempt left out.
+func (s *step) repeated() (n int) {
+	for i := range s.parts {
+		n += s.parts[i].repeated
+	}
+	return n
+}
+
 // release forgets the recorded events.
 func (s *step) release() {
 	for i := range s.parts {
@@ -185,7 +193,9 @@ type part struct {
 	session activity.Session
 	actions []activity.Event // in time order
 	named   []activity.Event // that say who an anonymous visitor is
-	next    activity.Event   // the session's next action, if that is in another step
+
+	repeated int            // errors, which the actions lack
+	next     activity.Event // the session's next action, if that is in another step
 }
 
 // learn assigns the part's events their times, updates the book from them, and
@@ -212,6 +222,7 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 		}
 	}
 	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool { return e.Action == nil || p.isSeen(e) })
+	p.actions, p.repeated = book.DropRepeated(p.sessionID, p.actions)
 	if next := slices.IndexFunc(p.rest, func(e activity.Event) bool { return e.Action != nil }); next >= 0 {
 		settled, _ := book.Settle(p.sessionID, p.rest[next:next+1])
 		for _, e := range settled {

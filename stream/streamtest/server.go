@@ -212,6 +212,17 @@ func (s *Server) SendSummary(sum stream.Summary) (id string) {
 	return s.appendOne(eventlog.Entry{SessionID: sum.SessionID, Data: encode(sum)})
 }
 
+// SendErase appends an erasure to the stream and returns its event id. Zero ProductID and
+// SessionIDs are set. As of the real service, events that it covers are not sent again.
+func (s *Server) SendErase(e stream.Erasure) (id string) {
+	e.Type = activity.EraseType
+	e.ProductID = cmp.Or(e.ProductID, s.productID)
+	if e.SessionIDs == nil {
+		e.SessionIDs = []string{}
+	}
+	return s.appendOne(eventlog.Entry{Data: encode(e)})
+}
+
 // SendRaw appends an event with exactly this data and without a session, and
 // returns its event id. It panics if the data has more than one line.
 func (s *Server) SendRaw(data string) (id string) {

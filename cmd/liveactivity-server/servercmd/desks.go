@@ -1,6 +1,7 @@
 package servercmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,9 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *
 		missing += checkProduct(ctx, product, added, stdout)
 		if advice := product.Identity.Advice(); replies && advice != "" {
 			fmt.Fprintf(stdout, "  note     With a language model, %s.\n", advice)
+		}
+		if advice := product.LinkAdvice(); advice != "" {
+			fmt.Fprintf(stdout, "  note     Without a signature, %s.\n", advice)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -101,20 +105,22 @@ type provisionFlags struct {
 	Product   string `placeholder:"ID" help:"The product whose Zendesk account is to be set up. Required."`
 	PublicURL string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL that Zendesk reaches the server at. Required."`
 	DryRun    bool   `help:"Only say what would be done."`
+	Remove    bool   `help:"Remove the webhooks and triggers."`
 	command.Common
 }
 
 // provisioner is a desk whose account can be set up.
 type provisioner interface {
 	Provision(ctx context.Context, host, productID string, dryRun bool) (zendesk.Provisioned, error)
+	Remove(ctx context.Context, productID string, dryRun bool) (zendesk.Provisioned, error)
 }
 
 // provision is the command that sets up a product's Zendesk account.
 func provision(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f provisionFlags
 	const description = "Sets up a product's Zendesk account: creates the webhooks and triggers that are missing, and " +
-		"prints the signing secrets as lines for the product file. It changes nothing that exists, so it can be run " +
-		"again. The credentials must be an administrator's."
+		"prints the signing secrets as lines for the product file. Webhooks that it made for another address get the new " +
+		"one; nothing else that exists is changed, so it can be run again. The credentials must be an administrator's."
 	wrong, err := command.Parse(&f, "liveactivity-server zendesk provision", description, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -122,9 +128,11 @@ func provision(ctx context.Context, args []string, stdout, stderr io.Writer, add
 	if f.Product == "" {
 		wrong.Check("--product", errors.New("is missing; it is the id of a product of the file"))
 	}
-	if f.PublicURL == "" {
+	switch _, err := zendesk.ContextURL(f.PublicURL, "acme"); {
+	case f.Remove:
+	case f.PublicURL == "":
 		wrong.Check("--public-url", errors.New("is missing; it is the URL that Zendesk reaches the server at"))
-	} else if _, err := zendesk.ContextURL(f.PublicURL, "acme"); err != nil || !strings.Contains(f.PublicURL, "://") {
+	case err != nil || !strings.Contains(f.PublicURL, "://"):
 		wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
 	}
 	products, err := productsOf(f.Config, f.Product, added, wrong)
@@ -137,6 +145,11 @@ func provision(ctx context.Context, args []string, stdout, stderr io.Writer, add
 	}
 	for _, desk := range desks {
 		if account, ok := desk.Desk.(provisioner); ok {
+			if f.Remove {
+				done, err := account.Remove(ctx, f.Product, f.DryRun)
+				printProvisioned(stdout, done, f.DryRun, false)
+				return err
+			}
 			done, err := account.Provision(ctx, f.PublicURL, f.Product, f.DryRun)
 			printProvisioned(stdout, done, f.DryRun, err == nil)
 			return err
@@ -170,12 +183,9 @@ func productsOf(path, productID string, added *liveactivity.Options, wrong *comm
 // printProvisioned prints the steps, and the rest to do by hand.
 func printProvisioned(w io.Writer, done zendesk.Provisioned, dryRun, complete bool) {
 	for _, step := range done.Steps {
-		state := "is there"
-		switch {
-		case step.Created && dryRun:
-			state = "would be created"
-		case step.Created:
-			state = "created"
+		state := cmp.Or(string(step.Change), "is there")
+		if step.Change != zendesk.Unchanged && dryRun {
+			state = "would be " + state
 		}
 		if step.ID != "" {
 			state += ", id " + step.ID

@@ -1,6 +1,6 @@
 // Package servercmd is the command liveactivity-server as a function, for a program
 // that adds a help desk, a trigger or a view and keeps the flags, the product file and
-// the commands check, zendesk provision and proactive replay:
+// the other commands:
 //
 //	func main() {
 //		servercmd.Main(&liveactivity.Options{

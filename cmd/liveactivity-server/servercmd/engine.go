@@ -58,10 +58,14 @@ func (s *settings) openRedis(log *slog.Logger) (release func() error, err error)
 	if err != nil {
 		return nil, fmt.Errorf("--redis-url: %w", err)
 	}
-	// If it is unreachable, its version is checked once it can be reached.
+	// If it is unreachable, versions are checked once it can be reached.
 	var old *redislog.VersionError
-	if errors.As(entries.Ping(context.Background()), &old) {
+	var newer *redislog.FormatError
+	switch err := entries.Ping(context.Background()); {
+	case errors.As(err, &old):
 		return nil, errors.Join(fmt.Errorf("--redis-url: %w", old), entries.Release())
+	case errors.As(err, &newer):
+		return nil, errors.Join(fmt.Errorf("--redis-url: %w", newer), entries.Release())
 	}
 	log.Info("everything is kept in Redis", "redis", redisHost(s.RedisURL))
 	s.Log = entries

@@ -105,7 +105,7 @@ func (d *display) follow(ctx context.Context, log *slog.Logger, look func() (p p
 			return
 		case every == barEvery:
 			d.show(p.bar(d.width(), time.Since(began)))
-		case time.Since(began) >= lineEvery:
+		case time.Since(began) >= lineEvery && p.done+p.total > 0:
 			log.Info(p.what, p.unit, p.done, "of", p.total) // zero where it is unknown
 		}
 	}

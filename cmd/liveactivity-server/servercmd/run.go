@@ -15,6 +15,7 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/nearest"
 	"github.com/liveactivity/liveactivity/internal/serve"
 )
 
@@ -40,24 +41,49 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liv
 			Model: opts.Model, Reply: opts.Reply, Views: opts.Views,
 		}
 	}
-	switch {
-	case len(args) > 0 && args[0] == "check":
-		return check(ctx, args[1:], stdout, stderr, &added)
-	case len(args) > 1 && args[0] == "zendesk" && args[1] == "provision":
-		return provision(ctx, args[2:], stdout, stderr, &added)
-	case len(args) > 1 && args[0] == "proactive" && args[1] == "replay":
-		return replay(ctx, args[2:], stdout, stderr, &added)
+	for _, c := range commands {
+		if n := len(c.words); len(args) >= n && slices.Equal(args[:n], c.words) {
+			return c.run(ctx, args[n:], stdout, stderr, &added)
+		}
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		words, _, _ := strings.Cut(strings.Join(args, " "), " -")
+		return fmt.Errorf("there is no command %q%s (--help shows all)", words, nearest.Hint(words, commandNames()))
 	}
 	return server(ctx, args, stdout, stderr, added)
+}
+
+// commands are those that end by themselves, by their words.
+var commands = []struct {
+	words []string
+	run   func(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error
+}{
+	{[]string{"check"}, check},
+	{[]string{"healthcheck"}, healthcheck},
+	{[]string{"posthog", "provision"}, provisionPostHog},
+	{[]string{"proactive", "replay"}, replay},
+	{[]string{"send"}, send},
+	{[]string{"tail"}, tail},
+	{[]string{"version"}, printVersion},
+	{[]string{"zendesk", "provision"}, provision},
+}
+
+// commandNames returns the commands as they are typed.
+func commandNames() []string {
+	names := make([]string, len(commands))
+	for i, c := range commands {
+		names[i] = strings.Join(c.words, " ")
+	}
+	return names
 }
 
 // server is the command that serves: it returns when ctx ends and everything is
 // finished.
 func server(ctx context.Context, args []string, stdout, stderr io.Writer, added liveactivity.Options) error {
 	var f flags
-	const description = "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks " +
-		"what each user just did. Three other commands end by themselves: liveactivity-server check, " +
-		"liveactivity-server zendesk provision, and liveactivity-server proactive replay; --help shows their flags, too."
+	description := "Takes page views, clicks and form submits from PostHog and shows AI agents and help desks " +
+		"what each user just did. Other commands end by themselves: " +
+		strings.Join(commandNames(), ", ") + ". With --help behind it each shows its flags."
 	wrong, err := command.Parse(&f, name, description, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -139,9 +165,7 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	defer listener.Close()
-	if s.PublicURL == "" {
-		s.PublicURL = serve.URL(listener.Addr())
-	}
+	s.LocalURL = serve.URL(listener.Addr())
 	var metrics *metricsServer // nil without a separate address
 	if s.MetricsAddr != "" {
 		reg := serve.NewRegistry()

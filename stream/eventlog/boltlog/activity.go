@@ -36,6 +36,14 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 	return u.log.users.Session(ctx, productID, sessionID, limit)
 }
 
+// Snapshot implements [activity.Store].
+func (u users) Snapshot(ctx context.Context, productID string, of activity.Subject) (activity.Snapshot, error) {
+	if err := u.await(ctx, productID); err != nil {
+		return activity.Snapshot{}, err
+	}
+	return u.log.users.Snapshot(ctx, productID, of)
+}
+
 // await waits until Run has filed the product's entries from the file.
 func (u users) await(ctx context.Context, productID string) error {
 	select {

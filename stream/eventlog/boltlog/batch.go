@@ -88,10 +88,10 @@ func (b *batch) openBuckets() error {
 // addition holds the entries and changes of one call, in memory of its own: the caller may be gone
 // before they are committed.
 type addition struct {
-	appends bool             // refused once the log is closed
-	of      document.Version // the generation that it belongs to
-	entries []eventlog.Entry // get their IDs
-	filings []activity.Filing
+	appends bool              // refused once the log is closed
+	of      document.Version  // the generation that it belongs to
+	entries []eventlog.Entry  // get their IDs
+	filings []activity.Filing // of each entry
 	changes []document.Change
 	version document.Version // of the documents put, once it is committed
 }
@@ -168,6 +168,7 @@ func (b *batch) append(a *addition) error {
 	for i := range a.entries {
 		b.last = engine.NextID(b.last, b.t.now)
 		a.entries[i].Encode(b.last)
+		a.filings[i].Arrived = activity.Position(b.last)
 		key, value := appendID(nil, b.last), encodeEntry(a.entries[i])
 		if err := b.log.Put(key, seal(key, value)); err != nil {
 			return err

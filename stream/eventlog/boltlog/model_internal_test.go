@@ -139,6 +139,7 @@ func (m *model) write(id string) {
 	held := m.keysHeld(id)
 	// Not Append, which leaves the entries as they are when it fails.
 	a := newAddition(entries, changes)
+	a.filings = make([]activity.Filing, len(entries))
 	err := m.log.write(m.Context(), id, a)
 	entries = a.entries
 	var duplicate *eventlog.DuplicateError

@@ -28,6 +28,7 @@ type product struct {
 	state     state                     // in the file
 	last      eventlog.ID               // the newest ID assigned
 	tail      *engine.Tail              // the newest entries
+	erased    engine.Erasures           // in the file
 	share     *fair.Share[*product]
 	trimmedTo eventlog.ID   // for readers: the file may still hold expired entries up to here
 	oldest    eventlog.ID   // the first entry after trimmedTo, zero for none
@@ -77,6 +78,7 @@ func (l *Log) publish(b *batch) {
 	p.state, p.last = b.state, b.last
 	p.tooMany += b.tooMany
 	p.tail.Add(b.added...)
+	p.erased.Add(b.added...)
 	if p.trimmedTo.Compare(b.state.TrimmedTo) < 0 {
 		p.trimTo(b.state.TrimmedTo, b.oldest)
 	} else if p.oldest == (eventlog.ID{}) && len(b.added) > 0 {
@@ -90,6 +92,7 @@ func (l *Log) publish(b *batch) {
 // trimTo trims to an ID for readers. p is locked.
 func (p *product) trimTo(id, oldest eventlog.ID) {
 	p.tail.DropUpTo(id, nil)
+	p.erased.DropUpTo(id)
 	p.trimmedTo, p.oldest = id, oldest
 	p.account()
 }
@@ -223,10 +226,12 @@ func (p *product) loadEntries(log *bolt.Bucket, found *state, tailBytes int64, r
 		for _, key := range parseKeys(e.keys) {
 			p.keys[key] = struct{}{}
 		}
+		entry := e.entry()
+		p.erased.Add(entry)
 		if p.state.Bytes-found.Bytes > uint64(tailBytes) {
 			p.tail = engine.NewTail(e.id)
 		} else {
-			p.tail.Add(e.entry())
+			p.tail.Add(entry)
 		}
 		p.last = e.id
 		found.Entries++

@@ -14,6 +14,13 @@ import (
 // Read implements [eventlog.Log].
 func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p := l.product(productID)
+	n, err := l.read(p, after, dst)
+	p.erased.Apply(dst[:n])
+	return n, err
+}
+
+// read reads entries as they were appended.
+func (l *Log) read(p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := l.expire(p); err != nil {

@@ -19,6 +19,7 @@
 //		entries[i].Own() // they are kept after the call
 //		newest = engine.NextID(newest, time.Now())
 //		entries[i].Encode(newest)
+//		filings[i].Arrived = activity.Position(newest)
 //	}
 //	// ... make them last, with their documents, and only then show them.
 //	users.File(productID, filings...)
@@ -29,7 +30,8 @@
 // entries survive a restart fills it by [eventlog.Replay] while it runs.
 //
 // [Tail] serves Read, Changed and Bounds for the newest entries of a product, and
-// says which are to expire. An entry that is read from the storage gets its ID, and
+// says which are to expire. [Erasures] take out of the entries read what later entries
+// erase. An entry that is read from the storage gets its ID, and
 // with it the event for readers, by [eventlog.Entry.Encode].
 //
 // The contract is the documentation of [eventlog.Log]; the suite in
@@ -43,9 +45,9 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -81,25 +83,32 @@ func Validate(entries []eventlog.Entry) error {
 	return nil
 }
 
-// Filings encodes the entries' batches and identities, which then can be filed
-// without fail. Its error wraps [eventlog.ErrInvalid].
-func Filings(entries []eventlog.Entry) (filings []activity.Filing, err error) {
+// Filings encodes the entries' batches, identities and erasures, which then can be filed
+// without fail: a filing for each entry, arrived at the entry's ID. Its error wraps
+// [eventlog.ErrInvalid].
+func Filings(entries []eventlog.Entry) ([]activity.Filing, error) {
+	filings := make([]activity.Filing, len(entries))
 	for i := range entries {
 		if entries[i].Batch == nil {
 			who, err := entries[i].DecodeIdentity()
-			if err != nil {
+			gone, err2 := entries[i].DecodeErasure()
+			if err := errors.Join(err, err2); err != nil {
 				return nil, fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
 			}
 			if who != nil {
-				filings = append(filings, activity.NewIdentityFiling(who))
+				filings[i] = activity.NewIdentityFiling(who)
 			}
-			continue
+			if gone != nil {
+				filings[i] = activity.NewErasureFiling(gone)
+			}
+		} else {
+			f, err := activity.NewFiling(entries[i].Batch)
+			if err != nil {
+				return nil, fmt.Errorf("%w: the batch of entry %d: %w", eventlog.ErrInvalid, i, err)
+			}
+			filings[i] = f
 		}
-		f, err := activity.NewFiling(entries[i].Batch)
-		if err != nil {
-			return nil, fmt.Errorf("%w: the batch of entry %d: %w", eventlog.ErrInvalid, i, err)
-		}
-		filings = append(slices.Grow(filings, len(entries)-len(filings)), f)
+		filings[i].Arrived = activity.Position(entries[i].ID)
 	}
 	return filings, nil
 }

@@ -25,6 +25,7 @@ func TestLog(t *testing.T, open func(t *testing.T, r eventlog.Retention) eventlo
 		{"Retention", retentionTests},
 		{"Bounds", boundsTests},
 		{"Drop", dropTests},
+		{"Erase", eraseTests},
 		{"Changed", changedTests},
 		{"Close", closeTests},
 		{"Concurrency", concurrencyTests},

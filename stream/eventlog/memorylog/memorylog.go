@@ -62,6 +62,7 @@ type product struct {
 	mu      sync.Mutex
 	share   *fair.Share[*product]
 	tail    *engine.Tail
+	erased  engine.Erasures
 	keys    map[activity.Key]struct{}
 	peak    int   // number of keys since the map was last rebuilt
 	dropped int64 // entries trimmed for their size before they expired
@@ -153,9 +154,11 @@ func (l *Log) append(ctx context.Context, productID string, entries []eventlog.E
 		newest = engine.NextID(newest, now)
 		entries[i].Own()
 		entries[i].Encode(newest)
+		filings[i].Arrived = activity.Position(newest)
 	}
 	l.users.File(productID, filings...)
 	p.tail.Add(entries...)
+	p.erased.Add(entries...)
 	p.tail.Expired(now, l.retention.TTL) // records when it saw IDs ahead of the clock
 	p.shrink(l.retention.MaxBytes)
 	return nil
@@ -182,6 +185,7 @@ func (p *product) shrink(maxBytes int64) {
 
 // account updates the product's cost in the total.
 func (p *product) account() {
+	p.erased.DropUpTo(p.tail.Bounds().TrimmedTo)
 	p.peak = max(p.peak, len(p.keys))
 	if p.peak > minKeys && len(p.keys) < p.peak/2 { // maps never shrink
 		kept := make(map[activity.Key]struct{}, len(p.keys))
@@ -218,6 +222,13 @@ func (p *product) dropUpTo(id eventlog.ID) {
 // Read implements [eventlog.Log].
 func (l *Log) Read(_ context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p := l.product(productID)
+	n, err := l.read(p, after, dst)
+	p.erased.Apply(dst[:n])
+	return n, err
+}
+
+// read reads entries as they were appended.
+func (l *Log) read(p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expire(time.Now(), l.retention.TTL)

@@ -107,6 +107,16 @@ func (c *commit) beginRecord(key activity.Key, start int64, user string) (at int
 
 var errRecord = errors.New("redislog: activity: strange record")
 
+// position returns the position of the commit of a version, which is a time in
+// microseconds.
+func position(version string) activity.Position {
+	v, _ := strconv.ParseUint(version, 10, 64)
+	return activity.Position{Milli: v / 1000, Seq: v % 1000}
+}
+
+// numberDigits is how many digits of an action's number follow the version of its commit.
+const numberDigits = 7
+
 // unpackHeld reads the script's record of a session: values of an order of
 // arrival, a start and a record, in any order.
 func unpackHeld(name string, values []any) (*activity.Held, error) {
@@ -133,15 +143,16 @@ func unpackHeld(name string, values []any) (*activity.Held, error) {
 			return nil, errRecord
 		}
 		user, record := rest[:n], rest[n:]
+		came := position(number[:max(0, len(number)-numberDigits)])
 		if record[0] == identityMark {
-			said := activity.HeldIdentity{At: at, Anonymous: record[1:], UserID: user}
+			said := activity.HeldIdentity{At: at, Anonymous: record[1:], UserID: user, Arrived: came}
 			if id := said.Anonymous; len(id) > 1 && id[0] == 0 {
 				said.Anonymous, said.Standing = id[2:], activity.Standing(id[1])
 			}
 			h.Identities = append(h.Identities, said)
 			continue
 		}
-		actions = append(actions, arrived{number, activity.HeldAction{User: user, Start: at, JSON: record}})
+		actions = append(actions, arrived{number, activity.HeldAction{User: user, Start: at, JSON: record, Arrived: came}})
 	}
 	slices.SortFunc(actions, func(a, b arrived) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(len(a.number), len(b.number)), cmp.Compare(a.number, b.number))
@@ -152,8 +163,15 @@ func unpackHeld(name string, values []any) (*activity.Held, error) {
 	return h, nil
 }
 
-// held reads the sessions of a user, or the one that is named.
-func (u users) held(ctx context.Context, productID, userID, name string) (held []*activity.Held, oldest int64, err error) {
+// found is an atomic read of activity.
+type found struct {
+	held   []*activity.Held
+	oldest int64 // microseconds since the epoch: what started earlier has expired
+	upto   activity.Position
+}
+
+// look reads the sessions of a user, or the one that is named.
+func (u users) look(ctx context.Context, productID, userID, name string) (v found, err error) {
 	k, ttl := keysOf(u.log.opts.Prefix, productID), u.log.opts.Retention.TTL
 	key := k.user(userID)
 	if name != "" {
@@ -162,18 +180,23 @@ func (u users) held(ctx context.Context, productID, userID, name string) (held [
 	reply, err := u.log.product(productID).ask(ctx, recentScript,
 		[]string{key}, milliseconds(ttl), u.log.opts.MaxEvents, k.held(""), name)
 	if err != nil {
-		return nil, 0, failed("activity", err)
+		return found{}, failed("activity", err)
 	}
-	for i := 0; i+1 < len(reply); i += 2 {
+	if len(reply) == 0 {
+		return found{}, errReply
+	}
+	version, _ := reply[0].(string)
+	v = found{oldest: u.log.Now().Add(-ttl).UnixMicro(), upto: position(version)}
+	for i := 1; i+1 < len(reply); i += 2 {
 		name, _ := reply[i].(string)
 		values, _ := reply[i+1].([]any)
 		h, err := unpackHeld(name, values)
 		if err != nil {
-			return nil, 0, err
+			return found{}, err
 		}
-		held = append(held, h)
+		v.held = append(v.held, h)
 	}
-	return held, u.log.Now().Add(-ttl).UnixMicro(), nil
+	return v, nil
 }
 
 // Recent implements [activity.Store].
@@ -181,8 +204,8 @@ func (u users) Recent(ctx context.Context, productID, userID string, limit int) 
 	if limit <= 0 || userID == "" {
 		return nil, nil
 	}
-	held, oldest, err := u.held(ctx, productID, userID, "")
-	return activity.RecentOf(userID, held, oldest, min(limit, u.log.opts.MaxEvents)), err
+	v, err := u.look(ctx, productID, userID, "")
+	return activity.RecentOf(userID, v.held, v.oldest, min(limit, u.log.opts.MaxEvents)), err
 }
 
 // Session implements [activity.Store].
@@ -190,9 +213,24 @@ func (u users) Session(ctx context.Context, productID, sessionID string, limit i
 	if limit <= 0 || sessionID == "" {
 		return nil, nil
 	}
-	held, oldest, err := u.held(ctx, productID, "", heldName(sessionID, ""))
-	if err != nil || len(held) == 0 {
-		return nil, err
+	v, err := u.look(ctx, productID, "", heldName(sessionID, ""))
+	return v.session(limit), err
+}
+
+// session returns the newest actions of the session that was read.
+func (v found) session(limit int) activity.Recent {
+	if len(v.held) == 0 {
+		return nil
 	}
-	return held[0].Records(oldest, limit), nil
+	return v.held[0].Records(v.oldest, limit)
+}
+
+// Snapshot implements [activity.Store].
+func (u users) Snapshot(ctx context.Context, productID string, of activity.Subject) (activity.Snapshot, error) {
+	if of.UserID != "" {
+		v, err := u.look(ctx, productID, of.UserID, "")
+		return activity.Snapshot{Recent: activity.RecentOf(of.UserID, v.held, v.oldest, u.log.opts.MaxEvents), Upto: v.upto}, err
+	}
+	v, err := u.look(ctx, productID, "", heldName(of.SessionID, ""))
+	return activity.Snapshot{Recent: v.session(activity.MaxHeld(u.log.opts.MaxEvents)), Upto: v.upto}, err
 }

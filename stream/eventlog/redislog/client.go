@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/liveactivity/liveactivity/activity/option"
+	"github.com/liveactivity/liveactivity/internal/outage"
 )
 
 // target is a parsed URL.
@@ -98,6 +99,10 @@ func (l *Log) redis(ctx context.Context) (*redis.ClusterClient, error) {
 		return nil, err
 	}
 	client := l.newClient(single)
+	if err := l.checkFormat(ctx, client); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
 	if !l.client.CompareAndSwap(nil, client) { // another call was faster
 		_ = client.Close()
 	}
@@ -190,8 +195,8 @@ func setDefaults(o *redis.ClusterOptions) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// dial connects to a node. A failure is logged here, at most once in complainEvery, and is the error of every use of
-// the connection returned: the client would write it to standard error, through a logger of the whole process.
+// dial connects to a node. A failure is logged here, at most once in complainEvery, and is the error, marked as reported, of
+// every use of the connection returned: the client would write it to standard error, through a logger of the whole process.
 func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: l.target.options.DialTimeout}
 	dial := dialer.DialContext
@@ -208,7 +213,7 @@ func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 		l.opts.Logger.Warn("cannot connect to Redis", "addr", addr, "err", err)
 	}
 	unconnected, _ := net.Pipe() // which has deadlines
-	return failedConn{unconnected, err}, nil
+	return failedConn{unconnected, outage.Mark(err)}, nil
 }
 
 const complainEvery = time.Minute

@@ -60,6 +60,13 @@ func (l *Log) Append(
 			if who != nil {
 				c.addIdentity(who, e.Keys)
 			}
+			gone, err := e.DecodeErasure()
+			if err != nil {
+				return fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
+			}
+			if gone != nil {
+				c.work += eraseWork * len(gone.SessionIDs)
+			}
 			continue
 		}
 		if err := c.addActions(e.Batch); err != nil {
@@ -72,6 +79,9 @@ func (l *Log) Append(
 	}
 	return err
 }
+
+// eraseWork is about how long Redis is busy with the erasure of a session.
+const eraseWork = 50
 
 // repeatedKeys returns the keys that are there more than once.
 func repeatedKeys(entries []eventlog.Entry) (repeated []activity.Key) {

@@ -25,7 +25,9 @@
 // go and come back: meanwhile every call returns an error within a few seconds,
 // or when its context ends, and then all of them work again. A failure to connect
 // is logged with its address, at most once a minute. Where Redis is older than
-// 6.2 every call returns a [VersionError].
+// 6.2 every call returns a [VersionError], and where a newer program has written
+// the data, a [FormatError]: the key "format" under the prefix says which format they
+// have.
 //
 // # Durability
 //
@@ -47,11 +49,18 @@
 // has no effect, and the client's next attempt is not a duplicate.
 //
 // Replication is asynchronous, so a failover may lose entries that the old master
-// had acknowledged. IDs and versions grow all the same: a reader's cursor beyond
-// the newest ID raises the next one. A server that was up goes on showing its
-// readers the lost entries that it holds; a reader that has not seen them gets a
-// gap. Retention goes by the clock of Redis, even where IDs come from a clock that
-// was ahead.
+// had acknowledged. IDs and versions grow all the same: the newest ID that a server
+// or a reader knows raises the next one. Redis remembers between which IDs it has
+// lost entries, of the newest 16 failovers: it is told as soon as a server that knew
+// of them appends, a reader begins there, or one that waits there looks again, which
+// it does within seconds after a connection was lost. A reader that has not
+// seen them then gets a gap for each failover, at every server. A server that was up
+// forgets the lost entries that it has in memory; a reader that has seen them goes
+// on without a gap. Lookups and documents come from Redis, and views in the memory
+// of a server begin anew where [eventlog.Bounds] says that entries are lost, as
+// registrations and live sessions do; so all servers agree. Entries of which no
+// server that is left has heard are lost without a gap. Retention goes by the clock
+// of Redis, even where IDs come from a clock that was ahead.
 //
 // A call that fails because Redis could not be reached may have had its effect.
 // It is never retried automatically; a caller that retries it with the same
@@ -81,9 +90,10 @@
 // All keys of a product have the hash tag {p:ID}, in which %, { and } are
 // percent-encoded, so that they are on one node of a cluster:
 //
-//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes, the last generation that is over and more
+//	liveactivity:{p:acme}:meta         hash    newest ID, floor, version, sizes, ranges of IDs lost, the last generation over and more
 //	liveactivity:{p:acme}:log          stream  entries: s session, d data, k keys of 16 bytes each; t time if ID is ahead
 //	liveactivity:{p:acme}:seen         set     the keys of all entries of the log
+//	liveactivity:{p:acme}:erased       stream  the "erase" entries of the log: d data
 //	liveactivity:{p:acme}:torn         hash    version of the last commit: how to take it back, were it torn
 //	liveactivity:{p:acme}:doc:NAME     string  version, space, value of a document
 //	liveactivity:{p:acme}:names        zset    names of the documents, for listing

@@ -58,16 +58,20 @@ func (d documents) saw(productID string, docs []document.Document) {
 	d.log.product(productID).sawVersion(uint64(newest))
 }
 
-// parseDocument parses a stored document: its version, a space and its value.
+// parseDocument parses a stored document: its version, a space and its value. The version alone is left of one that was
+// deleted, until the next commit.
 func parseDocument(name string, stored any) (document.Document, error) {
 	if stored == nil {
 		return document.Document{Name: name}, nil
 	}
 	text, _ := stored.(string)
-	number, value, ok := strings.Cut(text, " ")
+	number, value, exists := strings.Cut(text, " ")
 	version, err := strconv.ParseUint(number, 10, 64)
-	if !ok || err != nil {
+	if err != nil {
 		return document.Document{}, fmt.Errorf("redislog: %.100q is not a document", name)
+	}
+	if !exists {
+		return document.Document{Name: name}, nil
 	}
 	return document.Document{Name: name, Value: []byte(value), Version: document.Version(version)}, nil
 }

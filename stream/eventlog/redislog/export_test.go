@@ -41,6 +41,9 @@ func (l *Log) CommitCommand(ctx context.Context, productID string, entries []eve
 	return args, script, nil
 }
 
+// LostSource is the script of the ranges that Redis has lost.
+var LostSource = lostSource
+
 // MaxCommitWork is how much work commits that share a round trip are.
 const MaxCommitWork = maxCommitWork
 

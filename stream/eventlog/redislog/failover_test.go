@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,34 +71,137 @@ func TestFailover_readersGoOnAndHearOfWhatIsLost(t *testing.T) {
 	}
 }
 
-// What is lost is a gap for readers of the server that appends next, too, if it has
-// heard of what is lost; those who have read it go on.
-func TestFailover_isAGapForReadersOfTheServerThatGoesOn(t *testing.T) {
+// What is lost is a gap for every reader that has not read it, also at a server that has it in memory, whoever goes on:
+// this server, one that has heard of it, or one that has not. Who has read it goes on.
+func TestFailover_isAGapForReadersOfAServerThatWasUp(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	for name, want := range map[string]int{"heard of": 1, "read": 0} {
+	for _, name := range []string{"this", "another", "a new one", "nobody", "nobody, and nobody reads"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
 			a, b := pair(t, server.URL(), nil)
-			cursor := appendOne(t, a, eventlogtest.Entry("s", 0)).ID
-			client, kept := server.Client(), map[string]string{}
-			for _, key := range client.Keys(t.Context(), t.Name()+"*").Val() {
-				kept[key] = client.Dump(t.Context(), key).Val()
+			start := newest(t, a)
+			kept := appendOne(t, a, eventlogtest.Entry("s", 0))
+			connected := follow(t, a, start)
+			connected.has(t, 1)
+			lose := server.Snapshot()
+			lost := appendOne(t, a, eventlogtest.Entry("s", 1))
+			connected.has(t, 2)
+			require.Equal(t, lost.ID, newest(t, b))
+			c := open(t, server.URL(), &redislog.Options{Prefix: t.Name()})
+			if name == "nobody, and nobody reads" {
+				connected.stop()
 			}
-			lost := appendOne(t, b, eventlogtest.Entry("s", 1)).ID
-			require.Equal(t, lost, newest(t, a))
-			if want == 0 {
-				cursor = readTo(t, a, cursor, lost)
+			lose()
+			next, want := lost.ID, []eventlog.ID{kept.ID}
+			switch by := map[string]*redislog.Log{"this": a, "another": b, "a new one": c}[name]; {
+			case by != nil:
+				next = appendOne(t, by, eventlogtest.Entry("s", 2)).ID
+				want = append(want, next)
+				require.Equal(t, next, connected.has(t, 3)[2].ID)
+				_, err := a.Read(t.Context(), product, kept.ID, make([]eventlog.Entry, 1))
+				require.ErrorAs(t, err, new(*eventlog.GapError), "it is no longer in memory")
+			case name == "nobody":
+				waittest.Until(t, "Redis learns of it", func() bool { return newest(t, c) == lost.ID })
 			}
-			for key, value := range kept {
-				require.NoError(t, client.RestoreReplace(t.Context(), key, 0, value).Err())
+			require.Zero(t, connected.told())
+			for _, log := range []*redislog.Log{a, b, c} {
+				bounds, err := log.Bounds(t.Context(), product)
+				require.NoError(t, err)
+				require.Equal(t, eventlog.Bounds{TrimmedTo: start, Oldest: kept.ID, Newest: next, Lost: lost.ID}, bounds)
+				r := follow(t, log, start)
+				waittest.Until(t, "the gap is told", func() bool { return r.told() > 0 })
+				require.Equal(t, want, eventlogtest.IDs(r.has(t, len(want))))
+				require.Equal(t, 1, r.told())
 			}
-			next := appendOne(t, a, eventlogtest.Entry("s", 2))
-			r := follow(t, a, cursor)
-			require.Equal(t, next.ID, r.has(t, 1)[0].ID)
-			r.stop()
-			require.Equal(t, want, r.gaps)
+			require.Equal(t, next, newest(t, a))
+			require.Equal(t, next != lost.ID, a.TailBytes() > 0, "the rest is in memory")
 		})
 	}
+}
+
+// A reader that resumes over several failovers is told of each that it has missed something by, at every server.
+func TestFailover_twiceIsTwoGaps(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := pair(t, server.URL(), nil)
+	start := newest(t, a)
+	var kept, lost []eventlog.ID
+	r := follow(t, a, start)
+	for n := range 2 {
+		kept = append(kept, appendOne(t, a, eventlogtest.Entry("kept", n)).ID)
+		lose := server.Snapshot()
+		lost = append(lost, appendOne(t, a, eventlogtest.Entry("lost", n)).ID)
+		r.has(t, 2*n+2)
+		lose()
+	}
+	kept = append(kept, appendOne(t, b, eventlogtest.Entry("kept", 2)).ID)
+	r.has(t, 5)
+	require.Zero(t, r.told())
+	for _, log := range []*redislog.Log{a, b, open(t, server.URL(), &redislog.Options{Prefix: t.Name()})} {
+		require.Equal(t, kept[2], newest(t, log))
+		for from, gaps := range map[eventlog.ID]int{start: 2, kept[0]: 2, lost[0]: 1, kept[1]: 1, lost[1]: 0} {
+			r := follow(t, log, from)
+			waittest.Until(t, "the last is read", func() bool { got := r.read(); return len(got) > 0 && got[len(got)-1].ID == kept[2] })
+			want := slices.DeleteFunc(slices.Clone(kept), func(id eventlog.ID) bool { return id.Compare(from) <= 0 })
+			require.Equal(t, want, eventlogtest.IDs(r.read()))
+			require.Equal(t, gaps, r.told())
+		}
+	}
+}
+
+// Redis remembers the newest 16 gaps in order, and none of what the log is trimmed to.
+func TestFailover_isRememberedWithinBounds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var full strings.Builder
+	for n := range 16 {
+		fmt.Fprintf(&full, " 2-%d 2-%d", 2*n, 2*n+1)
+	}
+	all := full.String()[1:]
+	for name, test := range map[string]struct{ list, floor, from, to, want string }{
+		"the first":              {"", "1-0", "2-0", "3-0", "2-0 3-0"},
+		"a later one":            {"2-0 3-0", "1-0", "10-0", "11-0", "2-0 3-0 10-0 11-0"},
+		"an earlier one":         {"9-0 10-0", "1-0", "2-0", "3-0", "2-0 3-0 9-0 10-0"},
+		"one that goes on":       {"2-0 3-0 4-0 5-0", "1-0", "5-0", "5-7", "2-0 3-0 4-0 5-7"},
+		"one around another":     {"2-0 3-0 5-0 6-0", "1-0", "4-9", "7-0", "2-0 3-0 4-9 7-0"},
+		"one that is known":      {"2-0 3-0", "1-0", "2-0", "2-5", "2-0 3-0"},
+		"the end of one":         {"2-0 3-0", "1-0", "2-0", "3-0", "2-0 3-0"},
+		"after others are gone":  {"2-0 3-0 4-0 5-0", "3-0", "6-0", "7-0", "4-0 5-0 6-0 7-0"},
+		"after one is half gone": {"2-0 3-0", "2-5", "6-0", "7-0", "2-0 3-0 6-0 7-0"},
+		"after too many":         {all, "1-0", "3-0", "4-0", all[len("2-0 2-1 "):] + " 3-0 4-0"},
+	} {
+		got, err := server.Client().Eval(t.Context(), redislog.LostSource+"return lose(unpack(ARGV))", nil,
+			test.list, test.floor, test.from, test.to).Result()
+		require.NoError(t, err)
+		require.Equal(t, test.want, got, name)
+	}
+	log, other := pair(t, server.URL(), nil)
+	start := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
+	lost := func() bool { return server.Client().HExists(t.Context(), t.Name()+":{p:acme}:meta", "gaps").Val() }
+	require.Equal(t, start, readTo(t, other, start.Previous(), start))
+	require.False(t, lost())
+	n, err := log.Read(t.Context(), product, eventlog.ID{Milli: start.Milli + 1}, make([]eventlog.Entry, 1))
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.True(t, lost())
+	require.Greater(t, newest(t, other).Compare(start), 0)
+	require.Positive(t, other.TailBytes(), "it has lost nothing")
+	require.NoError(t, log.Drop(t.Context(), product, 0))
+	require.False(t, lost())
+}
+
+// An entry that has expired is not lost.
+func TestFailover_isNotWhatExpires(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := open(t, server.URL(), &redislog.Options{Prefix: "la", Retention: eventlog.Retention{TTL: 100 * time.Millisecond}})
+	last := appendOne(t, log, eventlogtest.Entry("s", 0)).ID
+	time.Sleep(time.Until(last.Time().Add(200 * time.Millisecond)))
+	require.NoError(t, server.Client().Del(t.Context(), "la:{p:acme}:log").Err())
+	bounds, err := log.Bounds(t.Context(), product)
+	require.NoError(t, err)
+	require.Equal(t, eventlog.Bounds{TrimmedTo: last, Newest: last}, bounds)
 }
 
 // resume follows the log over HTTP after an ID, and returns a function that
@@ -189,6 +293,10 @@ func fakeRedis(t *testing.T, version string) (addr string) {
 						fmt.Fprint(conn, "-ERR This instance has cluster support disabled\r\n")
 					case "time":
 						fmt.Fprintf(conn, "*2\r\n$10\r\n%d\r\n$1\r\n0\r\n", time.Now().Unix())
+					case "get":
+						fmt.Fprint(conn, "$-1\r\n")
+					case "setnx":
+						fmt.Fprint(conn, ":1\r\n")
 					case "set":
 						fmt.Fprint(conn, "+OK\r\n")
 					}
@@ -197,6 +305,24 @@ func fakeRedis(t *testing.T, version string) (addr string) {
 		}
 	}()
 	return listener.Addr().String()
+}
+
+func TestOpen_ofDataOfANewerFormat(t *testing.T) {
+	server := redistest.Start(t)
+	ping := func() error {
+		log, err := redislog.Open(server.URL(), &redislog.Options{Prefix: "la"})
+		require.NoError(t, err)
+		defer log.Release()
+		return log.Ping(t.Context())
+	}
+	require.NoError(t, ping())
+	format, err := server.Client().Get(t.Context(), "la:format").Int()
+	require.NoError(t, err)
+	require.NoError(t, ping(), "it is its own")
+	require.NoError(t, server.Client().Set(t.Context(), "la:format", format+1, 0).Err())
+	var newer *redislog.FormatError
+	require.ErrorAs(t, ping(), &newer)
+	require.Equal(t, redislog.FormatError{Prefix: "la", Format: format + 1}, *newer)
 }
 
 func TestOpen_ofARedisThatIsTooOld(t *testing.T) {

@@ -148,6 +148,13 @@ func (r *reader) read() []eventlog.Entry {
 	return r.got[:len(r.got):len(r.got)]
 }
 
+// told returns how many gaps the reader was told of.
+func (r *reader) told() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gaps
+}
+
 // has waits until the reader has got that many entries.
 func (r *reader) has(t testing.TB, n int) []eventlog.Entry {
 	t.Helper()

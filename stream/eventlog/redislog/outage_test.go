@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
@@ -223,8 +226,12 @@ func requireCall(t *testing.T, call func(context.Context) error, works bool) {
 func TestOutage_atTheStart(t *testing.T) {
 	server := redistest.Start(t)
 	server.Kill()
-	log := open(t, server.URL(), nil)
-	require.Error(t, log.Ping(t.Context()))
+	var lines logtest.Buffer
+	log := open(t, server.URL(), &redislog.Options{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+	for range 3 {
+		require.ErrorContains(t, log.Ping(t.Context()), server.Addr)
+	}
+	assert.Equal(t, 1, strings.Count(lines.String(), "\n"), "an outage makes one line a minute: %s", &lines)
 	r := follow(t, log, eventlog.ID{Milli: 1 << 50})
 	server.Restart()
 	waittest.Until(t, "Redis answers", func() bool { return log.Ping(t.Context()) == nil })

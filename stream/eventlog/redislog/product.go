@@ -31,6 +31,8 @@ type product struct {
 	mu        sync.Mutex
 	tail      *engine.Tail
 	share     *fair.Share[*product]
+	erased    engine.Erasures
+	erasedTo  eventlog.ID // of these, the newest that Redis has named
 	started   bool        // the tail has its place in the log
 	known     eventlog.ID // there is nothing newer, as far as this process has heard
 	checkedAt time.Time   // known was the newest ID then
@@ -62,13 +64,6 @@ func newProduct(l *Log, id string) *product {
 func (p *product) arguments(more ...any) []any {
 	r := p.log.opts.Retention
 	return append([]any{milliseconds(r.TTL), r.MaxBytes, r.StateMaxBytes / 2}, more...)
-}
-
-// seen returns the newest ID that may have been read here. Later entries come after it, even when Redis has lost it.
-func (p *product) seen() eventlog.ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return later(p.known, p.tail.Bounds().Newest)
 }
 
 // sawVersion records an assigned version.
@@ -122,7 +117,7 @@ func (p *product) hear(id eventlog.ID) {
 	}
 }
 
-// polled records the newest ID as of a time. Where Redis has lost entries, readers ask.
+// polled records the newest ID as of a time. Where Redis has lost entries, readers ask, so that it learns of that.
 func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 	p.announce(newest, trimmedTo)
 	p.mu.Lock()
@@ -132,6 +127,7 @@ func (p *product) polled(newest, trimmedTo eventlog.ID, at time.Time) {
 		p.check(newest, at)
 	case order > 0 && p.checkedAt.Before(at):
 		p.checkedAt = time.Time{}
+		p.tail.Notify()
 	}
 }
 
@@ -147,13 +143,16 @@ func (p *product) check(newest eventlog.ID, at time.Time) {
 
 // appended takes over entries of this process. Where the tail ends right
 // before them it goes on with them; else readers fetch them.
-func (p *product) appended(entries []eventlog.Entry, previous, first, trimmedTo eventlog.ID, began time.Time) {
+func (p *product) appended(entries []eventlog.Entry, previous, first, trimmedTo eventlog.ID, lost []lostRange,
+	began time.Time) {
 	for i := range entries {
 		entries[i].Encode(eventlog.ID{Milli: first.Milli, Seq: first.Seq + uint64(i)})
 	}
+	p.erased.Add(entries...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.check(entries[len(entries)-1].ID, began)
+	p.lose(lost)
 	if !p.started {
 		p.restart(previous)
 	}
@@ -167,6 +166,7 @@ func (p *product) appended(entries []eventlog.Entry, previous, first, trimmedTo 
 // forgetUpTo forgets entries of the tail up to an ID, and accounts for the rest.
 func (p *product) forgetUpTo(id eventlog.ID) {
 	p.tail.DropUpTo(id, nil)
+	p.erased.DropUpTo(id)
 	p.account()
 }
 
@@ -207,11 +207,12 @@ func (p *product) extend(entries []eventlog.Entry) {
 	}
 }
 
-// learn records the newest ID in Redis, and forgets entries that Redis has dropped.
-func (p *product) learn(newest, trimmedTo eventlog.ID) {
+// learn records the newest ID in Redis, and forgets entries that Redis has dropped or lost.
+func (p *product) learn(newest, trimmedTo eventlog.ID, lost []lostRange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hear(newest)
+	p.lose(lost)
 	p.forgetUpTo(trimmedTo)
 }
 

@@ -17,7 +17,15 @@ const (
 // Read implements [eventlog.Log]. A cursor near the end is served from memory, any
 // other from Redis.
 func (l *Log) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	p, closed := l.product(productID), l.closed.Load()
+	p := l.product(productID)
+	n, err := l.readAsAppended(ctx, p, after, dst)
+	p.erased.Apply(dst[:n])
+	return n, err
+}
+
+// readAsAppended is Read without erasures.
+func (l *Log) readAsAppended(ctx context.Context, p *product, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	closed := l.closed.Load()
 	began := time.Now()
 	asked := false // Redis, about this cursor
 	for {
@@ -140,19 +148,15 @@ type fetch struct {
 func (p *product) refresh(ctx context.Context, f *fetch) {
 	f.err = errUnfinished
 	defer p.finish(f)
-	p.mu.Lock()
-	known, began := p.known, time.Now()
-	p.mu.Unlock()
+	began := time.Now()
 	part, err := p.read(context.WithoutCancel(ctx), f.after, fetchEntries, fetchBytes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if f.err, f.gap = err, part.gap; err != nil {
 		return
 	}
-	if p.known == known { // it may have been lost
-		p.known = part.newest
-	}
 	p.check(part.newest, began)
+	p.lose(part.lost)
 	newest := p.tail.Bounds().Newest
 	switch {
 	case p.started && newest.Compare(f.after) >= 0 && part.gap == nil:
@@ -184,7 +188,7 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 	if err != nil {
 		return 0, err
 	}
-	p.learn(part.newest, part.trimmedTo)
+	p.learn(part.newest, part.trimmedTo, part.lost)
 	if part.gap != nil {
 		return 0, part.gap
 	}
@@ -200,6 +204,7 @@ func (p *product) readOld(ctx context.Context, after eventlog.ID, dst []eventlog
 type portion struct {
 	newest    eventlog.ID
 	trimmedTo eventlog.ID
+	lost      []lostRange
 	gap       *eventlog.GapError // if set, there are no entries
 	entries   []eventlog.Entry
 }
@@ -213,19 +218,29 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	if after.Compare(farthest) > 0 {
 		after = farthest
 	}
+	known, held := p.memory()
+	p.mu.Lock()
+	erased := p.erasedTo
+	p.mu.Unlock()
 	reply, err := p.ask(ctx, readScript, []string{p.keys.meta, p.keys.log},
-		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes)
+		milliseconds(p.log.opts.Retention.TTL), after.String(), n, bytes, known.String(), held.String(), erased.String())
 	if err != nil {
 		return portion{}, failed("read", err)
 	}
-	if len(reply) != 4 {
+	if len(reply) != 6 {
 		return portion{}, failed("read", errReply)
+	}
+	if err := p.erase(reply[5]); err != nil {
+		return portion{}, err
 	}
 	var result portion
 	if result.newest, err = parseID(reply[0]); err != nil {
 		return portion{}, err
 	}
 	if result.trimmedTo, err = parseID(reply[1]); err != nil {
+		return portion{}, err
+	}
+	if result.lost, err = parseRanges(reply[4]); err != nil {
 		return portion{}, err
 	}
 	if reply[2] != nil {
@@ -236,6 +251,25 @@ func (p *product) read(ctx context.Context, after eventlog.ID, n, bytes int) (po
 	values, _ := reply[3].([]any)
 	result.entries, err = parseEntries(values)
 	return result, err
+}
+
+// erase takes over the erasures of a reply: of each, ID and data.
+func (p *product) erase(reply any) error {
+	values, _ := reply.([]any)
+	for i := 0; i+1 < len(values); i += 2 {
+		id, err := parseID(values[i])
+		if err != nil {
+			return err
+		}
+		data, _ := values[i+1].(string)
+		e := eventlog.Entry{Data: []byte(data)}
+		e.Encode(id)
+		p.erased.Add(e)
+		p.mu.Lock()
+		p.erasedTo = later(p.erasedTo, id)
+		p.mu.Unlock()
+	}
+	return nil
 }
 
 // parseID reads an ID of a reply; nil and "" are none.
@@ -279,6 +313,9 @@ func (l *Log) Bounds(ctx context.Context, productID string) (eventlog.Bounds, er
 	if b.Oldest == (eventlog.ID{}) {
 		b.TrimmedTo = b.Newest
 	}
-	p.learn(b.Newest, b.TrimmedTo)
+	if last := len(part.lost) - 1; last >= 0 {
+		b.Lost = part.lost[last].to
+	}
+	p.learn(b.Newest, b.TrimmedTo, part.lost)
 	return b, nil
 }

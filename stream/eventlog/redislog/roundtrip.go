@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -139,7 +140,8 @@ func (p *product) send(ctx context.Context, commits []*commit) []*redis.Cmd {
 // digest or with the whole script. It is not one of [redis.Script], whose calls
 // the client sends again.
 func (p *product) command(ctx context.Context, c *commit, whole bool) *redis.Cmd {
-	o, known := p.log.opts, p.seen()
+	o := p.log.opts
+	known, _ := p.memory()
 	args := make([]any, 0, 17+len(p.scriptKeys))
 	if whole {
 		args = append(args, "eval", sharedSource+commitSource)
@@ -188,7 +190,7 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 		return duplicates(c.entries, reply[1:])
 	case outcome == outcomeDropped:
 		return document.ErrDropped
-	case outcome != outcomeDone || len(reply) != 7:
+	case outcome != outcomeDone || len(reply) != 8:
 		return failed("commit", errReply)
 	}
 	var n [6]uint64
@@ -202,10 +204,11 @@ func (p *product) committed(c *commit, cmd *redis.Cmd, began time.Time) error {
 		return nil
 	}
 	trimmedTo, err := parseID(reply[6])
+	lost, errLost := parseRanges(reply[7])
 	previous, first := eventlog.ID{Milli: n[1], Seq: n[2]}, eventlog.ID{Milli: n[3], Seq: n[4]}
-	p.appended(c.entries, previous, first, trimmedTo, began)
+	p.appended(c.entries, previous, first, trimmedTo, lost, began)
 	p.log.balance()
-	return err
+	return errors.Join(err, errLost)
 }
 
 // duplicates returns the keys at these positions, counted from one.

@@ -8,8 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+//go:embed lua/lost.lua
+var lostSource string
+
 //go:embed lua/shared.lua
-var sharedSource string
+var changeSource string
 
 //go:embed lua/tidy.lua
 var tidySource string
@@ -29,11 +32,14 @@ var recentSource string
 //go:embed lua/list.lua
 var listSource string
 
+// sharedSource is the beginning of the scripts that change a product.
+var sharedSource = lostSource + changeSource
+
 var (
 	commitScript = redis.NewScript(sharedSource + commitSource)
 	tidyScript   = redis.NewScript(sharedSource + tidySource)
 	dropScript   = redis.NewScript(sharedSource + dropSource)
-	readScript   = redis.NewScript(readSource)
+	readScript   = redis.NewScript(lostSource + readSource)
 	recentScript = redis.NewScript(recentSource)
 	listScript   = redis.NewScript(listSource)
 )

@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/liveactivity/liveactivity/internal/outage"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
@@ -30,7 +32,8 @@ func (l *Log) follow(ctx context.Context) {
 	for first := true; ctx.Err() == nil; first = false {
 		err := l.listen(ctx)
 		if had := l.following.Swap(nil) != nil; (had || first) && ctx.Err() == nil {
-			l.opts.Logger.Warn("not subscribed to Redis; asking for news every second", "err", err)
+			l.opts.Logger.Log(ctx, outage.Level(err, slog.LevelWarn),
+				"not subscribed to Redis; asking for news every second", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -49,7 +49,7 @@ func (p *product) tidyStep(ctx context.Context, order int, counted, bytes int64)
 	if err != nil {
 		return false, 0, 0, err
 	}
-	p.learn(eventlog.ID{}, trimmedTo)
+	p.learn(eventlog.ID{}, trimmedTo, nil)
 	left, _ := reply[0].(int64)
 	nextCounted, _ = reply[2].(int64)
 	return left > 0, nextCounted, number(reply[3]), nil
@@ -108,7 +108,7 @@ func (l *Log) Drop(ctx context.Context, productID string, through document.Versi
 	}
 	p := l.product(productID)
 	for {
-		known := p.seen()
+		known, _ := p.memory()
 		reply, err := l.eval(ctx, dropScript, p.scriptKeys,
 			p.arguments(channel(l.opts.Prefix), productID, known.Milli, known.Seq, uint64(through))...)
 		if err == nil && len(reply) != 2 {
@@ -121,7 +121,7 @@ func (l *Log) Drop(ctx context.Context, productID string, through document.Versi
 		if err != nil {
 			return err
 		}
-		p.learn(trimmedTo, trimmedTo)
+		p.learn(trimmedTo, trimmedTo, nil)
 		if more, _ := reply[0].(int64); more == 0 {
 			return nil
 		}

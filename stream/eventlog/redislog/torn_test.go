@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"testing"
 	"time"
@@ -35,6 +36,36 @@ func TestKilledRedis_keepsNoPartOfACommit(t *testing.T) {
 	}
 }
 
+// What is left of a deletion, so that it can be taken back, goes with the next commit or the product, and nothing else.
+func TestDelete_leavesNothingAfterTheNextCommit(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	log := unheard(t, server)
+	doc, other := document.Document{Name: "doc"}, document.Document{Name: "other"}
+	write := func(changes ...document.Change) document.Version {
+		version, err := log.Documents().Write(t.Context(), product, changes...)
+		require.NoError(t, err)
+		return version
+	}
+	stored := func() int64 { return server.Client().Exists(t.Context(), "la:{p:acme}:doc:doc").Val() }
+	for _, next := range []func(){
+		func() { write(document.Put(other, nil, time.Hour)) },
+		func() { require.NoError(t, log.Drop(t.Context(), product, 0)) },
+	} {
+		gone := doc
+		gone.Version = write(document.Put(doc, nil, 0))
+		write(document.Delete(gone))
+		require.Positive(t, server.Client().PTTL(t.Context(), "la:{p:acme}:doc:doc").Val())
+		next()
+		require.Zero(t, stored())
+	}
+	doc.Version = write(document.Put(doc, nil, 0))
+	write(document.Delete(doc))
+	write(document.Put(document.Document{Name: "doc"}, nil, 0))
+	write(document.Check(other))
+	require.Equal(t, int64(1), stored())
+}
+
 // testTorn appends an entry and a document of a session of its own, and cuts off what
 // the server has written of them in the middle of its command i. It returns false
 // where there are fewer commands.
@@ -42,11 +73,14 @@ func testTorn(t *testing.T, server *redistest.Server, i int, atOnce bool) bool {
 	t.Helper()
 	session := fmt.Sprint("torn", i)
 	e, doc := entry(session, session), document.Document{Name: session}
-	version, err := unheard(t, server).Documents().Write(t.Context(), product, document.Put(doc, []byte("before"), time.Hour))
+	gone, fresh := document.Document{Name: "gone" + session}, document.Document{Name: "new" + session}
+	version, err := unheard(t, server).Documents().Write(t.Context(), product,
+		document.Put(doc, []byte("before"), 2*time.Hour), document.Put(gone, []byte("before"), 0))
 	require.NoError(t, err)
-	doc.Version = version
+	doc.Version, gone.Version = version, version
 	appendDoc := func(log *redislog.Log) error {
-		return log.Append(t.Context(), product, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour))
+		return log.Append(t.Context(), product, []eventlog.Entry{e}, document.Put(doc, []byte("after"), time.Hour),
+			document.Delete(gone), document.Put(fresh, nil, 0))
 	}
 	written, err := os.ReadFile(server.AppendOnlyFile())
 	require.NoError(t, err)
@@ -133,7 +167,20 @@ func requireSession(t *testing.T, server *redistest.Server, session string, n in
 		}
 	}
 	require.Equal(t, n, entries)
-	docs, err := log.Documents().Get(t.Context(), product, session)
+	docs, err := log.Documents().Get(t.Context(), product, session, "gone"+session, "new"+session)
 	require.NoError(t, err)
 	require.Equal(t, value, string(docs[0].Value))
+	listed, err := log.Documents().List(t.Context(), product, "gone"+session, "", 1)
+	require.NoError(t, err)
+	client, key := server.Client(), "la:{p:acme}:doc:"
+	left := client.PTTL(t.Context(), key+session).Val()
+	require.Equal(t, n == 0, docs[1].Exists())
+	require.Equal(t, n == 1, docs[2].Exists())
+	require.Equal(t, n == 0, left > time.Hour, left)
+	require.Len(t, listed, 1-n)
+	if n == 0 {
+		require.Equal(t, "before", string(docs[1].Value))
+		require.Equal(t, time.Duration(-1), client.PTTL(t.Context(), key+"gone"+session).Val())
+		require.True(t, math.IsInf(client.ZScore(t.Context(), "la:{p:acme}:docs", "gone"+session).Val(), 1))
+	}
 }

@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -37,6 +38,40 @@ func checkVersion(ctx context.Context, conn *redis.Conn) error {
 	minor, _ := strconv.Atoi(match[3])
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
 		return &VersionError{Version: match[1]}
+	}
+	return nil
+}
+
+// format is the version of the layout of everything under a prefix. Every change that an
+// older program does not understand raises it.
+const format = 1
+
+// FormatError says that a newer program has written the data. Every call returns it.
+type FormatError struct {
+	Prefix string
+	Format int
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("redislog: the data under the prefix %q have the format %d, and this program reads and writes %d: "+
+		"use a newer version, or another prefix", e.Prefix, e.Format, format)
+}
+
+// checkFormat refuses data of a newer format. Where nothing is written yet it writes the
+// format, unless Redis takes no writes.
+func (l *Log) checkFormat(ctx context.Context, client redis.Cmdable) error {
+	key := l.opts.Prefix + ":format"
+	found, err := client.Get(ctx, key).Int()
+	switch {
+	case errors.Is(err, redis.Nil):
+		if err := client.SetNX(ctx, key, format, 0).Err(); isAway(err) {
+			return err
+		}
+		return nil
+	case err != nil:
+		return err
+	case found > format:
+		return &FormatError{l.opts.Prefix, found}
 	}
 	return nil
 }

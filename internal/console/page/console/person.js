@@ -3,6 +3,7 @@
 import { copyButton, h, outward, setText } from "./dom.js";
 import { rendered } from "./note.js";
 import { explain } from "./service.js";
+import { page } from "./sessions.js";
 import { ago, capitalise, clock, count, pageName, span, stateName, who } from "./words.js";
 
 const soonest = 1000; // milliseconds between two looks at the same person
@@ -70,7 +71,7 @@ export class PersonView {
       const detail = await service.get(`sessions/{product}/${encodeURIComponent(this.id)}`, signal);
       const user = detail.session.user_id;
       const seen = user ? await service.activity(user, 0, signal) : null;
-      this.#answer = { ...detail, seen };
+      this.#answer = { ...detail, seen, sessions: await sessionsBehind(service, detail, seen, signal) };
       this.#draw();
     } catch (error) {
       if (!signal.aborted) this.#failed(error);
@@ -89,10 +90,10 @@ export class PersonView {
   }
 
   #draw() {
-    const { session, recent, by, notes, conversation_url: conversationURL, seen } = this.#answer;
+    const { session, recent, by, notes, conversation_url: conversationURL, seen, sessions } = this.#answer;
     this.note.hidden = true;
     // The time of the look-up changes with each answer; it alone is no reason to draw anew under a reader's eyes.
-    const drawn = JSON.stringify([session, recent, by, notes, conversationURL]);
+    const drawn = JSON.stringify([session, recent, by, notes, conversationURL, seen?.value.count, sessions]);
     if (drawn === this.#drawn) return this.#times();
     this.#drawn = drawn;
     const row = { id: session.session_id, user: session.user_id, email: session.email };
@@ -101,7 +102,7 @@ export class PersonView {
     this.desk.replaceChildren(...this.#conversation(session, conversationURL));
     this.timeline.replaceChildren(h("h2", { id: "la-timeline" }, "What they did", h("small", {}, recent.length < session.actions ? `the last ${recent.length} of ${count(session.actions, "action")}` : count(recent.length, "action"))),
       ...shares(session, by), h("ol", { class: "pages" }, grouped(marked(session, recent, by)).map(group)));
-    this.#drawAgent(notes, seen);
+    this.#drawAgent(notes, seen, sessions);
     this.#times();
   }
 
@@ -129,15 +130,34 @@ export class PersonView {
   }
 
   /** What the agent sees: the answer of the tool, and the note in the desk. */
-  #drawAgent(notes, seen) {
+  #drawAgent(notes, seen, sessions) {
     const parts = [h("h2", { id: "la-agent" }, "What the agent sees")];
     parts.push(seen
-      ? card("get_live_user_activity", "the exact answer of the MCP tool", seen.text, h("pre", { tabindex: 0, "aria-label": "Answer of the tool" }, h("code", {}, indented(seen.text))))
+      ? card("get_live_user_activity", "the exact answer of the MCP tool", seen.text, explained(this.#answer, sessions), h("pre", { tabindex: 0, "aria-label": "Answer of the tool" }, h("code", {}, indented(seen.text))))
       : h("div", { class: "card" }, h("header", {}, h("h3", {}, "get_live_user_activity")), h("p", { class: "quietly" },
         "Agents ask by user id, and this visitor has none yet. The note reaches them all the same.")));
     for (const note of notes) parts.push(noteCard(note));
     this.agent.replaceChildren(...parts);
   }
+}
+
+/** How many of a session's actions are those of the person last seen in it. */
+const own = ({ session, recent, by }) => (by ? by.filter((user) => user === session.user_id).length : recent.length);
+
+/** Counts the person's sessions, up to 100, where the agent sees another number of actions than this session shows. */
+async function sessionsBehind(service, detail, seen, signal) {
+  const user = detail.session.user_id;
+  if (!seen || seen.value.count === own(detail)) return 1;
+  const { rows } = await page(service, { q: user, limit: 100 }, signal);
+  return rows.filter((row) => row.user === user).length;
+}
+
+/** Says why the agent sees another number of actions than the session shows. */
+function explained(answer, sessions) {
+  if (sessions < 2) return null;
+  const { session, recent, seen } = answer;
+  const kept = recent.length < session.actions ? `, with the last ${recent.length} kept of each` : "";
+  return h("p", { class: "quietly counts" }, `${count(seen.value.count, "action")} in ${count(sessions, "session")}${kept}; ${own(answer)} of them in this one.`);
 }
 
 /** A card with a text that can be copied. */

@@ -1,5 +1,5 @@
 -- Commits one call's changes to a product: documents, entries of the log and
--- actions of users, all of them or none.
+-- actions of users, all of them or none. An "erase" entry removes actions.
 --
 -- ARGV  4 most actions of a user        5 channel to publish on
 --       6 product                       7, 8 newest ID known to the caller
@@ -16,7 +16,7 @@
 --         or, of an identity, i and the anonymous id
 --
 -- Returns {0, newest ID before, lost ones included (2 numbers), ID of the first entry (2 numbers),
--- version of the documents put, floor}, or {1, name} when a document is not at its
+-- version of the documents put, floor, ranges lost}, or {1, name} when a document is not at its
 -- version, or {2, positions of keys...} when the log has keys already, or {3, ''} when
 -- the generation is over. The entries' IDs are consecutive.
 
@@ -32,16 +32,17 @@ local first_run = first_entry + 3 * entries
 
 -- 1. Documents must be at the versions named.
 
-local former = {} -- names and values of those to be put
+local former, deleted = {}, {} -- those to be put or deleted as they were, and names of the latter
 for i = first_document, first_entry - 1, 6 do
-  local stored
-  if args[i] == '0' then
-    stored = call('GET', document_key(args[i + 1])) or ''
-    former[#former + 1], former[#former + 2] = args[i + 1], stored
+  local name, stored = args[i + 1], nil
+  if args[i] == '0' or args[i] == '1' then
+    stored = call('GET', document_key(name)) or ''
+    append_former(former, name, stored)
+    if args[i] == '1' then deleted[#deleted + 1] = name end
   else
-    stored = call('GETRANGE', document_key(args[i + 1]), '0', '20')
+    stored = call('GETRANGE', document_key(name), '0', '20')
   end
-  if (string.match(stored, '^%d+') or '0') ~= args[i + 2] then return {1, args[i + 1]} end
+  if (string.match(stored, '^(%d+) ') or '0') ~= args[i + 2] then return {1, name} end
 end
 
 -- Versions keep their distance from the time, even when that comes from a clock
@@ -89,8 +90,7 @@ local function find_newest()
     change('born', born)
     change('floor', born)
   elseif lost then -- the entries between
-    change('lost', state.newest)
-    change('regained', make_id(known_ms, known_seq))
+    change('gaps', lose(state.gaps, state.floor, state.newest, make_id(known_ms, known_seq)))
   end
 end
 
@@ -104,6 +104,8 @@ local function find_duplicates(keys)
   end
   return duplicates
 end
+
+local erasures = {} -- the data of "erase" entries
 
 local function append_entries(keys)
   ms, seq = previous_ms, previous_seq + 1
@@ -124,6 +126,12 @@ local function append_entries(keys)
       call('XADD', log, id, 's', session, 'd', data, 'k', packed)
     end
     bytes = bytes + entry_size(session, data, packed)
+    if string.sub(data, 1, 15) == '{"type":"erase"' then
+      call('XADD', erased, id, 'd', data)
+      keep(erased)
+      change('erased', id)
+      erasures[#erasures + 1] = data
+    end
     state.newest = id
   end
   call_chunked('SADD', seen, keys)
@@ -157,7 +165,9 @@ local function write_document(operation, name, existed, lives, value, order)
   local key = document_key(name)
   local size = existed and document_size(name) or 0
   if operation == '1' then
-    remove_documents({name})
+    call('SET', key, version_text, 'PX', digits(lifetime)) -- until the next commit, so that it can be taken back
+    call('ZREM', docs, name)
+    call('ZREM', names, name)
     return -size
   elseif operation == '0' then
     local stored = version_text .. ' ' .. value
@@ -276,10 +286,55 @@ if runs > 0 then
   keep(active)
 end
 
+-- 5. Erasures.
+
+-- Removes from a session what is the user's and, where the session is the person's, all
+-- but what is kept for others. It returns how many bytes that frees.
+local function erase_in(held, user, kept)
+  local all, gone, freed, left = call('HGETALL', base .. 'held:' .. held), {}, 0, false
+  for i = 1, #all, 2 do
+    local length, from = string.match(all[i + 1], '^%d+ %d+ (%d+) ()')
+    local of = length and string.sub(all[i + 1], from, from + length - 1)
+    if of and (of ~= '' and of == user or kept and not kept[of]) then
+      gone[#gone + 1], freed = all[i], freed + action_cost + #all[i + 1]
+    elseif of then
+      left = true
+    end
+  end
+  if not left then
+    freed = activity_size('s' .. held)
+    remove_activity({'s' .. held})
+  elseif #gone > 0 then
+    call_chunked('HDEL', base .. 'held:' .. held, gone)
+    call('HINCRBY', base .. 'held:' .. held, 'size', '-' .. digits(freed))
+  end
+  return freed
+end
+
+for _, data in ipairs(erasures) do
+  local e, freed = cjson.decode(data), 0
+  for _, session in ipairs(e.session_ids) do
+    local kept = {}
+    for _, id in ipairs(e.kept and e.kept[session] or {}) do kept[id] = true end
+    freed = freed + erase_in('s:' .. session, e.user_id, kept)
+  end
+  if e.user_id ~= '' then
+    freed = freed + erase_in('u:' .. e.user_id, e.user_id, {})
+    for _, held in ipairs(call('ZRANGE', base .. 'user:' .. e.user_id, 0, -1)) do
+      freed = freed + erase_in(held, e.user_id)
+    end
+    freed = freed + activity_size('u' .. e.user_id)
+    remove_activity({'u' .. e.user_id})
+  end
+  add('acts', -freed)
+end
+
+if state.deleted then bury() end
+if #deleted > 0 then change('deleted', cmsgpack.pack(deleted)) end
 save()
 if previous then call('HDEL', torn, previous) end
 if entries > 0 then
   -- Readers look by themselves now and then, so a refusal is no failure.
   redis.pcall('PUBLISH', ARGV[5], state.newest .. ' ' .. ARGV[6])
 end
-return {0, previous_ms, previous_seq, ms, seq, version, state.floor or ''}
+return {0, previous_ms, previous_seq, ms, seq, version, state.floor or '', state.gaps or ''}

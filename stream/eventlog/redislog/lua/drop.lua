@@ -25,9 +25,10 @@ else -- there are documents or activity only
   newest = make_id(millis, 0)
 end
 
-call('UNLINK', log, seen, torn)
+call('UNLINK', log, seen, torn, erased)
+if state.deleted then bury() end
 call('HSET', meta, 'newest', newest, 'floor', newest, 'bytes', '0', 'over', over, 'removing', '1')
-call('HDEL', meta, 'born', 'lost', 'regained', 'oldest', 'dropped', 'evicted')
+call('HDEL', meta, 'born', 'gaps', 'oldest', 'dropped', 'evicted', 'erased')
 
 local some_documents, some_activity = call('ZRANGE', docs, 0, most - 1), call('ZRANGE', active, 0, most - 1)
 remove_documents(some_documents)

@@ -4,8 +4,12 @@
 -- ARGV  1 retention in milliseconds   2 ID to read after
 --       3 most entries, 0 for the bounds
 --       4 bytes of data after which to stop
+--       5 newest ID known to the caller
+--       6 ID of the newest entry that the caller has in memory, 0-0 for none
+--       7 newest "erase" entry that the caller knows
 --
--- Returns {newest ID, floor, oldest ID, entries}. For the bounds, and where entries
+-- Returns {newest ID, floor, oldest ID, entries, ranges lost, "erase" entries after the
+-- known one, each its ID and data}. For the bounds, and where entries
 -- after the ID are no longer retained, there are no entries, and oldest is the ID
 -- of the first after floor, or "" without one; else oldest is false. Each entry is
 -- its ID, session, data and keys.
@@ -19,19 +23,15 @@ local clock = call('TIME')
 local now = math.floor((clock[1] * 1000000 + clock[2]) / 1000) -- milliseconds
 local cutoff = now - ARGV[1] - 1 -- entries of that time are too old
 
-local function parse_id(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return tonumber(ms), tonumber(seq)
+local state = call('HMGET', meta, 'newest', 'floor', 'born', 'gaps', 'erased')
+local newest, floor, born, lost = state[1], state[2], state[3], state[4]
+local erasures = {}
+if state[5] and state[5] ~= ARGV[7] then
+  for _, entry in ipairs(call('XRANGE', string.sub(meta, 1, -5) .. 'erased', '(' .. ARGV[7], '+')) do
+    erasures[#erasures + 1] = entry[1]
+    erasures[#erasures + 1] = entry[2][2]
+  end
 end
-
-local function before(id, other)
-  local ms, seq = parse_id(id)
-  local other_ms, other_seq = parse_id(other)
-  return ms < other_ms or ms == other_ms and seq < other_seq
-end
-
-local state = call('HMGET', meta, 'newest', 'floor', 'born', 'lost', 'regained')
-local newest, floor, born, lost, regained = state[1], state[2], state[3], state[4], state[5]
 if not newest then -- the product starts now
   newest = string.format('%.0f-0', now)
   floor, born = newest, newest
@@ -39,28 +39,41 @@ if not newest then -- the product starts now
 end
 if count > 0 and after == '0-0' and floor == born then after = born end -- nothing was ever dropped
 
--- A cursor beyond the newest ID comes from before a failover that lost the
--- entries between. IDs go on from there, unless the cursor is no ID of any time.
-if before(newest, after) and parse_id(after) <= now + 60000 then
-  call('HSET', meta, 'newest', after, 'lost', newest, 'regained', after)
-  newest, lost, regained = after, newest, after
+-- An ID beyond the newest comes from before a failover that lost the entries between.
+-- IDs go on from there, unless a cursor is no ID of any time. An entry that others have
+-- gone beyond, without having heard of it, is lost if it is not there.
+local known, held = ARGV[5], ARGV[6]
+if precedes(known, after) and parse_id(after) <= now + 60000 then known = after end
+if precedes(newest, known) then
+  lost = lose(lost, floor, newest, known)
+  newest = known
+  call('HSET', meta, 'newest', newest, 'gaps', lost)
+elseif precedes(floor, held) and not call('XRANGE', log, held, held)[1] then
+  local left = call('XREVRANGE', log, held, '-', 'COUNT', 1)[1]
+  lost = lose(lost, floor, left and left[1] or floor, held)
+  call('HSET', meta, 'gaps', lost)
 end
 
 -- Returns that entries up to an ID are gone.
 local function gap(up_to)
   local first = call('XRANGE', log, '(' .. up_to, '+', 'COUNT', 1)[1]
-  return {newest, up_to, first and first[1] or '', {}}
+  return {newest, up_to, first and first[1] or '', {}, lost or '', erasures}
 end
 
 -- XREVRANGE would walk the whole log where nothing is older than the cutoff.
 local expired = string.format('%.0f-9007199254740991', cutoff)
-if before(after, expired) and call('XRANGE', log, '(' .. after, expired, 'COUNT', 1)[1] then
-  return gap(before(newest, expired) and newest or expired)
+if precedes(after, expired) and call('XRANGE', log, '(' .. after, expired, 'COUNT', 1)[1] then
+  return gap(precedes(newest, expired) and newest or expired)
 end
-if before(after, floor) or count == 0 then return gap(floor) end
+if precedes(after, floor) or count == 0 then return gap(floor) end
 
-local last = '+'
-if lost and before(after, regained) then last = lost end
+local last, regained = '+', newest
+for first, up_to in string.gmatch(lost or '', range) do
+  if precedes(after, up_to) then
+    last, regained = first, up_to
+    break
+  end
+end
 local found, position, some_count = {}, after, 4
 while count > 0 and bytes > 0 do
   local some = call('XRANGE', log, '(' .. position, last, 'COUNT', math.min(count, some_count))
@@ -78,5 +91,5 @@ while count > 0 and bytes > 0 do
   count = count - #some
   position = some[#some][1]
 end
-if #found == 0 and count > 0 and before(after, newest) then return gap(last == '+' and newest or regained) end
-return {newest, floor, false, found}
+if #found == 0 and count > 0 and precedes(after, newest) then return gap(regained) end
+return {newest, floor, false, found, lost or '', erasures}

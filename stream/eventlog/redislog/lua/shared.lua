@@ -1,4 +1,4 @@
--- The beginning of the scripts that change a product.
+-- The beginning of the scripts that change a product, after lost.lua.
 --
 -- KEYS  1 meta, 2 log, 3 seen, 4 names, 5 docs, 6 acts: see the package comment
 --       7 a key that never exists: a cluster refuses a script before it starts
@@ -9,6 +9,7 @@
 local call = redis.call
 local meta, log, seen, names, docs, active = unpack(KEYS)
 local base = string.sub(meta, 1, -5)
+local erased = base .. 'erased'
 local ttl, max_bytes, max_state = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local clock = call('TIME')
@@ -25,15 +26,6 @@ local integer = string.format('%d', 2 ^ 52) == '4503599627370496' and '%d' or '%
 local function digits(n) return string.format(integer, n) end
 
 local function make_id(ms, seq) return digits(ms) .. '-' .. digits(seq) end
-
-local function parse_id(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return tonumber(ms), tonumber(seq)
-end
-
-local function before(ms, seq, other_ms, other_seq)
-  return ms < other_ms or ms == other_ms and seq < other_seq
-end
 
 -- Calls a command that takes a key and any number of values.
 local function call_chunked(command, key, values)
@@ -114,10 +106,11 @@ local function trim_log(added)
     end
   end
   if bytes == 0 then
-    call('UNLINK', log, seen)
+    call('UNLINK', log, seen, erased)
   elseif removed > 0 then
     local floor_ms, floor_seq = parse_id(floor)
     call('XTRIM', log, 'MINID', make_id(floor_ms, floor_seq + 1))
+    if state.erased then call('XTRIM', erased, 'MINID', make_id(floor_ms, floor_seq + 1)) end
     call_chunked('SREM', seen, keys)
   end
   change('floor', floor)
@@ -212,9 +205,32 @@ end
 
 local torn = base .. 'torn'
 
+-- Appends how a document is: its name, what is stored, when that expires in
+-- milliseconds, and its place in the order. What is left of a deletion is nothing.
+local function append_former(former, name, stored)
+  local n, expiry, score = #former, '', ''
+  if not string.find(stored, ' ', 1, true) then
+    stored = ''
+  else
+    local lives = call('PTTL', document_key(name))
+    if lives >= 0 then expiry = digits(millis + lives) end
+    score = call('ZSCORE', docs, name) or digits(micros)
+  end
+  former[n + 1], former[n + 2], former[n + 3], former[n + 4] = name, stored, expiry, score
+end
+
+-- Removes what the last commit has left of the documents that it deleted: its version.
+local function bury()
+  for _, name in ipairs(cmsgpack.unpack(state.deleted)) do
+    local key = document_key(name)
+    if not string.find(call('GETRANGE', key, '0', '20'), ' ', 1, true) then call('UNLINK', key) end
+  end
+  call('HDEL', meta, 'deleted')
+end
+
 -- Takes a commit back, but not what was written since. ids are those of its first
--- and its last entry, former the name and the value before of each document that it
--- put, filed the name of each session in it and the keys of its actions.
+-- and its last entry, former how the documents were that it put or deleted, filed the
+-- name of each session in it and the keys of its actions.
 local function take_back(version, ids, former, filed)
   local gone, keys = {}, {}
   for _, entry in ipairs(ids[1] and call('XRANGE', log, ids[1], ids[2]) or {}) do
@@ -225,11 +241,22 @@ local function take_back(version, ids, former, filed)
     call_chunked('XDEL', log, gone)
     call_chunked('SREM', seen, keys)
     if state.newest then call('XSETID', log, state.newest) end -- IDs may be given again
+    for _, entry in ipairs(call('XRANGE', erased, ids[1], ids[2])) do
+      call('XDEL', erased, entry[1])
+      if state.newest then call('XSETID', erased, state.newest) end
+    end
   end
-  for i = 1, #former, 2 do
-    local name, value = former[i], former[i + 1]
-    if string.match(call('GETRANGE', document_key(name), '0', '20'), '^%d+') == version then
-      if value == '' then remove_documents({name}) else call('SET', document_key(name), value, 'KEEPTTL') end
+  for i = 1, #former, 4 do
+    local name, value, expiry, score = former[i], former[i + 1], former[i + 2], former[i + 3]
+    local key = document_key(name)
+    local is_its = string.match(call('GETRANGE', key, '0', '20'), '^%d+') == version
+    if is_its and value == '' then
+      remove_documents({name})
+    elseif is_its then
+      call('SET', key, value)
+      if expiry ~= '' then call('PEXPIREAT', key, expiry) end
+      call('ZADD', docs, score, name)
+      call('ZADD', names, '0', name)
     end
   end
   for i = 1, #filed, 2 do

@@ -1,16 +1,19 @@
-package posthog
+package element
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// target returns the name of the thing an autocapture event is about.
-func target(typ string, elements []element, text string) activity.Target {
+// Target returns the name of the thing that an action of a type is about: of the
+// elements from the target outwards, and the text that the source took for the target's
+// own.
+func Target(typ string, elements []Element, text string) activity.Target {
 	if len(elements) == 0 {
-		elements = make([]element, 1)
+		elements = make([]Element, 1)
 	}
 	switch typ {
 	case activity.TypeSubmit:
@@ -27,7 +30,7 @@ func target(typ string, elements []element, text string) activity.Target {
 
 // clickTarget prefers the button or link that was clicked to the elements inside
 // it: a click on the "Add" of an "Add to cart" button is one on the button.
-func clickTarget(elements []element, text string) activity.Target {
+func clickTarget(elements []Element, text string) activity.Target {
 	clicked, control := &elements[0], &elements[0]
 	if hasOption(elements) {
 		return activity.Target{Element: "option"}
@@ -56,19 +59,19 @@ func clickTarget(elements []element, text string) activity.Target {
 }
 
 // isControl reports whether e is a button or a link.
-func isControl(e *element) bool {
+func isControl(e *Element) bool {
 	return e.Tag == "button" || e.Tag == "a" || e.hasRole("button") || isTouchable(e)
 }
 
 // isTouchable reports whether e is a button of React Native, whose components
 // have names such as "TouchableOpacity", also in brackets.
-func isTouchable(e *element) bool {
+func isTouchable(e *Element) bool {
 	return strings.Contains(e.Tag, "touchable") || strings.Contains(e.Tag, "pressable")
 }
 
 // hasOption reports whether one of the elements is something to choose. Its name
 // would tell the user's choice.
-func hasOption(elements []element) bool {
+func hasOption(elements []Element) bool {
 	for i := range elements {
 		if e := &elements[i]; e.Tag == "option" || e.hasRole("option") {
 			return true
@@ -78,18 +81,18 @@ func hasOption(elements []element) bool {
 }
 
 // isCaptioned reports whether e is a button whose value is its caption.
-func isCaptioned(e *element) bool {
+func isCaptioned(e *Element) bool {
 	typ := strings.ToLower(strings.TrimSpace(e.Type))
 	return e.Tag == "input" && (typ == "submit" || typ == "button" || typ == "reset")
 }
 
 // hasRole reports whether e has a role, which may be one of several.
-func (e *element) hasRole(role string) bool {
+func (e *Element) hasRole(role string) bool {
 	return slices.ContainsFunc(strings.Fields(e.Role), func(r string) bool { return strings.EqualFold(r, role) })
 }
 
 // markedLabel returns the label that a developer gave the touched element.
-func markedLabel(elements []element) string {
+func markedLabel(elements []Element) string {
 	for i := range elements {
 		if label := elements[i].PHLabel; label != "" {
 			return label
@@ -121,7 +124,7 @@ func containsAny(s string, parts ...string) bool {
 
 // isPrivate reports whether the text around the target may be a user's input
 // or choice.
-func isPrivate(elements []element) bool {
+func isPrivate(elements []Element) bool {
 	for i := range elements {
 		e := &elements[i]
 		switch e.Tag {
@@ -143,7 +146,7 @@ func isPrivate(elements []element) bool {
 	return false
 }
 
-func formLabel(elements []element) string {
+func formLabel(elements []Element) string {
 	for i := range elements {
 		if e := &elements[i]; e.Tag == "form" {
 			return attributeLabel(e)
@@ -153,18 +156,18 @@ func formLabel(elements []element) string {
 }
 
 // attributeLabel names an element by its attributes alone.
-func attributeLabel(e *element) string {
+func attributeLabel(e *Element) string {
 	return firstLabel(attributeText(e), fieldName(e), idLabel(e))
 }
 
-func attributeText(e *element) string {
+func attributeText(e *Element) string {
 	return firstLabel(e.AriaLabel, e.Accessibility, e.Title, e.Alt)
 }
 
-func fieldName(e *element) string { return firstLabel(e.Name, e.Placeholder) }
+func fieldName(e *Element) string { return firstLabel(e.Name, e.Placeholder) }
 
-func idLabel(e *element) string {
-	if id := activity.CleanLabel(first(e.ID, e.TestID)); id != "" {
+func idLabel(e *Element) string {
+	if id := activity.CleanLabel(cmp.Or(e.ID, e.TestID)); id != "" {
 		return "#" + id
 	}
 	return ""
@@ -181,7 +184,7 @@ func firstLabel(labels ...string) string {
 }
 
 // noun returns the name of an element that has no label.
-func noun(e *element) string {
+func noun(e *Element) string {
 	switch e.Tag {
 	case "a":
 		return "link"

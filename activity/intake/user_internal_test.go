@@ -1,4 +1,4 @@
-package posthog
+package intake
 
 import (
 	"testing"

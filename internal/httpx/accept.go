@@ -1,4 +1,4 @@
-package bridge
+package httpx
 
 import (
 	"mime"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// prefersText reports whether a client with these Accept headers prefers
+// PrefersText reports whether a client with these Accept headers prefers
 // text/plain to JSON. Malformed media ranges are ignored.
-func prefersText(accept []string) bool {
+func PrefersText(accept []string) bool {
 	var text, json preference
 	for value := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		mediaRange, params, err := mime.ParseMediaType(value)

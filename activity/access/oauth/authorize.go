@@ -1,0 +1,265 @@
+package oauth
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	_ "embed" // the page
+	"encoding/hex"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/pages"
+)
+
+// authorization is a request for a code that may be shown to the user.
+type authorization struct {
+	clientID    string
+	client      client
+	redirectURI redirectURI
+	challenge   string
+}
+
+// shown is an error that only the user is shown: the client cannot be told, because it is
+// not known where it is.
+type shown struct {
+	status int
+	detail string
+}
+
+func (e *shown) Error() string { return e.detail }
+
+// parse returns the authorization that a query asks for. The error is a *shown, or one of
+// the storage, or a *refusal; after a refusal the client and the redirect URI are known.
+func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err error) {
+	bad := func(detail string) error { return &shown{http.StatusBadRequest, detail} }
+	a.clientID = q.Get("client_id")
+	again := repeated(q)
+	if a.clientID == "" || again == "client_id" || again == "redirect_uri" {
+		return a, bad("The address that brought you here is not complete. Begin again in the app.")
+	}
+	a.client, err = s.clientOf(ctx, a.clientID)
+	var document *documentError
+	switch {
+	case errors.Is(err, errNoClient):
+		return a, bad("This app is not registered here, or not any more. Connect it again from the start.")
+	case errors.As(err, &document):
+		return a, bad(document.detail + ".")
+	case err != nil:
+		return a, err
+	}
+	ok := false
+	if a.redirectURI, ok = a.client.allows(q.Get("redirect_uri")); !ok {
+		return a, bad("The app wants the answer sent to an address that it did not register, so it is not sent there.")
+	}
+	if again != "" {
+		return a, refuse("invalid_request", "The parameter "+again+" must be given once.")
+	}
+	a.challenge = q.Get("code_challenge")
+	switch mode := q.Get("response_mode"); {
+	case q.Get("response_type") == "":
+		return a, refuse("invalid_request", "response_type is missing.")
+	case q.Get("response_type") != responseTypes[0]:
+		return a, refuse("unsupported_response_type", "response_type must be code.")
+	case mode != "" && mode != "query":
+		return a, refuse("invalid_request", "response_mode must be query.")
+	case !isChallenge.MatchString(a.challenge) || q.Get("code_challenge_method") != "S256":
+		return a, refuse("invalid_request", "PKCE is required: code_challenge, with code_challenge_method=S256.")
+	case !takesScope(q.Get("scope")):
+		return a, refuse("invalid_scope", "scope must be mcp.")
+	case q.Get("resource") != "" && !isSameResource(q.Get("resource"), s.resource):
+		return a, refuse("invalid_target", "resource must be "+s.resource+".")
+	}
+	return a, nil
+}
+
+// isChallenge matches a SHA-256 digest in base64url.
+var isChallenge = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+
+// answer sends the browser to the client.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, to redirectURI, answer url.Values) {
+	if state := r.URL.Query().Get("state"); state != "" {
+		answer.Set("state", state)
+	}
+	answer.Set("iss", s.issuer)
+	u := *to.url
+	if u.RawQuery != "" {
+		u.RawQuery += "&"
+	}
+	u.RawQuery += answer.Encode()
+	h := w.Header()
+	h.Set("Location", u.String())
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	status := http.StatusFound
+	if r.Method == http.MethodPost {
+		status = http.StatusSeeOther // the form, with the key, goes no further
+	}
+	w.WriteHeader(status)
+}
+
+// authorization returns what a request asks for; false if it has been answered.
+func (s *Server) authorization(w http.ResponseWriter, r *http.Request) (a authorization, ok bool, err error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		q = nil
+	}
+	a, err = s.parse(r.Context(), q)
+	var wrong *shown
+	var refused *refusal
+	switch {
+	case err == nil:
+		return a, true, nil
+	case errors.As(err, &wrong):
+		return a, false, write(w, wrong.status, view{Problem: wrong.detail})
+	case errors.As(err, &refused):
+		s.answer(w, r, a.redirectURI, url.Values{"error": {refused.code}, "error_description": {refused.description}})
+		return a, false, nil
+	}
+	return a, false, httpx.Unavailable(err)
+}
+
+// serveAuthorize shows the sign-in page.
+func (s *Server) serveAuthorize(w http.ResponseWriter, r *http.Request, _ []byte) error {
+	a, ok, err := s.authorization(w, r)
+	if err != nil || !ok {
+		return err
+	}
+	if err := s.touch(r.Context(), a.clientID, false); err != nil {
+		return httpx.Unavailable(err)
+	}
+	return s.show(w, r, a, http.StatusOK, "")
+}
+
+// serveConsent takes the form of the page: a key, or a refusal.
+func (s *Server) serveConsent(w http.ResponseWriter, r *http.Request, body []byte) error {
+	a, ok, err := s.authorization(w, r)
+	if err != nil || !ok {
+		return err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil || !s.isShown(r, form.Get("form")) {
+		return s.show(w, r, a, http.StatusForbidden,
+			"This form was not shown to this browser, or the browser keeps no cookies. Please try again.")
+	}
+	if form.Has("cancel") {
+		s.answer(w, r, a.redirectURI,
+			url.Values{"error": {"access_denied"}, "error_description": {"The user refused."}})
+		return nil
+	}
+	key := strings.TrimSpace(form.Get("key"))
+	productID, err := s.keys.ProductOf(key, access.MCP)
+	switch {
+	case errors.Is(err, access.ErrInvalid):
+		return s.show(w, r, a, http.StatusUnauthorized,
+			"Wrong key: the server does not know it. Copy the whole key, and try again.")
+	case errors.Is(err, access.ErrScope):
+		return s.show(w, r, a, http.StatusForbidden,
+			"This key opens the event stream only. Signing in needs a key with the scope mcp.")
+	case err != nil:
+		return httpx.Unavailable(err)
+	}
+	if err := s.touch(r.Context(), a.clientID, true); err != nil {
+		return httpx.Unavailable(err)
+	}
+	code, err := s.grantCode(r.Context(), productID, sha256.Sum256([]byte(key)), &a)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	s.answer(w, r, a.redirectURI, url.Values{"code": {code}})
+	return nil
+}
+
+// cookie returns the name of the cookie that binds forms to a browser. With its prefix, no
+// other host can set it.
+func (s *Server) cookie() string {
+	if s.isSecure() {
+		return "__Host-liveactivity-sign-in"
+	}
+	return "liveactivity-sign-in"
+}
+
+func (s *Server) isSecure() bool { return strings.HasPrefix(s.issuer, "https:") }
+
+// browser returns the secret in a browser's cookie, or "".
+func (s *Server) browser(r *http.Request) string {
+	c, err := r.Cookie(s.cookie())
+	if err != nil || len(c.Value) != len(rand.Text()) {
+		return ""
+	}
+	return c.Value
+}
+
+// formValue returns the hidden value of the form for a request: only the browser with the
+// secret can have been shown it, and only for this request.
+func formValue(secret, query string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(query))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// isShown reports whether the form of a request was shown to its browser.
+func (s *Server) isShown(r *http.Request, value string) bool {
+	secret := s.browser(r)
+	return secret != "" && hmac.Equal([]byte(formValue(secret, r.URL.Query().Encode())), []byte(value))
+}
+
+//go:embed page.html
+var pageHTML string
+
+var page = template.Must(template.New("page").Parse(pageHTML))
+
+// view is what the page shows: the form, or a problem only.
+type view struct {
+	Name     string // of the client, or the host
+	Host     string // that the answer goes to
+	IsLocal  bool   // it is the user's own machine
+	Document string // host of the client's metadata document, if it has one
+	Action   string // address of the form, empty for none
+	Form     string // hidden value
+	Problem  string // a sentence, if any
+}
+
+// show shows the form, with what is wrong with the last try, if any.
+func (s *Server) show(w http.ResponseWriter, r *http.Request, a authorization, status int, problem string) error {
+	secret := s.browser(r)
+	if secret == "" {
+		secret = rand.Text()
+		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: secret, Path: "/", HttpOnly: true, Secure: s.isSecure(),
+			SameSite: http.SameSiteLaxMode}) // Lax: the app's page sends the browser here
+	}
+	u, query := a.redirectURI.url, r.URL.Query().Encode()
+	v := view{
+		Name: cmp.Or(a.client.Name, hostOf(u)), Host: hostOf(u), IsLocal: isLoopback(u.Hostname()),
+		Action: s.prefix + "/oauth/authorize?" + query, Form: formValue(secret, query), Problem: problem,
+	}
+	if isDocumentURL(a.clientID) {
+		if document, err := url.Parse(a.clientID); err == nil {
+			v.Document = document.Host
+		}
+	}
+	return write(w, status, v, u.Scheme)
+}
+
+// write writes the page. Its form leads back here, and then to the client and on.
+func write(w http.ResponseWriter, status int, v view, schemes ...string) error {
+	var body bytes.Buffer
+	if err := page.Execute(&body, v); err != nil {
+		return err
+	}
+	targets := "'self' https:"
+	for _, scheme := range schemes {
+		targets += " " + scheme + ":"
+	}
+	pages.WriteForm(w, status, body.Bytes(), targets)
+	return nil
+}

@@ -1,0 +1,313 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// client is a program that signs in: the stored form. All are public: none has a secret.
+type client struct {
+	Name         string   `json:"client_name"`
+	RedirectURIs []string `json:"redirect_uris"`
+}
+
+// Bounds of a client's metadata.
+const (
+	maxName         = 80 // characters shown
+	maxRedirectURIs = 20
+	maxURL          = 2048     // bytes
+	maxBody         = 16 << 10 // bytes of a registration, or of a form
+)
+
+// newClient returns a client of this metadata, or a sentence about the mistake.
+func newClient(name string, redirectURIs []string) (c client, problem string) {
+	if len(redirectURIs) == 0 || len(redirectURIs) > maxRedirectURIs {
+		return c, fmt.Sprintf("redirect_uris must be an array of 1 to %d URLs.", maxRedirectURIs)
+	}
+	for i, s := range redirectURIs {
+		if problem := checkRedirectURI(s); problem != "" {
+			return c, fmt.Sprintf("redirect_uris[%d] %s.", i, problem)
+		}
+	}
+	return client{clean(name), redirectURIs}, ""
+}
+
+// clean returns a name without characters that could make it read as something else.
+func clean(name string) string {
+	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool {
+		return r == ' ' || !unicode.IsPrint(r)
+	}), " ")
+	if runes := []rune(name); len(runes) > maxName {
+		name = strings.TrimSpace(string(runes[:maxName-1])) + "…"
+	}
+	return name
+}
+
+// scripts are schemes that run or show something instead of leading to an app.
+var scripts = []string{"javascript", "data", "vbscript", "file", "blob", "about", "filesystem",
+	"view-source", "ws", "wss", "ftp"}
+
+// checkRedirectURI returns what is wrong with an address to send codes to: that may be an
+// https URL, http on the user's own machine, or the own scheme of an app (RFC 8252).
+func checkRedirectURI(s string) (problem string) {
+	u, err := url.Parse(s)
+	isPlain := !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' })
+	switch {
+	case err != nil || !isPlain || len(s) > maxURL || u.Scheme == "":
+		return "must be an absolute URL"
+	case strings.Contains(s, "#"):
+		return "must not have a fragment"
+	case u.User != nil:
+		return "must not have a user or a password"
+	case u.Scheme == "https" && u.Hostname() != "":
+		return ""
+	case u.Scheme == "http" && isLoopback(u.Hostname()):
+		return ""
+	case u.Scheme == "https" || u.Scheme == "http" || slices.Contains(scripts, u.Scheme):
+		return "must be https, http on a loopback address, or the own scheme of an app"
+	}
+	return ""
+}
+
+// redirectURI is an address that a request gave and that its client may name.
+type redirectURI struct {
+	given string
+	url   *url.URL
+}
+
+// allows returns the address if it is one of the client's: equal, except that a loopback
+// address may have any port, which its app gets from its system.
+func (c *client) allows(given string) (redirectURI, bool) {
+	u, err := url.Parse(given)
+	if err != nil || checkRedirectURI(given) != "" {
+		return redirectURI{}, false
+	}
+	same := func(registered string) bool {
+		if registered == given {
+			return true
+		}
+		r, err := url.Parse(registered)
+		return err == nil && r.Scheme == "http" && isLoopback(r.Hostname()) && withoutPort(r) == withoutPort(u)
+	}
+	return redirectURI{given, u}, slices.ContainsFunc(c.RedirectURIs, same)
+}
+
+func withoutPort(u *url.URL) string {
+	without := *u
+	without.Host = hostname(u.Host)
+	return without.String()
+}
+
+// registration is the body of POST /oauth/register, as far as it matters, and the answer.
+type registration struct {
+	ClientID      string   `json:"client_id,omitempty"`
+	ClientName    string   `json:"client_name,omitempty"`
+	RedirectURIs  []string `json:"redirect_uris"`
+	AuthMethod    string   `json:"token_endpoint_auth_method"`
+	GrantTypes    []string `json:"grant_types"`
+	ResponseTypes []string `json:"response_types"`
+	Type          string   `json:"application_type,omitempty"`
+	Scope         string   `json:"scope"`
+}
+
+// serveRegister registers a client (RFC 7591). What this server does not do is replaced
+// in the answer, as the RFC allows. Equal metadata gets the same ID: some clients register
+// at every connect.
+func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []byte) error {
+	const malformed = "invalid_client_metadata"
+	var reg registration
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || json.Unmarshal(body, &reg) != nil {
+		return refuse(malformed, "The registration must be a JSON object of client metadata.")
+	}
+	if reg.GrantTypes != nil && !slices.Contains(reg.GrantTypes, grantTypes[0]) {
+		return refuse(malformed, "grant_types must contain authorization_code.")
+	}
+	if reg.ResponseTypes != nil && !slices.Contains(reg.ResponseTypes, responseTypes[0]) {
+		return refuse(malformed, "response_types must contain code.")
+	}
+	c, problem := newClient(reg.ClientName, reg.RedirectURIs)
+	if problem != "" {
+		return refuse("invalid_redirect_uri", problem)
+	}
+	id, err := s.register(r.Context(), c)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	if reg.Type != "native" {
+		reg.Type = "web"
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	httpx.WriteJSON(w, http.StatusCreated, registration{
+		ClientID: id, ClientName: c.Name, RedirectURIs: c.RedirectURIs, AuthMethod: noSecret[0],
+		GrantTypes: grantTypes, ResponseTypes: responseTypes, Type: reg.Type, Scope: scopes[0],
+	})
+	return nil
+}
+
+// Documents of clients. They belong to no product; the lists are the IDs of clients that
+// never had a grant, and of those that did, the least recently used first.
+const (
+	ofNoProduct   = ""
+	clientPrefix  = "oauth/client/"
+	waitingName   = "oauth/clients/waiting"
+	signedInName  = "oauth/clients/signed-in"
+	maxSignedIn   = 10_000
+	idBytes       = 16
+	clientTTL     = RefreshTTL + 24*time.Hour // from the last use
+	clientVersion = "client_"                 // begins the ID of a client
+)
+
+// register stores a client and returns its ID, which is derived from its metadata.
+func (s *Server) register(ctx context.Context, c client) (id string, err error) {
+	sorted := c
+	sorted.RedirectURIs = slices.Sorted(slices.Values(c.RedirectURIs))
+	value, err := activity.Marshal(sorted)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(value)
+	id = clientVersion + hex.EncodeToString(sum[:idBytes])
+	return id, s.keep(ctx, id, value, false)
+}
+
+// keep stores a client as the most recently used one, and removes those used least
+// recently beyond the bounds. One that signs in is no longer counted among those without
+// a grant.
+func (s *Server) keep(ctx context.Context, id string, value []byte, signsIn bool) error {
+	raw, err := hex.DecodeString(strings.TrimPrefix(id, clientVersion))
+	if err != nil || len(raw) != idBytes {
+		return fmt.Errorf("oauth: %q is no ID of a client", id)
+	}
+	if err := s.changing.Acquire(ctx, 1); err != nil { // spares conflicts
+		return fmt.Errorf("oauth: wait for other clients: %w", err)
+	}
+	defer s.changing.Release(1)
+	for {
+		docs, err := s.docs.Get(ctx, ofNoProduct, waitingName, signedInName, clientPrefix+id)
+		if err != nil {
+			return fmt.Errorf("oauth: read clients: %w", err)
+		}
+		signsIn = signsIn || indexOf(docs[1].Value, raw) >= 0
+		changes, evicted := lists(docs[0], docs[1], raw, signsIn)
+		if len(changes) == 0 && docs[2].Exists() {
+			return nil // it was the last one already
+		}
+		put := document.Put(docs[2], value, clientTTL)
+		put.Yields = !signsIn
+		old, err := s.docs.Get(ctx, ofNoProduct, evicted...)
+		if err != nil {
+			return fmt.Errorf("oauth: read clients: %w", err)
+		}
+		for _, doc := range old {
+			if doc.Exists() {
+				changes = append(changes, document.Delete(doc))
+			}
+		}
+		_, err = s.docs.Write(ctx, ofNoProduct, append(changes, put)...)
+		var conflict *document.ConflictError
+		if errors.As(err, &conflict) && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("oauth: write client: %w", err)
+		}
+		return nil
+	}
+}
+
+// lists returns the changes to the two lists that make a client the last one of its own,
+// and the names of the clients that no longer fit.
+func lists(waiting, signedIn document.Document, id []byte, signsIn bool) (changes []document.Change, evicted []string) {
+	for _, list := range []struct {
+		doc  document.Document
+		has  bool
+		most int
+	}{{waiting, !signsIn, MaxClients}, {signedIn, signsIn, maxSignedIn}} {
+		ids := bytes.Clone(list.doc.Value)
+		if i := indexOf(ids, id); i >= 0 {
+			ids = slices.Delete(ids, i, i+idBytes)
+		}
+		if list.has {
+			ids = append(ids, id...)
+		}
+		for ; len(ids) > list.most*idBytes; ids = ids[idBytes:] {
+			evicted = append(evicted, clientPrefix+clientVersion+hex.EncodeToString(ids[:idBytes]))
+		}
+		if !bytes.Equal(ids, list.doc.Value) {
+			changes = append(changes, document.Put(list.doc, ids, clientTTL))
+		}
+	}
+	return changes, evicted
+}
+
+// indexOf returns where an ID is in a list, -1 for nowhere.
+func indexOf(ids, id []byte) int {
+	for i := 0; i+idBytes <= len(ids); i += idBytes {
+		if bytes.Equal(ids[i:i+idBytes], id) {
+			return i
+		}
+	}
+	return -1
+}
+
+var errNoClient = errors.New("oauth: no such client")
+
+// clientOf returns the client of an ID: a registered one, or that of the metadata document
+// at the URL that the ID is. The error is errNoClient, a *[documentError] or one of the
+// storage.
+func (s *Server) clientOf(ctx context.Context, id string) (client, error) {
+	if isDocumentURL(id) {
+		return s.documents.client(ctx, id)
+	}
+	doc, err := s.registered(ctx, id)
+	if err != nil {
+		return client{}, err
+	}
+	var c client
+	if err := json.Unmarshal(doc.Value, &c); err != nil {
+		return c, fmt.Errorf("%w: %w", errNoClient, err)
+	}
+	return c, nil
+}
+
+// registered returns the document of a registered client, or errNoClient.
+func (s *Server) registered(ctx context.Context, id string) (doc document.Document, err error) {
+	if !strings.HasPrefix(id, clientVersion) || len(id) != len(clientVersion)+2*idBytes {
+		return doc, errNoClient
+	}
+	docs, err := s.docs.Get(ctx, ofNoProduct, clientPrefix+id)
+	if err != nil {
+		return doc, fmt.Errorf("oauth: read client: %w", err)
+	}
+	if !docs[0].Exists() {
+		return doc, errNoClient
+	}
+	return docs[0], nil
+}
+
+// touch makes a registered client, if it is one, the most recently used one.
+func (s *Server) touch(ctx context.Context, id string, signsIn bool) error {
+	doc, err := s.registered(ctx, id)
+	if errors.Is(err, errNoClient) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.keep(ctx, id, doc.Value, signsIn)
+}

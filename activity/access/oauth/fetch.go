@@ -1,0 +1,165 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+)
+
+// Bounds of fetching metadata documents, whose addresses strangers choose.
+const (
+	maxDocument  = 5 << 10 // bytes
+	fetchTime    = 5 * time.Second
+	maxRedirects = 3  // on the same host
+	maxFetches   = 16 // at a time
+	maxDocuments = 1000
+	documentTTL  = 10 * time.Minute // a document is good for
+	failureTTL   = 30 * time.Second // a failure is
+)
+
+// documentError is why a client's metadata document is not taken: a sentence for the page.
+type documentError struct {
+	detail string
+	cause  error
+}
+
+func (e *documentError) Error() string { return fmt.Sprintf("oauth: %s: %v", e.detail, e.cause) }
+func (e *documentError) Unwrap() error { return e.cause }
+
+// fetcher fetches and caches metadata documents.
+type fetcher struct {
+	http    *http.Client
+	cache   *lru.Cache[string, fetched]
+	one     singleflight.Group
+	running *semaphore.Weighted
+}
+
+type fetched struct {
+	client client
+	err    error
+	until  time.Time
+}
+
+// controlFunc is that of a [net.Dialer].
+type controlFunc = func(network, address string, c syscall.RawConn) error
+
+// newFetcher returns a fetcher of documents at public addresses.
+func newFetcher() *fetcher {
+	return fetcherBy(ssrf.New(ssrf.WithAnyPort()).Safe)
+}
+
+// fetcherBy returns a fetcher that connects to the addresses which control takes, after
+// resolution. It uses no proxy, which would resolve names by itself.
+func fetcherBy(control controlFunc) *fetcher {
+	cache, err := lru.New[string, fetched](maxDocuments)
+	if err != nil { // cannot happen: the size is positive
+		panic(err)
+	}
+	dialer := &net.Dialer{Timeout: fetchTime, Control: control}
+	return &fetcher{cache: cache, running: semaphore.NewWeighted(maxFetches), http: &http.Client{
+		Timeout: fetchTime,
+		Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true,
+			TLSHandshakeTimeout: fetchTime, MaxResponseHeaderBytes: 16 << 10},
+		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects || next.URL.Scheme != "https" || next.URL.Host != via[0].URL.Host {
+				return errors.New("a redirect to another host, or one too many")
+			}
+			return nil
+		},
+	}}
+}
+
+// isDocumentURL reports whether a client ID is the URL of its metadata document: https,
+// with a path, and without anything that could be read in two ways.
+func isDocumentURL(id string) bool {
+	u, err := url.Parse(id)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || len(id) > maxURL || u.User != nil ||
+		strings.Contains(id, "#") {
+		return false
+	}
+	segments := strings.Split(u.Path, "/")
+	return len(u.Path) > 1 && !slices.Contains(segments, ".") && !slices.Contains(segments, "..")
+}
+
+// client returns the client of a metadata document. The error is a *[documentError].
+func (f *fetcher) client(ctx context.Context, id string) (client, error) {
+	if known, ok := f.cache.Get(id); ok && time.Now().Before(known.until) {
+		return known.client, known.err
+	}
+	// A fetch serves all who wait for it, so it ends by its own time only.
+	result, _, _ := f.one.Do(id, func() (any, error) {
+		known := fetched{until: time.Now().Add(documentTTL)}
+		if known.client, known.err = f.fetch(context.WithoutCancel(ctx), id); known.err != nil {
+			known.until = time.Now().Add(failureTTL)
+		}
+		f.cache.Add(id, known)
+		return known, nil
+	})
+	known := result.(fetched)
+	return known.client, known.err
+}
+
+func (f *fetcher) fetch(ctx context.Context, id string) (c client, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	if err := f.running.Acquire(ctx, 1); err != nil {
+		return c, &documentError{"Too many metadata documents are being fetched; please try again", err}
+	}
+	defer f.running.Release(1)
+	const cannot = "The client's metadata document cannot be fetched from its public https address"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, id, nil)
+	if err != nil {
+		return c, &documentError{cannot, err}
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := f.http.Do(request)
+	if err != nil {
+		return c, &documentError{cannot, err}
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return c, &documentError{cannot, errors.New(response.Status)}
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
+	if err != nil {
+		return c, &documentError{cannot, err}
+	}
+	if len(body) > maxDocument {
+		return c, &documentError{"The client's metadata document is larger than 5 KB", nil}
+	}
+	return parseDocument(id, body)
+}
+
+// parseDocument returns the client that a document at the URL id describes.
+func parseDocument(id string, body []byte) (c client, err error) {
+	var d struct {
+		ClientID string `json:"client_id"`
+		registration
+	}
+	if err := json.Unmarshal(body, &d); err != nil {
+		return c, &documentError{"The client's metadata document is not a JSON object of client metadata", err}
+	}
+	if d.ClientID != id {
+		return c, &documentError{"The client's metadata document is that of another client_id", nil}
+	}
+	c, problem := newClient(d.ClientName, d.RedirectURIs)
+	if problem != "" {
+		problem = strings.TrimSuffix(problem, ".")
+		return c, &documentError{"The client's metadata document is not valid: " + problem, nil}
+	}
+	return c, nil
+}

@@ -1,0 +1,257 @@
+package oauth
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+)
+
+// site is a web site with metadata documents.
+type site struct {
+	*httptest.Server
+	requests atomic.Int64
+}
+
+func newSite(t *testing.T, serve func(s *site, w http.ResponseWriter, r *http.Request)) *site {
+	s := &site{}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		serve(s, w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// trusting returns a fetcher that connects to any address and trusts the site's certificate.
+func (s *site) trusting() *fetcher {
+	f := fetcherBy(func(string, string, syscall.RawConn) error { return nil })
+	return s.trust(f)
+}
+
+func (s *site) trust(f *fetcher) *fetcher {
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	f.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
+	return f
+}
+
+func described(id string) []byte {
+	body, err := json.Marshal(map[string]any{"client_id": id, "client_name": "Claude", "redirect_uris": []string{"https://claude.ai/cb"},
+		"token_endpoint_auth_method": "none"})
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
+
+func detailOf(err error) string {
+	var e *documentError
+	if errors.As(err, &e) {
+		return e.detail
+	}
+	return fmt.Sprint(err)
+}
+
+func TestFetcher_takesADocument(t *testing.T) {
+	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
+		id := s.URL + r.URL.Path
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/target", http.StatusFound)
+		case "/target":
+			_, _ = w.Write(described(s.URL + "/moved"))
+		case "/large":
+			_, _ = w.Write(append(described(id), strings.Repeat(" ", maxDocument)...))
+		case "/other":
+			_, _ = w.Write(described(s.URL + "/client"))
+		case "/none":
+			http.NotFound(w, r)
+		case "/text":
+			_, _ = w.Write([]byte("<html>"))
+		case "/evil":
+			_, _ = w.Write([]byte(strings.Replace(string(described(id)), "https://claude", "javascript://claude", 1)))
+		default:
+			_, _ = w.Write(described(id))
+		}
+	})
+	f := s.trusting()
+	const cannot = "The client's metadata document cannot be fetched from its public https address"
+	for path, want := range map[string]string{
+		"/client": "<nil>", "/moved": "<nil>", "/none": cannot,
+		"/large": "The client's metadata document is larger than 5 KB",
+		"/other": "The client's metadata document is that of another client_id",
+		"/text":  "The client's metadata document is not a JSON object of client metadata",
+		"/evil":  "The client's metadata document is not valid: redirect_uris[0] must be https, http on a loopback address, or the own scheme of an app",
+	} {
+		c, err := f.client(t.Context(), s.URL+path)
+		assert.Equal(t, want, detailOf(err), path)
+		if err == nil {
+			assert.Equal(t, client{"Claude", []string{"https://claude.ai/cb"}}, c)
+		}
+	}
+}
+
+func TestFetcher_followsRedirectsOnOneHostOnly(t *testing.T) {
+	f := newFetcher()
+	asked := 0
+	const id = "https://claude.ai/client"
+	target := ""
+	f.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if asked++; asked > 20 {
+			return nil, errors.New("enough")
+		}
+		w := httptest.NewRecorder()
+		if r.URL.String() == id || r.URL.Path == "/client" && target == id {
+			w.Header().Set("Location", target)
+			w.WriteHeader(http.StatusFound)
+		} else {
+			_, _ = w.Write(described(id))
+		}
+		return w.Result(), nil
+	})
+	for to, want := range map[string]int{"https://claude.ai/other": 2, "https://evil.example/other": 1, "https://claude.ai:444/other": 1, "http://claude.ai/other": 1, id: maxRedirects + 1} {
+		asked, target = 0, to
+		_, err := f.fetch(t.Context(), id)
+		assert.Equal(t, want == 2, err == nil, to)
+		assert.Equal(t, want, asked, to)
+	}
+}
+
+// However often it is asked for, a document is fetched once, and a failure is.
+func TestFetcher_cachesDocuments(t *testing.T) {
+	release := make(chan struct{})
+	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
+		<-release
+		if r.URL.Path == "/client" {
+			_, _ = w.Write(described(s.URL + "/client"))
+		}
+	})
+	f := s.trusting()
+	var asking sync.WaitGroup
+	for range 20 {
+		asking.Go(func() {
+			_, err := f.client(context.Background(), s.URL+"/client")
+			assert.NoError(t, err)
+			_, err = f.client(context.Background(), s.URL+"/empty")
+			assert.Error(t, err)
+		})
+	}
+	close(release)
+	asking.Wait()
+	assert.LessOrEqual(t, s.requests.Load(), int64(2))
+}
+
+func TestFetcher_forgetsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fetcherBy(func(string, string, syscall.RawConn) error { return nil })
+		asked := 0
+		f.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked++
+			w := httptest.NewRecorder()
+			switch r.URL.Path {
+			case "/good":
+				_, _ = w.Write(described(r.URL.String()))
+			case "/slow":
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return w.Result(), nil
+		})
+		ask := func(path string, want int) {
+			_, _ = f.client(t.Context(), "https://claude.ai"+path)
+			assert.Equal(t, want, asked, path)
+		}
+		ask("/good", 1)
+		ask("/bad", 2)
+		time.Sleep(failureTTL)
+		ask("/good", 2)
+		ask("/bad", 3)
+		time.Sleep(documentTTL)
+		ask("/good", 4)
+		began := time.Now()
+		ask("/slow", 5)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A stranger cannot make the server ask its own network: not by address, not by name.
+func TestFetcher_asksPublicAddressesOnly(t *testing.T) {
+	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) { _, _ = w.Write(described(s.URL + "/client")) })
+	f := s.trust(newFetcher())
+	_, port, _ := strings.Cut(s.URL, "127.0.0.1")
+	for _, host := range []string{"127.0.0.1", "localhost", "127.1", "2130706433", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "172.16.0.1", "192.168.1.1",
+		"169.254.169.254", "100.64.0.1", "[fe80::1]", "[fd00::1]", "[::]", "[64:ff9b::7f00:1]", "224.0.0.1", "255.255.255.255"} {
+		_, err := f.fetch(t.Context(), "https://"+host+port+"/client")
+		assert.Contains(t, detailOf(err), "cannot be fetched", host)
+		if strings.Contains(host, ":") || strings.Count(host, ".") == 3 {
+			assert.Contains(t, err.Error(), "prohibited", host)
+		}
+	}
+	assert.Zero(t, s.requests.Load())
+}
+
+func TestIsDocumentURL(t *testing.T) {
+	for id, want := range map[string]bool{
+		"https://claude.ai/oauth/mcp": true, "https://claude.ai/a?b=c": true, "https://claude.ai:8443/a": true, "https://claude.ai": false, "https://claude.ai/": false,
+		"http://claude.ai/a": false, "https://claude.ai/a#b": false, "https://u:p@claude.ai/a": false, "https://claude.ai/a/../b": false, "https://claude.ai/./b": false,
+		"https://claude.ai/%2e%2e/b": false, "https:///a": false, "client_00": false, "": false, "https://claude.ai/" + strings.Repeat("a", maxURL): false,
+	} {
+		assert.Equal(t, want, isDocumentURL(id), id)
+	}
+}
+
+// A client that is known by its document signs in without a registration.
+func TestServer_knowsAClientByItsDocument(t *testing.T) {
+	s := newSite(t, func(s *site, w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/client" {
+			_, _ = w.Write(described(s.URL + "/client"))
+		}
+	})
+	docs := musttest.New(document.NewMemory(nil))
+	server := musttest.New(New("https://live.example.com", access.NewKeyring(), docs, nil))
+	server.documents = s.trusting()
+	mux := http.NewServeMux()
+	server.Mount(mux.Handle)
+	ask := func(path, redirectURI string) *httptest.ResponseRecorder {
+		q := url.Values{"client_id": {s.URL + path}, "redirect_uri": {redirectURI}, "response_type": {"code"}, "code_challenge_method": {"S256"},
+			"code_challenge": {strings.Repeat("a", 43)}}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/oauth/authorize?"+q.Encode(), nil))
+		return w
+	}
+	w := ask("/client", "https://claude.ai/cb")
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, w.Body.String(), "<h1>Connect Claude</h1>")
+	assert.Contains(t, w.Body.String(), "<b>"+strings.TrimPrefix(s.URL, "https://")+"</b> vouches for the name.")
+	for _, w := range []*httptest.ResponseRecorder{ask("/client", "https://evil.example/"), ask("/none", "https://claude.ai/cb")} {
+		assert.Equal(t, http.StatusBadRequest, w.Code)
+		assert.Empty(t, w.Header().Get("Location"))
+	}
+	left, err := docs.List(t.Context(), "", "", "", 10)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}

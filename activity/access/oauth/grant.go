@@ -1,0 +1,361 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// A code or token is its prefix, its product, its family and a secret, with separators.
+// The family of a code and of refresh tokens is a secret, too, from which the ID of their
+// grant is derived; that of an access token is the ID. So a spent refresh token is told
+// from a guess, and an access token says nothing of the others.
+const (
+	codePrefix    = "lac_"
+	refreshPrefix = "lar_"
+	accessPrefix  = "lat_"
+	separator     = "~"
+	maxToken      = 256
+)
+
+type token struct{ productID, family, secret string }
+
+func (t token) String() string {
+	return strings.Join([]string{t.productID, t.family, t.secret}, separator)
+}
+
+// parseToken returns the parts of a token of that prefix.
+func parseToken(prefix, s string) (token, bool) {
+	rest, ok := strings.CutPrefix(s, prefix)
+	parts := strings.Split(rest, separator)
+	if !ok || len(s) > maxToken || len(parts) != 3 || slices.Contains(parts, "") {
+		return token{}, false
+	}
+	return token{parts[0], parts[1], parts[2]}, true
+}
+
+// idOf returns the ID of the grant of a code or refresh token.
+func (t token) idOf() string {
+	sum := sha256.Sum256([]byte(t.family))
+	return hex.EncodeToString(sum[:16])
+}
+
+func digest(secret string) []byte {
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
+}
+
+// isSecret reports whether a digest is that of a secret.
+func isSecret(of []byte, secret string) bool {
+	return subtle.ConstantTimeCompare(of, digest(secret)) == 1
+}
+
+// grant is what a client was given: the stored form.
+type grant struct {
+	Key         []byte `json:"key"` // its digest
+	ClientID    string `json:"client_id"`
+	ClientName  string `json:"client_name,omitempty"`
+	RedirectURI string `json:"redirect_uri"`
+	Challenge   string `json:"challenge"`
+	Resource    string `json:"resource"`
+
+	Code    []byte        `json:"code"`              // digest
+	Refresh []byte        `json:"refresh,omitempty"` // digest of the newest; none until the code is used
+	Access  []accessToken `json:"access,omitempty"`
+	Created time.Time     `json:"created"`
+	Used    time.Time     `json:"used"`
+	Until   time.Time     `json:"until"`
+}
+
+type accessToken struct {
+	Digest []byte    `json:"digest"`
+	Until  time.Time `json:"until"`
+}
+
+// maxAccess is how many access tokens of a grant are good at a time. A client that
+// refreshes more often loses the oldest.
+const maxAccess = 8
+
+const (
+	grantPrefix = "oauth/grant/"
+	maxUses     = 10_000      // grants whose last use is remembered
+	useEvery    = time.Minute // how often the last use of a grant is stored
+)
+
+// The ends of a change to a grant.
+var (
+	errNoGrant = errors.New("oauth: no such grant")
+	errReused  = errors.New("oauth: a spent code or token was used again")
+	errEnded   = errors.New("oauth: the grant has ended")
+)
+
+// stored is a grant and its document.
+type stored struct {
+	grant
+	doc document.Document
+}
+
+func (g *stored) id() string { return strings.TrimPrefix(g.doc.Name, grantPrefix) }
+
+func decodeGrant(doc document.Document) (g stored, err error) {
+	g.doc = doc
+	if !doc.Exists() {
+		return g, errNoGrant
+	}
+	if err := json.Unmarshal(doc.Value, &g.grant); err != nil {
+		return g, fmt.Errorf("%w: %w", errNoGrant, err)
+	}
+	if !time.Now().Before(g.Until) {
+		return g, errNoGrant
+	}
+	return g, nil
+}
+
+// read returns a grant, or errNoGrant.
+func (s *Server) read(ctx context.Context, productID, id string) (stored, error) {
+	docs, err := s.docs.Get(ctx, productID, grantPrefix+id)
+	if err != nil {
+		return stored{}, fmt.Errorf("oauth: read grant: %w", err)
+	}
+	return decodeGrant(docs[0])
+}
+
+// put returns the change that stores a grant.
+func (g *stored) put() (document.Change, error) {
+	value, err := activity.Marshal(g.grant)
+	return document.Put(g.doc, value, max(time.Until(g.Until), time.Second)), err
+}
+
+// change applies decide to a grant, again if another write came first. An error of decide
+// leaves the grant as it was, but errReused and errEnded end it.
+func (s *Server) change(ctx context.Context, productID, id string, decide func(*grant) error) error {
+	for {
+		g, err := s.read(ctx, productID, id)
+		if err != nil {
+			return err
+		}
+		verdict := decide(&g.grant)
+		change, err := g.put()
+		switch {
+		case verdict == errReused, verdict == errEnded:
+			change = document.Delete(g.doc)
+		case verdict != nil:
+			return verdict
+		case err != nil:
+			return err
+		}
+		_, err = s.docs.Write(ctx, productID, change)
+		var conflict *document.ConflictError
+		switch {
+		case errors.As(err, &conflict) && ctx.Err() == nil:
+			continue
+		case errors.Is(err, document.ErrDropped):
+			return errNoGrant
+		case err != nil:
+			return fmt.Errorf("oauth: write grant: %w", err)
+		}
+		if verdict == errReused {
+			s.log.Warn("a grant has ended: "+verdict.Error(), "product_id", productID, "grant_id", id)
+		}
+		return verdict
+	}
+}
+
+// grantCode stores a grant for a key and returns its code.
+func (s *Server) grantCode(
+	ctx context.Context, productID string, key [sha256.Size]byte, a *authorization,
+) (code string, err error) {
+	if err := s.makeRoom(ctx, productID, key[:]); err != nil {
+		return "", err
+	}
+	t, now := token{productID, rand.Text(), rand.Text()}, time.Now()
+	g := stored{grant: grant{
+		Key: key[:], ClientID: a.clientID, ClientName: a.client.Name, RedirectURI: a.redirectURI.given,
+		Challenge: a.challenge, Resource: s.resource, Code: digest(t.secret), Created: now, Used: now, Until: now.Add(CodeTTL),
+	}, doc: document.Document{Name: grantPrefix + t.idOf()}}
+	change, err := g.put()
+	if err != nil {
+		return "", err
+	}
+	if _, err := s.docs.Write(ctx, productID, change); err != nil {
+		return "", fmt.Errorf("oauth: write grant: %w", err)
+	}
+	s.log.Info("a client has signed in", "product_id", productID, "grant_id", g.id(),
+		"redirect_host", hostOf(a.redirectURI.url))
+	return codePrefix + t.String(), nil
+}
+
+// makeRoom ends the least recently used grants of a key, so that it can have another.
+func (s *Server) makeRoom(ctx context.Context, productID string, key []byte) error {
+	all, err := s.list(ctx, productID)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(g stored) bool { return subtle.ConstantTimeCompare(g.Key, key) != 1 })
+	slices.SortFunc(all, func(a, b stored) int { return a.Used.Compare(b.Used) })
+	for _, g := range all[:max(0, len(all)-MaxGrants+1)] {
+		_, err := s.docs.Write(ctx, productID, document.Delete(g.doc))
+		var conflict *document.ConflictError // it has just been used, or has ended
+		if err != nil && !errors.As(err, &conflict) {
+			return fmt.Errorf("oauth: end grant: %w", err)
+		}
+	}
+	return nil
+}
+
+// list returns the grants of a product, those whose code was not used yet too, with the
+// last uses that this server knows of.
+func (s *Server) list(ctx context.Context, productID string) (all []stored, err error) {
+	const atOnce = 100
+	for after, more := "", true; more; {
+		docs, err := s.docs.List(ctx, productID, grantPrefix, after, atOnce)
+		if err != nil {
+			return nil, fmt.Errorf("oauth: list grants: %w", err)
+		}
+		for _, doc := range docs {
+			after = doc.Name
+			if g, err := decodeGrant(doc); err == nil {
+				if used, ok := s.uses.Get(useName(productID, g.id())); ok && used.After(g.Used) {
+					g.Used = used
+				}
+				all = append(all, g)
+			}
+		}
+		more = len(docs) == atOnce
+	}
+	return all, nil
+}
+
+// opens reports whether the key of a grant still opens MCP for the product: nil, or an
+// error of [access.Keyring.ProductOf].
+func (s *Server) opens(g *grant, productID string) error {
+	if len(g.Key) != sha256.Size {
+		return access.ErrInvalid
+	}
+	of, err := s.keys.ProductOfDigest([sha256.Size]byte(g.Key), access.MCP)
+	if err == nil && of != productID {
+		return access.ErrInvalid
+	}
+	return err
+}
+
+// tokens is the answer of the token endpoint.
+type tokens struct {
+	AccessToken  string `json:"access_token"`
+	TokenType    string `json:"token_type"`
+	ExpiresIn    int    `json:"expires_in"` // seconds
+	RefreshToken string `json:"refresh_token"`
+	Scope        string `json:"scope"`
+}
+
+// issue gives a grant new tokens in the family of its code. Earlier access tokens keep
+// their time, the earlier refresh token is spent.
+func (g *grant) issue(t token, now time.Time) tokens {
+	refresh := token{t.productID, t.family, rand.Text()}
+	opener := token{t.productID, t.idOf(), rand.Text()}
+	g.Refresh, g.Used, g.Until = digest(refresh.secret), now, now.Add(RefreshTTL)
+	g.Access = slices.DeleteFunc(g.Access, func(a accessToken) bool { return !now.Before(a.Until) })
+	g.Access = append(g.Access[max(0, len(g.Access)-maxAccess+1):],
+		accessToken{digest(opener.secret), now.Add(AccessTTL)})
+	return tokens{AccessToken: accessPrefix + opener.String(), TokenType: "Bearer", ExpiresIn: int(AccessTTL.Seconds()),
+		RefreshToken: refreshPrefix + refresh.String(), Scope: string(access.MCP)}
+}
+
+// keyOfAccess returns the key that an access token stands for.
+func (s *Server) keyOfAccess(ctx context.Context, t token) (key [sha256.Size]byte, productID string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storageTime)
+	defer cancel()
+	g, err := s.read(ctx, t.productID, t.family)
+	if errors.Is(err, errNoGrant) {
+		return key, "", access.ErrInvalid
+	}
+	if err != nil {
+		return key, "", fmt.Errorf("%w: %w", access.ErrUnavailable, err)
+	}
+	now := time.Now()
+	isGood := func(a accessToken) bool { return isSecret(a.Digest, t.secret) && now.Before(a.Until) }
+	if !slices.ContainsFunc(g.Access, isGood) {
+		return key, "", access.ErrInvalid
+	}
+	if err := s.opens(&g.grant, t.productID); err != nil {
+		return key, "", err
+	}
+	s.use(ctx, t.productID, &g, now)
+	return [sha256.Size]byte(g.Key), t.productID, nil
+}
+
+func useName(productID, id string) string { return productID + separator + id }
+
+// use remembers the use of a grant, and stores it from time to time: reading must not
+// cost a write. A use that cannot be stored is no failure.
+func (s *Server) use(ctx context.Context, productID string, g *stored, now time.Time) {
+	s.uses.Add(useName(productID, g.id()), now)
+	if now.Sub(g.Used) < useEvery {
+		return
+	}
+	_ = s.change(ctx, productID, g.id(), func(g *grant) error {
+		g.Used = now
+		return nil
+	})
+}
+
+// Grant is the access of a client to a product, as administrators see it.
+type Grant struct {
+	GrantID      string  `json:"grant_id"`
+	ClientID     string  `json:"client_id"`
+	ClientName   string  `json:"client_name"`
+	RedirectHost string  `json:"redirect_host"` // where the answer went
+	Scope        string  `json:"scope"`
+	CreatedAt    float64 `json:"created_at"`   // epoch seconds
+	LastUsedAt   float64 `json:"last_used_at"` // likewise, up to a minute ago on other servers
+}
+
+// Grants returns the grants of a product whose keys exist, the newest first. An error
+// means that storage is unavailable.
+func (s *Server) Grants(ctx context.Context, productID string) ([]Grant, error) {
+	all, err := s.list(ctx, productID)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b stored) int { return b.Created.Compare(a.Created) })
+	grants, ended := []Grant{}, map[string]bool{}
+	for _, g := range all {
+		key := string(g.Key)
+		if _, asked := ended[key]; !asked {
+			ended[key] = errors.Is(s.opens(&g.grant, productID), access.ErrInvalid)
+		}
+		if ended[key] || g.Refresh == nil {
+			continue
+		}
+		u, err := url.Parse(g.RedirectURI)
+		if err != nil {
+			u = &url.URL{}
+		}
+		grants = append(grants, Grant{g.id(), g.ClientID, g.ClientName, hostOf(u), string(access.MCP),
+			activity.Seconds(g.Created), activity.Seconds(g.Used)})
+	}
+	return grants, nil
+}
+
+// End ends a grant and all its tokens, on all servers at once. It reports false if there
+// is none of that ID. An error means that storage is unavailable.
+func (s *Server) End(ctx context.Context, productID, grantID string) (ended bool, err error) {
+	err = s.change(ctx, productID, grantID, func(*grant) error { return errEnded })
+	if errors.Is(err, errEnded) || errors.Is(err, errNoGrant) {
+		return err == errEnded, nil
+	}
+	return false, err
+}

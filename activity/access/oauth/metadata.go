@@ -1,0 +1,62 @@
+package oauth
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Well-known paths of RFC 9728 and RFC 8414.
+const (
+	resourceMetadata = "/.well-known/oauth-protected-resource"
+	serverMetadata   = "/.well-known/oauth-authorization-server"
+)
+
+// wellKnown returns the URL of a well-known path, which stands before the prefix.
+func (s *Server) wellKnown(path, behind string) string {
+	return strings.TrimSuffix(s.issuer, s.prefix) + path + s.prefix + behind
+}
+
+var scopes = []string{string(access.MCP)}
+
+func (s *Server) serveResource(w http.ResponseWriter, _ *http.Request) error {
+	httpx.WriteJSON(w, http.StatusOK, oauthex.ProtectedResourceMetadata{
+		Resource: s.resource, AuthorizationServers: []string{s.issuer}, ScopesSupported: scopes,
+		BearerMethodsSupported: []string{"header"}, ResourceName: "liveactivity",
+	})
+	return nil
+}
+
+func (s *Server) serveMetadata(w http.ResponseWriter, _ *http.Request) error {
+	httpx.WriteJSON(w, http.StatusOK, struct {
+		oauthex.AuthServerMeta
+		JWKSURI string `json:"jwks_uri,omitempty"` // there is none: tokens are opaque
+	}{AuthServerMeta: oauthex.AuthServerMeta{
+		Issuer:                                     s.issuer,
+		AuthorizationEndpoint:                      s.issuer + "/oauth/authorize",
+		TokenEndpoint:                              s.issuer + "/oauth/token",
+		RegistrationEndpoint:                       s.issuer + "/oauth/register",
+		RevocationEndpoint:                         s.issuer + "/oauth/revoke",
+		RevocationEndpointAuthMethodsSupported:     noSecret,
+		ScopesSupported:                            scopes,
+		ResponseTypesSupported:                     responseTypes,
+		ResponseModesSupported:                     []string{"query"},
+		GrantTypesSupported:                        grantTypes,
+		CodeChallengeMethodsSupported:              []string{"S256"},
+		TokenEndpointAuthMethodsSupported:          noSecret,
+		ClientIDMetadataDocumentSupported:          true,
+		AuthorizationResponseIssParameterSupported: true,
+	}})
+	return nil
+}
+
+// The only ways there are.
+var (
+	noSecret      = []string{"none"} // every client is public: a secret in an app is none
+	responseTypes = []string{"code"}
+	grantTypes    = []string{"authorization_code", "refresh_token"}
+)

@@ -1,0 +1,286 @@
+// Package oauth signs MCP clients in: it is the OAuth authorization server of an MCP
+// server whose users have a key of a product and nothing else.
+//
+//	signIn, err := oauth.New("https://live.example.com", keys, documents, nil)
+//	signIn.Mount(mux.Handle)
+//	tool, err := mcptool.NewHandler(lookup, keys, &mcptool.Options{SignIn: signIn})
+//
+// A client that cannot be given a key finds the server by its metadata (RFC 9728, RFC
+// 8414), registers (RFC 7591) or is known by the URL of its own metadata document, and
+// sends its user's browser to the sign-in page. The page asks for a key. The client gets
+// an access token of an hour and a refresh token of 30 days, which is good once. PKCE
+// with S256 is required (RFC 7636).
+//
+// A token reads over MCP what its key reads there, and ends with the key. It opens
+// nothing else.
+//
+// Clients and grants are documents: every server on one storage takes the tokens of the
+// others. A grant is one document from the code to its last token, in the product of its
+// key, so each step of it is one compare-and-set. It holds digests only.
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/options"
+)
+
+// Lifetimes, and the bounds of what is kept.
+const (
+	CodeTTL    = time.Minute
+	AccessTTL  = time.Hour
+	RefreshTTL = 30 * 24 * time.Hour
+
+	MaxClients = 1000 // registered without a grant; the least recently used goes first
+	MaxGrants  = 100  // of a key, likewise
+)
+
+// storageTime bounds the storage calls of a request, so that it is answered within 5
+// seconds while storage hangs.
+const storageTime = 4 * time.Second
+
+// Options of [New]; a zero field means its default.
+type Options struct {
+	Logger *slog.Logger // slog.Default()
+}
+
+// Server is the authorization server, and the judge of the tokens it gave out. It is safe
+// for concurrent use.
+type Server struct {
+	issuer   string // empty for a server without sign-in
+	prefix   string // the path of the issuer, without a slash at its end
+	resource string // the MCP server
+	keys     *access.Keyring
+	docs     document.Store
+	log      *slog.Logger
+
+	documents *fetcher                      // of clients that are known by a URL
+	changing  *semaphore.Weighted           // held while the list of clients changes
+	uses      *lru.Cache[string, time.Time] // the last uses of grants, by their names; newer than in storage
+}
+
+// New returns the authorization server of the MCP server at publicURL + "/mcp". A public
+// URL that is neither https nor a loopback address, or none, is that of a server without
+// sign-in: it takes keys only. New starts nothing and reports all invalid arguments at
+// once; opts may be nil.
+func New(publicURL string, keys *access.Keyring, docs document.Store, opts *Options) (*Server, error) {
+	wrong := options.Mistakes{Package: "oauth"}
+	wrong.Require(keys != nil, "keys", "must not be nil")
+	wrong.Require(docs != nil, "docs", "must not be nil")
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	uses, err := lru.New[string, time.Time](maxUses)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{keys: keys, docs: docs, log: cmp.Or(o.Logger, slog.Default()),
+		documents: newFetcher(), changing: semaphore.NewWeighted(1), uses: uses}
+	if u, ok := usable(publicURL); ok {
+		s.issuer, s.prefix = strings.TrimRight(publicURL, "/"), strings.TrimRight(u.EscapedPath(), "/")
+		s.resource = s.issuer + "/mcp"
+	}
+	return s, nil
+}
+
+// KeysOnly returns a server without sign-in that needs no storage.
+func KeysOnly(keys *access.Keyring) *Server { return &Server{keys: keys} }
+
+// On reports whether clients can sign in.
+func (s *Server) On() bool { return s.issuer != "" }
+
+// usable reports whether clients may be sent to a URL: codes and tokens travel to it.
+func usable(publicURL string) (*url.URL, bool) {
+	u, err := url.Parse(publicURL)
+	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, false
+	}
+	return u, u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
+}
+
+// isLoopback reports whether a host is the machine of the browser that goes there.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
+// KeyOf returns the digest and the product of the key that a bearer token is or, as an
+// access token, stands for. The errors are those of [access.Keyring.ProductOf] for the
+// scope [access.MCP].
+func (s *Server) KeyOf(ctx context.Context, token string) (digest [sha256.Size]byte, productID string, err error) {
+	if t, ok := parseToken(accessPrefix, token); ok && s.On() {
+		digest, productID, err = s.keyOfAccess(ctx, t)
+		if !errors.Is(err, access.ErrInvalid) {
+			return digest, productID, err
+		}
+	}
+	productID, err = s.keys.ProductOf(token, access.MCP)
+	return sha256.Sum256([]byte(token)), productID, err
+}
+
+// Challenge returns the WWW-Authenticate header for a bearer token that KeyOf refused
+// with this error, or "" for none. A wrong key has an error of its own: without it some
+// clients sign in again and again instead of reporting the key.
+func (s *Server) Challenge(token string, err error) string {
+	where := ""
+	if s.On() {
+		where = `resource_metadata="` + s.wellKnown(resourceMetadata, "/mcp") + `"`
+	}
+	switch {
+	case errors.Is(err, access.ErrScope) && s.On():
+		return `Bearer error="insufficient_scope", scope="mcp", ` + where
+	case !errors.Is(err, access.ErrInvalid):
+		return ""
+	}
+	var parts []string
+	if s.On() {
+		parts = append(parts, where, `scope="mcp"`)
+	}
+	if token != "" {
+		words := "wrong key: the server does not know this API key"
+		if _, ok := parseToken(accessPrefix, token); ok {
+			words = "the access token has expired or was ended, or it is a wrong key"
+		}
+		parts = append(parts, `error="invalid_token"`, `error_description="`+words+`"`)
+	}
+	return strings.TrimSuffix("Bearer "+strings.Join(parts, ", "), " ")
+}
+
+// Mount puts the endpoints in their places; handle is [http.ServeMux.Handle] or alike. A
+// server without sign-in has one, which says so.
+func (s *Server) Mount(handle func(pattern string, h http.Handler)) {
+	if !s.On() {
+		handle("POST /oauth/register", open(func(http.ResponseWriter, *http.Request) error {
+			return refuse("invalid_request",
+				"This server takes a key of the product as bearer token, and has no sign-in: "+
+					"its --public-url is not https or a loopback address.")
+		}))
+		return
+	}
+	for _, behind := range s.behind("", "/mcp", "/mcp/{$}") {
+		handle("GET "+resourceMetadata+behind, open(s.serveResource))
+		handle("OPTIONS "+resourceMetadata+behind, open(preflight))
+	}
+	for _, behind := range s.behind("") {
+		handle("GET "+serverMetadata+behind, open(s.serveMetadata))
+		handle("OPTIONS "+serverMetadata+behind, open(preflight))
+	}
+	for name, h := range map[string]handler{
+		"register": s.serveRegister, "token": s.serveToken, "revoke": s.serveRevoke,
+	} {
+		handle("POST /oauth/"+name, open(bounded(h)))
+		handle("OPTIONS /oauth/"+name, open(preflight))
+	}
+	handle("GET /oauth/authorize", bounded(s.serveAuthorize))
+	handle("POST /oauth/authorize", bounded(s.serveConsent))
+}
+
+// behind returns the paths that may stand behind a well-known one: below a prefix also
+// with the prefix before them.
+func (s *Server) behind(paths ...string) []string {
+	if s.prefix != "" {
+		for _, path := range paths {
+			paths = append(paths, s.prefix+path)
+		}
+	}
+	return paths
+}
+
+// refusal is an error of OAuth: an answer of 400, or 401 for a client that is not known.
+type refusal struct{ code, description string }
+
+func (e *refusal) Error() string { return e.code + ": " + e.description }
+
+func refuse(code, description string) error { return &refusal{code, description} }
+
+func (e *refusal) status() int {
+	if e.code == "invalid_client" {
+		return http.StatusUnauthorized
+	}
+	return http.StatusBadRequest
+}
+
+// handler serves a request with this body, which it must not keep.
+type handler func(w http.ResponseWriter, r *http.Request, body []byte) error
+
+// bounded reads the body of a form or a registration, which strangers send, and gives the
+// handler time for storage until the request is to be answered.
+func bounded(h handler) httpx.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body []byte
+		if r.Method == http.MethodPost {
+			read, err := httpx.ReadBody(w, r, maxBody, "")
+			if err != nil {
+				return err
+			}
+			defer read.Release()
+			body = read.Bytes()
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), storageTime)
+		defer cancel()
+		return h(w, r.WithContext(ctx), body)
+	}
+}
+
+// open lets clients in pages of any origin call: nothing here depends on a cookie.
+func open(h httpx.Handler) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Expose-Headers", "Retry-After")
+		err := h(w, r)
+		var refused *refusal
+		if !errors.As(err, &refused) {
+			return err
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		httpx.WriteJSON(w, refused.status(), map[string]string{
+			"error": refused.code, "error_description": refused.description, "detail": refused.description})
+		return nil
+	})
+}
+
+func preflight(w http.ResponseWriter, _ *http.Request) error {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Mcp-Protocol-Version")
+	h.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// hostOf returns the host that a URL leads to, for people: a URL of an app's own scheme
+// is named by that.
+func hostOf(u *url.URL) string {
+	if u.Scheme == "https" || u.Scheme == "http" {
+		return u.Host
+	}
+	return strings.TrimSuffix(u.Scheme+"://"+u.Host, "//")
+}
+
+// hostname returns a host without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}

@@ -1,0 +1,239 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// parseForm returns the fields of a form, each given once.
+func parseForm(body []byte) (url.Values, error) {
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, refuse("invalid_request", "The body must be a form, application/x-www-form-urlencoded.")
+	}
+	if name := repeated(form); name != "" {
+		return nil, refuse("invalid_request", "The parameter "+name+" must be given once.")
+	}
+	return form, nil
+}
+
+// repeated returns the name of a parameter of OAuth that is given more than once, if any.
+func repeated(q url.Values) string {
+	for _, name := range []string{"client_id", "redirect_uri", "response_type", "code_challenge",
+		"code_challenge_method", "state", "scope", "resource", "grant_type", "code", "code_verifier", "refresh_token", "token"} {
+		if len(q[name]) > 1 {
+			return name
+		}
+	}
+	return ""
+}
+
+// serveToken gives tokens for a code or a refresh token.
+func (s *Server) serveToken(w http.ResponseWriter, r *http.Request, body []byte) error {
+	form, err := parseForm(body)
+	if err != nil {
+		return err
+	}
+	var given tokens
+	switch kind := form.Get("grant_type"); {
+	case kind == "":
+		return refuse("invalid_request", "grant_type is missing.")
+	case !slices.Contains(grantTypes, kind):
+		return refuse("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
+	case form.Get("client_id") == "":
+		return refuse("invalid_request", "client_id is missing: clients have no secret here and name themselves by it.")
+	case kind == grantTypes[0]:
+		given, err = s.redeem(r.Context(), form)
+	default:
+		given, err = s.refresh(r.Context(), form)
+	}
+	if err != nil {
+		return s.explain(r.Context(), form.Get("client_id"), err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Pragma", "no-cache") // RFC 6749
+	httpx.WriteJSON(w, http.StatusOK, given)
+	return nil
+}
+
+// explain turns an error of a grant into the answer to its client. One that is no longer
+// known is told so, because it can register again.
+func (s *Server) explain(ctx context.Context, clientID string, err error) error {
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		return err
+	case errors.Is(err, errReused):
+		return refuse("invalid_grant", "The code or token was used before; the grant has ended, sign in again.")
+	case !errors.Is(err, errNoGrant):
+		return httpx.Unavailable(err)
+	}
+	if _, err := s.registered(ctx, clientID); err != nil && !isDocumentURL(clientID) {
+		if !errors.Is(err, errNoClient) {
+			return httpx.Unavailable(err)
+		}
+		return refuse("invalid_client", "The client is not known; register again.")
+	}
+	return refuse("invalid_grant",
+		"The code or token is not known, has expired, is another client's, or does not go with the other parameters.")
+}
+
+// redeem gives tokens for a code, once, to the client that it was made for. Only a request
+// that is right in everything spends the code or, the second time, ends the grant.
+func (s *Server) redeem(ctx context.Context, form url.Values) (given tokens, err error) {
+	for _, name := range []string{"code", "redirect_uri", "code_verifier"} {
+		if form.Get(name) == "" {
+			return given, refuse("invalid_request", name+" is missing.")
+		}
+	}
+	code, ok := parseToken(codePrefix, form.Get("code"))
+	if !ok {
+		return given, errNoGrant
+	}
+	return given, s.change(ctx, code.productID, code.idOf(), func(g *grant) error {
+		switch {
+		case !isSecret(g.Code, code.secret):
+			return errNoGrant
+		case g.ClientID != form.Get("client_id") || g.RedirectURI != form.Get("redirect_uri"):
+			return errNoGrant
+		case !verifies(g.Challenge, form.Get("code_verifier")):
+			return errNoGrant
+		case g.Refresh != nil:
+			return errReused
+		}
+		given, err = s.renew(g, code, form)
+		return err
+	})
+}
+
+// refresh gives new tokens for a refresh token, once.
+func (s *Server) refresh(ctx context.Context, form url.Values) (given tokens, err error) {
+	if form.Get("refresh_token") == "" {
+		return given, refuse("invalid_request", "refresh_token is missing.")
+	}
+	t, ok := parseToken(refreshPrefix, form.Get("refresh_token"))
+	if !ok {
+		return given, errNoGrant
+	}
+	err = s.change(ctx, t.productID, t.idOf(), func(g *grant) (err error) {
+		switch {
+		case g.Refresh == nil:
+			return errNoGrant
+		case !isSecret(g.Refresh, t.secret):
+			return errReused
+		case g.ClientID != form.Get("client_id"):
+			return errNoGrant
+		}
+		given, err = s.renew(g, t, form)
+		return err
+	})
+	if err != nil {
+		return given, err
+	}
+	// The client is kept as long as its grant, if it can be.
+	if doc, err := s.registered(ctx, form.Get("client_id")); err == nil {
+		_, _ = s.docs.Write(ctx, ofNoProduct, document.Touch(doc, clientTTL))
+	}
+	return given, nil
+}
+
+// renew issues tokens for a request that is the grant's, if its key still exists.
+func (s *Server) renew(g *grant, t token, form url.Values) (given tokens, err error) {
+	if resource := form.Get("resource"); resource != "" && !isSameResource(resource, g.Resource) {
+		return given, refuse("invalid_target", "resource must be "+g.Resource+".")
+	}
+	if scope := form.Get("scope"); !takesScope(scope) {
+		return given, refuse("invalid_scope", "scope must be mcp.")
+	}
+	switch err := s.opens(g, t.productID); {
+	case errors.Is(err, access.ErrUnavailable):
+		return given, err
+	case err != nil:
+		return given, errNoGrant
+	}
+	return g.issue(t, time.Now()), nil
+}
+
+// verifies reports whether a verifier is that of a challenge by S256 (RFC 7636).
+func verifies(challenge, verifier string) bool {
+	if len(verifier) < 43 || len(verifier) > 128 {
+		return false
+	}
+	sum := sha256.Sum256([]byte(verifier))
+	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
+}
+
+// isSameResource reports whether a client means a resource, whose URL it may have written
+// in another way.
+func isSameResource(given, resource string) bool {
+	normal := func(s string) string {
+		u, err := url.Parse(s)
+		if err != nil {
+			return s
+		}
+		u.Host = strings.ToLower(u.Host)
+		if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+			u.Host = strings.TrimSuffix(u.Host, ":"+port)
+		}
+		u.Path = strings.TrimSuffix(u.Path, "/")
+		return u.String()
+	}
+	return normal(given) == normal(resource)
+}
+
+// takesScope reports whether a requested scope is granted: the one there is, or none. Some
+// clients ask for more, such as offline_access, and get the one.
+func takesScope(scope string) bool {
+	asked := strings.Fields(scope)
+	return len(asked) == 0 || slices.Contains(asked, scopes[0])
+}
+
+// serveRevoke ends the grant of a token (RFC 7009). A token that is not known has ended.
+func (s *Server) serveRevoke(w http.ResponseWriter, r *http.Request, body []byte) error {
+	form, err := parseForm(body)
+	if err != nil {
+		return err
+	}
+	if form.Get("token") == "" {
+		return refuse("invalid_request", "token is missing.")
+	}
+	t, isAccess := parseToken(accessPrefix, form.Get("token"))
+	id := t.family
+	if !isAccess {
+		if t, _ = parseToken(refreshPrefix, form.Get("token")); t.productID != "" {
+			id = t.idOf()
+		}
+	}
+	if id == "" {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	err = s.change(r.Context(), t.productID, id, func(g *grant) error {
+		isIt := func(a accessToken) bool { return isSecret(a.Digest, t.secret) }
+		isNone := isAccess && !slices.ContainsFunc(g.Access, isIt)
+		switch client := form.Get("client_id"); {
+		case isNone:
+			return errNoGrant
+		case client != "" && client != g.ClientID:
+			return refuse("invalid_grant", "The token is another client's.")
+		}
+		return errEnded
+	})
+	if errors.Is(err, errEnded) || errors.Is(err, errNoGrant) {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	return s.explain(r.Context(), form.Get("client_id"), err)
+}

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// Bounds of the text, in characters.
+const (
+	MinChars     = 200
+	MaxChars     = 20_000
+	DefaultChars = 4000
+)
+
+// Query asks for the context of a person, by exactly one of the first four fields.
+type Query struct {
+	UserID         string
+	Email          string // upper and lower case are the same
+	SessionID      string // that session alone
+	ConversationID string // of a help desk
+	Desk           string // of the conversation, where several desks have that ID
+
+	Limit int // of the actions, the newest; the maximum where it is below 1 or above
+	// Cursor, of an earlier answer about the product, leaves out what had arrived by
+	// then, and Since what happened earlier. At most one of them is set.
+	Cursor string
+	Since  time.Time
+
+	MaxChars int // of the text; DefaultChars for zero
+}
+
+// parameters of an endpoint. The first four name a person.
+var parameters = [...]string{"user_id", "email", "session_id", "conversation_id", "desk", "limit", "since", "max_chars"}
+
+// ParseQuery returns the query of an endpoint's parameters: the fields of [Query] in snake
+// case, since being a cursor or epoch seconds. Others are ignored. The error is a
+// *[activity.QueryError].
+func ParseQuery(values url.Values) (q Query, err error) {
+	for _, name := range parameters {
+		if len(values[name]) > 1 {
+			return Query{}, &activity.QueryError{Param: name, Problem: "must be given once"}
+		}
+	}
+	for i, to := range [...]*string{&q.UserID, &q.Email, &q.SessionID, &q.ConversationID, &q.Desk} {
+		name := parameters[i]
+		if *to = values.Get(name); values.Has(name) && *to == "" {
+			return Query{}, &activity.QueryError{Param: name, Problem: "must not be empty"}
+		}
+	}
+	if q.Limit, err = parseInt(values, "limit", "must be an integer"); err != nil {
+		return Query{}, err
+	}
+	if q.MaxChars, err = parseInt(values, "max_chars", charsProblem); err != nil {
+		return Query{}, err
+	}
+	if values.Has("max_chars") && q.MaxChars == 0 {
+		q.MaxChars = -1 // which is no default
+	}
+	q.parseSince(values.Get("since"))
+	return q, q.Check()
+}
+
+// parseInt returns a parameter, zero if it is missing.
+func parseInt(values url.Values, name, problem string) (int, error) {
+	if !values.Has(name) {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(values.Get(name), 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, &activity.QueryError{Param: name, Problem: problem}
+	}
+	return int(min(max(n, math.MinInt32), math.MaxInt32)), nil
+}
+
+// parseSince takes a time for one, and leaves anything else to be a cursor.
+func (q *Query) parseSince(since string) {
+	const most = 1e11 // in the year 5138
+	if seconds, err := strconv.ParseFloat(since, 64); err == nil && math.Abs(seconds) <= most {
+		q.Since = time.UnixMicro(int64(math.Round(seconds * 1e6)))
+		return
+	}
+	q.Cursor = since
+}
+
+// charsProblem is the mistake in a number of characters.
+var charsProblem = fmt.Sprintf("must be an integer from %d to %d", MinChars, MaxChars)
+
+// Check returns the first mistake in the query, a *[activity.QueryError].
+func (q *Query) Check() error {
+	given := 0
+	for i, value := range [...]string{q.UserID, q.Email, q.SessionID, q.ConversationID} {
+		if value != "" {
+			given++
+		}
+		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+			return &activity.QueryError{Param: parameters[i], Problem: "must be UTF-8 text without NUL"}
+		}
+	}
+	switch {
+	case given != 1:
+		return &activity.QueryError{Param: "user_id, email, session_id or conversation_id", Problem: "must be given, exactly one of them"}
+	case q.Desk != "" && q.ConversationID == "":
+		return &activity.QueryError{Param: "desk", Problem: "must be given together with conversation_id only"}
+	case q.MaxChars != 0 && (q.MaxChars < MinChars || q.MaxChars > MaxChars):
+		return &activity.QueryError{Param: "max_chars", Problem: charsProblem}
+	case q.Cursor != "" && !q.Since.IsZero():
+		return &activity.QueryError{Param: "since", Problem: "must be a cursor or a time, not both"}
+	case q.Cursor != "":
+		if _, _, ok := parseCursor(q.Cursor); !ok {
+			return &activity.QueryError{Param: "since", Problem: "must be the cursor of an earlier answer, or a time in epoch seconds"}
+		}
+	}
+	return nil
+}
+
+// After returns the position that the query's cursor is of, zero without one. The cursor
+// of another product is a *[activity.QueryError].
+func (q *Query) After(productID string) (activity.Position, error) {
+	if q.Cursor == "" {
+		return activity.Position{}, nil
+	}
+	p, of, ok := parseCursor(q.Cursor)
+	if !ok || of != digest(productID) {
+		return p, &activity.QueryError{Param: "since", Problem: "must be the cursor of an answer about this product"}
+	}
+	return p, nil
+}

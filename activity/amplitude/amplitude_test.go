@@ -1,0 +1,145 @@
+package amplitude_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/amplitude"
+	"github.com/liveactivity/liveactivity/activity/intake"
+)
+
+// decode returns the meanings of a request's events, each as one line: the reason for
+// ignoring it, or its action, user, session and address.
+func decode(t testing.TB, body string) (lines []string) {
+	t.Helper()
+	_, err := amplitude.Source.Decode([]byte(body), intake.Request{Arrived: time.Now()}, func(m *intake.Meaning) {
+		parts := []string{"identity"}
+		switch {
+		case m.Reason != "":
+			lines = append(lines, "ignored: "+m.Reason)
+			return
+		case m.Action != nil:
+			parts = []string{m.Action.Title, m.Action.RawURL}
+		}
+		parts = append(parts, m.UserID, m.SessionID)
+		if m.Anonymous != "" {
+			parts = append(parts, "was "+m.Anonymous)
+		}
+		if m.Email != "" {
+			parts = append(parts, m.Email)
+		}
+		lines = append(lines, strings.Join(parts, " | "))
+	})
+	require.NoError(t, err)
+	return lines
+}
+
+func recorded(t testing.TB) (bodies []string) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/amplitude.json")
+	require.NoError(t, err)
+	var capture struct{ Requests []struct{ Body string } }
+	require.NoError(t, json.Unmarshal(data, &capture))
+	for _, r := range capture.Requests {
+		bodies = append(bodies, r.Body)
+	}
+	return bodies
+}
+
+func TestDecode_recordedTraffic(t *testing.T) {
+	var lines []string
+	for _, body := range recorded(t) {
+		for _, line := range decode(t, body) {
+			if !strings.HasPrefix(line, "ignored: other") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	const home, settings = " | ORIGIN/amp.html", " | ORIGIN/projects/123/settings"
+	const anonymous, ada = " | DEVICE | DEVICE:1795406195685", " | user_42 | DEVICE:1795406195685"
+	want := []string{
+		"ignored: no_identity",
+		"Page Load: Amp.html" + home + "?utm=1" + anonymous,
+		"Click Export CSV" + home + anonymous,
+		"Click Close dialog" + home + anonymous,
+		"identity" + ada + " | was DEVICE | ada@example.com",
+		"Click See plans" + home + ada, // whose location is the next page already
+		"Page Load: Settings" + settings + "?tab=billing" + ada,
+		"Change #plan field" + settings + ada,
+		"Change #email field" + settings + ada,
+		"Click Sign up" + settings + ada,
+		"Submit signup form" + settings + ada,
+	}
+	short := strings.NewReplacer("04d9c09e-91cb-4ad1-a179-3825f1bcd9e9", "DEVICE", "http://shop.localhost:38313", "ORIGIN")
+	assert.Equal(t, want, strings.Split(short.Replace(strings.Join(lines, "\n")), "\n"))
+}
+
+func TestDecode_meanings(t *testing.T) {
+	of := func(typ, properties string) string {
+		return `{"device_id":"d","session_id":7,"event_type":"[Amplitude] ` + typ +
+			`","event_properties":{"[Amplitude] Page URL":"https://x.example/a",` + properties + `}}`
+	}
+	const onA, visitor = " | https://x.example/a | ", "d | d:7"
+	for name, tt := range map[string]struct{ body, want string }{
+		"a click by its tag":     {of("Element Clicked", `"[Amplitude] Element Tag":"BUTTON"`), "Click button" + onA + visitor},
+		"a click by its id":      {of("Element Clicked", `"[Amplitude] Element Tag":"a","[Amplitude] Element ID":"go"`), "Click #go" + onA + visitor},
+		"a click by its text":    {of("Element Clicked", `"[Amplitude] Element Tag":"a","[Amplitude] Element Aria Label":"x","[Amplitude] Element Text":"Go"`), "Click Go" + onA + visitor},
+		"a click into an input":  {of("Element Clicked", `"[Amplitude] Element Tag":"input","[Amplitude] Element Text":"s3cr3t"`), "Click field" + onA + visitor},
+		"a click on an option":   {of("Element Clicked", `"[Amplitude] Element Text":"Pro","[Amplitude] Element Hierarchy":[{"tag":"span"},{"tag":"li","attrs":{"role":"option"}}]`), "Click option" + onA + visitor},
+		"a click into a text":    {of("Element Clicked", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Hierarchy":[{"tag":"p"},{"tag":"div","attrs":{"contenteditable":true}}]`), "Click p" + onA + visitor},
+		"a change by its name":   {of("Element Changed", `"[Amplitude] Element Text":"Free Pro","[Amplitude] Element Hierarchy":[{"tag":"select","attrs":{"name":"plan"}}]`), "Change plan field" + onA + visitor},
+		"a change of nothing":    {of("Element Changed", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"textarea"`), "Change field" + onA + visitor},
+		"a submit by its id":     {of("Form Submitted", `"[Amplitude] Form ID":"signup"`), "Submit #signup form" + onA + visitor},
+		"a page by its URL":      {of("Page Viewed", `"x":1`), "Page Load: A" + onA + visitor},
+		"a dead click":           {of("Dead Click", `"x":1`), "ignored: other_event"},
+		"a custom event":         {`{"device_id":"d","event_type":"Invoice Sent"}`, "ignored: other_event"},
+		"a page of nobody":       {`{"event_type":"[Amplitude] Page Viewed","event_properties":{"[Amplitude] Page Location":"https://x.example/a"}}`, "ignored: no_session_and_user"},
+		"a page without address": {`{"device_id":"d","event_type":"[Amplitude] Page Viewed"}`, "ignored: malformed"},
+		"no type":                {`{"device_id":"d"}`, "ignored: malformed"},
+		"no object":              {`["x"]`, "ignored: malformed"},
+		"a time that is none":    {`{"device_id":"d","time":"soon","user_id":"u","event_type":"$identify"}`, "ignored: malformed"},
+		"a user only":            {`{"user_id":"u","session_id":7,"event_type":"$identify","user_properties":{"email":"a@b.co"}}`, "identity | u |  | a@b.co"},
+		"out of any session":     {`{"user_id":"u","device_id":"d","session_id":-1,"event_type":"$identify"}`, "identity | u | d | was d"},
+		"an address alone":       {`{"device_id":"d","event_type":"$identify","user_properties":{"$set":{"email":"a@b.co"}}}`, "identity | d | d | a@b.co"},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, []string{tt.want}, decode(t, tt.body)) })
+	}
+}
+
+func TestDecode_timesAndProofs(t *testing.T) {
+	body := `{"client_upload_time":"2026-11-23T03:57:00Z","events":[{"device_id":"d","user_id":"u","time":1795406195728,"insert_id":"i",` +
+		`"event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},"event_properties":{"$identity_token":"cc"}}]}`
+	_, err := amplitude.Source.Decode([]byte(body), intake.Request{}, func(m *intake.Meaning) {
+		assert.Equal(t, "i", m.ID)
+		assert.Equal(t, int64(1795406195728), m.Time.UnixMilli())
+		assert.Equal(t, "2026-11-23T03:57:00Z", m.Sent.Format(time.RFC3339))
+		assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof)
+	})
+	require.NoError(t, err)
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, body := range recorded(f) {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		events := 0
+		n, err := amplitude.Source.Decode(body, intake.Request{Arrived: time.Now()}, func(m *intake.Meaning) {
+			if events++; m.Reason != "" {
+				return
+			}
+			require.NotEmpty(t, m.ID)
+			require.LessOrEqual(t, max(len(m.SessionID), len(m.UserID), len(m.ID)), intake.MaxID)
+			require.False(t, m.Action == nil && m.UserID == "" && m.Email == "")
+		})
+		if err == nil {
+			require.Equal(t, n, events)
+		}
+	})
+}

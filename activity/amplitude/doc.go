@@ -1,0 +1,19 @@
+// Package amplitude takes page views, clicks, changed fields, form submits and identities
+// from Amplitude's SDKs and hands them on as activity events:
+//
+//	in, err := intake.New(sink, products, nil) // shared with other sources
+//	h := amplitude.New(in)
+//	mux.Handle("/amplitude/", h)
+//
+// It is mounted under all of [Patterns]. SDKs have the capture token for an API key.
+//
+// # From an event to an action
+//
+// The events of autocapture make actions: page views, clicks, changes and submits. $identify
+// says who the visitor of its session is. Every other event is ignored. A session is that of
+// the device_id and the session_id; an event with a user_id only goes to a session of that
+// user. Labels follow package element's rules: the text of an input is never read.
+//
+// Facts about the events come from captured traffic of analytics-browser 2.48 and
+// analytics-node 1.5, kept in testdata.
+package amplitude

@@ -1,0 +1,274 @@
+package amplitude
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/element"
+)
+
+// Source is the form of Amplitude's events.
+var Source = intake.NewSource(intake.Form{
+	Batch: "events", Tokens: [2]string{"api_key"}, SentAt: "client_upload_time", Recognizes: recognizes,
+}, func(r *intake.Reader) intake.Decoder { return &decoder{Reader: r} })
+
+// recognizes reports whether an event is Amplitude's. The flat form of PostHog's has an
+// event_type, too, beside the event.
+func recognizes(fields map[string]string) bool {
+	_, isPostHogs := fields["event"]
+	return fields["event_type"] != "" && !isPostHogs
+}
+
+// The events that mean something here.
+const (
+	eventPage     = "[Amplitude] Page Viewed"
+	eventClick    = "[Amplitude] Element Clicked"
+	eventChange   = "[Amplitude] Element Changed"
+	eventSubmit   = "[Amplitude] Form Submitted"
+	eventIdentify = "$identify"
+)
+
+// words are the values that most events have in the field event_type.
+var words = intake.Words(eventPage, eventClick, eventChange, eventSubmit, eventIdentify, "session_start", "session_end",
+	"[Amplitude] Viewport Content Updated", "[Amplitude] Form Started")
+
+// maxElements bounds how many elements around the target are read.
+const maxElements = 128
+
+// event is an event. Its strings are bounded copies.
+type event struct {
+	typ       string
+	id        string // insert_id
+	deviceID  string
+	sessionID string // a number: two people can have the same one
+	userID    string
+	apiKey    string
+	time      string // in milliseconds
+	email     string
+	proof     intake.Proof
+	properties
+}
+
+// properties are the properties of an event that matter here.
+type properties struct {
+	location string // of the page, which may already be the next one
+	pageURL  string // without a query
+	text     string // of the target
+	target   element.Element
+	formName string
+	formID   string
+	elements []element.Element // from the target outwards
+}
+
+// decoder decodes one event at a time.
+type decoder struct {
+	*intake.Reader
+	event   event
+	isEvent bool
+}
+
+// Next implements [intake.Decoder].
+func (d *decoder) Next() (token string) {
+	e := &d.event
+	*e, d.isEvent = event{properties: properties{elements: e.elements[:0]}}, d.Kind() == '{'
+	start := d.Offset()
+	d.Object(d.field) // which skips anything else
+	if !d.isEvent {
+		return ""
+	}
+	if e.id = intake.Trimmed(e.id); e.id == "" {
+		e.id = d.Digest(start)
+	}
+	return e.apiKey
+}
+
+func (d *decoder) field(key []byte) {
+	e := &d.event
+	switch string(key) {
+	case "event_type":
+		d.SetWord(&e.typ, words)
+	case "insert_id":
+		d.SetText(&e.id)
+	case "device_id":
+		d.SetText(&e.deviceID)
+	case "session_id":
+		d.SetText(&e.sessionID)
+	case "user_id":
+		d.SetText(&e.userID)
+	case "api_key":
+		d.SetString(&e.apiKey, intake.MaxToken)
+	case "time":
+		d.SetText(&e.time)
+	case "event_properties":
+		d.Object(d.property)
+	case "user_properties":
+		d.Object(func(key []byte) {
+			if string(key) == "$set" {
+				d.Object(d.userProperty)
+				return
+			}
+			d.userProperty(key)
+		})
+	default:
+		d.Skip()
+	}
+}
+
+func (d *decoder) userProperty(key []byte) {
+	if string(key) == "email" {
+		d.SetString(&d.event.email, intake.MaxText)
+		return
+	}
+	d.SetProof(&d.event.proof, key)
+}
+
+func (d *decoder) property(key []byte) {
+	p := &d.event.properties
+	switch string(key) {
+	case "[Amplitude] Page Location":
+		d.SetString(&p.location, intake.MaxURL)
+	case "[Amplitude] Page URL":
+		d.SetString(&p.pageURL, intake.MaxURL)
+	case "[Amplitude] Element Text":
+		d.SetString(&p.text, intake.MaxText)
+	case "[Amplitude] Element Aria Label":
+		d.SetString(&p.target.AriaLabel, intake.MaxText)
+	case "[Amplitude] Element ID":
+		d.SetString(&p.target.ID, intake.MaxText)
+	case "[Amplitude] Element Tag":
+		d.SetString(&p.target.Tag, intake.MaxText)
+	case "[Amplitude] Form Name":
+		d.SetString(&p.formName, intake.MaxText)
+	case "[Amplitude] Form ID":
+		d.SetString(&p.formID, intake.MaxText)
+	case "[Amplitude] Element Hierarchy":
+		d.hierarchy()
+	default:
+		d.SetProof(&d.event.proof, key)
+	}
+}
+
+// hierarchy reads the elements from the target outwards, as many as are looked at.
+func (d *decoder) hierarchy() {
+	if d.Kind() != '[' {
+		d.Skip()
+		return
+	}
+	p := &d.event.properties
+	p.elements = p.elements[:0]
+	for d.BeginArray(); d.Element(); {
+		if len(p.elements) == maxElements {
+			d.Skip()
+			continue
+		}
+		var e element.Element
+		d.Object(func(key []byte) {
+			switch string(key) {
+			case "tag":
+				d.SetString(&e.Tag, intake.MaxText)
+			case "id":
+				d.SetString(&e.ID, intake.MaxText)
+			case "attrs":
+				d.Object(func(key []byte) { d.attribute(&e, key) })
+			default:
+				d.Skip()
+			}
+		})
+		p.elements = append(p.elements, e)
+	}
+}
+
+// attribute reads an attribute of an element. Only one that is a flag may be no string.
+func (d *decoder) attribute(e *element.Element, key []byte) {
+	name := "attr__" + string(key)
+	if e.Attribute(name) == nil {
+		d.Skip()
+		return
+	}
+	value := ""
+	d.SetText(&value)
+	e.Set(name, value)
+}
+
+// Meaning implements [intake.Decoder].
+func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
+	e := &d.event
+	if !d.isEvent || e.typ == "" {
+		m.Reason = intake.ReasonMalformed
+		return
+	}
+	m.Key, m.Proof, m.SeeksSession = e.id, e.proof, true
+	m.Event = e.who()
+	switch e.typ {
+	case eventPage, eventClick, eventChange, eventSubmit:
+		action := e.action()
+		if m.Action = &action; action.RawURL == "" && e.typ == eventPage {
+			m.Reason = intake.ReasonMalformed
+		}
+	case eventIdentify:
+		if !m.Identified && m.Email == "" {
+			m.Reason = intake.ReasonNothing
+		}
+	default: // a custom event, among others
+		m.Reason = intake.ReasonOther
+	}
+	m.Reason = cmp.Or(m.Reason, intake.Finish(&m.Event))
+	if m.Reason == "" && !e.setTimes(&m.Event, from) {
+		m.Reason = intake.ReasonMalformed
+	}
+}
+
+// who returns an event of its session and its user. An anonymous visitor is a user, too.
+func (e *event) who() activity.Event {
+	device, user := intake.UserID(intake.Trimmed(e.deviceID)), intake.UserID(intake.Trimmed(e.userID))
+	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Identified: user != "",
+		SessionID: device, Email: intake.FirstEmail(e.email)}
+	if number := intake.Trimmed(e.sessionID); device != "" && number != "" && !strings.HasPrefix(number, "-") {
+		out.SessionID = device + ":" + number // -1 is outside of any session
+	}
+	if e.typ == eventIdentify && user != "" && !intake.IsLongID(device) {
+		out.Anonymous = device
+	}
+	return out
+}
+
+// action puts an event of autocapture in words. Only a page view may go by the page's
+// location: a click may already have changed it.
+func (e *event) action() activity.Action {
+	switch e.typ {
+	case eventPage:
+		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.First(e.location, e.pageURL))
+	case eventSubmit:
+		form := []element.Element{{Tag: "form", Name: e.formName, ID: e.formID}}
+		return intake.NewAction(activity.TypeSubmit, element.Target(activity.TypeSubmit, form, ""), e.pageURL)
+	}
+	if len(e.elements) == 0 {
+		e.elements = append(e.elements, element.Element{})
+	}
+	for i := range e.elements {
+		e.elements[i].Fold()
+	}
+	target := &e.elements[0]
+	target.Tag = intake.First(target.Tag, strings.ToLower(e.target.Tag))
+	target.ID = intake.First(target.ID, e.target.ID)
+	target.AriaLabel = intake.First(target.AriaLabel, e.target.AriaLabel)
+	typ := activity.TypeClick
+	if e.typ == eventChange {
+		typ = activity.TypeChange
+	}
+	return intake.NewAction(typ, element.Target(typ, e.elements, e.text), e.pageURL)
+}
+
+// setTimes sets the times of the event's meaning and reports whether they can be read.
+func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
+	if e.time == "" {
+		out.ServerTime, out.Time = true, from.Arrived
+		return true
+	}
+	out.ServerTime = from.Webhook
+	out.Sent, _ = intake.ParseTime(from.SentAt)
+	out.Time, ok = intake.ParseTime(e.time)
+	return ok
+}

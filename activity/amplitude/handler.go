@@ -1,0 +1,79 @@
+package amplitude
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Handler takes the calls of SDKs and hands their events to a sink. It is safe for
+// concurrent use. Every answer is JSON; 200 means that the sink has recorded the events.
+type Handler struct{ in *intake.Intake }
+
+// New returns a handler that shares the intake with other sources.
+func New(in *intake.Intake) *Handler { return &Handler{in} }
+
+// Patterns returns the patterns, as [http.ServeMux] takes them, that the handler is to
+// be mounted under: everything below /amplitude.
+func Patterns() []string { return []string{"/amplitude", "/amplitude/{call...}"} }
+
+// calls are the last segments of the paths that bring events. An SDK's serverUrl may
+// have Amplitude's own path or not.
+var calls = []string{"amplitude", "2", "httpapi", "batch"}
+
+// ServeHTTP takes the calls of Amplitude's SDKs, from pages of any origin but those that
+// the product they name excludes.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		return refusal(h.serve(w, r))
+	}).ServeHTTP(w, r)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
+	intake.AllowOrigin(w.Header(), r)
+	path := strings.TrimRight(r.URL.Path, "/")
+	switch {
+	case r.Method == http.MethodOptions:
+		intake.Preflight(w, r, http.MethodPost)
+		return nil
+	case !slices.Contains(calls, path[strings.LastIndexByte(path, '/')+1:]):
+		return httpx.NotFound("There is nothing at this path.")
+	case r.Method != http.MethodPost:
+		return httpx.MethodNotAllowed("POST, OPTIONS")
+	}
+	counts, err := h.in.Capture(w, r, Source, intake.Call{})
+	if err == nil {
+		httpx.WriteJSON(w, http.StatusOK, answer{http.StatusOK, counts.Accepted + counts.Ignored, max(0, r.ContentLength),
+			time.Now().UnixMilli(), counts})
+	}
+	return err
+}
+
+// answer is the body of 200: that of Amplitude's HTTP V2 API, and the counts.
+type answer struct {
+	Code       int   `json:"code"`
+	Ingested   int   `json:"events_ingested"`
+	Size       int64 `json:"payload_size_bytes"`
+	UploadTime int64 `json:"server_upload_time"` // in milliseconds
+	intake.Counts
+}
+
+// refusal adds to an error what SDKs look for in it. They give up an event only where the
+// error begins like this.
+func refusal(err error) error {
+	var answer *httpx.Error
+	if !errors.As(err, &answer) {
+		return err
+	}
+	told := *answer
+	told.Fields = map[string]any{"code": told.Status, "error": told.Detail}
+	if told.Status == http.StatusUnauthorized {
+		told.Fields["error"] = "Invalid API key: it is no capture token."
+	}
+	return &told
+}

@@ -1,0 +1,65 @@
+package activity_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+func TestNewEvent_putsInWords(t *testing.T) {
+	const page = "https://app.example.com/billing"
+	plan := activity.Property{Name: "plan", Value: "pro"}
+	for _, c := range []struct {
+		sentence    string
+		properties  []activity.Property
+		url         string
+		description string
+	}{
+		{"sent an invoice", []activity.Property{plan}, page, "User sent an invoice (plan: pro) on the billing page"},
+		{"", []activity.Property{plan}, page, "User did Invoice Sent (plan: pro) on the billing page"},
+		{"", []activity.Property{plan, {"seats", "3"}}, "", "User did Invoice Sent (plan: pro, seats: 3)"},
+		{"", []activity.Property{{"plan", " \n"}}, page, "User did Invoice Sent on the billing page"},
+		{"", []activity.Property{{"plan", "a\n b\x00"}}, page, "User did Invoice Sent (plan: a b) on the billing page"},
+		{"", []activity.Property{{"plan", strings.Repeat("x", 61)}}, "", "User did Invoice Sent (plan: " + strings.Repeat("x", 59) + "…)"},
+		{"", []activity.Property{{"at", "https://a.example/?token=s3cr3t"}}, "", "User did Invoice Sent (at: https://a.example/?token=redacted)"},
+	} {
+		a := activity.NewEvent("Invoice Sent", c.sentence, c.properties, c.url)
+		assert.Equal(t, []string{"event", "Invoice Sent", c.description}, []string{a.Type, a.Title, a.Description})
+	}
+	a := activity.NewEvent("Invoice Sent", "", []activity.Property{{"b", "2"}, plan}, page)
+	b := activity.Batch{Actions: []activity.BatchAction{{Action: a}}}
+	want, err := activity.Marshal(b)
+	require.NoError(t, err)
+	got, err := b.AppendJSON(nil)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(want), string(got))
+	r, err := activity.NewRecord("s", a)
+	require.NoError(t, err)
+	var back []activity.Action
+	require.NoError(t, json.Unmarshal(activity.Recent{r}.AppendJSON(nil), &back))
+	assert.Equal(t, []activity.Action{a}, back)
+}
+
+func TestNewError_putsInWords(t *testing.T) {
+	const page, seen = "https://app.example.com/checkout", "User saw an error on the checkout page"
+	long := strings.Repeat("card declined ", 20)
+	for _, c := range []struct{ typ, message, title, description string }{
+		{"PaymentError", "card_declined", "Error PaymentError", seen + ": PaymentError: card_declined"},
+		{"PaymentError", "", "Error PaymentError", seen + ": PaymentError"},
+		{"", "card_declined", "Error", seen + ": card_declined"},
+		{"", "", "Error", seen},
+		{"E", long, "Error E", seen + ": E: " + long[:120]},
+		{"E", "boom\n    at pay (https://a.example/app.js:3:4)", "Error E", seen + ": E: boom"},
+		{"E", "boom\npay@https://a.example/app.js:3:4", "Error E", seen + ": E: boom"},
+		{"E", "first\nsecond", "Error E", seen + ": E: first second"},
+		{"E", "GET https://a.example/?token=s3cr3t failed", "Error E", seen + ": E: GET https://a.example/?token=redacted failed"},
+	} {
+		a := activity.NewError(c.typ, c.message, page)
+		assert.Equal(t, []string{"error", c.title, c.description}, []string{a.Type, a.Title, a.Description})
+	}
+}

@@ -1,0 +1,206 @@
+package activity
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+)
+
+// EraseType is the type of an [Erasure].
+const EraseType = "erase"
+
+// Erasure is an entry of the log: everything of a person that came before it is gone.
+type Erasure struct {
+	Type       string   `json:"type"`
+	ProductID  string   `json:"product_id"`
+	UserID     string   `json:"user_id"`     // empty where only an address or sessions are known
+	SessionIDs []string `json:"session_ids"` // the person's; never nil
+	// Kept has, by session, the user IDs under which other people acted there. Theirs stays.
+	Kept map[string][]string `json:"kept,omitempty"`
+	// EmailsSHA256 are digests of the person's addresses, see [EmailDigest], which actions in
+	// Kept may carry: those of others before they were known. They are there with Kept only.
+	EmailsSHA256 []string `json:"emails_sha256,omitempty"`
+}
+
+// EmailDigest returns the hexadecimal SHA-256 of an address in lower case.
+func EmailDigest(email string) string {
+	sum := sha256.Sum256([]byte(strings.ToLower(email)))
+	return hex.EncodeToString(sum[:])
+}
+
+// HasEmail reports whether an address is one of EmailsSHA256.
+func (e *Erasure) HasEmail(email string) bool {
+	return email != "" && len(e.EmailsSHA256) > 0 && slices.Contains(e.EmailsSHA256, EmailDigest(email))
+}
+
+// Erases reports whether the erasure covers an action of a session, of which each may be
+// empty, under the user ID that it was appended with.
+func (e *Erasure) Erases(sessionID, userID string) bool {
+	if userID != "" && userID == e.UserID {
+		return true
+	}
+	return slices.Contains(e.SessionIDs, sessionID) && !slices.Contains(e.Kept[sessionID], userID)
+}
+
+// Left returns the batch without its actions that one of the erasures covers: the batch
+// itself where there are none, nil where nothing is left. It does not change the batch.
+func (b *Batch) Left(erasures ...*Erasure) *Batch {
+	left := b.keep(func(a *BatchAction) bool {
+		return !slices.ContainsFunc(erasures, func(e *Erasure) bool { return e.Erases(b.SessionID, a.UserID) })
+	})
+	for _, e := range erasures {
+		if left == nil || !slices.ContainsFunc(left.Actions, func(a BatchAction) bool { return e.HasEmail(a.Email) }) && !e.HasEmail(left.Email) {
+			continue
+		}
+		hidden := *left
+		hidden.Actions = slices.Clone(left.Actions)
+		for i := range hidden.Actions {
+			if a := &hidden.Actions[i]; e.HasEmail(a.Email) {
+				a.Email = ""
+			}
+		}
+		if e.HasEmail(hidden.Email) {
+			hidden.Email = ""
+		}
+		left = &hidden
+	}
+	return left
+}
+
+// Part returns the batch of the actions that the erasure covers, nil for none. It does not
+// change the batch.
+func (b *Batch) Part(e *Erasure) *Batch {
+	return b.keep(func(a *BatchAction) bool { return e.Erases(b.SessionID, a.UserID) })
+}
+
+func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
+	kept := make([]BatchAction, 0, len(b.Actions))
+	for i := range b.Actions {
+		if keeps(&b.Actions[i]) {
+			kept = append(kept, b.Actions[i])
+		}
+	}
+	switch len(kept) {
+	case len(b.Actions):
+		return b
+	case 0:
+		return nil
+	}
+	part := *b
+	last := kept[len(kept)-1]
+	part.Actions, part.Count = kept, len(kept)
+	part.UserID, part.Email, part.ConversationID = last.UserID, last.Email, last.ConversationID
+	return &part
+}
+
+// EmailsOf returns for each of the users, in this order, the address that was last seen of
+// it, among those of the highest standing; "" for none. It reads them all at once.
+func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
+	b := d.Book(productID)
+	keys := make([]documentKey, len(userIDs))
+	for i, id := range userIDs {
+		keys[i] = ofUser(id)
+	}
+	if err := b.load(ctx, keys...); err != nil {
+		return nil, err
+	}
+	emails := make([]string, len(userIDs))
+	for i, key := range keys {
+		emails[i] = b.stored[key].fact.is
+	}
+	return emails, nil
+}
+
+// Forget returns the changes after which the directory knows nothing of a person: of the
+// users, of the sessions, which others may share (see [Erasure].Kept), and of the addresses
+// that lead there. They fail where anything happened in one of the sessions meanwhile.
+func (d *Directory) Forget(ctx context.Context, productID string, userIDs, emails []string, e *Erasure) ([]document.Change, error) {
+	b := d.Book(productID)
+	var sessions, others []documentKey
+	for _, id := range e.SessionIDs {
+		sessions = append(sessions, ofSession(id))
+	}
+	if err := b.load(ctx, sessions...); err != nil {
+		return nil, err
+	}
+	for _, id := range userIDs {
+		others = append(others, ofUser(id))
+	}
+	for _, email := range emails {
+		others = append(others, ofEmail(email))
+	}
+	for i, id := range e.SessionIDs {
+		if s := &b.stored[sessions[i]].session; len(e.Kept[id]) == 0 && s.statedEmail != "" {
+			others = append(others, ofEmail(s.statedEmail))
+		}
+	}
+	if err := b.load(ctx, others...); err != nil {
+		return nil, err
+	}
+	var changes []document.Change
+	for key, p := range b.stored {
+		isShared := key.kind == sessionKind && len(e.Kept[key.id]) > 0
+		leads := key.kind != emailKind || slices.Contains(e.SessionIDs, p.fact.is)
+		switch {
+		case !p.doc.Exists():
+			changes = append(changes, document.Check(p.doc))
+		case isShared:
+			p.session.forget(userIDs, emails)
+			b.change(p)
+		case leads:
+			changes = append(changes, document.Delete(p.doc))
+		}
+	}
+	return append(changes, b.Changes()...), nil
+}
+
+// forget removes what is known of users and addresses.
+func (s *Session) forget(userIDs, emails []string) {
+	is := func(id string) bool { return slices.Contains(userIDs, id) }
+	s.identified = slices.DeleteFunc(slices.Clone(s.identified), is)
+	if is(s.UserID) || is(s.userBy.Identified) {
+		s.UserID, s.Standing, s.userBy = "", Claimed, provenance{}
+	}
+	if is(s.emailBy.Identified) || slices.Contains(emails, strings.ToLower(s.statedEmail)) {
+		s.statedEmail, s.statedStanding, s.emailBy = "", Claimed, provenance{}
+	}
+	if s.linkedUser == "" || is(s.linkedUser) { // nobody else's
+		s.Desk, s.ConversationID, s.linkedUser = "", "", ""
+	}
+	if s.former != nil && is(s.former.UserID) {
+		s.former = nil
+	}
+	s.setEmail()
+}
+
+// Conversation names a conversation of a desk.
+type Conversation struct{ Desk, ID string }
+
+// Conversations returns the conversations that the session is linked to, or was before
+// another user appeared.
+func (s *Session) Conversations() (all []Conversation) {
+	if s.ConversationID != "" {
+		all = append(all, Conversation{s.Desk, s.ConversationID})
+	}
+	if s.former != nil {
+		all = append(all, Conversation{s.former.Desk, s.former.ConversationID})
+	}
+	return all
+}
+
+// Identified returns the identified users of the session, as far as they are remembered.
+func (s *Session) Identified() []string {
+	all := slices.Clone(s.identified)
+	if user := s.userBy.Identified; user != "" {
+		all = append(all, user)
+	}
+	return all
+}
+
+// StatedEmail returns the address that the session's own events stated last.
+func (s *Session) StatedEmail() string { return cmp.Or(s.statedEmail, s.Email) }

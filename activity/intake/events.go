@@ -1,0 +1,163 @@
+package intake
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// The events of every vendor that a product lists by PostHog's names.
+const (
+	EventException = "$exception"
+	eventRageClick = "$rageclick"
+	eventDeadClick = "$dead_click"
+)
+
+// Rule is how a custom event becomes an action. The zero value shows its name alone.
+type Rule struct {
+	// Properties are the names of those that may be shown, in this order: at most 10.
+	Properties []string `json:"properties,omitempty"`
+	// Sentence says what the user did, without the subject: "sent an invoice". Without
+	// one it is made from the event's name.
+	Sentence string `json:"sentence,omitempty"`
+}
+
+// Rules are the custom events that become actions, by name. A name that ends in "*"
+// stands for all names that begin so, but for those that begin with "$" only where it does, too.
+// "$exception" stands for errors; nothing else of an error can be set.
+type Rules map[string]Rule
+
+// Bounds of [Rules].
+const (
+	maxRules      = 200
+	maxProperties = 10
+	maxRuleText   = 200 // characters of a name or a sentence
+)
+
+// Validate returns all mistakes in the rules, each starting with the field and a colon.
+func (rules Rules) Validate() (problems []string) {
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if len(rules) > maxRules {
+		add("events: must be at most %d", maxRules)
+	}
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		rule, at := rules[name], fmt.Sprintf("events.%.200s", name)
+		if problem := textProblem(name); problem != "" {
+			add("%s: the name %s", at, problem)
+		} else if star := strings.IndexByte(name, '*'); star >= 0 && star < len(name)-1 {
+			add("%s: the name can have a * at the end only", at)
+		}
+		if isBuiltIn(name) && (rule.Properties != nil || rule.Sentence != "") {
+			add("%s: takes no properties and no sentence", at)
+			continue
+		}
+		if problem := textProblem(rule.Sentence); problem != "" && rule.Sentence != "" {
+			add("%s.sentence: %s", at, problem)
+		}
+		if len(rule.Properties) > maxProperties {
+			add("%s.properties: must be at most %d", at, maxProperties)
+		}
+		for i, property := range rule.Properties {
+			if problem := textProblem(property); problem != "" {
+				add("%s.properties[%d]: %s", at, i, problem)
+			} else if slices.Contains(rule.Properties[:i], property) {
+				add("%s.properties[%d]: %q is a duplicate", at, i, property)
+			}
+		}
+	}
+	return problems
+}
+
+// textProblem returns the mistake in a name or a sentence.
+func textProblem(s string) string {
+	switch {
+	case strings.TrimSpace(s) == "":
+		return "must not be empty"
+	case strings.TrimSpace(s) != s:
+		return "must not start or end with white space"
+	case utf8.RuneCountInString(s) > maxRuleText:
+		return fmt.Sprintf("must have at most %d characters", maxRuleText)
+	}
+	return ""
+}
+
+// isBuiltIn reports whether an event has words of its own.
+func isBuiltIn(name string) bool { return name == EventException || isMark(name) }
+
+// isMark reports whether an event comes beside a click, and is no action of its own.
+func isMark(name string) bool { return name == eventRageClick || name == eventDeadClick }
+
+// Events are the [Rules] of a product as they are applied. A nil value lists none.
+type Events struct {
+	exact    map[string]*Rule
+	prefixes []prefix // the longest first
+}
+
+type prefix struct {
+	is string
+	*Rule
+}
+
+// NewEvents returns valid rules as they are applied, nil for none.
+func NewEvents(rules Rules) *Events {
+	if len(rules) == 0 {
+		return nil
+	}
+	e := &Events{exact: make(map[string]*Rule, len(rules))}
+	for name, rule := range rules {
+		if start, ok := strings.CutSuffix(name, "*"); ok {
+			e.prefixes = append(e.prefixes, prefix{start, &rule})
+		} else {
+			e.exact[name] = &rule
+		}
+	}
+	slices.SortFunc(e.prefixes, func(a, b prefix) int { return cmp.Compare(len(b.is), len(a.is)) })
+	return e
+}
+
+// Find returns the rule of an event, nil for one that is not listed: that of the name
+// itself, or else that of the longest beginning.
+func (e *Events) Find(name string) *Rule {
+	if e == nil || name == "" || isMark(name) {
+		return nil
+	}
+	if rule := e.exact[name]; rule != nil {
+		return rule
+	}
+	for _, p := range e.prefixes {
+		if strings.HasPrefix(name, p.is) && (strings.HasPrefix(p.is, "$") || !strings.HasPrefix(name, "$")) {
+			return p.Rule
+		}
+	}
+	return nil
+}
+
+// maxScalar is how many bytes of a property are read.
+const maxScalar = 1024
+
+// Read reads the properties that may be shown from an object of properties, in the
+// rule's order. Those that are no text, number or boolean are left out.
+func (rule *Rule) Read(r *Reader) []activity.Property {
+	if len(rule.Properties) == 0 {
+		return nil
+	}
+	shown := make([]activity.Property, len(rule.Properties))
+	for i, name := range rule.Properties {
+		shown[i].Name = name
+	}
+	r.Object(func(key []byte) {
+		i := slices.Index(rule.Properties, string(key))
+		switch kind := r.Kind(); {
+		case i < 0, kind == '{', kind == '[', kind == 'n':
+			r.Skip()
+		default:
+			shown[i].Value = r.Text(maxScalar)
+		}
+	})
+	return shown
+}

@@ -1,0 +1,143 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/jsonscan"
+)
+
+// MaxEvents is how many events one request may bring. SDKs send tens.
+const MaxEvents = 10_000
+
+// MaxToken is how many bytes of a project token are read.
+const MaxToken = 256
+
+// Form names the fields that a request states once for all of its events.
+type Form struct {
+	Batch  string    // the array of events
+	Tokens [2]string // the project token; the first one counts; "" for none
+	SentAt string    // when the request was sent, by the sender's clock
+	// Trim makes the token of the field's value; nil for the value itself.
+	Trim func(token string) string
+	// Recognizes reports whether an event with these fields is the vendor's, by the
+	// values of those that are strings. It is called for webhooks; nil for never.
+	Recognizes func(fields map[string]string) bool
+}
+
+// payload is a request's JSON, known to be valid.
+type payload struct {
+	events []byte // an array, or the one event
+	count  int    // of the events
+	tokens [2]string
+	sentAt string
+}
+
+// parse checks a body's JSON and finds its events, without decoding them: an array,
+// the batch of an envelope, or the one event that the body is. Its errors are answers.
+func (r *Reader) parse(f *Form, json []byte) (p payload, err error) {
+	r.Reset(json)
+	p = payload{events: json, count: 1}
+	switch r.Kind() {
+	case '[':
+		p.events, p.count, err = r.span("The request body")
+	case '{':
+		err = r.envelope(f, &p)
+	default:
+		if r.Err() == nil {
+			err = httpx.BadRequest("The request body must be a JSON object or array.")
+		}
+	}
+	if err == nil {
+		err = r.finish()
+	}
+	r.Reset(nil)
+	if f.Trim != nil {
+		p.tokens = [2]string{f.Trim(p.tokens[0]), f.Trim(p.tokens[1])}
+	}
+	return p, err
+}
+
+// envelope reads {"batch": […], …}, or else the one event that the body is. Of
+// several batches the first counts.
+func (r *Reader) envelope(f *Form, p *payload) (err error) {
+	batch := false
+	r.BeginObject()
+	for key, ok := r.Key(); ok; key, ok = r.Key() {
+		switch {
+		case string(key) == f.Batch:
+			if batch {
+				r.Skip()
+				continue
+			}
+			batch = true
+			if p.events, p.count, err = r.span("The field " + f.Batch); err != nil {
+				return err
+			}
+		case string(key) == f.Tokens[0]:
+			r.SetString(&p.tokens[0], MaxToken)
+		case string(key) == f.Tokens[1]:
+			r.SetString(&p.tokens[1], MaxToken)
+		case string(key) == f.SentAt:
+			r.SetText(&p.sentAt)
+		default:
+			r.Skip()
+		}
+	}
+	return nil
+}
+
+// span returns an array of events as it stands, and how many there are.
+func (r *Reader) span(what string) (array []byte, count int, err error) {
+	if r.Kind() != '[' {
+		if r.Err() == nil {
+			err = httpx.BadRequest("%s must be an array of events.", what)
+		}
+		return nil, 0, err
+	}
+	start := r.Offset()
+	for r.BeginArray(); r.Element(); r.Skip() {
+		if count++; count > MaxEvents {
+			return nil, 0, httpx.Errorf(http.StatusRequestEntityTooLarge,
+				"The request brings more than the limit of %d events.", MaxEvents)
+		}
+	}
+	return r.json[start:r.Offset()], count, nil
+}
+
+// finish makes sure that nothing follows, and returns the answer to a mistake.
+func (r *Reader) finish() error {
+	broken := r.Err()
+	r.End()
+	var mistake *jsonscan.SyntaxError
+	switch err := r.Err(); {
+	case err == nil:
+		return nil
+	case broken == nil && errors.As(err, &mistake):
+		return httpx.BadRequest("Something follows the end of the JSON in the request body, at byte %d.", mistake.Offset)
+	case errors.As(err, &mistake):
+		return &httpx.Error{Status: http.StatusBadRequest, Cause: err,
+			Detail: fmt.Sprintf("The request body is not valid JSON: the mistake is near byte %d.", mistake.Offset)}
+	default:
+		return &httpx.Error{Status: http.StatusBadRequest, Cause: io.ErrUnexpectedEOF,
+			Detail: "The JSON of the request body breaks off before its end."}
+	}
+}
+
+// each calls read, which reads it, for each of the events, until that returns false.
+func (p *payload) each(r *Reader, read func() bool) {
+	r.Reset(p.events)
+	if r.Kind() == '{' {
+		read()
+	} else {
+		for r.BeginArray(); r.Element(); {
+			if !read() {
+				break
+			}
+		}
+	}
+	r.Reset(nil)
+}

@@ -1,0 +1,124 @@
+package intake
+
+import (
+	"crypto/sha256"
+
+	"github.com/google/uuid"
+
+	"github.com/liveactivity/liveactivity/internal/jsonscan"
+)
+
+// MaxText is how many bytes of an ID, a name, a time or a label are read, at most: more
+// than are used of it, so that an ID that is too long still is.
+const MaxText = 2 * MaxID
+
+// MaxURL is how many bytes of a page's address are read: activity.CleanURL reads 64 KiB
+// to leave secrets out.
+const MaxURL = 65 << 10
+
+// Reader reads the JSON of events. The methods that it has beside a scanner's are for
+// fields that senders get wrong: a value of another type changes nothing. The strings
+// are bounded copies.
+type Reader struct {
+	jsonscan.Scanner
+	json  []byte
+	buf   []byte
+	again *Reader
+}
+
+// Again returns a reader of a part of the JSON that was read, from one offset to another.
+// It is valid until the next call.
+func (r *Reader) Again(from, to int64) *Reader {
+	if r.again == nil {
+		r.again = &Reader{}
+	}
+	r.again.Reset(r.json[from:to])
+	return r.again
+}
+
+// Reset makes r a reader of json.
+func (r *Reader) Reset(json []byte) {
+	r.Scanner.Reset(json)
+	r.json = json
+}
+
+// Object calls field, which reads the value, for each key of an object.
+func (r *Reader) Object(field func(key []byte)) {
+	if r.Kind() != '{' {
+		r.Skip()
+		return
+	}
+	r.BeginObject()
+	for key, ok := r.Key(); ok; key, ok = r.Key() {
+		field(key)
+	}
+}
+
+// SetString reads a string of at most limit bytes.
+func (r *Reader) SetString(s *string, limit int) {
+	if r.Kind() != '"' {
+		r.Skip()
+		return
+	}
+	*s = r.String(limit)
+}
+
+// SetText reads a string of at most MaxText bytes, or a number or boolean taken as one.
+func (r *Reader) SetText(s *string) {
+	switch r.Kind() {
+	case '{', '[', 'n':
+		r.Skip()
+	default:
+		*s = r.Text(MaxText)
+	}
+}
+
+// SetWord reads a string that is probably one of words, each under itself: such a
+// string costs no copy.
+func (r *Reader) SetWord(s *string, words map[string]string) {
+	if r.Kind() != '"' {
+		r.Skip()
+		return
+	}
+	r.buf = r.AppendString(r.buf[:0], MaxText)
+	if word, ok := words[string(r.buf)]; ok {
+		*s = word
+		return
+	}
+	*s = string(r.buf)
+}
+
+// SetProof reads a property that proves an identity, and skips any other.
+func (r *Reader) SetProof(p *Proof, property []byte) {
+	if field := p.Field(string(property)); field != nil {
+		r.SetString(field, MaxProof)
+		return
+	}
+	r.Skip()
+}
+
+// Digest returns an ID for an event without one: half a SHA-256 of its JSON, which was
+// read since start, as a UUID.
+func (r *Reader) Digest(start int64) string {
+	sum := sha256.Sum256(r.json[start:r.Offset()])
+	return uuid.UUID(sum[:len(uuid.UUID{})]).String()
+}
+
+// Words returns the map of words that [Reader.SetWord] takes.
+func Words(words ...string) map[string]string {
+	m := make(map[string]string, len(words))
+	for _, word := range words {
+		m[word] = word
+	}
+	return m
+}
+
+// First returns the first of the values that is not empty.
+func First(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+package intake
+
+import (
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// Source is one vendor's form of events. It is made once, by [NewSource].
+type Source struct {
+	form     Form
+	decoders sync.Pool // of *decoding
+}
+
+// NewSource returns a source. The function makes decoders, each of one reader, which
+// are used again for other requests.
+func NewSource(form Form, newDecoder func(*Reader) Decoder) *Source {
+	return &Source{form: form, decoders: sync.Pool{New: func() any {
+		d := &decoding{}
+		d.decoder = newDecoder(&d.reader)
+		return d
+	}}}
+}
+
+// Decoder decodes the events of a request, one after the other.
+type Decoder interface {
+	// Next reads the JSON value that comes next, an event or not, and returns the
+	// project token that it carries, "" for none.
+	Next() (token string)
+	// Meaning sets the meaning, which is empty, of what Next read.
+	Meaning(from *Request, m *Meaning)
+}
+
+type decoding struct {
+	reader  Reader
+	decoder Decoder
+}
+
+// Request is the circumstances that the meaning of an event depends on.
+type Request struct {
+	Arrived time.Time // by the service's clock
+	SentAt  string    // by the sender's clock, as the request says it; "" for unknown
+	Kind    string    // of an event that does not state its own; "" for unknown
+	Webhook bool      // the vendor sent it, and has corrected the time
+	Events  *Events   // custom events of the product that become actions
+}
+
+// Meaning is the meaning of an event that a source sent.
+type Meaning struct {
+	activity.Event
+	Proof  Proof
+	Key    string // the ID that the sender gave the event; "" for none
+	Reason string // for ignoring it, see [Ignored]; "" for none
+	// SeeksSession says that an event with a user and no session goes to a session of the
+	// user: see Options.SessionOf.
+	SeeksSession bool
+}
+
+// parse returns the payload of a request's JSON. Its errors are answers.
+func (s *Source) parse(json []byte) (payload, error) {
+	d := s.decoders.Get().(*decoding)
+	defer s.decoders.Put(d)
+	return d.reader.parse(&s.form, json)
+}
+
+// each decodes the events and calls take, which may change the meaning, for each.
+func (s *Source) each(p *payload, take func(token string, d Decoder) bool) {
+	d := s.decoders.Get().(*decoding)
+	defer s.decoders.Put(d)
+	p.each(&d.reader, func() bool { return take(d.decoder.Next(), d.decoder) })
+}
+
+// token returns the project token of the request: its own, or else the first that
+// one of its events carries.
+func (s *Source) token(p *payload) (token string) {
+	if token = First(p.tokens[:]...); token == "" {
+		s.each(p, func(its string, _ Decoder) bool {
+			token = its
+			return token == ""
+		})
+	}
+	return token
+}
+
+// Decode calls take with the meaning of each event in the JSON of a request, and
+// returns how many events there are. Its errors are answers.
+func (s *Source) Decode(json []byte, from Request, take func(*Meaning)) (int, error) {
+	p, err := s.parse(json)
+	if err != nil {
+		return 0, err
+	}
+	from.SentAt = First(from.SentAt, p.sentAt)
+	s.each(&p, func(_ string, d Decoder) bool {
+		var m Meaning
+		d.Meaning(&from, &m)
+		take(&m)
+		return true
+	})
+	return p.count, nil
+}

@@ -1,0 +1,222 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Call is a request of an SDK, but for its body. The zero value will do.
+type Call struct {
+	Token  string         // of a header; "" for that of the body
+	Scheme string         // for WWW-Authenticate; may be empty
+	SentAt string         // of a header, before that of the body
+	Kind   string         // of an event that does not state its own
+	Taken  func(*Meaning) // is called with each event, when its Reason is final; may be nil
+}
+
+// Capture takes the events of an SDK's request, unless it is from a page that may not
+// report to the product of its token.
+func (in *Intake) Capture(w http.ResponseWriter, r *http.Request, src *Source, call Call) (_ Counts, err error) {
+	t := taking{source: src, call: call}
+	if call.Token != "" || call.Scheme != "" {
+		if err = in.own(w, r, &t); err != nil {
+			return Counts{}, err
+		}
+	}
+	b, err := in.Receive(w, r)
+	if err != nil {
+		return Counts{}, err
+	}
+	defer b.Release()
+	if t.payload, err = src.open(r.Context(), b); err != nil {
+		return Counts{}, err
+	}
+	if t.productID == "" {
+		t.call.Token = src.token(&t.payload)
+		if err = in.own(w, r, &t); err != nil {
+			return Counts{}, err
+		}
+	}
+	if t.private, err = in.AsksForPrivacy(r, t.productID); err != nil {
+		return Counts{}, err
+	}
+	tokens := in.Tokens(t.productID, t.call.Token)
+	t.tokens = &tokens
+	return in.take(r.Context(), b, &t)
+}
+
+// own finds the product of a request by its token.
+func (in *Intake) own(w http.ResponseWriter, r *http.Request, t *taking) (err error) {
+	if t.productID, err = in.Product(t.call.Token, t.call.Scheme); err != nil {
+		return err
+	}
+	return in.CheckOrigin(w, r, t.productID)
+}
+
+// open returns the payload of a body.
+func (s *Source) open(ctx context.Context, b *Body) (payload, error) {
+	json, err := b.JSON(ctx)
+	if err != nil {
+		return payload{}, err
+	}
+	return s.parse(json)
+}
+
+// CheckToken refuses a request from a page that may not report to the product
+// of the token, if there is one.
+func (in *Intake) CheckToken(w http.ResponseWriter, r *http.Request, token string) error {
+	if token == "" || r.Header.Get("Origin") == "" {
+		return nil
+	}
+	productID, err := in.Product(token, "")
+	if isClientError(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return in.CheckOrigin(w, r, productID)
+}
+
+// isClientError reports whether err is an answer that blames the client.
+func isClientError(err error) bool {
+	var answer *httpx.Error
+	return errors.As(err, &answer) && answer.Status < http.StatusInternalServerError
+}
+
+// Discard reads a body of at most limit bytes and forgets it. It refuses one from
+// a page that may not report to the product that the body names; a body larger
+// than those that bring events is not looked at.
+func (in *Intake) Discard(w http.ResponseWriter, r *http.Request, src *Source, limit int64) error {
+	large := r.ContentLength < 0 || r.ContentLength > in.MaxBody()
+	if r.Header.Get("Origin") == "" || large && limit > in.MaxBody() {
+		return httpx.DiscardBody(w, r, limit)
+	}
+	b, err := in.Receive(w, r)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	p, err := src.open(r.Context(), b)
+	if isClientError(err) {
+		return nil // not an event
+	}
+	if err != nil {
+		return err
+	}
+	return in.CheckToken(w, r, src.token(&p))
+}
+
+// taking is a request for a product on its way to the sink.
+type taking struct {
+	source    *Source
+	call      Call
+	payload   payload
+	productID string
+	standing  activity.Standing // the least of its identities
+	tokens    *Tokens           // nil where any token will do
+	private   bool              // nothing may be taken
+	limit     int               // how many events may be taken, the first; 0 for all
+}
+
+// take records the events of a request.
+func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) {
+	if err := b.Admit(ctx, t.productID); err != nil {
+		return Counts{}, err
+	}
+	voucher, err := in.Voucher(t.productID, t.standing, b.Arrived())
+	if err != nil {
+		return Counts{}, err
+	}
+	events, ignored := make([]activity.Event, 0, t.payload.count), Ignored(nil)
+	var seeking []int // of the events
+	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt),
+		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
+	if from.Events, err = in.products.Events(t.productID); err != nil {
+		return Counts{}, httpx.Unavailable(err)
+	}
+	var m Meaning
+	read := 0
+	t.source.each(&t.payload, func(token string, d Decoder) bool {
+		m = Meaning{}
+		d.Meaning(&from, &m)
+		fits := true
+		if t.tokens != nil {
+			fits, err = t.tokens.Fit(token)
+		}
+		read++
+		switch {
+		case t.limit > 0 && read > t.limit:
+			m.Reason = ReasonUnsigned
+		case t.private:
+			m.Reason = ReasonGPC
+		case m.Reason == "" && !fits:
+			m.Reason = ReasonToken
+		}
+		if t.call.Taken != nil {
+			t.call.Taken(&m)
+		}
+		if m.Reason != "" {
+			in.Ignore(ctx, &ignored, t.productID, m.SessionID, m.Reason)
+			return err == nil
+		}
+		m.Received = b.Arrived()
+		voucher.Vouch(&m.Event, m.Proof)
+		if m.SeeksSession && m.SessionID == "" && m.UserID != "" {
+			seeking = append(seeking, len(events))
+		}
+		events = append(events, m.Event)
+		return err == nil
+	})
+	t.payload = payload{}
+	b.Decoded()
+	if err != nil {
+		return Counts{}, err
+	}
+	if err := in.place(ctx, t.productID, events, seeking); err != nil {
+		return Counts{}, err
+	}
+	return in.Record(ctx, t.productID, events, ignored)
+}
+
+// maxSought is how many users' sessions are looked for, at most, for the events of a
+// request. An event of any further user is of no session.
+const maxSought = 128
+
+// seekTimeout bounds the search, so that a request is answered within 5 seconds of a
+// storage outage.
+const seekTimeout = 3 * time.Second
+
+// place gives the events at these indices the sessions that they go to.
+func (in *Intake) place(ctx context.Context, productID string, events []activity.Event, seeking []int) error {
+	if in.opts.SessionOf == nil || len(seeking) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, seekTimeout)
+	defer cancel()
+	type seeker struct {
+		userID   string
+		standing activity.Standing
+		acts     bool
+	}
+	found := map[seeker]string{}
+	for _, i := range seeking {
+		e := &events[i]
+		who := seeker{e.UserID, e.Standing, e.Action != nil}
+		sessionID, known := found[who]
+		if !known && len(found) < maxSought {
+			var err error
+			if sessionID, err = in.opts.SessionOf(ctx, productID, e); err != nil {
+				return httpx.Unavailable(err)
+			}
+			found[who] = sessionID
+		}
+		e.SessionID = sessionID
+	}
+	return nil
+}

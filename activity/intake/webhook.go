@@ -1,0 +1,191 @@
+package intake
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/hex"
+	"net/http"
+	"slices"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+var errSecret = httpx.Unauthorized("The X-Webhook-Secret header is missing or wrong.", "")
+
+// Webhook returns the handler of webhooks, to be mounted under
+// POST /webhook/{product_id}. It goes by the first source that recognizes the first
+// event, else by the last one. The X-Webhook-Secret or X-PostHog-Secret header must hold
+// the product's secret, or "sha256=" and the hexadecimal HMAC-SHA256 of the body under
+// it. Segment's X-Signature, the hexadecimal HMAC-SHA1 of the first event as it stands,
+// vouches for that one alone.
+func (in *Intake) Webhook(sources ...*Source) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		counts, err := in.webhook(w, r, sources)
+		if err == nil {
+			httpx.WriteJSON(w, http.StatusOK, webhookAnswer{"ok", counts})
+		}
+		return err
+	})
+}
+
+type webhookAnswer struct {
+	Status string `json:"status"`
+	Counts
+}
+
+func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, sources []*Source) (Counts, error) {
+	productID, err := httpx.PathValue(r, "product_id")
+	if err != nil {
+		return Counts{}, err
+	}
+	if _, err := in.WebhookSecret(productID); err != nil {
+		return Counts{}, err
+	}
+	proof := webhookProof{
+		secrets:   slices.Concat(r.Header.Values("X-Webhook-Secret"), r.Header.Values("X-PostHog-Secret")),
+		signature: r.Header.Get("X-Signature"),
+	}
+	if !slices.ContainsFunc(proof.secrets, func(header string) bool { return header != "" }) && proof.signature == "" {
+		return Counts{}, errSecret
+	}
+	done := httpx.Hasten(w)
+	b, err := in.Receive(w, r)
+	if err != nil {
+		return Counts{}, err
+	}
+	done()
+	defer b.Release()
+	t := taking{productID: productID, standing: activity.Reported}
+	if t.limit, err = in.prove(r.Context(), productID, &proof, b, sources); err != nil {
+		return Counts{}, err
+	}
+	json, err := b.JSON(r.Context())
+	if err != nil {
+		return Counts{}, err
+	}
+	t.source = recognize(json, sources)
+	if t.payload, err = t.source.parse(json); err != nil {
+		return Counts{}, err
+	}
+	return in.take(r.Context(), b, &t)
+}
+
+// webhookProof is the evidence that a webhook is the product's.
+type webhookProof struct {
+	secrets   []string // each the secret, or a signature of the body
+	signature string   // of the first event
+}
+
+// prove returns how many of the body's events the proof vouches for, 0 for all, or
+// errSecret.
+func (in *Intake) prove(
+	ctx context.Context, productID string, proof *webhookProof, b *Body, sources []*Source,
+) (limit int, err error) {
+	err = access.CheckCurrent(in.products, productID, func() error {
+		secret, err := in.WebhookSecret(productID)
+		if err != nil {
+			return err
+		}
+		limit = 0
+		if slices.ContainsFunc(proof.secrets, func(header string) bool { return verify(secret, header, b.Bytes()) }) {
+			return nil
+		}
+		limit = 1
+		if secret == "" || proof.signature == "" || !proof.signs(ctx, secret, b, sources) {
+			return errSecret
+		}
+		return nil
+	})
+	return limit, err
+}
+
+// signs reports whether the signature is that of the first event.
+func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, sources []*Source) bool {
+	got, err := hex.DecodeString(p.signature)
+	if err != nil {
+		return false
+	}
+	signed := [][]byte{b.Bytes()}
+	if json, err := b.JSON(ctx); err == nil {
+		if signed = [][]byte{firstEvent(json, sources)}; json[0] == '{' {
+			signed = append(signed, b.Bytes())
+		}
+	}
+	return slices.ContainsFunc(signed, func(part []byte) bool {
+		mac := hmac.New(sha1.New, []byte(secret))
+		mac.Write(part)
+		return len(part) > 0 && hmac.Equal(got, mac.Sum(nil))
+	})
+}
+
+// recognize returns the source that the first event is of.
+func recognize(json []byte, sources []*Source) *Source {
+	last := sources[len(sources)-1]
+	if len(sources) == 1 {
+		return last
+	}
+	fields := outline(firstEvent(json, sources))
+	for _, s := range sources {
+		if s.form.Recognizes != nil && s.form.Recognizes(fields) {
+			return s
+		}
+	}
+	return last
+}
+
+// firstEvent returns the JSON of the first event as it stands: the first element of an
+// array or of a source's batch, or the object. It is empty where there is none.
+func firstEvent(json []byte, sources []*Source) []byte {
+	r := &Reader{}
+	r.Reset(json)
+	switch r.Kind() {
+	case '[':
+		return r.first()
+	case '{':
+		start := r.Offset()
+		r.BeginObject()
+		for key, ok := r.Key(); ok; key, ok = r.Key() {
+			isBatch := slices.ContainsFunc(sources, func(s *Source) bool { return string(key) == s.form.Batch })
+			if isBatch && r.Kind() == '[' {
+				return r.first()
+			}
+			r.Skip()
+		}
+		return json[start:r.Offset()]
+	}
+	return nil
+}
+
+// first returns the first element of the array that comes next.
+func (r *Reader) first() []byte {
+	r.BeginArray()
+	if !r.Element() {
+		return nil
+	}
+	start := r.Offset()
+	r.Skip()
+	return r.json[start:r.Offset()]
+}
+
+// An outline has so many fields, and of their values so many bytes.
+const maxOutline, maxOutlined = 64, 64
+
+// outline returns the fields of an event, at most 64, with the beginning of those that
+// are strings.
+func outline(event []byte) map[string]string {
+	fields := map[string]string{}
+	r := &Reader{}
+	r.Reset(event)
+	r.Object(func(key []byte) {
+		if len(fields) == maxOutline {
+			r.Skip()
+			return
+		}
+		name := string(key)
+		fields[name] = r.String(maxOutlined)
+	})
+	return fields
+}

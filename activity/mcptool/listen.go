@@ -1,0 +1,134 @@
+package mcptool
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// resourceTemplate is the URI of a user's live activity as a resource.
+const resourceTemplate = "liveactivity://{product_id}/users/{user_id}"
+
+// maxResources is how many resources one subscription names.
+const maxResources = 100
+
+// userOf returns the user of a resource of the product, false for any other URI.
+func userOf(uri, productID string) (userID string, ok bool) {
+	rest, ok := strings.CutPrefix(uri, "liveactivity://")
+	product, user, is := strings.Cut(rest, "/users/")
+	product, errProduct := url.PathUnescape(product)
+	user, errUser := url.PathUnescape(user)
+	return user, ok && is && errProduct == nil && errUser == nil && product == productID && user != ""
+}
+
+// Listening is a client that hears when users act: a stream of JSON-RPC notifications. Its
+// byte slices are frames of server-sent events.
+type Listening struct {
+	ProductID string
+	// Check returns an error once the client may not listen any more. It is cheap.
+	Check func() error
+
+	id   json.RawMessage   // of the request
+	uris map[string]string // of the resources, by user ID
+}
+
+// Opening returns the acknowledgement.
+func (l *Listening) Opening() []byte {
+	uris := make([]string, 0, len(l.uris))
+	for _, uri := range l.uris {
+		uris = append(uris, uri)
+	}
+	slices.Sort(uris)
+	return l.notification("subscriptions/acknowledged",
+		map[string]any{"notifications": map[string]any{"resourceSubscriptions": uris}})
+}
+
+// Heartbeat returns a comment, which clients pass over.
+func (l *Listening) Heartbeat() []byte { return []byte(": heartbeat\n\n") }
+
+// Acted returns the notification that a user acted, nil for a user whom the client does
+// not listen to.
+func (l *Listening) Acted(userID string) []byte {
+	uri, ok := l.uris[userID]
+	if !ok {
+		return nil
+	}
+	return l.notification("resources/updated", map[string]any{"uri": uri})
+}
+
+// All returns the notifications that all of the users may have acted.
+func (l *Listening) All() (frames []byte) {
+	for userID := range l.uris {
+		frames = append(frames, l.Acted(userID)...)
+	}
+	return frames
+}
+
+func (l *Listening) notification(method string, params map[string]any) []byte {
+	params["_meta"] = map[string]any{"io.modelcontextprotocol/subscriptionId": l.id}
+	message, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/" + method, "params": params})
+	if err != nil { // cannot happen: the id is JSON, the rest strings
+		panic(err)
+	}
+	return slices.Concat([]byte("event: message\ndata: "), message, []byte("\n\n"))
+}
+
+// listening returns the subscription that a request asks for, nil for any other
+// request, and a problem in a sentence.
+func listening(body []byte, productID string) (l *Listening, id json.RawMessage, problem string) {
+	var call struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Notifications struct {
+				ResourceSubscriptions []string `json:"resourceSubscriptions"`
+			} `json:"notifications"`
+		} `json:"params"`
+	}
+	if !bytes.Contains(body, []byte("subscriptions/listen")) || json.Unmarshal(body, &call) != nil || call.Method != "subscriptions/listen" || !isID(call.ID) ||
+		len(call.Params.Notifications.ResourceSubscriptions) == 0 {
+		return nil, nil, ""
+	}
+	l = &Listening{ProductID: productID, id: call.ID, uris: map[string]string{}}
+	for _, uri := range call.Params.Notifications.ResourceSubscriptions {
+		user, ok := userOf(uri, productID)
+		if !ok {
+			return nil, call.ID, "A resource is named " + resourceTemplate + ", with the key's product."
+		}
+		l.uris[user] = uri
+	}
+	if len(l.uris) > maxResources {
+		return nil, call.ID, "A subscription names at most 100 resources."
+	}
+	return l, call.ID, ""
+}
+
+// checkEvery is how often a token of a sign-in is looked up while its client listens.
+const checkEvery = 15 * time.Second
+
+// recheck returns a function that says whether the client may still listen: the key is
+// looked up at each call, the token now and then.
+func recheck(key, token func() error) func() error {
+	checked := time.Now()
+	return func() error {
+		if err := key(); err != nil || time.Since(checked) < checkEvery {
+			return err
+		}
+		checked = time.Now()
+		return token()
+	}
+}
+
+// refuse answers a call with an error of JSON-RPC for its parameters.
+func refuse(w http.ResponseWriter, id json.RawMessage, problem string) {
+	httpx.WriteJSON(w, http.StatusOK, map[string]any{"jsonrpc": "2.0", "id": id,
+		"error": map[string]any{"code": invalidParams, "message": problem}})
+}
+
+const invalidParams = -32602

@@ -1,0 +1,69 @@
+package posthog
+
+import (
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
+)
+
+// page returns the address of the page or the screen of an event, "" where it has none.
+func (e *event) page() string {
+	page := intake.First(e.Properties.CurrentURL, e.CurrentURL)
+	if page == "" && e.Properties.ScreenName != "" {
+		page = intake.ScreenURL(e.Properties.ScreenName)
+	}
+	return page
+}
+
+// custom sets the meaning of an event that the product lists. Its properties are read
+// once more, which those of other events are not.
+func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
+	var did activity.Action
+	properties := r.Again(e.From, e.To)
+	if e.Name == intake.EventException {
+		typ, message := exception(properties)
+		did = activity.NewError(typ, message, e.page())
+	} else {
+		did = activity.NewEvent(e.Name, rule.Sentence, rule.Read(properties), e.page())
+	}
+	did = intake.OnScreen(did)
+	out.Action = &did
+}
+
+// exception reads the type and the message of the error that was thrown: the first of the
+// list, which those that caused it follow.
+func exception(properties *intake.Reader) (typ, message string) {
+	var listed [2]string
+	properties.Object(func(key []byte) {
+		switch string(key) {
+		case "$exception_list":
+			if properties.Kind() != '[' {
+				properties.Skip()
+				return
+			}
+			first := true
+			for properties.BeginArray(); properties.Element(); first = false {
+				if !first {
+					properties.Skip()
+					continue
+				}
+				properties.Object(func(key []byte) {
+					switch string(key) {
+					case "type":
+						properties.SetString(&listed[0], intake.MaxText)
+					case "value":
+						properties.SetString(&listed[1], intake.MaxText)
+					default:
+						properties.Skip()
+					}
+				})
+			}
+		case "$exception_type": // of earlier SDKs, like the next one
+			properties.SetString(&typ, intake.MaxText)
+		case "$exception_message":
+			properties.SetString(&message, intake.MaxText)
+		default:
+			properties.Skip()
+		}
+	})
+	return intake.First(listed[0], typ), intake.First(listed[1], message)
+}

@@ -1,0 +1,94 @@
+package posthog_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
+)
+
+// listing returns a service whose shop lists events, with a real log behind it, and a
+// function that returns the descriptions of what session-1 did.
+func listing(t *testing.T, rules intake.Rules) (*service, func() []string) {
+	log := musttest.New(memorylog.New(nil))
+	known := catalogue{shop: {secret: shopSecret, tokens: []string{shopToken}, events: rules}}
+	h := musttest.New(posthog.NewHandler(musttest.New(eventlog.NewRecorder(log, nil)), known, nil))
+	s := &service{mux: http.NewServeMux()}
+	s.mux.HandleFunc("POST /webhook/{product_id}", h.ServeWebhook)
+	s.mux.HandleFunc("/", h.ServeSDK)
+	return s, func() (did []string) {
+		recent, err := log.Activity().Session(t.Context(), shop, "session-1", 50)
+		require.NoError(t, err)
+		actions, err := recent.Actions()
+		require.NoError(t, err)
+		for _, a := range actions {
+			did = append(did, a.Description)
+		}
+		return did
+	}
+}
+
+func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
+	event := func(name string) object {
+		return object{"event": name, "uuid": "", "properties": object{"distinct_id": "ada", "token": shopToken, "$session_id": "session-1",
+			"$current_url": "https://app.example.com/billing", "plan": "pro", "seats": 3, "paid": true, "none": nil, "items": []any{"a"}, "card": "4111"}}
+	}
+	rule := intake.Rule{Properties: []string{"seats", "plan", "items", "none", "paid"}, Sentence: "sent an invoice"}
+	for name, tt := range map[string]struct {
+		rules intake.Rules
+		event string
+		want  string
+	}{
+		"none listed":       {nil, "Invoice Sent", ""},
+		"another one":       {intake.Rules{"Invoice": {}}, "Invoice Sent", ""},
+		"its name":          {intake.Rules{"Invoice Sent": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
+		"its beginning":     {intake.Rules{"In*": {}}, "Invoice Sent", "User did Invoice Sent on the billing page"},
+		"the longest":       {intake.Rules{"In*": {}, "Invoice *": rule}, "Invoice Sent", "User sent an invoice (seats: 3, plan: pro, paid: true) on the billing page"},
+		"its name first":    {intake.Rules{"Invoice Sent": {}, "Invoice *": rule}, "Invoice Sent", "User did Invoice Sent on the billing page"},
+		"all but PostHog's": {intake.Rules{"*": {}}, "$pageleave", ""},
+		"no error":          {intake.Rules{"*": {}}, "$exception", ""},
+		"a mark":            {intake.Rules{"$rageclick": {}, "$*": {}}, "$rageclick", ""},
+		"a page view stays": {intake.Rules{"$pageview": rule}, "$pageview", "User landed on the billing page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, d := range []door{captureDoor, webhookDoor} {
+				s, did := listing(t, tt.rules)
+				requireOK(t, s.post(d, marshal(t, event(tt.event))))
+				var want []string
+				if tt.want != "" {
+					want = []string{tt.want}
+				}
+				assert.Equal(t, want, did())
+			}
+		})
+	}
+}
+
+func TestExceptions_areSaidOnceInTenSeconds(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		s, did := listing(t, intake.Rules{intake.EventException: {}})
+		throw := func(value string) reply {
+			return requireOK(t, s.post(captureDoor, marshal(t, object{"event": "$exception", "uuid": "", "timestamp": time.Now(), "properties": object{
+				"token": shopToken, "distinct_id": "ada", "$session_id": "session-1", "$current_url": "https://app.example.com/checkout",
+				"$exception_list": []object{{"type": "PaymentError", "value": value, "stacktrace": object{"frames": []string{"pay"}}}, {"type": "Cause"}}}})))
+		}
+		const said = "User saw an error on the checkout page: PaymentError: "
+		assert.Equal(t, 1, throw("card_declined").Accepted)
+		for range 2 {
+			time.Sleep(4 * time.Second)
+			assert.Equal(t, [2]int{0, 1}, func() [2]int { r := throw("card_declined"); return [2]int{r.Accepted, r.Ignored} }())
+		}
+		throw("no_funds")
+		time.Sleep(3 * time.Second)
+		throw("card_declined")
+		assert.Equal(t, []string{said + "card_declined", said + "no_funds", said + "card_declined"}, did())
+	})
+}

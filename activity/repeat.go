@@ -1,0 +1,47 @@
+package activity
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// Of errors that say the same within repeatWithin of the first, the first makes an
+// action. A session remembers at most maxErrors of those.
+const (
+	repeatWithin = 10 * time.Second
+	maxErrors    = 16
+)
+
+// seenError is an error that made an action: a hash of its words, and its time in
+// microseconds since the epoch.
+type seenError struct {
+	Sum uint64 `json:"sum"`
+	At  int64  `json:"at"`
+}
+
+// DropRepeated removes the errors that the session has seen a moment before from its
+// settled events, and returns the others and how many were removed. Without a session
+// ID the events are one request's.
+func (b *Book) DropRepeated(sessionID string, events []Event) (kept []Event, repeated int) {
+	_, s := b.session(sessionID)
+	kept = slices.DeleteFunc(events, func(e Event) bool {
+		return e.Action != nil && e.Action.Type == TypeError && s.repeats(&e)
+	})
+	return kept, len(events) - len(kept)
+}
+
+// repeats reports whether the session has seen an error, and remembers it if not.
+func (s *Session) repeats(e *Event) bool {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(e.UserID + "\x00" + e.Action.Description))
+	now := seenError{sum.Sum64(), e.Time.UnixMicro()}
+	for _, seen := range s.errors {
+		if seen.Sum == now.Sum && time.Duration(max(now.At-seen.At, seen.At-now.At))*time.Microsecond <= repeatWithin {
+			return true
+		}
+	}
+	s.errors = append(slices.Clip(s.errors), now)
+	s.errors = s.errors[max(0, len(s.errors)-maxErrors):]
+	return false
+}

@@ -1,0 +1,273 @@
+package segment
+
+import (
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/intake"
+)
+
+// Source is the form of the family's events.
+var Source = intake.NewSource(intake.Form{
+	Batch: "batch", Tokens: [2]string{"writeKey"}, SentAt: "sentAt", Trim: keyID, Recognizes: recognizes,
+}, func(r *intake.Reader) intake.Decoder { return &decoder{Reader: r} })
+
+// recognizes reports whether an event is one of the family. PostHog's, too, may have a
+// type.
+func recognizes(fields map[string]string) bool {
+	_, isPostHogs := fields["distinct_id"]
+	return words[fields["type"]] != "" && !isPostHogs
+}
+
+// The types of events that mean something here.
+const (
+	typePage     = "page"
+	typeScreen   = "screen"
+	typeIdentify = "identify"
+	typeAlias    = "alias"
+	typeTrack    = "track"
+	typeGroup    = "group"
+	typeDelete   = "delete"
+)
+
+// words are the values that most events have in the field type.
+var words = intake.Words(typePage, typeScreen, typeIdentify, typeAlias, typeTrack, typeGroup, typeDelete)
+
+// event is an event of any type. Its strings are bounded copies.
+type event struct {
+	typ               string
+	name              string // of a page or screen
+	did               string // of track: the name of the event
+	from, to          int64  // where the JSON of the properties begins and ends
+	id                string // messageId
+	anonymousID       string
+	userID            string
+	previousID        string
+	writeKey          string
+	timestamp         string
+	originalTimestamp string
+	sentAt            string
+	properties        properties
+	context           struct {
+		pageURL   string
+		sessionID string // a number: two people can have the same one
+		ownID     string // session_id
+		traits    traits
+	}
+	traits traits
+	proof  intake.Proof
+}
+
+// properties are the properties that matter here.
+type properties struct {
+	url, tabURL string // a page's canonical address and the one that the browser shows
+	name        string
+	sessionID   string // the site's own
+}
+
+type traits struct{ email string }
+
+// decoder decodes one event at a time.
+type decoder struct {
+	*intake.Reader
+	event   event
+	isEvent bool
+}
+
+// Next implements [intake.Decoder].
+func (d *decoder) Next() (token string) {
+	e := &d.event
+	*e, d.isEvent = event{}, d.Kind() == '{'
+	start := d.Offset()
+	d.Object(d.field) // which skips anything else
+	if !d.isEvent {
+		return ""
+	}
+	if e.id = intake.Trimmed(e.id); e.id == "" {
+		e.id = d.Digest(start)
+	}
+	return keyID(e.writeKey)
+}
+
+// keyID returns a write key without the secret that Jitsu has behind it.
+func keyID(writeKey string) string {
+	id, _, _ := strings.Cut(writeKey, ":")
+	return id
+}
+
+func (d *decoder) field(key []byte) {
+	e := &d.event
+	switch string(key) {
+	case "type":
+		d.SetWord(&e.typ, words)
+	case "name":
+		d.SetString(&e.name, intake.MaxText)
+	case "event":
+		d.SetString(&e.did, intake.MaxText)
+	case "messageId":
+		d.SetText(&e.id)
+	case "anonymousId":
+		d.SetText(&e.anonymousID)
+	case "userId":
+		d.SetText(&e.userID)
+	case "previousId":
+		d.SetText(&e.previousID)
+	case "writeKey":
+		d.SetString(&e.writeKey, intake.MaxToken)
+	case "timestamp":
+		d.SetText(&e.timestamp)
+	case "originalTimestamp":
+		d.SetText(&e.originalTimestamp)
+	case "sentAt":
+		d.SetText(&e.sentAt)
+	case "properties":
+		e.from = d.Offset()
+		d.Object(d.property)
+		e.to = d.Offset()
+	case "context":
+		d.Object(d.contextField)
+	case "traits":
+		d.Object(func(key []byte) { d.trait(&e.traits, key) })
+	default:
+		d.Skip()
+	}
+}
+
+func (d *decoder) property(key []byte) {
+	p := &d.event.properties
+	switch string(key) {
+	case "url":
+		d.SetString(&p.url, intake.MaxURL)
+	case "tab_url":
+		d.SetString(&p.tabURL, intake.MaxURL)
+	case "name":
+		d.SetString(&p.name, intake.MaxText)
+	case "session_id":
+		d.SetText(&p.sessionID)
+	default:
+		d.SetProof(&d.event.proof, key)
+	}
+}
+
+func (d *decoder) contextField(key []byte) {
+	c := &d.event.context
+	switch string(key) {
+	case "page":
+		d.Object(func(key []byte) {
+			if string(key) == "url" {
+				d.SetString(&c.pageURL, intake.MaxURL)
+				return
+			}
+			d.Skip()
+		})
+	case "sessionId":
+		d.SetText(&c.sessionID)
+	case "session_id":
+		d.SetText(&c.ownID)
+	case "traits":
+		d.Object(func(key []byte) { d.trait(&c.traits, key) })
+	default:
+		d.SetProof(&d.event.proof, key)
+	}
+}
+
+func (d *decoder) trait(t *traits, key []byte) {
+	if string(key) == "email" {
+		d.SetString(&t.email, intake.MaxText)
+		return
+	}
+	d.SetProof(&d.event.proof, key)
+}
+
+// Reasons for ignoring an event that only this family has.
+const (
+	reasonDelete = "delete" // asks for an erasure
+)
+
+// Meaning implements [intake.Decoder].
+func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
+	if !d.isEvent {
+		m.Reason = intake.ReasonMalformed
+		return
+	}
+	e := &d.event
+	e.typ = strings.ToLower(intake.First(e.typ, from.Kind))
+	m.Key, m.Proof, m.SeeksSession = e.id, e.proof, true
+	m.Event = e.who()
+	switch e.typ {
+	case typePage, typeScreen:
+		if action, ok := e.view(); ok {
+			m.Action = &action
+			break
+		}
+		m.Reason = intake.ReasonMalformed
+	case typeTrack:
+		if rule := from.Events.Find(e.did); rule != nil && e.did != intake.EventException {
+			page := intake.First(e.context.pageURL, e.properties.tabURL, e.properties.url)
+			action := activity.NewEvent(e.did, rule.Sentence, rule.Read(d.Again(e.from, e.to)), page)
+			m.Action = &action
+			break
+		}
+		m.Reason = intake.ReasonOther
+	case typeIdentify, typeAlias:
+	case typeDelete:
+		m.Reason = reasonDelete
+	case "":
+		m.Reason = intake.ReasonMalformed
+	default:
+		m.Reason = intake.ReasonOther
+	}
+	if m.Reason == "" {
+		m.Reason = intake.Finish(&m.Event)
+	}
+	if m.Reason == "" && !e.setTimes(&m.Event, from) {
+		m.Reason = intake.ReasonMalformed
+	}
+}
+
+// who returns an event of its session and its user. An anonymous visitor is a user, too.
+func (e *event) who() activity.Event {
+	device, user := intake.UserID(intake.Trimmed(e.anonymousID)), intake.UserID(intake.Trimmed(e.userID))
+	if e.typ == typeAlias && device == "" { // a server's: the visitor is the one before
+		device = intake.UserID(intake.Trimmed(e.previousID))
+	}
+	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Identified: user != "",
+		SessionID: intake.Trimmed(intake.First(e.properties.sessionID, e.context.ownID)),
+		Email:     intake.FirstEmail(e.traits.email, e.context.traits.email)}
+	if number := intake.Trimmed(e.context.sessionID); out.SessionID == "" && device != "" && number != "" {
+		out.SessionID = device + ":" + number
+	}
+	out.SessionID = intake.First(out.SessionID, device)
+	if (e.typ == typeIdentify || e.typ == typeAlias) && user != "" && !intake.IsLongID(device) {
+		out.Anonymous = device
+	}
+	return out
+}
+
+// view returns the view of a page or of an app's screen.
+func (e *event) view() (activity.Action, bool) {
+	p := &e.properties
+	address := intake.First(p.tabURL, p.url, e.context.pageURL)
+	if e.typ == typeScreen {
+		name := intake.First(e.name, p.name)
+		return intake.NewAction(activity.TypePageview, activity.Target{}, intake.ScreenURL(name)), name != ""
+	}
+	a := intake.NewAction(activity.TypePageview, activity.Target{}, address)
+	return a, a.RawURL != ""
+}
+
+// setTimes sets the times of the event's meaning and reports whether they can be read.
+// The vendors' webhooks carry the corrected time beside the original one.
+func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
+	stamp := intake.First(e.originalTimestamp, e.timestamp)
+	if out.ServerTime = from.Webhook && e.timestamp != ""; out.ServerTime {
+		stamp = e.timestamp
+	}
+	if stamp == "" {
+		out.ServerTime, out.Time = true, from.Arrived
+		return true
+	}
+	out.Sent, _ = intake.ParseTime(intake.First(e.sentAt, from.SentAt))
+	out.Time, ok = intake.ParseTime(stamp)
+	return ok
+}

@@ -1,0 +1,142 @@
+package segment
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity/intake"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Handler takes the calls of SDKs and hands their events to a sink. It is safe for
+// concurrent use. Every answer is JSON; 200 means that the sink has recorded the events.
+type Handler struct{ in *intake.Intake }
+
+// New returns a handler that shares the intake with other sources.
+func New(in *intake.Intake) *Handler { return &Handler{in} }
+
+// Patterns returns the patterns, as [http.ServeMux] takes them, that the handler is to
+// be mounted under: everything below /segment, /rudderstack and /jitsu.
+func Patterns() (patterns []string) {
+	for _, vendor := range []string{"/segment", "/rudderstack", "/jitsu"} {
+		patterns = append(patterns, vendor, vendor+"/{call...}")
+	}
+	return append(patterns, "GET /segment/v1/projects/{token}/settings", "GET /rudderstack/sourceConfig")
+}
+
+// kinds are the last segments of the paths that bring events, and the type of an event
+// that has none. An SDK's host may have been given the vendor's own path or not.
+var kinds = map[string]string{
+	"segment": "", "rudderstack": "", "jitsu": "", "v1": "", "s2s": "",
+	"b": "", "batch": "", "import": "",
+	"p": typePage, "page": typePage, "s": typeScreen, "screen": typeScreen,
+	"i": typeIdentify, "identify": typeIdentify, "a": typeAlias, "alias": typeAlias,
+	"t": typeTrack, "track": typeTrack, "g": typeGroup, "group": typeGroup, "event": "",
+}
+
+// ServeHTTP takes the calls of the family's SDKs, from pages of any origin but those that
+// the product they name excludes.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	httpx.Handler(h.serve).ServeHTTP(w, r)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
+	intake.AllowOrigin(w.Header(), r)
+	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	last := path[len(path)-1]
+	kind, brings := kinds[last]
+	isSettings := len(path) > 2 && last == "settings" && path[len(path)-3] == "projects"
+	serve, method := h.capture(kind), http.MethodPost
+	switch {
+	case isSettings:
+		serve, method = h.settings(path[len(path)-2]), http.MethodGet
+	case last == "sourceConfig":
+		serve, method = h.sourceConfig, http.MethodGet
+	case r.Method == http.MethodOptions && !brings:
+		method = "GET, POST"
+	case !brings:
+		return httpx.NotFound("There is nothing at this path.")
+	}
+	switch {
+	case r.Method == http.MethodOptions:
+		intake.Preflight(w, r, method)
+		return nil
+	case r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead):
+		return httpx.MethodNotAllowed(method + ", OPTIONS")
+	}
+	return serve(w, r)
+}
+
+// writeKey returns the write key of a request's headers or query; "" for none.
+func writeKey(r *http.Request) string {
+	user, _, _ := r.BasicAuth()
+	query := r.URL.Query()
+	return keyID(intake.First(user, r.Header.Get("X-Write-Key"), query.Get("writeKey"), query.Get("writekey")))
+}
+
+// answer is the body of 200. Jitsu's SDK needs JSON, Segment's API says success.
+type answer struct {
+	Status  string `json:"status"`
+	Success bool   `json:"success"`
+	intake.Counts
+}
+
+// capture takes events, which are of a kind unless they say so themselves.
+func (h *Handler) capture(kind string) httpx.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		counts, err := h.in.Capture(w, r, Source, intake.Call{Token: writeKey(r), Kind: kind})
+		if err == nil {
+			httpx.WriteJSON(w, http.StatusOK, answer{"ok", true, counts})
+		}
+		return err
+	}
+}
+
+// settings answers Segment's SDK that everything goes to this server.
+func (h *Handler) settings(token string) httpx.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := h.in.CheckToken(w, r, token); err != nil {
+			return err
+		}
+		prefix, _, _ := strings.Cut(r.URL.Path, "/projects/")
+		type segment struct {
+			APIKey   string `json:"apiKey"`
+			APIHost  string `json:"apiHost"`
+			Protocol string `json:"protocol"`
+		}
+		type integrations struct {
+			Segment segment `json:"Segment.io"`
+		}
+		httpx.WriteJSON(w, http.StatusOK, struct {
+			Integrations integrations `json:"integrations"`
+		}{integrations{segment{token, r.Host + prefix, protocol(r)}}})
+		return nil
+	}
+}
+
+// protocol returns the protocol that the page's browser speaks with this server, which may
+// stand behind a proxy. A page of https can use no other.
+func protocol(r *http.Request) string {
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" ||
+		strings.HasPrefix(r.Header.Get("Origin"), "https:") {
+		return "https"
+	}
+	return "http"
+}
+
+// sourceConfig answers RudderStack's SDK that there are no destinations, and nothing to
+// be reported about the SDK itself.
+func (h *Handler) sourceConfig(w http.ResponseWriter, r *http.Request) error {
+	token := writeKey(r)
+	if err := h.in.CheckToken(w, r, token); err != nil {
+		return err
+	}
+	type object = map[string]any
+	off := object{"enabled": false}
+	httpx.WriteJSON(w, http.StatusOK, object{"updatedAt": "2026-01-01T00:00:00Z", "source": object{
+		"id": "liveactivity", "name": "liveactivity", "writeKey": token, "enabled": true, "workspaceId": "liveactivity",
+		"config":      object{"statsCollection": object{"errors": off, "metrics": off}},
+		"connections": []string{}, "destinations": []string{}, "dataplanes": object{},
+	}})
+	return nil
+}

@@ -1,0 +1,85 @@
+package liveactivity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/buffers"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+)
+
+// Context returns where a person is and what they did, for an AI agent, like the endpoint
+// of that name: everything that was accepted before the call. It waits up to 5 seconds for
+// the service to catch up with its log, then it returns ErrNotReady; a mistake in the
+// query is a *[activity.QueryError]. Nobody known is no error.
+func (s *Service) Context(ctx context.Context, productID string, q agent.Query) (agent.Context, error) {
+	if err := s.awaitCatchUp(ctx); err != nil {
+		return agent.Context{}, err
+	}
+	answer, err := s.agentAnswer(ctx, productID, q)
+	if err != nil {
+		return agent.Context{}, err
+	}
+	return answer.Decode()
+}
+
+func (s *Service) agentAnswer(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	defer cancel()
+	return s.agents.Read(ctx, productID, q)
+}
+
+// ofAgents returns a product's desks and the prompt for its agents.
+func (s *Service) ofAgents(productID string) (connector.Product, string, error) {
+	product, _, err := s.products.Product(productID)
+	return product, s.products.AgentPrompt(productID), err
+}
+
+// serveContext serves GET /context/{product_id}.
+func (s *Service) serveContext(w http.ResponseWriter, r *http.Request) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return httpx.BadRequest("The query string is malformed.")
+	}
+	text := httpx.PrefersText(r.Header.Values("Accept"))
+	if query.Has("format") {
+		format := query.Get("format")
+		if text = format == "text"; !text && format != "json" {
+			return httpx.BadRequest("The query parameter format must be text or json.")
+		}
+	}
+	q, err := agent.ParseQuery(query)
+	if err != nil {
+		return contextError(err)
+	}
+	answer, err := s.agentAnswer(r.Context(), r.PathValue("product_id"), q)
+	if err != nil {
+		return contextError(err)
+	}
+	w.Header().Add("Vary", "Accept")
+	if text {
+		httpx.WriteText(w, answer.Text)
+		return nil
+	}
+	buf := buffers.Get()
+	defer buffers.Put(buf)
+	if *buf, err = answer.AppendJSON(*buf); err != nil {
+		return err
+	}
+	httpx.WriteEncoded(w, *buf)
+	return nil
+}
+
+// contextError returns the answer to a request for a context that failed.
+func contextError(err error) error {
+	var wrong *activity.QueryError
+	if errors.As(err, &wrong) {
+		return httpx.BadRequest("The query parameter %s.", wrong)
+	}
+	return httpx.Unavailable(err)
+}

@@ -1,0 +1,118 @@
+package main_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+)
+
+func TestSend_isReadBackAndTailed(t *testing.T) {
+	t.Parallel()
+	file := acme(t)
+	server := launch(t, nil, anyPort, "--config="+file)
+	url := server.URL()
+	tail := launch(t, nil, "tail", "--url="+url, "--config="+file)
+	waittest.Until(t, "the stream is open", func() bool { return strings.Contains(tail.Stderr.String(), "stream is open") })
+
+	sent := launch(t, nil, "send", "--url="+url, "--config="+file, "--product=acme", "--user=grace", "--email=grace@acme.example",
+		"--click=Export\u202e CSV")
+	assert.Zero(t, sent.Wait(ends), sent.Stderr.String())
+	assert.Equal(t, "acme accepted an event of grace\nread back: User clicked Export CSV on the dashboard page\n",
+		strings.ReplaceAll(sent.Stdout.String(), "  ", " "))
+	waittest.Until(t, "it is printed", func() bool { return strings.HasSuffix(tail.Stdout.String(), "dashboard page\n") })
+	assert.Regexp(t, `^\d\d:\d\d:\d\d  grace@acme\.example  User clicked Export +CSV on the dashboard page\n$`, tail.Stdout.String())
+	tail.Signal(os.Interrupt)
+	assert.Zero(t, tail.Wait(ends), tail.Stderr.String())
+
+	viewed := launch(t, nil, "send", "--url="+url, "--product=acme", "--webhook-secret="+webhookSecret, "--page=https://app.acme.example/pricing")
+	assert.Zero(t, viewed.Wait(ends))
+	assert.Equal(t, "acme accepted an event of ada\n", viewed.Stdout.String(), "without a key nothing is read")
+	recent := launch(t, nil, "tail", "--url="+url, "--product=acme", "--key="+key, "--since=10m")
+	waittest.Until(t, "earlier entries are printed", func() bool { return strings.Count(recent.Stdout.String(), "\n") == 2 })
+}
+
+func TestClientCommands_sayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	url := launch(t, nil, anyPort, "--config="+acme(t)).URL()
+	for name, tt := range map[string]struct {
+		args []string
+		says string
+	}{
+		"a wrong secret":    {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=x"}, "401 Unauthorized: The X-Webhook-Secret header is missing or wrong."},
+		"another product":   {[]string{"send", "--url=" + url, "--webhook-secret=x"}, "404 Not Found: Unknown product."},
+		"a wrong key":       {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=" + webhookSecret, "--key=x"}, "401 Unauthorized"},
+		"nobody's event":    {[]string{"send", "--url=" + url, "--product=acme", "--webhook-secret=" + webhookSecret, "--page=", "--user=", "--session="}, "the event was ignored: "},
+		"no secret":         {[]string{"send", "--url=" + url}, "--webhook-secret: is missing"},
+		"no address":        {[]string{"send", "--url=localhost", "--webhook-secret=x"}, "--url: must be a URL"},
+		"no server":         {[]string{"send", "--url=http://127.0.0.1:1", "--webhook-secret=x"}, "no server answers at http://127.0.0.1:1"},
+		"no key":            {[]string{"tail", "--url=" + url}, "--key: is missing"},
+		"a key of no scope": {[]string{"tail", "--url=" + url, "--product=acme", "--key=x"}, "401"},
+		"nobody healthy":    {[]string{"healthcheck", "--addr=127.0.0.1:1"}, "no server answers"},
+		"no port":           {[]string{"healthcheck", "--addr=here"}, "--addr: must be HOST:PORT"},
+		"no PostHog":        {[]string{"posthog", "provision"}, "POSTHOG_API_KEY: is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := launch(t, nil, tt.args...)
+			assert.Equal(t, 1, p.Wait(ends))
+			assert.Contains(t, p.Stderr.String(), tt.says)
+			assert.NotContains(t, p.Stderr.String(), "s3cr3t")
+		})
+	}
+}
+
+func TestHealthcheck_asksTheServerOfThisMachine(t *testing.T) {
+	t.Parallel()
+	addr := strings.TrimPrefix(launch(t, nil, anyPort).URL(), "http://")
+	_, port, _ := strings.Cut(addr, ":")
+	p := launch(t, []string{"LIVEACTIVITY_ADDR=0.0.0.0:" + port}, "healthcheck")
+	assert.Zero(t, p.Wait(ends), p.Stderr.String())
+}
+
+func TestVersion_asJSON(t *testing.T) {
+	t.Parallel()
+	p := launch(t, nil, "version", "--json")
+	assert.Zero(t, p.Wait(ends))
+	var build map[string]any
+	require.NoError(t, json.Unmarshal([]byte(p.Stdout.String()), &build))
+	assert.Equal(t, runtime.Version(), build["go"])
+	assert.NotEmpty(t, build["version"])
+	assert.Contains(t, build, "commit")
+}
+
+// PostHog sends the product's secret to the product's address.
+func TestPostHogProvision_createsTheDestination(t *testing.T) {
+	t.Parallel()
+	var created map[string]any
+	posthog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "Bearer phx_s3cr3t", r.Header.Get("Authorization"))
+		if r.Method == http.MethodPost {
+			assert.NoError(t, json.NewDecoder(r.Body).Decode(&created))
+			w.WriteHeader(http.StatusCreated)
+		}
+		_, _ = w.Write([]byte(`{"results":[]}`))
+	}))
+	t.Cleanup(posthog.Close)
+	run := func(args ...string) *proctest.Process {
+		p := launch(t, []string{"POSTHOG_API_KEY=phx_s3cr3t"}, append([]string{"posthog", "provision", "--config=" + acme(t), "--product=acme",
+			"--public-url=https://live.example.com/la/", "--posthog-host=" + posthog.URL, "--project=7"}, args...)...)
+		assert.Zero(t, p.Wait(ends), p.Stderr.String())
+		return p
+	}
+	assert.Equal(t, "destination \"liveactivity: acme\": would be created\n", run("--dry-run").Stdout.String())
+	assert.Nil(t, created)
+	assert.Equal(t, "destination \"liveactivity: acme\": created\n", run().Stdout.String())
+	inputs := created["inputs"].(map[string]any)
+	assert.Equal(t, "https://live.example.com/la/webhook/acme", inputs["url"].(map[string]any)["value"])
+	assert.Equal(t, webhookSecret, inputs["headers"].(map[string]any)["value"].(map[string]any)["X-PostHog-Secret"])
+	assert.Equal(t, "destination \"liveactivity: acme\": is not there\n", run("--remove").Stdout.String())
+}

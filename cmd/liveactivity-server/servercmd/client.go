@@ -1,0 +1,106 @@
+package servercmd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/command"
+)
+
+// clientFlags say which server a command talks to, and about which product.
+type clientFlags struct {
+	URL     string `env:"LIVEACTIVITY_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The server's address."`
+	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON), for the product's secret and key."`
+	Product string `placeholder:"ID" help:"The product: by default the first of the file, or demo without a file."`
+	Key     string `env:"LIVEACTIVITY_KEY" placeholder:"KEY" help:"A key of the product, where no file has one."`
+}
+
+// client is a server as a command sees it.
+type client struct {
+	base, key string
+	product   liveactivity.Product
+}
+
+// client returns the client of the flags, with a key that has the scope.
+func (f clientFlags) client(scope access.Scope, added *liveactivity.Options, wrong *command.Mistakes) client {
+	c := client{strings.TrimRight(f.URL, "/"), f.Key, liveactivity.Product{ProductID: cmp.Or(f.Product, "demo")}}
+	if u, err := url.Parse(c.base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		wrong.Check("--url", errors.New("must be a URL such as http://127.0.0.1:8080"))
+	}
+	if f.Config == "" {
+		return c
+	}
+	products, err := productsOf(f.Config, f.Product, added, wrong)
+	if err != nil || len(products) == 0 {
+		return c
+	}
+	c.product = products[0]
+	file, _, _ := liveactivity.LoadFile(f.Config, os.LookupEnv, added) // productsOf has reported its mistakes
+	for _, k := range file.Keys {
+		if c.key == "" && k.ExternalID == c.product.ProductID && (k.Scopes == nil || slices.Contains(k.Scopes, scope)) {
+			c.key = k.Key
+		}
+	}
+	return c
+}
+
+// path returns the address of something of the product below the server's.
+func (c client) path(format string, parts ...string) string {
+	for _, part := range parts {
+		format = strings.Replace(format, "*", url.PathEscape(part), 1)
+	}
+	return c.base + strings.Replace(format, "{product_id}", url.PathEscape(c.product.ProductID), 1)
+}
+
+// do makes a request, and decodes the answer. Its errors are sentences.
+func (c client) do(ctx context.Context, method, address string, header http.Header, body []byte, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header = header
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("no server answers at %s: %w", c.base, errors.Unwrap(err))
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return fmt.Errorf("the answer of %s breaks off: %w", c.base, err)
+	}
+	var failed struct{ Detail string }
+	switch {
+	case response.StatusCode != http.StatusOK:
+		_ = json.Unmarshal(data, &failed) // not every proxy answers in JSON
+		return fmt.Errorf("%s answers %s: %s", c.base, response.Status, printable(failed.Detail))
+	case answer != nil && json.Unmarshal(data, answer) != nil:
+		return fmt.Errorf("%s does not answer as a server of liveactivity", c.base)
+	}
+	return nil
+}
+
+// printable returns a text without characters that a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}

@@ -1,0 +1,40 @@
+package servercmd
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/serve"
+)
+
+// healthFlags are the flags of healthcheck.
+type healthFlags struct {
+	Addr string `env:"LIVEACTIVITY_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"The server's listen address."`
+	command.Common
+}
+
+// healthcheck is the command that asks a server on this machine whether it takes requests,
+// for containers without a shell.
+func healthcheck(ctx context.Context, args []string, stdout, stderr io.Writer, _ *liveactivity.Options) error {
+	var f healthFlags
+	const description = "Asks the server of this machine whether it takes requests; the exit status is 1 where it does " +
+		"not. Example: liveactivity-server healthcheck --addr :8080"
+	wrong, err := command.Parse(&f, "liveactivity-server healthcheck", description, args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	wrong.Check("--addr", serve.CheckAddr(f.Addr))
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	host, port, _ := net.SplitHostPort(f.Addr) // CheckAddr has done it
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	c := client{base: "http://" + net.JoinHostPort(host, port)}
+	return c.do(ctx, http.MethodGet, c.base+"/readyz", nil, nil, nil)
+}

@@ -1,0 +1,85 @@
+package servercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/posthogapi"
+)
+
+// posthogFlags are the flags of posthog provision.
+type posthogFlags struct {
+	Config      string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
+	Product     string `placeholder:"ID" help:"The product that PostHog reports to. Required."`
+	PublicURL   string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The URL that PostHog reaches the server at. Required."`
+	PostHogHost string `name:"posthog-host" env:"POSTHOG_HOST" placeholder:"URL" help:"PostHog's address, such as https://us.posthog.com. Required."`
+	Project     string `placeholder:"N" help:"The number of the PostHog project, as in the addresses of its pages. Required."`
+	DryRun      bool   `help:"Only say what would be done."`
+	Remove      bool   `help:"Remove the destination."`
+	command.Common
+}
+
+// reported are the events that a destination sends.
+var reported = []string{"$pageview", "$screen", "$autocapture", "$identify", "$set", "$create_alias"}
+
+// provisionPostHog is the command that sets up the webhook destination of a PostHog project.
+func provisionPostHog(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
+	var f posthogFlags
+	const description = "Creates the webhook destination by which a PostHog project reports to a product, or updates it " +
+		"where the address or the secret has changed. It can be run again. The environment variable POSTHOG_API_KEY " +
+		"holds a personal API key with the scopes hog_function:read and hog_function:write. Example: " +
+		"POSTHOG_API_KEY=phx_… liveactivity-server posthog provision --config products.json --product acme " +
+		"--public-url https://live.example.com --posthog-host https://eu.posthog.com --project 12345"
+	wrong, err := command.Parse(&f, "liveactivity-server posthog provision", description, args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	key := os.Getenv("POSTHOG_API_KEY")
+	if key == "" {
+		wrong.Add(errors.New("POSTHOG_API_KEY: is missing; it is a personal API key of PostHog"))
+	}
+	if f.Product == "" {
+		wrong.Check("--product", errors.New("is missing; it is the id of a product of the file"))
+	}
+	public, err := url.Parse(f.PublicURL)
+	if !f.Remove && (err != nil || public.Host == "" || public.Scheme != "http" && public.Scheme != "https") {
+		wrong.Check("--public-url", errors.New("must be a URL such as https://live.example.com"))
+	}
+	if f.Project == "" {
+		wrong.Check("--project", errors.New("is missing; it is the number of the PostHog project"))
+	}
+	api, err := posthogapi.New(f.PostHogHost, f.Project, key)
+	wrong.Check("--posthog-host", err)
+	products, err := productsOf(f.Config, f.Product, added, wrong)
+	if err != nil {
+		return err
+	}
+	if products[0].WebhookSecret == "" && !f.Remove {
+		return fmt.Errorf("--product: the product %s has no webhook_secret for PostHog to send", f.Product)
+	}
+	name, outcome := posthogapi.Name(f.Product), posthogapi.Outcome("")
+	if f.Remove {
+		outcome, err = api.Remove(ctx, name, f.DryRun)
+	} else {
+		outcome, err = api.Provision(ctx, posthogapi.Destination{
+			Name: name, Secret: products[0].WebhookSecret, Events: reported,
+			URL: strings.TrimRight(f.PublicURL, "/") + "/webhook/" + url.PathEscape(f.Product),
+		}, f.DryRun)
+	}
+	if err != nil {
+		return err
+	}
+	would := ""
+	if f.DryRun && outcome != posthogapi.Present && outcome != posthogapi.Absent {
+		would = "would be "
+	}
+	fmt.Fprintf(stdout, "destination %q: %s%s\n", name, would, outcome)
+	return nil
+}

@@ -1,0 +1,99 @@
+package servercmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/command"
+)
+
+// sendFlags are the flags of send.
+type sendFlags struct {
+	clientFlags
+	WebhookSecret string `env:"LIVEACTIVITY_WEBHOOK_SECRET" placeholder:"SECRET" help:"The product's webhook secret, where no file has it."`
+	User          string `default:"ada" placeholder:"ID" help:"The user."`
+	Email         string `placeholder:"ADDRESS" help:"The user's e-mail address."`
+	Session       string `default:"test-session" placeholder:"ID" help:"The session."`
+	Page          string `default:"https://app.example.com/dashboard" placeholder:"URL" help:"The page."`
+	Click         string `placeholder:"LABEL" help:"Click a button with this label, instead of viewing the page."`
+	command.Common
+}
+
+// send is the command that reports one event, and reads it back.
+func send(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
+	var f sendFlags
+	const description = "Reports one page view or click to a running server, as a webhook of PostHog does, and reads it " +
+		"back where there is a key. Example: liveactivity-server send --config products.json --product acme " +
+		"--email ada@example.com --click 'Export CSV'"
+	wrong, err := command.Parse(&f, "liveactivity-server send", description, args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	c := f.client(access.MCP, added, wrong)
+	secret := cmp.Or(f.WebhookSecret, c.product.WebhookSecret)
+	if secret == "" {
+		wrong.Check("--webhook-secret", errors.New("is missing, and no product file has it"))
+	}
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	event, err := activity.Marshal(f.event())
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Accepted int
+		Reasons  map[string]int
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "X-Posthog-Secret": {secret}}
+	err = c.do(ctx, http.MethodPost, c.path("/webhook/{product_id}"), header, event, &answer)
+	if err != nil {
+		return err
+	}
+	if answer.Accepted == 0 {
+		for reason := range answer.Reasons {
+			return fmt.Errorf("the event was ignored: %s", printable(reason))
+		}
+		return errors.New("the event was ignored")
+	}
+	fmt.Fprintf(stdout, "%s accepted an event of %s\n", c.product.ProductID, f.User)
+	if c.key == "" {
+		return nil
+	}
+	var read struct{ Actions []activity.Action }
+	header = http.Header{"Authorization": {"Bearer " + c.key}}
+	err = c.do(ctx, http.MethodGet, c.path("/users/{product_id}/*/live-activity?limit=1", f.User), header, nil, &read)
+	if err != nil {
+		return err
+	}
+	if len(read.Actions) == 0 {
+		return fmt.Errorf("the event was accepted, but there is no activity of %s", f.User)
+	}
+	fmt.Fprintf(stdout, "read back: %s\n", printable(read.Actions[0].Description))
+	return nil
+}
+
+// event returns the event in PostHog's form.
+func (f sendFlags) event() map[string]any {
+	properties := map[string]any{"$session_id": f.Session, "$current_url": f.Page}
+	event := map[string]any{"event": "$pageview", "uuid": uuid.NewString(), "distinct_id": f.User,
+		"timestamp": time.Now().UTC().Format(time.RFC3339Nano), "properties": properties}
+	if f.Click != "" {
+		event["event"], properties["$event_type"] = "$autocapture", "click"
+		properties["$elements"] = []any{map[string]any{"tag_name": "button", "$el_text": f.Click}}
+	}
+	if f.Email != "" {
+		event["$set"] = map[string]any{"email": f.Email}
+	}
+	return event
+}

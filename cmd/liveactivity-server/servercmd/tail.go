@@ -1,0 +1,79 @@
+package servercmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/stream"
+)
+
+// tailFlags are the flags of tail.
+type tailFlags struct {
+	clientFlags
+	Since time.Duration `placeholder:"DURATION" help:"Begin with the entries of the last 10m, say; by default with the next one."`
+	command.Common
+}
+
+// tail is the command that prints the stream in words until ctx ends.
+func tail(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
+	var f tailFlags
+	const description = "Prints what the users of a product do, as it happens: the event stream in words. Example: " +
+		"liveactivity-server tail --config products.json --product acme --since 10m"
+	wrong, err := command.Parse(&f, "liveactivity-server tail", description, args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	c := f.client(access.Stream, added, wrong)
+	if c.key == "" {
+		wrong.Check("--key", errors.New("is missing, and no product file has one with the scope stream"))
+	}
+	log, err := f.Logger(stderr)
+	wrong.Add(err)
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	opts := &stream.ConsumerOptions{Logger: log}
+	if f.Since > 0 {
+		opts.Since = time.Now().Add(-f.Since)
+	}
+	print := printer(stdout)
+	consumer, err := stream.NewConsumer(c.path("/stream/{product_id}"), c.key, stream.Handlers{
+		Actions: func(_ context.Context, b activity.Batch) error {
+			for _, a := range b.Actions {
+				print(a.TimestampStart, cmp.Or(a.Email, a.UserID, b.SessionID), a.Sentence())
+			}
+			return nil
+		},
+		Summary: func(_ context.Context, s stream.Summary) error {
+			print(s.ForwardedAt, cmp.Or(s.Email, s.SessionID), "summary: "+s.Text)
+			return nil
+		},
+		Gap: func(string, string) { print(activity.Seconds(time.Now()), "-", "entries are missing here") },
+	}, opts)
+	if err != nil {
+		return err
+	}
+	if err := consumer.Run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// printer returns a function, for concurrent use, that prints a line: when, who and what.
+func printer(w io.Writer) func(at float64, who, text string) {
+	var mu sync.Mutex
+	return func(at float64, who, text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(w, "%s  %s  %s\n", time.UnixMicro(int64(at*1e6)).Format(time.TimeOnly), printable(who), printable(text))
+	}
+}

@@ -1,0 +1,59 @@
+package servercmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/command"
+	"github.com/liveactivity/liveactivity/internal/version"
+)
+
+// versionFlags are the flags of version.
+type versionFlags struct {
+	JSON bool `name:"json" help:"Print version, commit, time of the commit and Go version as JSON."`
+	command.Common
+}
+
+// build says which program this is.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`   // empty where the build does not know it
+	Time     string `json:"time"`     // of the commit
+	Modified bool   `json:"modified"` // files differed from the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// printVersion is the command that says which program this is.
+func printVersion(_ context.Context, args []string, stdout, stderr io.Writer, _ *liveactivity.Options) error {
+	var f versionFlags
+	const description = "Prints the version. Example: liveactivity-server version --json"
+	if _, err := command.Parse(&f, "liveactivity-server version", description, args, stdout, stderr); err != nil {
+		return err
+	}
+	if !f.JSON {
+		fmt.Fprintln(stdout, version.Version())
+		return nil
+	}
+	b := build{Version: version.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Commit = s.Value
+			case "vcs.time":
+				b.Time = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
+			}
+		}
+	}
+	line, err := activity.Marshal(b)
+	fmt.Fprintf(stdout, "%s\n", line)
+	return err
+}

@@ -1,0 +1,235 @@
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Person is somebody, as the connector knows people.
+type Person struct {
+	UserIDs    []string
+	Emails     []string // in lower case
+	SessionIDs []string
+	Links      []Link // of these sessions, made for the person
+}
+
+// Kept is what is kept of a person's conversation.
+type Kept struct {
+	Desk           string   `json:"desk"`
+	ConversationID string   `json:"conversation_id"`
+	SessionIDs     []string `json:"session_ids"` // the person's, in the order in which they were linked
+	// NoteIDs are the notes of these sessions that are in the conversation, and Summaries
+	// the texts of the last summaries.
+	NoteIDs   []string `json:"note_ids"`
+	Summaries []string `json:"summaries"`
+	// Actions are those that the next summary is made from, Messages those of the contact
+	// that wait for an answer.
+	Actions  []recent  `json:"actions"`
+	Messages []message `json:"messages"`
+	// Deliveries are requests to the desk that are under way.
+	Deliveries []Delivery `json:"deliveries"`
+	// Assistance is the state of proactive help with the last offer, null without any.
+	Assistance *snapshot `json:"assistance"`
+}
+
+// Delivery is a request to a desk that is under way: a note, a summary, a reply, a
+// redaction or a look-up.
+type Delivery struct {
+	Kind  string    `json:"kind"`
+	Begun time.Time `json:"begun,omitzero"`
+}
+
+// Waiting is a link that waits for a session of its contact.
+type Waiting struct {
+	Conversation string    `json:"conversation"` // the desk, a slash and the ID
+	Email        string    `json:"email,omitempty"`
+	UserID       string    `json:"user_id,omitempty"`
+	At           time.Time `json:"at"`
+}
+
+// Kept returns what is kept of the conversations of a person, and of the links that wait.
+// Neither is nil.
+func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Kept, []Waiting, error) {
+	records, err := c.store.conversationsOf(ctx, productID, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := []Kept{}
+	for _, r := range records {
+		all = append(all, r.kept(of))
+	}
+	links, err := c.store.waitingOf(ctx, productID, of)
+	waits := []Waiting{}
+	for _, w := range links {
+		waits = append(waits, Waiting{w.Conversation, w.Email, w.UserID, w.At})
+	}
+	return all, waits, err
+}
+
+// Erasure is the part of a person's erasure that concerns conversations: Entries and Changes
+// to be committed with the rest, and what they remove. Notes are counted as planned.
+type Erasure struct {
+	Entries                                 []eventlog.Entry
+	Changes                                 []document.Change
+	Conversations, NotesRedacted, NotesLeft int
+}
+
+// Erase plans the erasure of a person: of links, of the links that wait, of what is known
+// for summaries, replies and offers, and of what is under way. With redact the notes of
+// the person's sessions are redacted, where the desk can.
+func (c *Connector) Erase(ctx context.Context, productID string, of Person, redact bool) (Erasure, error) {
+	var plan Erasure
+	product, _, err := c.products.Product(productID)
+	if err != nil {
+		return plan, err
+	}
+	records, err := c.store.conversationsOf(ctx, productID, of)
+	if err != nil {
+		return plan, err
+	}
+	for _, r := range records {
+		desk, id := splitKey(strings.TrimPrefix(r.doc.Name, conversationPrefix))
+		configured, ok := product.find(desk)
+		can := redact && ok && configured.Desk.Capabilities().Redactor != nil
+		notes := r.erase(of.SessionIDs, can)
+		if can {
+			plan.NotesRedacted += notes
+		} else {
+			plan.NotesLeft += notes
+		}
+		put, changes, err := c.store.change(r)
+		if err != nil {
+			return plan, err
+		}
+		if changes {
+			plan.Changes = append(plan.Changes, put)
+		}
+		plan.Conversations++
+		if err := plan.add(notice{Type: linkType, Desk: desk, ConversationID: id}); err != nil {
+			return plan, err
+		}
+	}
+	links, err := c.store.waitingOf(ctx, productID, of)
+	for _, w := range links {
+		desk, id := splitKey(w.Conversation)
+		plan.Changes = append(plan.Changes, document.Delete(w.doc))
+		err = errors.Join(err, plan.add(notice{Type: linkType, Desk: desk, ConversationID: id, Gone: w.doc.Name}))
+	}
+	return plan, err
+}
+
+func (plan *Erasure) add(n notice) error {
+	data, err := json.Marshal(n)
+	plan.Entries = append(plan.Entries, eventlog.Entry{Data: data})
+	return err
+}
+
+// erase removes sessions from the conversation, with everything that is known of it once
+// none is left, and returns how many of their notes there are. With redact these are to be
+// redacted, and so is one that is being written.
+func (c *conversation) erase(sessionIDs []string, redact bool) (notes int) {
+	var ids []string
+	gone := func(s session) bool { return slices.Contains(sessionIDs, s.ID) }
+	for _, s := range c.Sessions {
+		for _, n := range s.Notes {
+			if gone(s) {
+				ids = append(ids, n.ID)
+			}
+		}
+	}
+	c.Sessions = slices.DeleteFunc(slices.Clone(c.Sessions), gone)
+	if w := c.Writing; w != nil && slices.Contains(sessionIDs, w.Session) {
+		c.Writing, c.Blank = nil, redact
+	}
+	if redact {
+		c.Redact = append(slices.Clip(c.Redact), ids...)
+	}
+	if len(c.Sessions) == 0 {
+		*c = conversation{Redact: c.Redact, Blank: c.Blank}
+	}
+	return len(ids)
+}
+
+// conversationsOf reads the conversations that a person's sessions are in.
+func (s *store) conversationsOf(ctx context.Context, productID string, of Person) (records []record, err error) {
+	var names []string
+	for _, l := range of.Links {
+		names = append(names, documentName(keyOf(l.Desk, l.ConversationID)))
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); names == nil {
+		return nil, nil
+	}
+	docs, err := s.docs.Get(ctx, productID, names...)
+	for _, doc := range docs {
+		r := record{doc: doc}
+		if r.conversation, _ = decodeConversation(doc); doc.Exists() {
+			records = append(records, r)
+		}
+	}
+	return records, err
+}
+
+// waitingOf returns the links that wait for a person.
+func (s *store) waitingOf(ctx context.Context, productID string, of Person) (links []waitingRecord, err error) {
+	err = s.each(ctx, productID, waitingPrefix, func(docs []document.Document) {
+		for _, doc := range docs {
+			if w, ok := decodeWaiting(doc.Value); ok && (slices.Contains(of.Emails, strings.ToLower(w.Email)) && w.Email != "" ||
+				slices.Contains(of.UserIDs, w.UserID) && w.UserID != "") {
+				links = append(links, waitingRecord{w, doc})
+			}
+		}
+	})
+	return links, err
+}
+
+// waitingRecord is a link that waits, as it was read.
+type waitingRecord struct {
+	waiting
+	doc document.Document
+}
+
+// kept returns what is kept of a person in the conversation.
+func (r *record) kept(of Person) Kept {
+	k := Kept{SessionIDs: []string{}, NoteIDs: []string{}, Summaries: []string{}, Actions: []recent{},
+		Messages: append([]message{}, r.Messages...), Deliveries: []Delivery{}, Assistance: r.Machine}
+	k.Desk, k.ConversationID = splitKey(strings.TrimPrefix(r.doc.Name, conversationPrefix))
+	for i := range r.Sessions {
+		s := &r.Sessions[i]
+		if !slices.Contains(of.SessionIDs, s.ID) {
+			continue
+		}
+		k.SessionIDs, k.Actions = append(k.SessionIDs, s.ID), append(k.Actions, s.Recent...)
+		for _, n := range s.Notes {
+			k.NoteIDs = append(k.NoteIDs, n.ID)
+		}
+		if s.Summary != nil {
+			k.Summaries = append(k.Summaries, s.Summary.Text)
+		}
+	}
+	switch w := r.Writing; {
+	case w != nil && w.Summary != nil:
+		k.Deliveries = append(k.Deliveries, Delivery{"summary", w.Begun})
+	case w != nil:
+		k.Deliveries = append(k.Deliveries, Delivery{"note", w.Begun})
+	}
+	for _, m := range r.Messages {
+		if m.Reply != "" {
+			k.Deliveries = append(k.Deliveries, Delivery{"reply", m.Begun})
+		}
+	}
+	for range r.Redact {
+		k.Deliveries = append(k.Deliveries, Delivery{Kind: "redaction"})
+	}
+	if r.Contact != nil {
+		k.Deliveries = append(k.Deliveries, Delivery{"contact", r.Contact.At})
+	}
+	return k
+}

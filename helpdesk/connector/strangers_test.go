@@ -1,0 +1,255 @@
+package connector
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/assistance"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
+)
+
+// forges links sessions to conversations in one burst, as anybody can, and returns how
+// many links were taken.
+func (s *service) forges(t *testing.T, links []string) (taken int) {
+	var mu sync.Mutex
+	var burst sync.WaitGroup
+	for _, link := range links {
+		burst.Go(func() {
+			r := httptest.NewRequest(http.MethodPost, "/sessions/link", strings.NewReader(link))
+			r.Header.Set("Origin", "https://app.acme.example")
+			w := httptest.NewRecorder()
+			s.ServeLink(w, r)
+			mu.Lock()
+			defer mu.Unlock()
+			if w.Code == http.StatusOK {
+				taken++
+				return
+			}
+			wait, err := strconv.Atoi(w.Header().Get("Retry-After"))
+			assert.NoError(t, err)
+			assert.Equal(t, []any{http.StatusTooManyRequests, true}, []any{w.Code, 0 < wait && wait <= 60})
+		})
+	}
+	burst.Wait()
+	return taken
+}
+
+// shared returns the requests that were made for strangers, of the owner's, and the most
+// by which they exceeded one in ten of the requests up to theirs.
+func shared(conversations []string, owner string) (strangers int, excess float64) {
+	for i, id := range conversations {
+		if id != owner {
+			strangers++
+			excess = max(excess, float64(strangers)-float64(i+1)/strangersShare)
+		}
+	}
+	return strangers, excess
+}
+
+// A product with two desks, at each of which an owner is busy while 1,500 links are forged.
+func TestStrangers_delayNoOwnersNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tickets := helpdesktest.NewZendesk(&helpdesktest.ZendeskOptions{InMemory: true, UpdatesPerMinute: -1, UpdatesPerTicket: -1})
+		tickets.Fail(helpdesktest.Fault{Delay: 100 * time.Millisecond})
+		chats := newDesk()
+		chats.takes = func() time.Duration { return 100 * time.Millisecond }
+		opened, err := zendesk.Kind.Open(tickets.Config(), &helpdesk.Options{HTTP: tickets.Client()})
+		require.NoError(t, err)
+		notes := promptNotes()
+		notes.SummaryThreshold = 0
+		f := &following{service: newService(t, musttest.New(memorylog.New(nil)), Product{Notes: notes,
+			Desks: []Desk{{"zendesk", opened}, {"chat", chats}}, AllowedOrigins: []string{"https://app.acme.example"}}, nil)}
+		f.follow(t)
+		own, _ := tickets.NewTicket("/", "ada@acme.example", "Help!")
+		f.visit(t, "ada", "home")
+		f.visit(t, "bob", "home")
+		f.linkAs(t, own, "ada", byWebhook)
+		_, err = f.link(t.Context(), "chat", "own", "bob", byWebhook, time.Now())
+		require.NoError(t, err)
+		forged := make([]string, 1500)
+		for i := range forged {
+			ticket, _ := tickets.NewTicket("/", "eve@acme.example", "Hi")
+			forged[i] = fmt.Sprintf(`{"product_id":"acme","session_id":"s%d","conversation_id":%q,"desk":"%s"}`, i,
+				ticket, []string{"zendesk", "chat"}[i%2])
+			f.visit(t, fmt.Sprint("s", i), "evil")
+		}
+		busy := make(chan time.Duration, 1)
+		go func() { // the owners
+			began := time.Now()
+			for time.Since(began) < 20*time.Second {
+				f.visit(t, "ada", "pricing")
+				f.visit(t, "bob", "pricing")
+				time.Sleep(50 * time.Millisecond)
+			}
+			busy <- time.Since(began)
+		}()
+		time.Sleep(time.Second)
+		assert.Equal(t, MaxStrangeLinks, f.forges(t, forged))
+		<-busy
+		asked := func() map[string][]string {
+			all := map[string][]string{}
+			for _, r := range tickets.Requests() {
+				all[own] = append(all[own], strings.TrimSuffix(path.Base(r.Path), ".json"))
+			}
+			chats.mu.Lock()
+			defer chats.mu.Unlock()
+			var made []*written
+			of := map[*written]string{}
+			for id, notes := range chats.notes {
+				for _, n := range notes {
+					made, of[n] = append(made, n), id
+				}
+			}
+			slices.SortFunc(made, func(a, b *written) int { return a.at.Compare(b.at) })
+			for _, n := range made {
+				all["own"] = append(all["own"], of[n])
+			}
+			return all
+		}
+		for owner, conversations := range asked() {
+			strangers, excess := shared(conversations, owner)
+			t.Logf("%s: %d requests, %d of them for strangers", owner, len(conversations), strangers)
+			assert.LessOrEqual(t, excess, 1.0)
+			assert.Positive(t, strangers, "they do not starve")
+			assert.Greater(t, len(conversations)-strangers, 150, "the owner's, each of a tenth of a second")
+		}
+		time.Sleep(2 * time.Minute)
+		forgedNotes := 0
+		for owner, conversations := range asked() {
+			strangers, _ := shared(conversations, owner)
+			forgedNotes += strangers
+		}
+		assert.Equal(t, MaxStrangeLinks, forgedNotes, "none is lost")
+		f.stop()
+	})
+}
+
+// A desk at rest gives strangers a tenth of the rate that it states, and few requests at once.
+func TestStrangers_haveATenthOfTheDesksRate(t *testing.T) {
+	const links = 40
+	for name, tt := range map[string]struct {
+		by   linkedBy
+		rate int
+		want []int // notes by the end of each minute
+		most int   // requests at once
+	}{
+		"strangers":                          {byBrowser, 150, []int{15, 30, 40}, maxStrange},
+		"strangers, at a desk without limit": {byBrowser, 0, []int{40, 40, 40}, maxStrange},
+		"signed users":                       {bySigned, 150, []int{40, 40, 40}, maxInside},
+		"webhooks":                           {byWebhook, 150, []int{40, 40, 40}, maxInside},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+				f.desk.rate, f.desk.takes = tt.rate, func() time.Duration { return time.Second / 2 }
+				var notes []int
+				for i := range links {
+					id := fmt.Sprint("s", i)
+					f.visitAs(t, id, "ada", "", time.Now(), "a")
+					require.Equal(t, "linked", f.linkAs(t, id, id, tt.by))
+				}
+				for range tt.want {
+					time.Sleep(time.Minute - time.Second)
+					notes = append(notes, f.written())
+					time.Sleep(time.Second)
+				}
+				assert.Equal(t, tt.want, notes)
+				assert.Equal(t, tt.most, f.desk.mostAtOnce())
+			})
+		})
+	}
+}
+
+// An owner waits for strangers neither in the conversation that they share, nor after
+// their notes had to wait, nor while the service stops.
+func TestStrangers_ofAnOwnersConversationComeLast(t *testing.T) {
+	notes := DefaultNotes()
+	notes.Interval = 0
+	withDesk(t, notes, nil, func(t *testing.T, f *following) {
+		f.desk.rate = 10
+		link := func(session string, by linkedBy) {
+			f.visit(t, session, "first of "+session)
+			f.linkAs(t, "7", session, by)
+			synctest.Wait()
+		}
+		link("eve", byBrowser)
+		link("mallory", byBrowser)
+		require.Len(t, f.desk.texts("7"), 1, "one request in a minute")
+		link("ada", byWebhook)
+		require.Contains(t, f.desk.texts("7")[1], "first of ada")
+		for range 5 {
+			f.visit(t, "ada", "next")
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2*time.Second - time.Nanosecond)
+		require.Len(t, f.desk.texts("7"), 2, "her actions are merged all the same")
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.Equal(t, 5, strings.Count(f.desk.texts("7")[2], "next"))
+		time.Sleep(time.Minute)
+		require.Contains(t, f.desk.texts("7")[3], "first of mallory")
+		f.visit(t, "eve", "more")
+		time.Sleep(30 * time.Second)
+		assert.Empty(t, f.Backlog("acme").Desks, "nothing waits for the desk")
+		assert.Less(t, f.closes(t), 2*time.Second)
+	})
+}
+
+// A stranger's link awaits its turn, and displaces no match with its own.
+func TestStrangers_areKnownByTheirLinks(t *testing.T) {
+	s := newLinks(t)
+	d := s.delivery("acme")
+	for by, want := range map[linkedBy][]int{byBrowser: {0, 1}, bySigned: {1, 0}, byWebhook: {1, 0}} {
+		key := fmt.Sprint("zendesk/", by)
+		s.visitAs(t, key, "ada", "", time.Now(), "a")
+		s.linkAs(t, key[len("zendesk/"):], key, by)
+		into := make([]eventlog.Entry, 10)
+		n, err := s.store.log.Read(t.Context(), "acme", eventlog.ID{}, into)
+		require.NoError(t, err)
+		d.accounts = map[string]*account{}
+		require.NoError(t, d.see(eventlog.ID{}, into[n-1:n]))
+		a := d.accounts["zendesk"]
+		assert.Equal(t, want, []int{a.lanes.Len(), a.turns.lanes.Len()}, by)
+	}
+	match := func(by linkedBy) {
+		d.decide(&watched{id: fmt.Sprint("zendesk/", by)}, func(assistance.Machine, assistance.Session) assistance.Decision {
+			return assistance.Decision{Reason: assistance.Offered}
+		})
+	}
+	match(byBrowser)
+	assert.Nil(t, d.lanes["zendesk/0"].more)
+	match(byWebhook)
+	assert.NotNil(t, d.lanes["zendesk/2"].more.match)
+}
+
+// A conversation with something to do later asks for its strangers' turn now and then.
+func TestStrangers_waitInTheConversationsAgenda(t *testing.T) {
+	d := newLinks(t).delivery("acme")
+	for name, own := range map[string]time.Duration{"nothing of its own": 0, "soon": time.Second, "later": time.Hour} {
+		l := d.lane("zendesk/"+name, time.Now())
+		l.begin()
+		now, due := time.Now(), time.Time{}
+		if own > 0 {
+			due = now.Add(own)
+		}
+		(&job{d: d, lane: l, account: l.account}).done(time.Time{}, due, true)
+		assert.Equal(t, own == 0, l.last, name)
+		assert.InDelta(t, min(own, turnPause).Seconds(), l.slot.Due().Sub(now).Seconds(), 0.5, name)
+	}
+}

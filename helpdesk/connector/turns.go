@@ -1,0 +1,107 @@
+package connector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/liveactivity/liveactivity/internal/schedule"
+)
+
+// turns is the share of an account that strangers' notes get, which anybody can cause:
+// they are written after everything else, and while there is something else at most one
+// request in ten is theirs. The delivery's mutex guards it.
+type turns struct {
+	lanes   schedule.Agenda[*lane] // in which nothing else is due
+	others  int                    // jobs that have something else to do
+	strange int                    // jobs that have not
+	since   int                    // other requests since a stranger's last one
+	asked   []time.Time            // strangers' requests within the desk's window
+	limit   int                    // requests that the desk takes within its window
+	window  time.Duration
+}
+
+const (
+	strangersShare = 10 // one request in so many
+	maxStrange     = 3  // jobs of strangers at once
+	// turnPause is how often a conversation with work of its own at a later time asks
+	// whether it is its strangers' turn.
+	turnPause = 5 * time.Second
+	// usualLimit is taken for the limit of a desk that states none, in requests a minute.
+	usualLimit = 600
+)
+
+// turn returns when a stranger's request may be made, and false while others come first.
+func (a *account) turn(now time.Time) (at time.Time, ok bool) {
+	t := &a.turns
+	due, some := a.lanes.Next()
+	if busy := t.others > 0 || some && !due.After(now); busy && t.since < strangersShare-1 {
+		return time.Time{}, false
+	}
+	limit, window := usualLimit, time.Minute
+	if t.limit > 0 {
+		limit, window = t.limit, t.window
+	}
+	t.asked = slices.DeleteFunc(t.asked, func(at time.Time) bool { return now.Sub(at) >= window })
+	if most := max(1, limit/strangersShare); len(t.asked) >= most {
+		return t.asked[len(t.asked)-most].Add(window), true
+	}
+	return now, true
+}
+
+// isTurn reports whether a stranger's request may be made now.
+func (a *account) isTurn(now time.Time) bool {
+	at, ok := a.turn(now)
+	return ok && !at.After(now)
+}
+
+// begin lets the lane be worked on.
+func (l *lane) begin() {
+	l.working, l.serves, l.own = true, l.own, false
+	l.count(1)
+}
+
+// end ends the work on the lane. If it is unfinished the lane is due for what it was.
+func (l *lane) end(finished bool) {
+	l.count(-1)
+	l.working, l.own = false, l.own || l.serves && !finished
+}
+
+func (l *lane) count(n int) {
+	if l.serves {
+		l.account.turns.others += n
+	} else {
+		l.account.turns.strange += n
+	}
+}
+
+// admit reports whether a step may be taken now: a stranger's has to await its turn.
+func (j *job) admit(s *step) bool {
+	j.d.mu.Lock()
+	defer j.d.mu.Unlock()
+	l, t := j.lane, &j.account.turns
+	l.count(-1)
+	l.serves = !s.strange
+	l.count(1)
+	now := time.Now()
+	if !s.strange {
+		return true
+	}
+	if !j.account.isTurn(now) {
+		return false
+	}
+	t.since, t.asked = 0, append(t.asked, now)
+	return true
+}
+
+// asks counts a request to the account, and takes the account's limit from its pacer.
+func (j *job) asks() {
+	j.d.mu.Lock()
+	defer j.d.mu.Unlock()
+	t := &j.account.turns
+	if j.can.Pacer != nil {
+		t.limit, t.window = j.can.Pacer.Rate()
+	}
+	if j.lane.serves {
+		t.since++
+	}
+}

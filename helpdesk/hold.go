@@ -1,0 +1,70 @@
+package helpdesk
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// hold is the time until which a desk wants no request at all. It is safe for concurrent
+// use.
+type hold struct {
+	mu     sync.Mutex
+	until  time.Time
+	answer APIError // that named the time
+}
+
+// pause returns how long the desk wants no request.
+func (h *hold) pause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(0, time.Until(h.until))
+}
+
+// observe takes in a failed request: one that concerns the whole account holds all.
+func (h *hold) observe(e *APIError) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if until := time.Now().Add(e.Wait); e.Wait > 0 && e.AccountWide() && until.After(h.until) {
+		h.until, h.answer = until, *e
+	}
+}
+
+// refuse returns the error of a request that must not be made yet: the desk's last
+// answer, with the rest of its time.
+func (h *hold) refuse(op string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wait := time.Until(h.until)
+	if wait <= 0 {
+		return nil
+	}
+	e := h.answer
+	e.Op, e.Wait, e.Ambiguous, e.Err = op, wait, false, errHeld
+	return &e
+}
+
+// retryAfter returns the pause that a Retry-After header asks for, in seconds or as a date.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, maxWait.Seconds()) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, at.Sub(AnsweredAt(header, now))), maxWait)
+	}
+	return 0
+}
+
+// AnsweredAt returns when an answer that arrived now was made, by the clock of its sender
+// and to the second. Without a Date header it is now.
+func AnsweredAt(header http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		return date
+	}
+	return now
+}
+
+// maxWait bounds the pause that a desk can ask for.
+const maxWait = time.Hour

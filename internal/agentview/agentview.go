@@ -1,0 +1,222 @@
+// Package agentview reads the context of one person that agents are given: from the store
+// of actions, the directory of sessions, and the conversations of help desks.
+package agentview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+)
+
+// Options are the bounds of a view; a zero field means its default.
+type Options struct {
+	TTL       time.Duration // how long actions are kept; activity.DefaultTTL
+	MaxEvents int           // the most actions of an answer; activity.DefaultMaxEvents
+}
+
+// View reads contexts. It is safe for concurrent use.
+type View struct {
+	store   activity.Store
+	dir     *activity.Directory
+	desks   *connector.Connector
+	product func(productID string) (connector.Product, string, error)
+	opts    Options
+}
+
+// New returns a view. The function product returns the desks of a product and the prompt
+// for its agents.
+func New(store activity.Store, dir *activity.Directory, desks *connector.Connector,
+	product func(productID string) (connector.Product, string, error), o Options,
+) *View {
+	o.TTL, o.MaxEvents = cmp.Or(o.TTL, activity.DefaultTTL), cmp.Or(o.MaxEvents, activity.DefaultMaxEvents)
+	return &View{store, dir, desks, product, o}
+}
+
+// reading is the state of a call of Read.
+type reading struct {
+	*View
+	ctx       context.Context
+	productID string
+	product   connector.Product
+	query     agent.Query
+
+	subjects []activity.Subject // what the person is made of
+	userID   string
+	link     connector.Link // that was asked for
+	upto     activity.Position
+	seen     activity.Recent // everything that is kept of the person
+	ids      []string        // sessions, the one seen last at the end
+	sessions map[string]activity.Session
+	answer   agent.Answer
+}
+
+// Read returns the context of a person. Nothing that was accepted before the call is
+// missing. The error is a *[activity.QueryError] for a mistake in the query, or storage's.
+func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agent.Answer, error) {
+	r := &reading{View: v, ctx: ctx, productID: productID, query: q}
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	after, err := q.After(productID)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func() error{r.find, r.look, r.know, r.converse} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("agentview: %w", err)
+		}
+	}
+	r.say(after)
+	return &r.answer, nil
+}
+
+// find finds out what the person is made of: a user, or a session that is nobody's; of a
+// conversation, several.
+func (r *reading) find() (err error) {
+	if r.product, r.answer.Prompt, err = r.View.product(r.productID); err != nil {
+		return err
+	}
+	switch q := &r.query; {
+	case q.UserID != "":
+		r.of(q.UserID, "")
+	case q.SessionID != "":
+		r.subjects = []activity.Subject{{SessionID: q.SessionID}}
+	case q.Email != "":
+		return r.findEmail()
+	default:
+		return r.findConversation()
+	}
+	return nil
+}
+
+// of adds a user or, without one, a session.
+func (r *reading) of(userID, sessionID string) {
+	subject := activity.Subject{UserID: userID}
+	if userID == "" {
+		subject.SessionID = sessionID
+	}
+	if !slices.Contains(r.subjects, subject) {
+		r.subjects = append(r.subjects, subject)
+	}
+	r.userID = cmp.Or(r.userID, userID)
+}
+
+// findEmail finds the user of an address: of the session in which it was seen last, where
+// another user may have appeared since.
+func (r *reading) findEmail() error {
+	email := r.query.Email
+	id, ok, err := r.dir.SessionOf(r.ctx, r.productID, email)
+	if err != nil || !ok {
+		return err
+	}
+	s, _, err := r.dir.Session(r.ctx, r.productID, id)
+	switch {
+	case err != nil:
+		return err
+	case strings.EqualFold(s.Email, email):
+		r.ids = []string{id}
+		r.of(s.UserID, id)
+		return nil
+	}
+	users := s.Identified()
+	emails, err := r.dir.EmailsOf(r.ctx, r.productID, users...)
+	if i := slices.IndexFunc(emails, func(e string) bool { return strings.EqualFold(e, email) }); i >= 0 {
+		r.of(users[i], "")
+	}
+	return err
+}
+
+// findConversation finds the users of the sessions that are linked to a conversation: of
+// those that the desk itself linked, if there are any.
+func (r *reading) findConversation() error {
+	conversation, err := r.conversation()
+	if err != nil {
+		return err
+	}
+	trusted := slices.ContainsFunc(conversation.Sessions, func(l connector.Linked) bool { return l.ByWebhook })
+	for _, l := range conversation.Sessions {
+		if l.ByWebhook || !trusted {
+			r.ids = append(r.ids, l.SessionID)
+		}
+	}
+	known, err := r.dir.Sessions(r.ctx, r.productID, r.ids...)
+	if err != nil {
+		return err
+	}
+	linked := r.ids[:0]
+	for i, s := range slices.Backward(known) { // the newest link says who it is
+		user, _, ok := s.LinkedUser(r.link.Desk, r.link.ConversationID)
+		if ok {
+			linked = append(linked, r.ids[i])
+			r.of(cmp.Or(user, s.UserID), r.ids[i])
+		}
+	}
+	r.ids = linked
+	return nil
+}
+
+// conversation reads the conversation that was asked for, of the desk that has it.
+func (r *reading) conversation() (found connector.Conversation, err error) {
+	q := &r.query
+	r.link.ConversationID = q.ConversationID
+	var names []string
+	for _, desk := range r.product.Desks {
+		names = append(names, desk.Name)
+	}
+	if q.Desk != "" && !slices.Contains(names, q.Desk) {
+		return found, &activity.QueryError{Param: "desk", Problem: "must name a desk of the product"}
+	}
+	for _, name := range names {
+		if q.Desk != "" && q.Desk != name {
+			continue
+		}
+		c, ok, err := r.desks.Conversation(r.ctx, r.productID, name, q.ConversationID)
+		switch {
+		case err != nil:
+			return found, err
+		case ok && r.link.Desk != "":
+			return found, &activity.QueryError{Param: "desk", Problem: "must be given: " + strings.Join(names, " and ") + " have that conversation_id"}
+		case ok:
+			found, r.link.Desk = c, name
+		}
+	}
+	return found, nil
+}
+
+// look reads the actions that are kept of the person. What arrives meanwhile is for the
+// next answer.
+func (r *reading) look() error {
+	for i, subject := range r.subjects {
+		s, err := r.store.Snapshot(r.ctx, r.productID, subject)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			r.upto = s.Upto
+		}
+		if len(r.subjects) == 1 && subject.UserID != "" { // as it mostly is
+			r.seen = s.Recent
+			return nil
+		}
+		for _, a := range s.Recent {
+			if subject.UserID == "" {
+				a.Since = a.Arrived
+			}
+			isRead := subject.UserID == "" && slices.Contains(r.subjects, activity.Subject{UserID: a.User})
+			if a.Since.Compare(r.upto) <= 0 && !isRead {
+				r.seen = append(r.seen, a)
+			}
+		}
+	}
+	slices.SortStableFunc(r.seen, func(a, b activity.Record) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Session, b.Session))
+	})
+	return nil
+}

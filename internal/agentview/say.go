@@ -1,0 +1,213 @@
+package agentview
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+)
+
+// know reads the sessions of the person, and leaves out what others did there.
+func (r *reading) know() error {
+	ids := r.ids
+	if id := r.query.SessionID; id != "" {
+		ids = []string{id}
+	}
+	for _, a := range slices.Backward(r.seen) {
+		if a.Session != "" && !slices.Contains(ids, a.Session) {
+			ids = append(ids, a.Session)
+		}
+	}
+	known, err := r.dir.Sessions(r.ctx, r.productID, ids...)
+	if err != nil {
+		return err
+	}
+	r.sessions = make(map[string]activity.Session, len(ids))
+	for i, id := range ids {
+		r.sessions[id] = known[i]
+	}
+	if r.query.SessionID != "" {
+		r.keepOwn(r.sessions[r.query.SessionID])
+	}
+	r.ids = r.ordered(ids)
+	return r.address()
+}
+
+// keepOwn leaves out of a session what its other identified users did.
+func (r *reading) keepOwn(s activity.Session) {
+	r.userID = s.UserID
+	others := slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.UserID })
+	r.seen = slices.DeleteFunc(r.seen, func(a activity.Record) bool { return slices.Contains(others, a.User) })
+}
+
+// ordered returns the sessions of which anything is known, the one seen last at the end.
+func (r *reading) ordered(ids []string) []string {
+	last := map[string]int64{}
+	for _, a := range r.seen {
+		last[a.Session] = a.Start
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		s := r.sessions[id]
+		return last[id] == 0 && s.UserID == "" && s.StatedEmail() == "" && s.Actions == 0
+	})
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(last[a], last[b]), cmp.Compare(a, b)) })
+	return ids
+}
+
+// address finds the person's address: the one that was asked for, or that the newest
+// session has, or that is known of the user.
+func (r *reading) address() error {
+	c := &r.answer.Context
+	c.Email = r.query.Email
+	for _, id := range slices.Backward(r.ids) {
+		if s := r.sessions[id]; c.Email == "" && s.UserID == r.userID {
+			c.Email = s.Email
+		}
+	}
+	if c.Email != "" || r.userID == "" {
+		return nil
+	}
+	emails, err := r.dir.EmailsOf(r.ctx, r.productID, r.userID)
+	if err == nil {
+		c.Email = emails[0]
+	}
+	return err
+}
+
+// converse finds the conversation of the person, and its newest summary.
+func (r *reading) converse() error {
+	for _, id := range slices.Backward(r.ids) {
+		s := r.sessions[id]
+		if r.link.ConversationID != "" || s.ConversationID == "" {
+			continue
+		}
+		if user, _, _ := s.LinkedUser(s.Desk, s.ConversationID); user == "" || user == r.userID {
+			r.link = connector.Link{Desk: s.Desk, ConversationID: s.ConversationID}
+		}
+	}
+	r.answer.ConversationID = r.link.ConversationID
+	if r.link.Desk == "" {
+		return nil
+	}
+	conversation, _, err := r.desks.Conversation(r.ctx, r.productID, r.link.Desk, r.link.ConversationID)
+	newest := -1
+	for _, l := range conversation.Sessions {
+		if at := slices.Index(r.ids, l.SessionID); at > newest && l.Summary != "" {
+			r.answer.Summary, newest = l.Summary, at
+		}
+	}
+	return err
+}
+
+// say makes the answer of everything that was read.
+func (r *reading) say(after activity.Position) {
+	now := time.Now()
+	c := &r.answer.Context
+	c.ProductID, c.UserID, c.SessionIDs, c.AsOf = r.productID, r.userID, append([]string{}, r.ids...), activity.Seconds(now)
+	standing, isKnown := r.standing()
+	if c.Identity = agent.Anonymous; isKnown {
+		c.Identity = standing.String()
+	}
+	if r.upto.Compare(after) < 0 { // everything that was seen by then is over
+		r.upto = after
+	}
+	c.Cursor = agent.NewCursor(r.productID, r.upto)
+	r.place(now)
+	r.answer.Recent = r.asked(after)
+	c.Count = len(r.answer.Recent)
+	lower := map[string]bool{"": isKnown && standing > activity.Claimed} // outside any session nobody vouches
+	for _, id := range r.ids {
+		lower[id] = isKnown && r.standingIn(id) < standing
+	}
+	r.answer.Render(r.query.MaxChars, r.opts.TTL, func(a *activity.Record) bool { return lower[a.Session] })
+}
+
+// asked returns the newest of the actions that were asked for.
+func (r *reading) asked(after activity.Position) activity.Recent {
+	recent := r.seen
+	if q := &r.query; q.Cursor != "" || !q.Since.IsZero() {
+		since := q.Since.UnixMicro()
+		recent = slices.DeleteFunc(slices.Clone(recent), func(a activity.Record) bool {
+			return q.Cursor != "" && a.Since.Compare(after) <= 0 || q.Cursor == "" && a.Start < since
+		})
+	}
+	limit := r.query.Limit
+	if limit < 1 || limit > r.opts.MaxEvents {
+		limit = r.opts.MaxEvents
+	}
+	return recent[max(0, len(recent)-limit):]
+}
+
+// place says where the person is: where the newest action was.
+func (r *reading) place(now time.Time) {
+	if len(r.seen) == 0 {
+		return
+	}
+	c, last := &r.answer.Context, &r.seen[len(r.seen)-1]
+	c.CanonicalURL = last.CanonicalURL()
+	c.Page = activity.PageName(c.CanonicalURL)
+	came, first, isHere := last.Start, last.Start, true
+	for i := range slices.Backward(r.seen) {
+		a := &r.seen[i]
+		if a.Session != last.Session {
+			continue
+		}
+		if isHere = isHere && a.CanonicalURL() == c.CanonicalURL; isHere {
+			came = a.Start
+		}
+		first = a.Start
+	}
+	ago := func(micros int64) float64 { return max(0, now.Sub(time.UnixMicro(micros)).Seconds()) }
+	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), activity.Seconds(time.UnixMicro(last.Start))
+}
+
+// standing returns whose word it is that the person is who was asked for: the highest of
+// all sessions. It is false where nobody has said who it is.
+func (r *reading) standing() (standing activity.Standing, isKnown bool) {
+	isNamed := r.userID != "" && !r.isVisitor()
+	for _, s := range r.sessions {
+		switch {
+		case r.query.Email != "":
+			if strings.EqualFold(s.Email, r.query.Email) {
+				standing, isKnown = max(standing, s.EmailStanding), true
+			}
+		case isNamed && s.UserID == r.userID:
+			standing, isKnown = max(standing, s.Standing), true
+		case !isNamed && r.query.UserID == "" && s.Email != "":
+			standing, isKnown = max(standing, s.EmailStanding), true
+		}
+	}
+	found := len(r.seen) > 0 || len(r.ids) > 0
+	return standing, isKnown || found && (isNamed || r.query.Email != "")
+}
+
+// isVisitor reports whether the user ID is one that an SDK has made for a visitor: a UUID, as
+// which no session has identified its user.
+func (r *reading) isVisitor() bool {
+	for _, s := range r.sessions {
+		if slices.Contains(s.Identified(), r.userID) {
+			return false
+		}
+	}
+	const length = 36
+	_, err := uuid.Parse(r.userID)
+	return err == nil && len(r.userID) == length
+}
+
+// standingIn returns the standing of the person in a session.
+func (r *reading) standingIn(sessionID string) (standing activity.Standing) {
+	s := r.sessions[sessionID]
+	if r.userID != "" && s.UserID == r.userID {
+		standing = s.Standing
+	}
+	if s.Email != "" && strings.EqualFold(s.Email, r.answer.Email) {
+		standing = max(standing, s.EmailStanding)
+	}
+	return standing
+}

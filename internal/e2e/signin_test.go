@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/browsertest"
+)
+
+var shots = flag.String("shots", "", "a folder for pictures of the sign-in page")
+
+// startPublic starts the real server with one product, at a public URL.
+func startPublic(t *testing.T) (address, key string) {
+	product, productKey := liveactivity.NewProduct(productID)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address = "http://" + listener.Addr().String()
+	live, err := liveactivity.New(&liveactivity.Options{Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{productKey},
+		PublicURL: address, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: live.Handler()}}
+	web.Start()
+	t.Cleanup(web.Close)
+	return address, productKey.Key
+}
+
+// A user pastes a key in a real browser, and the app gets its code, though it sends the
+// browser on to another host.
+func TestSignIn_inABrowser(t *testing.T) {
+	address, key := startPublic(t)
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/callback" {
+			http.Redirect(w, r, "http://localhost:"+strings.TrimPrefix(r.Host, "127.0.0.1:")+"/done?"+r.URL.RawQuery, http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<link rel=icon href='data:,'><p>Done")
+	}))
+	t.Cleanup(app.Close)
+	resp, err := http.Post(address+"/oauth/register", "application/json",
+		strings.NewReader(fmt.Sprintf(`{"client_name": "Claude", "redirect_uris": [%q, "https://claude.ai/cb"]}`, app.URL+"/callback")))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(body), `"client_id":"`)
+	id, _, _ := strings.Cut(rest, `"`)
+	q := url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {app.URL + "/callback"}, "state": {`a"b&c'd`},
+		"code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"}}
+
+	browser := browsertest.Start(t)
+	tab := browsertest.Open(t, browser)
+	tab.Do("look", chromedp.Navigate(address+"/oauth/authorize?"+strings.Replace(q.Encode(), url.QueryEscape(app.URL+"/callback"), "https://claude.ai/cb", 1)))
+	picture(t, tab, "sign-in")
+	tab.Do("open", chromedp.Navigate(address+"/oauth/authorize?"+q.Encode()))
+	tab.Await("the key is asked for", `document.activeElement.id === "key" && getComputedStyle(document.querySelector(".ask")).borderRadius === "16px"`)
+	assert.Equal(t, "Connect Claude", tab.Texts("h1"))
+	assert.Equal(t, app.Listener.Addr().String(), tab.Texts("p b"))
+	tab.Do("paste a wrong key", chromedp.SendKeys(chromedp.CSS("#key"), "lak_wrong"+kb.Enter))
+	tab.Await("the page says so", `document.querySelector("[role=alert]").innerText.startsWith("Wrong key")`)
+	picture(t, tab, "wrong-key")
+	for _, complaint := range tab.Complaints() {
+		assert.Contains(t, complaint, "401", "the browser's own line about the status")
+	}
+	tab.Do("paste the key", chromedp.SendKeys(chromedp.CSS("#key"), key+kb.Enter))
+	tab.Await("the app is done", `location.pathname === "/done"`)
+	assert.Equal(t, `a"b&c'd`, tab.Eval(`new URLSearchParams(location.search).get("state")`))
+	assert.Contains(t, tab.Eval(`new URLSearchParams(location.search).get("code")`), "lac_shop~")
+
+	tab = browsertest.Open(t, browser)
+	tab.Do("cancel", chromedp.Navigate(address+"/oauth/authorize?"+q.Encode()), chromedp.Click(chromedp.CSS("[name=cancel]")))
+	tab.Await("the app is told", `location.search.includes("error=access_denied")`)
+	assert.Empty(t, tab.Complaints())
+}
+
+// The SDK that most MCP clients are made of signs in, and renews its token.
+func TestSignIn_withTheTypeScriptSDK(t *testing.T) {
+	address, key := startPublic(t)
+	(&service{t: t, url: address, token: key}).runScript("signin.cjs")
+}
+
+// picture photographs the page, where a folder was named, in both colour schemes and on a phone.
+func picture(t *testing.T, tab *browsertest.Tab, name string) {
+	if *shots == "" {
+		return
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, size := range [][2]int64{{900, 640}, {390, 844}} {
+			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+			tab.Do("look", chromedp.EmulateViewport(size[0], size[1]), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
+				return err
+			}))
+			png, err := chromedp.Run(tab.Context(), chromedp.CaptureScreenshot())
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, size[0], scheme)), png, 0o644))
+		}
+	}
+}

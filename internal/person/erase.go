@@ -1,0 +1,77 @@
+package person
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Erased counts what an erasure has removed. Notes are counted as planned: a desk may be
+// away.
+type Erased struct {
+	Actions       int `json:"actions"`
+	Sessions      int `json:"sessions"` // those included in which others acted, too
+	Conversations int `json:"conversations"`
+	NotesRedacted int `json:"notes_redacted"`
+	NotesLeft     int `json:"notes_left"`
+}
+
+// Erase removes everything that is kept of a person up to now: an "erase" entry of the log,
+// committed with the documents that it removes, which every view applies. With redact the
+// notes that were written are blanked, where the desk can. Erase may be repeated.
+func (p *People) Erase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
+	for {
+		erased, err := p.tryErase(ctx, productID, q, redact)
+		var conflict *document.ConflictError
+		if !errors.As(err, &conflict) || ctx.Err() != nil {
+			return erased, err
+		} // the person did something meanwhile
+	}
+}
+
+func (p *People) tryErase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
+	f, err := p.find(ctx, productID, q)
+	if err != nil {
+		return Erased{}, err
+	}
+	changes, err := p.dir.Forget(ctx, productID, f.userIDs, f.emails, f.erasure(productID))
+	if err != nil {
+		return Erased{}, fmt.Errorf("person: %w", err)
+	}
+	plan, err := p.connector.Erase(ctx, productID, f.links(), redact)
+	if err != nil {
+		return Erased{}, fmt.Errorf("person: %w", err)
+	}
+	var entries []eventlog.Entry
+	for _, e := range f.erasures(productID) {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return Erased{}, fmt.Errorf("person: encode erasure: %w", err)
+		}
+		entries = append(entries, eventlog.Entry{Data: data})
+	}
+	if err := p.log.Append(ctx, productID, append(entries, plan.Entries...), append(changes, plan.Changes...)...); err != nil {
+		return Erased{}, fmt.Errorf("person: erase: %w", err)
+	}
+	return Erased{Actions: f.actions(), Sessions: len(f.sessions), Conversations: plan.Conversations,
+		NotesRedacted: plan.NotesRedacted, NotesLeft: plan.NotesLeft}, nil
+}
+
+// actions counts the person's actions, those of the person's own sessions that only the log
+// still holds included.
+func (f *found) actions() int {
+	n := len(f.outside)
+	for i := range f.sessions {
+		s := &f.sessions[i]
+		own := len(f.own(s))
+		if !s.isShared() {
+			own = max(own, s.known.Actions)
+		}
+		n += own
+	}
+	return n
+}

@@ -1,0 +1,146 @@
+package person
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Export is everything that is kept of a person. Its lists are never nil.
+type Export struct {
+	ProductID string    `json:"product_id"`
+	UserIDs   []string  `json:"user_ids"`
+	Emails    []string  `json:"emails"` // in lower case
+	AsOf      float64   `json:"as_of"`  // epoch seconds
+	Sessions  []Session `json:"sessions"`
+	// Actions are those outside any session.
+	Actions       []activity.Action   `json:"actions"`
+	Conversations []connector.Kept    `json:"conversations"`
+	WaitingLinks  []connector.Waiting `json:"waiting_links"`
+	// Log holds the entries of the stream, oldest first, without the actions of others.
+	Log []json.RawMessage `json:"log"`
+	// LogTruncated says that newer entries are left out: Log holds 24 MiB at most.
+	LogTruncated bool `json:"log_truncated,omitempty"`
+
+	logBytes int
+}
+
+const (
+	maxLog      = 24 << 20 // bytes of the log in an export
+	readTimeout = 4 * time.Second
+)
+
+// Session is a session of an [Export]. Its identity is that of the whole session.
+type Session struct {
+	SessionID      string            `json:"session_id"`
+	UserID         string            `json:"user_id"`
+	Identity       string            `json:"identity"` // the standing of the user ID
+	Email          string            `json:"email"`
+	EmailIdentity  string            `json:"email_identity"` // the standing of the address
+	Desk           string            `json:"desk,omitempty"`
+	ConversationID string            `json:"conversation_id,omitempty"`
+	Shared         bool              `json:"shared,omitempty"` // others acted in it, too; their actions are left out
+	Actions        []activity.Action `json:"actions"`          // oldest first
+}
+
+// Export returns what is kept of a person.
+func (p *People) Export(ctx context.Context, productID string, q Query) (*Export, error) {
+	f, err := p.find(ctx, productID, q)
+	if err != nil {
+		return nil, err
+	}
+	e := &Export{ProductID: productID, UserIDs: append([]string{}, f.userIDs...), Emails: append([]string{}, f.emails...),
+		AsOf: activity.Seconds(time.Now()), Sessions: []Session{}, Log: []json.RawMessage{}}
+	if e.Actions, err = f.outside.Actions(); err != nil {
+		return nil, fmt.Errorf("person: %w", err)
+	}
+	for i := range f.sessions {
+		s, err := f.sessions[i].export(f)
+		if err != nil {
+			return nil, fmt.Errorf("person: %w", err)
+		}
+		e.Sessions = append(e.Sessions, s)
+	}
+	if e.Conversations, e.WaitingLinks, err = p.connector.Kept(ctx, productID, f.links()); err != nil {
+		return nil, fmt.Errorf("person: %w", err)
+	}
+	return e, p.readLog(ctx, productID, f.erasures(productID), e)
+}
+
+func (s *session) export(f *found) (out Session, err error) {
+	out = Session{SessionID: s.id, Shared: s.isShared()}
+	if k := &s.known; f.hasUser(k.UserID) || !s.isShared() {
+		out.UserID, out.Identity = k.UserID, k.Standing.String()
+		out.Email, out.EmailIdentity = k.StatedEmail(), k.EmailStanding.String()
+		out.Desk, out.ConversationID = k.Desk, k.ConversationID
+	}
+	out.Actions, err = f.own(s).Actions()
+	return out, err
+}
+
+// readLog adds the person's entries of the log to an export.
+func (p *People) readLog(ctx context.Context, productID string, erasures []*activity.Erasure, e *Export) error {
+	bounds, err := p.log.Bounds(ctx, productID)
+	if err != nil {
+		return fmt.Errorf("person: read the log: %w", err)
+	}
+	for into, at := make([]eventlog.Entry, 256), bounds.TrimmedTo; at.Compare(bounds.Newest) < 0 && !e.LogTruncated; {
+		n, err := p.read(ctx, productID, at, into)
+		var gap *eventlog.GapError
+		switch {
+		case errors.As(err, &gap):
+			at = gap.TrimmedTo
+			continue
+		case errors.Is(err, eventlog.ErrClosed), err == nil && n == 0:
+			return nil
+		case err != nil:
+			return fmt.Errorf("person: read the log: %w", err)
+		}
+		for i := range into[:n] {
+			if err := e.addEntry(&into[i], erasures); err != nil {
+				return fmt.Errorf("person: %w", err)
+			}
+		}
+		at = into[n-1].ID
+		clear(into[:n])
+	}
+	return nil
+}
+
+// read reads from the log. A log of gigabytes takes longer than any one read may.
+func (p *People) read(ctx context.Context, productID string, after eventlog.ID, into []eventlog.Entry) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	return p.log.Read(ctx, productID, after, into)
+}
+
+// addEntry adds an entry of the stream, as far as it is the person's.
+func (e *Export) addEntry(entry *eventlog.Entry, erasures []*activity.Erasure) error {
+	b, err := entry.Decode()
+	if err != nil || b == nil {
+		return err
+	}
+	for _, whose := range erasures {
+		part := b.Part(whose)
+		if part == nil {
+			continue
+		}
+		data, err := part.AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		if e.logBytes += len(data); e.logBytes > maxLog {
+			e.LogTruncated = true
+			return nil
+		}
+		e.Log = append(e.Log, data)
+		return nil
+	}
+	return nil
+}

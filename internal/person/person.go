@@ -1,0 +1,289 @@
+// Package person finds everything that is kept of one person, for an export and for an
+// erasure.
+package person
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/sessions"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Query names a person: by a user ID or an e-mail address, the other being empty.
+type Query struct{ UserID, Email string }
+
+// People finds persons. It is safe for concurrent use.
+type People struct {
+	log       eventlog.Log
+	dir       *activity.Directory
+	connector *connector.Connector
+	list      func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error)
+}
+
+// New returns the people of a log whose sessions are remembered as dir does. The function
+// list lists live sessions, everything that was accepted before its call included.
+func New(log eventlog.Log, dir *activity.Directory, desks *connector.Connector,
+	list func(ctx context.Context, productID string, q sessions.Query) (sessions.Listing, error),
+) *People {
+	return &People{log: log, dir: dir, connector: desks, list: list}
+}
+
+// found is a person: the user IDs and addresses, the sessions, and the actions outside any.
+type found struct {
+	userIDs, emails []string
+	sessions        []session
+	outside         activity.Recent
+}
+
+// session is a session in which the person acted.
+type session struct {
+	id      string
+	known   activity.Session
+	kept    []string // the user IDs of others, as their actions were appended
+	actions activity.Recent
+}
+
+// isShared reports whether others acted in the session, too.
+func (s *session) isShared() bool { return len(s.kept) > 0 }
+
+// find finds a person.
+func (p *People) find(ctx context.Context, productID string, q Query) (*found, error) {
+	f := &found{}
+	var ids []string
+	var err error
+	switch {
+	case q.UserID != "":
+		f.userIDs = []string{q.UserID}
+	default:
+		f.emails = []string{strings.ToLower(q.Email)}
+		if ids, err = p.byEmail(ctx, productID, q.Email); err == nil {
+			f.userIDs, err = p.usersOf(ctx, productID, q.Email, ids)
+		}
+	}
+	for i := 0; i < len(f.userIDs) && err == nil; i++ {
+		var more []string
+		more, err = p.byUser(ctx, productID, f, f.userIDs[i])
+		ids = append(ids, more...)
+	}
+	if err == nil {
+		slices.Sort(ids)
+		err = p.open(ctx, productID, f, slices.Compact(ids))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("person: %w", err)
+	}
+	return f, nil
+}
+
+// byEmail returns the sessions of an address.
+func (p *People) byEmail(ctx context.Context, productID, email string) ([]string, error) {
+	ids, err := p.listed(ctx, productID, email, func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
+	if err != nil {
+		return nil, err
+	}
+	if last, ok, err := p.dir.SessionOf(ctx, productID, email); err != nil || ok {
+		return append(ids, last), err
+	}
+	return ids, nil
+}
+
+// usersOf returns the users of the sessions who have the address.
+func (p *People) usersOf(ctx context.Context, productID, email string, ids []string) (users []string, err error) {
+	known, err := p.dir.Sessions(ctx, productID, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range known {
+		users = append(append(users, known[i].UserID), known[i].Identified()...)
+	}
+	slices.Sort(users)
+	users = slices.DeleteFunc(slices.Compact(users), func(id string) bool { return id == "" })
+	emails, err := p.dir.EmailsOf(ctx, productID, users...)
+	if err != nil {
+		return nil, err
+	}
+	var theirs []string
+	for i, id := range users {
+		if strings.EqualFold(emails[i], email) {
+			theirs = append(theirs, id)
+		}
+	}
+	return theirs, nil
+}
+
+// byUser returns the sessions of a user, and adds the user's address and actions outside
+// any session to what was found.
+func (p *People) byUser(ctx context.Context, productID string, f *found, userID string) (ids []string, err error) {
+	emails, err := p.dir.EmailsOf(ctx, productID, userID)
+	if err != nil {
+		return nil, err
+	}
+	if email := strings.ToLower(emails[0]); email != "" && !slices.Contains(f.emails, email) {
+		f.emails = append(f.emails, email)
+	}
+	recent, err := p.log.Activity().Recent(ctx, productID, userID, maxActions)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range recent {
+		if r.Session != "" {
+			ids = append(ids, r.Session)
+		} else {
+			f.outside = append(f.outside, r)
+		}
+	}
+	live, err := p.listed(ctx, productID, userID, func(s *sessions.Session) bool { return s.UserID == userID })
+	return append(ids, live...), err
+}
+
+// maxActions is more than any store returns.
+const maxActions = 1 << 20
+
+// listed returns the live sessions that are a person's, who is found by the beginning.
+func (p *People) listed(ctx context.Context, productID, prefix string, is func(*sessions.Session) bool) (ids []string, err error) {
+	prefix = strings.ToValidUTF8(prefix[:min(len(prefix), sessions.MaxPrefix)], "")
+	if before, _, cut := strings.Cut(prefix, "\x00"); cut {
+		prefix = before
+	}
+	for q := (sessions.Query{Limit: sessions.MaxLimit, Prefix: prefix}); ; {
+		listing, err := p.list(ctx, productID, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range listing.Sessions {
+			if is(&listing.Sessions[i]) {
+				ids = append(ids, listing.Sessions[i].SessionID)
+			}
+		}
+		if listing.Next == nil {
+			return ids, nil
+		}
+		q.After = *listing.Next
+	}
+}
+
+// open reads the sessions of a person.
+func (p *People) open(ctx context.Context, productID string, f *found, ids []string) error {
+	known, err := p.dir.Sessions(ctx, productID, ids...)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		s := session{id: id, known: known[i]}
+		if s.actions, err = p.log.Activity().Session(ctx, productID, id, maxActions); err != nil {
+			return err
+		}
+		s.kept = f.others(&s)
+		f.sessions = append(f.sessions, s)
+	}
+	return nil
+}
+
+// others returns the user IDs, as their actions were appended, of the others who acted in a
+// session. An ID of which an action is the person's is nobody else's.
+func (f *found) others(s *session) (others []string) {
+	for _, id := range append(s.known.Identified(), s.known.UserID) {
+		if id != "" && !slices.Contains(f.userIDs, id) {
+			others = append(others, id)
+		}
+	}
+	for _, r := range s.actions {
+		if r.User != "" && !slices.Contains(f.userIDs, r.User) {
+			others = append(others, r.As)
+		}
+	}
+	slices.Sort(others)
+	others = slices.Compact(others)
+	return slices.DeleteFunc(others, func(id string) bool {
+		return slices.ContainsFunc(s.actions, func(r activity.Record) bool { return r.As == id && slices.Contains(f.userIDs, r.User) })
+	})
+}
+
+// hasUser reports whether a user ID is the person's.
+func (f *found) hasUser(id string) bool { return id != "" && slices.Contains(f.userIDs, id) }
+
+// own returns the session's actions but for those of others.
+func (f *found) own(s *session) (own activity.Recent) {
+	for _, r := range s.actions {
+		if !slices.Contains(s.kept, r.As) {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+// erasure returns the erasure of the person's sessions, without a user ID.
+func (f *found) erasure(productID string) *activity.Erasure {
+	e := &activity.Erasure{Type: activity.EraseType, ProductID: productID, SessionIDs: []string{}}
+	for i := range f.sessions {
+		s := &f.sessions[i]
+		e.SessionIDs = append(e.SessionIDs, s.id)
+		if s.isShared() {
+			if e.Kept == nil {
+				e.Kept = map[string][]string{}
+			}
+			e.Kept[s.id] = s.kept
+		}
+	}
+	return e
+}
+
+// maxErasure is about how many bytes an erasure may have: it must fit into an event.
+const maxErasure = 24 << 10
+
+// erasures returns the erasures of the person: of each user ID, or one without. Together
+// those of a user name all sessions.
+func (f *found) erasures(productID string) (all []*activity.Erasure) {
+	whole := f.erasure(productID)
+	userIDs := f.userIDs
+	if userIDs == nil {
+		userIDs = []string{""}
+	}
+	for _, userID := range userIDs {
+		for rest := whole.SessionIDs; len(rest) > 0 || len(all) == 0 || all[len(all)-1].UserID != userID; {
+			e := &activity.Erasure{Type: whole.Type, ProductID: productID, UserID: userID, SessionIDs: []string{}}
+			for size := 0; len(rest) > 0 && size < maxErasure; rest = rest[1:] {
+				id := rest[0]
+				e.SessionIDs = append(e.SessionIDs, id)
+				size += len(id)
+				for _, other := range whole.Kept[id] {
+					if e.Kept == nil {
+						e.Kept, e.EmailsSHA256 = map[string][]string{}, f.digests()
+					}
+					e.Kept[id] = append(e.Kept[id], other)
+					size += len(other)
+				}
+			}
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func (f *found) digests() (all []string) {
+	for _, email := range f.emails {
+		all = append(all, activity.EmailDigest(email))
+	}
+	return all
+}
+
+// links returns the person's sessions and the conversations that they are, or were, linked
+// to on the person's behalf.
+func (f *found) links() connector.Person {
+	links := connector.Person{UserIDs: f.userIDs, Emails: f.emails}
+	for i := range f.sessions {
+		s := &f.sessions[i]
+		links.SessionIDs = append(links.SessionIDs, s.id)
+		for _, c := range s.known.Conversations() {
+			if user, _, _ := s.known.LinkedUser(c.Desk, c.ID); !s.isShared() || user == "" || f.hasUser(user) {
+				links.Links = append(links.Links, connector.Link{Desk: c.Desk, ConversationID: c.ID})
+			}
+		}
+	}
+	return links
+}

@@ -1,0 +1,197 @@
+// Package posthogapi sets up the webhook destination by which a PostHog project reports
+// to the service, through PostHog's own API:
+//
+//	api, err := posthogapi.New("https://eu.posthog.com", "12345", personalKey)
+//	…
+//	outcome, err := api.Provision(ctx, posthogapi.Destination{Name: …, URL: …, Secret: …}, false)
+//
+// Source: https://posthog.com/docs/api/hog-functions and the template "template-webhook"
+// in PostHog's repository, read in November 2026.
+package posthogapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/liveactivity/liveactivity/helpdesk"
+)
+
+// API is the API of one PostHog project.
+type API struct {
+	http   helpdesk.API
+	folder string // path of the project's destinations
+}
+
+// New returns the API of a project at a PostHog host, such as "https://eu.posthog.com". The
+// personal API key needs the scopes hog_function:read and hog_function:write.
+func New(host, project, personalKey string) (*API, error) {
+	base, problem := helpdesk.CheckBaseURL(host)
+	if problem != "" {
+		return nil, errors.New(problem)
+	}
+	return &API{
+		http: helpdesk.API{Desk: "PostHog", BaseURL: base, Retries: 3,
+			Authorize: func(_ context.Context, header http.Header) error {
+				header.Set("Authorization", "Bearer "+personalKey)
+				return nil
+			}},
+		folder: "/api/environments/" + url.PathEscape(project) + "/hog_functions/",
+	}, nil
+}
+
+// Destination is a webhook destination. Its name identifies it in the project.
+type Destination struct {
+	Name   string
+	URL    string
+	Secret string   // of the header X-PostHog-Secret
+	Events []string // the names of the events that are sent
+}
+
+// Outcome is the result of Provision and Remove.
+type Outcome string
+
+// The outcomes. In a dry run they are what would be done.
+const (
+	Created Outcome = "created"
+	Updated Outcome = "updated"
+	Removed Outcome = "removed"
+	Present Outcome = "is there" // as it must be
+	Absent  Outcome = "is not there"
+)
+
+// function is a destination as the API has it.
+type function struct {
+	ID      string `json:"id,omitempty"`
+	Type    string `json:"type,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Enabled bool   `json:"enabled"`
+	// TemplateID is written and not compared: an answer holds it in another form.
+	TemplateID string           `json:"template_id,omitempty"`
+	Filters    filters          `json:"filters"`
+	Inputs     map[string]input `json:"inputs"`
+}
+
+type filters struct {
+	Events []event `json:"events"`
+}
+
+type event struct {
+	ID   string `json:"id"`
+	Type string `json:"type"`
+}
+
+type input struct {
+	Value any `json:"value"`
+}
+
+// function returns the destination in the API's form.
+func (d Destination) function() function {
+	f := function{Type: "destination", Name: d.Name, Enabled: true, TemplateID: "template-webhook",
+		Inputs: map[string]input{
+			"url":     {d.URL},
+			"method":  {"POST"},
+			"headers": {map[string]any{"Content-Type": "application/json", "X-PostHog-Secret": d.Secret}},
+			"body":    {map[string]any{"event": "{event}", "person": "{person}"}},
+		}}
+	for _, name := range d.Events {
+		f.Filters.Events = append(f.Filters.Events, event{name, "events"})
+	}
+	return f
+}
+
+// is reports whether a destination does what another one does.
+func (f function) is(wanted function) bool {
+	for name, input := range wanted.Inputs {
+		if !reflect.DeepEqual(f.Inputs[name], input) {
+			return false
+		}
+	}
+	return f.Enabled && reflect.DeepEqual(f.Filters, wanted.Filters)
+}
+
+// Provision creates the destination, or updates the one of its name where that differs.
+// With dryRun it only says which.
+func (a *API) Provision(ctx context.Context, d Destination, dryRun bool) (Outcome, error) {
+	id, err := a.find(ctx, d.Name)
+	if err != nil {
+		return "", err
+	}
+	wanted := d.function()
+	if id == "" {
+		if dryRun {
+			return Created, nil
+		}
+		_, err := a.http.WriteOnce(func() (string, error) {
+			return "", a.do(ctx, "create the destination", http.MethodPost, "", wanted, nil)
+		}, func(time.Time) (string, bool, error) {
+			id, err := a.find(ctx, d.Name)
+			return id, id != "", err
+		})
+		return Created, err
+	}
+	var found function
+	if err := a.do(ctx, "read the destination", http.MethodGet, id+"/", nil, &found); err != nil || found.is(wanted) {
+		return Present, err
+	}
+	if dryRun {
+		return Updated, nil
+	}
+	wanted.Type, wanted.TemplateID = "", ""
+	return Updated, a.do(ctx, "update the destination", http.MethodPatch, id+"/", wanted, nil)
+}
+
+// Remove removes the destination of a name. The API forbids DELETE and takes a mark instead.
+// With dryRun it only says whether there is one.
+func (a *API) Remove(ctx context.Context, name string, dryRun bool) (Outcome, error) {
+	id, err := a.find(ctx, name)
+	switch {
+	case err != nil:
+		return "", err
+	case id == "":
+		return Absent, nil
+	case dryRun:
+		return Removed, nil
+	}
+	return Removed, a.do(ctx, "remove the destination", http.MethodPatch, id+"/", map[string]bool{"deleted": true}, nil)
+}
+
+const maxPages = 100 // of a project's destinations, 100 each
+
+// find returns the ID of the destination with a name, "" for none.
+func (a *API) find(ctx context.Context, name string) (string, error) {
+	query := "?type=destination&limit=100"
+	for range maxPages {
+		var page struct {
+			Next    string     `json:"next"`
+			Results []function `json:"results"`
+		}
+		if err := a.do(ctx, "list the destinations", http.MethodGet, query, nil, &page); err != nil {
+			return "", err
+		}
+		for _, f := range page.Results {
+			if f.Name == name {
+				return f.ID, nil
+			}
+		}
+		// The next page is asked for at our own host, whatever the address says.
+		next, err := url.Parse(page.Next)
+		if err != nil || next.RawQuery == "" {
+			break
+		}
+		query = "?" + next.RawQuery
+	}
+	return "", nil
+}
+
+// do makes a request that may be repeated, unless it creates something.
+func (a *API) do(ctx context.Context, op, method, path string, body, answer any) error {
+	return a.http.Do(ctx, helpdesk.Request{Op: op, Method: method, Path: a.folder + path, Body: body,
+		Repeatable: method != http.MethodPost}, answer)
+}
+
+// Name returns the name of a product's destination.
+func Name(productID string) string { return "liveactivity: " + productID }

@@ -1,0 +1,39 @@
+package liveactivity
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/liveactivity/liveactivity/activity/mcptool"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// listen streams to an MCP client which of its users act.
+func (s *Service) listen(w http.ResponseWriter, r *http.Request, l *mcptool.Listening) error {
+	return s.streams.ServeForm(w, r, l.ProductID, l.Check, notifications{l})
+}
+
+// notifications is the form of the stream of an MCP client.
+type notifications struct{ *mcptool.Listening }
+
+// Frame implements [eventlog.Form]: a user acts, or turns out to be who acted before.
+func (n notifications) Frame(e *eventlog.Entry) (frame []byte) {
+	if who, err := e.DecodeIdentity(); err == nil && who != nil {
+		return n.Acted(who.UserID)
+	}
+	b, err := e.Decode()
+	if err != nil || b == nil {
+		return nil
+	}
+	var users []string
+	for i := range b.Actions {
+		if id := b.Actions[i].UserID; id != "" && !slices.Contains(users, id) {
+			users = append(users, id)
+			frame = append(frame, n.Acted(id)...)
+		}
+	}
+	return frame
+}
+
+// Gap implements [eventlog.Form].
+func (n notifications) Gap(eventlog.ID) []byte { return n.All() }

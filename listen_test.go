@@ -1,0 +1,86 @@
+package liveactivity_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A client hears that a user acts, also what turns out to be the user's, and of nobody else.
+func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
+	s := start(t)
+	updated := make(chan string, 10)
+	session, err := s.connectWith("/mcp", acmeMCP, &mcp.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) { updated <- req.Params.URI }})
+	require.NoError(t, err)
+	templates, err := session.ListResourceTemplates(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, templates.ResourceTemplates, 1)
+	assert.Equal(t, "liveactivity://{product_id}/users/{user_id}", templates.ResourceTemplates[0].URITemplate)
+
+	const uri, another = "liveactivity://acme/users/ada", "liveactivity://acme/users/eve%2F%C3%A4"
+	for _, u := range []string{uri, another} {
+		require.NoError(t, session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: u}))
+	}
+	person := func(id, event, user, more string) {
+		s.webhook(`{"event":"` + event + `","uuid":"` + id + `","distinct_id":"` + user + `","properties":{"$session_id":"s-` + user +
+			`","$current_url":"https://app.example.com/a"` + more + `}}`)
+	}
+	person("1", "$pageview", "bob", "")
+	person("2", "$pageview", "ada", "")
+	assert.Equal(t, uri, <-updated)
+	person("3", "$pageview", "eve/ä", "")
+	assert.Equal(t, another, <-updated)
+	person("4", "$pageview", "anon", "")
+	s.webhook(`{"event":"$identify","uuid":"5","distinct_id":"ada","properties":{"$session_id":"s-anon","$anon_distinct_id":"anon"}}`)
+	assert.Equal(t, uri, <-updated, "what the visitor did is the user's")
+	assert.Empty(t, updated)
+
+	read, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+	require.NoError(t, err)
+	assert.Contains(t, read.Contents[0].Text, `"user_id":"ada","count":2,`)
+	_, err = session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "liveactivity://globex/users/ada"})
+	assert.Error(t, err, "of another product")
+}
+
+const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["URI"]}}}`
+
+func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
+	s := start(t)
+	for _, uri := range []string{"liveactivity://globex/users/ada", "liveactivity://acme/users/", "liveactivity://acme/ada", "https://acme/users/ada",
+		"liveactivity://acme/users/%zz"} {
+		r := s.do("POST", "/mcp", strings.Replace(listen, "URI", uri, 1), bearer(acmeMCP), "Content-Type: application/json")
+		assert.Equal(t, http.StatusOK, r.status)
+		assert.Contains(t, r.body, `"code":-32602`, uri)
+	}
+	assert.Equal(t, http.StatusUnauthorized, s.do("POST", "/mcp", listen, bearer("x"), "Content-Type: application/json").status)
+}
+
+// A subscription ends with its key.
+func TestMCP_endsSubscriptionsWithTheirKey(t *testing.T) {
+	s := start(t)
+	registered := s.do("POST", "/admin/products", `{"product_id":"fresh"}`, withAdminKey).json(t)
+	body := strings.NewReader(strings.Replace(listen, "URI", "liveactivity://fresh/users/ada", 1))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/mcp", body)
+	require.NoError(t, err)
+	setHeaders(req, []string{bearer(registered["key"].(string)), "Content-Type: application/json", "Accept: text/event-stream"})
+	resp, err := s.client.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	assert.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	frame := make([]byte, 1024)
+	n, err := resp.Body.Read(frame)
+	require.NoError(t, err)
+	assert.Contains(t, string(frame[:n]), `"method":"notifications/subscriptions/acknowledged"`)
+	assert.Contains(t, string(frame[:n]), `"io.modelcontextprotocol/subscriptionId":"x"`)
+	require.Equal(t, http.StatusCreated,
+		s.do("POST", "/admin/products", `{"product_id":"fresh","force":true}`, withAdminKey).status)
+	for err == nil {
+		_, err = resp.Body.Read(frame)
+	}
+}

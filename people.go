@@ -1,0 +1,102 @@
+package liveactivity
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/person"
+	"github.com/liveactivity/liveactivity/internal/registry"
+)
+
+type (
+	// Person names a person, by a UserID or by an Email.
+	Person = person.Query
+	// PersonExport is everything that is kept of a person, as the endpoint documents it.
+	PersonExport = person.Export
+	// Erased counts what an erasure has removed.
+	Erased = person.Erased
+)
+
+// Export returns everything that is kept of a person: activity, directory, links,
+// conversations, offers, deliveries and the log. It waits as Sessions does.
+func (s *Service) Export(ctx context.Context, productID string, who Person) (*PersonExport, error) {
+	ctx, cancel := context.WithTimeout(ctx, sessionsPatience)
+	defer cancel()
+	return s.people.Export(ctx, productID, who)
+}
+
+// Erase removes everything that is kept of a person up to now, on every server, in every
+// view and for every consumer. With redact the notes that were written into conversations
+// are blanked, where the desk can. It waits as Sessions does and may be repeated; after an
+// error it may have had its effect.
+func (s *Service) Erase(ctx context.Context, productID string, who Person, redact bool) (Erased, error) {
+	ctx, cancel := context.WithTimeout(s.generation(ctx, productID), sessionsPatience)
+	defer cancel()
+	return s.people.Erase(ctx, productID, who, redact)
+}
+
+// mountPeople puts the endpoints about one person in their places.
+func (s *Service) mountPeople(mux *httpx.Mux, admin *registry.Admin) {
+	mux.Handle("GET /users/{product_id}/{user_id}/export", admin.Require(s.serveExport))
+	mux.Handle("GET /users/{product_id}/export", admin.Require(s.serveExport))
+	mux.Handle("DELETE /users/{product_id}/{user_id}", admin.Require(s.serveErase))
+	mux.Handle("DELETE /users/{product_id}", admin.Require(s.serveErase))
+}
+
+// adminName is the name of the admin key in the audit log.
+const adminName = "admin"
+
+// serveExport serves GET /users/{product_id}/{user_id}/export, and the same by address.
+func (s *Service) serveExport(w http.ResponseWriter, r *http.Request) error {
+	who, err := s.personOf(r)
+	if err != nil {
+		return err
+	}
+	productID := r.PathValue("product_id")
+	access.AuditNamed(r.Context(), s.log, adminName, productID, "export")
+	export, err := s.Export(r.Context(), productID, who)
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	httpx.WriteJSON(w, http.StatusOK, export)
+	return nil
+}
+
+// serveErase serves DELETE /users/{product_id}/{user_id}, and the same by address.
+func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
+	who, err := s.personOf(r)
+	if err != nil {
+		return err
+	}
+	notes := r.URL.Query().Get("notes")
+	if notes != "" && notes != "redact" {
+		return httpx.BadRequest("The query parameter notes must be redact, or left out.")
+	}
+	erased, err := s.Erase(r.Context(), r.PathValue("product_id"), who, notes == "redact")
+	if err != nil {
+		return httpx.Unavailable(err)
+	}
+	httpx.WriteJSON(w, http.StatusOK, erased)
+	return nil
+}
+
+// personOf returns the person that a request names, of a product that there is.
+func (s *Service) personOf(r *http.Request) (Person, error) {
+	who := Person{UserID: r.PathValue("user_id"), Email: r.URL.Query().Get("email")}
+	switch {
+	case who.UserID == "" && who.Email == "":
+		return who, httpx.BadRequest("The query parameter email must not be empty.")
+	case who.UserID != "" && who.Email != "":
+		return who, httpx.BadRequest("The query parameter email must not be given beside a user id.")
+	}
+	switch _, ok, err := s.products.Product(r.PathValue("product_id")); {
+	case err != nil:
+		return who, httpx.Unavailable(err)
+	case !ok:
+		return who, httpx.NotFound("Unknown product.")
+	}
+	return who, nil
+}

@@ -1,0 +1,191 @@
+package liveactivity_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+)
+
+// acts reports an event of a user in session, which may be empty; more goes on with the
+// properties.
+func (s *service) acts(uuid, user, session, name, path, more string) {
+	s.t.Helper()
+	properties := `"$current_url":"https://app.example.com` + path + `"`
+	if session != "" {
+		properties += `,"$session_id":"` + session + `"`
+	}
+	s.webhook(`{"event":"` + name + `","uuid":"` + uuid + `","distinct_id":"` + user + `","properties":{` + properties + more + `}}`)
+}
+
+// export returns the export of a person of acme.
+func (s *service) export(of string) (e liveactivity.PersonExport) {
+	s.t.Helper()
+	r := s.do(http.MethodGet, "/users/acme/"+of, "", withAdminKey)
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	require.NoError(s.t, json.Unmarshal([]byte(r.body), &e))
+	return e
+}
+
+// meet has ada and grace share session s1, and ada do more in s2 and outside any.
+func (s *service) meet() {
+	s.acts("a1", "anon", "s1", "$pageview", "/ada-1", "")
+	s.acts("a2", "ada", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
+	s.acts("a3", "ada", "s1", "$pageview", "/ada-2", "")
+	s.acts("a4", "anon-2", "s1", "$pageview", "/grace-1", "")
+	s.acts("a5", "grace", "s1", "$identify", "/login", `,"$anon_distinct_id":"anon-2"},"$set":{"email":"grace@example.com"`)
+	s.acts("a6", "grace", "s1", "$pageview", "/grace-2", "")
+	s.acts("a7", "ada", "s2", "$pageview", "/ada-3", `},"$set":{"email":"`+mail+`"`)
+	s.acts("a8", "ada", "", "$pageview", "/ada-4", "")
+}
+
+func TestExport_isAllOfOnePersonAndNothingOfOthers(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			d := newDesks()
+			a, b := startAll(t, d, engine.change, engine.many, offering, func(o *liveactivity.Options) { o.Keys[0].Name = "bot" })
+			a.meet()
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			require.Equal(t, "linked", a.send(hook).says(t))
+			waiting, hook := d.zendesk.NewTicket(a.url+"/chatbot-webhook/acme", "eve@example.com", "Help!")
+			require.Equal(t, "pending", a.send(hook).says(t))
+			a.acts("a9", "ada", "s2", "$pageview", "/ada-5", "")
+			waittest.Until(t, "a note", func() bool {
+				e := b.export("ada/export")
+				return len(e.Conversations) == 1 && len(e.Conversations[0].NoteIDs) > 0
+			})
+			for _, of := range []string{"ada/export", "export?email=" + url.QueryEscape("ADA@example.com")} {
+				e := b.export(of)
+				assert.Equal(t, []string{"ada"}, e.UserIDs)
+				assert.Equal(t, []string{mail}, e.Emails)
+				require.Len(t, e.Sessions, 2)
+				assert.True(t, e.Sessions[0].Shared)
+				assert.Equal(t, "reported", e.Sessions[1].Identity)
+				assert.Len(t, e.Sessions[0].Actions, 2)
+				assert.Len(t, e.Sessions[1].Actions, 2)
+				assert.Len(t, e.Actions, 1)
+				assert.Len(t, e.Log, 5)
+				assert.Equal(t, conversation, e.Conversations[0].ConversationID)
+				all, err := json.Marshal(e)
+				require.NoError(t, err)
+				assert.NotContains(t, string(all), "grace")
+				for _, path := range []string{"ada-1", "ada-2", "ada-3", "ada-4", "ada-5"} {
+					assert.Contains(t, string(all), path)
+				}
+			}
+			assert.Equal(t, "zendesk/"+waiting, b.export("export?email=eve@example.com").WaitingLinks[0].Conversation)
+			nobody := b.export("nobody/export")
+			assert.Empty(t, nobody.Sessions)
+			assert.Contains(t, b.audited(), "admin acme export")
+			assert.False(t, strings.Contains(b.log.String(), "nobody"))
+		})
+	}
+}
+
+// erase erases a person of acme.
+func (s *service) erase(of string) (e liveactivity.Erased) {
+	s.t.Helper()
+	r := s.do(http.MethodDelete, "/users/acme"+of, "", withAdminKey)
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	require.NoError(s.t, json.Unmarshal([]byte(r.body), &e))
+	return e
+}
+
+// everything returns what a server says of acme at its doors, the stream from its start to
+// the event of this ID.
+func (s *service) everything(until string) string {
+	s.t.Helper()
+	var all strings.Builder
+	for _, path := range []string{"/users/acme/ada/live-activity", "/users/acme/anon/live-activity", "/users/acme/grace/live-activity",
+		"/sessions/acme", "/sessions/acme/s1", "/sessions/acme/s2"} {
+		all.WriteString(path + s.do(http.MethodGet, path, "", bearer(acmeKey)).body + "\n")
+	}
+	for _, of := range []string{"ada/export", "export?email=" + mail, "grace/export"} {
+		r := s.do(http.MethodGet, "/users/acme/"+of, "", withAdminKey)
+		require.Equal(s.t, http.StatusOK, r.status)
+		all.WriteString(r.body + "\n")
+	}
+	stream, stop := s.openStream("/stream/acme?since=0", bearer(acmeKey))
+	stop()
+	for f := stream.next(); ; f = stream.next() {
+		if all.WriteString(f.data + "\n"); strings.Contains(f.data, until) {
+			return all.String()
+		}
+	}
+}
+
+func TestErase_reachesEveryDoorOfEveryServer(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			d := newDesks()
+			a, b := startAll(t, d, engine.change, engine.many, offering)
+			a.meet()
+			conversation, hook := d.intercom.Created(a.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "Hello")
+			require.Equal(t, "linked", a.send(hook).says(t))
+			a.acts("a9", "ada", "s2", "$pageview", "/ada-5", "")
+			notes := func() string { return strings.Join(d.intercom.Notes(conversation), " ") }
+			waittest.Until(t, "notes", func() bool { return strings.Contains(notes(), "ada 5") })
+			live := b.stream("/stream/acme?session_id=s2", bearer(acmeKey))
+			erased := a.erase("/ada?notes=redact")
+			assert.Positive(t, erased.NotesRedacted)
+			assert.Equal(t, liveactivity.Erased{Actions: 5, Sessions: 2, Conversations: 1, NotesRedacted: erased.NotesRedacted}, erased)
+			f := live.next()
+			assert.Equal(t, "erase", f.event)
+			assert.JSONEq(t, `{"product_id":"acme","user_id":"ada","session_ids":["s1","s2"],"kept":{"s1":["anon-2","grace"]},
+				"emails_sha256":["`+activity.EmailDigest(mail)+`"]}`, f.data)
+			for _, s := range []*service{a, b} {
+				all := strings.ReplaceAll(s.everything(`"session_ids"`), `"emails":["`+mail+`"]`, "") // as it was asked for
+				assert.NotContains(t, all, mail)
+				assert.NotContains(t, all, "ada-")
+				assert.Contains(t, all, "grace-1")
+				assert.Contains(t, all, "grace-2")
+			}
+			waittest.Until(t, "the notes are blank", func() bool { return !strings.Contains(notes(), "ada") })
+			a.acts("a3", "ada", "s1", "$pageview", "/ada-2", "")
+			assert.Zero(t, b.lookup("ada")["count"], "a retry is a duplicate")
+			assert.Equal(t, liveactivity.Erased{}, b.erase("/ada"), "again")
+
+			a.acts("b1", "ada", "s2", "$pageview", "/again", `},"$set":{"email":"`+mail+`"`)
+			assert.EqualValues(t, 1, b.lookup("ada")["count"], "what comes after is new")
+			assert.Equal(t, []any{"s2"}, b.sessionIDs(url.Values{"q": {mail}}))
+			assert.Equal(t, liveactivity.Erased{Actions: 1, Sessions: 1}, b.erase("?email="+url.QueryEscape(strings.ToUpper(mail))))
+			assert.Zero(t, a.lookup("ada")["count"])
+			assert.Empty(t, a.sessionIDs(url.Values{"q": {mail}}))
+		})
+	}
+}
+
+func TestErase_lastsAcrossARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, withDataDir(t, dir))
+	s.meet()
+	s.erase("/ada")
+	s.acts("b1", "ada", "s3", "$pageview", "/new", "")
+	s.stop()
+	s = start(t, withDataDir(t, dir))
+	all := strings.ReplaceAll(s.everything("/new"), `"emails":["`+mail+`"]`, "")
+	assert.NotContains(t, all, mail)
+	assert.NotContains(t, all, "ada-")
+	assert.Contains(t, all, "grace-1")
+	assert.EqualValues(t, 1, s.lookup("ada")["count"])
+	s.acts("a7", "ada", "s2", "$pageview", "/ada-3", "")
+	assert.EqualValues(t, 1, s.lookup("ada")["count"], "a retry is a duplicate")
+}
+
+func TestErase_refusesBadRequests(t *testing.T) {
+	s := start(t)
+	for path, want := range map[string]int{"/users/acme": 400, "/users/acme?email=": 400, "/users/acme/ada?email=x": 400, "/users/acme/ada?notes=burn": 400,
+		"/users/none/ada": 404, "/users/none?email=x": 404, "/users/acme/nobody": 200} {
+		assert.Equal(t, want, s.do(http.MethodDelete, path, "", withAdminKey).status, path)
+		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodDelete, path, "", bearer(acmeKey)).status, path)
+	}
+}

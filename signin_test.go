@@ -1,0 +1,215 @@
+package liveactivity_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+)
+
+// mcpCallback is where the tests' clients have their answers sent.
+const mcpCallback = "http://127.0.0.1:33418/callback"
+
+var hiddenField = regexp.MustCompile(`action="([^"]+)"[\s\S]*name="form" value="([^"]+)"`)
+
+// consent does in a browser of its own what a user does who has a key: it opens the address
+// and allows. It returns the parameters of the answer.
+func (s *service) consent(address, key string) url.Values {
+	s.t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(s.t, err)
+	browser := &http.Client{Transport: s.client.Transport, Jar: jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	page, err := browser.Get(address)
+	require.NoError(s.t, err)
+	defer page.Body.Close()
+	html, err := io.ReadAll(page.Body)
+	require.NoError(s.t, err)
+	form := hiddenField.FindStringSubmatch(string(html))
+	require.NotNil(s.t, form, "%s", html)
+	action, err := page.Request.URL.Parse(strings.ReplaceAll(form[1], "&amp;", "&"))
+	require.NoError(s.t, err)
+	answer, err := browser.PostForm(action.String(), url.Values{"form": {form[2]}, "key": {key}})
+	require.NoError(s.t, err)
+	defer answer.Body.Close()
+	require.Equal(s.t, http.StatusSeeOther, answer.StatusCode)
+	to, err := answer.Location()
+	require.NoError(s.t, err)
+	return to.Query()
+}
+
+// signIn connects the official client, which finds, registers and signs in by itself. The
+// client sees its token through the last result.
+func (s *service) signIn(key string) (session *mcp.ClientSession, token func() string) {
+	s.t.Helper()
+	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
+		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
+			ClientName: "agent", RedirectURIs: []string{mcpCallback}, GrantTypes: []string{"authorization_code", "refresh_token"}}},
+		Client: s.client,
+		AuthorizationCodeFetcher: func(_ context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
+			q := s.consent(args.URL, key)
+			return &auth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state"), Iss: q.Get("iss")}, nil
+		},
+	})
+	require.NoError(s.t, err)
+	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
+	session, err = client.Connect(s.t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp", HTTPClient: s.client, OAuthHandler: handler}, nil)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = session.Close() })
+	return session, func() string {
+		source, err := handler.TokenSource(s.t.Context())
+		require.NoError(s.t, err)
+		token, err := source.Token()
+		require.NoError(s.t, err)
+		return token.AccessToken
+	}
+}
+
+// mcpStatus is the answer to a token at /mcp.
+func (s *service) mcpStatus(token string) int {
+	s.t.Helper()
+	return s.do(http.MethodPost, "/mcp", toolsList, bearer(token), asJSON).status
+}
+
+func TestSignIn_withTheOfficialClient(t *testing.T) {
+	s := start(t)
+	s.webhook(pageview("u1", "s1", "https://app.example.com/a"))
+	session, token := s.signIn(acmeMCP)
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_live_user_activity", Arguments: map[string]any{"user_id": "ada"}})
+	require.NoError(t, err)
+	assert.Equal(t, 1.0, result.StructuredContent.(map[string]any)["count"])
+	for _, path := range []string{"/users/acme/ada/live-activity", "/sessions/acme", "/stream/acme", "/admin/products"} {
+		assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, path, "", bearer(token())).status, "a token opens MCP only")
+	}
+	wrong := s.do(http.MethodPost, "/mcp", toolsList, bearer("wrong"), asJSON).header.Get("WWW-Authenticate")
+	assert.Contains(t, wrong, `error="invalid_token", error_description="wrong key`)
+	r := s.do(http.MethodPost, "/mcp", toolsList, bearer(acmeStream), asJSON)
+	assert.Equal(t, http.StatusForbidden, r.status)
+	assert.Equal(t, `Bearer error="insufficient_scope", scope="mcp", resource_metadata="`+s.url+`/.well-known/oauth-protected-resource/mcp"`,
+		r.header.Get("WWW-Authenticate"))
+	assert.NotContains(t, s.log.String(), token())
+}
+
+// Administrators see who has access, and end it.
+func TestSignIn_adminsEndGrants(t *testing.T) {
+	s := start(t)
+	_, token := s.signIn(acmeKey)
+	s.signIn(acmeMCP)
+	list := func() []any {
+		r := s.do(http.MethodGet, "/admin/grants/acme", "", withAdminKey)
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		return r.json(t)["grants"].([]any)
+	}
+	grants := list()
+	require.Len(t, grants, 2)
+	oldest := grants[1].(map[string]any)
+	assertFields(t, oldest, "grant_id", "client_id", "client_name", "redirect_host", "scope", "created_at", "last_used_at")
+	assert.Equal(t, []any{"agent", "127.0.0.1:33418", "mcp"}, []any{oldest["client_name"], oldest["redirect_host"], oldest["scope"]})
+	path := "/admin/grants/acme/" + oldest["grant_id"].(string)
+	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodDelete, path, "").status)
+	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, strings.Replace(path, "acme", "globex", 1), "", withAdminKey).status)
+	assert.Equal(t, http.StatusOK, s.mcpStatus(token()))
+	assert.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, path, "", withAdminKey).status)
+	assert.Equal(t, http.StatusNotFound, s.do(http.MethodDelete, path, "", withAdminKey).status)
+	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
+	assert.Len(t, list(), 1)
+	assert.Equal(t, http.StatusNotFound, s.do(http.MethodGet, "/admin/grants/none", "", withAdminKey).status)
+	assert.Empty(t, s.do(http.MethodGet, "/admin/grants/globex", "", withAdminKey).json(t)["grants"])
+}
+
+// A token ends with its key: when the product's keys are rotated, and when it is removed.
+func TestSignIn_endsWithTheKey(t *testing.T) {
+	s := start(t)
+	first := s.register(`{"product_id":"initech"}`)
+	_, token := s.signIn(first["key"])
+	old := token()
+	second := s.register(`{"product_id":"initech","force":true}`)
+	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(old))
+	_, token = s.signIn(second["key"])
+	assert.Equal(t, http.StatusOK, s.mcpStatus(token()))
+	assert.Equal(t, http.StatusNoContent, s.do(http.MethodDelete, "/admin/products/initech", "", withAdminKey).status)
+	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
+	third := s.register(`{"product_id":"initech"}`)
+	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(token()))
+	assert.Equal(t, http.StatusOK, s.mcpStatus(third["key"]))
+	assert.Empty(t, s.do(http.MethodGet, "/admin/grants/initech", "", withAdminKey).json(t)["grants"])
+}
+
+// Any server of a Redis takes the codes and tokens of another.
+func TestSignIn_atAnyServer(t *testing.T) {
+	redis := redistest.Start(t)
+	a := start(t, withRedis(t, redis.URL()))
+	b := start(t, withRedis(t, redis.URL()), func(o *liveactivity.Options) { o.PublicURL = a.url })
+	client := a.do(http.MethodPost, "/oauth/register", `{"redirect_uris": ["`+mcpCallback+`"]}`).json(t)["client_id"].(string)
+	query := fmt.Sprintf("/oauth/authorize?response_type=code&client_id=%s&redirect_uri=%s&code_challenge=%s&code_challenge_method=S256",
+		client, url.QueryEscape(mcpCallback), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") // RFC 7636, appendix B
+	code := b.consent(b.url+query, acmeKey).Get("code")
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {client}, "redirect_uri": {mcpCallback},
+		"code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}}
+	const isForm = "Content-Type: application/x-www-form-urlencoded"
+	tokens := a.do(http.MethodPost, "/oauth/token", form.Encode(), isForm).json(t)
+	access := tokens["access_token"].(string)
+	assert.Equal(t, http.StatusOK, b.mcpStatus(access))
+	renewal := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)}, "client_id": {client}}
+	assert.Equal(t, http.StatusOK, b.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status)
+	assert.Equal(t, http.StatusBadRequest, a.do(http.MethodPost, "/oauth/token", renewal.Encode(), isForm).status, "it was used at the other")
+	assert.Equal(t, http.StatusUnauthorized, b.mcpStatus(access))
+}
+
+func TestSignIn_survivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, withDataDir(t, dir))
+	_, token := s.signIn(acmeKey)
+	access := token()
+	s.stop()
+	s = start(t, withDataDir(t, dir))
+	assert.Equal(t, http.StatusOK, s.mcpStatus(access))
+	s.stop()
+	s = start(t, withDataDir(t, dir), func(o *liveactivity.Options) { o.Keys = o.Keys[1:] })
+	assert.Equal(t, http.StatusUnauthorized, s.mcpStatus(access), "the key is no longer in the file")
+}
+
+// Below a path of its host, behind a proxy that takes the path off and leaves well-known
+// addresses as they are, a server signs in as at the root.
+func TestSignIn_belowAPath(t *testing.T) {
+	var s *service
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target, err := url.Parse(s.url)
+		assert.NoError(t, err)
+		var proxy http.Handler = httputil.NewSingleHostReverseProxy(target)
+		if !strings.HasPrefix(r.URL.Path, "/.well-known/") {
+			proxy = http.StripPrefix("/live", proxy)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	s = start(t, func(o *liveactivity.Options) { o.PublicURL = front.URL + "/live" })
+	outside := s.in(t)
+	outside.url = front.URL + "/live"
+	_, token := outside.signIn(acmeKey)
+	assert.Equal(t, http.StatusOK, outside.mcpStatus(token()))
+}
+
+// The address that a server listens on is not one that the world knows: nobody is sent there.
+func TestSignIn_needsAPublicURL(t *testing.T) {
+	s := newService(t, io.Discard, func(o *liveactivity.Options) { o.LocalURL = "http://127.0.0.1:8080" })
+	assert.Equal(t, "http://127.0.0.1:8080/mcp", s.URLs().MCP())
+	assert.Equal(t, http.StatusBadRequest, ask(s, http.MethodPost, "/oauth/register", `{"redirect_uris":["`+mcpCallback+`"]}`).Code)
+	assert.Equal(t, "Bearer", ask(s, http.MethodPost, "/mcp", toolsList, asJSON).Header().Get("WWW-Authenticate"))
+}

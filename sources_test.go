@@ -1,0 +1,304 @@
+package liveactivity_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/posthog"
+)
+
+// basic is the header that Segment's SDKs have their write key in.
+func basic(user string) string {
+	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"))
+}
+
+// takes posts to a source's path, which must take so many events.
+func (s *service) takes(accepted int, path, body string, headers ...string) reply {
+	s.t.Helper()
+	r := s.do(http.MethodPost, path, body, headers...)
+	require.Equal(s.t, http.StatusOK, r.status, r.body)
+	require.Equal(s.t, float64(accepted), r.json(s.t)["accepted"], r.body)
+	return r
+}
+
+// titles returns the titles of what a user of acme did.
+func (s *service) titles(userID string) (titles []string) {
+	s.t.Helper()
+	live, err := s.service.LiveActivity(s.t.Context(), "acme", userID, 50)
+	require.NoError(s.t, err)
+	for _, a := range live.Actions {
+		titles = append(titles, a.Title)
+	}
+	return titles
+}
+
+// bySession returns how many actions each session of acme has.
+func (s *service) bySession() map[string]float64 {
+	s.t.Helper()
+	found := map[string]float64{}
+	for _, one := range s.do(http.MethodGet, "/sessions/acme", "", bearer(acmeKey)).json(s.t)["sessions"].([]any) {
+		one := one.(map[string]any)
+		found[one["session_id"].(string)] = one["actions"].(float64)
+	}
+	return found
+}
+
+// viewed is a page view of the Segment family, by a visitor and a user, either of which
+// may be empty.
+func viewed(anonymousID, userID, page string) string {
+	return fmt.Sprintf(`{"type":"page","anonymousId":%q,"userId":%q,"properties":{"url":"https://acme.example/%s"}}`, anonymousID, userID, page)
+}
+
+func identified(anonymousID, userID string) string {
+	return fmt.Sprintf(`{"type":"identify","anonymousId":%q,"userId":%q,"traits":{"email":%q}}`, anonymousID, userID, mail)
+}
+
+// Recorded requests, with the addresses and headers that the SDKs gave them, make an
+// identified user's activity, which begins before the user signed in. Repeating them
+// changes nothing.
+func TestSources_takeRecordedTraffic(t *testing.T) {
+	for file, tt := range map[string]struct {
+		prefix string
+		want   []string
+	}{
+		"segment/testdata/segment.json":       {"/segment", []string{"Page Load: Seg.html", "Page Load: Settings"}},
+		"segment/testdata/segment-batch.json": {"/segment", []string{"Page Load: Segbatch.html", "Page Load: Settings"}},
+		"segment/testdata/rudderstack.json":   {"/rudderstack", []string{"Page Load: Rs.html", "Page Load: Settings"}},
+		"segment/testdata/jitsu.json":         {"/jitsu", []string{"Page Load: Jitsu.html", "Page Load: Settings"}},
+		"amplitude/testdata/amplitude.json": {"/amplitude", []string{"Page Load: Amp.html", "Click Export CSV", "Click Close dialog", "Click See plans",
+			"Page Load: Settings", "Change #plan field", "Change #email field", "Click Sign up", "Submit signup form"}},
+	} {
+		t.Run(file, func(t *testing.T) {
+			s := start(t, func(o *liveactivity.Options) {
+				o.Products[0].CaptureTokens = []string{"WK_TEST", "RSWK", "JK", "AMPKEY"}
+			})
+			data, err := os.ReadFile("activity/" + file)
+			require.NoError(t, err)
+			var recorded struct {
+				Requests []struct {
+					Method, URL, Body string
+					Headers           map[string]string
+				}
+			}
+			require.NoError(t, json.Unmarshal(data, &recorded))
+			for range 2 {
+				for _, r := range recorded.Requests {
+					var headers []string
+					for _, name := range []string{"authorization", "x-write-key", "content-type", "origin", "sentat"} {
+						if value := r.Headers[name]; value != "" {
+							headers = append(headers, name+": "+value)
+						}
+					}
+					answer := s.do(r.Method, tt.prefix+r.URL, r.Body, headers...)
+					require.Equal(t, http.StatusOK, answer.status, answer.body)
+					assert.Equal(t, r.Headers["origin"], answer.header.Get("Access-Control-Allow-Origin"))
+				}
+				assert.Equal(t, tt.want, s.titles("user_42"))
+			}
+			assert.Len(t, s.bySession(), 1)
+		})
+	}
+}
+
+// The write key may be wherever one of the SDKs has it.
+func TestSources_findTheWriteKey(t *testing.T) {
+	page := viewed("d", "", "a")
+	withKey := func(key string) string { return strings.Replace(page, "{", `{"writeKey":"`+key+`",`, 1) }
+	for name, tt := range map[string]struct {
+		path, body, header string
+		status             int
+	}{
+		"Basic authentication": {"/segment/v1/p", page, basic(acmeToken), 200},
+		"the body":             {"/segment/v1/page", withKey(acmeToken), "X: y", 200},
+		"an event of a batch":  {"/segment/v1/batch", `{"batch":[` + withKey(acmeToken) + `]}`, "X: y", 200},
+		"a batch":              {"/segment", `{"batch":[` + page + `],"writeKey":"` + acmeToken + `"}`, "X: y", 200},
+		"Jitsu's header":       {"/jitsu/api/s/page", withKey(acmeToken + ":***"), "X-Write-Key: " + acmeToken + ":secret", 200},
+		"Jitsu's body":         {"/jitsu/api/s/s2s/page", withKey(acmeToken + ":***"), "X: y", 200},
+		"the query":            {"/rudderstack/beacon/v1/batch?writeKey=" + acmeToken, `{"batch":[` + page + `]}`, "X: y", 200},
+		"nowhere":              {"/segment/v1/p", page, "X: y", 401},
+		"an unknown one":       {"/segment/v1/p", withKey(acmeToken), basic("phc_none"), 401},
+		"below no known path":  {"/segment/v2/nothing", page, basic(acmeToken), 404},
+		"Amplitude's body":     {"/amplitude", ofAmplitude(acmeToken), "X: y", 200},
+		"Amplitude's own path": {"/amplitude/2/httpapi", ofAmplitude(acmeToken), "X: y", 200},
+		"Amplitude's, unknown": {"/amplitude/2/httpapi", ofAmplitude("phc_none"), "X: y", 401},
+		"Amplitude's, no path": {"/amplitude/3", ofAmplitude(acmeToken), "X: y", 404},
+		"another one's event":  {"/segment/b", `{"batch":[` + withKey(globexToken) + `]}`, basic(acmeToken), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			r := s.do(http.MethodPost, tt.path, tt.body, tt.header, "Origin: https://shop.example")
+			assert.Equal(t, "https://shop.example", r.header.Get("Access-Control-Allow-Origin"))
+			assert.Empty(t, r.header.Get("WWW-Authenticate"), "a browser would ask for a password")
+			if tt.status == 0 {
+				assert.Equal(t, map[string]any{"other_token": 1.0}, r.json(t)["reasons"])
+				tt.status = http.StatusOK
+			} else if tt.status == http.StatusOK {
+				assert.Len(t, s.titles("d"), 1)
+			}
+			assert.Equal(t, tt.status, r.status, r.body)
+		})
+	}
+}
+
+// Pages may ask, and may report only where the product's list of origins has theirs.
+func TestSources_ofPages(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) { o.Products[0].AllowedOrigins = []string{"https://acme.example"} })
+	const ours, theirs = "Origin: https://acme.example", "Origin: https://evil.example"
+	for _, path := range []string{"/amplitude/2/httpapi", "/segment/v1/p", "/rudderstack/v1/page", "/jitsu/api/s/page", "/segment/v1/projects/x/settings", "/segment/v1/m"} {
+		r := s.do(http.MethodOptions, path, "", theirs, "Access-Control-Request-Headers: authorization,anonymousid,sentat,x-write-key")
+		assert.Equal(t, http.StatusNoContent, r.status, path)
+		assert.Equal(t, "authorization,anonymousid,sentat,x-write-key", r.header.Get("Access-Control-Allow-Headers"))
+	}
+	for method, path := range map[string]string{http.MethodPost: "/segment/v1/p", http.MethodGet: "/segment/v1/projects/" + acmeToken + "/settings"} {
+		assert.Equal(t, http.StatusOK, s.do(method, path, viewed("d", "", "a"), basic(acmeToken), ours).status)
+		refused := s.do(method, path, viewed("d", "", "b"), basic(acmeToken), theirs)
+		assert.Equal(t, http.StatusForbidden, refused.status)
+		assert.Empty(t, refused.header.Get("Access-Control-Allow-Origin"))
+	}
+	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/rudderstack/sourceConfig/?writeKey="+acmeToken, "", theirs).status)
+	assert.Equal(t, []string{"Page Load: A"}, s.titles("d"))
+	assert.Equal(t, "POST, OPTIONS", s.do(http.MethodGet, "/segment/v1/p", "").header.Get("Allow"))
+	settings := s.do(http.MethodGet, "/segment/v1/projects/"+acmeToken+"/settings", "", ours).json(t)["integrations"].(map[string]any)["Segment.io"]
+	host := strings.TrimPrefix(s.url, "http://")
+	assert.Equal(t, map[string]any{"apiKey": acmeToken, "apiHost": host + "/segment/v1", "protocol": "https"}, settings)
+}
+
+// An identify takes over what its own session did, and no other session that names the
+// same visitor.
+func TestSources_identifyTheirOwnSession(t *testing.T) {
+	s := start(t)
+	numbered := func(event string, number int) string {
+		return strings.Replace(event, "{", fmt.Sprintf(`{"context":{"sessionId":%d},`, number), 1)
+	}
+	s.takes(1, "/rudderstack/v1/page", numbered(viewed("d", "", "one"), 1), basic(acmeToken))
+	s.takes(1, "/rudderstack/v1/page", numbered(viewed("d", "", "two"), 2), basic(acmeToken))
+	s.takes(1, "/rudderstack/v1/page", numbered(viewed("other", "", "three"), 2), basic(acmeToken))
+	s.takes(1, "/rudderstack/v1/identify", numbered(identified("d", "ada"), 2), basic(acmeToken))
+	assert.Equal(t, []string{"Page Load: Two"}, s.titles("ada"))
+	assert.Equal(t, []string{"Page Load: One"}, s.titles("d"))
+	s.takes(1, "/rudderstack/v1/page", numbered(viewed("d", "ada", "four"), 2), basic(acmeToken))
+	user, address := s.who("d:2", 2)
+	assert.Equal(t, []any{"ada", mail}, []any{user, address})
+	s.takes(1, "/rudderstack/v1/alias", `{"userId":"bob","previousId":"elsewhere","anonymousId":"other","context":{"sessionId":2}}`, basic(acmeToken))
+	assert.Equal(t, []string{"Page Load: Three"}, s.titles("bob"))
+}
+
+// A server's event, which has a user only, goes to the session in which the user is.
+func TestSources_findTheUsersSession(t *testing.T) {
+	s := start(t, withIdentity("notes"))
+	server := func(userID, page string) { s.takes(1, "/segment/v1/page", viewed("", userID, page), basic(acmeToken)) }
+	server("ada", "early")
+	assert.Len(t, s.bySession(), 1, "the user's own")
+	s.takes(1, "/segment/v1/page", viewed("d", "ada", "browser"), basic(acmeToken))
+	server("ada", "late")
+	assert.Equal(t, 2.0, s.bySession()["d"])
+	s.takes(1, "/segment/v1/identify", identified("", "ada"), basic(acmeToken))
+	server("ada", "later")
+	_, address := s.who("d", 3)
+	assert.Equal(t, mail, address)
+	s.takes(1, "/segment/v1/page", viewed("second", "ada", "elsewhere"), basic(acmeToken))
+	server("ada", "which")
+	found := s.bySession()
+	assert.Equal(t, []float64{3, 1}, []float64{found["d"], found["second"]}, "of two sessions neither is the one")
+	assert.Len(t, found, 3)
+	assert.Len(t, s.titles("ada"), 6)
+
+	signed := strings.Replace(viewed("eves", "eve", "a"), `"url"`, `"user_hash":"`+userHash("eve")+`","url"`, 1)
+	s.takes(1, "/segment/v1/page", signed, basic(acmeToken))
+	server("eve", "claimed")
+	assert.Equal(t, 1.0, s.bySession()["eves"], "a claim is no part of a signed session")
+}
+
+// hmacSHA1 is what Segment signs an event with.
+func hmacSHA1(secret, event string) string {
+	mac := hmac.New(sha1.New, []byte(secret))
+	mac.Write([]byte(event))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// Webhooks of all vendors come to one address; the content tells whose they are.
+func TestSources_webhooks(t *testing.T) {
+	secret, signature := "X-Webhook-Secret: "+acmeSecret, "X-Signature: "
+	posthogs := `{"type":"identify","event":"$pageview","distinct_id":"ada","uuid":"1","properties":{"$session_id":"s","$current_url":"https://acme.example/a"}}`
+	first, second := strings.Replace(viewed("d", "ada", "a"), ":", " : ", 1), viewed("d", "ada", "b")
+	for name, tt := range map[string]struct {
+		header, body string
+		accepted     int // none where it is refused
+		reasons      any
+	}{
+		"PostHog's":                         {secret, posthogs, 1, nil},
+		"a batch of PostHog's":              {secret, `{"batch":[` + posthogs + `]}`, 1, nil},
+		"one event":                         {secret, first, 1, nil},
+		"by PostHog's header":               {"X-PostHog-Secret: " + acmeSecret, first, 1, nil},
+		"by a signature of the body":        {fmt.Sprintf("X-Webhook-Secret: sha256=%x", posthog.Sign(acmeSecret, []byte(first))), first, 1, nil},
+		"an array":                          {secret, "[" + first + "," + second + "]", 2, nil},
+		"another secret":                    {"X-Webhook-Secret: " + globexSecret, first, 0, nil},
+		"signed":                            {signature + hmacSHA1(acmeSecret, first), first, 1, nil},
+		"signed, white space around it":     {signature + hmacSHA1(acmeSecret, first+"\n"), first + "\n", 1, nil},
+		"a signed array's first":            {signature + hmacSHA1(acmeSecret, first), "[ " + first + "," + second + "]", 1, map[string]any{"unsigned": 1.0}},
+		"an array signed as a whole":        {signature + hmacSHA1(acmeSecret, "["+first+"]"), "[" + first + "]", 0, nil},
+		"a signature of the second":         {signature + hmacSHA1(acmeSecret, second), "[" + first + "," + second + "]", 0, nil},
+		"a signature by nothing":            {signature + hmacSHA1("", first), first, 0, nil},
+		"a signature of another kind":       {signature + "zz", first, 0, nil},
+		"an empty array":                    {signature + hmacSHA1(acmeSecret, ""), "[]", 0, nil},
+		"a deletion, which is not done yet": {secret, `{"type":"delete","userId":"ada","messageId":"1"}`, -1, map[string]any{"delete": 1.0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			r := s.do(http.MethodPost, "/webhook/acme", tt.body, tt.header)
+			if tt.accepted == 0 {
+				assert.Equal(t, http.StatusUnauthorized, r.status, r.body)
+				return
+			}
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			assert.Len(t, s.titles("ada"), max(tt.accepted, 0))
+			assert.Equal(t, tt.reasons, r.json(t)["reasons"])
+		})
+	}
+	s := start(t, func(o *liveactivity.Options) { o.Products[0].WebhookSecret = "" })
+	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", first, signature+hmacSHA1("", first)).status)
+}
+
+// Identities of a webhook are reported; those that a page sends are claims.
+func TestSources_standOnTheirWord(t *testing.T) {
+	s := start(t, withIdentity("notes"))
+	s.takes(1, "/webhook/acme", viewed("d", "ada", "a"), "X-Webhook-Secret: "+acmeSecret)
+	s.takes(1, "/segment/v1/p", viewed("d", "eve", "b"), basic(acmeToken))
+	user, _ := s.who("d", 2)
+	assert.Equal(t, "ada", user)
+	s.takes(1, "/jitsu/api/s/page", strings.Replace(viewed("d", "eve", "c"), `"url"`, `"$user_hash":"`+userHash("eve")+`","url"`, 1), "X-Write-Key: "+acmeToken+":x")
+	user, _ = s.who("d", 3)
+	assert.Equal(t, "eve", user)
+}
+
+// ofAmplitude is a request of Amplitude's SDKs: a page view of the device d.
+func ofAmplitude(apiKey string) string {
+	return fmt.Sprintf(`{"api_key":%q,"events":[{"event_type":"[Amplitude] Page Viewed","device_id":"d",`+
+		`"event_properties":{"[Amplitude] Page Location":"https://acme.example/a"}}]}`, apiKey)
+}
+
+// Amplitude's SDKs need its own answers: they send an event again unless the error says
+// that the key is invalid.
+func TestSources_answerAmplitude(t *testing.T) {
+	s := start(t)
+	taken := s.takes(1, "/amplitude/2/httpapi", ofAmplitude(acmeToken)).json(t)
+	assert.Equal(t, []any{200.0, 1.0, float64(len(ofAmplitude(acmeToken)))}, []any{taken["code"], taken["events_ingested"], taken["payload_size_bytes"]})
+	assert.Greater(t, taken["server_upload_time"], 1.7e12)
+	refused := s.do(http.MethodPost, "/amplitude", ofAmplitude("phc_none")).json(t)
+	assert.Equal(t, 401.0, refused["code"])
+	assert.True(t, strings.HasPrefix(refused["error"].(string), "Invalid API key"))
+	broken := s.do(http.MethodPost, "/amplitude", "{").json(t)
+	assert.Equal(t, []any{400.0, broken["detail"]}, []any{broken["code"], broken["error"]})
+}

@@ -1,0 +1,56 @@
+package stream
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/liveactivity/liveactivity/activity/feed"
+)
+
+// An erasure concerns sessions, and must come after what came before of each. So it is
+// divided: a delivery for each session, in the session's own order, and one for what
+// the user did outside any. They share the entry, which is finished when all of them are.
+
+// parts counts the deliveries of an erasure that are not finished.
+type parts struct{ left atomic.Int64 }
+
+// finish records that a part was acknowledged, or has failed for long, and reports whether
+// that finishes the entry.
+func (p *parts) finish(done bool) bool { return p == nil || p.left.Add(-1) == 0 || !done }
+
+// handErasure delivers an erasure. One that cannot be decoded is delivered as it is.
+func (r *run) handErasure(ctx context.Context, d *Delivery) error {
+	var e Erasure
+	_ = d.Decode(&e)
+	all := &parts{}
+	all.left.Store(int64(len(e.SessionIDs) + 1))
+	for _, id := range append([]string{""}, e.SessionIDs...) {
+		part := &Delivery{Message: d.Message, run: r, entry: d.entry, again: d.again, parts: all, rawDone: id != ""}
+		part.SessionID = id
+		if err := r.hand(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Erasure returns the erasure of a delivery of type "erase", of the delivery's session
+// alone, or an error if the entry has none.
+func (d *Delivery) Erasure() (Erasure, error) {
+	e := Erasure{}
+	if d.Type != feed.Erase {
+		return e, errNoErasure
+	}
+	if err := d.Decode(&e); err != nil {
+		return e, err
+	}
+	kept := e.Kept[d.SessionID]
+	e.SessionIDs, e.Kept = []string{}, nil
+	if d.SessionID != "" {
+		e.SessionIDs = []string{d.SessionID}
+	}
+	if kept != nil {
+		e.Kept = map[string][]string{d.SessionID: kept}
+	}
+	return e, nil
+}

@@ -1,0 +1,107 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+	"github.com/liveactivity/liveactivity/stream"
+	"github.com/liveactivity/liveactivity/stream/streamtest"
+)
+
+// clicksOf is a batch of clicks of a user in a session.
+func clicksOf(session, user string, labels ...string) activity.Batch {
+	var actions []activity.Action
+	for _, label := range labels {
+		actions = append(actions, activitytest.Click(time.Now(), label, "https://app.example.com/"))
+	}
+	return activitytest.NewBatch(streamtest.DefaultProductID, session, user, actions...)
+}
+
+func (n *notes) erasure(e stream.Erasure) {
+	n.add("erase %s %s %d", e.UserID, strings.Join(e.SessionIDs, " "), len(e.Kept))
+}
+
+// An erasure comes after what came before of each session, however long that is retried.
+func TestConsumer_handsAnErasureToEachSessionInItsOrder(t *testing.T) {
+	s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
+	defer s.Close()
+	var did notes
+	var fails atomic.Int32
+	fails.Store(20)
+	opts := quick()
+	opts.Client = s.Client()
+	opts.Since = time.Unix(0, 0)
+	r := startConsumer(t, s.URL(), stream.Handlers{
+		Actions: func(_ context.Context, b activity.Batch) error {
+			if b.SessionID == "s1" && fails.Add(-1) >= 0 {
+				return errors.New("away")
+			}
+			did.add("%s %s", b.SessionID, strings.Join(activitytest.Titles(b), " "))
+			return nil
+		},
+		Erase: func(_ context.Context, e stream.Erasure) error { did.erasure(e); return nil },
+		Raw:   func(_ context.Context, m stream.Message) error { did.add("raw %s", m.Type); return nil },
+	}, opts)
+	defer r.stop(t)
+	s.Send(clicksOf("s1", "ada", "a"))
+	waittest.Until(t, "an attempt", func() bool { return fails.Load() < 20 })
+	s.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"}, Kept: map[string][]string{"s2": {"bob"}}})
+	s.Send(clicksOf("s1", "ada", "b"))
+	waittest.Until(t, "all of it", func() bool { return len(did.all()) == 8 })
+	var first []string
+	raw := 0
+	for _, line := range did.all() {
+		if strings.HasPrefix(line, "s1") || strings.HasPrefix(line, "erase ada s1") {
+			first = append(first, line)
+		}
+		if line == "raw erase" {
+			raw++
+		}
+	}
+	assert.Equal(t, []string{"s1 Click a", "erase ada s1 0", "s1 Click b"}, first)
+	assert.Subset(t, did.all(), []string{"erase ada s2 1", "erase ada  0"})
+	assert.Equal(t, 1, raw)
+}
+
+// What waits to be written when its person is erased is never written.
+func TestWriter_leavesOutWhatIsErased(t *testing.T) {
+	s := musttest.New(streamtest.NewServer(&streamtest.ServerOptions{Token: "token"}))
+	defer s.Close()
+	var did notes
+	sums := musttest.New(stream.NewSummarizer(func(_ context.Context, sum stream.Summary) error {
+		did.add("sum %s %d", sum.SessionID, sum.Replaces)
+		return nil
+	}, &stream.SummarizerOptions{Threshold: 3}))
+	w := musttest.New(stream.NewWriter(func(_ context.Context, b activity.Batch) error {
+		did.add("%s %s", b.SessionID, strings.Join(activitytest.Titles(b), " "))
+		return nil
+	}, &stream.WriterOptions{Debounce: 300 * time.Millisecond, Summarizer: sums,
+		Erase: func(_ context.Context, e stream.Erasure) error { did.erasure(e); return nil }}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.Run(ctx) }()
+	opts := quick()
+	opts.Client, opts.Since = s.Client(), time.Unix(0, 0)
+	r := startConsumer(t, s.URL(), stream.Handlers{Deliver: w.Deliver}, opts)
+	s.Send(clicksOf("s1", "ada", "a", "b"))
+	did.become(t, "s1 Click a Click b")
+	s.Send(clicksOf("s1", "ada", "c"), clicksOf("s2", "ada", "d"), clicksOf("s2", "bob", "e"))
+	waittest.Until(t, "what waits", func() bool { return w.Stats().Pending == 3 })
+	s.SendErase(stream.Erasure{UserID: "ada", SessionIDs: []string{"s1", "s2"}, Kept: map[string][]string{"s2": {"bob"}}})
+	s.Send(clicksOf("s1", "ada", "f"))
+	waittest.Until(t, "all of it", func() bool { return len(did.all()) == 6 })
+	assert.ElementsMatch(t, []string{"s1 Click a Click b", "erase ada s1 0", "erase ada s2 1", "erase ada  0", "s2 Click e", "s1 Click f"}, did.all())
+	r.stop(t)
+	cancel()
+	<-ended
+}

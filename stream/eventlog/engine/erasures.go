@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// Erasures are the "erase" entries that a product's log retains. An engine adds all of
+// them, and applies them to every entry that it reads. The zero value has none. It is safe
+// for concurrent use.
+type Erasures struct {
+	mu     sync.RWMutex
+	newest eventlog.ID
+	of     map[subject][]erasure
+}
+
+// subject is a session or a user that an erasure names.
+type subject struct{ session, user string }
+
+// erasure is an "erase" entry.
+type erasure struct {
+	id eventlog.ID
+	*activity.Erasure
+}
+
+// Add adds the entries of that type, which have their IDs, in any order and as often as
+// they come.
+func (x *Erasures) Add(entries ...eventlog.Entry) {
+	for i := range entries {
+		e, err := entries[i].DecodeErasure()
+		if err != nil || e == nil {
+			continue
+		}
+		x.mu.Lock()
+		x.add(erasure{entries[i].ID, e})
+		x.mu.Unlock()
+	}
+}
+
+func (x *Erasures) add(e erasure) {
+	if x.of == nil {
+		x.of = map[subject][]erasure{}
+	}
+	x.newest = later(x.newest, e.id)
+	subjects := make([]subject, 0, len(e.SessionIDs)+1)
+	for _, id := range e.SessionIDs {
+		subjects = append(subjects, subject{session: id})
+	}
+	if e.UserID != "" {
+		subjects = append(subjects, subject{user: e.UserID})
+	}
+	for _, s := range subjects {
+		if !slices.ContainsFunc(x.of[s], func(known erasure) bool { return known.id == e.id }) {
+			x.of[s] = append(x.of[s], e)
+		}
+	}
+}
+
+// Apply takes out of the entries, which have their IDs, what later ones erase. An entry
+// that cannot be decoded stays.
+func (x *Erasures) Apply(entries []eventlog.Entry) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for i := range entries {
+		e := &entries[i]
+		if e.ID.Compare(x.newest) >= 0 {
+			continue
+		}
+		if covering := x.covering(e); covering != nil {
+			_ = e.Erase(covering...) // it was decoded before
+		}
+	}
+}
+
+// covering returns the later erasures that name the entry's session or one of its users.
+func (x *Erasures) covering(e *eventlog.Entry) (all []*activity.Erasure) {
+	add := func(s subject) {
+		for _, known := range x.of[s] {
+			if e.ID.Compare(known.id) < 0 && !slices.Contains(all, known.Erasure) {
+				all = append(all, known.Erasure)
+			}
+		}
+	}
+	if e.SessionID != "" {
+		add(subject{session: e.SessionID})
+	}
+	last := ""
+	addUser := func(id string) {
+		if id != last {
+			add(subject{user: id})
+			last = id
+		}
+	}
+	if b, err := e.Decode(); err == nil && b != nil {
+		for i := range b.Actions {
+			addUser(b.Actions[i].UserID)
+		}
+	} else if who, err := e.DecodeIdentity(); err == nil && who != nil {
+		addUser(who.UserID)
+	}
+	return all
+}
+
+// DropUpTo forgets the erasures up to an ID, which cover nothing that is left.
+func (x *Erasures) DropUpTo(id eventlog.ID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.of) == 0 {
+		return
+	}
+	for s, all := range x.of {
+		x.of[s] = slices.DeleteFunc(all, func(e erasure) bool { return e.id.Compare(id) <= 0 })
+		if len(x.of[s]) == 0 {
+			delete(x.of, s)
+		}
+	}
+}

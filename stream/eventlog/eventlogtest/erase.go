@@ -1,0 +1,134 @@
+package eventlogtest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+)
+
+// EraseEntry returns the entry of an erasure.
+func EraseEntry(t testing.TB, e activity.Erasure) eventlog.Entry {
+	t.Helper()
+	e.Type = activity.EraseType
+	if e.SessionIDs == nil {
+		e.SessionIDs = []string{}
+	}
+	data, err := json.Marshal(e)
+	require.NoError(t, err)
+	return eventlog.Entry{Data: data}
+}
+
+// Told returns what readers of a product's log are told, in its order: of a batch the users
+// of its actions, of another entry its type.
+func Told(t testing.TB, log eventlog.Log, productID string) (all [][]string) {
+	t.Helper()
+	for _, e := range Retained(t, log, productID) {
+		b, err := e.Decode()
+		require.NoError(t, err)
+		if b == nil {
+			var typed struct{ Type string }
+			require.NoError(t, json.Unmarshal(e.Data, &typed))
+			all = append(all, []string{typed.Type})
+			continue
+		}
+		require.Len(t, b.Actions, b.Count)
+		require.Equal(t, e.SessionID, b.SessionID)
+		var users []string
+		for i, a := range b.Actions {
+			users = append(users, a.UserID)
+			require.Equal(t, e.Keys[i], activity.EventKey(a.ID), "a key for each action")
+		}
+		all = append(all, users)
+	}
+	return all
+}
+
+// act returns an entry of an action of each user in a session.
+func (f fixture) act(session string, users ...string) eventlog.Entry {
+	f.Helper()
+	var b activity.Batch
+	for i, user := range users {
+		one := activitytest.NewBatch(product, session, user, activitytest.Click(time.Now(), "Save", page))
+		if i == 0 {
+			b = one
+			continue
+		}
+		b.Actions, b.Count = append(b.Actions, one.Actions...), b.Count+1
+	}
+	return BatchEntry(f, b)
+}
+
+func (f fixture) identity(session, anonymous, user string) eventlog.Entry {
+	f.Helper()
+	data, err := json.Marshal(activity.Identity{Type: activity.IdentityType, ProductID: product, SessionID: session,
+		AnonymousID: anonymous, UserID: user, At: time.Now().UnixMicro()})
+	require.NoError(f, err)
+	return eventlog.Entry{SessionID: session, Data: data, Keys: []activity.Key{activity.EventKey(session + anonymous + user)}}
+}
+
+func (f fixture) sessionActions(session string) int {
+	f.Helper()
+	recent, err := f.log.Activity().Session(f.Context(), product, session, 50)
+	require.NoError(f, err)
+	return len(recent)
+}
+
+var eraseTests = []test{
+	{"what came before is gone, of the sessions and of the user", eventlog.Retention{}, func(f fixture) {
+		summary := eventlog.Entry{SessionID: "s1", Data: []byte(`{"type":"summary","session_id":"s1","summary":"x"}`)}
+		entries := f.append(f.act("s1", "anon"), f.identity("s1", "anon", "ada"), f.act("s1", "ada", ""), summary,
+			f.act("", "ada"), f.act("s2", "ada"), f.act("s3", "bob"), f.act("", "bob"))
+		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+		f.append(f.act("s1", "ada"), f.act("", "ada"))
+		require.Equal(f, [][]string{{"erased"}, {"erased"}, {"erased"}, {"erased"}, {"erased"}, {"erased"}, {"bob"}, {"bob"},
+			{"erase"}, {"ada"}, {"ada"}}, Told(f, f.log, product))
+		require.Equal(f, 2, f.filed("ada"), "later activity is new")
+		require.Zero(f, f.filed("anon"))
+		require.Equal(f, 2, f.filed("bob"))
+		require.Equal(f, 1, f.sessionActions("s1"))
+		require.Zero(f, f.sessionActions("s2"))
+		for _, e := range entries[:2] {
+			e.ID = eventlog.ID{}
+			f.refused(e)
+		}
+	}},
+	{"a session keeps what others did", eventlog.Retention{}, func(f fixture) {
+		f.append(f.act("s1", "ada", "anon-2", "grace", ""), f.identity("s1", "anon-2", "grace"), f.act("s1", "ada"))
+		f.append(EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"},
+			Kept: map[string][]string{"s1": {"anon-2", "grace"}}}))
+		require.Equal(f, [][]string{{"anon-2", "grace"}, {"identity"}, {"erased"}, {"erase"}}, Told(f, f.log, product))
+		require.Zero(f, f.filed("ada"))
+		require.Equal(f, 2, f.filed("grace"))
+		require.Equal(f, 2, f.sessionActions("s1"))
+	}},
+	{"erasures without a user, and repeated ones", eventlog.Retention{}, func(f fixture) {
+		f.append(f.act("s1", ""), f.act("", "ada"))
+		for range 2 {
+			f.append(EraseEntry(f, activity.Erasure{SessionIDs: []string{"s1", "none"}}))
+		}
+		require.Equal(f, [][]string{{"erased"}, {"ada"}, {"erase"}, {"erase"}}, Told(f, f.log, product))
+		require.Zero(f, f.sessionActions("s1"))
+		require.Equal(f, 1, f.filed("ada"))
+	}},
+	{"a product that is dropped forgets them", eventlog.Retention{}, func(f fixture) {
+		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+		f.drop()
+		f.append(f.act("s1", "ada"))
+		require.Equal(f, [][]string{{"ada"}}, Told(f, f.log, product))
+		require.Equal(f, 1, f.filed("ada"))
+	}},
+	{"a trimmed log", eventlog.Retention{MaxBytes: smallLog}, func(f fixture) {
+		f.append(f.act("s1", "ada"), EraseEntry(f, activity.Erasure{UserID: "ada", SessionIDs: []string{"s1"}}))
+		erased := Bounds(f, f.log, product).Newest
+		f.appendUntil(func() bool { return Bounds(f, f.log, product).TrimmedTo.Compare(erased) >= 0 })
+		f.append(f.act("s1", "ada"))
+		told := Told(f, f.log, product)
+		require.Equal(f, []string{"ada"}, told[len(told)-1])
+	}},
+}
