@@ -15,6 +15,23 @@ LONGEST  = ./stream/eventlog/redislog ./internal/durability . ./internal/e2e
 test: deps ## Run every test, as CI does.
 	$(GO) test -race -shuffle=on -vet=off -p=$(JOBS) -parallel=$(JOBS) -timeout=12m $(LONGEST) ./...
 
+# What needs neither root nor a browser nor Redis, in a minute.
+.PHONY: check
+check: ## Format, vet and the quick tests; installs nothing.
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -vet=off ./internal/archtest ./activity ./activity/posthog ./activity/access ./helpdesk ./helpdesk/zendesk \
+		./helpdesk/intercom ./proactive/... ./internal/productfile ./internal/contracts ./internal/deploy
+
+# Needs goreleaser and helm.
+.PHONY: release-check
+release-check: ## Build what a release holds, and render the chart.
+	goreleaser check
+	goreleaser build --snapshot --clean
+	helm lint --strict deploy/chart
+	helm template liveactivity deploy/chart --kube-version 1.30.0 --set ingress.enabled=true --set serviceMonitor.enabled=true \
+		--set networkPolicy.enabled=true > dist/chart.yaml
+
 .PHONY: bench
 bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...

@@ -86,7 +86,8 @@ func TestFiles_setVariablesThatTheServerKnows(t *testing.T) {
 		known = append(known, m[1])
 	}
 	require.Contains(t, known, "LIVEACTIVITY_LOG_FORMAT")
-	for _, name := range []string{"Dockerfile", "compose.yaml", "env.example", "kubernetes.yaml", "liveactivity.service"} {
+	for _, name := range []string{"Dockerfile", "chart/values.yaml", "chart/templates/deployment.yaml", "compose.yaml", "env.example", "kubernetes.yaml", "liveactivity.service",
+		"single.yaml"} {
 		for _, set := range variable.FindAllString(strings.ReplaceAll(read(t, name), "begin with LIVEACTIVITY_", ""), -1) {
 			assert.Contains(t, known, set, name)
 		}
@@ -170,8 +171,8 @@ func TestDockerfile_buildsWhatIsThere(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(module))
 	require.NotNil(t, version)
 	file := read(t, "Dockerfile")
-	assert.Contains(t, file, "FROM golang:"+version[1]+"-")
-	command := regexp.MustCompile(`go build .* \./(\S+)\n`).FindStringSubmatch(file)
+	assert.Contains(t, file, " golang:"+version[1]+"-")
+	command := regexp.MustCompile(`go build .* \./(\S+)`).FindStringSubmatch(file)
 	require.NotNil(t, command)
 	assert.FileExists(t, filepath.Join("../..", command[1], "main.go"))
 }

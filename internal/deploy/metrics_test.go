@@ -3,6 +3,7 @@ package deploy
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -223,6 +224,19 @@ func readDashboard(t *testing.T) (d dashboard) {
 }
 
 var labelInLegend = regexp.MustCompile(`\{\{(\w+)\}\}`)
+
+// The reference has a row for each metric of the server, and for nothing else.
+func TestReference_listsEveryMetric(t *testing.T) {
+	reference, err := os.ReadFile("../../docs/reference.md")
+	require.NoError(t, err)
+	listed := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(liveactivity_\\w+)` \\|([^|]*)\\|").FindAllStringSubmatch(string(reference), -1) {
+		listed[row[1]] = strings.FieldsFunc(row[2], func(c rune) bool { return strings.ContainsRune(" ,`", c) })
+	}
+	all := exported(t)
+	maps.DeleteFunc(all, func(name string, _ []string) bool { return !strings.HasPrefix(name, "liveactivity_") })
+	assert.Equal(t, all, listed)
+}
 
 // The dashboard shows every metric of the server, and names none that it has not.
 func TestDashboard_showsWhatTheServerExports(t *testing.T) {

@@ -1,0 +1,61 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/liveactivity/liveactivity"
+)
+
+// parsed returns a YAML file below the root of the repository.
+func parsed(t *testing.T, path string) object {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../..", path))
+	require.NoError(t, err)
+	var o object
+	require.NoError(t, yaml.Unmarshal(data, &o), path)
+	return o
+}
+
+func TestRelease_hasEveryCommandForEveryPlatform(t *testing.T) {
+	commands, err := filepath.Glob("../../cmd/*/main.go")
+	require.NoError(t, err)
+	var built, want []string
+	for _, command := range commands {
+		want = append(want, "./cmd/"+filepath.Base(filepath.Dir(command)))
+	}
+	for _, b := range at[[]any](t, parsed(t, ".goreleaser.yaml"), "builds") {
+		built = append(built, at[string](t, b, "main"))
+		assert.Equal(t, []any{"linux", "darwin", "windows"}, at[[]any](t, b, "goos"))
+		assert.Equal(t, []any{"amd64", "arm64"}, at[[]any](t, b, "goarch"))
+		assert.Contains(t, at[[]any](t, b, "flags"), "-trimpath", "builds are reproducible")
+	}
+	slices.Sort(built)
+	assert.Equal(t, want, built)
+}
+
+func TestWorkflows_areYAML(t *testing.T) {
+	paths, err := filepath.Glob("../../.github/*/*.yml")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		assert.NotEmpty(t, parsed(t, filepath.Join(".github", filepath.Base(filepath.Dir(path)), filepath.Base(path))))
+	}
+}
+
+// The products of the chart's values are a product file that is taken.
+func TestChart_hasProductsThatAreValid(t *testing.T) {
+	products, err := json.Marshal(at[object](t, parsed(t, "deploy/chart/values.yaml"), "products"))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "products.json")
+	require.NoError(t, os.WriteFile(file, products, 0o600))
+	_, _, err = liveactivity.LoadFile(file, func(string) (string, bool) { return "x", true }, nil)
+	require.NoError(t, err)
+}
