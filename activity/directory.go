@@ -48,6 +48,9 @@ func (s *Session) Learn(e Event) {
 	if e.Identified {
 		by.Identified = e.UserID
 	}
+	if s.linkedUser == e.Anonymous && s.Names(&e) {
+		s.linkedUser = e.UserID
+	}
 	before := s.userBy.Identified
 	if e.UserID != "" && e.overrides(e.Standing, s.Standing, s.userBy.At) {
 		s.UserID, s.Standing, s.userBy = e.UserID, e.Standing, by

@@ -64,6 +64,25 @@ func TestSession_learnsTheNewestIdentity(t *testing.T) {
 	}
 }
 
+// A link that is of an anonymous visitor is of the user that the visitor turns out to be,
+// and of no other user.
+func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
+	base := time.Date(2026, 10, 1, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		anonymous string
+		want      string
+	}{{"anon", "ada"}, {"other", "anon"}, {"", "anon"}} {
+		var s activity.Session
+		s.Learn(activity.Event{SessionID: "s", Time: base, UserID: "anon"})
+		s.Link("zendesk", "7", "", "anon")
+		s.Learn(activity.Event{SessionID: "s", Time: base.Add(time.Second), UserID: "ada", Identified: true, Anonymous: c.anonymous})
+		user, until, ok := s.LinkedUser("zendesk", "7")
+		assert.True(t, ok, c.anonymous)
+		assert.Equal(t, c.want, user, c.anonymous)
+		assert.Equal(t, c.want == "ada", until.IsZero(), "the link goes on: %q", c.anonymous)
+	}
+}
+
 // directory is one under test, and the documents that it is a view of.
 type directory struct {
 	*activity.Directory

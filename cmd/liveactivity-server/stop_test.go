@@ -120,8 +120,8 @@ func TestLog_isAsTheFlagsAsk(t *testing.T) {
 	t.Parallel()
 	p := launch(t, nil, anyPort, "--config="+acme(t), "--redis-url=redis://127.0.0.1:1", "--log-format=json", "--log-level=warn")
 	p.URL()
-	waittest.Until(t, "the server says that it cannot read its log", func() bool {
-		return strings.Contains(p.Stderr.String(), `"msg":"log cannot be read; retrying"`)
+	waittest.Until(t, "the server says that it cannot connect", func() bool {
+		return strings.Contains(p.Stderr.String(), `"msg":"cannot connect to Redis"`)
 	})
 	p.Kill()
 	for line := range strings.Lines(p.Stderr.String()) {
