@@ -90,7 +90,10 @@ const eraseHead = `{"type":"` + Erase + `",`
 // for any other entry.
 func EraseEvent(data []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(eraseHead))
-	return append([]byte("{"), rest...), ok
+	if !ok {
+		return nil, false
+	}
+	return append([]byte("{"), rest...), true
 }
 
 // NewErase returns the "erase" entry with an ID whose event has these data.
