@@ -16,7 +16,8 @@ func (s *Service) listen(w http.ResponseWriter, r *http.Request, l *mcptool.List
 // notifications is the form of the stream of an MCP client.
 type notifications struct{ *mcptool.Listening }
 
-// Frame implements [eventlog.Form]: a user acts, or turns out to be who acted before.
+// Frame implements [eventlog.Form]: a user acts, or earlier actions turn out to be the
+// user's.
 func (n notifications) Frame(e *eventlog.Entry) (frame []byte) {
 	if who, err := e.DecodeIdentity(); err == nil && who != nil {
 		return n.Acted(who.UserID)

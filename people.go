@@ -13,9 +13,9 @@ import (
 type (
 	// Person names a person, by a UserID or by an Email.
 	Person = person.Query
-	// PersonExport is everything that is kept of a person, as the endpoint documents it.
+	// PersonExport is all of a person's data, as the endpoint documents it.
 	PersonExport = person.Export
-	// Erased counts what an erasure has removed.
+	// Erased counts the data that an erasure has removed.
 	Erased = person.Erased
 )
 

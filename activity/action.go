@@ -31,7 +31,7 @@ type Action struct {
 	Title       string `json:"title"`       // "Click Export CSV"
 	Description string `json:"description"` // "User clicked Export CSV on the dashboard page"
 
-	// Properties are those of a custom event that may be shown, as text.
+	// Properties are the listed properties of a custom event, as text.
 	Properties map[string]string `json:"properties,omitempty"`
 
 	TimestampStart float64 `json:"timestamp_start"` // epoch seconds

@@ -179,8 +179,8 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 	return sessionIDs[0], sessionIDs[0] != "", nil
 }
 
-// SessionsOf returns for each of the addresses, in this order, what SessionOf
-// does; "" for none. It reads them all at once.
+// SessionsOf is [Directory.SessionOf] of each address, in their order; "" for none. It
+// reads them all at once.
 func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...string) ([]string, error) {
 	b := d.Book(productID)
 	keys := make([]documentKey, len(emails))

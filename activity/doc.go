@@ -15,7 +15,7 @@
 //
 // A [Directory] knows which user a session belongs to, in documents of package
 // [github.com/liveactivity/liveactivity/activity/document]; a [Finder] finds a session for
-// what a user does outside any.
+// an event without one.
 //
 // [Lookup] is the read side: it applies the limits and makes the response of
 // the REST endpoint and of the MCP tool. It does not authenticate; put

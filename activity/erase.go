@@ -23,7 +23,7 @@ type Erasure struct {
 	// Kept has, by session, the user IDs under which other people acted there. Theirs stays.
 	Kept map[string][]string `json:"kept,omitempty"`
 	// EmailsSHA256 are digests of the person's addresses, see [EmailDigest], which actions in
-	// Kept may carry: those of others before they were known. They are there with Kept only.
+	// Kept may carry, from before others were known. They are there with Kept only.
 	EmailsSHA256 []string `json:"emails_sha256,omitempty"`
 }
 
@@ -98,8 +98,8 @@ func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
 	return &part
 }
 
-// EmailsOf returns for each of the users, in this order, the address that was last seen of
-// it, among those of the highest standing; "" for none. It reads them all at once.
+// EmailsOf returns the newest address of each user, in their order, of the highest standing
+// there is; "" for none. It reads them all at once.
 func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
 	b := d.Book(productID)
 	keys := make([]documentKey, len(userIDs))
@@ -159,7 +159,7 @@ func (d *Directory) Forget(ctx context.Context, productID string, userIDs, email
 	return append(changes, b.Changes()...), nil
 }
 
-// forget removes what is known of users and addresses.
+// forget removes users and addresses from the session.
 func (s *Session) forget(userIDs, emails []string) {
 	is := func(id string) bool { return slices.Contains(userIDs, id) }
 	s.identified = slices.DeleteFunc(slices.Clone(s.identified), is)

@@ -64,7 +64,7 @@ func (h HeldIdentity) isSame(other HeldIdentity) bool {
 	return h == other
 }
 
-// Position orders what arrived at a product: entries of one append may share theirs, later
+// Position orders a product's arrivals: entries of one append may share theirs, later
 // ones have a higher one, on every server and across restarts. The zero Position is before
 // everything. Engines with an [github.com/liveactivity/liveactivity/stream/eventlog.ID] for
 // each entry use that.

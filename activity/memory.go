@@ -226,7 +226,7 @@ func (m *Memory) identify(product string, who *Identity, arrived Position) {
 	s.Keep(m.sessionItem(s))
 }
 
-// erase forgets what an erasure covers.
+// erase forgets the activity that an erasure covers.
 func (m *Memory) erase(product string, e *Erasure) {
 	for _, id := range e.SessionIDs {
 		if held := m.sessions.Find(product, id); held != nil {

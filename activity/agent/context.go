@@ -6,12 +6,12 @@ import (
 	"github.com/liveactivity/liveactivity/activity"
 )
 
-// Values of [Context.Identity] for somebody of whom nobody has said who it is; otherwise
-// it is the [activity.Standing] of what was asked by.
+// Anonymous is the [Context.Identity] of an unidentified visitor. Otherwise the identity is
+// the [activity.Standing] of the identifier that the query names.
 const Anonymous = "anonymous"
 
-// Context is what an agent is given of one person. Texts are empty while unknown, and
-// numbers zero; slices are never nil.
+// Context is one person's context for an agent. Texts are empty while unknown, and numbers
+// zero; slices are never nil.
 type Context struct {
 	ProductID      string   `json:"product_id"`
 	UserID         string   `json:"user_id"`

@@ -17,7 +17,7 @@ const (
 	cursorLength  = cursorHead + 4
 )
 
-// NewCursor returns the cursor of a position in what arrived at a product.
+// NewCursor returns the cursor of a position among a product's arrivals.
 func NewCursor(productID string, p activity.Position) string {
 	of := digest(productID)
 	var made [cursorLength]byte

@@ -29,8 +29,8 @@ type Query struct {
 	Desk           string // of the conversation, where several desks have that ID
 
 	Limit int // of the actions, the newest; the maximum where it is below 1 or above
-	// Cursor, of an earlier answer about the product, leaves out what had arrived by
-	// then, and Since what happened earlier. At most one of them is set.
+	// Cursor, of an earlier answer about the product, leaves out earlier arrivals, and
+	// Since earlier actions. At most one of them is set.
 	Cursor string
 	Since  time.Time
 

@@ -25,8 +25,8 @@ const cutMark = " …"
 
 // Render writes the text of the context, whose other fields are set: at most maxChars
 // characters. The product's prompt comes first, unless it leaves no room, and then, quoted,
-// a line of who and where and a line of each action, oldest first. The oldest are left out
-// first, which the text says. Where nothing is known within the retention ttl, the text is a
+// a line about the person and the page, and a line of each action, oldest first. The oldest
+// are left out first, which the text says. Where nothing is known within the retention ttl, the text is a
 // sentence. The function unverified reports whether an action is of a lower standing than
 // the context.
 func (a *Answer) Render(maxChars int, ttl time.Duration, unverified func(*activity.Record) bool) {
@@ -93,7 +93,7 @@ func (a *Answer) line(i int, unverified func(*activity.Record) bool) string {
 	return string(append(append(b, mark...), prompt.Line(maxLine, r.Sentence())...))
 }
 
-// head returns the line that says who it is, and where: "ada@example.com (user user_42,
+// head returns the line about the person and the page: "ada@example.com (user user_42,
 // signed) is on the billing page (https://app.example.com/billing): there for 2 min, here
 // for 14 min, last seen 5 s ago".
 func (a *Answer) head() string {

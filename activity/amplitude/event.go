@@ -220,7 +220,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	}
 }
 
-// who returns an event of its session and its user. An anonymous visitor is a user, too.
+// who returns an event with the session and the user. An anonymous visitor is a user, too.
 func (e *event) who() activity.Event {
 	device, user := intake.UserID(intake.Trimmed(e.deviceID)), intake.UserID(intake.Trimmed(e.userID))
 	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Identified: user != "",

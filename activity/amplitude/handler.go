@@ -54,7 +54,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// answer is the body of 200: that of Amplitude's HTTP V2 API, and the counts.
+// answer is the body of 200, as of Amplitude's HTTP V2 API, with the counts.
 type answer struct {
 	Code       int   `json:"code"`
 	Ingested   int   `json:"events_ingested"`
@@ -63,8 +63,8 @@ type answer struct {
 	intake.Counts
 }
 
-// refusal adds to an error what SDKs look for in it. They give up an event only where the
-// error begins like this.
+// refusal adds to an error the beginning that SDKs look for: otherwise they send the event
+// again.
 func refusal(err error) error {
 	var answer *httpx.Error
 	if !errors.As(err, &answer) {

@@ -20,7 +20,7 @@ const (
 
 // Rule is how a custom event becomes an action. The zero value shows its name alone.
 type Rule struct {
-	// Properties are the names of those that may be shown, in this order: at most 10.
+	// Properties are the names of the properties to show, in this order: at most 10.
 	Properties []string `json:"properties,omitempty"`
 	// Sentence says what the user did, without the subject: "sent an invoice". Without
 	// one it is made from the event's name.

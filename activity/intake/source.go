@@ -28,7 +28,7 @@ type Decoder interface {
 	// Next reads the JSON value that comes next, an event or not, and returns the
 	// project token that it carries, "" for none.
 	Next() (token string)
-	// Meaning sets the meaning, which is empty, of what Next read.
+	// Meaning sets the meaning, which is empty, of the event that Next read.
 	Meaning(from *Request, m *Meaning)
 }
 

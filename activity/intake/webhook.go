@@ -102,7 +102,7 @@ func (in *Intake) prove(
 	return limit, err
 }
 
-// signs reports whether the signature is that of the first event.
+// signs reports whether the signature signs the first event.
 func (p *webhookProof) signs(ctx context.Context, secret string, b *Body, sources []*Source) bool {
 	got, err := hex.DecodeString(p.signature)
 	if err != nil {

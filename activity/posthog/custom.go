@@ -14,8 +14,8 @@ func (e *event) page() string {
 	return page
 }
 
-// custom sets the meaning of an event that the product lists. Its properties are read
-// once more, which those of other events are not.
+// custom sets the meaning of an event that the product lists. It reads the event's
+// properties once more.
 func (r *reader) custom(out *activity.Event, e *event, rule *intake.Rule) {
 	var did activity.Action
 	properties := r.Again(e.From, e.To)

@@ -178,9 +178,9 @@ func (s *session) prompt() string {
 	return d.Prompt(summary.DefaultInstructions)
 }
 
-// vouched returns the sessions of a conversation whose activity a model may be told:
-// those of the contact's identity that have the highest standing among them, claimed
-// ones only where claims are taken.
+// vouched returns the sessions of a conversation whose activity a model may be told: the
+// sessions of the contact's identity with the highest standing, claimed ones only where
+// claims are taken.
 func (s *store) vouched(ctx context.Context, productID string, of Link, sessions []session,
 	claims bool) (good []session, err error) {
 	best := activity.Reported
@@ -212,7 +212,7 @@ func (s *store) isVouched(ctx context.Context, productID, key string, l session,
 }
 
 // standing returns the standing of the identity that a session is linked for, and
-// reports whether that is the contact's. Of a person who has left the session no more
+// reports whether the contact has that identity. Of a person who has left the session no more
 // is known than that they were there.
 func (s *session) standing(known *activity.Session, of Link) (standing activity.Standing, is bool) {
 	if user, _, _ := known.LinkedUser(of.Desk, of.ConversationID); user != "" && user != known.UserID {

@@ -28,8 +28,8 @@ func (b *belongs) has(a *activity.BatchAction) bool {
 		(a.UserID == "" || !slices.Contains(b.others, a.UserID))
 }
 
-// identify takes an entry that says who an anonymous visitor is. Actions that were
-// found before are left out where that is another person.
+// identify takes an entry that names an anonymous visitor. Actions that were found before
+// are left out where the visitor is another person.
 func (w *want) identify(who *activity.Identity) {
 	switch visitor := who.AnonymousID; {
 	case slices.Contains(w.own, visitor), slices.Contains(w.others, visitor):

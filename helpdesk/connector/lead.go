@@ -106,7 +106,7 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 }
 
 // take returns the lanes of an account that are due, as many as the breaker lets
-// pass, those of strangers in their turn. Those of a desk that is not configured wait.
+// pass, strangers' in their turn. Lanes of a desk that is not configured wait.
 func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,7 +20,7 @@ type Person struct {
 	Links      []Link // of these sessions, made for the person
 }
 
-// Kept is what is kept of a person's conversation.
+// Kept is the stored data of a person's conversation.
 type Kept struct {
 	Desk           string   `json:"desk"`
 	ConversationID string   `json:"conversation_id"`
@@ -29,8 +29,7 @@ type Kept struct {
 	// the texts of the last summaries.
 	NoteIDs   []string `json:"note_ids"`
 	Summaries []string `json:"summaries"`
-	// Actions are those that the next summary is made from, Messages those of the contact
-	// that wait for an answer.
+	// Actions are waiting for the next summary, Messages of the contact for an answer.
 	Actions  []recent  `json:"actions"`
 	Messages []message `json:"messages"`
 	// Deliveries are requests to the desk that are under way.
@@ -54,7 +53,7 @@ type Waiting struct {
 	At           time.Time `json:"at"`
 }
 
-// Kept returns what is kept of the conversations of a person, and of the links that wait.
+// Kept returns the stored data of a person's conversations, and of the links that wait.
 // Neither is nil.
 func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Kept, []Waiting, error) {
 	records, err := c.store.conversationsOf(ctx, productID, of)
@@ -74,15 +73,15 @@ func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Ke
 }
 
 // Erasure is the part of a person's erasure that concerns conversations: Entries and Changes
-// to be committed with the rest, and what they remove. Notes are counted as planned.
+// to be committed with the rest, and counts of the removed data. Notes count as planned.
 type Erasure struct {
 	Entries                                 []eventlog.Entry
 	Changes                                 []document.Change
 	Conversations, NotesRedacted, NotesLeft int
 }
 
-// Erase plans the erasure of a person: of links, of the links that wait, of what is known
-// for summaries, replies and offers, and of what is under way. With redact the notes of
+// Erase plans the erasure of a person: of links, links that wait, material for summaries,
+// replies and offers, and writes under way. With redact the notes of
 // the person's sessions are redacted, where the desk can.
 func (c *Connector) Erase(ctx context.Context, productID string, of Person, redact bool) (Erasure, error) {
 	var plan Erasure
@@ -196,7 +195,7 @@ type waitingRecord struct {
 	doc document.Document
 }
 
-// kept returns what is kept of a person in the conversation.
+// kept returns a person's data in the conversation.
 func (r *record) kept(of Person) Kept {
 	k := Kept{SessionIDs: []string{}, NoteIDs: []string{}, Summaries: []string{}, Actions: []recent{},
 		Messages: append([]message{}, r.Messages...), Deliveries: []Delivery{}, Assistance: r.Machine}

@@ -66,8 +66,8 @@ func (c *conversation) isFull(by linkedBy) bool {
 	return places <= 0
 }
 
-// givesWay reports whether a session's link to another conversation ends for that of a
-// claim: a stranger's link does for one that is vouched for.
+// givesWay reports whether a session's link to another conversation ends for a claim's
+// link: a stranger's link does for one that is vouched for.
 func (l *linker) givesWay(ctx context.Context, c claim, s *activity.Session, sessionID string) (bool, error) {
 	if c.by == byBrowser {
 		return false, nil

@@ -60,7 +60,7 @@ func (l *lane) begin() {
 	l.count(1)
 }
 
-// end ends the work on the lane. If it is unfinished the lane is due for what it was.
+// end ends the work on the lane. A lane with unfinished work keeps its due time.
 func (l *lane) end(finished bool) {
 	l.count(-1)
 	l.working, l.own = false, l.own || l.serves && !finished

@@ -101,7 +101,7 @@ func (d *delivery) heed(n notice, now time.Time) {
 	d.lookAt(l, now, !n.Stranger)
 }
 
-// erase forgets what is in memory of a person's sessions for triggers, models and offers.
+// erase forgets a person's sessions for triggers, models and offers.
 // The conversations that change are named by notices.
 func (d *delivery) erase(e *activity.Erasure) {
 	for _, id := range e.SessionIDs {

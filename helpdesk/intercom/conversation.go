@@ -75,8 +75,8 @@ func (c conversation) role(contactID string) string {
 	return role
 }
 
-// The roles of contacts. A lead's email address is one that somebody has typed, and
-// not that of a user of the app.
+// The roles of contacts. A lead's email address was typed by a visitor, and need not be
+// the visitor's own.
 const (
 	roleUser = "user"
 	roleLead = "lead"

@@ -61,7 +61,7 @@ func (b *budget) pause(now time.Time) time.Duration {
 	return max(0, b.ends.Sub(now))
 }
 
-// windowLength is that of Intercom's limits.
+// windowLength is the length of a window of Intercom's limits.
 const windowLength = 10 * time.Second
 
 // rate returns the limit of a window.

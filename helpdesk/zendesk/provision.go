@@ -13,7 +13,8 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
 
-// Change is what Provision or Remove did with an object or, in a dry run, would do.
+// Change is the change that Provision or Remove made to an object or, in a dry run, would
+// make.
 type Change string
 
 // The changes.

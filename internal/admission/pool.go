@@ -93,7 +93,7 @@ func (p *Pool) enqueue(h *holder, w *waiter) {
 	h.waitingHold += w.hold
 }
 
-// serve gives the waiters what there is. A key that has its share is passed
+// serve gives the free bytes to the waiters. A key that has its share is passed
 // over; when the pool has no room for the one whose turn it is, all wait, so that none
 // is overtaken forever.
 func (p *Pool) serve() {

@@ -77,8 +77,8 @@ func (v *View) Read(ctx context.Context, productID string, q agent.Query) (*agen
 	return &r.answer, nil
 }
 
-// find finds out what the person is made of: a user, or a session that is nobody's; of a
-// conversation, several.
+// find finds the person's user, or the session that is nobody's; of a conversation,
+// several.
 func (r *reading) find() (err error) {
 	if r.product, r.answer.Prompt, err = r.View.product(r.productID); err != nil {
 		return err
@@ -190,8 +190,7 @@ func (r *reading) conversation() (found connector.Conversation, err error) {
 	return found, nil
 }
 
-// look reads the actions that are kept of the person. What arrives meanwhile is for the
-// next answer.
+// look reads the person's actions. Later arrivals are for the next answer.
 func (r *reading) look() error {
 	for i, subject := range r.subjects {
 		s, err := r.store.Snapshot(r.ctx, r.productID, subject)

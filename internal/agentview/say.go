@@ -13,7 +13,7 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// know reads the sessions of the person, and leaves out what others did there.
+// know reads the sessions of the person, without others' actions.
 func (r *reading) know() error {
 	ids := r.ids
 	if id := r.query.SessionID; id != "" {
@@ -39,7 +39,7 @@ func (r *reading) know() error {
 	return r.address()
 }
 
-// keepOwn leaves out of a session what its other identified users did.
+// keepOwn leaves out the actions of a session's other identified users.
 func (r *reading) keepOwn(s activity.Session) {
 	r.userID = s.UserID
 	others := slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.UserID })
@@ -167,8 +167,8 @@ func (r *reading) place(now time.Time) {
 	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), activity.Seconds(time.UnixMicro(last.Start))
 }
 
-// standing returns whose word it is that the person is who was asked for: the highest of
-// all sessions. It is false where nobody has said who it is.
+// standing returns the standing of the person's identity: the highest of all sessions. It
+// is false for an unidentified visitor.
 func (r *reading) standing() (standing activity.Standing, isKnown bool) {
 	isNamed := r.userID != "" && !r.isVisitor()
 	for _, s := range r.sessions {

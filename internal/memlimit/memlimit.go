@@ -67,7 +67,7 @@ func groupLimits(root fs.FS) []int64 {
 		default:
 			continue
 		}
-		// In a container the path may be that of the host, and the group the root.
+		// In a container the path may be the host's, and the group the root.
 		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
 			limits = append(limits, number(root, path.Join(base, group, file)))
 			if group == "/" {

@@ -1,4 +1,4 @@
-// Package nearest finds the name that somebody meant who wrote one that does not exist.
+// Package nearest finds the name that was probably meant by a misspelt one.
 package nearest
 
 import (

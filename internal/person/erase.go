@@ -10,8 +10,8 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 )
 
-// Erased counts what an erasure has removed. Notes are counted as planned: a desk may be
-// away.
+// Erased counts the data that an erasure has removed. Notes count as planned: a desk may
+// be away.
 type Erased struct {
 	Actions       int `json:"actions"`
 	Sessions      int `json:"sessions"` // those included in which others acted, too
@@ -61,8 +61,8 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 		NotesRedacted: plan.NotesRedacted, NotesLeft: plan.NotesLeft}, nil
 }
 
-// actions counts the person's actions, those of the person's own sessions that only the log
-// still holds included.
+// actions counts the person's actions, including actions of the person's own sessions that
+// only the log still holds.
 func (f *found) actions() int {
 	n := len(f.outside)
 	for i := range f.sessions {

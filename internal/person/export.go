@@ -36,7 +36,7 @@ const (
 	readTimeout = 4 * time.Second
 )
 
-// Session is a session of an [Export]. Its identity is that of the whole session.
+// Session is a session of an [Export]. The identity is the whole session's.
 type Session struct {
 	SessionID      string            `json:"session_id"`
 	UserID         string            `json:"user_id"`
@@ -49,7 +49,7 @@ type Session struct {
 	Actions        []activity.Action `json:"actions"`          // oldest first
 }
 
-// Export returns what is kept of a person.
+// Export returns a person's data.
 func (p *People) Export(ctx context.Context, productID string, q Query) (*Export, error) {
 	f, err := p.find(ctx, productID, q)
 	if err != nil {

@@ -144,7 +144,7 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 // maxActions is more than any store returns.
 const maxActions = 1 << 20
 
-// listed returns the live sessions that are a person's, who is found by the beginning.
+// listed returns a person's live sessions, found by the beginning of an ID or address.
 func (p *People) listed(ctx context.Context, productID, prefix string, is func(*sessions.Session) bool) (ids []string, err error) {
 	prefix = strings.ToValidUTF8(prefix[:min(len(prefix), sessions.MaxPrefix)], "")
 	if before, _, cut := strings.Cut(prefix, "\x00"); cut {
@@ -184,8 +184,8 @@ func (p *People) open(ctx context.Context, productID string, f *found, ids []str
 	return nil
 }
 
-// others returns the user IDs, as their actions were appended, of the others who acted in a
-// session. An ID of which an action is the person's is nobody else's.
+// others returns the user IDs of a session's other users, as their actions were appended.
+// An ID with an action of the person is nobody else's.
 func (f *found) others(s *session) (others []string) {
 	for _, id := range append(s.known.Identified(), s.known.UserID) {
 		if id != "" && !slices.Contains(f.userIDs, id) {
@@ -207,7 +207,7 @@ func (f *found) others(s *session) (others []string) {
 // hasUser reports whether a user ID is the person's.
 func (f *found) hasUser(id string) bool { return id != "" && slices.Contains(f.userIDs, id) }
 
-// own returns the session's actions but for those of others.
+// own returns the session's actions without others'.
 func (f *found) own(s *session) (own activity.Recent) {
 	for _, r := range s.actions {
 		if !slices.Contains(s.kept, r.As) {

@@ -54,7 +54,7 @@ type Destination struct {
 // Outcome is the result of Provision and Remove.
 type Outcome string
 
-// The outcomes. In a dry run they are what would be done.
+// The outcomes, in a dry run of changes that would be made.
 const (
 	Created Outcome = "created"
 	Updated Outcome = "updated"
@@ -103,7 +103,7 @@ func (d Destination) function() function {
 	return f
 }
 
-// is reports whether a destination does what another one does.
+// is reports whether two destinations do the same.
 func (f function) is(wanted function) bool {
 	for name, input := range wanted.Inputs {
 		if !reflect.DeepEqual(f.Inputs[name], input) {

@@ -36,7 +36,7 @@ type Product struct {
 	IntegrationConfig IntegrationConfig `json:"integration_config"`
 }
 
-// Identity is whose word counts about who a user is.
+// Identity configures the trust in users' identities.
 type Identity struct {
 	Secrets    []string   `json:"secrets,omitempty" secret:"true"` // that sign user ids and e-mail addresses; any of them
 	Unverified Unverified `json:"unverified,omitempty"`            // empty for UnverifiedNotes

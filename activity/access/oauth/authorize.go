@@ -107,7 +107,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, to redirectURI, 
 	w.WriteHeader(status)
 }
 
-// authorization returns what a request asks for; false if it has been answered.
+// authorization returns the authorization that a request asks for; false if it has been
+// answered.
 func (s *Server) authorization(w http.ResponseWriter, r *http.Request) (a authorization, ok bool, err error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -218,7 +219,7 @@ var pageHTML string
 
 var page = template.Must(template.New("page").Parse(pageHTML))
 
-// view is what the page shows: the form, or a problem only.
+// view is the content of the page: the form, or a problem only.
 type view struct {
 	Name     string // of the client, or the host
 	Host     string // that the answer goes to
@@ -229,7 +230,7 @@ type view struct {
 	Problem  string // a sentence, if any
 }
 
-// show shows the form, with what is wrong with the last try, if any.
+// show shows the form, with the problem of the last try, if any.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, a authorization, status int, problem string) error {
 	secret := s.browser(r)
 	if secret == "" {

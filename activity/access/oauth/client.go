@@ -62,8 +62,8 @@ func clean(name string) string {
 var scripts = []string{"javascript", "data", "vbscript", "file", "blob", "about", "filesystem",
 	"view-source", "ws", "wss", "ftp"}
 
-// checkRedirectURI returns what is wrong with an address to send codes to: that may be an
-// https URL, http on the user's own machine, or the own scheme of an app (RFC 8252).
+// checkRedirectURI returns the problem of an address to send codes to, empty for none. An
+// https URL, http on the user's own machine and an app's own scheme are allowed (RFC 8252).
 func checkRedirectURI(s string) (problem string) {
 	u, err := url.Parse(s)
 	isPlain := !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' })
@@ -125,8 +125,8 @@ type registration struct {
 	Scope         string   `json:"scope"`
 }
 
-// serveRegister registers a client (RFC 7591). What this server does not do is replaced
-// in the answer, as the RFC allows. Equal metadata gets the same ID: some clients register
+// serveRegister registers a client (RFC 7591). Metadata that this server does not support
+// are replaced in the answer, as the RFC allows. Equal metadata gets the same ID: some clients register
 // at every connect.
 func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request, body []byte) error {
 	const malformed = "invalid_client_metadata"
@@ -267,8 +267,8 @@ func indexOf(ids, id []byte) int {
 
 var errNoClient = errors.New("oauth: no such client")
 
-// clientOf returns the client of an ID: a registered one, or that of the metadata document
-// at the URL that the ID is. The error is errNoClient, a *[documentError] or one of the
+// clientOf returns the client of an ID: a registered one, or, for a URL, the client that the
+// metadata document there describes. The error is errNoClient, a *[documentError] or one of the
 // storage.
 func (s *Server) clientOf(ctx context.Context, id string) (client, error) {
 	if isDocumentURL(id) {

@@ -54,7 +54,7 @@ type fetched struct {
 	until  time.Time
 }
 
-// controlFunc is that of a [net.Dialer].
+// controlFunc is the type of Control of a [net.Dialer].
 type controlFunc = func(network, address string, c syscall.RawConn) error
 
 // newFetcher returns a fetcher of documents at public addresses.
@@ -100,7 +100,7 @@ func (f *fetcher) client(ctx context.Context, id string) (client, error) {
 	if known, ok := f.cache.Get(id); ok && time.Now().Before(known.until) {
 		return known.client, known.err
 	}
-	// A fetch serves all who wait for it, so it ends by its own time only.
+	// A fetch serves several requests, so it ends by its own time only.
 	result, _, _ := f.one.Do(id, func() (any, error) {
 		known := fetched{until: time.Now().Add(documentTTL)}
 		if known.client, known.err = f.fetch(context.WithoutCancel(ctx), id); known.err != nil {

@@ -21,8 +21,8 @@ import (
 
 // A code or token is its prefix, its product, its family and a secret, with separators.
 // The family of a code and of refresh tokens is a secret, too, from which the ID of their
-// grant is derived; that of an access token is the ID. So a spent refresh token is told
-// from a guess, and an access token says nothing of the others.
+// grant is derived; the family of an access token is the ID. So a spent refresh token
+// differs from a guess, and an access token reveals no other token.
 const (
 	codePrefix    = "lac_"
 	refreshPrefix = "lar_"
@@ -58,12 +58,12 @@ func digest(secret string) []byte {
 	return sum[:]
 }
 
-// isSecret reports whether a digest is that of a secret.
+// isSecret reports whether a secret has the digest.
 func isSecret(of []byte, secret string) bool {
 	return subtle.ConstantTimeCompare(of, digest(secret)) == 1
 }
 
-// grant is what a client was given: the stored form.
+// grant is the stored form of a client's grant.
 type grant struct {
 	Key         []byte `json:"key"` // its digest
 	ClientID    string `json:"client_id"`

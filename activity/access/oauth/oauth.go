@@ -11,8 +11,7 @@
 // an access token of an hour and a refresh token of 30 days, which is good once. PKCE
 // with S256 is required (RFC 7636).
 //
-// A token reads over MCP what its key reads there, and ends with the key. It opens
-// nothing else.
+// A token has the access of its key over MCP, no other access, and ends with the key.
 //
 // Clients and grants are documents: every server on one storage takes the tokens of the
 // others. A grant is one document from the code to its last token, in the product of its
@@ -41,7 +40,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/options"
 )
 
-// Lifetimes, and the bounds of what is kept.
+// Lifetimes, and the bounds of stored documents.
 const (
 	CodeTTL    = time.Minute
 	AccessTTL  = time.Hour
@@ -75,9 +74,9 @@ type Server struct {
 	uses      *lru.Cache[string, time.Time] // the last uses of grants, by their names; newer than in storage
 }
 
-// New returns the authorization server of the MCP server at publicURL + "/mcp". A public
-// URL that is neither https nor a loopback address, or none, is that of a server without
-// sign-in: it takes keys only. New starts nothing and reports all invalid arguments at
+// New returns the authorization server of the MCP server at publicURL + "/mcp". With a
+// public URL that is neither https nor a loopback address, or none, there is no sign-in:
+// the server takes keys only. New starts nothing and reports all invalid arguments at
 // once; opts may be nil.
 func New(publicURL string, keys *access.Keyring, docs document.Store, opts *Options) (*Server, error) {
 	wrong := options.Mistakes{Package: "oauth"}

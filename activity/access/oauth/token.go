@@ -166,7 +166,7 @@ func (s *Server) renew(g *grant, t token, form url.Values) (given tokens, err er
 	return g.issue(t, time.Now()), nil
 }
 
-// verifies reports whether a verifier is that of a challenge by S256 (RFC 7636).
+// verifies reports whether a verifier matches a challenge by S256 (RFC 7636).
 func verifies(challenge, verifier string) bool {
 	if len(verifier) < 43 || len(verifier) > 128 {
 		return false

@@ -68,7 +68,7 @@ func tail(ctx context.Context, args []string, stdout, stderr io.Writer, added *l
 	return nil
 }
 
-// printer returns a function, for concurrent use, that prints a line: when, who and what.
+// printer returns a function, for concurrent use, that prints a line: time, user and text.
 func printer(w io.Writer) func(at float64, who, text string) {
 	var mu sync.Mutex
 	return func(at float64, who, text string) {
