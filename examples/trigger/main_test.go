@@ -50,7 +50,9 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	t.Cleanup(desk.Close)
 	product, _ := liveactivity.NewProduct("shop")
 	product.IntegrationConfig.Desks = map[string]json.RawMessage{"intercom": desk.Config()}
-	product.IntegrationConfig.Proactive = &proactive.Config{Enabled: true, Triggers: []proactive.TriggerConfig{{ID: "undecided"}}}
+	product.IntegrationConfig.Proactive = &proactive.Config{Enabled: true,
+		AssistanceIdleS: new(1), // for so long her question keeps offers away
+		Triggers:        []proactive.TriggerConfig{{ID: "undecided"}}}
 	guided := make(chan proactive.Guidance, 1)
 	service, err := liveactivity.New(&liveactivity.Options{
 		Products: []liveactivity.Product{product}, Triggers: []proactive.Trigger{undecided{}},
@@ -94,7 +96,8 @@ func TestService_asksWhoIsUndecided(t *testing.T) {
 	conversation, hook := desk.Created(hooks, helpdesktest.IntercomContact{Email: "ada@shop.example"}, "Hello")
 	require.Equal(t, "linked", send(hook))
 	var offer helpdesktest.IntercomPart
-	for ; offer.ID == ""; time.Sleep(10 * time.Millisecond) { // the service may need a moment until it follows
+	for began := time.Now(); offer.ID == ""; time.Sleep(200 * time.Millisecond) {
+		require.Less(t, time.Since(began), time.Minute, "no offer was made")
 		view("/cart")
 		view("/shoes")
 		for _, part := range desk.Parts(conversation) {
