@@ -34,6 +34,9 @@ type Action struct {
 	// Properties are the listed properties of a custom event, as text.
 	Properties map[string]string `json:"properties,omitempty"`
 
+	// Marks say what came of a click: [MarkRage], [MarkDead] or both.
+	Marks []string `json:"marks,omitempty"`
+
 	TimestampStart float64 `json:"timestamp_start"` // epoch seconds
 	TimestampEnd   float64 `json:"timestamp_end"`   // epoch seconds, never before the start
 
@@ -106,6 +109,11 @@ type Event struct {
 	// Action holds type, title, description and URLs of the user's action.
 	// It is nil for an event that only carries identity.
 	Action *Action
+	// Mark is set for an event that adds no action but marks a click of a moment before
+	// or after, which Action describes.
+	Mark string
+	// Markable says that an event with a mark may follow this click.
+	Markable bool
 }
 
 // received returns when the event arrived.
@@ -122,6 +130,7 @@ type Result struct {
 	Duplicate int // seen before within the retention window
 	Expired   int // happened before the retention window
 	Repeated  int // were the same error again, within ten seconds
+	Unmarked  int // were a mark for no click, or for one that has it
 }
 
 // Sink takes the events of one request. It gives them their times: corrected

@@ -33,6 +33,7 @@ type Session struct {
 	identified      []string // other users that events of the session identified, the newest
 	clock           clock
 	errors          []seenError // of the last seconds
+	clicks          []seenClick // the newest that marks may follow
 	statedEmail     string      // whichever user it belongs to
 	statedStanding  Standing
 	userBy, emailBy provenance

@@ -26,6 +26,7 @@ type sessionDocument struct {
 	Identified     []string           `json:"identified,omitempty"`
 	Clock          clock              `json:"clock,omitzero"`
 	Errors         []seenError        `json:"errors,omitempty"`
+	Clicks         []seenClick        `json:"clicks,omitempty"`
 }
 
 // provenanceDocument is the JSON of a provenance. It does not repeat the user ID of
@@ -94,7 +95,7 @@ func (s *Session) document() sessionDocument {
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
 		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
 		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser, Former: s.former,
-		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Errors: s.errors,
+		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Errors: s.errors, Clicks: s.clicks,
 	}
 }
 
@@ -103,7 +104,7 @@ func (d *sessionDocument) session() Session {
 		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
 		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
 		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser, former: d.Former,
-		Actions: d.Actions, identified: d.Identified, clock: d.Clock, errors: d.Errors,
+		Actions: d.Actions, identified: d.Identified, clock: d.Clock, errors: d.Errors, clicks: d.Clicks,
 	}
 	s.setEmail()
 	return s

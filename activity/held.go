@@ -113,7 +113,7 @@ func (h *Held) owner(a *HeldAction) (userID string, since Position) {
 }
 
 // appendRecords appends the actions that did not start before oldest, each with its
-// user and its end.
+// user and its end, and each once: with its marks.
 func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 	from := sort.Search(len(h.Actions), func(i int) bool { return h.Actions[i].Start >= oldest })
 	first := len(dst)
@@ -121,6 +121,14 @@ func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 		a := &h.Actions[i]
 		user, since := h.owner(a)
 		r := Record{Session: h.Session, User: user, As: a.User, Start: a.Start, End: a.Start, JSON: a.JSON, Arrived: a.Arrived, Since: since}
+		click := len(dst) - 1
+		for click >= first && dst[click].Start == r.Start && !r.takesPlace(&dst[click]) {
+			click--
+		}
+		if click >= first && dst[click].Start == r.Start {
+			dst[click] = r
+			continue
+		}
 		if before := len(dst) - 1; before >= first && dst[before].User == r.User {
 			dst[before].End = r.Start
 		}

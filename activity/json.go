@@ -77,6 +77,16 @@ func (a *Action) appendWords(dst []byte) []byte {
 	if len(a.Properties) > 0 {
 		dst = a.appendProperties(dst)
 	}
+	for i, mark := range a.Marks {
+		before := ","
+		if i == 0 {
+			before = marksField[:len(marksField)-1]
+		}
+		dst = appendField(dst, before, mark)
+	}
+	if len(a.Marks) > 0 {
+		dst = append(dst, ']')
+	}
 	return dst
 }
 

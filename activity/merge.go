@@ -14,7 +14,7 @@ import (
 // are each the first one that is not empty, ForwardedAt is the latest. Where
 // the last action of a batch has no end it ends where the next
 // batch starts, unless that starts earlier or is another user's. The actions' own fields
-// stay. The batches are not changed, and share no memory that could change with the
+// stay. A click that comes again with marks is in the result once, with them. The batches are not changed, and share no memory that could change with the
 // result. Without batches the result has no actions.
 func Merge(batches ...Batch) Batch {
 	merged := Batch{Type: BatchType}
@@ -34,6 +34,8 @@ func Merge(batches ...Batch) Batch {
 		}
 		merged.Actions = append(merged.Actions, b.Actions...)
 	}
+	merged.Actions = withoutMarked(merged.Actions)
+	merged.Count = len(merged.Actions)
 	for i := range merged.Actions {
 		merged.Actions[i].Index = i
 	}
@@ -110,6 +112,19 @@ func (a Action) Sentence() string {
 		}
 	}
 	return "User did something"
+}
+
+// Label returns the object of the action as the title names it: "Export CSV", "signup form",
+// the name of a custom event or the type of an error.
+func (a Action) Label() string {
+	switch a.Type {
+	case TypeEvent:
+		return a.Title
+	case TypeError:
+		return strings.TrimPrefix(strings.TrimPrefix(a.Title, "Error"), " ")
+	}
+	label, _ := strings.CutPrefix(a.Title, titlePrefix(a.Type))
+	return label
 }
 
 // fold returns s on one line, without characters that cannot be seen.

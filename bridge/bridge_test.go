@@ -330,6 +330,12 @@ func TestAdd_filesActionsOfTheStreamInTimeOrder(t *testing.T) {
 		}
 	}
 	assert.Equal(t, "Hi! I can see you visited vendors detail, and clicked Open, Export and Approve.", c.Summary)
+
+	later.Marks = []string{activity.MarkDead}
+	require.NoError(t, b.Add(t.Context(), activitytest.NewBatch("acme", "s", "ada", later)))
+	c = ask(t, b, "s")
+	require.Len(t, c.Actions, 4, "a click that comes again with marks is there once")
+	assert.Equal(t, later.Marks, c.Actions[2].Marks)
 }
 
 func TestAdd_changesNothing(t *testing.T) {

@@ -63,7 +63,11 @@ func (w *windows) merge(session string, actions []activity.Action) {
 	now := time.Now()
 	s, oldest := w.open(session, now), w.oldest(now)
 	for _, a := range actions {
-		if a.TimestampStart >= oldest && !s.has(a) {
+		if before := s.index(a); before >= 0 {
+			if a.TakesPlace(&s.actions[before]) {
+				s.actions[before] = a
+			}
+		} else if a.TimestampStart >= oldest {
 			s.add(a, w.maxEvents)
 		}
 	}
@@ -139,10 +143,10 @@ func (s *window) add(a activity.Action, limit int) {
 	}
 }
 
-// has reports whether the window holds the action already. The stream does not
+// index returns the place of the action in the window, -1 for none. The stream does not
 // carry ids, but no user does the same twice in a microsecond.
-func (s *window) has(a activity.Action) bool {
-	return slices.ContainsFunc(s.actions, func(have activity.Action) bool {
+func (s *window) index(a activity.Action) int {
+	return slices.IndexFunc(s.actions, func(have activity.Action) bool {
 		return have.TimestampStart == a.TimestampStart && have.Type == a.Type && have.Title == a.Title &&
 			have.RawURL == a.RawURL
 	})

@@ -113,7 +113,7 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 // name.
 func available(custom []Trigger) map[string]func(page string) Trigger {
 	all := map[string]func(string) Trigger{backOnPricingID: BackOnPricing}
-	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{}, ErrorSeen()},
+	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{}, ErrorSeen(), DeadClick()},
 		custom) {
 		if t != nil {
 			all[t.ID()] = func(page string) Trigger { return Within(page, t) }

@@ -44,7 +44,7 @@ func TestConfig_reportsEveryMistake(t *testing.T) {
 		"reply_option_labels[1]: is a duplicate",
 		"reply_option_labels[2]: must not be empty",
 		"reply_option_labels[3]: must not have control characters",
-		`triggers[0].id: "telepathy" is not a trigger; use one of back_on_pricing, canonical_url_ping_pong, dead_end, error_seen, mine, rage_clicks, repeated_submits, user_page_dwell`,
+		`triggers[0].id: "telepathy" is not a trigger; use one of back_on_pricing, canonical_url_ping_pong, dead_click, dead_end, error_seen, mine, rage_clicks, repeated_submits, user_page_dwell`,
 		"triggers[1].id: is missing",
 		"triggers[1].page: must be a path such as /pricing or a URL, of at most 2048 bytes",
 		"triggers[2].body: must not have control characters",

@@ -71,7 +71,10 @@ type Action struct {
 	At           time.Time
 	Type         string // such as "click"; see the Type constants of package activity
 	Title        string // "Click Export CSV"
+	Label        string // "Export CSV"; of a custom event its name, of an error its type
 	CanonicalURL string
+	Properties   map[string]string // of a custom event, those that the product lists
+	Marks        []string          // of a click; see the Mark constants of package activity
 }
 
 // same reports whether two actions did the same to the same element.

@@ -1,6 +1,7 @@
 package proactive
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	backOnPricingID    = "back_on_pricing"
 	deadEndID          = "dead_end"
 	errorSeenID        = "error_seen"
+	deadClickID        = "dead_click"
 	defaultPricingPage = "/pricing"
 )
 
@@ -168,6 +170,20 @@ func ErrorSeen() Trigger {
 	return Predicate(errorSeenID, func(c TriggerContext) bool {
 		n := len(c.Actions)
 		return n > 0 && c.Actions[n-1].Type == activity.TypeError
+	})
+}
+
+// DeadClick returns a trigger that matches when nothing has happened after a click on the
+// present page, in the last ten seconds, of a product whose events list "$dead_click".
+func DeadClick() Trigger {
+	return Predicate(deadClickID, func(c TriggerContext) bool {
+		for i := len(c.Actions) - 1; i >= 0 && c.Actions[i].CanonicalURL == c.Page(); i-- {
+			a := &c.Actions[i]
+			if c.Now.Sub(a.At) <= 10*time.Second && slices.Contains(a.Marks, activity.MarkDead) {
+				return true
+			}
+		}
+		return false
 	})
 }
 

@@ -234,6 +234,28 @@ func TestUnder(t *testing.T) {
 	}
 }
 
+func TestDeadClick_matchesWhileTheUserIsOnThePage(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	dead := proactive.Action{At: noon, Type: "click", CanonicalURL: "/pay", Marks: []string{"dead"}}
+	rage, other := dead, dead
+	rage.Marks, other.CanonicalURL, other.Marks = []string{"rage"}, "/help", nil
+	for name, c := range map[string]struct {
+		after   time.Duration
+		actions []proactive.Action
+		want    bool
+	}{
+		"at once":     {3 * time.Second, []proactive.Action{other, dead}, true},
+		"one later":   {3 * time.Second, []proactive.Action{dead, rage}, true},
+		"late":        {11 * time.Second, []proactive.Action{dead}, false},
+		"gone on":     {3 * time.Second, []proactive.Action{dead, other}, false},
+		"only a rage": {3 * time.Second, []proactive.Action{rage}, false},
+		"none at all": {0, nil, false},
+	} {
+		_, ok := proactive.DeadClick().Evaluate(proactive.TriggerContext{Actions: c.actions, Now: noon.Add(c.after)})
+		assert.Equal(t, c.want, ok, name)
+	}
+}
+
 func TestErrorSeen_matchesTheNewestAction(t *testing.T) {
 	seen := proactive.Action{Type: "error", Title: "Error PaymentError"}
 	for want, actions := range map[bool][]proactive.Action{true: {{Type: "click"}, seen}, false: {seen, {Type: "click"}}} {

@@ -51,6 +51,7 @@ func TestStore(t *testing.T, open func(t *testing.T, o Options) Engine) {
 		{"End", testEnd},
 		{"Identity", testIdentity},
 		{"Session", testSession},
+		{"Marks", testMarks},
 		{"Arrival", testArrival},
 		{"Retention", testRetention},
 		{"JSON", testJSON},

@@ -126,6 +126,35 @@ func testIdentity(t *testing.T, open openFunc) {
 	})
 }
 
+// testMarks checks that a click which arrives again with marks is there once, with them,
+// between its neighbours.
+func testMarks(t *testing.T, open openFunc) {
+	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+	f.addEach([]did{{"bob", "s", 1}, {"ada", "s", 1}, {"ada", "s", 2}, {"ada", "other", 1}})
+	again := f.click(1)
+	again.Marks, again.Description = []string{activity.MarkDead}, again.Description+", and nothing happened"
+	f.add(NewBatch(product, "s", "ada", again))
+	for _, recent := range []activity.Recent{f.session("s"), f.recent(product, "ada", maxEvents)} {
+		actions, err := recent.Actions()
+		require.NoError(t, err)
+		require.Len(t, actions, 3)
+		marked := 0
+		for i, a := range actions {
+			if len(a.Marks) == 0 {
+				continue
+			}
+			marked++
+			require.Equal(t, []string{activity.MarkDead}, a.Marks)
+			require.Equal(t, again.Description, a.Description)
+			require.Equal(t, "ada", recent[i].User)
+			require.Equal(t, "s", recent[i].Session)
+		}
+		require.Equal(t, 1, marked)
+	}
+	require.Equal(t, "1-1 1-2 2-2", spans(f.session("s"), f.base))
+	require.Len(t, f.recent(product, "bob", maxEvents), 1)
+}
+
 // testSession checks what is read of a session, whoever did it.
 func testSession(t *testing.T, open openFunc) {
 	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})

@@ -112,6 +112,36 @@ func TestDecode_meanings(t *testing.T) {
 	}
 }
 
+func TestDecode_listedEvents(t *testing.T) {
+	events := intake.NewEvents(intake.Rules{"*": {}, "Invoice Sent": {Properties: []string{"plan"}}, "$rageclick": {}, "$dead_click": {}})
+	const page = `,"event_properties":{"plan":"pro","[Amplitude] Element Text":"Pay","[Amplitude] Page URL":"https://x.example/a"}}`
+	for typ, want := range map[string]string{
+		"Invoice Sent":                "User did Invoice Sent (plan: pro) on the a page",
+		"Another":                     "User did Another on the a page",
+		"[Amplitude] Element Clicked": "User clicked Pay on the a page; marks may follow",
+		"[Amplitude] Rage Click":      "User clicked Pay on the a page; rage",
+		"[Amplitude] Dead Click":      "User clicked Pay on the a page; dead",
+		"[Amplitude] Form Started":    "other_event",
+		"session_start":               "other_event",
+		"$exposure":                   "other_event",
+	} {
+		_, err := amplitude.Source.Decode([]byte(`{"device_id":"d","event_type":"`+typ+`"`+page), intake.Request{Arrived: time.Now(), Events: events},
+			func(m *intake.Meaning) {
+				got := m.Reason
+				if got == "" {
+					got = m.Action.Description
+				}
+				if m.Markable {
+					got += "; marks may follow"
+				} else if m.Mark != "" {
+					got += "; " + m.Mark
+				}
+				assert.Equal(t, want, got, typ)
+			})
+		require.NoError(t, err)
+	}
+}
+
 func TestDecode_timesAndProofs(t *testing.T) {
 	body := `{"client_upload_time":"2026-11-23T03:57:00Z","events":[{"device_id":"d","user_id":"u","time":1795406195728,"insert_id":"i",` +
 		`"event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},"event_properties":{"$identity_token":"cc"}}]}`

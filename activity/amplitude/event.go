@@ -28,7 +28,13 @@ const (
 	eventChange   = "[Amplitude] Element Changed"
 	eventSubmit   = "[Amplitude] Form Submitted"
 	eventIdentify = "$identify"
+
+	eventRageClick = "[Amplitude] Rage Click"
+	eventDeadClick = "[Amplitude] Dead Click"
 )
+
+// listedAs are the names by which a product lists events of autocapture.
+var listedAs = map[string]string{eventRageClick: intake.EventRageClick, eventDeadClick: intake.EventDeadClick}
 
 // words are the values that most events have in the field event_type.
 var words = intake.Words(eventPage, eventClick, eventChange, eventSubmit, eventIdentify, "session_start", "session_end",
@@ -48,6 +54,7 @@ type event struct {
 	time      string // in milliseconds
 	email     string
 	proof     intake.Proof
+	from, to  int64 // where the JSON of the properties begins and ends
 	properties
 }
 
@@ -102,7 +109,9 @@ func (d *decoder) field(key []byte) {
 	case "time":
 		d.SetText(&e.time)
 	case "event_properties":
+		d.event.from = d.Offset()
 		d.Object(d.property)
+		d.event.to = d.Offset()
 	case "user_properties":
 		d.Object(func(key []byte) {
 			if string(key) == "$set" {
@@ -207,17 +216,34 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		if m.Action = &action; action.RawURL == "" && e.typ == eventPage {
 			m.Reason = intake.ReasonMalformed
 		}
+		m.Markable = e.typ == eventClick && from.Events.Marks()
 	case eventIdentify:
 		if !m.Identified && m.Email == "" {
 			m.Reason = intake.ReasonNothing
 		}
-	default: // a custom event, among others
-		m.Reason = intake.ReasonOther
+	case eventRageClick, eventDeadClick:
+		action := e.action()
+		if m.Action, m.Mark = &action, from.Events.Mark(listedAs[e.typ]); m.Mark == "" {
+			m.Reason = intake.ReasonOther
+		}
+	default:
+		rule := from.Events.Find(e.typ)
+		if rule == nil || isAmplitudes(e.typ) {
+			m.Reason = intake.ReasonOther
+			break
+		}
+		action := activity.NewEvent(e.typ, rule.Sentence, rule.Read(d.Again(e.from, e.to)), intake.First(e.pageURL, e.location))
+		m.Action = &action
 	}
 	m.Reason = cmp.Or(m.Reason, intake.Finish(&m.Event))
 	if m.Reason == "" && !e.setTimes(&m.Event, from) {
 		m.Reason = intake.ReasonMalformed
 	}
+}
+
+// isAmplitudes reports whether the SDKs send an event of their own accord.
+func isAmplitudes(typ string) bool {
+	return typ == "session_start" || typ == "session_end" || strings.HasPrefix(typ, "[Amplitude] ") || strings.HasPrefix(typ, "$")
 }
 
 // who returns an event with the session and the user. An anonymous visitor is a user, too.

@@ -14,8 +14,8 @@ import (
 // The events of every vendor that a product lists by PostHog's names.
 const (
 	EventException = "$exception"
-	eventRageClick = "$rageclick"
-	eventDeadClick = "$dead_click"
+	EventRageClick = "$rageclick"
+	EventDeadClick = "$dead_click"
 )
 
 // Rule is how a custom event becomes an action. The zero value shows its name alone.
@@ -89,8 +89,11 @@ func textProblem(s string) string {
 // isBuiltIn reports whether an event has words of its own.
 func isBuiltIn(name string) bool { return name == EventException || isMark(name) }
 
-// isMark reports whether an event comes beside a click, and is no action of its own.
-func isMark(name string) bool { return name == eventRageClick || name == eventDeadClick }
+// marks are the marks that events give to the click beside them. Such an event is no
+// action of its own.
+var marks = map[string]string{EventRageClick: activity.MarkRage, EventDeadClick: activity.MarkDead}
+
+func isMark(name string) bool { return marks[name] != "" }
 
 // Events are the [Rules] of a product as they are applied. A nil value lists none.
 type Events struct {
@@ -123,7 +126,26 @@ func NewEvents(rules Rules) *Events {
 // Find returns the rule of an event, nil for one that is not listed: that of the name
 // itself, or else that of the longest beginning.
 func (e *Events) Find(name string) *Rule {
-	if e == nil || name == "" || isMark(name) {
+	if isMark(name) {
+		return nil
+	}
+	return e.rule(name)
+}
+
+// Mark returns the mark that an event gives to its click, "" for an event without one and
+// for one that is not listed.
+func (e *Events) Mark(name string) string {
+	if e.rule(name) == nil {
+		return ""
+	}
+	return marks[name]
+}
+
+// Marks reports whether marks may follow clicks.
+func (e *Events) Marks() bool { return e.Mark(EventRageClick)+e.Mark(EventDeadClick) != "" }
+
+func (e *Events) rule(name string) *Rule {
+	if e == nil || name == "" {
 		return nil
 	}
 	if rule := e.exact[name]; rule != nil {

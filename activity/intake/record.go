@@ -17,6 +17,7 @@ const (
 	ReasonExpired   = "expired"     // older than the retention
 	ReasonDuplicate = "duplicate"   // recorded before
 	ReasonRepeated  = "repeated"    // the same error again
+	ReasonUnmarked  = "no_click"    // a mark for no click, or for one that has it
 	ReasonToken     = "other_token" // carries another product's token
 	ReasonUnsigned  = "unsigned"    // no part of what the webhook's signature vouches for
 	ReasonGPC       = "gpc"         // of a browser that asks for privacy: see Intake.AsksForPrivacy
@@ -86,6 +87,7 @@ func (in *Intake) Record(
 	}
 	ignored.add(ReasonExpired, result.Expired)
 	ignored.add(ReasonRepeated, result.Repeated)
+	ignored.add(ReasonUnmarked, result.Unmarked)
 	for reason, n := range ignored {
 		in.events.WithLabelValues(productID, "ignored", reason).Add(float64(n))
 	}

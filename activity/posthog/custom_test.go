@@ -72,6 +72,37 @@ func TestEvents_onlyListedOnesBecomeActions(t *testing.T) {
 	}
 }
 
+// A mark shows on its click only where the product lists it.
+func TestMarks_areOfTheirClick(t *testing.T) {
+	at(t, noon, func(t *testing.T) {
+		event := func(name, label string, when time.Time) object {
+			return object{"event": name, "uuid": "", "timestamp": when, "properties": object{"token": shopToken, "distinct_id": "ada", "$session_id": "session-1",
+				"$current_url": "https://app.example.com/checkout", "$event_type": "click", "$el_text": label,
+				"$elements_chain": `button:text="` + label + `"attr__class="btn"`}}
+		}
+		for _, tt := range []struct {
+			rules                  intake.Rules
+			first, second, ignored string
+		}{
+			{nil, "", "", "other_event"},
+			{intake.Rules{"$rageclick": {}}, ", repeatedly", ", repeatedly", "other_event"},
+			{intake.Rules{"$dead_click": {}}, "", ", and nothing happened", "no_click"},
+			{intake.Rules{"$*": {}}, ", repeatedly", ", repeatedly, and nothing happened", "no_click"},
+		} {
+			s, did := listing(t, tt.rules)
+			now, said := time.Now(), "User clicked Pay on the checkout page"
+			requireOK(t, s.post(captureDoor, marshal(t, object{"batch": []object{event("$rageclick", "Pay", now), event("$autocapture", "Pay", now)}})))
+			assert.Equal(t, []string{said + tt.first}, did())
+			time.Sleep(3 * time.Second)
+			requireOK(t, s.post(captureDoor, marshal(t, event("$dead_click", "Pay", now))))
+			assert.Equal(t, []string{said + tt.second}, did())
+			r := requireOK(t, s.post(captureDoor, marshal(t, event("$dead_click", "Cancel", now))))
+			assert.Equal(t, map[string]int{tt.ignored: 1}, r.Reasons)
+			assert.Equal(t, []string{said + tt.second}, did())
+		}
+	})
+}
+
 func TestExceptions_areSaidOnceInTenSeconds(t *testing.T) {
 	at(t, noon, func(t *testing.T) {
 		s, did := listing(t, intake.Rules{intake.EventException: {}})

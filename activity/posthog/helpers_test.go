@@ -213,6 +213,7 @@ type reply struct {
 	Status   any
 	Accepted int
 	Ignored  int
+	Reasons  map[string]int
 }
 
 func requireOK(t testing.TB, w *httptest.ResponseRecorder) reply {

@@ -46,10 +46,16 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 		if !ok {
 			return activity.Event{}, intake.ReasonMalformed
 		}
-		out.Action = &action
+		out.Action, out.Markable = &action, action.Type == activity.TypeClick && listed.Marks()
 	case eventIdentify, eventSet, eventAlias:
 	default:
-		if rule := listed.Find(e.Name); rule != nil {
+		if out.Mark = listed.Mark(e.Name); out.Mark != "" {
+			action, ok := action(e)
+			if !ok || action.Type != activity.TypeClick {
+				return activity.Event{}, intake.ReasonMalformed
+			}
+			out.Action = &action
+		} else if rule := listed.Find(e.Name); rule != nil {
 			r.custom(&out, e, rule)
 		} else if out.Email == "" {
 			return activity.Event{}, intake.ReasonOther

@@ -59,7 +59,7 @@ func (p place) isBefore(other place) bool {
 
 // take takes over an entry, which is the newest of the log.
 func (s *session) take(e *Entry) {
-	s.first, s.actions = min(s.first, e.First), e.Actions
+	s.first, s.actions = min(s.first, e.First), max(s.actions, e.Actions)
 	s.userID, s.email = e.UserID, e.Email
 	if e.Last >= s.last {
 		s.last, s.canonicalURL, s.lastAction = e.Last, e.CanonicalURL, e.LastAction

@@ -193,12 +193,19 @@ func (w *want) takeActions(id eventlog.ID, actions []activity.BatchAction) {
 	if next := w.at.Next; next > 0 && actions[skip].Index > next {
 		w.trimmed += actions[skip].Index - next
 	}
+	next := w.at.Next
 	for i := skip; i < end; i++ {
+		next = max(next, actions[i].Index+1) // a click that comes again has its index
 		f := found{Action: summary.Reduced(actions[i].Action), entry: id, user: actions[i].UserID,
 			kept:  actions[i].TimestampStart >= w.since && w.has(&actions[i]),
-			after: cursor{After: w.at.After, Inside: id, Actions: i + 1, Next: actions[i].Index + 1}}
+			after: cursor{After: w.at.After, Inside: id, Actions: i + 1, Next: next}}
 		if i == len(actions)-1 {
 			f.after = cursor{After: id, Next: f.after.Next}
+		}
+		for at := range w.found {
+			if before := &w.found[at]; before.user == f.user && actions[i].TakesPlace(&before.Action) {
+				before.kept = false
+			}
 		}
 		w.found = append(w.found, f)
 		if f.kept {

@@ -64,9 +64,13 @@ func TestCore_showsTriggersTheWindow(t *testing.T) {
 	assert.Equal(t, assistance.Decision{Reason: assistance.NoMatch}, d)
 	assert.Equal(t, proactive.TriggerContext{
 		CanonicalURLs: []string{"https://app.example.com/a"},
-		Actions:       []proactive.Action{{At: noon, Type: "click", Title: "Click Buy", CanonicalURL: "https://app.example.com/a"}},
+		Actions:       []proactive.Action{{At: noon, Type: "click", Title: "Click Buy", Label: "Buy", CanonicalURL: "https://app.example.com/a"}},
 		Now:           noon.Add(time.Second), ProductID: "acme", SessionID: "s1", ConversationID: "c1", ActionCount: 42,
 	}, w.TriggerContext)
+	click.Marks = []string{activity.MarkDead}
+	core.Act(&window, assistance.Machine{}, visitor, click, noon.Add(4*time.Second))
+	require.Len(t, w.Actions, 1, "a click that comes again with marks is there once")
+	assert.Equal(t, click.Marks, w.Actions[0].Marks)
 }
 
 func TestCore_keepsTheNewestFiftyOfTwoMinutes(t *testing.T) {

@@ -42,6 +42,12 @@ func (w *Window) Add(a activity.Action, now time.Time) {
 	for place > 0 && w.Actions[place-1].At.After(at) {
 		place--
 	}
+	did := proactive.Action{At: at, Type: a.Type, Title: a.Title, Label: a.Label(), CanonicalURL: a.CanonicalURL,
+		Properties: a.Properties, Marks: a.Marks}
+	if before := place - 1; len(a.Marks) > 0 && before >= 0 && w.Actions[before].At.Equal(at) && w.Actions[before].Title == a.Title {
+		w.Actions[before] = did
+		return
+	}
 	full := len(w.Actions) == WindowSize
 	if at.Before(oldest) || full && place == 0 {
 		return
@@ -50,8 +56,7 @@ func (w *Window) Add(a activity.Action, now time.Time) {
 		w.Actions = slices.Delete(w.Actions, 0, 1)
 		place--
 	}
-	w.Actions = slices.Insert(w.Actions, place,
-		proactive.Action{At: at, Type: a.Type, Title: a.Title, CanonicalURL: a.CanonicalURL})
+	w.Actions = slices.Insert(w.Actions, place, did)
 }
 
 // trim drops the actions before a time.

@@ -98,7 +98,7 @@ func (r *Recorder) Record(ctx context.Context, productID string, events []activi
 		timeout = stepTimeout
 	}
 	r.meter.Count(productID, activity.Flow{
-		Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired + result.Repeated,
+		Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired + result.Repeated + result.Unmarked,
 	})
 	return result, nil
 }
@@ -181,10 +181,11 @@ func (r *Recorder) record(
 		case errors.As(err, &conflict) && ctx.Err() == nil:
 			// Another request came first; start again from the current state.
 		default:
-			repeated := s.repeated()
-			result.Accepted -= expired + repeated
+			repeated, unmarked := s.omitted()
+			result.Accepted -= expired + repeated + unmarked
 			result.Expired += expired
 			result.Repeated += repeated
+			result.Unmarked += unmarked
 			return err
 		}
 	}
@@ -206,9 +207,9 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 	if err := a.encode(s); err != nil {
 		return 0, err
 	}
-	for _, e := range a.entries {
-		if e.Batch != nil {
-			a.book.Count(e.SessionID, e.Batch.Count)
+	for i := range s.parts {
+		if p := &s.parts[i]; len(p.actions) > 0 {
+			a.book.Count(p.sessionID, p.added())
 		}
 	}
 	if err := r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...); err != nil {
@@ -287,6 +288,7 @@ func (a *appending) addHalves(b *activity.Batch) error {
 // batch returns the entry of a part.
 func (a *appending) batch(p *part) *activity.Batch {
 	actions := make([]activity.BatchAction, len(p.actions))
+	next := p.session.Actions
 	for i := range p.actions {
 		e := &p.actions[i]
 		did := activity.BatchAction{Action: *e.Action, SessionID: p.sessionID, UserID: e.UserID,
@@ -294,7 +296,10 @@ func (a *appending) batch(p *part) *activity.Batch {
 		if p.isAnothers(e) {
 			did.Email = ""
 		}
-		did.ID, did.Index = e.ID, p.session.Actions+i
+		if did.ID = e.ID; e.Mark == "" {
+			did.Index = next
+			next++
+		}
 		did.TimestampStart = activity.Seconds(e.Time)
 		did.TimestampEnd = did.TimestampStart
 		if i > 0 && p.actions[i-1].UserID == e.UserID {

@@ -136,12 +136,13 @@ func (s *step) add(p part) {
 	s.parts, s.events = append(s.parts, p), s.events[:len(s.events)+len(p.events)]
 }
 
-// repeated returns how many errors the last attempt left out.
-func (s *step) repeated() (n int) {
+// omitted returns how many errors and marks the last attempt left out.
+func (s *step) omitted() (repeated, unmarked int) {
 	for i := range s.parts {
-		n += s.parts[i].repeated
+		repeated += s.parts[i].repeated
+		unmarked += s.parts[i].unmarked
 	}
-	return n
+	return repeated, unmarked
 }
 
 // release forgets the recorded events.
@@ -195,6 +196,7 @@ type part struct {
 	named   []activity.Event // that say who an anonymous visitor is
 
 	repeated int            // errors, which the actions lack
+	unmarked int            // marks, likewise
 	next     activity.Event // the session's next action, if that is in another step
 }
 
@@ -223,6 +225,7 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 	}
 	p.actions = slices.DeleteFunc(settled, func(e activity.Event) bool { return e.Action == nil || p.isSeen(e) })
 	p.actions, p.repeated = book.DropRepeated(p.sessionID, p.actions)
+	p.actions, p.unmarked = book.ApplyMarks(p.sessionID, p.actions)
 	if next := slices.IndexFunc(p.rest, func(e activity.Event) bool { return e.Action != nil }); next >= 0 {
 		settled, _ := book.Settle(p.sessionID, p.rest[next:next+1])
 		for _, e := range settled {
@@ -230,6 +233,16 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 		}
 	}
 	return expired, nil
+}
+
+// added returns how many actions the part adds to its session: a mark adds none.
+func (p *part) added() (n int) {
+	for i := range p.actions {
+		if p.actions[i].Mark == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // unnamed ends the ID of the entry that makes actions without a user those of the
