@@ -76,6 +76,7 @@
 //	activity/posthog    PostHog's webhooks and SDK calls → actions
 //	activity/amplitude  calls of Amplitude's SDKs → actions
 //	activity/segment    calls of Segment's, RudderStack's and Jitsu's SDKs → actions
+//	activity/flat       webhooks whose form a product describes → actions
 //	activity/mcptool    the MCP server over a store
 //	activity/access     keys: who may read which product
 //	activity/access/oauth  signs in MCP clients that cannot be given a key

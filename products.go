@@ -15,8 +15,9 @@ type (
 	// PostHog's SDKs, which are public, the AllowedOrigins of browsers that may report,
 	// none for all, the LinkHosts that public replies may link to beside those, an
 	// Identity, RespectGPC, by which nothing is taken from an SDK that sends Sec-GPC: 1,
-	// the custom Events that become actions, and an IntegrationConfig. Without a secret and tokens nothing can be
-	// reported to it by HTTP.
+	// the custom Events that become actions, the Sources whose form it describes (see
+	// package activity/flat), and an IntegrationConfig. Without a secret and tokens
+	// nothing can be reported to it by HTTP.
 	Product = productfile.Product
 	// Identity is the trust in a user's identity: the Secrets that sign user ids and
 	// e-mail addresses, and the use of an Unverified identity: "none", "notes", which

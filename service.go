@@ -141,6 +141,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /{$}", page)
 	mux.Handle("GET /console/{file}", page)
 	mux.Handle("POST /webhook/{product_id}", p.webhook)
+	mux.Handle("POST /webhook/{product_id}/{source}", p.named)
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.audited("live-activity", s.whenCaughtUp(s.lookup))))
 	mux.Handle("GET /context/{product_id}", keys.Require(access.MCP, s.audited("context", s.whenCaughtUp(httpx.Handler(s.serveContext)))))
 	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
@@ -205,6 +206,7 @@ func (s *Service) generation(ctx context.Context, productID string) context.Cont
 type parts struct {
 	ingest    *posthog.Handler
 	webhook   http.Handler
+	named     http.Handler // webhooks of a product's own sources
 	segment   *segment.Handler
 	amplitude *amplitude.Handler
 	mcp       http.Handler
@@ -229,7 +231,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 		SessionOf: finder.Find, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
-	p.webhook = in.Webhook(segment.Source, amplitude.Source, posthog.Source)
+	p.webhook, p.named = in.Webhook(segment.Source, amplitude.Source, posthog.Source), in.NamedWebhook(s.products.Source)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
 		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
 	wrong.Add(err)

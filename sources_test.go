@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/flat"
 	"github.com/liveactivity/liveactivity/activity/posthog"
 )
 
@@ -269,6 +270,35 @@ func TestSources_webhooks(t *testing.T) {
 	}
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].WebhookSecret = "" })
 	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", first, signature+hmacSHA1("", first)).status)
+}
+
+// A product's own source is taken at its name, with the product's secret, and by nobody else.
+func TestSources_ofOnesOwnMaking(t *testing.T) {
+	s := start(t, func(o *liveactivity.Options) {
+		o.Products[0].Sources = []flat.Config{{Name: "mine", Kind: "flat", Actions: map[string]string{"seen": "pageview"},
+			Fields: flat.Fields{Event: "what", ID: "id", UserID: "who.id", Email: "who.mail", URL: "where"}}}
+	})
+	secret := "X-Webhook-Secret: " + acmeSecret
+	const event = `{"what":"seen","id":"1","who":{"id":"ada","mail":"ada@example.com"},"where":"https://acme.example/billing?token=s3cr3t"}`
+	s.takes(1, "/webhook/acme/mine", event, secret)
+	s.takes(0, "/webhook/acme/mine", "["+event+"]", secret)
+	assert.Equal(t, []string{"Page Load: Billing"}, s.titles("ada"))
+	assert.Equal(t, "reported", s.do(http.MethodGet, "/context/acme?email=ada@example.com", "", bearer(acmeKey)).json(t)["identity"])
+	for path, status := range map[string]int{"/webhook/acme/yours": 404, "/webhook/globex/mine": 404, "/webhook/none/mine": 404} {
+		assert.Equal(t, status, s.do(http.MethodPost, path, event, secret, "X-Webhook-Secret: "+globexSecret).status, path)
+	}
+	for header, status := range map[string]int{"X-Webhook-Secret: " + globexSecret: 401, "X-Other: 1": 401} {
+		assert.Equal(t, status, s.do(http.MethodPost, "/webhook/acme/mine", event, header).status, header)
+	}
+	for body, status := range map[string]int{`{"what":`: 400, `"seen"`: 400, "": 400} {
+		assert.Equal(t, status, s.do(http.MethodPost, "/webhook/acme/mine", body, secret).status, body)
+	}
+
+	added := s.register(`{"product_id":"initech","sources":[{"name":"mine","kind":"flat","fields":{"event":"what","user_id":"u"},"actions":{"seen":"click"}}]}`)
+	s.takes(1, "/webhook/initech/mine", `{"what":"seen","u":"bob"}`, "X-Webhook-Secret: "+added["webhook_secret"])
+	r := s.do(http.MethodPost, "/admin/products", `{"product_id":"hooli","sources":[{"name":"mine","kind":"flat","fields":{"event":"what"}}]}`, withAdminKey)
+	assert.Equal(t, http.StatusBadRequest, r.status)
+	assert.Contains(t, r.body, "sources[0].fields")
 }
 
 // Identities of a webhook are reported; those that a page sends are claims.

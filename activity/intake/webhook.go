@@ -22,6 +22,26 @@ var errSecret = httpx.Unauthorized("The X-Webhook-Secret header is missing or wr
 // it. Segment's X-Signature, the hexadecimal HMAC-SHA1 of the first event as it stands,
 // vouches for that one alone.
 func (in *Intake) Webhook(sources ...*Source) http.Handler {
+	return in.webhooks(func(*http.Request, string) ([]*Source, error) { return sources, nil })
+}
+
+// NamedWebhook is [Intake.Webhook] for products with sources of their own, to be mounted
+// under POST /webhook/{product_id}/{source}. The function returns a product's source of a
+// name, nil for none.
+func (in *Intake) NamedWebhook(source func(productID, name string) *Source) http.Handler {
+	return in.webhooks(func(r *http.Request, productID string) ([]*Source, error) {
+		name, err := httpx.PathValue(r, "source")
+		if err != nil {
+			return nil, err
+		}
+		if s := source(productID, name); s != nil {
+			return []*Source{s}, nil
+		}
+		return nil, httpx.NotFound("The product has no source of this name.")
+	})
+}
+
+func (in *Intake) webhooks(sources func(*http.Request, string) ([]*Source, error)) http.Handler {
 	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
 		counts, err := in.webhook(w, r, sources)
 		if err == nil {
@@ -36,12 +56,16 @@ type webhookAnswer struct {
 	Counts
 }
 
-func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, sources []*Source) (Counts, error) {
+func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, of func(*http.Request, string) ([]*Source, error)) (Counts, error) {
 	productID, err := httpx.PathValue(r, "product_id")
 	if err != nil {
 		return Counts{}, err
 	}
 	if _, err := in.WebhookSecret(productID); err != nil {
+		return Counts{}, err
+	}
+	sources, err := of(r, productID)
+	if err != nil {
 		return Counts{}, err
 	}
 	proof := webhookProof{

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/activity/flat"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/strictjson"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -33,6 +34,7 @@ type Product struct {
 	RespectGPC        bool              `json:"respect_gpc,omitempty"` // nothing is taken from an SDK that sends Sec-GPC: 1
 	Agent             Agent             `json:"agent,omitzero"`
 	Events            intake.Rules      `json:"events,omitempty"` // custom events that become actions, by name
+	Sources           []flat.Config     `json:"sources,omitempty"`
 	IntegrationConfig IntegrationConfig `json:"integration_config"`
 }
 

@@ -124,6 +124,26 @@ func TestLoad_readsEvents(t *testing.T) {
 	}
 }
 
+func TestLoad_readsSources(t *testing.T) {
+	const good = `{"name": "a", "kind": "flat", "fields": {"event": "e", "user_id": "u.id"}}`
+	for sources, want := range map[string]string{
+		`[` + good + `]`:               "",
+		`[` + good + `, ` + good + `]`: "sources[1].name",
+		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user": "u"}}]`:                                  "sources[0].fields.user",
+		`[{"name": "a", "kind": "flat", "fields": {"event": "e"}}]`:                                               "sources[0].fields",
+		`[{"name": "a", "kind": "flat", "fields": {"event": "e", "user_id": "u"}, "actions": {"x": "scrolled"}}]`: "sources[0].actions.x",
+		`[{"name": "a", "kind": "xml", "fields": {"event": "e", "user_id": "u"}}]`:                                "sources[0].kind",
+	} {
+		path := productFile(t, oneProduct(`"webhook_secret": "s", "sources": `+sources))
+		_, _, err := Load(path, environment(), NewExtensions(nil, nil))
+		if want == "" {
+			require.NoError(t, err, sources)
+			continue
+		}
+		assert.Equal(t, []string{"products[0]." + want}, fieldsOf(t, err, path), sources)
+	}
+}
+
 func TestLoad_acceptsWhatIsLeftOut(t *testing.T) {
 	tests := map[string]string{
 		"an empty object":                   `{}`,

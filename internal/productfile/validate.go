@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/agent"
+	"github.com/liveactivity/liveactivity/activity/flat"
 	"github.com/liveactivity/liveactivity/internal/origin"
 	"github.com/liveactivity/liveactivity/internal/strictjson"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -88,6 +90,15 @@ func (product Product) Validate(with Extensions) []string {
 		p.Add("agent.prompt: must be at most %d characters long", maxPrompt)
 	}
 	p = append(p, product.Events.Validate()...)
+	for i, source := range product.Sources {
+		at := fmt.Sprintf("sources[%d].", i)
+		for _, problem := range source.Validate() {
+			p.Add("%s%s", at, problem)
+		}
+		if slices.ContainsFunc(product.Sources[:i], func(other flat.Config) bool { return other.Name == source.Name }) {
+			p.Add("%sname: %q is a duplicate", at, source.Name)
+		}
+	}
 	const at = "integration_config"
 	p = append(p, product.IntegrationConfig.validate(at, with.Triggers)...)
 	_, problems := with.Open(product.IntegrationConfig.Desks, at, nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/access/oauth"
+	"github.com/liveactivity/liveactivity/activity/flat"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/productfile"
@@ -64,6 +65,7 @@ type registerRequest struct {
 	RespectGPC        bool                          `json:"respect_gpc"`
 	Agent             productfile.Agent             `json:"agent"`
 	Events            intake.Rules                  `json:"events"`
+	Sources           []flat.Config                 `json:"sources"`
 	Name              string                        `json:"name"` // of the key
 	Force             bool                          `json:"force"`
 }
@@ -91,7 +93,7 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	problems := productfile.DecodeBody(body.Bytes(), &reg)
 	product := productfile.Product{
 		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, LinkHosts: reg.LinkHosts,
-		Identity: reg.Identity, RespectGPC: reg.RespectGPC, Agent: reg.Agent, Events: reg.Events, IntegrationConfig: reg.IntegrationConfig,
+		Identity: reg.Identity, RespectGPC: reg.RespectGPC, Agent: reg.Agent, Events: reg.Events, Sources: reg.Sources, IntegrationConfig: reg.IntegrationConfig,
 	}
 	if problems == nil {
 		problems = product.Validate(a.products.extensions)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/activity/document"
+	"github.com/liveactivity/liveactivity/activity/flat"
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
@@ -55,8 +56,9 @@ type product struct {
 	productfile.Product
 	connected connector.Product // with its desks open
 	events    *intake.Events    // as they are applied
-	version   document.Version  // of its registration; zero for a product that is not registered
-	taken     uint64            // when this process took it over: the count of Registry
+	sources   map[string]*intake.Source
+	version   document.Version // of its registration; zero for a product that is not registered
+	taken     uint64           // when this process took it over: the count of Registry
 }
 
 // Credentials open a registered product. Only the caller
@@ -126,7 +128,11 @@ func (r *Registry) Keys() *access.Keyring { return r.keys }
 // made.
 func (r *Registry) open(p productfile.Product) (product, []string) {
 	desks, wrong := r.extensions.Open(p.IntegrationConfig.Desks, "integration_config", r.opened)
-	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), events: intake.NewEvents(p.Events)}, wrong
+	sources := make(map[string]*intake.Source, len(p.Sources))
+	for i := range p.Sources {
+		sources[p.Sources[i].Name] = flat.New(&p.Sources[i])
+	}
+	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), events: intake.NewEvents(p.Events), sources: sources}, wrong
 }
 
 func (r *Registry) put(p product) {
@@ -218,6 +224,13 @@ func (r *Registry) Events(productID string) (*intake.Events, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.products[productID].events, nil
+}
+
+// Source returns a product's own source of a name, nil for none.
+func (r *Registry) Source(productID, name string) *intake.Source {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.products[productID].sources[name]
 }
 
 // Advice returns the [productfile.Identity.Advice] of a product.
