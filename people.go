@@ -37,6 +37,12 @@ func (s *Service) Erase(ctx context.Context, productID string, who Person, redac
 	return s.people.Erase(ctx, productID, who, redact)
 }
 
+// eraseUser erases a user whom a source asks to erase. Notes stay.
+func (s *Service) eraseUser(ctx context.Context, productID, userID string) error {
+	_, err := s.Erase(ctx, productID, Person{UserID: userID}, false)
+	return err
+}
+
 // mountPeople puts the endpoints about one person in their places.
 func (s *Service) mountPeople(mux *httpx.Mux, admin *registry.Admin) {
 	mux.Handle("GET /users/{product_id}/{user_id}/export", admin.Require(s.serveExport))

@@ -228,7 +228,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	finder, err := activity.NewFinder(s.engine.Activity(), s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
 	in, err := intake.New(s.recorder, s.products, &intake.Options{
-		SessionOf: finder.Find, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
+		SessionOf: finder.Find, Erase: s.eraseUser, Metrics: reg, Meter: s.meter.Count, Logger: s.log})
 	wrong.Add(err)
 	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
 	p.webhook, p.named = in.Webhook(segment.Source, amplitude.Source, posthog.Source), in.NamedWebhook(s.products.Source)

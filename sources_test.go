@@ -239,22 +239,21 @@ func TestSources_webhooks(t *testing.T) {
 		accepted     int // none where it is refused
 		reasons      any
 	}{
-		"PostHog's":                         {secret, posthogs, 1, nil},
-		"a batch of PostHog's":              {secret, `{"batch":[` + posthogs + `]}`, 1, nil},
-		"one event":                         {secret, first, 1, nil},
-		"by PostHog's header":               {"X-PostHog-Secret: " + acmeSecret, first, 1, nil},
-		"by a signature of the body":        {fmt.Sprintf("X-Webhook-Secret: sha256=%x", posthog.Sign(acmeSecret, []byte(first))), first, 1, nil},
-		"an array":                          {secret, "[" + first + "," + second + "]", 2, nil},
-		"another secret":                    {"X-Webhook-Secret: " + globexSecret, first, 0, nil},
-		"signed":                            {signature + hmacSHA1(acmeSecret, first), first, 1, nil},
-		"signed, white space around it":     {signature + hmacSHA1(acmeSecret, first+"\n"), first + "\n", 1, nil},
-		"a signed array's first":            {signature + hmacSHA1(acmeSecret, first), "[ " + first + "," + second + "]", 1, map[string]any{"unsigned": 1.0}},
-		"an array signed as a whole":        {signature + hmacSHA1(acmeSecret, "["+first+"]"), "[" + first + "]", 0, nil},
-		"a signature of the second":         {signature + hmacSHA1(acmeSecret, second), "[" + first + "," + second + "]", 0, nil},
-		"a signature by nothing":            {signature + hmacSHA1("", first), first, 0, nil},
-		"a signature of another kind":       {signature + "zz", first, 0, nil},
-		"an empty array":                    {signature + hmacSHA1(acmeSecret, ""), "[]", 0, nil},
-		"a deletion, which is not done yet": {secret, `{"type":"delete","userId":"ada","messageId":"1"}`, -1, map[string]any{"delete": 1.0}},
+		"PostHog's":                     {secret, posthogs, 1, nil},
+		"a batch of PostHog's":          {secret, `{"batch":[` + posthogs + `]}`, 1, nil},
+		"one event":                     {secret, first, 1, nil},
+		"by PostHog's header":           {"X-PostHog-Secret: " + acmeSecret, first, 1, nil},
+		"by a signature of the body":    {fmt.Sprintf("X-Webhook-Secret: sha256=%x", posthog.Sign(acmeSecret, []byte(first))), first, 1, nil},
+		"an array":                      {secret, "[" + first + "," + second + "]", 2, nil},
+		"another secret":                {"X-Webhook-Secret: " + globexSecret, first, 0, nil},
+		"signed":                        {signature + hmacSHA1(acmeSecret, first), first, 1, nil},
+		"signed, white space around it": {signature + hmacSHA1(acmeSecret, first+"\n"), first + "\n", 1, nil},
+		"a signed array's first":        {signature + hmacSHA1(acmeSecret, first), "[ " + first + "," + second + "]", 1, map[string]any{"unsigned": 1.0}},
+		"an array signed as a whole":    {signature + hmacSHA1(acmeSecret, "["+first+"]"), "[" + first + "]", 0, nil},
+		"a signature of the second":     {signature + hmacSHA1(acmeSecret, second), "[" + first + "," + second + "]", 0, nil},
+		"a signature by nothing":        {signature + hmacSHA1("", first), first, 0, nil},
+		"a signature of another kind":   {signature + "zz", first, 0, nil},
+		"an empty array":                {signature + hmacSHA1(acmeSecret, ""), "[]", 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -270,6 +269,30 @@ func TestSources_webhooks(t *testing.T) {
 	}
 	s := start(t, func(o *liveactivity.Options) { o.Products[0].WebhookSecret = "" })
 	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", first, signature+hmacSHA1("", first)).status)
+}
+
+// A webhook that proved its secret may have a user erased, and an SDK may not.
+func TestSources_eraseWhomSegmentDeletes(t *testing.T) {
+	s := start(t)
+	secret := "X-Webhook-Secret: " + acmeSecret
+	s.takes(1, "/webhook/acme", viewed("d", "ada", "a"), secret)
+	s.takes(1, "/webhook/acme", viewed("e", "bob", "a"), secret)
+	const deletion = `{"type":"delete","userId":"ada","messageId":"1"}`
+	r := s.takes(0, "/segment/v1/batch", `{"writeKey":"`+acmeToken+`","batch":[`+deletion+`]}`)
+	assert.Equal(t, map[string]any{"delete": 1.0}, r.json(t)["reasons"])
+	assert.NotEmpty(t, s.titles("ada"))
+	s.takes(0, "/webhook/acme", `{"type":"delete","messageId":"2"}`, secret)
+	for _, accepted := range []int{3, 2} { // the page view is known the second time
+		s.takes(accepted, "/webhook/acme", "["+viewed("d", "ada", "b")+","+deletion+","+deletion+"]", secret)
+		assert.Empty(t, s.titles("ada"))
+		assert.NotContains(t, s.bySession(), "d")
+	}
+	assert.NotEmpty(t, s.titles("bob"))
+	assert.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/webhook/acme", `{"type":"delete","userId":"bob"}`, "X-Webhook-Secret: x").status)
+	assert.NotEmpty(t, s.titles("bob"))
+	signature := "X-Signature: " + hmacSHA1(acmeSecret, `{"type":"delete","userId":"bob"}`)
+	s.takes(1, "/webhook/acme", `{"type":"delete","userId":"bob"}`, signature)
+	assert.Empty(t, s.titles("bob"))
 }
 
 // A product's own source is taken at its name, with the product's secret, and by nobody else.

@@ -54,6 +54,9 @@ type Options struct {
 	// SessionOf returns the session of an event that a source sends with a user only, "" for
 	// none; nil leaves it without one. See [activity.Finder].
 	SessionOf func(ctx context.Context, productID string, e *activity.Event) (string, error)
+	// Erase erases a user, whom a webhook asks to erase that proved its secret; nil ignores
+	// such events. It may be called again for the same user.
+	Erase func(ctx context.Context, productID, userID string) error
 }
 
 // Intake takes the requests of sources. Sources that share one share its bounds.

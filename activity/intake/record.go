@@ -21,6 +21,7 @@ const (
 	ReasonToken     = "other_token" // carries another product's token
 	ReasonUnsigned  = "unsigned"    // no part of what the webhook's signature vouches for
 	ReasonGPC       = "gpc"         // of a browser that asks for privacy: see Intake.AsksForPrivacy
+	ReasonDelete    = "delete"      // asks for an erasure, and has no right to
 	ReasonOther     = "other_event" // of a kind that means nothing here
 	ReasonNothing   = "no_identity" // carries identity, but of no known user
 )

@@ -55,6 +55,9 @@ type Meaning struct {
 	// SeeksSession says that an event with a user and no session goes to a session of the
 	// user: see Options.SessionOf.
 	SeeksSession bool
+	// Erases says that the event asks for the erasure of its user, and does nothing else:
+	// see Options.Erase.
+	Erases bool
 }
 
 // parse returns the payload of a request's JSON. Its errors are answers.

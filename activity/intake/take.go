@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -134,7 +135,8 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 		return Counts{}, err
 	}
 	events, ignored := make([]activity.Event, 0, t.payload.count), Ignored(nil)
-	var seeking []int // of the events
+	var seeking []int   // of the events
+	var erased []string // users
 	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt),
 		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
 	if from.Events, err = in.products.Events(t.productID); err != nil {
@@ -157,6 +159,8 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 			m.Reason = ReasonGPC
 		case m.Reason == "" && !fits:
 			m.Reason = ReasonToken
+		case m.Erases && (in.opts.Erase == nil || t.standing != activity.Reported):
+			m.Reason = ReasonDelete
 		}
 		if t.call.Taken != nil {
 			t.call.Taken(&m)
@@ -164,6 +168,10 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 		if m.Reason != "" {
 			in.Ignore(ctx, &ignored, t.productID, m.SessionID, m.Reason)
 			return err == nil
+		}
+		if m.Erases {
+			erased = append(erased, m.UserID)
+			return true
 		}
 		m.Received = b.Arrived()
 		voucher.Vouch(&m.Event, m.Proof)
@@ -181,7 +189,18 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 	if err := in.place(ctx, t.productID, events, seeking); err != nil {
 		return Counts{}, err
 	}
-	return in.Record(ctx, t.productID, events, ignored)
+	counts, err := in.Record(ctx, t.productID, events, ignored)
+	if err != nil {
+		return Counts{}, err
+	}
+	for _, user := range slices.Compact(erased) { // after the events that came with them
+		if err := in.opts.Erase(ctx, t.productID, user); err != nil {
+			return Counts{}, httpx.Unavailable(err)
+		}
+	}
+	in.events.WithLabelValues(t.productID, "accepted", "").Add(float64(len(erased)))
+	counts.Accepted += len(erased)
+	return counts, nil
 }
 
 // maxSought is how many users' sessions are looked for, at most, for the events of a

@@ -15,7 +15,7 @@
 // is. A session is that of the anonymousId, together with the context.sessionId where
 // there is one, or the session_id that the site sends in properties or context. An event
 // with a userId only goes to a session of that user. A track makes an action where the
-// product lists its event; group and delete are ignored.
+// product lists its event; delete asks for the erasure of its user; group is ignored.
 //
 // Facts about the events come from captured traffic of analytics-next 1.84, analytics-js
 // 3.34, @jitsu/js 1.11 and the SDKs for Node.js, kept in testdata.

@@ -179,11 +179,6 @@ func (d *decoder) trait(t *traits, key []byte) {
 	d.SetProof(&d.event.proof, key)
 }
 
-// Reasons for ignoring an event that only this family has.
-const (
-	reasonDelete = "delete" // asks for an erasure
-)
-
 // Meaning implements [intake.Decoder].
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	if !d.isEvent {
@@ -211,7 +206,11 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		m.Reason = intake.ReasonOther
 	case typeIdentify, typeAlias:
 	case typeDelete:
-		m.Reason = reasonDelete
+		m.UserID, m.Erases = intake.UserID(intake.Trimmed(e.userID)), true
+		if m.UserID == "" || intake.IsLongID(m.UserID) {
+			m.Reason = intake.ReasonMalformed
+		}
+		return
 	case "":
 		m.Reason = intake.ReasonMalformed
 	default:

@@ -26,6 +26,9 @@ func decode(t testing.TB, body string, from intake.Request) (lines []string) {
 
 // line is the reason for ignoring an event, or its action, user, session and address.
 func line(m *intake.Meaning) string {
+	if m.Erases && m.Reason == "" {
+		return "erases " + m.UserID
+	}
 	if m.Reason != "" {
 		return "ignored: " + m.Reason
 	}
@@ -116,7 +119,8 @@ func TestDecode_meanings(t *testing.T) {
 		"its own type before the path's": {`{"type":"identify","anonymousId":"d","traits":{"email":"a@b.co"}}`, "page", "identity | d | d | a@b.co"},
 		"no type":                        {`{"anonymousId":"d",` + url + `}`, "", "ignored: malformed"},
 		"another type":                   {`{"type":"group","anonymousId":"d","traits":{"email":"all@b.co"}}`, "", "ignored: other_event"},
-		"an erasure":                     {`{"type":"delete","userId":"u"}`, "", "ignored: delete"},
+		"an erasure":                     {`{"type":"delete","userId":"u"}`, "", "erases u"},
+		"an erasure of nobody":           {`{"type":"delete","userId":"null"}`, "", "ignored: malformed"},
 		"no object":                      {`[7]`, "", "ignored: malformed"},
 		"a page without an address":      {`{"type":"page","anonymousId":"d"}`, "", "ignored: malformed"},
 		"the page that it came from":     {`{"type":"page","anonymousId":"d","context":{"page":{"url":"https://x.example/a"}}}`, "", onA + "d | d"},
