@@ -91,6 +91,8 @@ type Event struct {
 	Time time.Time
 	// ServerTime says that Time is by the service's own clock instead.
 	ServerTime bool
+	// Markable says that the action is a click which marks may follow, as further events.
+	Markable bool
 	// Sent is when the request that brought it left the sender, by the sender's
 	// clock; zero when unknown.
 	Sent time.Time
@@ -109,12 +111,11 @@ type Event struct {
 	// Action holds type, title, description and URLs of the user's action.
 	// It is nil for an event that only carries identity.
 	Action *Action
-	// Mark is set for an event that adds no action but marks a click of a moment before
-	// or after, which Action describes.
-	Mark string
-	// Markable says that an event with a mark may follow this click.
-	Markable bool
 }
+
+// IsMark reports whether the event adds no action but marks a click of a moment before or
+// after, which its Action describes.
+func (e *Event) IsMark() bool { return e.Action != nil && len(e.Action.Marks) > 0 && !e.Markable }
 
 // received returns when the event arrived.
 func (e *Event) received() time.Time {

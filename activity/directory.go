@@ -32,9 +32,8 @@ type Session struct {
 
 	identified      []string // other users that events of the session identified, the newest
 	clock           clock
-	errors          []seenError // of the last seconds
-	clicks          []seenClick // the newest that marks may follow
-	statedEmail     string      // whichever user it belongs to
+	noticed         *noticed // nil for nothing
+	statedEmail     string   // whichever user it belongs to
 	statedStanding  Standing
 	userBy, emailBy provenance
 	linkedUser      string // that the link is of; empty until one is known

@@ -25,8 +25,7 @@ type sessionDocument struct {
 	Actions        int                `json:"actions,omitempty"`
 	Identified     []string           `json:"identified,omitempty"`
 	Clock          clock              `json:"clock,omitzero"`
-	Errors         []seenError        `json:"errors,omitempty"`
-	Clicks         []seenClick        `json:"clicks,omitempty"`
+	Noticed        *noticed           `json:"noticed,omitempty"`
 }
 
 // provenanceDocument is the JSON of a provenance. It does not repeat the user ID of
@@ -95,7 +94,7 @@ func (s *Session) document() sessionDocument {
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
 		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
 		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser, Former: s.former,
-		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Errors: s.errors, Clicks: s.clicks,
+		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Noticed: s.noticed,
 	}
 }
 
@@ -104,7 +103,7 @@ func (d *sessionDocument) session() Session {
 		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
 		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
 		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser, former: d.Former,
-		Actions: d.Actions, identified: d.Identified, clock: d.Clock, errors: d.Errors, clicks: d.Clicks,
+		Actions: d.Actions, identified: d.Identified, clock: d.Clock, noticed: d.Noticed,
 	}
 	s.setEmail()
 	return s

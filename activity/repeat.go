@@ -36,12 +36,13 @@ func (s *Session) repeats(e *Event) bool {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(e.UserID + "\x00" + e.Action.Description))
 	now := seenError{sum.Sum64(), e.Time.UnixMicro()}
-	for _, seen := range s.errors {
+	known := s.notice()
+	for _, seen := range known.Errors {
 		if seen.Sum == now.Sum && time.Duration(max(now.At-seen.At, seen.At-now.At))*time.Microsecond <= repeatWithin {
 			return true
 		}
 	}
-	s.errors = append(slices.Clip(s.errors), now)
-	s.errors = s.errors[max(0, len(s.errors)-maxErrors):]
+	known.Errors = append(known.Errors, now)
+	known.Errors = known.Errors[max(0, len(known.Errors)-maxErrors):]
 	return false
 }

@@ -133,8 +133,8 @@ func TestDecode_listedEvents(t *testing.T) {
 				}
 				if m.Markable {
 					got += "; marks may follow"
-				} else if m.Mark != "" {
-					got += "; " + m.Mark
+				} else if m.Reason == "" && m.IsMark() {
+					got += "; " + m.Action.Marks[0]
 				}
 				assert.Equal(t, want, got, typ)
 			})

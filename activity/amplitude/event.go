@@ -223,7 +223,8 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		}
 	case eventRageClick, eventDeadClick:
 		action := e.action()
-		if m.Action, m.Mark = &action, from.Events.Mark(listedAs[e.typ]); m.Mark == "" {
+		action.Marks = []string{from.Events.Mark(listedAs[e.typ])}
+		if m.Action = &action; action.Marks[0] == "" {
 			m.Reason = intake.ReasonOther
 		}
 	default:

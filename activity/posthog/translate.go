@@ -49,11 +49,12 @@ func (r *reader) translate(e *event, listed *intake.Events) (activity.Event, str
 		out.Action, out.Markable = &action, action.Type == activity.TypeClick && listed.Marks()
 	case eventIdentify, eventSet, eventAlias:
 	default:
-		if out.Mark = listed.Mark(e.Name); out.Mark != "" {
+		if mark := listed.Mark(e.Name); mark != "" {
 			action, ok := action(e)
 			if !ok || action.Type != activity.TypeClick {
 				return activity.Event{}, intake.ReasonMalformed
 			}
+			action.Marks = []string{mark}
 			out.Action = &action
 		} else if rule := listed.Find(e.Name); rule != nil {
 			r.custom(&out, e, rule)

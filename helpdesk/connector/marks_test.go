@@ -18,8 +18,11 @@ import (
 func (w *world) press(id, label, mark string, at time.Time) {
 	w.t.Helper()
 	a := activity.NewAction(activity.TypeClick, activity.Target{Label: label}, "https://app.example.com/checkout")
+	if mark != "" {
+		a.Marks = []string{mark}
+	}
 	_, err := w.recorder.Record(w.t.Context(), acme, []activity.Event{{ID: id, Time: at, SessionID: "s1", UserID: "u-s1", Email: jane,
-		Action: &a, Mark: mark, Markable: mark == ""}})
+		Action: &a, Markable: mark == ""}})
 	require.NoError(w.t, err)
 }
 

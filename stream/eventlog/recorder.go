@@ -296,7 +296,7 @@ func (a *appending) batch(p *part) *activity.Batch {
 		if p.isAnothers(e) {
 			did.Email = ""
 		}
-		if did.ID = e.ID; e.Mark == "" {
+		if did.ID = e.ID; !e.IsMark() {
 			did.Index = next
 			next++
 		}

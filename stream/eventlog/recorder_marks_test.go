@@ -20,7 +20,7 @@ func clicks(user, title string, second float64) activity.Event {
 
 func marks(mark, user, title string, second float64) activity.Event {
 	e := does("s", user, title, second)
-	e.ID, e.Mark = strings.Join([]string{mark, user, title}, " "), mark
+	e.ID, e.Action.Marks = strings.Join([]string{mark, user, title}, " "), []string{mark}
 	return e
 }
 

@@ -238,7 +238,7 @@ func (p *part) learn(ctx context.Context, a *appending) (expired int, err error)
 // added returns how many actions the part adds to its session: a mark adds none.
 func (p *part) added() (n int) {
 	for i := range p.actions {
-		if p.actions[i].Mark == "" {
+		if !p.actions[i].IsMark() {
 			n++
 		}
 	}
