@@ -102,15 +102,23 @@ func TestPostHogProvision_createsTheDestination(t *testing.T) {
 		_, _ = w.Write([]byte(`{"results":[]}`))
 	}))
 	t.Cleanup(posthog.Close)
+	file := productFile(t, `{"products": [{"product_id": "acme", "webhook_secret": "`+webhookSecret+`",
+		"events": {"Invoice Sent": {}, "Checkout *": {}, "$exception": {}, "$pageview": {}}}]}`)
 	run := func(args ...string) *proctest.Process {
-		p := launch(t, []string{"POSTHOG_API_KEY=phx_s3cr3t"}, append([]string{"posthog", "provision", "--config=" + acme(t), "--product=acme",
+		p := launch(t, []string{"POSTHOG_API_KEY=phx_s3cr3t"}, append([]string{"posthog", "provision", "--config=" + file, "--product=acme",
 			"--public-url=https://live.example.com/la/", "--posthog-host=" + posthog.URL, "--project=7"}, args...)...)
 		assert.Zero(t, p.Wait(ends), p.Stderr.String())
 		return p
 	}
-	assert.Equal(t, "destination \"liveactivity: acme\": would be created\n", run("--dry-run").Stdout.String())
+	const advice = "events \"Checkout *\": PostHog sends no events by the beginning of their name; add them in its page by hand\n"
+	assert.Equal(t, advice+"destination \"liveactivity: acme\": would be created\n", run("--dry-run").Stdout.String())
 	assert.Nil(t, created)
-	assert.Equal(t, "destination \"liveactivity: acme\": created\n", run().Stdout.String())
+	assert.Equal(t, advice+"destination \"liveactivity: acme\": created\n", run().Stdout.String())
+	var names []string
+	for _, event := range created["filters"].(map[string]any)["events"].([]any) {
+		names = append(names, event.(map[string]any)["id"].(string))
+	}
+	assert.Equal(t, []string{"$pageview", "$screen", "$autocapture", "$identify", "$set", "$create_alias", "$exception", "Invoice Sent"}, names)
 	inputs := created["inputs"].(map[string]any)
 	assert.Equal(t, "https://live.example.com/la/webhook/acme", inputs["url"].(map[string]any)["value"])
 	assert.Equal(t, webhookSecret, inputs["headers"].(map[string]any)["value"].(map[string]any)["X-PostHog-Secret"])

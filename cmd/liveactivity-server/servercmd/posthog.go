@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/liveactivity/liveactivity"
@@ -26,8 +28,20 @@ type posthogFlags struct {
 	command.Common
 }
 
-// reported are the events that a destination sends.
-var reported = []string{"$pageview", "$screen", "$autocapture", "$identify", "$set", "$create_alias"}
+// reported returns the events that a product's destination sends: those that mean something
+// for every product, and those that the product lists. A destination knows no name that
+// stands for several: these are returned, too.
+func reported(listed liveactivity.EventRules) (names, patterns []string) {
+	names = []string{"$pageview", "$screen", "$autocapture", "$identify", "$set", "$create_alias"}
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		if strings.HasSuffix(name, "*") {
+			patterns = append(patterns, name)
+		} else if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, patterns
+}
 
 // provisionPostHog is the command that sets up the webhook destination of a PostHog project.
 func provisionPostHog(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
@@ -68,8 +82,12 @@ func provisionPostHog(ctx context.Context, args []string, stdout, stderr io.Writ
 	if f.Remove {
 		outcome, err = api.Remove(ctx, name, f.DryRun)
 	} else {
+		events, patterns := reported(products[0].Events)
+		for _, pattern := range patterns {
+			fmt.Fprintf(stdout, "events %q: PostHog sends no events by the beginning of their name; add them in its page by hand\n", pattern)
+		}
 		outcome, err = api.Provision(ctx, posthogapi.Destination{
-			Name: name, Secret: products[0].WebhookSecret, Events: reported,
+			Name: name, Secret: products[0].WebhookSecret, Events: events,
 			URL: strings.TrimRight(f.PublicURL, "/") + "/webhook/" + url.PathEscape(f.Product),
 		}, f.DryRun)
 	}
