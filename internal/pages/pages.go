@@ -5,6 +5,7 @@ package pages
 import (
 	"bytes"
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
 	"io/fs"
 	"net/http"
@@ -64,10 +65,17 @@ func WriteForm(w http.ResponseWriter, status int, page []byte, targets string) {
 	write(w, status, page)
 }
 
-// ServeFile serves a file, which is not to be used again before it is asked whether
+//go:embed shared
+var shared embed.FS
+
+// ServeFile serves a file of a page or, where it is not among those, the file that all pages
+// share under this name, which is dom.js. It is not to be used again before it is asked whether
 // there is a new version. One that is not there is 404.
 func ServeFile(w http.ResponseWriter, r *http.Request, files fs.FS, name string) error {
 	body, err := fs.ReadFile(files, name)
+	if err != nil {
+		body, err = shared.ReadFile("shared/" + path.Base(name))
+	}
 	if err != nil {
 		return httpx.NotFound("Unknown file.")
 	}

@@ -1,6 +1,7 @@
 // The portal: hash routes to views, and what stays around them.
 
-import { byId, h, icon } from "./dom.js";
+import { byId, h } from "./dom.js";
+import { icon } from "./icons.js";
 import { forget, report, startBridge } from "./bridge.js";
 import { resetChat, startChat } from "./chat.js";
 import { open, restart, state } from "./store.js";

@@ -1,6 +1,7 @@
 // Talking to the bridge: reports go out one after the other, in order, and wait while it is down.
 
-import { byId, count } from "./dom.js";
+import { byId } from "./dom.js";
+import { count } from "./words.js";
 import { compliance, state } from "./store.js";
 
 const retryAfter = 4000; // milliseconds

@@ -1,6 +1,8 @@
 // The chat widget: it introduces itself with the bridge's summary and answers by fixed rules.
 
-import { byId, h, icon, list } from "./dom.js";
+import { byId, h } from "./dom.js";
+import { icon } from "./icons.js";
+import { list } from "./words.js";
 import { context } from "./bridge.js";
 import { statusNames } from "./store.js";
 

@@ -1,6 +1,8 @@
 // The views of the portal. Each returns {title, crumb?, nodes}.
 
-import { byId, count, h, icon, list } from "./dom.js";
+import { byId, h } from "./dom.js";
+import { icon } from "./icons.js";
+import { count, list } from "./words.js";
 import { context, report } from "./bridge.js";
 import { missing, save, state, statusNames, vendorOf } from "./store.js";
 

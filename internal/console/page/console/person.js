@@ -1,6 +1,7 @@
 // One person: what they did, and what an agent sees of it.
 
-import { copyButton, h, outward, setText } from "./dom.js";
+import { h, setText } from "./dom.js";
+import { copyButton, outward } from "./links.js";
 import { rendered } from "./note.js";
 import { explain } from "./service.js";
 import { page } from "./sessions.js";

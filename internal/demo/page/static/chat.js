@@ -1,6 +1,7 @@
 // The chat in the shop: what the visitor sees of a conversation.
 
-import { byId, clock, h, stick } from "./dom.js";
+import { byId, h } from "./dom.js";
+import { clock, stick } from "./view.js";
 import { recall, save } from "./state.js";
 
 const starters = ["Where is my order?", "Which lamp is right for reading?", "Do you ship abroad?"];

@@ -1,6 +1,7 @@
 // The help desk: a conversation as an agent sees it.
 
-import { byId, clock, h, stick } from "./dom.js";
+import { byId, h } from "./dom.js";
+import { clock, stick } from "./view.js";
 import { recall } from "./state.js";
 
 const titles = { message: "Customer", reply: "Automatic reply", offer: "Proactive offer" };

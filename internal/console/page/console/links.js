@@ -1,29 +1,6 @@
-// Building elements. Strings only ever become text nodes and attributes.
+// Links to other sites, and copying.
 
-/** Returns an element. Keys that start with "on" are listeners; false, null and undefined leave an attribute or a child out. */
-export function h(tag, props = {}, ...children) {
-  return build(document.createElement(tag), props, children);
-}
-
-/** Returns an element of SVG. */
-export function s(tag, props = {}, ...children) {
-  return build(document.createElementNS("http://www.w3.org/2000/svg", tag), props, children);
-}
-
-function build(element, props, children) {
-  for (const [key, value] of Object.entries(props)) {
-    if (value === false || value === null || value === undefined) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else element.setAttribute(key, value === true ? "" : value);
-  }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
-  return element;
-}
-
-/** Sets a text unless it is there already, so that nothing is drawn again in vain. */
-export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
+import { h } from "./dom.js";
 
 /** Returns a link to another site that anyone may have written; where it is not of http or https, only its text. */
 export function outward(url, ...children) {

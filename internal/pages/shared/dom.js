@@ -1,0 +1,29 @@
+// Building elements. Strings only ever become text nodes and attributes.
+
+/** Returns an element. Keys that start with "on" are listeners; false, null and undefined leave an attribute or a child out. */
+export function h(tag, props = {}, ...children) {
+  return build(document.createElement(tag), props, children);
+}
+
+/** Returns an element of SVG. */
+export function s(tag, props = {}, ...children) {
+  return build(document.createElementNS("http://www.w3.org/2000/svg", tag), props, children);
+}
+
+function build(element, props, children) {
+  for (const [key, value] of Object.entries(props)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Sets a text unless it is there already, so that nothing is drawn again in vain. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Returns the element of that id. */
+export const byId = (id) => document.getElementById(id);
