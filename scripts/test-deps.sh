@@ -14,6 +14,9 @@ npm_packages=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.1
   @ai-sdk/mcp@1.0.102 @openai/agents@0.20.0 @langchain/mcp-adapters@1.1.4 @langchain/langgraph@1.7.3 @langchain/core@1.4.0 zod@4.6.7)
 # In a folder of their own: the SDKs of sources other than PostHog.
 source_packages=(@segment/analytics-node@3.1.0 @rudderstack/rudder-sdk-node@3.0.13 @amplitude/analytics-node@1.5.73)
+# What pages load of sources other than PostHog: package, version and file.
+browser_sdks=("@segment/analytics-next 1.84.3 dist/umd/index.js" "@rudderstack/analytics-js 3.34.1 dist/npm/legacy/bundled/umd/index.js"
+  "@jitsu/js 1.11.0 dist/jitsu.es.js" "@amplitude/analytics-browser 2.48.1 lib/scripts/amplitude-min.js")
 node_version=22.23.3 # where the system has none, or one that is too old for posthog-node
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)
 
@@ -89,23 +92,23 @@ check_browser() {
   }
 }
 
-# fetch_posthog VERSION puts that version's dist/array.js, which needs no other
-# file, where the tests look for it.
-fetch_posthog() {
-  local version=$1 target=".deps/posthog-js/$1/dist/array.js" tarball
+# fetch_file PACKAGE VERSION PATH puts a file of an npm package, which needs no other
+# file, where the tests look for it: .deps/PACKAGE/VERSION/PATH.
+fetch_file() {
+  local target=".deps/$1/$2/$3" tarball
   if [ -s "$target" ]; then
-    say "posthog-js" "found $target"
+    say "$1" "found $target"
     return
   fi
   command -v npm >/dev/null || provide npm npm npm
-  tarball=$(cd "$tmp" && npm pack --loglevel=error "posthog-js@$version" 2>"$log") || {
+  tarball=$(cd "$tmp" && npm pack --loglevel=error "$1@$2" 2>"$log") || {
     cat "$log" >&2
-    die "npm could not fetch posthog-js@$version: check the network and the npm registry, then run this script again"
+    die "npm could not fetch $1@$2: check the network and the npm registry, then run this script again"
   }
   mkdir -p "${target%/*}"
-  tar -xzf "$tmp/$tarball" -C "$tmp" package/dist/array.js
-  mv "$tmp/package/dist/array.js" "$target"
-  say "posthog-js" "fetched $target"
+  tar -xzf "$tmp/$tarball" -C "$tmp" "package/$3"
+  mv "$tmp/package/$3" "$target"
+  say "$1" "fetched $target"
 }
 
 # fits_node COMMAND reports whether it is a Node.js that posthog-node runs on.
@@ -198,7 +201,11 @@ provide chromium "${browsers[*]}" chromium chromium-browser
 check_browser
 provide python3 python3 python3
 for version in "${posthog_versions[@]}"; do
-  fetch_posthog "$version"
+  fetch_file posthog-js "$version" dist/array.js
+done
+for sdk in "${browser_sdks[@]}"; do
+  # shellcheck disable=SC2086 # three words
+  fetch_file $sdk
 done
 provide_node
 fetch_packages .deps/npm "${npm_packages[@]}"

@@ -52,6 +52,7 @@ type call struct {
 
 func startService(t *testing.T) *service {
 	product, key := liveactivity.NewProduct(productID)
+	product.Events = liveactivity.EventRules{"Added": {}, "Left": {}}
 	s := &service{t: t, token: product.CaptureTokens[0], key: key.Key, delayed: map[string]chan struct{}{}}
 	live, err := liveactivity.New(&liveactivity.Options{
 		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},

@@ -100,6 +100,24 @@ func PostHogJS(t testing.TB, version string) string {
 	return path
 }
 
+// The browser SDKs of sources other than PostHog, for BrowserSDK.
+const (
+	Segment     = "@segment/analytics-next/1.84.3/dist/umd/index.js"
+	RudderStack = "@rudderstack/analytics-js/3.34.1/dist/npm/legacy/bundled/umd/index.js"
+	Jitsu       = "@jitsu/js/1.11.0/dist/jitsu.es.js"
+	Amplitude   = "@amplitude/analytics-browser/2.48.1/lib/scripts/amplitude-min.js"
+)
+
+// BrowserSDK returns the path of a browser SDK, which is all a page needs.
+func BrowserSDK(t testing.TB, sdk string) string {
+	t.Helper()
+	path := filepath.Join(root(t), ".deps", sdk)
+	if _, err := os.Stat(path); err != nil {
+		missing(t, sdk)
+	}
+	return path
+}
+
 // command returns the path of the first of the commands there is.
 func command(t testing.TB, names ...string) string {
 	t.Helper()
