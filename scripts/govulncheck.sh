@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs govulncheck. A vulnerability found is a failure. A vulnerability database
-# that cannot be reached is said loudly and is not: the check runs wherever
-# vuln.go.dev, or the mirror in GOVULNDB, can be reached.
+# that cannot be reached is one only in a workflow of GitHub, which can reach it;
+# elsewhere it is said loudly: vuln.go.dev, or the mirror in GOVULNDB, may be out of reach.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,6 @@ status=$?
 printf '%s\n' "$output"
 if [ "$status" -ne 0 ] && grep -q 'fetching vulnerabilities' <<<"$output"; then
 	echo "govulncheck: NOT CHECKED: the vulnerability database cannot be reached from here (set GOVULNDB to a mirror)."
-	exit 0
+	[ -n "${GITHUB_ACTIONS:-}" ] || exit 0
 fi
 exit "$status"
