@@ -43,6 +43,49 @@ func TestCheck_saysWhatWorks(t *testing.T) {
 	}
 }
 
+// With the public URL check finds every step that is missing between a desk and the server.
+func TestCheck_triesThePublicAddress(t *testing.T) {
+	t.Parallel()
+	desk := helpdesktest.NewZendesk(nil)
+	t.Cleanup(desk.Close)
+	check := func(path, url string, status int, product string) string {
+		p := launch(t, nil, "check", "--config="+path, "--product="+product, "--public-url="+url)
+		assert.Equal(t, status, p.Wait(ends), p.Stdout.String())
+		assert.NotContains(t, p.Stdout.String()+p.Stderr.String(), helpdesktest.ZendeskAPIToken)
+		return p.Stdout.String()
+	}
+	open := withZendesk(t, zendeskConfig(desk, ""))
+	url := launch(t, nil, anyPort, "--config="+open).URL()
+	said := check(open, url, 1, "acme")
+	for _, want := range []string{
+		"ok       A server is at " + url + ", and ready.",
+		"ok       /webhook/acme is there, and refuses a request without a secret or signature.",
+		"missing  /chatbot-webhook/acme takes requests without a signature.",
+		`missing  The webhook "liveactivity context: acme" is missing: run liveactivity-server zendesk provision.`,
+	} {
+		assert.Contains(t, said, want)
+	}
+	assert.Zero(t, written(desk), "nothing is changed")
+
+	p := launch(t, nil, "zendesk", "provision", "--config="+open, "--product=acme", "--public-url="+url)
+	require.Zero(t, p.Wait(ends))
+	_, secrets, _ := strings.Cut(p.Stdout.String(), `"signing_secret": `)
+	secrets, _, _ = strings.Cut(secrets, "\n")
+	assert.Contains(t, check(open, url, 1, "acme"), "missing  signing_secret lacks the secret of a webhook")
+
+	signed := withZendesk(t, zendeskConfig(desk, `, "signing_secret": `+secrets))
+	again := launch(t, nil, anyPort, "--config="+signed).URL()
+	assert.Contains(t, check(signed, again, 1, "acme"), `The webhook "liveactivity context: acme" leads to another address`)
+	p = launch(t, nil, "zendesk", "provision", "--config="+signed, "--product=acme", "--public-url="+again)
+	require.Zero(t, p.Wait(ends))
+	assert.NotContains(t, check(signed, again, 0, "acme"), "missing")
+	assert.Contains(t, check(signed, again, 0, "globex"), "ok       /webhook/globex is there")
+
+	other := productFile(t, `{"products": [{"product_id": "hooli", "webhook_secret": "x"}]}`)
+	assert.Contains(t, check(other, again+"/", 1, "hooli"), "missing  /webhook/hooli is not there: the server does not serve this product")
+	assert.Contains(t, check(other, "http://127.0.0.1:1", 1, "hooli"), "missing  No server that is ready is at http://127.0.0.1:1: nothing answers there.")
+}
+
 func TestCheck_saysWhomRepliesAreMadeFor(t *testing.T) {
 	t.Parallel()
 	path := productFile(t, `{"products": [{"product_id": "a", "webhook_secret": "x"},

@@ -21,6 +21,8 @@ import (
 type checkFlags struct {
 	Config  string `env:"LIVEACTIVITY_CONFIG" placeholder:"FILE" help:"Product file (JSON). Required."`
 	Product string `placeholder:"ID" help:"The product to check; all of the file by default."`
+	// PublicURL is asked only where it is given.
+	PublicURL string `name:"public-url" env:"LIVEACTIVITY_PUBLIC_URL" placeholder:"URL" help:"The server's public URL, to try it, and the webhooks and triggers that lead there."`
 	// LLMModel is not asked, only whether there is one.
 	LLMModel string `name:"llm-model" env:"LIVEACTIVITY_LLM_MODEL" placeholder:"NAME" help:"The server's language model, to be told about the replies that it makes."`
 	command.Common
@@ -31,7 +33,9 @@ type checkFlags struct {
 func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
 	var f checkFlags
 	const description = "Asks each help desk of a product file, with requests that change nothing, whether the " +
-		"credentials work and what the service may do. The exit status is 1 where something is missing."
+		"credentials work and what the service may do. With --public-url it also tries that address, and reads " +
+		"whether Zendesk's webhooks and triggers lead there with the secrets of the file. The exit status is 1 where something is missing. " +
+		"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
 	wrong, err := command.Parse(&f, "liveactivity-server check", description, args, stdout, stderr)
 	if err != nil {
 		return err
@@ -43,7 +47,7 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *
 	missing := 0
 	replies := f.LLMModel != "" || added.Model != nil || added.Reply != nil
 	for _, product := range products {
-		missing += checkProduct(ctx, product, added, stdout)
+		missing += checkProduct(ctx, product, added, f.PublicURL, stdout)
 		if advice := product.Identity.Advice(); replies && advice != "" {
 			fmt.Fprintf(stdout, "  note     With a language model, %s.\n", advice)
 		}
@@ -64,7 +68,7 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *
 }
 
 // checkProduct checks a product and returns how much is missing.
-func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options,
+func checkProduct(ctx context.Context, product liveactivity.Product, added *liveactivity.Options, public string,
 	stdout io.Writer,
 ) (missing int) {
 	fmt.Fprintf(stdout, "product %s\n", product.ProductID)
@@ -76,9 +80,9 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 	if len(desks) == 0 {
 		fmt.Fprintln(stdout, "  ok       It has no help desk.")
 	}
-	for _, desk := range desks {
-		fmt.Fprintf(stdout, "  %s\n", desk.Name)
-		for _, finding := range checkDesk(ctx, desk) {
+	report := func(part string, findings []helpdesk.Finding) {
+		fmt.Fprintf(stdout, "  %s\n", part)
+		for _, finding := range findings {
 			word := "ok     "
 			if !finding.OK {
 				word = "missing"
@@ -86,6 +90,16 @@ func checkProduct(ctx context.Context, product liveactivity.Product, added *live
 			}
 			fmt.Fprintf(stdout, "    %s  %s\n", word, finding.Text)
 		}
+	}
+	if public != "" {
+		report("address", checkAddress(ctx, public, product, len(desks) > 0))
+	}
+	for _, desk := range desks {
+		findings := checkDesk(ctx, desk)
+		if account, ok := desk.Desk.(provisioner); ok && public != "" {
+			findings = append(findings, checkAccount(ctx, account, public, product)...)
+		}
+		report(desk.Name, findings)
 	}
 	return missing
 }
