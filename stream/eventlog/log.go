@@ -324,12 +324,12 @@ func (e *Entry) setData(data []byte, room int) {
 
 // Encode assigns the entry its ID and builds the event that readers are sent.
 // Engines call it when they append an entry and when they read one back. Data
-// then shares memory with the event.
+// then are a copy, or share memory with the event.
 func (e *Entry) Encode(id ID) {
 	if event, ok := feed.EraseEvent(e.Data); ok {
 		e.frame = id.append([]byte(idField))
 		e.frame = append(append(append(e.frame, eraseField...), event...), eventEnd...)
-		e.ID = id
+		e.ID, e.Data = id, slices.Clone(e.Data)
 		return
 	}
 	var made [128]byte
