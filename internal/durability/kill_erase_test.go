@@ -12,13 +12,13 @@ import (
 	"github.com/liveactivity/liveactivity/internal/redistest"
 )
 
-// How the erasing is done: in rounds, in each of which a server is killed.
+// How the erasing is done: in rounds, in each of which a server or Redis is killed.
 const (
 	erasures       = 6  // rounds
 	peopleOfARound = 10 // every other one is erased
 )
 
-// People are erased while a server is killed at any moment. Once the erasure is acknowledged
+// People are erased while a server or Redis is killed at any moment. Once the erasure is acknowledged
 // nothing brings them back, not on another server and not after a restart; everybody else
 // stays.
 func TestKill_erasures(t *testing.T) {
@@ -26,11 +26,12 @@ func TestKill_erasures(t *testing.T) {
 	for name, servers := range map[string]int{"file": 1, "redis": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storage := "--data-dir=" + t.TempDir()
+			e, storage := &eraser{}, "--data-dir="+t.TempDir()
 			if name == "redis" {
-				storage = "--redis-url=" + redistest.Start(t).URL()
+				e.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+				storage = "--redis-url=" + e.redis.URL()
 			}
-			e := &eraser{storm: newStorm(t, servers, storage)}
+			e.storm = newStorm(t, servers, storage)
 			for _, sv := range e.servers {
 				e.lives = append(e.lives, e.start(sv))
 			}
@@ -52,6 +53,7 @@ func TestKill_erasures(t *testing.T) {
 // eraser erases people on the servers of a storm.
 type eraser struct {
 	*storm
+	redis        *redistest.Server // nil for a file
 	lives        []*life
 	erased, kept []string
 }
@@ -63,7 +65,7 @@ func (e *eraser) ready() {
 	}
 }
 
-// round has people act, and erases every other one while a server is killed.
+// round has people act, and erases every other one while something is killed.
 func (e *eraser) round(round int) {
 	rng := e.dice.generator()
 	var leaving []string
@@ -88,9 +90,14 @@ func (e *eraser) round(round int) {
 		erasing.Go(func() { e.insist(rng, http.StatusOK, http.MethodDelete, path, "", "X-Admin-Key: "+adminKey) })
 	}
 	e.pause(upTo(rng, 60*time.Millisecond))
-	victim := rng.IntN(len(e.lives))
-	e.require(e.lives[victim].kill())
-	e.lives[victim] = e.start(e.servers[victim])
+	if e.redis != nil && round%2 == 1 {
+		e.redis.Kill()
+		e.redis.Restart()
+	} else {
+		victim := rng.IntN(len(e.lives))
+		e.require(e.lives[victim].kill())
+		e.lives[victim] = e.start(e.servers[victim])
+	}
 	erasing.Wait()
 	e.require(nil)
 	e.erased = append(e.erased, leaving...)
