@@ -32,8 +32,10 @@ func (c *logCollector) list() []eventlog.Log {
 var (
 	logUsers   = prometheus.NewDesc("liveactivity_users", "Users whose activity is held in memory.", nil, nil)
 	logEntries = prometheus.NewDesc("liveactivity_log_entries", "Entries held by the log.", []string{"product_id"}, nil)
-	logBytes   = prometheus.NewDesc("liveactivity_log_bytes", "What the log's entries cost where they are kept, in bytes.", []string{"product_id"}, nil)
-	logDropped = prometheus.NewDesc("liveactivity_log_dropped_total", "Entries dropped before their time because the log was full.", []string{"product_id"}, nil)
+	logBytes   = prometheus.NewDesc("liveactivity_log_bytes",
+		"What the log's entries cost where they are kept, in bytes.", []string{"product_id"}, nil)
+	logDropped = prometheus.NewDesc("liveactivity_log_dropped_total",
+		"Entries dropped before their time because the log was full.", []string{"product_id"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
@@ -51,7 +53,8 @@ func (c *logCollector) Collect(ch chan<- prometheus.Metric) {
 		for productID, stats := range log.Stats() {
 			sum := sums[productID]
 			users += stats.Users
-			sums[productID] = eventlog.Stats{Entries: sum.Entries + stats.Entries, Bytes: sum.Bytes + stats.Bytes, Dropped: sum.Dropped + stats.Dropped}
+			sums[productID] = eventlog.Stats{Entries: sum.Entries + stats.Entries, Bytes: sum.Bytes + stats.Bytes,
+				Dropped: sum.Dropped + stats.Dropped}
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(logUsers, prometheus.GaugeValue, float64(users))

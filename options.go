@@ -112,5 +112,6 @@ func (o *Options) extensions() productfile.Extensions {
 
 func isPublicURL(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" && u.Fragment == "" && u.User == nil
+	return err == nil && u.Hostname() != "" && (u.Scheme == "http" || u.Scheme == "https") && u.RawQuery == "" &&
+		u.Fragment == "" && u.User == nil
 }

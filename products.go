@@ -55,7 +55,9 @@ func NewProduct(productID string) (Product, Key) { return registry.NewProduct(pr
 // is [os.LookupEnv] in most programs. The Desks and Triggers in the options define the
 // configuration that products can have; opts may be nil. Warnings are about probable
 // mistakes. The error, if any, joins all mistakes. Both name the file and the field.
-func LoadFile(path string, lookupEnv func(string) (string, bool), opts *Options) (file File, warnings []string, err error) {
+func LoadFile(
+	path string, lookupEnv func(string) (string, bool), opts *Options) (file File, warnings []string, err error,
+) {
 	if opts == nil {
 		opts = &Options{}
 	}

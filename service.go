@@ -92,7 +92,8 @@ func New(opts *Options) (*Service, error) {
 		}
 	}
 	s := &Service{
-		engine: engine, urls: registry.NewURLs(cmp.Or(o.PublicURL, o.LocalURL)), views: o.Views, replies: o.Model != nil || o.Reply != nil,
+		engine: engine, urls: registry.NewURLs(cmp.Or(o.PublicURL, o.LocalURL)), views: o.Views,
+		replies:  o.Model != nil || o.Reply != nil,
 		log:      cmp.Or(o.Logger, slog.Default()),
 		readBack: make(chan struct{}), caughtUp: make(chan struct{}), stopping: make(chan struct{}),
 	}
@@ -100,7 +101,8 @@ func New(opts *Options) (*Service, error) {
 		close(s.caughtUp)
 	}
 	var err error
-	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(), &helpdesk.Options{Logger: s.log}, s.engine, s.drop); err != nil {
+	if s.products, err = registry.New(File{Products: o.Products, Keys: o.Keys}, o.extensions(),
+		&helpdesk.Options{Logger: s.log}, s.engine, s.drop); err != nil {
 		return nil, err
 	}
 	s.meter = s.newMeter(isNew)
@@ -142,10 +144,13 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /console/{file}", page)
 	mux.Handle("POST /webhook/{product_id}", p.webhook)
 	mux.Handle("POST /webhook/{product_id}/{source}", p.named)
-	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP, s.audited("live-activity", s.whenCaughtUp(s.lookup))))
-	mux.Handle("GET /context/{product_id}", keys.Require(access.MCP, s.audited("context", s.whenCaughtUp(httpx.Handler(s.serveContext)))))
+	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP,
+		s.audited("live-activity", s.whenCaughtUp(s.lookup))))
+	mux.Handle("GET /context/{product_id}", keys.Require(access.MCP, s.audited("context",
+		s.whenCaughtUp(httpx.Handler(s.serveContext)))))
 	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
-	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP, s.audited("session", httpx.Handler(s.serveSession))))
+	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP,
+		s.audited("session", httpx.Handler(s.serveSession))))
 	p.signIn.Mount(mux.Handle)
 	mux.Handle("/mcp", s.whenCaughtUp(mcp))
 	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
@@ -166,10 +171,11 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 		s.mountPeople(mux, admin)
 		for _, kind := range o.extensions().Desks {
 			labels := s.connector.ServeLabels(kind.Name)
-			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}", admin.Require(func(w http.ResponseWriter, r *http.Request) error {
-				labels.ServeHTTP(w, r)
-				return nil
-			}))
+			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}",
+				admin.Require(func(w http.ResponseWriter, r *http.Request) error {
+					labels.ServeHTTP(w, r)
+					return nil
+				}))
 		}
 	}
 	s.mountContracts(mux)
@@ -220,7 +226,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	metrics.Register(&wrong, reg, &logCollector{}).add(s.engine)
 	s.lookup, err = activity.NewLookup(s.engine.Activity(), o.MaxEvents)
 	wrong.Add(err)
-	s.streams, err = eventlog.NewHandler(s.engine, &eventlog.HandlerOptions{Keys: s.products.Keys(), Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
+	s.streams, err = eventlog.NewHandler(s.engine, &eventlog.HandlerOptions{Keys: s.products.Keys(),
+		Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
 	s.recorder, err = eventlog.NewRecorder(s.engine, &eventlog.RecorderOptions{
 		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, VerifiedOnly: s.products.VerifiedOnly})
@@ -242,7 +249,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
-		s.agents = agentview.New(s.engine.Activity(), dir, s.connector, s.ofAgents, agentview.Options{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents})
+		s.agents = agentview.New(s.engine.Activity(), dir, s.connector, s.ofAgents,
+			agentview.Options{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents})
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow)
 	}
 	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})
@@ -297,7 +305,9 @@ func (s *Service) Keys() *access.Keyring { return s.products.Keys() }
 // LiveActivity returns the newest actions of a user, at most limit and oldest
 // first, like the endpoint of that name. It waits up to 5 seconds for the service
 // to catch up with its log, then it returns ErrNotReady.
-func (s *Service) LiveActivity(ctx context.Context, productID, userID string, limit int) (activity.LiveActivity, error) {
+func (s *Service) LiveActivity(
+	ctx context.Context, productID, userID string, limit int) (activity.LiveActivity, error,
+) {
 	if err := s.awaitCatchUp(ctx); err != nil {
 		return activity.LiveActivity{}, err
 	}

@@ -201,7 +201,9 @@ func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...
 
 // Update changes a session, which starts out empty, and returns the result.
 // On a concurrent change the function is called again.
-func (d *Directory) Update(ctx context.Context, productID, sessionID string, change func(*Session)) (updated Session, err error) {
+func (d *Directory) Update(
+	ctx context.Context, productID, sessionID string, change func(*Session)) (updated Session, err error,
+) {
 	err = d.Amend(ctx, productID, sessionID, nil, func(a *Amendment) error {
 		change(&a.Session)
 		updated = a.Session
@@ -229,7 +231,9 @@ type Amendment struct {
 // Amend reads a session and the named documents at once and makes the changes that
 // the function asks for. On a concurrent change of any of them it starts again. If
 // the function returns an error nothing is changed, and Amend returns that error.
-func (d *Directory) Amend(ctx context.Context, productID, sessionID string, names []string, change func(*Amendment) error) error {
+func (d *Directory) Amend(
+	ctx context.Context, productID, sessionID string, names []string, change func(*Amendment) error,
+) error {
 	for {
 		docs, err := d.docs.Get(ctx, productID, append([]string{ofSession(sessionID).documentName()}, names...)...)
 		if err != nil {

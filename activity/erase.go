@@ -54,7 +54,8 @@ func (b *Batch) Left(erasures ...*Erasure) *Batch {
 		return !slices.ContainsFunc(erasures, func(e *Erasure) bool { return e.Erases(b.SessionID, a.UserID) })
 	})
 	for _, e := range erasures {
-		if left == nil || !slices.ContainsFunc(left.Actions, func(a BatchAction) bool { return e.HasEmail(a.Email) }) && !e.HasEmail(left.Email) {
+		if left == nil || !slices.ContainsFunc(left.Actions, func(a BatchAction) bool { return e.HasEmail(a.Email) }) &&
+			!e.HasEmail(left.Email) {
 			continue
 		}
 		hidden := *left
@@ -119,7 +120,9 @@ func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...s
 // Forget returns the changes after which the directory knows nothing of a person: of the
 // users, of the sessions, which others may share (see [Erasure].Kept), and of the addresses
 // that lead there. They fail where anything happened in one of the sessions meanwhile.
-func (d *Directory) Forget(ctx context.Context, productID string, userIDs, emails []string, e *Erasure) ([]document.Change, error) {
+func (d *Directory) Forget(
+	ctx context.Context, productID string, userIDs, emails []string, e *Erasure) ([]document.Change, error,
+) {
 	b := d.Book(productID)
 	var sessions, others []documentKey
 	for _, id := range e.SessionIDs {

@@ -55,7 +55,8 @@ type HeldIdentity struct {
 
 // precedes reports whether the identity counts, and not the other one.
 func (h *HeldIdentity) precedes(other *HeldIdentity) bool {
-	return cmp.Or(cmp.Compare(other.Standing, h.Standing), cmp.Compare(h.At, other.At), h.Arrived.Compare(other.Arrived)) < 0
+	return cmp.Or(cmp.Compare(other.Standing, h.Standing), cmp.Compare(h.At, other.At),
+		h.Arrived.Compare(other.Arrived)) < 0
 }
 
 // isSame reports whether both say the same, whenever they arrived.
@@ -120,7 +121,8 @@ func (h *Held) appendRecords(dst []Record, oldest int64) []Record {
 	for i := from; i < len(h.Actions); i++ {
 		a := &h.Actions[i]
 		user, since := h.owner(a)
-		r := Record{Session: h.Session, User: user, As: a.User, Start: a.Start, End: a.Start, JSON: a.JSON, Arrived: a.Arrived, Since: since}
+		r := Record{Session: h.Session, User: user, As: a.User, Start: a.Start, End: a.Start, JSON: a.JSON,
+			Arrived: a.Arrived, Since: since}
 		click := len(dst) - 1
 		for click >= first && dst[click].Start == r.Start && !r.takesPlace(&dst[click]) {
 			click--

@@ -166,5 +166,6 @@ const marksField = `,"marks":["`
 // takesPlace reports whether the record is the click before it, with marks.
 func (r *Record) takesPlace(of *Record) bool {
 	object := func(json string) string { object, _, _ := strings.Cut(json, descriptionField); return object }
-	return r.Start == of.Start && r.As == of.As && strings.Contains(r.JSON, marksField) && object(r.JSON) == object(of.JSON)
+	return r.Start == of.Start && r.As == of.As && strings.Contains(r.JSON, marksField) &&
+		object(r.JSON) == object(of.JSON)
 }

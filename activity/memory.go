@@ -251,7 +251,8 @@ func (m *Memory) eraseIn(s *memorySession, e *Erasure) {
 		}
 		return goes
 	})
-	s.Identities = slices.DeleteFunc(s.Identities, func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
+	s.Identities = slices.DeleteFunc(s.Identities,
+		func(said HeldIdentity) bool { return e.Erases(s.Session, said.UserID) })
 	if len(s.Actions)+len(s.Identities) == 0 {
 		m.leave(s)
 		s.Remove()
@@ -374,7 +375,8 @@ func (m *Memory) user(product, id string) *memoryUser {
 
 func (m *Memory) userItem(u *memoryUser) fair.Item {
 	const pointer = 8
-	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) + 2*fair.Size(pointer*cap(u.sessions))}
+	return fair.Item{Pinned: true, Bytes: fair.Size(unsafe.Sizeof(*u)) - entrySize + fair.Size(len(u.Key())) +
+		2*fair.Size(pointer*cap(u.sessions))}
 }
 
 func (m *Memory) sessionItem(s *memorySession) fair.Item {

@@ -14,8 +14,9 @@ import (
 // are each the first one that is not empty, ForwardedAt is the latest. Where
 // the last action of a batch has no end it ends where the next
 // batch starts, unless that starts earlier or is another user's. The actions' own fields
-// stay. A click that comes again with marks is in the result once, with them. The batches are not changed, and share no memory that could change with the
-// result. Without batches the result has no actions.
+// stay. A click that comes again with marks is in the result once, with them. The batches are not
+// changed, and share no memory that could change with the result. Without batches the result has
+// no actions.
 func Merge(batches ...Batch) Batch {
 	merged := Batch{Type: BatchType}
 	for _, b := range batches {

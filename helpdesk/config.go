@@ -61,7 +61,8 @@ func DecodeConfig(config json.RawMessage, v any) error {
 		field, ok := known[name]
 		switch {
 		case !ok || name == "" || name == "-":
-			wrong = append(wrong, &ConfigError{name, "is not a known field" + nearest.Hint(name, slices.Collect(maps.Keys(known)))})
+			wrong = append(wrong, &ConfigError{name, "is not a known field" +
+				nearest.Hint(name, slices.Collect(maps.Keys(known)))})
 		case string(given[name]) == "null":
 			wrong = append(wrong, &ConfigError{name, "must not be null"})
 		case field.Tag.Get("secret") == "true" && (string(given[name]) == `""` || string(given[name]) == "[]"):

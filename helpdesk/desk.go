@@ -13,9 +13,9 @@ import (
 // reads its webhooks. A desk stores nothing and starts nothing; the service decides which
 // note is written when, and remembers it.
 //
-// Calls overlap: all methods, also of the [Capabilities], are safe for concurrent use. For one conversation the service makes one call at a time, except that
-// webhooks and contacts are read at any time. After a server was lost, another may repeat
-// a call that the first still has in flight.
+// Calls overlap: all methods, also of the [Capabilities], are safe for concurrent use. For one
+// conversation the service makes one call at a time, except that webhooks and contacts are read at
+// any time. After a server was lost, another may repeat a call that the first still has in flight.
 //
 // A method that takes a context makes at most one request that changes something, does
 // not retry, and returns soon after the context ends, in 30 seconds at the latest. It

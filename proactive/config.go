@@ -113,8 +113,8 @@ func (c *Config) Select(custom ...Trigger) ([]Trigger, error) {
 // name.
 func available(custom []Trigger) map[string]func(page string) Trigger {
 	all := map[string]func(string) Trigger{backOnPricingID: BackOnPricing}
-	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{}, ErrorSeen(), DeadClick()},
-		custom) {
+	for _, t := range slices.Concat([]Trigger{PingPong{}, Dwell{}, RageClicks(), RepeatedSubmits(), DeadEnd{},
+		ErrorSeen(), DeadClick()}, custom) {
 		if t != nil {
 			all[t.ID()] = func(page string) Trigger { return Within(page, t) }
 		}

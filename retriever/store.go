@@ -324,7 +324,8 @@ func (s *Store) index(email string, in seen) {
 
 // keepEmail keeps the address as the one used last.
 func (s *Store) keepEmail(email string, in seen) {
-	s.emails.Put(owner, email, in, fair.Item{Bytes: fair.Size(len(email)) + fair.Size(len(in.session)) + fair.Size(len(in.user))})
+	s.emails.Put(owner, email, in, fair.Item{
+		Bytes: fair.Size(len(email)) + fair.Size(len(in.session)) + fair.Size(len(in.user))})
 	s.emails.Trim(owner)
 }
 

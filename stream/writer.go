@@ -140,8 +140,9 @@ func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *Wr
 	}
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(write != nil, "write", "must not be nil")
-	w := &Writer{write: write, erase: o.Erase, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0), summarizer: o.Summarizer,
-		awaitLink: o.AwaitLink, logger: o.Logger, guards: map[string]*guard{}}
+	w := &Writer{write: write, erase: o.Erase, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0),
+		summarizer: o.Summarizer,
+		awaitLink:  o.AwaitLink, logger: o.Logger, guards: map[string]*guard{}}
 	maxPending := options.Default(&wrong, "MaxPending", o.MaxPending, DefaultMaxPending/2)
 	maxBytes := options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
 	parkAfter := options.Default(&wrong, "ParkAfter", o.ParkAfter, DefaultParkAfter)
@@ -546,9 +547,11 @@ func (w *Writer) failed(key string, err error, pause time.Duration) {
 	product, session, _ := strings.Cut(key, "\x00session\x00")
 	if schedule.IsPermanent(err) {
 		w.stats.refused.Add(1)
-		w.logger.Error("write was refused; the batch is passed over", "product_id", product, "session_id", short(session), "err", err)
+		w.logger.Error("write was refused; the batch is passed over", "product_id", product, "session_id", short(session),
+			"err", err)
 		return
 	}
 	w.stats.failures.Add(1)
-	w.logger.Warn("write failed", "product_id", product, "session_id", short(session), "again_in", pause.Round(time.Millisecond), "err", err)
+	w.logger.Warn("write failed", "product_id", product, "session_id", short(session), "again_in",
+		pause.Round(time.Millisecond), "err", err)
 }

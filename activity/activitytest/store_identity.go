@@ -57,7 +57,8 @@ var identityCases = []struct {
 		[]any{did{"bob", "s", 1}, did{"anon", "s", 2}, did{"", "s", 3}, said{"anon", "ada", "s", 4, 0}},
 		map[string]string{"ada": "2-2", "bob": "1-1", "anon": ""}},
 	{"two people in one session",
-		[]any{did{"a1", "s", 1}, said{"a1", "ada", "s", 2, 0}, did{"ada", "s", 3}, did{"a2", "s", 4}, said{"a2", "bob", "s", 5, 0}, did{"bob", "s", 6}},
+		[]any{did{"a1", "s", 1}, said{"a1", "ada", "s", 2, 0}, did{"ada", "s", 3}, did{"a2", "s", 4},
+			said{"a2", "bob", "s", 5, 0}, did{"bob", "s", 6}},
 		map[string]string{"ada": "1-3 3-3", "bob": "4-6 6-6", "a1": "", "a2": ""}},
 	{"the same visitor is two people in turn",
 		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 3}, said{"anon", "bob", "s", 4, 0}},
@@ -66,19 +67,23 @@ var identityCases = []struct {
 		[]any{said{"anon", "bob", "s", 4, 0}, did{"anon", "s", 3}, said{"anon", "ada", "s", 2, 0}, did{"anon", "s", 1}},
 		map[string]string{"ada": "1-1", "bob": "3-3", "anon": ""}},
 	{"said again",
-		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, said{"anon", "ada", "s", 2, 0}, said{"anon", "ada", "s", 3, 0}},
+		[]any{did{"anon", "s", 1}, said{"anon", "ada", "s", 2, 0}, said{"anon", "ada", "s", 2, 0},
+			said{"anon", "ada", "s", 3, 0}},
 		map[string]string{"ada": "1-1", "anon": ""}},
 	{"a user of two sessions, who signs in to one",
 		[]any{did{"ada", "s1", 1}, did{"anon", "s2", 2}, did{"ada", "s1", 3}, said{"anon", "ada", "s2", 4, 0}},
 		map[string]string{"ada": "1-3 2-2 3-3", "anon": ""}},
 	{"a lower standing takes nothing, however early it is dated",
-		[]any{did{"anon", "s", 1}, signed("anon", "ada", 5), said{"anon", "eve", "s", 2, activity.Claimed}, said{"anon", "eve", "s", 3, activity.Reported}},
+		[]any{did{"anon", "s", 1}, signed("anon", "ada", 5), said{"anon", "eve", "s", 2, activity.Claimed},
+			said{"anon", "eve", "s", 3, activity.Reported}},
 		map[string]string{"ada": "1-1", "eve": "", "anon": ""}},
 	{"a higher standing takes all, however late it comes",
-		[]any{did{"anon", "s", 1}, said{"anon", "eve", "s", 2, activity.Claimed}, said{"anon", "eve", "s", 3, activity.Reported}, signed("anon", "ada", 5)},
+		[]any{did{"anon", "s", 1}, said{"anon", "eve", "s", 2, activity.Claimed},
+			said{"anon", "eve", "s", 3, activity.Reported}, signed("anon", "ada", 5)},
 		map[string]string{"ada": "1-1", "eve": "", "anon": ""}},
 	{"a higher standing takes what comes after it",
-		[]any{said{"anon", "eve", "s", 2, activity.Claimed}, signed("anon", "ada", 5), did{"anon", "s", 1}, did{"anon", "s", 6}},
+		[]any{said{"anon", "eve", "s", 2, activity.Claimed}, signed("anon", "ada", 5), did{"anon", "s", 1},
+			did{"anon", "s", 6}},
 		map[string]string{"ada": "1-1", "eve": "", "anon": "6-6"}},
 	{"actions without a user",
 		[]any{did{"", "s", 1}, did{"anon", "s", 2}, signed("", "ada", 3), did{"", "s", 4}},
@@ -113,7 +118,8 @@ func testIdentity(t *testing.T, open openFunc) {
 	}
 	t.Run("a user keeps the newest of all", func(t *testing.T) {
 		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
-		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4}, said{"anon", "ada", "s", 2.5, 0}})
+		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4},
+			said{"anon", "ada", "s", 2.5, 0}})
 		require.Equal(t, "2 3 4", labels(t, f.recent(product, "ada", maxEvents)))
 	})
 	t.Run("long after the sign-in", func(t *testing.T) {
@@ -158,7 +164,8 @@ func testMarks(t *testing.T, open openFunc) {
 // testSession checks what is read of a session, whoever did it.
 func testSession(t *testing.T, open openFunc) {
 	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-	f.happen([]any{did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 3}, did{"bob", "s", 4},
+	f.happen([]any{did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 3},
+		did{"bob", "s", 4},
 		did{"ada", "other", 5}, did{"ada", "", 6}})
 	t.Run("actions in order, with their users and ends", func(t *testing.T) {
 		require.Equal(t, "1-1 2-3 3-3 4-4", spans(f.session("s"), f.base))

@@ -35,7 +35,8 @@ func parseCursor(cursor string) (p activity.Position, of [4]byte, ok bool) {
 		binary.BigEndian.Uint32(b[cursorHead:]) != crc32.ChecksumIEEE(b[:cursorHead]) {
 		return p, of, false
 	}
-	return activity.Position{Milli: binary.BigEndian.Uint64(b[1:]), Seq: binary.BigEndian.Uint64(b[9:])}, [4]byte(b[17:]), true
+	return activity.Position{Milli: binary.BigEndian.Uint64(b[1:]), Seq: binary.BigEndian.Uint64(b[9:])},
+		[4]byte(b[17:]), true
 }
 
 // digest returns a few bytes that tell products apart.

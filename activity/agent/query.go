@@ -106,7 +106,8 @@ func (q *Query) Check() error {
 	}
 	switch {
 	case given != 1:
-		return &activity.QueryError{Param: "user_id, email, session_id or conversation_id", Problem: "must be given, exactly one of them"}
+		return &activity.QueryError{Param: "user_id, email, session_id or conversation_id",
+			Problem: "must be given, exactly one of them"}
 	case q.Desk != "" && q.ConversationID == "":
 		return &activity.QueryError{Param: "desk", Problem: "must be given together with conversation_id only"}
 	case q.MaxChars != 0 && (q.MaxChars < MinChars || q.MaxChars > MaxChars):
@@ -115,7 +116,8 @@ func (q *Query) Check() error {
 		return &activity.QueryError{Param: "since", Problem: "must be a cursor or a time, not both"}
 	case q.Cursor != "":
 		if _, _, ok := parseCursor(q.Cursor); !ok {
-			return &activity.QueryError{Param: "since", Problem: "must be the cursor of an earlier answer, or a time in epoch seconds"}
+			return &activity.QueryError{Param: "since",
+				Problem: "must be the cursor of an earlier answer, or a time in epoch seconds"}
 		}
 	}
 	return nil

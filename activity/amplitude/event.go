@@ -233,7 +233,8 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 			m.Reason = intake.ReasonOther
 			break
 		}
-		action := activity.NewEvent(e.typ, rule.Sentence, rule.Read(d.Again(e.from, e.to)), intake.First(e.pageURL, e.location))
+		action := activity.NewEvent(e.typ, rule.Sentence, rule.Read(d.Again(e.from, e.to)),
+			intake.First(e.pageURL, e.location))
 		m.Action = &action
 	}
 	m.Reason = cmp.Or(m.Reason, intake.Finish(&m.Event))
@@ -244,7 +245,8 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 
 // isAmplitudes reports whether the SDKs send an event of their own accord.
 func isAmplitudes(typ string) bool {
-	return typ == "session_start" || typ == "session_end" || strings.HasPrefix(typ, "[Amplitude] ") || strings.HasPrefix(typ, "$")
+	return typ == "session_start" || typ == "session_end" || strings.HasPrefix(typ, "[Amplitude] ") ||
+		strings.HasPrefix(typ, "$")
 }
 
 // who returns an event with the session and the user. An anonymous visitor is a user, too.

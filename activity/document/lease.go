@@ -115,7 +115,8 @@ func (l *Lease) Release(ctx context.Context) error {
 //
 // A dead holder is succeeded within four thirds of ttl (DefaultLeaseTTL if
 // zero). The clocks of the processes need not agree.
-func WithLease(ctx context.Context, store Store, productID, name string, ttl time.Duration, work func(context.Context, *Lease) error) error {
+func WithLease(ctx context.Context, store Store, productID, name string, ttl time.Duration,
+	work func(context.Context, *Lease) error) error {
 	if ttl <= 0 {
 		ttl = DefaultLeaseTTL
 	}
@@ -163,7 +164,8 @@ func (l *Lease) do(ctx context.Context, ticker *time.Ticker, work func(context.C
 
 // keep renews the lease until work returns, and returns work's error. It stops
 // renewing once work's context has ended.
-func (l *Lease) keep(working context.Context, cancel context.CancelCauseFunc, ticker *time.Ticker, over *time.Timer, done <-chan error) error {
+func (l *Lease) keep(working context.Context, cancel context.CancelCauseFunc, ticker *time.Ticker, over *time.Timer,
+	done <-chan error) error {
 	for {
 		select {
 		case err := <-done:

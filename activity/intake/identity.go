@@ -105,7 +105,8 @@ func (v *Voucher) verify(p Proof, userID string) (email string, ok bool) {
 	return email, ok || v.signed(p.UserHash, userID)
 }
 
-// signed reports whether the hexadecimal hash signs the text under one of the secrets. It takes the same time for every hash of the right length.
+// signed reports whether the hexadecimal hash signs the text under one of the secrets. It takes
+// the same time for every hash of the right length.
 func (v *Voucher) signed(hash, text string) bool {
 	got, err := hex.DecodeString(hash)
 	return err == nil && len(got) > 0 && v.hasSum(got, text)

@@ -86,7 +86,8 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 	in.opts.MaxBody = options.Default(&wrong, "MaxBody", in.opts.MaxBody, DefaultMaxBody)
 	in.opts.MaxDecoded = options.Default(&wrong, "MaxDecoded", in.opts.MaxDecoded, DefaultMaxDecoded)
 	limit := admission.Bodies().Arriving.Limit()
-	wrong.Require(2*in.opts.MaxBody+in.opts.MaxDecoded <= limit, "MaxDecoded", fmt.Sprintf("must leave a request within %d bytes", limit))
+	wrong.Require(2*in.opts.MaxBody+in.opts.MaxDecoded <= limit, "MaxDecoded",
+		fmt.Sprintf("must leave a request within %d bytes", limit))
 	if in.opts.Logger == nil {
 		in.opts.Logger = slog.Default()
 	}

@@ -56,7 +56,9 @@ type webhookAnswer struct {
 	Counts
 }
 
-func (in *Intake) webhook(w http.ResponseWriter, r *http.Request, of func(*http.Request, string) ([]*Source, error)) (Counts, error) {
+func (in *Intake) webhook(
+	w http.ResponseWriter, r *http.Request, of func(*http.Request, string) ([]*Source, error)) (Counts, error,
+) {
 	productID, err := httpx.PathValue(r, "product_id")
 	if err != nil {
 		return Counts{}, err

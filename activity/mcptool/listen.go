@@ -91,7 +91,8 @@ func listening(body []byte, productID string) (l *Listening, id json.RawMessage,
 			} `json:"notifications"`
 		} `json:"params"`
 	}
-	if !bytes.Contains(body, []byte("subscriptions/listen")) || json.Unmarshal(body, &call) != nil || call.Method != "subscriptions/listen" || !isID(call.ID) ||
+	if !bytes.Contains(body, []byte("subscriptions/listen")) || json.Unmarshal(body, &call) != nil ||
+		call.Method != "subscriptions/listen" || !isID(call.ID) ||
 		len(call.Params.Notifications.ResourceSubscriptions) == 0 {
 		return nil, nil, ""
 	}

@@ -187,7 +187,8 @@ func (t *tools) server(listens bool) http.Handler {
 // requires both of its types by name while responses are always JSON.
 func acceptBoth(h http.Header) {
 	accept := strings.Join(h.Values("Accept"), ",")
-	if accept == "" || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/json") || strings.Contains(accept, "application/*") {
+	if accept == "" || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/json") ||
+		strings.Contains(accept, "application/*") {
 		h.Set("Accept", "application/json, text/event-stream")
 	}
 }

@@ -239,5 +239,6 @@ func (r *reader) traits(t *traits) {
 }
 
 // words are the values that most events have in some field.
-var words = intake.Words(eventPageview, eventScreen, eventAutocapture, eventIdentify, eventSet, eventAlias, "$pageleave",
+var words = intake.Words(eventPageview, eventScreen, eventAutocapture, eventIdentify, eventSet, eventAlias,
+	"$pageleave",
 	activity.TypeClick, activity.TypeSubmit, activity.TypeChange, typeTouch)

@@ -6,8 +6,8 @@
 //	h := segment.New(in)
 //	mux.Handle("/segment/", h)
 //
-// It is mounted under all of [Patterns]. SDKs have the capture token for a write key: in Basic authentication, in X-Write-Key, in
-// the query or in the body.
+// It is mounted under all of [Patterns]. SDKs have the capture token for a write key: in Basic
+// authentication, in X-Write-Key, in the query or in the body.
 //
 // # From an event to an action
 //

@@ -156,7 +156,8 @@ func assemble(f flags, s settings, log *slog.Logger, reg *prometheus.Registry) (
 	if err != nil {
 		return p, err
 	}
-	reg.MustRegister(streammetrics.Consumers(p.consumer), streammetrics.Writers(p.writer), streammetrics.Summarizers(summarizer))
+	reg.MustRegister(streammetrics.Consumers(p.consumer), streammetrics.Writers(p.writer),
+		streammetrics.Summarizers(summarizer))
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "liveactivity_retriever_sessions", Help: "Sessions held.",
 	}, func() float64 { return float64(store.Sessions()) }))

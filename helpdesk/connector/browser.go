@@ -200,12 +200,14 @@ func linkFailed(err error) error {
 // liveactivity.link(conversationID): the page calls it when a conversation of the
 // desk begins, if no webhook can say whose it is. It links the session of
 // posthog-js, or the one given as second argument, and returns a promise of the
-// status. The third argument proves the session's user: {user_hash: …} or {token: …}. The base is the service's public URL; the desk may be empty for the
-// product's default. Its error joins all mistakes, each an [*option.Error].
+// status. The third argument proves the session's user: {user_hash: …} or {token: …}. The base is
+// the service's public URL; the desk may be empty for the product's default. Its error joins all
+// mistakes, each an [*option.Error].
 func Snippet(base, productID, desk string) (string, error) {
 	u, err := url.Parse(base)
 	m := options.Mistakes{Package: "connector"}
-	m.Require(err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "",
+	m.Require(err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil &&
+		u.RawQuery == "" && u.Fragment == "",
 		"base", "must be a URL such as https://live.example.com")
 	m.Require(productID != "" && !strings.Contains(productID, "/"), "productID", "must be one path segment")
 	if err := m.Err(); err != nil {

@@ -115,7 +115,9 @@ func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 
 // arrived records that a session has something to write after the ID, appended then. The
 // lane is due once its sessions have been quiet for the debounce time.
-func (d *delivery) arrived(l *lane, s *laneSession, after eventlog.ID, appended, now time.Time, debounce time.Duration) {
+func (d *delivery) arrived(
+	l *lane, s *laneSession, after eventlog.ID, appended, now time.Time, debounce time.Duration,
+) {
 	l.used = now.Unix()
 	l.readFrom(after)
 	moves := !l.working && !l.own && !s.stranger

@@ -52,7 +52,8 @@ type IntercomOptions struct {
 
 // Intercom is a fake Intercom workspace: contacts, and conversations with their
 // notes, replies and quick replies. It checks credentials, versions and bodies,
-// limits rates and changes the markup of bodies, as far as the real one is known to. Its methods are safe for concurrent use.
+// limits rates and changes the markup of bodies, as far as the real one is known to. Its methods
+// are safe for concurrent use.
 type Intercom struct {
 	*Server
 	opts IntercomOptions

@@ -41,7 +41,8 @@ func (c *Client) Remove(ctx context.Context, conversationID string) error {
 
 // RemoveOptions say how a conversation is deleted.
 type RemoveOptions struct {
-	// DiscardMetrics deletes the conversation from Intercom's reports, too. It needs the OAuth scope delete_conversations_and_metrics.
+	// DiscardMetrics deletes the conversation from Intercom's reports, too. It needs the OAuth scope
+	// delete_conversations_and_metrics.
 	DiscardMetrics bool
 }
 

@@ -182,7 +182,8 @@ func (r *reading) conversation() (found connector.Conversation, err error) {
 		case err != nil:
 			return found, err
 		case ok && r.link.Desk != "":
-			return found, &activity.QueryError{Param: "desk", Problem: "must be given: " + strings.Join(names, " and ") + " have that conversation_id"}
+			return found, &activity.QueryError{Param: "desk", Problem: "must be given: " + strings.Join(names, " and ") +
+				" have that conversation_id"}
 		case ok:
 			found, r.link.Desk = c, name
 		}

@@ -44,7 +44,8 @@ func (w *Window) Add(a activity.Action, now time.Time) {
 	}
 	did := proactive.Action{At: at, Type: a.Type, Title: a.Title, Label: a.Label(), CanonicalURL: a.CanonicalURL,
 		Properties: a.Properties, Marks: a.Marks}
-	if before := place - 1; len(a.Marks) > 0 && before >= 0 && w.Actions[before].At.Equal(at) && w.Actions[before].Title == a.Title {
+	if before := place - 1; len(a.Marks) > 0 && before >= 0 && w.Actions[before].At.Equal(at) &&
+		w.Actions[before].Title == a.Title {
 		w.Actions[before] = did
 		return
 	}

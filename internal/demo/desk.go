@@ -48,7 +48,8 @@ func (a *account) openDesk(raw json.RawMessage, _ *helpdesk.Options) (helpdesk.D
 
 // Capabilities implements [helpdesk.Desk].
 func (d *desk) Capabilities() helpdesk.Capabilities {
-	return helpdesk.Capabilities{Finder: d, Redactor: d, Replier: d, Chatter: d, Offerer: d, SignedBy: []string{headerSignature}}
+	return helpdesk.Capabilities{Finder: d, Redactor: d, Replier: d, Chatter: d, Offerer: d,
+		SignedBy: []string{headerSignature}}
 }
 
 // Note implements [helpdesk.Desk].
@@ -112,7 +113,9 @@ func (d *desk) Offer(_ context.Context, conversationID string, offer helpdesk.Of
 }
 
 // FindOffer implements [helpdesk.Offerer].
-func (d *desk) FindOffer(_ context.Context, conversationID string, offer helpdesk.Offer, since time.Time) (string, bool, error) {
+func (d *desk) FindOffer(
+	_ context.Context, conversationID string, offer helpdesk.Offer, since time.Time) (string, bool, error,
+) {
 	p, found, err := d.newest(conversationID, func(p part) bool {
 		return p.Kind == kindOffer && p.Text == offer.Body && slices.Equal(p.Labels, offer.Labels) && !p.At.Before(since)
 	})
@@ -155,7 +158,8 @@ func (d *desk) Webhook(header http.Header, body []byte, now time.Time) (helpdesk
 		return helpdesk.Event{}, helpdesk.ErrUnrecognized
 	}
 	seconds, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > tolerance || !hmac.Equal([]byte(signature), []byte(sign(d.secret, at, body))) {
+	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > tolerance ||
+		!hmac.Equal([]byte(signature), []byte(sign(d.secret, at, body))) {
 		return helpdesk.Event{}, helpdesk.ErrSignature
 	}
 	var w webhook

@@ -80,14 +80,16 @@ func readMessage(w http.ResponseWriter, r *http.Request) (m message, err error) 
 	case m.Text == "" || utf8.RuneCountInString(m.Text) > maxMessage:
 		return m, httpx.BadRequest("The text must have 1 to %d characters.", maxMessage)
 	case len(m.Contact.Email) > maxContact || len(m.Contact.UserID) > maxContact:
-		return m, httpx.BadRequest("The e-mail address and the user id of the contact must have at most %d bytes.", maxContact)
+		return m, httpx.BadRequest("The e-mail address and the user id of the contact must have at most %d bytes.",
+			maxContact)
 	}
 	return m, nil
 }
 
 // report sends the webhooks of a message to the service.
 func (d *Demo) report(ctx context.Context, service http.Handler, conversationID string, m message, isNew bool) error {
-	of := webhook{Event: eventOpened, ID: uuid.NewString(), ConversationID: conversationID, Contact: m.Contact, At: time.Now()}
+	of := webhook{Event: eventOpened, ID: uuid.NewString(), ConversationID: conversationID, Contact: m.Contact,
+		At: time.Now()}
 	if isNew {
 		if err := d.send(ctx, service, "/chatbot-webhook/"+d.product.ID, of); err != nil {
 			return err

@@ -54,7 +54,8 @@ func clickTarget(elements []Element, text string) activity.Target {
 		}
 		label = firstLabel(label, text, clicked.Text)
 	}
-	t.Label = firstLabel(label, attributeText(control), attributeText(clicked), fieldName(control), fieldName(clicked), idLabel(control), idLabel(clicked))
+	t.Label = firstLabel(label, attributeText(control), attributeText(clicked), fieldName(control), fieldName(clicked),
+		idLabel(control), idLabel(clicked))
 	return t
 }
 

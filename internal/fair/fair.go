@@ -2,9 +2,9 @@
 // of all products together.
 //
 // A [Cache] evicts values in the order they were written; reading does not renew
-// them. Values that go last are evicted after all others. A product over its own bound loses its own values. Over the total, the
-// product that holds most loses values: the one furthest above its fair share,
-// which is the total divided by the number of products that hold something. So no
+// them. Values that go last are evicted after all others. A product over its own bound loses its
+// own values. Over the total, the product that holds most loses values: the one furthest above its
+// fair share, which is the total divided by the number of products that hold something. So no
 // product can evict another's share.
 //
 //	users := fair.New[string, user](&fair.Options{MaxBytes: 256 << 20, TotalBytes: 1 << 30}, forgotten)

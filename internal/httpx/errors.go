@@ -61,7 +61,8 @@ func Unauthorized(detail, scheme string) *Error {
 
 // MethodNotAllowed is 405 with the methods that are.
 func MethodNotAllowed(allow string) *Error {
-	return &Error{Status: http.StatusMethodNotAllowed, Detail: "This path does not take that method; see the Allow header.",
+	return &Error{Status: http.StatusMethodNotAllowed,
+		Detail: "This path does not take that method; see the Allow header.",
 		Header: http.Header{"Allow": {allow}}}
 }
 
@@ -71,7 +72,8 @@ const retryAfter = 1
 // Unavailable is 503 with Retry-After: the storage cannot be reached, or the
 // server is stopping.
 func Unavailable(cause error) *Error {
-	return &Error{Status: http.StatusServiceUnavailable, Detail: "The service cannot take this request just now; please repeat it.",
+	return &Error{Status: http.StatusServiceUnavailable,
+		Detail: "The service cannot take this request just now; please repeat it.",
 		Header: http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}, Cause: cause}
 }
 

@@ -54,7 +54,8 @@ func (p *People) tryErase(ctx context.Context, productID string, q Query, redact
 		}
 		entries = append(entries, eventlog.Entry{Data: data})
 	}
-	if err := p.log.Append(ctx, productID, append(entries, plan.Entries...), append(changes, plan.Changes...)...); err != nil {
+	if err := p.log.Append(ctx, productID, append(entries, plan.Entries...),
+		append(changes, plan.Changes...)...); err != nil {
 		return Erased{}, fmt.Errorf("person: erase: %w", err)
 	}
 	return Erased{Actions: f.actions(), Sessions: len(f.sessions), Conversations: plan.Conversations,

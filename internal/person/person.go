@@ -82,7 +82,8 @@ func (p *People) find(ctx context.Context, productID string, q Query) (*found, e
 
 // byEmail returns the sessions of an address.
 func (p *People) byEmail(ctx context.Context, productID, email string) ([]string, error) {
-	ids, err := p.listed(ctx, productID, email, func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
+	ids, err := p.listed(ctx, productID, email,
+		func(s *sessions.Session) bool { return strings.EqualFold(s.Email, email) })
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,9 @@ func (p *People) byUser(ctx context.Context, productID string, f *found, userID 
 const maxActions = 1 << 20
 
 // listed returns a person's live sessions, found by the beginning of an ID or address.
-func (p *People) listed(ctx context.Context, productID, prefix string, is func(*sessions.Session) bool) (ids []string, err error) {
+func (p *People) listed(
+	ctx context.Context, productID, prefix string, is func(*sessions.Session) bool) (ids []string, err error,
+) {
 	prefix = strings.ToValidUTF8(prefix[:min(len(prefix), sessions.MaxPrefix)], "")
 	if before, _, cut := strings.Cut(prefix, "\x00"); cut {
 		prefix = before
@@ -200,7 +203,9 @@ func (f *found) others(s *session) (others []string) {
 	slices.Sort(others)
 	others = slices.Compact(others)
 	return slices.DeleteFunc(others, func(id string) bool {
-		return slices.ContainsFunc(s.actions, func(r activity.Record) bool { return r.As == id && slices.Contains(f.userIDs, r.User) })
+		return slices.ContainsFunc(s.actions, func(r activity.Record) bool {
+			return r.As == id && slices.Contains(f.userIDs, r.User)
+		})
 	})
 }
 

@@ -111,7 +111,9 @@ func (v *View) end(productID string, f *followed) {
 }
 
 // take takes over entries of the log, which end at an ID.
-func (v *View) take(ctx context.Context, productID string, f *followed, at eventlog.ID, entries []eventlog.Entry) error {
+func (v *View) take(
+	ctx context.Context, productID string, f *followed, at eventlog.ID, entries []eventlog.Entry,
+) error {
 	for i := range entries {
 		e, err := entries[i].DecodeErasure()
 		if err != nil || e == nil {

@@ -58,7 +58,9 @@ type notice struct {
 // already it fails with ErrExists, unless force is set: then the product is
 // replaced and its old secrets are void at once, on other servers within
 // moments. A product that is not registered is never replaced.
-func (r *Registry) Register(ctx context.Context, p productfile.Product, keyName string, force bool) (Credentials, error) {
+func (r *Registry) Register(
+	ctx context.Context, p productfile.Product, keyName string, force bool) (Credentials, error,
+) {
 	c := newCredentials()
 	p.WebhookSecret, p.CaptureTokens = c.WebhookSecret, []string{c.CaptureToken}
 	if r.isFixed(p.ProductID) {

@@ -81,7 +81,8 @@ func newCredentials() Credentials {
 // opens it.
 func NewProduct(productID string) (productfile.Product, productfile.Key) {
 	c := newCredentials()
-	return productfile.Product{ProductID: productID, WebhookSecret: c.WebhookSecret, CaptureTokens: []string{c.CaptureToken}},
+	return productfile.Product{ProductID: productID, WebhookSecret: c.WebhookSecret,
+			CaptureTokens: []string{c.CaptureToken}},
 		productfile.Key{Key: c.Key, ExternalID: productID}
 }
 
@@ -105,8 +106,9 @@ var ErrUnreadable = errors.New("registry: a registration cannot be read")
 func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
 	drop func(ctx context.Context, productID string, through document.Version) error,
 ) (*Registry, error) {
-	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]product{}, tokens: map[string]string{},
-		log: log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]product{},
+		tokens: map[string]string{},
+		log:    log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.keys.OnUnknown(r.refresh)
 	for _, p := range file.Products {
 		opened, _ := r.open(p)
@@ -132,7 +134,8 @@ func (r *Registry) open(p productfile.Product) (product, []string) {
 	for i := range p.Sources {
 		sources[p.Sources[i].Name] = flat.New(&p.Sources[i])
 	}
-	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), events: intake.NewEvents(p.Events), sources: sources}, wrong
+	return product{Product: p, connected: connected(p, desks, r.extensions.Triggers), events: intake.NewEvents(p.Events),
+		sources: sources}, wrong
 }
 
 func (r *Registry) put(p product) {

@@ -39,7 +39,8 @@ type Draft struct {
 
 // Reduced returns the action with only the fields that a summary uses.
 func Reduced(a activity.Action) activity.Action {
-	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart, CanonicalURL: a.CanonicalURL}
+	return activity.Action{Type: a.Type, Title: a.Title, Description: a.Description, TimestampStart: a.TimestampStart,
+		CanonicalURL: a.CanonicalURL}
 }
 
 // Prompt returns the prompt for the model, with each piece of data between markers.
@@ -64,7 +65,8 @@ func (d Draft) Prompt(instructions string) string {
 var errEmptyAnswer = errors.New("the model's answer is empty")
 
 // Ask returns the model's answer, at most MaxLength characters of it.
-func Ask(ctx context.Context, model func(ctx context.Context, prompt string) (string, error), timeout time.Duration, prompt string) (string, error) {
+func Ask(ctx context.Context, model func(ctx context.Context, prompt string) (string, error), timeout time.Duration,
+	prompt string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answer, err := model(ctx, prompt)

@@ -12,7 +12,8 @@ import (
 type turn struct{ product, session, user string }
 
 func (t turn) compare(other turn) int {
-	return cmp.Or(cmp.Compare(t.product, other.product), cmp.Compare(t.session, other.session), cmp.Compare(t.user, other.user))
+	return cmp.Or(cmp.Compare(t.product, other.product), cmp.Compare(t.session, other.session),
+		cmp.Compare(t.user, other.user))
 }
 
 // turns are the turns held and waited for. The zero value is ready for use.

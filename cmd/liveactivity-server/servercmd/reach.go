@@ -49,7 +49,9 @@ func ask(ctx context.Context, method, address string) asked {
 
 // checkAddress asks the server at the public address whether it serves the product as its
 // file says.
-func checkAddress(ctx context.Context, public string, product liveactivity.Product, hasDesk bool) (found []helpdesk.Finding) {
+func checkAddress(
+	ctx context.Context, public string, product liveactivity.Product, hasDesk bool) (found []helpdesk.Finding,
+) {
 	add := func(ok bool, format string, args ...any) {
 		found = append(found, helpdesk.Finding{OK: ok, Text: fmt.Sprintf(format, args...)})
 	}
@@ -81,7 +83,8 @@ func checkAddress(ctx context.Context, public string, product liveactivity.Produ
 
 // checkAccount reads a Zendesk account and says what zendesk provision would do in it, and
 // whether the file has its secrets.
-func checkAccount(ctx context.Context, account provisioner, public string, product liveactivity.Product) (found []helpdesk.Finding) {
+func checkAccount(ctx context.Context, account provisioner, public string,
+	product liveactivity.Product) (found []helpdesk.Finding) {
 	add := func(ok bool, format string, args ...any) {
 		found = append(found, helpdesk.Finding{OK: ok, Text: fmt.Sprintf(format, args...)})
 	}

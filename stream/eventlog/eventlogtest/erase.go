@@ -69,7 +69,8 @@ func (f fixture) identity(session, anonymous, user string) eventlog.Entry {
 	data, err := json.Marshal(activity.Identity{Type: activity.IdentityType, ProductID: product, SessionID: session,
 		AnonymousID: anonymous, UserID: user, At: time.Now().UnixMicro()})
 	require.NoError(f, err)
-	return eventlog.Entry{SessionID: session, Data: data, Keys: []activity.Key{activity.EventKey(session + anonymous + user)}}
+	return eventlog.Entry{SessionID: session, Data: data,
+		Keys: []activity.Key{activity.EventKey(session + anonymous + user)}}
 }
 
 func (f fixture) sessionActions(session string) int {

@@ -87,7 +87,8 @@ func New(opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := activity.NewMemory(&activity.MemoryOptions{TTL: r.TTL, MaxEvents: o.MaxEvents, MaxBytes: engine.UserBytes(r)})
+	users, err := activity.NewMemory(&activity.MemoryOptions{TTL: r.TTL, MaxEvents: o.MaxEvents,
+		MaxBytes: engine.UserBytes(r)})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,9 @@ func (l *Log) product(id string) *product {
 }
 
 // Append implements [eventlog.Log].
-func (l *Log) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+func (l *Log) Append(
+	ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change,
+) error {
 	if err := l.append(ctx, productID, entries, changes); err != nil {
 		return err
 	}

@@ -155,7 +155,8 @@ func unpackHeld(name string, values []any) (*activity.Held, error) {
 		actions = append(actions, arrived{number, activity.HeldAction{User: user, Start: at, JSON: record, Arrived: came}})
 	}
 	slices.SortFunc(actions, func(a, b arrived) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(len(a.number), len(b.number)), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(len(a.number), len(b.number)),
+			cmp.Compare(a.number, b.number))
 	})
 	for _, a := range actions {
 		h.Actions = append(h.Actions, a.HeldAction)
@@ -229,7 +230,8 @@ func (v found) session(limit int) activity.Recent {
 func (u users) Snapshot(ctx context.Context, productID string, of activity.Subject) (activity.Snapshot, error) {
 	if of.UserID != "" {
 		v, err := u.look(ctx, productID, of.UserID, "")
-		return activity.Snapshot{Recent: activity.RecentOf(of.UserID, v.held, v.oldest, u.log.opts.MaxEvents), Upto: v.upto}, err
+		return activity.Snapshot{Recent: activity.RecentOf(of.UserID, v.held, v.oldest, u.log.opts.MaxEvents),
+			Upto: v.upto}, err
 	}
 	v, err := u.look(ctx, productID, "", heldName(of.SessionID, ""))
 	return activity.Snapshot{Recent: v.session(activity.MaxHeld(u.log.opts.MaxEvents)), Upto: v.upto}, err

@@ -195,8 +195,9 @@ func setDefaults(o *redis.ClusterOptions) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// dial connects to a node. A failure is logged here, at most once in complainEvery, and is the error, marked as reported, of
-// every use of the connection returned: the client would write it to standard error, through a logger of the whole process.
+// dial connects to a node. A failure is logged here, at most once in complainEvery, and is the
+// error, marked as reported, of every use of the connection returned: the client would write it to
+// standard error, through a logger of the whole process.
 func (l *Log) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: l.target.options.DialTimeout}
 	dial := dialer.DialContext

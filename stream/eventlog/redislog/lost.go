@@ -28,8 +28,9 @@ func parseRanges(value any) ([]lostRange, error) {
 	return ranges, nil
 }
 
-// memory returns the newest ID that may have been read here, and that of the newest entry in the tail, zero without one.
-// Redis is told them, to see whether it has lost something: later entries come after them even then.
+// memory returns the newest ID that may have been read here, and that of the newest entry in the
+// tail, zero without one. Redis is told them, to see whether it has lost something: later entries
+// come after them even then.
 func (p *product) memory() (known, held eventlog.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
