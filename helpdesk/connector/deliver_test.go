@@ -211,18 +211,19 @@ func TestFollow_postsASummaryAndRedactsWhatItCovers(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, f.desk.texts("7"), 6, "a summary that says the same is not written")
 		f.visit(t, "s", "g", "h")
+		synctest.Wait()
 		f.click(t, "s", "Pay")
 		synctest.Wait()
 		texts = f.desk.texts("7")
-		require.Len(t, texts, 8)
+		require.Len(t, texts, 9)
 		conv, _, err = f.Conversation(t.Context(), "acme", "zendesk", "7")
 		require.NoError(t, err)
-		assert.Equal(t, texts[7], conv.Sessions[0].Summary)
-		assert.Contains(t, texts[7], "clicked Pay")
+		assert.Equal(t, texts[8], conv.Sessions[0].Summary)
+		assert.Contains(t, texts[8], "clicked Pay")
 		for i, n := range f.desk.notes["7"] {
-			assert.Equal(t, i < 7, n.redacted, "%s: a summary replaces the notes and the summary before it", n.text)
+			assert.Equal(t, i < 8, n.redacted, "%s: a summary replaces the notes and the summary before it", n.text)
 		}
-		assert.Equal(t, activity.Flow{Notes: 6, Summaries: 2}, metered)
+		assert.Equal(t, activity.Flow{Notes: 7, Summaries: 2}, metered)
 	})
 }
 
