@@ -122,7 +122,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	ingest, mcp, keys := p.ingest, p.mcp, s.products.Keys()
+	ingest, mcp := p.ingest, p.mcp
 
 	// An SDK's host may have been given a path, and an SDK's page must be able to
 	// read a 404.
@@ -144,6 +144,26 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /console/{file}", page)
 	mux.Handle("POST /webhook/{product_id}", p.webhook)
 	mux.Handle("POST /webhook/{product_id}/{source}", p.named)
+	s.mountReaders(mux)
+	p.signIn.Mount(mux.Handle)
+	mux.Handle("/mcp", s.whenCaughtUp(mcp))
+	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
+	s.mountDesks(mux, o.extensions().Desks)
+	serve.Mount(mux, s.ready)
+	if o.Metrics == nil {
+		serve.MountMetrics(mux, ownRegistry)
+	}
+	if o.AdminKey != "" {
+		s.mountAdmin(mux, registry.NewAdmin(o.AdminKey, s.products, p.signIn, s.urls), o.extensions().Desks)
+	}
+	s.mountContracts(mux)
+	s.mux = mux
+	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
+}
+
+// mountReaders puts the endpoints that give out activity in their places.
+func (s *Service) mountReaders(mux *httpx.Mux) {
+	keys := s.products.Keys()
 	mux.Handle("GET /users/{product_id}/{user_id}/live-activity", keys.Require(access.MCP,
 		s.audited("live-activity", s.whenCaughtUp(s.lookup))))
 	mux.Handle("GET /context/{product_id}", keys.Require(access.MCP, s.audited("context",
@@ -151,36 +171,26 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	mux.Handle("GET /sessions/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveSessions)))
 	mux.Handle("GET /sessions/{product_id}/{session_id}", keys.Require(access.MCP,
 		s.audited("session", httpx.Handler(s.serveSession))))
-	p.signIn.Mount(mux.Handle)
-	mux.Handle("/mcp", s.whenCaughtUp(mcp))
-	mux.Handle("/mcp/{$}", s.whenCaughtUp(mcp))
 	mux.Handle("GET /flow/{product_id}", keys.Require(access.MCP, httpx.Handler(s.serveFlow)))
 	mux.Handle("GET /stream/{product_id}", s.streams)
-	s.mountDesks(mux, o.extensions().Desks)
-	serve.Mount(mux, s.ready)
-	if o.Metrics == nil {
-		serve.MountMetrics(mux, ownRegistry)
+}
+
+// mountAdmin puts the endpoints that take the admin key in their places.
+func (s *Service) mountAdmin(mux *httpx.Mux, admin *registry.Admin, desks []helpdesk.Kind) {
+	mux.Handle("POST /admin/products", admin.Require(admin.Register))
+	mux.Handle("GET /admin/products", admin.Require(admin.List))
+	mux.Handle("DELETE /admin/products/{product_id}", admin.Require(admin.Remove))
+	mux.Handle("GET /admin/grants/{product_id}", admin.Require(admin.Grants))
+	mux.Handle("DELETE /admin/grants/{product_id}/{grant_id}", admin.Require(admin.EndGrant))
+	s.mountPeople(mux, admin)
+	for _, kind := range desks {
+		labels := s.connector.ServeLabels(kind.Name)
+		mux.Handle("POST /"+kind.Name+"/proactive/{product_id}",
+			admin.Require(func(w http.ResponseWriter, r *http.Request) error {
+				labels.ServeHTTP(w, r)
+				return nil
+			}))
 	}
-	if o.AdminKey != "" {
-		admin := registry.NewAdmin(o.AdminKey, s.products, p.signIn, s.urls)
-		mux.Handle("POST /admin/products", admin.Require(admin.Register))
-		mux.Handle("GET /admin/products", admin.Require(admin.List))
-		mux.Handle("DELETE /admin/products/{product_id}", admin.Require(admin.Remove))
-		mux.Handle("GET /admin/grants/{product_id}", admin.Require(admin.Grants))
-		mux.Handle("DELETE /admin/grants/{product_id}/{grant_id}", admin.Require(admin.EndGrant))
-		s.mountPeople(mux, admin)
-		for _, kind := range o.extensions().Desks {
-			labels := s.connector.ServeLabels(kind.Name)
-			mux.Handle("POST /"+kind.Name+"/proactive/{product_id}",
-				admin.Require(func(w http.ResponseWriter, r *http.Request) error {
-					labels.ServeHTTP(w, r)
-					return nil
-				}))
-		}
-	}
-	s.mountContracts(mux)
-	s.mux = mux
-	return s.inGenerations(p.observer.Wrap(routeName, mux)), nil
 }
 
 // audited logs every request that next serves as a read of a person.

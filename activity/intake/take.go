@@ -130,77 +130,95 @@ func (in *Intake) take(ctx context.Context, b *Body, t *taking) (Counts, error) 
 	if err := b.Admit(ctx, t.productID); err != nil {
 		return Counts{}, err
 	}
-	voucher, err := in.Voucher(t.productID, t.standing, b.Arrived())
-	if err != nil {
-		return Counts{}, err
-	}
-	events, ignored := make([]activity.Event, 0, t.payload.count), Ignored(nil)
-	var seeking []int   // of the events
-	var erased []string // users
-	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt),
-		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
-	if from.Events, err = in.products.Events(t.productID); err != nil {
-		return Counts{}, httpx.Unavailable(err)
-	}
-	var m Meaning
-	read := 0
-	t.source.each(&t.payload, func(token string, d Decoder) bool {
-		m = Meaning{}
-		d.Meaning(&from, &m)
-		fits := true
-		if t.tokens != nil {
-			fits, err = t.tokens.Fit(token)
-		}
-		read++
-		switch {
-		case t.limit > 0 && read > t.limit:
-			m.Reason = ReasonUnsigned
-		case t.private:
-			m.Reason = ReasonGPC
-		case m.Reason == "" && !fits:
-			m.Reason = ReasonToken
-		case m.Erases && (in.opts.Erase == nil || t.standing != activity.Reported):
-			m.Reason = ReasonDelete
-		}
-		if t.call.Taken != nil {
-			t.call.Taken(&m)
-		}
-		if m.Reason != "" {
-			in.Ignore(ctx, &ignored, t.productID, m.SessionID, m.Reason)
-			return err == nil
-		}
-		if m.Erases {
-			erased = append(erased, m.UserID)
-			return true
-		}
-		m.Received = b.Arrived()
-		voucher.Vouch(&m.Event, m.Proof)
-		if m.SeeksSession && m.SessionID == "" && m.UserID != "" {
-			seeking = append(seeking, len(events))
-		}
-		events = append(events, m.Event)
-		return err == nil
-	})
+	d, err := in.decode(ctx, b, t)
 	t.payload = payload{}
 	b.Decoded()
 	if err != nil {
 		return Counts{}, err
 	}
-	if err := in.place(ctx, t.productID, events, seeking); err != nil {
+	if err := in.place(ctx, t.productID, d.events, d.seeking); err != nil {
 		return Counts{}, err
 	}
-	counts, err := in.Record(ctx, t.productID, events, ignored)
+	counts, err := in.Record(ctx, t.productID, d.events, d.ignored)
 	if err != nil {
 		return Counts{}, err
 	}
-	for _, user := range slices.Compact(erased) { // after the events that came with them
+	for _, user := range slices.Compact(d.erased) { // after the events that came with them
 		if err := in.opts.Erase(ctx, t.productID, user); err != nil {
 			return Counts{}, httpx.Unavailable(err)
 		}
 	}
-	in.events.WithLabelValues(t.productID, "accepted", "").Add(float64(len(erased)))
-	counts.Accepted += len(erased)
+	in.events.WithLabelValues(t.productID, "accepted", "").Add(float64(len(d.erased)))
+	counts.Accepted += len(d.erased)
 	return counts, nil
+}
+
+// decoded is the events of a request.
+type decoded struct {
+	events  []activity.Event
+	seeking []int // of the events, those that go to a session of their user
+	erased  []string
+	ignored Ignored
+}
+
+// decode decodes the events of a request.
+func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, err error) {
+	voucher, err := in.Voucher(t.productID, t.standing, b.Arrived())
+	if err != nil {
+		return d, err
+	}
+	d.events = make([]activity.Event, 0, t.payload.count)
+	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt),
+		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
+	if from.Events, err = in.products.Events(t.productID); err != nil {
+		return d, httpx.Unavailable(err)
+	}
+	var m Meaning
+	read := 0
+	t.source.each(&t.payload, func(token string, decoder Decoder) bool {
+		m = Meaning{}
+		decoder.Meaning(&from, &m)
+		read++
+		if err = in.judge(t, &m, read, token); t.call.Taken != nil {
+			t.call.Taken(&m)
+		}
+		switch {
+		case m.Reason != "":
+			in.Ignore(ctx, &d.ignored, t.productID, m.SessionID, m.Reason)
+			return err == nil
+		case m.Erases:
+			d.erased = append(d.erased, m.UserID)
+			return true
+		}
+		m.Received = b.Arrived()
+		voucher.Vouch(&m.Event, m.Proof)
+		if m.SeeksSession && m.SessionID == "" && m.UserID != "" {
+			d.seeking = append(d.seeking, len(d.events))
+		}
+		d.events = append(d.events, m.Event)
+		return err == nil
+	})
+	return d, err
+}
+
+// judge sets the reason for ignoring an event that its request may not bring: the event is
+// the one of that number, and carries a token.
+func (in *Intake) judge(t *taking, m *Meaning, number int, token string) (err error) {
+	fits := true
+	if t.tokens != nil {
+		fits, err = t.tokens.Fit(token)
+	}
+	switch {
+	case t.limit > 0 && number > t.limit:
+		m.Reason = ReasonUnsigned
+	case t.private:
+		m.Reason = ReasonGPC
+	case m.Reason == "" && !fits:
+		m.Reason = ReasonToken
+	case m.Erases && (in.opts.Erase == nil || t.standing != activity.Reported):
+		m.Reason = ReasonDelete
+	}
+	return err
 }
 
 // maxSought is how many users' sessions are looked for, at most, for the events of a

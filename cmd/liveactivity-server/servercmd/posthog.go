@@ -28,6 +28,22 @@ type posthogFlags struct {
 	command.Common
 }
 
+// apply creates, updates or removes the destination of that name.
+func (f *posthogFlags) apply(ctx context.Context, api *posthogapi.API, name string, product liveactivity.Product,
+	stdout io.Writer,
+) (posthogapi.Outcome, error) {
+	if f.Remove {
+		return api.Remove(ctx, name, f.DryRun)
+	}
+	events, patterns := reported(product.Events)
+	for _, pattern := range patterns {
+		fmt.Fprintf(stdout, "events %q: PostHog sends no events by the beginning of their name; "+
+			"add them in its page by hand\n", pattern)
+	}
+	return api.Provision(ctx, posthogapi.Destination{Name: name, Secret: product.WebhookSecret, Events: events,
+		URL: strings.TrimRight(f.PublicURL, "/") + "/webhook/" + url.PathEscape(f.Product)}, f.DryRun)
+}
+
 // reported returns the events that a product's destination sends: those that mean something
 // for every product, and those that the product lists. A destination knows no name that
 // stands for several: these are returned, too.
@@ -78,19 +94,8 @@ func provisionPostHog(ctx context.Context, args []string, stdout, stderr io.Writ
 	if products[0].WebhookSecret == "" && !f.Remove {
 		return fmt.Errorf("--product: the product %s has no webhook_secret for PostHog to send", f.Product)
 	}
-	name, outcome := posthogapi.Name(f.Product), posthogapi.Outcome("")
-	if f.Remove {
-		outcome, err = api.Remove(ctx, name, f.DryRun)
-	} else {
-		events, patterns := reported(products[0].Events)
-		for _, pattern := range patterns {
-			fmt.Fprintf(stdout, "events %q: PostHog sends no events by the beginning of their name; add them in its page by hand\n", pattern)
-		}
-		outcome, err = api.Provision(ctx, posthogapi.Destination{
-			Name: name, Secret: products[0].WebhookSecret, Events: events,
-			URL: strings.TrimRight(f.PublicURL, "/") + "/webhook/" + url.PathEscape(f.Product),
-		}, f.DryRun)
-	}
+	name := posthogapi.Name(f.Product)
+	outcome, err := f.apply(ctx, api, name, products[0], stdout)
 	if err != nil {
 		return err
 	}
