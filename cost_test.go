@@ -58,6 +58,23 @@ func TestService_allocatesLittleForAnEvent(t *testing.T) {
 	assert.LessOrEqual(t, bytes, uint64(5_000)) // 300 of them its JSON
 }
 
+// BenchmarkEvent takes one event a request, as SDKs mostly send them.
+func BenchmarkEvent(b *testing.B) {
+	service, err := liveactivity.New(&liveactivity.Options{Products: productFile().Products})
+	require.NoError(b, err)
+	const event = `{"api_key":%q,"batch":[{"event":"$autocapture","properties":{"distinct_id":"u%[2]d","$session_id":"s%[2]d",` +
+		`"$event_type":"click","$el_text":"Buy","$current_url":"https://app.example.com/x?t=1"},"uuid":"e%[3]d"}]}`
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		answer := httptest.NewRecorder()
+		body := strings.NewReader(fmt.Sprintf(event, acmeToken, n%1000, n))
+		service.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/batch/", body))
+		if answer.Code != http.StatusOK {
+			b.Fatal(answer.Body)
+		}
+	}
+}
+
 // BenchmarkCrowd reports the time of a request also in passes of the JSON
 // decoder over what it brings.
 func BenchmarkCrowd(b *testing.B) {

@@ -24,6 +24,7 @@ type Book struct {
 	changed   []*storedDocument
 	made      []storedDocument // memory of the documents that Open reads, for the next Open
 	settled   []Event          // memory of what Settle returns, likewise
+	keys      []documentKey    // memory of Open, likewise
 
 	verifiedOnly bool
 }
@@ -46,27 +47,41 @@ func (s *Session) withhold(e *Event) {
 	}
 }
 
+// Reset makes the book one of a product that is about nothing yet, as
+// [Directory.Book] returns it, in the memory of the former one. Events that Settle
+// returned before are no longer valid.
+func (b *Book) Reset(productID string) {
+	b.forget()
+	b.productID, b.verifiedOnly = productID, false
+}
+
+func (b *Book) forget() {
+	clear(b.stored)
+	clear(b.changed)
+	clear(b.made)
+	clear(b.settled)
+	clear(b.keys)
+	b.changed, b.made, b.settled, b.keys = b.changed[:0], b.made[:0], b.settled[:0], b.keys[:0]
+}
+
 // Open begins the book anew, about other events. Events that Settle returned before
 // are no longer valid.
 func (b *Book) Open(ctx context.Context, events []Event) error {
-	clear(b.stored)
-	clear(b.made)
-	clear(b.settled)
-	b.changed, b.made, b.settled = b.changed[:0], b.made[:0], b.settled[:0]
-	keys := make([]documentKey, 0, 3*len(events))
+	b.forget()
+	b.keys = slices.Grow(b.keys, 3*len(events))
 	for i := range events {
 		e := &events[i]
 		if e.SessionID != "" {
-			keys = append(keys, ofSession(e.SessionID))
+			b.keys = append(b.keys, ofSession(e.SessionID))
 		}
 		if e.UserID != "" {
-			keys = append(keys, ofUser(e.UserID))
+			b.keys = append(b.keys, ofUser(e.UserID))
 		}
 		if e.Email != "" && e.SessionID != "" {
-			keys = append(keys, ofEmail(e.Email))
+			b.keys = append(b.keys, ofEmail(e.Email))
 		}
 	}
-	return b.load(ctx, keys...)
+	return b.load(ctx, b.keys...)
 }
 
 // documentKind is the kind of subject that a document has.

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/httpx"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
@@ -187,11 +186,11 @@ func TestHandler_leavesErrorsForTheLog(t *testing.T) {
 	mux := newMux(newStore(t), nil)
 	cause := errors.New("connection reset by 10.0.0.1")
 	r := httptest.NewRequest(http.MethodPost, "/retrieval", io.MultiReader(strings.NewReader(`{"know`), failing{cause}))
-	info := &httpx.Info{}
-	w := do(mux, r.WithContext(httpx.WithInfo(r.Context(), info)), nil)
-	assert.NotContains(t, requireCode(t, http.StatusBadRequest, 2001, w), "10.0.0.1")
-	require.NotNil(t, info.Err)
-	assert.ErrorIs(t, info.Err, cause)
+	w := httpxtest.NewReporter()
+	mux.ServeHTTP(w, r)
+	assert.NotContains(t, requireCode(t, http.StatusBadRequest, 2001, w.ResponseRecorder), "10.0.0.1")
+	require.NotNil(t, w.Err)
+	assert.ErrorIs(t, w.Err, cause)
 }
 
 type failing struct{ err error }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 
-	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
@@ -156,25 +154,9 @@ func wrongType(name, kind string) error {
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *httpx.Error
 	if errors.As(err, &e) {
-		body, _ := activity.Marshal(struct { // cannot fail
-			Code    int    `json:"error_code"`
-			Message string `json:"error_msg"`
-			Detail  string `json:"detail"`
-		}{code(e), e.Detail, e.Detail})
-		w = errorWriter{w, body}
+		said := *e
+		said.Fields = map[string]any{"error_code": code(e), "error_msg": e.Detail}
+		err = &said
 	}
 	httpx.WriteError(w, r, err)
 }
-
-// errorWriter writes its own body in place of the one it is given.
-type errorWriter struct {
-	http.ResponseWriter
-	body []byte
-}
-
-func (w errorWriter) WriteHeader(status int) {
-	w.Header().Set("Content-Length", strconv.Itoa(len(w.body)))
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w errorWriter) Write([]byte) (int, error) { return w.ResponseWriter.Write(w.body) }

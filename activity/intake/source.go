@@ -32,9 +32,12 @@ type Decoder interface {
 	Meaning(from *Request, m *Meaning)
 }
 
+// decoding decodes the events of one request, and is used again for others.
 type decoding struct {
 	reader  Reader
 	decoder Decoder
+	from    Request
+	meaning Meaning // of the event read last
 }
 
 // Request is the circumstances that the meaning of an event depends on.
@@ -67,19 +70,29 @@ func (s *Source) parse(json []byte) (payload, error) {
 	return d.reader.parse(&s.form, json)
 }
 
-// each decodes the events and calls take, which may change the meaning, for each.
-func (s *Source) each(p *payload, take func(token string, d Decoder) bool) {
+// each calls take with the meaning of each of the events, which take may change, and
+// with the token that the event carries, until it returns false.
+func (s *Source) each(p *payload, from Request, take func(token string, m *Meaning) bool) {
 	d := s.decoders.Get().(*decoding)
 	defer s.decoders.Put(d)
-	p.each(&d.reader, func() bool { return take(d.decoder.Next(), d.decoder) })
+	d.from = from
+	p.each(&d.reader, func() bool {
+		token := d.decoder.Next()
+		d.meaning = Meaning{}
+		d.decoder.Meaning(&d.from, &d.meaning)
+		return take(token, &d.meaning)
+	})
+	d.from, d.meaning = Request{}, Meaning{}
 }
 
 // token returns the project token of the request: its own, or else the first that
 // one of its events carries.
 func (s *Source) token(p *payload) (token string) {
 	if token = First(p.tokens[:]...); token == "" {
-		s.each(p, func(its string, _ Decoder) bool {
-			token = its
+		d := s.decoders.Get().(*decoding)
+		defer s.decoders.Put(d)
+		p.each(&d.reader, func() bool {
+			token = d.decoder.Next()
 			return token == ""
 		})
 	}
@@ -94,10 +107,8 @@ func (s *Source) Decode(json []byte, from Request, take func(*Meaning)) (int, er
 		return 0, err
 	}
 	from.SentAt = First(from.SentAt, p.sentAt)
-	s.each(&p, func(_ string, d Decoder) bool {
-		var m Meaning
-		d.Meaning(&from, &m)
-		take(&m)
+	s.each(&p, from, func(_ string, m *Meaning) bool {
+		take(m)
 		return true
 	})
 	return p.count, nil

@@ -173,14 +173,11 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 	if from.Events, err = in.products.Events(t.productID); err != nil {
 		return d, httpx.Unavailable(err)
 	}
-	var m Meaning
 	read := 0
-	t.source.each(&t.payload, func(token string, decoder Decoder) bool {
-		m = Meaning{}
-		decoder.Meaning(&from, &m)
+	t.source.each(&t.payload, from, func(token string, m *Meaning) bool {
 		read++
-		if err = in.judge(t, &m, read, token); t.call.Taken != nil {
-			t.call.Taken(&m)
+		if err = in.judge(t, m, read, token); t.call.Taken != nil {
+			t.call.Taken(m)
 		}
 		switch {
 		case m.Reason != "":

@@ -4,7 +4,6 @@
 package httpx
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,9 +136,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &e) {
 		e = &Error{Status: http.StatusInternalServerError, Detail: "Something went wrong inside the server.", Cause: err}
 	}
-	if info := infoFrom(r.Context()); info != nil {
-		info.Err = e
-	}
+	report(w, e)
 	for key, values := range e.Header {
 		w.Header()[key] = values
 	}
@@ -153,20 +150,20 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteJSON(w, e.Status, body)
 }
 
-// Info is the access log's part of a request beyond its answer.
-type Info struct {
-	RequestID string
-	Err       *Error // set by WriteError
-}
+// Reporter is an [http.ResponseWriter] that an access log reads: WriteError tells it the
+// error behind the answer. It is found inside writers with a method Unwrap.
+type Reporter interface{ Report(e *Error) }
 
-type infoKey struct{}
-
-// WithInfo returns a context that carries info.
-func WithInfo(ctx context.Context, info *Info) context.Context {
-	return context.WithValue(ctx, infoKey{}, info)
-}
-
-func infoFrom(ctx context.Context) *Info {
-	info, _ := ctx.Value(infoKey{}).(*Info)
-	return info
+func report(w http.ResponseWriter, e *Error) {
+	for {
+		switch inner := w.(type) {
+		case Reporter:
+			inner.Report(e)
+			return
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return
+		}
+	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/internal/admission"
 	"github.com/liveactivity/liveactivity/internal/httpx"
+	"github.com/liveactivity/liveactivity/internal/httpxtest"
 )
 
 // serve sends one request to h.
@@ -84,19 +85,22 @@ func TestHandler_withoutErrorAddsNothing(t *testing.T) {
 	assert.Zero(t, w.Body.Len())
 }
 
+// wrapper wraps a writer as handlers between the access log and an error may.
+type wrapper struct{ http.ResponseWriter }
+
+func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 func TestWriteError_leavesTheCauseForTheLog(t *testing.T) {
 	cause := errors.New("disk full")
 	tests := map[string]error{"an Error": httpx.Unavailable(cause), "any other": cause}
 	for name, err := range tests {
 		t.Run(name, func(t *testing.T) {
-			info := &httpx.Info{}
-			r := httptest.NewRequest("GET", "/", nil)
-			w := httptest.NewRecorder()
-			httpx.WriteError(w, r.WithContext(httpx.WithInfo(r.Context(), info)), err)
-			require.NotNil(t, info.Err)
-			assert.Equal(t, w.Code, info.Err.Status)
-			assert.ErrorIs(t, info.Err, cause)
-			assert.Contains(t, info.Err.Error(), "disk full")
+			w := httpxtest.NewReporter()
+			httpx.WriteError(wrapper{w}, httptest.NewRequest("GET", "/", nil), err)
+			require.NotNil(t, w.Err)
+			assert.Equal(t, w.Code, w.Err.Status)
+			assert.ErrorIs(t, w.Err, cause)
+			assert.Contains(t, w.Err.Error(), "disk full")
 			assert.NotContains(t, w.Body.String(), "disk full")
 		})
 	}

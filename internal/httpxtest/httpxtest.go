@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/httpx"
 )
 
 // Detail requires that a response is an error as every handler answers one, and
@@ -32,6 +34,18 @@ func Detail(t testing.TB, status int, r *http.Response) string {
 	require.NotEmpty(t, problem["detail"])
 	return problem["detail"]
 }
+
+// Reporter records an answer and the error behind it: it is an [httpx.Reporter].
+type Reporter struct {
+	*httptest.ResponseRecorder
+	Err *httpx.Error // nil for none
+}
+
+// NewReporter returns a Reporter without an answer.
+func NewReporter() *Reporter { return &Reporter{ResponseRecorder: httptest.NewRecorder()} }
+
+// Report implements [httpx.Reporter].
+func (r *Reporter) Report(e *httpx.Error) { r.Err = e }
 
 // comparison is a handler and one that writes the same bytes as a constant, both
 // on the loopback interface.

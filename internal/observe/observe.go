@@ -55,16 +55,14 @@ const maxRequestID = 128
 func (o *Observer) Wrap(route func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		info := &httpx.Info{RequestID: requestID(r)}
-		w.Header().Set("X-Request-Id", info.RequestID)
-		sw := &statusWriter{ResponseWriter: w}
-		r = r.WithContext(httpx.WithInfo(r.Context(), info))
+		sw := &statusWriter{ResponseWriter: w, requestID: requestID(r)}
+		w.Header().Set("X-Request-Id", sw.requestID)
 		defer func() {
 			cut := false
 			if p := recover(); p != nil {
-				cut = o.recovered(sw, r, route(r), info, p)
+				cut = o.recovered(sw, r, route(r), p)
 			}
-			o.done(r, route(r), info, sw.code(), time.Since(start))
+			o.done(r, route(r), sw, time.Since(start))
 			if cut {
 				panic(http.ErrAbortHandler)
 			}
@@ -89,11 +87,11 @@ func requestID(r *http.Request) string {
 // recovered answers a request whose handler panicked with 500. It reports true
 // when half an answer is out already: then the connection must be cut, or the
 // client would take the half for the whole.
-func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, info *httpx.Info, p any) (cut bool) {
+func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, p any) (cut bool) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		return true
 	}
-	o.log.Error("handler panicked", "request_id", info.RequestID, "route", route, "panic", p, "stack",
+	o.log.Error("handler panicked", "request_id", w.requestID, "route", route, "panic", p, "stack",
 		string(debug.Stack()))
 	if w.status != 0 {
 		return true
@@ -102,7 +100,8 @@ func (o *Observer) recovered(w *statusWriter, r *http.Request, route string, inf
 	return false
 }
 
-func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code int, took time.Duration) {
+func (o *Observer) done(r *http.Request, route string, w *statusWriter, took time.Duration) {
+	code := w.code()
 	o.durations.WithLabelValues(route, strconv.Itoa(code)).Observe(took.Seconds())
 	level := slog.LevelDebug
 	switch {
@@ -116,25 +115,30 @@ func (o *Observer) done(r *http.Request, route string, info *httpx.Info, code in
 	if !o.log.Enabled(r.Context(), level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("request_id", info.RequestID), slog.String("method", r.Method),
+	attrs := []slog.Attr{slog.String("request_id", w.requestID), slog.String("method", r.Method),
 		slog.String("route", route),
 		slog.Int("status", code), slog.Duration("took", took), slog.String("remote", r.RemoteAddr)}
-	if info.Err != nil {
-		attrs = append(attrs, slog.String("detail", info.Err.Detail))
-		if info.Err.Cause != nil {
-			level = outage.Level(info.Err.Cause, level)
-			attrs = append(attrs, slog.Any("err", info.Err.Cause))
+	if w.err != nil {
+		attrs = append(attrs, slog.String("detail", w.err.Detail))
+		if w.err.Cause != nil {
+			level = outage.Level(w.err.Cause, level)
+			attrs = append(attrs, slog.Any("err", w.err.Cause))
 		}
 	}
 	o.log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// statusWriter remembers the status. It keeps the underlying writer's other
-// abilities reachable by [http.ResponseController].
+// statusWriter remembers the status, and the error behind it. It keeps the underlying
+// writer's other abilities reachable by [http.ResponseController].
 type statusWriter struct {
 	http.ResponseWriter
-	status int
+	requestID string
+	status    int
+	err       *httpx.Error
 }
+
+// Report implements [httpx.Reporter].
+func (w *statusWriter) Report(e *httpx.Error) { w.err = e }
 
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 

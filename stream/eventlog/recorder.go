@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 	"weak"
 
@@ -35,6 +36,8 @@ type Recorder struct {
 	// Steps that share a session take turns, so that they do not conflict and
 	// start again.
 	turns turns
+
+	idle sync.Pool // of *appending
 }
 
 // RecorderOptions configures a Recorder; a zero field means its default.
@@ -84,19 +87,16 @@ const (
 // than 4 seconds; for the first, the time since the events were received counts.
 func (r *Recorder) Record(ctx context.Context, productID string, events []activity.Event) (activity.Result, error) {
 	timeout := firstTimeout(events)
-	groups, duplicates := group(r.byEngine(events))
+	a := r.begin(productID)
+	duplicates := a.group(r.byEngine(events))
 	result := activity.Result{Accepted: len(events) - duplicates, Duplicate: duplicates}
-	a := appending{productID: productID, book: r.dir.Book(productID),
-		verifiedOnly: r.verifiedOnly != nil && r.verifiedOnly(productID)}
-	if a.verifiedOnly {
-		a.book.VerifiedOnly()
-	}
-	for s := range steps(groups) {
-		if err := r.record(ctx, &a, s, timeout, &result); err != nil {
+	for s := range a.steps() {
+		if err := r.record(ctx, a, s, timeout, &result); err != nil {
 			return activity.Result{}, err
 		}
 		timeout = stepTimeout
 	}
+	r.end(a)
 	r.meter.Count(productID, activity.Flow{
 		Accepted: result.Accepted, Duplicate: result.Duplicate, Ignored: result.Expired + result.Repeated + result.Unmarked,
 	})
@@ -143,8 +143,10 @@ func (r *Recorder) byEngine(events []activity.Event) []activity.Event {
 }
 
 // appending is the state that the steps of a request share, and memory that each
-// uses again. Batches are new in each, since followers of the log share them.
+// step, and then another request, uses again. Batches are new in each, since followers
+// of the log share them.
 type appending struct {
+	grouping
 	productID    string
 	book         *activity.Book
 	verifiedOnly bool
@@ -152,6 +154,33 @@ type appending struct {
 	entries      []Entry
 	keys         []activity.Key // of the entries
 	json         []byte         // of the batch encoded last
+}
+
+// begin returns the state of a request.
+func (r *Recorder) begin(productID string) *appending {
+	a, _ := r.idle.Get().(*appending)
+	if a == nil {
+		a = &appending{book: r.dir.Book(productID)}
+	}
+	a.productID, a.verifiedOnly = productID, r.verifiedOnly != nil && r.verifiedOnly(productID)
+	a.book.Reset(productID)
+	if a.verifiedOnly {
+		a.book.VerifiedOnly()
+	}
+	return a
+}
+
+// end keeps the memory of a request for another one, unless it is much. After an
+// error the log may still be reading the entries.
+func (r *Recorder) end(a *appending) {
+	if cap(a.events) > maxEvents || cap(a.json) > maxData {
+		return
+	}
+	a.book.Reset("")
+	a.forget()
+	clear(a.entries[:cap(a.entries)])
+	a.keys = nil
+	r.idle.Put(a)
 }
 
 // record records a step and counts the events that it omits.
@@ -168,27 +197,38 @@ func (r *Recorder) record(
 	defer done()
 	for {
 		expired, err := r.append(ctx, a, s)
-		var seen *DuplicateError
-		var conflict *document.ConflictError
-		switch {
-		case errors.As(err, &seen):
-			dropped, any := s.drop(seen.Keys)
-			if !any {
-				return fmt.Errorf("eventlog: log reports duplicates that were not appended: %w", err)
+		if err != nil {
+			if err = s.again(ctx, err, result); err != nil {
+				return err
 			}
-			result.Accepted -= dropped
-			result.Duplicate += dropped
-		case errors.As(err, &conflict) && ctx.Err() == nil:
-			// Another request came first; start again from the current state.
-		default:
-			repeated, unmarked := s.omitted()
-			result.Accepted -= expired + repeated + unmarked
-			result.Expired += expired
-			result.Repeated += repeated
-			result.Unmarked += unmarked
-			return err
+			continue
 		}
+		repeated, unmarked := s.omitted()
+		result.Accepted -= expired + repeated + unmarked
+		result.Expired += expired
+		result.Repeated += repeated
+		result.Unmarked += unmarked
+		return nil
 	}
+}
+
+// again prepares a step for another attempt after an error, or returns the error.
+func (s *step) again(ctx context.Context, err error, result *activity.Result) error {
+	var seen *DuplicateError
+	var conflict *document.ConflictError
+	switch {
+	case errors.As(err, &seen):
+		dropped, any := s.drop(seen.Keys)
+		if !any {
+			return fmt.Errorf("eventlog: log reports duplicates that were not appended: %w", err)
+		}
+		result.Accepted -= dropped
+		result.Duplicate += dropped
+		return nil
+	case errors.As(err, &conflict) && ctx.Err() == nil:
+		return nil // another request came first: start again from the current state
+	}
+	return err
 }
 
 // append appends the actions of a step together with the changes to their

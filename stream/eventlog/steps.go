@@ -36,49 +36,71 @@ func ownerOf(e *activity.Event) owner {
 	return owner{ofItself, e.ID}
 }
 
+// grouping is the events of a request by session, and memory that the next request
+// uses again. The zero value is ready for use.
+type grouping struct {
+	groups  []sessionGroup
+	events  []activity.Event // of all groups, one group after the other
+	byOwner map[owner]int    // the index of the owner's group
+	seen    map[activity.Key]struct{}
+	of      []int // the group of each event of the request; -1 for duplicates
+	step    step
+}
+
 // group sorts events by session, in order of appearance, and drops duplicates
-// within the request. One array has the events of all groups, one after the
-// other.
-func group(events []activity.Event) (groups []sessionGroup, duplicates int) {
-	byOwner := make(map[owner]int, len(events))
-	seen := make(map[activity.Key]struct{}, len(events))
-	of := make([]int, len(events)) // the event's group; -1 for duplicates
+// within the request.
+func (g *grouping) group(events []activity.Event) (duplicates int) {
+	if g.seen == nil {
+		g.byOwner, g.seen = make(map[owner]int, len(events)), make(map[activity.Key]struct{}, len(events))
+	}
+	g.of = slices.Grow(g.of, len(events))
 	for i := range events {
 		id := activity.EventKey(events[i].ID)
-		if _, ok := seen[id]; ok {
+		if _, ok := g.seen[id]; ok {
 			duplicates++
-			of[i] = -1
+			g.of = append(g.of, -1)
 			continue
 		}
-		seen[id] = struct{}{}
-		o := ownerOf(&events[i])
-		g, ok := byOwner[o]
-		if !ok {
-			g = len(byOwner)
-			byOwner[o] = g
-		}
-		of[i] = g
+		g.seen[id] = struct{}{}
+		g.of = append(g.of, g.groupOf(ownerOf(&events[i])))
 	}
-	groups = make([]sessionGroup, len(byOwner))
-	for _, g := range of {
-		if g >= 0 {
-			groups[g].size++
-		}
+	g.events = slices.Grow(g.events, len(events)) // the groups point into it
+	for i := range g.groups {
+		from := len(g.events)
+		g.events = g.events[:from+g.groups[i].size]
+		g.groups[i].events = g.events[from:from]
 	}
-	all := make([]activity.Event, 0, len(events)-duplicates)
-	for i := range groups {
-		g := &groups[i]
-		g.events, all = all[len(all):], all[:len(all)+g.size]
-	}
-	for i, g := range of {
-		if g >= 0 {
-			groups[g].add(events[i])
+	for i, of := range g.of {
+		if of >= 0 {
+			g.groups[of].add(events[i])
 		}
 	}
-	for i := range groups {
-		slices.SortStableFunc(groups[i].events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
+	for i := range g.groups {
+		slices.SortStableFunc(g.groups[i].events, func(a, b activity.Event) int { return a.Time.Compare(b.Time) })
 	}
-	return groups, duplicates
+	return duplicates
+}
+
+// groupOf returns the index of the owner's group, which has one event more.
+func (g *grouping) groupOf(o owner) int {
+	i, ok := g.byOwner[o]
+	if !ok {
+		i = len(g.groups)
+		g.byOwner[o] = i
+		g.groups = append(g.groups, sessionGroup{})
+	}
+	g.groups[i].size++
+	return i
+}
+
+// forget releases the events.
+func (g *grouping) forget() {
+	g.step.release()
+	clear(g.groups)
+	clear(g.events)
+	clear(g.byOwner)
+	clear(g.seen)
+	g.groups, g.events, g.of = g.groups[:0], g.events[:0], g.of[:0]
 }
 
 // add adds an event, which is the group's.
@@ -106,11 +128,11 @@ type step struct {
 // steps divides the groups into steps. A step is valid until the next one, and
 // its events are released then, so that memory holds a large request once: its
 // rest here, its recorded part in the log.
-func steps(groups []sessionGroup) iter.Seq[*step] {
+func (g *grouping) steps() iter.Seq[*step] {
 	return func(yield func(*step) bool) {
-		s := &step{}
-		for i := range groups {
-			g := &groups[i]
+		s := &g.step
+		for i := range g.groups {
+			g := &g.groups[i]
 			for from := 0; from < len(g.events); {
 				to := min(from+maxEvents-len(s.events), len(g.events))
 				s.add(part{sessionGroup: g, first: from == 0, events: g.events[from:to], rest: g.events[to:]})
