@@ -2,7 +2,8 @@
 # Makes sure that what the tests need besides Go is there, and installs what is
 # missing: redis-server, Chromium, Python 3, Node.js, nginx and
 # promtool, and, in .deps/, posthog-js and packages for Node.js: PostHog's other
-# SDKs, the SDK of MCP clients, and what a proxy is made of.
+# SDKs, the SDK of MCP clients, and what a proxy is made of. It also builds there the
+# server of an earlier commit, beside which this one must run.
 # Says in one line per item what it found or did. Safe to run again; with
 # everything in place it takes a fraction of a second.
 set -euo pipefail
@@ -17,6 +18,9 @@ source_packages=(@segment/analytics-node@3.1.0 @rudderstack/rudder-sdk-node@3.0.
 # What pages load of sources other than PostHog: package, version and file.
 browser_sdks=("@segment/analytics-next 1.84.3 dist/umd/index.js" "@rudderstack/analytics-js 3.34.1 dist/npm/legacy/bundled/umd/index.js"
   "@jitsu/js 1.11.0 dist/jitsu.es.js" "@amplitude/analytics-browser 2.48.1 lib/scripts/amplitude-min.js")
+# The newest release, or the first commit whose formats are released. It must run beside this
+# version on one Redis; every release moves it to the release before.
+predecessor=e28dde332d16166940c73ee3ebcd019609946eae
 node_version=22.23.3 # where the system has none, or one that is too old for posthog-node
 browsers=(chromium chromium-browser google-chrome google-chrome-stable)
 
@@ -191,6 +195,27 @@ provide_unpacked() {
   say "$name" "fetched $own"
 }
 
+# provide_predecessor builds the server of the commit $predecessor.
+provide_predecessor() {
+  local own=.deps/predecessor
+  if [ "$(cat "$own/commit" 2>/dev/null)" = "$predecessor" ]; then
+    say predecessor "found $own"
+    return
+  fi
+  git cat-file -e "$predecessor^{commit}" 2>/dev/null || git fetch --quiet --depth=1 origin "$predecessor" >"$log" 2>&1 ||
+    die "the commit $predecessor is not in this clone: run git fetch --unshallow, then this script again"
+  mkdir "$tmp/predecessor"
+  git archive "$predecessor" | tar -x -C "$tmp/predecessor"
+  (cd "$tmp/predecessor" && go build -buildvcs=false -ldflags="-s -w" -o "$tmp/liveactivity-server" ./cmd/liveactivity-server) >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "the server of the commit $predecessor does not build"
+  }
+  mkdir -p "$own"
+  mv "$tmp/liveactivity-server" "$own"
+  printf '%s\n' "$predecessor" >"$own/commit"
+  say predecessor "built $own"
+}
+
 mkdir -p .deps
 tmp=$(mktemp -d "$PWD/.deps/tmp.XXXXXX")
 log=$tmp/log
@@ -212,3 +237,4 @@ fetch_packages .deps/npm "${npm_packages[@]}"
 fetch_packages .deps/sources "${source_packages[@]}"
 provide_unpacked nginx nginx usr/sbin/nginx -v
 provide_unpacked promtool prometheus usr/bin/promtool --version
+provide_predecessor

@@ -14,16 +14,20 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/testdeps"
 )
 
-// Three servers on one Redis are replaced one after the other, while clients
-// send without pause through a balancer that repeats a request only where that
-// is safe. None of their requests fails.
+// Three servers of the release before on one Redis are replaced one after the other by
+// servers of this version, and these in turn, while clients send without pause through a
+// balancer that repeats a request only where that is safe. None of their requests fails.
 func TestKill_rollingRestart(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	s := newStorm(t, 3, "--redis-url="+redis.URL())
 	s.balancer = &balancer{storm: s}
+	for _, sv := range s.servers {
+		sv.path = testdeps.Predecessor(t)
+	}
 	k := &redisKiller{storm: s, rng: s.dice.generator(), nodes: []*redistest.Server{redis}}
 	k.startAll()
 	s.send(4)
@@ -45,7 +49,7 @@ func TestKill_rollingRestart(t *testing.T) {
 // rollings is how often all the servers are replaced.
 const rollings = 3
 
-// replace stops a server, starts it again, waits until it takes requests, and
+// replace stops a server, starts one of this version, waits until it takes requests, and
 // returns how long the stop took.
 func (k *redisKiller) replace(i int) time.Duration {
 	s, sv := k.storm, k.storm.servers[i]
@@ -53,6 +57,7 @@ func (k *redisKiller) replace(i int) time.Duration {
 	began := time.Now()
 	s.require(k.lives[i].terminate())
 	took := time.Since(began)
+	sv.path = command.Path()
 	k.lives[i] = s.start(sv)
 	s.require(k.lives[i].ready(s.ctx))
 	s.require(s.isReady(sv))

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/internal/logtest"
+	"github.com/liveactivity/liveactivity/internal/testdeps"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -50,6 +51,12 @@ func Build(t *testing.T, root, folder string) *Command {
 	c := &Command{}
 	require.NoError(t, c.build(root, folder, t.TempDir()))
 	return c
+}
+
+// Predecessor returns the liveactivity-server of the release before.
+func Predecessor(t *testing.T) *Command {
+	t.Helper()
+	return &Command{testdeps.Predecessor(t)}
 }
 
 // Path returns where the command is, for tests that run it on their own.

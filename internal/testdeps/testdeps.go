@@ -78,6 +78,17 @@ func SourceModules(t testing.TB) string {
 	return modules(t, "sources", "@segment/analytics-node", "@amplitude/analytics-node")
 }
 
+// Predecessor returns the path of the liveactivity-server that must run beside this one:
+// the release before, as scripts/test-deps.sh says.
+func Predecessor(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(root(t), ".deps", "predecessor", "liveactivity-server")
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "the server of the release before")
+	}
+	return path
+}
+
 // modules returns a folder of packages for Node.js, among which these must be.
 func modules(t testing.TB, folder string, names ...string) string {
 	t.Helper()
