@@ -2,7 +2,7 @@
 # Makes sure that what the tests need besides Go is there, and installs what is
 # missing: redis-server, Chromium, Python 3, Node.js, nginx and
 # promtool, and, in .deps/, posthog-js and packages for Node.js: PostHog's other
-# SDKs, the SDK of MCP clients, and what a proxy is made of. It also builds there the
+# SDKs, the SDK of MCP clients, what a proxy is made of, and what checks scripts. It also builds there the
 # server of an earlier commit, beside which this one must run.
 # Says in one line per item what it found or did. Safe to run again; with
 # everything in place it takes a fraction of a second.
@@ -15,6 +15,8 @@ npm_packages=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.1
   @ai-sdk/mcp@1.0.102 @openai/agents@0.20.0 @langchain/mcp-adapters@1.1.4 @langchain/langgraph@1.7.3 @langchain/core@1.4.0 zod@4.6.7)
 # In a folder of their own: the SDKs of sources other than PostHog.
 source_packages=(@segment/analytics-node@3.1.0 @rudderstack/rudder-sdk-node@3.0.13 @amplitude/analytics-node@1.5.73)
+# What checks the pages' scripts.
+lint_packages=(typescript@7.0.2 oxlint@1.94.0)
 # What pages load of sources other than PostHog: package, version and file.
 browser_sdks=("@segment/analytics-next 1.84.3 dist/umd/index.js" "@rudderstack/analytics-js 3.34.1 dist/npm/legacy/bundled/umd/index.js"
   "@jitsu/js 1.11.0 dist/jitsu.es.js" "@amplitude/analytics-browser 2.48.1 lib/scripts/amplitude-min.js")
@@ -235,6 +237,7 @@ done
 provide_node
 fetch_packages .deps/npm "${npm_packages[@]}"
 fetch_packages .deps/sources "${source_packages[@]}"
+fetch_packages .deps/lint "${lint_packages[@]}"
 provide_unpacked nginx nginx usr/sbin/nginx -v
 provide_unpacked promtool prometheus usr/bin/promtool --version
 provide_predecessor

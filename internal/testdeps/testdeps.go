@@ -89,6 +89,12 @@ func Predecessor(t testing.TB) string {
 	return path
 }
 
+// LintModules returns the folder of TypeScript and Oxlint, which check the pages' scripts.
+func LintModules(t testing.TB) string {
+	t.Helper()
+	return modules(t, "lint", "typescript", "oxlint")
+}
+
 // modules returns a folder of packages for Node.js, among which these must be.
 func modules(t testing.TB, folder string, names ...string) string {
 	t.Helper()

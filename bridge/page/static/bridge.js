@@ -6,6 +6,7 @@ import { compliance, state } from "./store.js";
 
 const retryAfter = 4000; // milliseconds
 const queue = [];
+/** @type {Promise<void> | null} */
 let sending = null; // the promise of a round of sending
 let timer = 0;
 

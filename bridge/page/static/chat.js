@@ -78,7 +78,10 @@ function whetherToApprove({ vendor }) {
   return [`Yes. Everything is on file for ${vendor.name}: press “Approve vendor” on its page.`];
 }
 
-/** What the widget knows, as questions in plain words; anything else it does not know. */
+/**
+ * What the widget knows, as questions in plain words; anything else it does not know.
+ * @type {[RegExp, (context: any) => any[]][]}
+ */
 const rules = [
   [/\b(missing|documents?|needed|owe[sd]?|upload)\b/i, whatIsMissing],
   [/\b(what|which)\b.*\b(i|me|my)\b.*\b(do|did|done|doing|activity|history)\b|\b(my|recent|last) (activity|actions?|history|steps?)\b/i, whatWasDone],
@@ -127,8 +130,8 @@ export function resetChat() {
 
 export function startChat() {
   byId("chat-close").append(icon("close"));
-  document.querySelector(".send").append(icon("send"));
-  document.querySelector(".chat-face").append(icon("chat"));
+  document.querySelector(".send")?.append(icon("send"));
+  document.querySelector(".chat-face")?.append(icon("chat"));
   byId("chat-chips").append(...suggestions.map((text) => h("button", { type: "button", class: "chip", onclick: () => ask(text) }, text)));
   byId("chat-toggle").addEventListener("click", () => setOpen(byId("chat").hidden));
   byId("chat-close").addEventListener("click", close);

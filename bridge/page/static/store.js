@@ -65,12 +65,13 @@ function initialVendors() {
 
 function loadVendors() {
   try {
-    return JSON.parse(storage.get(vendorsKey)) ?? initialVendors();
+    return JSON.parse(storage.get(vendorsKey) ?? "null") ?? initialVendors();
   } catch {
     return initialVendors();
   }
 }
 
+/** @type {{ session: string, vendors: ReturnType<typeof initialVendors> }} */
 export const state = { session: "", vendors: [] };
 
 /** Takes up the tab's session, or begins one. */
@@ -92,6 +93,7 @@ export function save() {
   storage.set(vendorsKey, JSON.stringify(state.vendors));
 }
 
+/** @returns {any} the vendor, which has an icon of its own */
 export const vendorOf = (id) => state.vendors.find((vendor) => vendor.id === id);
 
 /** Names of the documents that the vendor still owes. */

@@ -8,13 +8,15 @@ import { missing, save, state, statusNames, vendorOf } from "./store.js";
 
 const badge = (status) => h("span", { class: `badge ${status}` }, statusNames[status]);
 
+let toasted = 0; // the timer that ends what is said
+
 /** Says something in passing. */
 function toast(text) {
   const box = byId("toast");
   box.textContent = text;
   box.classList.add("shown");
-  clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => box.classList.remove("shown"), 4500);
+  clearTimeout(toasted);
+  toasted = setTimeout(() => box.classList.remove("shown"), 4500);
 }
 
 /** Reports a click on something of a vendor. */

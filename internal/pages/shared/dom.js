@@ -1,11 +1,25 @@
 // Building elements. Strings only ever become text nodes and attributes.
 
-/** Returns an element. Keys that start with "on" are listeners; false, null and undefined leave an attribute or a child out. */
+/**
+ * Returns an element. Keys that start with "on" are listeners; false, null and undefined leave an attribute or a child out.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, any>} [props]
+ * @param {...any} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
 export function h(tag, props = {}, ...children) {
   return build(document.createElement(tag), props, children);
 }
 
-/** Returns an element of SVG. */
+/**
+ * Returns an element of SVG.
+ * @template {keyof SVGElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, any>} [props]
+ * @param {...any} children
+ * @returns {SVGElementTagNameMap[T]}
+ */
 export function s(tag, props = {}, ...children) {
   return build(document.createElementNS("http://www.w3.org/2000/svg", tag), props, children);
 }
@@ -25,5 +39,9 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Returns the element of that id. */
+/**
+ * Returns the element of that id, which the page has.
+ * @param {string} id
+ * @returns {any} of the kind that the page's HTML says
+ */
 export const byId = (id) => document.getElementById(id);

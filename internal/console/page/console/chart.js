@@ -16,7 +16,9 @@ export class Columns {
   #chosen = -1;
 
   constructor({ title, series, name, all }) {
-    Object.assign(this, { title, series, name, all });
+    this.series = series;
+    this.name = name;
+    this.all = all;
     this.when = h("small", {}, all);
     this.values = Object.fromEntries(series.map(({ key }) => [key, h("b", {}, "0")]));
     this.groups = series.map((_, i) => s("g", { class: `series-${i + 1}` }));
@@ -58,7 +60,7 @@ export class Columns {
     const shown = points.length ? [0, Math.floor(points.length / 2), points.length - 1] : [];
     this.axis.forEach((label, i) => setText(label, shown.length ? this.name(points[shown[i]]) : ""));
     setText(this.top, highest ? number(highest) : "");
-    this.plot.setAttribute("aria-valuemax", Math.max(0, points.length - 1));
+    this.plot.setAttribute("aria-valuemax", String(Math.max(0, points.length - 1)));
     this.#read();
   }
 
@@ -96,9 +98,9 @@ export class Columns {
     });
     const step = width / Math.max(1, this.#points.length);
     this.cursor.setAttribute("visibility", point ? "visible" : "hidden");
-    this.cursor.setAttribute("x", this.#chosen * step);
-    this.cursor.setAttribute("width", step);
-    this.plot.setAttribute("aria-valuenow", point ? this.#chosen : Math.max(0, this.#points.length - 1));
+    this.cursor.setAttribute("x", String(this.#chosen * step));
+    this.cursor.setAttribute("width", String(step));
+    this.plot.setAttribute("aria-valuenow", String(point ? this.#chosen : Math.max(0, this.#points.length - 1)));
     this.plot.setAttribute("aria-valuetext", `${this.when.textContent}: ${words.join(", ")}`);
   }
 }
@@ -108,7 +110,7 @@ export class Figure {
   #values = [];
 
   constructor({ title, unit = "", help = "", format = number }) {
-    Object.assign(this, { format });
+    this.format = format;
     this.value = h("b", { class: "figure" }, "–");
     this.line = s("polyline", { class: "line" });
     this.area = s("polygon", { class: "area" });

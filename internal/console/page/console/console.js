@@ -55,7 +55,10 @@ const logo = () => h("img", { class: "logo", src: new URL("icon.svg", import.met
 
 const views = [["now", "Now"], ["flow", "Flow"], ["search", "Search"]];
 
-/** The fragment of a route: its view, and what the view is limited to. */
+/**
+ * The fragment of a route: its view, and what the view is limited to.
+ * @param {{ view: string, id?: string, [filter: string]: any }} route
+ */
 function fragmentOf({ view, id, ...filters }) {
   const query = new URLSearchParams(Object.entries(filters).filter(([, value]) => value)).toString();
   return `#/${view}${id ? `/${encodeURIComponent(id)}` : ""}${query ? `?${query}` : ""}`;
@@ -171,11 +174,10 @@ class Console {
     this.main.append(this.kept.now.element, this.kept.search.element);
     this.show(this.route, true);
     this.ticker = setInterval(() => this.view.tick(), 1000);
-    this.#listen(signal);
+    this.#listen(this.sessions, signal);
   }
 
-  async #listen(signal) {
-    const { sessions } = this;
+  async #listen(sessions, signal) {
     let isFirst = true;
     this.#say("connecting", "Connecting");
     try {
@@ -211,7 +213,7 @@ class Console {
   #say(state, text, why = "") {
     this.element.dataset.state = state;
     setText(this.status, text);
-    this.status.parentElement.title = why;
+    this.status?.parentElement?.setAttribute("title", why);
   }
 
   /** Says that the service refused a key that was good before, or shows the error where it belongs. */
@@ -251,7 +253,7 @@ class Console {
     this.view = this.kept[route.view] ?? (route.view === "person" ? new PersonView(this) : new FlowView(this));
     if (!this.kept[route.view]) this.main.append(this.view.element);
     const section = route.view === "person" ? this.before?.view ?? "now" : route.view;
-    for (const [name, link] of Object.entries(this.links)) {
+    for (const [name, link] of Object.entries(this.links ?? {})) {
       if (name === section) link.setAttribute("aria-current", name === route.view ? "page" : "true");
       else link.removeAttribute("aria-current");
     }

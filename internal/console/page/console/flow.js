@@ -38,7 +38,7 @@ export class FlowView {
   }
 
   show(_, isFirst) {
-    if (!isFirst) this.element.querySelector("h1").focus({ preventScroll: true });
+    if (!isFirst) this.element.querySelector("h1")?.focus({ preventScroll: true });
     this.#run();
   }
 

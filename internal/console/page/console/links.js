@@ -42,7 +42,7 @@ async function copy(text) {
     const area = h("textarea", { class: "hidden", readonly: true, tabindex: -1 });
     area.value = text;
     document.body.append(area);
-    const focused = document.activeElement;
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement);
     area.select();
     const copied = document.execCommand("copy");
     area.remove();

@@ -17,7 +17,10 @@ export class List {
   #frame = 0;
 
   constructor({ label, columns, make, draw, open, nearEnd }) {
-    Object.assign(this, { make, draw, open, nearEnd });
+    this.make = make;
+    this.draw = draw;
+    this.open = open;
+    this.nearEnd = nearEnd;
     this.space = h("div", { role: "rowgroup", class: "list-space" });
     this.end = h("div", { class: "list-end" });
     this.head = h("div", { role: "rowgroup", class: "list-head" }, h("div", { role: "row", class: "row", "aria-rowindex": 1 },
@@ -30,7 +33,7 @@ export class List {
     }, { passive: true });
     this.space.addEventListener("keydown", (event) => this.#key(event));
     this.space.addEventListener("click", (event) => this.#click(event));
-    this.space.addEventListener("focusin", (event) => this.#reach(event.target.closest("[role=row]")?.row.id));
+    this.space.addEventListener("focusin", (/** @type {any} */ event) => this.#reach(event.target.closest("[role=row]")?.row.id));
     this.resized = new ResizeObserver(() => this.#measure());
     this.resized.observe(this.scroller);
   }
@@ -117,6 +120,7 @@ export class List {
   }
 
   #focused() {
+    /** @type {any} */
     const element = this.space.ownerDocument.activeElement?.closest?.("[role=row]");
     return element && this.space.contains(element) ? element.row.id : "";
   }
@@ -129,6 +133,7 @@ export class List {
       this.#free.push(element);
       element.remove(); // before others are placed: moving the one with the focus would take it away
     }
+    /** @type {any} */
     let next = this.space.firstElementChild;
     for (const [id, i] of [...wanted].sort((a, b) => a[1] - b[1])) {
       let element = this.#shown.get(id);
@@ -153,6 +158,7 @@ export class List {
 
   #make() {
     const cells = this.make();
+    /** @type {any} */
     const element = h("div", { role: "row", class: "row" }, Object.values(cells).map((cell) => h("span", { role: "gridcell" }, cell)));
     element.cells = cells;
     return element;

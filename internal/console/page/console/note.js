@@ -11,7 +11,7 @@ export function rendered(html) {
   const open = [root];
   for (const [token, closing, name] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)(?:\s[^<>]*)?\/?>|[^<]+|</gi)) {
     const tag = name?.toLowerCase();
-    const inner = open.at(-1);
+    const inner = open[open.length - 1];
     if (tag === "br") inner.append(h("br"));
     else if (!elements.has(tag)) inner.append(unescape(token));
     else if (!closing) {

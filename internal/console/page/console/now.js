@@ -18,6 +18,7 @@ export class NowView {
   #moved = -Infinity;
   #stop = new AbortController();
   #ticks = 0;
+  /** @type {any} */
   #error = null;
   #isLoaded = false;
 
@@ -56,7 +57,7 @@ export class NowView {
     this.draw();
     this.list.restore();
     if (!isFirst && this.app.before?.view === "now" && this.list.first) this.list.focus();
-    else if (!isFirst) this.element.querySelector("h1").focus({ preventScroll: true });
+    else if (!isFirst) this.element.querySelector("h1")?.focus({ preventScroll: true });
   }
 
   hide() {
@@ -101,7 +102,7 @@ export class NowView {
 
   #release() {
     this.#moved = -Infinity;
-    if (this.#isFocused() || document.activeElement === this.newer) this.element.querySelector("h1").focus({ preventScroll: true });
+    if (this.#isFocused() || document.activeElement === this.newer) this.element.querySelector("h1")?.focus({ preventScroll: true });
     this.list.toTop();
     this.draw();
   }

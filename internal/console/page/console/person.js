@@ -16,8 +16,15 @@ export class PersonView {
   #looked = -Infinity;
   #timer = 0;
   #ticks = 0;
+  /** @type {any} */
   #answer = null; // of the service, and of the tool
   #drawn = ""; // what is on the page
+  heading = h("h1", { tabindex: -1 }, "…");
+  facts = h("dl", { class: "facts" });
+  desk = h("p", { class: "desk" });
+  note = h("div", { class: "note", role: "status", hidden: true });
+  timeline = h("section", { class: "timeline", "aria-labelledby": "la-timeline" });
+  agent = h("section", { class: "agent", "aria-labelledby": "la-agent" });
 
   constructor(app) {
     this.app = app;
@@ -26,12 +33,6 @@ export class PersonView {
 
   show({ id }) {
     this.id = id;
-    this.heading = h("h1", { tabindex: -1 }, "…");
-    this.facts = h("dl", { class: "facts" });
-    this.desk = h("p", { class: "desk" });
-    this.note = h("div", { class: "note", role: "status", hidden: true });
-    this.timeline = h("section", { class: "timeline", "aria-labelledby": "la-timeline" });
-    this.agent = h("section", { class: "agent", "aria-labelledby": "la-agent" });
     const back = h("a", { class: "back", href: this.app.hrefOf(this.app.before ?? { view: "now" }) }, this.app.before?.view === "search" ? "Search" : "Now");
     this.element.replaceChildren(back, h("div", { class: "head" }, h("div", {}, this.heading, this.facts), this.desk), this.note,
       h("div", { class: "columns" }, this.timeline, this.agent));
@@ -116,7 +117,7 @@ export class PersonView {
       ["Session", h("dd", { class: "id" }, session.session_id)],
       session.state ? ["Assistance", h("dd", {}, stateName(session.state))] : null,
     ];
-    return facts.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), value));
+    return facts.filter((fact) => fact !== null).map(([name, value]) => h("div", {}, h("dt", {}, name), value));
   }
 
   #conversation(session, url) {
@@ -132,6 +133,7 @@ export class PersonView {
 
   /** What the agent sees: the answer of the tool, and the note in the desk. */
   #drawAgent(notes, seen, sessions) {
+    /** @type {HTMLElement[]} */
     const parts = [h("h2", { id: "la-agent" }, "What the agent sees")];
     parts.push(seen
       ? card("get_live_user_activity", "the exact answer of the MCP tool", seen.text, explained(this.#answer, sessions), h("pre", { tabindex: 0, "aria-label": "Answer of the tool" }, h("code", {}, indented(seen.text))))

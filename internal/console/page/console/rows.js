@@ -13,7 +13,7 @@ export function sessionList(app, label, nearEnd) {
 
 /** The cells of a row: two lines of text, or one. */
 function make() {
-  const two = (name, tag = "span") => h("span", { class: `cell ${name}` }, h(tag, { class: "first", tabindex: tag === "a" ? -1 : null }), h("small", {}));
+  const two = (name, /** @type {"a" | "span"} */ tag = "span") => h("span", { class: `cell ${name}` }, h(tag, { class: "first", tabindex: tag === "a" ? -1 : null }), h("small", {}));
   return { who: two("who", "a"), page: two("page"), did: two("did"), since: h("span", { class: "cell since" }), conversation: h("span", { class: "cell conversation" }), state: h("span", { class: "cell state" }) };
 }
 

@@ -15,6 +15,7 @@ export class SearchView {
   q = "";
   #rows = [];
   #next = "";
+  /** @type {AbortController | null} */
   #asked = null; // ends the search that runs
   #typing = 0;
 

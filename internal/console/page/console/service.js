@@ -104,7 +104,7 @@ export class Service {
 
 /** Waits; it ends early, with an error, when the signal does. */
 export function sleep(seconds, signal) {
-  return new Promise((resolve, reject) => {
+  return /** @type {Promise<void>} */ (new Promise((resolve, reject) => {
     const stop = () => {
       clearTimeout(timer);
       reject(signal.reason);
@@ -115,7 +115,7 @@ export function sleep(seconds, signal) {
     }, seconds * 1000);
     signal.addEventListener("abort", stop, { once: true });
     if (signal.aborted) stop();
-  });
+  }));
 }
 
 /** Back-off: 1 s doubling to 30 s, with jitter, and never less than the service asks for. */

@@ -39,7 +39,7 @@ export function apply(row, batch) {
 
 /** A page of the list, as the service answers it. */
 export async function page(service, { after = "", q = "", limit = pageSize }, signal) {
-  const query = new URLSearchParams({ limit });
+  const query = new URLSearchParams({ limit: String(limit) });
   if (after) query.set("after", after);
   if (q) query.set("q", q);
   const { sessions, next } = await service.get(`sessions/{product}?${query}`, signal);
@@ -53,6 +53,7 @@ export class Sessions {
   full = false; // older sessions were let go
   #changed = new Set(); // rows that order does not reflect
   #next = ""; // the cursor of the next page
+  /** @type {Promise<void> | null} */
   #loading = null;
   #reloads = 0;
 
@@ -109,7 +110,7 @@ export class Sessions {
     for (const [id, row] of this.byID) {
       if (row.touched < began) this.byID.delete(id);
     }
-    this.#changed = new Set([...this.byID.values()]);
+    this.#changed = new Set(this.byID.values());
     this.order = [];
     this.full = false;
     this.#merge(rows);

@@ -1,5 +1,6 @@
 // The demo: a shop, a help desk and the console beside each other.
 
+// @ts-ignore: the console is the server's
 import { mount } from "/console/console.js";
 import { Chat } from "./chat.js";
 import { Desk } from "./desk.js";

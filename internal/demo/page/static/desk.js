@@ -50,7 +50,7 @@ const nameOf = ({ contact }) => contact.email || "Visitor";
 
 /** The parts, with those that the summary replaced in one line. */
 function rows(parts) {
-  const rows = [];
+  const shown = [];
   let replaced = 0;
   for (const part of parts) {
     if (part.redacted) {
@@ -59,12 +59,12 @@ function rows(parts) {
     }
     const isSummary = part.kind === "note" && replaced > 0;
     if (isSummary) {
-      rows.push(h("p", { class: "replaced" }, `${replaced} ${replaced === 1 ? "note was" : "notes were"} replaced by this summary`));
+      shown.push(h("p", { class: "replaced" }, `${replaced} ${replaced === 1 ? "note was" : "notes were"} replaced by this summary`));
       replaced = 0;
     }
-    rows.push(row(part, isSummary));
+    shown.push(row(part, isSummary));
   }
-  return rows;
+  return shown;
 }
 
 function row(part, isSummary) {

@@ -29,6 +29,7 @@ export const goods = [
   },
 ];
 
+/** @returns {any} the good, or undefined where there is none */
 export const bySlug = (slug) => goods.find((g) => g.slug === slug);
 
 export const money = (amount) => `€${amount.toFixed(2)}`;

@@ -19,6 +19,7 @@ export function uuid(now = Date.now()) {
 
 export class PostHog {
   #queue = [];
+  /** @type {Promise<void> | null} */
   #sending = null;
   #timer = 0;
   #retries = 0;
@@ -30,6 +31,7 @@ export class PostHog {
     this.token = token;
     this.root = root;
     this.count = 0; // of events since the page was loaded
+    /** @type {(event: any) => void} */
     this.onevent = () => {};
     for (const type of ["click", "change", "submit"]) root.addEventListener(type, (event) => this.#autocapture(event), { capture: true });
     addEventListener("pagehide", () => this.#leave());
@@ -99,7 +101,7 @@ export class PostHog {
     if (!(target instanceof Element) || target.closest(".ph-no-capture")) return;
     if (!isForm && !target.closest("a, button, input, select, textarea, label, summary")) return;
     const elements = [];
-    for (let e = target; e && e !== document.documentElement; e = e.parentElement) elements.push(describe(e));
+    for (let e = /** @type {Element | null} */ (target); e && e !== document.documentElement; e = e.parentElement) elements.push(describe(e));
     const text = isForm ? "" : elements[0].$el_text;
     this.capture("$autocapture", { $event_type: event.type, $ce_version: 1, $elements: elements, ...(text ? { $el_text: text } : {}) });
   }

@@ -107,7 +107,7 @@ function checkout() {
     h("h1", {}, "Checkout"),
     h("form", { name: "checkout", class: "form", onsubmit: (event) => {
       event.preventDefault();
-      const email = new FormData(event.target).get("email").trim();
+      const email = String(new FormData(event.target).get("email")).trim();
       posthog.identify(userIdOf(email), email);
       save({ cart: {}, order: (recall().order ?? 1041) + 1 });
       go(`/orders/${recall().order}`);
@@ -130,7 +130,7 @@ function account() {
     h("p", { class: "lead" }, "Without a password, it is a demo. Any address will do."),
     h("form", { name: "sign in", class: "form", onsubmit: (event) => {
       event.preventDefault();
-      const email = new FormData(event.target).get("email").trim();
+      const email = String(new FormData(event.target).get("email")).trim();
       posthog.identify(userIdOf(email), email);
       draw();
     } },

@@ -7,7 +7,7 @@ let state = {};
 
 function stored() {
   try {
-    return JSON.parse(localStorage.getItem(name)) ?? {};
+    return JSON.parse(localStorage.getItem(name) ?? "null") ?? {};
   } catch {
     return {}; // storage is forbidden, or holds what is not ours
   }

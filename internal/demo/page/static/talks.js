@@ -47,7 +47,7 @@ export class Talks {
           if (this.#shown.has(id) && this.#full.get(id)?.version !== version) await this.#fetch(id);
         }
         for (const id of this.#full.keys()) if (!this.all.some((c) => c.id === id)) this.#full.delete(id);
-        this.#tag = response.headers.get("ETag");
+        this.#tag = response.headers.get("ETag") ?? "";
       }
     } catch {
       isChanged ||= !this.isAway;
