@@ -37,10 +37,11 @@ bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck, govulncheck.
+lint: ## gofmt, vet, staticcheck, the API against the last tag, govulncheck.
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	scripts/apicheck.sh
 	scripts/govulncheck.sh
 
 .PHONY: fuzz
