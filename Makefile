@@ -23,24 +23,21 @@ check: ## Format, vet and the quick tests; installs nothing.
 	$(GO) test -vet=off ./internal/archtest ./activity ./activity/posthog ./activity/access ./helpdesk ./helpdesk/zendesk \
 		./helpdesk/intercom ./proactive/... ./internal/productfile ./internal/contracts ./internal/deploy
 
-# Needs goreleaser and helm.
+# Needs goreleaser, syft, cosign and helm, and some minutes.
 .PHONY: release-check
-release-check: ## Build what a release holds, and render the chart.
-	goreleaser check
-	goreleaser build --snapshot --clean
-	helm lint --strict deploy/chart
-	helm template liveactivity deploy/chart --kube-version 1.30.0 --set ingress.enabled=true --set serviceMonitor.enabled=true \
-		--set networkPolicy.enabled=true > dist/chart.yaml
+release-check: ## Build what a release holds, twice, sign it with a key of its own, and render the chart.
+	scripts/release-check.sh
 
 .PHONY: bench
 bench: deps ## Run the benchmarks; BENCH=Fanout picks some.
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck, the API against the last tag, govulncheck.
+lint: ## gofmt, vet, staticcheck, actionlint, the API against the last tag, govulncheck.
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	$(TOOL) actionlint
 	scripts/apicheck.sh
 	scripts/govulncheck.sh
 

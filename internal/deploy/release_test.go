@@ -2,9 +2,12 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,4 +61,18 @@ func TestChart_hasProductsThatAreValid(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, products, 0o600))
 	_, _, err = liveactivity.LoadFile(file, func(string) (string, bool) { return "x", true }, nil)
 	require.NoError(t, err)
+}
+
+// What a user verifies a release by is what the workflow signs.
+func TestRelease_isVerifiedByWhatItIsSignedWith(t *testing.T) {
+	sign := at[object](t, parsed(t, ".goreleaser.yaml"), "signs.0")
+	sums := at[string](t, parsed(t, ".goreleaser.yaml"), "checksum.name_template")
+	bundle := strings.ReplaceAll(at[string](t, sign, "signature"), "${artifact}", sums)
+	page, err := os.ReadFile("../../docs/security.md")
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "cosign verify-blob "+sums+" --bundle "+bundle)
+	workflow := regexp.MustCompile(`/(\.github/workflows/\w+\.yml)@'`).FindSubmatch(page)
+	require.NotNil(t, workflow)
+	steps := at[[]any](t, parsed(t, string(workflow[1])), "jobs.release.steps")
+	assert.Contains(t, fmt.Sprint(steps...), "goreleaser/goreleaser-action")
 }
