@@ -34,8 +34,8 @@ var ErrUncertain = errors.New("boltlog: a write may not have reached the disk; t
 // lockTimeout is how long Open waits for another process to release the file.
 const lockTimeout = time.Second
 
-// openFile opens the file in dir. Both are created if they are missing, unless the file is
-// only to be read, which never changes it.
+// openFile opens the file in dir. Both are created if they are missing, and a file of an earlier
+// format is migrated, unless the file is only to be read, which never changes it.
 func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(dir, FileName)
 	if !readOnly {
@@ -48,7 +48,14 @@ func openFile(dir string, readOnly bool) (*bolt.DB, error) {
 			}
 		}
 	}
-	return openBolt(path, readOnly)
+	db, err := openBolt(path, readOnly)
+	if err != nil || readOnly {
+		return db, err
+	}
+	if err := migrate(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // syncFolder makes the entries of a folder last, and those of the folders around it: some of them

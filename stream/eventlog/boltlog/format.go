@@ -38,7 +38,7 @@ var (
 )
 
 const (
-	format        = "6" // every change of the layout raises it: Open refuses other formats
+	format        = "6" // every change of the layout raises it, and adds a step to migrations
 	productPrefix = "p/"
 	maxProductID  = bolt.MaxKeySize - len(productPrefix)
 
