@@ -1,0 +1,82 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+)
+
+var (
+	shellBlock = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
+	ofCommand  = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?liveactivity-server (.*)$`)
+	docFlag    = regexp.MustCompile(`--[a-z-]+`)
+	// elsewhere begins the lines for other programs than curl and this one.
+	elsewhere = regexp.MustCompile(`^(export|go|claude|cosign|sha256sum|make|liveactivity-|curl .*:8090/)`)
+)
+
+// Every line of a shell in the documentation works: curl's at a server, and those of this
+// command name subcommands and flags that there are.
+func TestDocs_showLinesThatWork(t *testing.T) {
+	t.Parallel()
+	intercom := helpdesktest.NewIntercom(nil)
+	t.Cleanup(intercom.Close)
+	server := launch(t, nil, anyPort, "--admin-key="+adminKey, "--public-url=http://127.0.0.1:9", "--config="+productFile(t, `{
+		"products": [{"product_id": "acme", "webhook_secret": "x", "integration_config": {"intercom": `+string(intercom.Config())+`,
+			"proactive": {"enabled": true, "body": "Need a hand?", "reply_option_labels": ["Yes"]}}}],
+		"keys": [{"key": "`+key+`", "external_id": "acme"}]}`)).URL()
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	curls, commands := 0, 0
+	for _, path := range append(pages, "../../README.md") {
+		page, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, block := range shellBlock.FindAllStringSubmatch(string(page), -1) {
+			for line := range strings.SplitSeq(strings.ReplaceAll(block[1], "\\\n", ""), "\n") {
+				line = strings.TrimSpace(line)
+				switch command := ofCommand.FindStringSubmatch(line); {
+				case command != nil:
+					hasFlags(t, path, command[1])
+					commands++
+				case line != "" && !elsewhere.MatchString(line):
+					assert.Regexp(t, "^curl ", line, path)
+					curls++
+					assert.Regexp(t, `^20\d|^404 .*/admin/grants/acme/[0-9a-f]+$`, curl(t, strings.ReplaceAll(line, "https://live.example.com", server)), "%s: %s", path, line)
+				}
+			}
+		}
+	}
+	assert.GreaterOrEqual(t, curls, 14)
+	assert.GreaterOrEqual(t, commands, 10)
+}
+
+// curl runs a line of bash and returns the status of the answer and the URL. The example of a
+// grant is nobody's.
+func curl(t *testing.T, line string) string {
+	t.Helper()
+	if _, stream := strings.CutPrefix(line, "curl -N"); stream {
+		line += " --max-time 1" // it has no end
+	}
+	cmd := exec.Command("bash", "-c", line+` --silent --output /dev/null --write-out '%{http_code} %{url}'`)
+	cmd.Env = append(os.Environ(), "KEY="+key, "ADMIN_KEY="+adminKey)
+	output, _ := cmd.Output() // the status says whether it worked
+	return string(output)
+}
+
+// hasFlags checks that the help of a command shows the flags of a line.
+func hasFlags(t *testing.T, path, line string) {
+	t.Helper()
+	words, _, _ := strings.Cut(line, "--")
+	p := launch(t, nil, append(strings.Fields(words), "--help")...)
+	assert.Zero(t, p.Wait(ends), "%s: %s", path, line)
+	for _, flag := range docFlag.FindAllString(line, -1) {
+		assert.Contains(t, p.Stdout.String(), flag, "%s: %s", path, line)
+	}
+}
