@@ -9,9 +9,10 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 goreleaser check
-goreleaser release --snapshot --clean --skip=publish,sign
+# One build after the other, because an archive holds the binaries in the order they were built.
+goreleaser release --snapshot --clean --parallelism=1 --skip=publish,sign
 git clone --quiet . "$tmp/again"
-(cd "$tmp/again" && goreleaser release --snapshot --clean --skip=publish,sign,sbom)
+(cd "$tmp/again" && goreleaser release --snapshot --clean --parallelism=1 --skip=publish,sign,sbom)
 diff <(grep -v sbom dist/checksums.txt | sort) <(sort "$tmp/again/dist/checksums.txt")
 echo "release-check: the archives are reproducible"
 
