@@ -19,6 +19,7 @@ type Capabilities struct {
 	Offerer   Offerer
 	Remover   Remover
 	Checker   Checker
+	Rehearser Rehearser
 
 	// SignedBy are the headers of which each webhook carries one; nil if unsigned ones
 	// are taken, too. A request that no desk's headers fit is refused unread.
@@ -152,6 +153,24 @@ type Checker interface {
 	// allow. It changes nothing there.
 	Check(ctx context.Context) []Finding
 }
+
+// Rehearser begins conversations of its own, for the commands "zendesk test" and "intercom test".
+type Rehearser interface {
+	// BeginRehearsal has a new person of this email address open a conversation with a
+	// message. After an error it returns the part that exists, for EndRehearsal.
+	BeginRehearsal(ctx context.Context, email, message string) (Rehearsal, error)
+
+	// Notes returns the text of each note in a conversation.
+	Notes(ctx context.Context, conversationID string) ([]string, error)
+
+	// EndRehearsal removes the conversation and the person. A part that is gone is no
+	// error. It returns a sentence about each part that the credentials may not remove.
+	EndRehearsal(ctx context.Context, r Rehearsal) (left []string, err error)
+}
+
+// Rehearsal is a conversation that a Rehearser began. An empty ID stands for a part that
+// does not exist.
+type Rehearsal struct{ ConversationID, ContactID string }
 
 // Finding is a sentence about one thing that was checked. It holds no secret.
 type Finding struct {

@@ -63,6 +63,7 @@ type Intercom struct {
 	contacts      map[string]IntercomContact
 	conversations map[string]*intercomConversation
 	requests      window
+	endpoint      string // of the app's webhooks; empty for none
 }
 
 // NewIntercom returns a workspace without conversations. Close it, unless it is in
@@ -134,11 +135,41 @@ func (f *Intercom) Created(target string, contact IntercomContact,
 	message string) (conversationID string, webhook *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	contactID := fmt.Sprintf("%024x", f.lastID)
-	f.contacts[contactID] = contact
+	c := f.begin(f.addContact(contact), message)
+	return c.id, f.opened(target, c)
+}
+
+// Subscribe has the app send its webhooks to the target, such as
+// "https://hooks.example/chatbot-webhook/acme", as is set in the Developer Hub: of each
+// conversation that is created by the API.
+func (f *Intercom) Subscribe(target string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.endpoint = target
+}
+
+// Left returns the numbers of conversations and contacts.
+func (f *Intercom) Left() (conversations, contacts int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conversations), len(f.contacts)
+}
+
+func (f *Intercom) addContact(contact IntercomContact) (id string) {
+	id = fmt.Sprintf("%024x", f.lastID)
+	f.contacts[id] = contact
+	return id
+}
+
+func (f *Intercom) begin(contactID, message string) *intercomConversation {
 	c := &intercomConversation{id: f.newID(), contactID: contactID, createdAt: time.Now(), message: message}
 	f.conversations[c.id] = c
-	return c.id, f.notify(target, "conversation.user.created", f.show(c, nil, !f.opts.NoEmail))
+	return c
+}
+
+// opened returns the webhook of a conversation that began.
+func (f *Intercom) opened(target string, c *intercomConversation) *http.Request {
+	return f.notify(target, "conversation.user.created", f.show(c, nil, !f.opts.NoEmail))
 }
 
 // Replied writes a message of the contact's, and returns the signed request with

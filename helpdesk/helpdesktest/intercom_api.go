@@ -55,8 +55,11 @@ func (f *Intercom) handler() http.Handler {
 	handle("GET /me", f.me)
 	handle("GET /admins/{id}", f.showAdmin)
 	handle("GET /contacts", f.listContacts)
+	handle("POST /contacts", f.createContact)
 	handle("GET /contacts/{id}", f.showContact)
+	handle("DELETE /contacts/{id}", f.deleteContact)
 	handle("GET /conversations", f.listConversations)
+	handle("POST /conversations", f.createConversation)
 	handle("GET /conversations/{id}", f.showConversation)
 	handle("DELETE /conversations/{id}", f.deleteConversation)
 	handle("POST /conversations/{id}/parts", f.postPart)
@@ -154,6 +157,57 @@ func (f *Intercom) showContact(r *http.Request) (any, error) {
 	}
 	return object{"type": "contact", "id": id, "role": contact.role(), "email": orNull(contact.Email),
 		"external_id": orNull(contact.ExternalID)}, nil
+}
+
+func (f *Intercom) createContact(r *http.Request) (any, error) {
+	var in struct{ Role, Email string }
+	if err := decodeStrictly(r, &in); err != nil {
+		return nil, err
+	}
+	for _, contact := range f.contacts {
+		if in.Role == contact.role() && contact.Email == in.Email {
+			return nil, &apiError{http.StatusConflict, "conflict", "A contact matching those details already exists"}
+		}
+	}
+	if in.Role != "user" || in.Email == "" {
+		return nil, &apiError{http.StatusBadRequest, "parameter_invalid", "role or email is invalid"}
+	}
+	f.lastID++
+	id := f.addContact(IntercomContact{Email: in.Email})
+	return object{"type": "contact", "id": id, "role": in.Role, "email": in.Email, "external_id": nil}, nil
+}
+
+func (f *Intercom) deleteContact(r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	if _, ok := f.contacts[id]; !ok {
+		return nil, intercomError(http.StatusNotFound)
+	}
+	delete(f.contacts, id)
+	return object{"type": "contact", "id": id, "external_id": nil, "deleted": true}, nil
+}
+
+// createConversation begins a conversation in the name of a contact, and reports it.
+func (f *Intercom) createConversation(r *http.Request) (any, error) {
+	var in struct {
+		From struct{ Type, ID string }
+		Body string
+	}
+	if err := decodeStrictly(r, &in); err != nil {
+		return nil, err
+	}
+	contact, ok := f.contacts[in.From.ID]
+	switch {
+	case !ok || contact.role() != in.From.Type:
+		return nil, &apiError{http.StatusNotFound, "not_found", "User Not Found"}
+	case in.Body == "":
+		return nil, &apiError{http.StatusBadRequest, "parameter_not_found", "body is required"}
+	}
+	c := f.begin(in.From.ID, in.Body)
+	if f.endpoint != "" {
+		f.deliver(f.opened(f.endpoint, c))
+	}
+	return object{"type": "user_message", "id": f.newID(), "created_at": c.createdAt.Unix(), "body": in.Body,
+		"message_type": "inapp", "conversation_id": c.id}, nil
 }
 
 func (f *Intercom) listConversations(*http.Request) (any, error) {

@@ -29,6 +29,8 @@ type Server struct {
 	mu       sync.Mutex
 	requests []*Request
 	faults   []*Fault
+
+	deliveries sync.WaitGroup // webhooks that the desk sends by itself
 }
 
 // ServerOptions configures a [Server]. A zero field means its default.
@@ -77,12 +79,26 @@ func (s *Server) Client() *http.Client {
 	return s.listener.Client()
 }
 
-// Close ends the listener and its connections.
+// Close ends the listener and its connections, after the webhooks that are on their way.
 func (s *Server) Close() {
+	s.deliveries.Wait()
 	if s.listener != nil {
 		s.listener.CloseClientConnections()
 		s.listener.Close()
 	}
+}
+
+// webhookTimeout is how long a fake desk waits for the answer to a webhook.
+const webhookTimeout = 5 * time.Second
+
+// deliver sends a webhook once, in a goroutine of its own, as vendors do.
+func (s *Server) deliver(webhook *http.Request) {
+	s.deliveries.Go(func() {
+		client := &http.Client{Timeout: webhookTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+		if response, err := client.Do(webhook); err == nil {
+			_ = response.Body.Close()
+		}
+	})
 }
 
 // Request is a request that reached the server.

@@ -65,6 +65,7 @@ func TestDesk(t *testing.T, open func(t *testing.T) *Account) {
 		{can.Renderer != nil, rendererTests},
 		{can.Addresser != nil, addresserTests},
 		{can.Checker != nil, checkerTests},
+		{can.Rehearser != nil, rehearserTests},
 	} {
 		if !suite.has {
 			continue

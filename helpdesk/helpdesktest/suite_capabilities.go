@@ -260,6 +260,42 @@ var checkerTests = []deskTest{
 	}},
 }
 
+var rehearserTests = []deskTest{
+	{"BeginRehearsal opens a conversation that takes notes", func(f *deskFixture) {
+		rehearsal, err := f.can.Rehearser.BeginRehearsal(f.Context(), "test@example.com", "Is anybody there?")
+		require.NoError(f, err)
+		assert.NotEmpty(f, rehearsal.ContactID)
+		for _, text := range []string{"First", "Second"} {
+			_, err = f.Desk.Note(f.Context(), rehearsal.ConversationID, text)
+			require.NoError(f, err)
+		}
+		notes, err := f.can.Rehearser.Notes(f.Context(), rehearsal.ConversationID)
+		require.NoError(f, err)
+		assert.ElementsMatch(f, []string{"First", "Second"}, notes, "the message is no note")
+	}},
+	{"EndRehearsal removes everything, and may be repeated", func(f *deskFixture) {
+		rehearsal, err := f.can.Rehearser.BeginRehearsal(f.Context(), "test@example.com", "Is anybody there?")
+		require.NoError(f, err)
+		for range 2 {
+			left, err := f.can.Rehearser.EndRehearsal(f.Context(), rehearsal)
+			require.NoError(f, err)
+			assert.Empty(f, left)
+		}
+		_, err = f.Desk.Note(f.Context(), rehearsal.ConversationID, "Lost")
+		f.gone(err)
+		_, err = f.can.Rehearser.BeginRehearsal(f.Context(), "test@example.com", "Again")
+		assert.NoError(f, err, "the person is still there")
+	}},
+	{"EndRehearsal says which part may not be removed", func(f *deskFixture) {
+		rehearsal, err := f.can.Rehearser.BeginRehearsal(f.Context(), "test@example.com", "Is anybody there?")
+		require.NoError(f, err)
+		f.Server.Fail(Fault{Method: http.MethodDelete, Status: http.StatusForbidden})
+		left, err := f.can.Rehearser.EndRehearsal(f.Context(), rehearsal)
+		require.NoError(f, err)
+		assert.Len(f, left, 2)
+	}},
+}
+
 // withEach returns a JSON object once for each of its fields, at any depth, with the field
 // set to the value.
 func withEach(body []byte, value string) (all [][]byte) {

@@ -45,7 +45,7 @@ type ZendeskOptions struct {
 	TokenLifetime     time.Duration // of tokens of the OAuth client; DefaultTokenLifetime
 
 	// Agent has the credentials belong to an agent instead of an administrator: they
-	// may not set up webhooks.
+	// may neither set up webhooks nor delete tickets and users.
 	Agent bool
 	// MayRedact gives the right to redact comments.
 	MayRedact bool
@@ -186,13 +186,36 @@ func (z *Zendesk) Notes(ticketID string) []string {
 func (z *Zendesk) NewTicket(target, email, message string) (ticketID string, webhook *http.Request) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	ticket := &zendeskTicket{id: z.nextID(), requester: z.userOf(email, "end-user"), status: "new"}
-	ticket.updates = window{limit: cmp.Or(z.opts.UpdatesPerTicket, DefaultUpdatesPerTicket), length: 10 * time.Minute}
-	z.tickets[ticket.id] = ticket
-	z.write(ticket, ticket.requester, asHTML(message), true)
+	ticket := z.open(email, asHTML(message))
 	id := strconv.FormatInt(ticket.id, 10)
 	body := fmt.Sprintf(`{"ticket_id": "%s", "requester_email": %s, "trigger_type": "new_ticket"}`, id, quoted(email))
 	return id, z.sign(target, []byte(body))
+}
+
+// open makes a ticket.
+func (z *Zendesk) open(email, html string) *zendeskTicket {
+	ticket := &zendeskTicket{id: z.nextID(), requester: z.userOf(email, "end-user"), status: "new"}
+	ticket.updates = window{limit: cmp.Or(z.opts.UpdatesPerTicket, DefaultUpdatesPerTicket), length: 10 * time.Minute}
+	z.tickets[ticket.id] = ticket
+	z.write(ticket, ticket.requester, html, true)
+	return ticket
+}
+
+// Left returns the numbers of the tickets that are neither solved nor deleted, and of the end users.
+func (z *Zendesk) Left() (tickets, users int) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for _, ticket := range z.tickets {
+		if ticket.status != "solved" {
+			tickets++
+		}
+	}
+	for _, u := range z.users {
+		if u.role == "end-user" {
+			users++
+		}
+	}
+	return tickets, users
 }
 
 // UserReply writes a public comment of the requester's, and returns the signed request

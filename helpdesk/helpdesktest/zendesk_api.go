@@ -71,8 +71,12 @@ func (z *Zendesk) route(w http.ResponseWriter, r *http.Request, parts []string) 
 		me := z.userOf(ZendeskEmail, "")
 		reply(w, http.StatusOK, map[string]any{"user": map[string]any{"id": me.id, "email": me.email, "role": me.role,
 			"suspended": false, "only_private_comments": false}})
+	case call == "POST tickets" && len(parts) == 1:
+		z.createTicket(w, r)
 	case parts[0] == "tickets" && len(parts) > 1:
 		z.serveTicket(w, r, parts[1:])
+	case call == "DELETE users" && len(parts) == 2:
+		z.deleteUser(w, parts[1])
 	case call == "PUT comment_redactions" && len(parts) == 2:
 		z.redact(w, r, parts[1])
 	case (parts[0] == "webhooks" || parts[0] == "triggers") && z.opts.Agent:
@@ -107,6 +111,11 @@ func (z *Zendesk) serveTicket(w http.ResponseWriter, r *http.Request, parts []st
 		reply(w, http.StatusOK, map[string]any{"ticket": ticket.json()})
 	case r.Method == http.MethodPut && len(parts) == 1:
 		z.update(w, r, ticket)
+	case r.Method == http.MethodDelete && len(parts) == 1 && z.opts.Agent:
+		fail(w, http.StatusForbidden, zendeskError(http.StatusForbidden))
+	case r.Method == http.MethodDelete && len(parts) == 1:
+		delete(z.tickets, ticket.id)
+		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet && len(parts) == 2 && parts[1] == "comments":
 		z.listComments(w, r, ticket)
 	default:
@@ -197,7 +206,81 @@ func (z *Zendesk) withinUpdates(w http.ResponseWriter, ticket *zendeskTicket) bo
 	return true
 }
 
-// update adds a comment.
+// createTicket opens a ticket in the name of its requester, who is created unless there
+// is one with the address, and fires the triggers.
+func (z *Zendesk) createTicket(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Ticket struct {
+			Subject string `json:"subject"`
+			Comment struct {
+				Body string `json:"body"`
+			} `json:"comment"`
+			Requester struct {
+				Name  string `json:"name"`
+				Email string `json:"email"`
+			} `json:"requester"`
+		} `json:"ticket"`
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil || in.Ticket.Comment.Body == "" || in.Ticket.Requester.Name == "" ||
+		!strings.Contains(in.Ticket.Requester.Email, "@") {
+		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation errors","details":{"base":[{"description":"Ticket is not valid"}]}}`)
+		return
+	}
+	ticket := z.open(in.Ticket.Requester.Email, asHTML(expanded(in.Ticket.Comment.Body)))
+	z.fire(ticket, "Create")
+	reply(w, http.StatusCreated, map[string]any{"ticket": ticket.json(), "audit": map[string]any{"id": z.nextID()}})
+}
+
+// fire has each active trigger whose only condition is this type of update call its webhook.
+func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
+	for _, trigger := range z.triggers {
+		conditions := trigger["conditions"].(map[string]any)["all"].([]map[string]string)
+		if trigger["active"] != true || len(conditions) != 1 || conditions[0]["field"] != "update_type" ||
+			conditions[0]["value"] != updateType {
+			continue
+		}
+		value := trigger["actions"].([]zendeskAction)[0].Value
+		body := strings.NewReplacer("{{ticket.id}}", strconv.FormatInt(ticket.id, 10), "{{ticket.requester.email}}",
+			ticket.requester.email).Replace(value[1])
+		for _, hook := range z.webhooks {
+			if hook.ID == value[0] && hook.Status == "active" {
+				z.deliver(z.sign(hook.Endpoint, []byte(body)))
+			}
+		}
+	}
+}
+
+// deleteUser removes a user who is the requester of no ticket.
+func (z *Zendesk) deleteUser(w http.ResponseWriter, id string) {
+	number, _ := strconv.ParseInt(id, 10, 64)
+	user := z.users[number]
+	switch {
+	case z.opts.Agent:
+		fail(w, http.StatusForbidden, zendeskError(http.StatusForbidden))
+		return
+	case user == nil:
+		fail(w, http.StatusNotFound, zendeskError(http.StatusNotFound))
+		return
+	}
+	for _, ticket := range z.tickets {
+		if ticket.requester == user && ticket.status != "closed" {
+			fail(w, http.StatusUnprocessableEntity, jsonError("RecordInvalid", "The user is the requester of tickets that are not closed."))
+			return
+		}
+	}
+	delete(z.users, number)
+	reply(w, http.StatusOK, map[string]any{"user": map[string]any{"id": number, "active": false}})
+}
+
+// zendeskAction is an action of a trigger.
+type zendeskAction struct {
+	Field string   `json:"field"`
+	Value []string `json:"value"`
+}
+
+// update adds a comment, or solves the ticket.
 func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendeskTicket) {
 	if !z.withinUpdates(w, ticket) {
 		return
@@ -209,11 +292,19 @@ func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendesk
 				HTMLBody string `json:"html_body"`
 				Public   *bool  `json:"public"`
 			} `json:"comment"`
+			Status     string `json:"status"`
+			AssigneeID int64  `json:"assignee_id"`
 		} `json:"ticket"`
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil || in.Ticket.Comment == nil {
+	err := d.Decode(&in)
+	if err == nil && in.Ticket.Status == "solved" && z.users[in.Ticket.AssigneeID] != nil {
+		ticket.status = "solved"
+		reply(w, http.StatusOK, map[string]any{"ticket": ticket.json()})
+		return
+	}
+	if err != nil || in.Ticket.Comment == nil {
 		fail(w, http.StatusBadRequest, jsonError("InvalidValue", "Unprocessable JSON"))
 		return
 	}
@@ -357,10 +448,7 @@ func (z *Zendesk) createTrigger(w http.ResponseWriter, r *http.Request) {
 			Conditions struct {
 				All []map[string]string `json:"all"`
 			} `json:"conditions"`
-			Actions []struct {
-				Field string   `json:"field"`
-				Value []string `json:"value"`
-			} `json:"actions"`
+			Actions []zendeskAction `json:"actions"`
 		} `json:"trigger"`
 	}
 	d := json.NewDecoder(r.Body)

@@ -33,7 +33,8 @@ type Client struct {
 // Capabilities implements [helpdesk.Desk].
 func (c *Client) Capabilities() helpdesk.Capabilities {
 	return helpdesk.Capabilities{Renderer: c, Finder: c, Pacer: c, Contacts: c, Redactor: c, Replier: c, Offerer: c,
-		Remover: c, Checker: c, SignedBy: []string{HeaderSignature, HeaderSignatureSHA1}, Warnings: c.config.warnings()}
+		Remover: c, Checker: c, Rehearser: c, SignedBy: []string{HeaderSignature, HeaderSignatureSHA1},
+		Warnings: c.config.warnings()}
 }
 
 // The values of the header Intercom-Version.

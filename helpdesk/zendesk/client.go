@@ -28,7 +28,8 @@ type Client struct {
 
 // Capabilities implements [helpdesk.Desk].
 func (c *Client) Capabilities() helpdesk.Capabilities {
-	can := helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Chatter: c, Checker: c}
+	can := helpdesk.Capabilities{Renderer: c, Addresser: c, Finder: c, Pacer: c, Replier: c, Chatter: c, Checker: c,
+		Rehearser: c}
 	if c.redacts {
 		can.Redactor = c
 	}
