@@ -141,6 +141,8 @@ func TestDeskCommands_refuseWrongFlags(t *testing.T) {
 		"provision of no Zendesk":   {[]string{"zendesk", "provision", "--config=" + path, "--product=globex", "--public-url=https://a.b"}, []string{"--product: the product globex has no zendesk"}},
 		"provision at no URL":       {[]string{"zendesk", "provision", "--config=" + path, "--product=acme", "--public-url=https://"}, []string{"--public-url: must be a URL"}},
 		"provision at a bare name":  {[]string{"zendesk", "provision", "--config=" + path, "--product=acme", "--public-url=nothing"}, []string{"--public-url: must be a URL"}},
+		"test without flags":        {[]string{"zendesk", "test"}, []string{"--config: ", "--product: "}},
+		"test of no Intercom":       {[]string{"intercom", "test", "--config=" + path, "--product=globex"}, []string{"--product: the product globex has no intercom"}},
 		"a command that is not one": {[]string{"zendesk", "delete"}, []string{"zendesk"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,12 +88,21 @@ func (c client) do(ctx context.Context, method, address string, header http.Head
 	switch {
 	case response.StatusCode != http.StatusOK:
 		_ = json.Unmarshal(data, &failed) // not every proxy answers in JSON
-		return fmt.Errorf("%s answers %s: %s", c.base, response.Status, printable(failed.Detail))
+		return &statusError{response.StatusCode,
+			fmt.Sprintf("%s answers %s: %s", c.base, response.Status, printable(failed.Detail))}
 	case answer != nil && json.Unmarshal(data, answer) != nil:
 		return fmt.Errorf("%s does not answer as a server of liveactivity", c.base)
 	}
 	return nil
 }
+
+// statusError is an answer of a server that is not 200.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
 
 // printable returns a text without characters that a terminal would obey.
 func printable(text string) string {

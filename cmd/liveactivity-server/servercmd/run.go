@@ -53,19 +53,24 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, opts *liv
 	return server(ctx, args, stdout, stderr, added)
 }
 
+// subcommand runs a command with the arguments behind its words.
+type subcommand = func(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error
+
 // commands are those that end by themselves, by their words.
 var commands = []struct {
 	words []string
-	run   func(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error
+	run   subcommand
 }{
 	{[]string{"check"}, check},
 	{[]string{"healthcheck"}, healthcheck},
+	{[]string{"intercom", "test"}, rehearseWith("intercom")},
 	{[]string{"posthog", "provision"}, provisionPostHog},
 	{[]string{"proactive", "replay"}, replay},
 	{[]string{"send"}, send},
 	{[]string{"tail"}, tail},
 	{[]string{"version"}, printVersion},
 	{[]string{"zendesk", "provision"}, provision},
+	{[]string{"zendesk", "test"}, rehearseWith("zendesk")},
 }
 
 // commandNames returns the commands as they are typed.

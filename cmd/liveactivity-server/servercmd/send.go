@@ -47,7 +47,24 @@ func send(ctx context.Context, args []string, stdout, stderr io.Writer, added *l
 	if err := wrong.Err(); err != nil {
 		return err
 	}
-	event, err := activity.Marshal(f.event())
+	if err := c.report(ctx, secret, f.event()); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s accepted an event of %s\n", c.product.ProductID, f.User)
+	if c.key == "" {
+		return nil
+	}
+	said, err := c.readBack(ctx, f.User)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "read back: %s\n", printable(said))
+	return nil
+}
+
+// report reports an event, in PostHog's form, as a webhook with this secret.
+func (c client) report(ctx context.Context, secret string, event map[string]any) error {
+	body, err := activity.Marshal(event)
 	if err != nil {
 		return err
 	}
@@ -56,31 +73,28 @@ func send(ctx context.Context, args []string, stdout, stderr io.Writer, added *l
 		Reasons  map[string]int
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "X-Posthog-Secret": {secret}}
-	err = c.do(ctx, http.MethodPost, c.path("/webhook/{product_id}"), header, event, &answer)
-	if err != nil {
+	err = c.do(ctx, http.MethodPost, c.path("/webhook/{product_id}"), header, body, &answer)
+	if err != nil || answer.Accepted > 0 {
 		return err
 	}
-	if answer.Accepted == 0 {
-		for reason := range answer.Reasons {
-			return fmt.Errorf("the event was ignored: %s", printable(reason))
-		}
-		return errors.New("the event was ignored")
+	for reason := range answer.Reasons {
+		return fmt.Errorf("the event was ignored: %s", printable(reason))
 	}
-	fmt.Fprintf(stdout, "%s accepted an event of %s\n", c.product.ProductID, f.User)
-	if c.key == "" {
-		return nil
-	}
+	return errors.New("the event was ignored")
+}
+
+// readBack returns the description of a user's newest action, which the key reads.
+func (c client) readBack(ctx context.Context, user string) (string, error) {
 	var read struct{ Actions []activity.Action }
-	header = http.Header{"Authorization": {"Bearer " + c.key}}
-	err = c.do(ctx, http.MethodGet, c.path("/users/{product_id}/*/live-activity?limit=1", f.User), header, nil, &read)
+	header := http.Header{"Authorization": {"Bearer " + c.key}}
+	err := c.do(ctx, http.MethodGet, c.path("/users/{product_id}/*/live-activity?limit=1", user), header, nil, &read)
+	if err == nil && len(read.Actions) == 0 {
+		err = fmt.Errorf("the event was accepted, but there is no activity of %s", user)
+	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	if len(read.Actions) == 0 {
-		return fmt.Errorf("the event was accepted, but there is no activity of %s", f.User)
-	}
-	fmt.Fprintf(stdout, "read back: %s\n", printable(read.Actions[0].Description))
-	return nil
+	return read.Actions[0].Description, nil
 }
 
 // event returns the event in PostHog's form.

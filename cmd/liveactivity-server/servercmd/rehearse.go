@@ -1,0 +1,239 @@
+package servercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity/access"
+	"github.com/liveactivity/liveactivity/helpdesk"
+	"github.com/liveactivity/liveactivity/helpdesk/connector"
+	"github.com/liveactivity/liveactivity/internal/command"
+)
+
+// rehearseFlags are the flags of zendesk test and intercom test.
+type rehearseFlags struct {
+	clientFlags
+	Timeout time.Duration `default:"1m" help:"How long to wait for the note."`
+	command.Common
+}
+
+// Times of a rehearsal.
+const (
+	noteInterval   = 2 * time.Second // between two looks at the conversation; desks limit requests
+	cleanUpTimeout = 30 * time.Second
+)
+
+// rehearseWith returns the command that begins a test conversation at a product's desk of
+// that name, waits for the note, and removes the conversation.
+func rehearseWith(desk string) subcommand {
+	return func(ctx context.Context, args []string, stdout, stderr io.Writer, added *liveactivity.Options) error {
+		var f rehearseFlags
+		name := "liveactivity-server " + desk + " test"
+		description := "Tests the whole way with a test conversation: reports a click of a made-up user to the running " +
+			"server, has the same user open a conversation in the real desk, and waits until the service's note with the " +
+			"click is there. Removes the conversation and the user at the end, also after a failure. The exit status is " +
+			"1 where a step fails. Example: " + name + " --config products.json --product acme"
+		wrong, err := command.Parse(&f, name, description, args, stdout, stderr)
+		if err != nil {
+			return err
+		}
+		if f.Product == "" {
+			wrong.Check("--product", errors.New("is missing; it is the id of a product of the file"))
+		}
+		if f.Config == "" {
+			wrong.Check("--config", errors.New("is missing; it is the product file"))
+		}
+		r := rehearsal{client: f.client(access.MCP, added, wrong), timeout: f.Timeout, out: stdout}
+		if err := wrong.Err(); err != nil {
+			return err
+		}
+		if r.product.WebhookSecret == "" {
+			return fmt.Errorf("--product: the product %s has no webhook_secret, by which the test reports", f.Product)
+		}
+		desks, err := r.product.OpenDesks(added.Desks)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(desks, func(d connector.Desk) bool { return d.Name == desk })
+		if i < 0 {
+			return fmt.Errorf("--product: the product %s has no %s in its integration_config", f.Product, desk)
+		}
+		r.desk = desks[i]
+		return r.run(ctx)
+	}
+}
+
+// rehearsal is a test conversation.
+type rehearsal struct {
+	client
+	desk    connector.Desk
+	timeout time.Duration
+	out     io.Writer
+
+	begun   helpdesk.Rehearsal
+	counted map[string]float64 // the webhooks that the server had answered before, by status
+}
+
+// run makes the steps up to the first that fails, and cleans up in any case.
+func (r *rehearsal) run(ctx context.Context) error {
+	id := "liveactivity-test-" + uuid.NewString()[:8]
+	email := id + "@example.com" // reserved by RFC 2606: nobody has the address
+	err := r.steps(ctx, id, email)
+	if r.begun != (helpdesk.Rehearsal{}) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+		defer cancel()
+		err = errors.Join(err, r.step("clean-up", func() (string, error) { return r.cleanUp(ctx, email) }))
+	}
+	return err
+}
+
+func (r *rehearsal) steps(ctx context.Context, id, email string) error {
+	click := sendFlags{User: id, Email: email, Session: id, Page: "https://example.com/" + id, Click: "Test " + id}
+	for _, step := range []struct {
+		name string
+		do   func() (string, error)
+	}{
+		{"account", func() (string, error) { return r.account(ctx) }},
+		{"activity", func() (string, error) { return r.activity(ctx, click) }},
+		{"conversation", func() (string, error) { return r.begin(ctx, email) }},
+		{"note", func() (string, error) { return r.awaitNote(ctx, click) }},
+	} {
+		if err := r.step(step.name, step.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adviceError is a failure with its likely causes, and remedies.
+type adviceError struct {
+	error
+	advice []string
+}
+
+func advise(err error, advice ...string) error { return &adviceError{err, advice} }
+
+// step makes a step and prints its outcome, and how long it took.
+func (r *rehearsal) step(name string, do func() (string, error)) error {
+	begun := time.Now()
+	said, err := do()
+	word := "ok"
+	if err != nil {
+		word, said = "failed", err.Error()
+	}
+	fmt.Fprintf(r.out, "%-7s %-12s %5.1fs  %s\n", word, name, time.Since(begun).Seconds(), printable(said))
+	var advised *adviceError
+	if errors.As(err, &advised) {
+		for _, advice := range advised.advice {
+			fmt.Fprintf(r.out, "%30s%s\n", "- ", printable(advice))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the step %s failed, see above", name)
+	}
+	return nil
+}
+
+// account asks the desk whether the credentials work.
+func (r *rehearsal) account(ctx context.Context) (string, error) {
+	var said []string
+	works := false
+	for _, finding := range checkDesk(ctx, r.desk) {
+		works = works || finding.OK
+		said = append(said, finding.Text)
+	}
+	if text := strings.Join(said, " "); !works {
+		return "", advise(errors.New(text), "Correct integration_config in the product file.")
+	}
+	return strings.Join(said, " "), ctx.Err()
+}
+
+// activity reports a click to the server, and reads it back where there is a key.
+func (r *rehearsal) activity(ctx context.Context, click sendFlags) (string, error) {
+	err := r.report(ctx, r.product.WebhookSecret, click.event())
+	var answered *statusError
+	switch {
+	case err == nil:
+	case !errors.As(err, &answered):
+		return "", advise(err, "Start the server, or say with --url where it is.")
+	case answered.status == http.StatusUnauthorized:
+		return "", advise(err, "The server has another webhook_secret than the file: restart it with this file.")
+	case answered.status == http.StatusNotFound:
+		return "", advise(err, "The server does not serve this product: restart it with this file, or correct --url.")
+	default:
+		return "", err
+	}
+	said := "The server at " + r.base + " accepted a click of " + click.Email
+	if r.key == "" {
+		return said + ".", nil
+	}
+	_, err = r.readBack(ctx, click.User)
+	return said + ", and it was read back.", err
+}
+
+// begin begins the conversation. An interruption waits for the answer, which names the parts to
+// remove.
+func (r *rehearsal) begin(ctx context.Context, email string) (said string, err error) {
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	r.counted, _ = r.webhooks(ctx) // for advice alone
+	const message = "A test of liveactivity, which is removed in a moment"
+	r.begun, err = r.desk.Desk.Capabilities().Rehearser.BeginRehearsal(context.WithoutCancel(ctx), email, message)
+	switch {
+	case helpdesk.IsAmbiguous(err):
+		return "", advise(err, "It may have been created all the same: look for one of "+email+", and delete it.")
+	case err != nil:
+		return "", advise(err, "The credentials must be allowed to create conversations and users, too.")
+	}
+	return fmt.Sprintf("Conversation %s of %s was created.", r.begun.ConversationID, email), nil
+}
+
+// awaitNote waits until a note of the conversation shows the click.
+func (r *rehearsal) awaitNote(ctx context.Context, click sendFlags) (string, error) {
+	waiting, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	for {
+		notes, err := r.desk.Desk.Capabilities().Rehearser.Notes(waiting, r.begun.ConversationID)
+		for _, note := range notes {
+			if strings.Contains(note, click.Session) && strings.Contains(note, click.Click) {
+				return "The note with the click is there.", nil
+			}
+		}
+		var failed *helpdesk.APIError
+		if err != nil && waiting.Err() == nil && !(errors.As(err, &failed) && failed.Temporary()) {
+			return "", err
+		}
+		select {
+		case <-time.After(noteInterval):
+			continue
+		case <-waiting.Done():
+		}
+		if ctx.Err() != nil {
+			return "", errors.New("interrupted")
+		}
+		err = fmt.Errorf("there is no note after %s", r.timeout)
+		return "", advise(err, r.whyNoNote(ctx)...)
+	}
+}
+
+// cleanUp removes the conversation and its user.
+func (r *rehearsal) cleanUp(ctx context.Context, email string) (string, error) {
+	left, err := r.desk.Desk.Capabilities().Rehearser.EndRehearsal(ctx, r.begun)
+	switch {
+	case err != nil:
+		return "", advise(err, "Delete conversation "+r.begun.ConversationID+" and the user "+email+" by hand.")
+	case len(left) > 0:
+		return strings.Join(left, " "), nil
+	}
+	return "The conversation and its user are removed.", nil
+}

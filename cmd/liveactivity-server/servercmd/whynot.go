@@ -1,0 +1,96 @@
+package servercmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+)
+
+// whyNoNote returns the likely causes, and remedies, of a note that does not come: from the
+// server's figures, and from the account where its webhooks can be read.
+func (r *rehearsal) whyNoNote(ctx context.Context) (advice []string) {
+	path := "/chatbot-webhook/" + url.PathEscape(r.product.ProductID)
+	after, known := r.webhooks(ctx)
+	arrived := func(status string) bool { return after[status] > r.counted[status] }
+	switch {
+	case arrived("401"):
+		advice = append(advice, "The server refused a webhook whose signature is wrong: compare "+
+			"signing_secret (Zendesk) or client_secret (Intercom) in the product file, and restart the server.")
+	case known && !arrived("200"):
+		advice = append(advice, "No webhook of the desk arrived at the server at "+r.base+".")
+	case known:
+		advice = append(advice, "Webhooks arrived, and the note did not follow: the server's log says why; "+
+			"a larger --timeout may help where the desk limits its requests.")
+	}
+	if account, ok := r.desk.Desk.(hooked); ok {
+		return append(advice, r.whyNotHooked(ctx, account, path)...)
+	}
+	if known && !arrived("200") && !arrived("401") {
+		advice = append(advice, "The desk must send the topic conversation.user.created to your public address with "+
+			path+": in Intercom's Developer Hub under Configure > Webhooks.")
+	}
+	return append(advice, "docs/help-desks.md has more under \"Why is there no note?\".")
+}
+
+// hooked is a desk whose webhooks can be read and set up.
+type hooked interface {
+	provisioner
+	Webhooks(ctx context.Context) ([]zendesk.Webhook, error)
+}
+
+// whyNotHooked returns the problems of the webhook that leads to the path, its trigger, its secret and
+// the server at its address.
+func (r *rehearsal) whyNotHooked(ctx context.Context, account hooked, path string) (problems []string) {
+	webhooks, err := account.Webhooks(ctx)
+	if err != nil {
+		return []string{"The account's webhooks cannot be read; that takes an administrator's credentials."}
+	}
+	for _, hook := range webhooks {
+		public, leads := strings.CutSuffix(hook.Endpoint, path)
+		if !leads {
+			continue
+		}
+		found := checkAccount(ctx, account, public, r.product)
+		for _, finding := range append(found, checkAddress(ctx, public, r.product, true)...) {
+			if !finding.OK {
+				problems = append(problems, finding.Text)
+			}
+		}
+		return append(problems, fmt.Sprintf("The webhook %q calls %s.", hook.Name, hook.Endpoint))
+	}
+	return []string{"No webhook of the account leads to " + path + ": run liveactivity-server zendesk provision."}
+}
+
+// answeredWebhooks matches how many webhooks a server answered with a status.
+var answeredWebhooks = regexp.MustCompile(
+	`^liveactivity_http_request_duration_seconds_count\{code="(\d+)",route="[^"]*/chatbot-webhook/[^"]*"\} (\S+)`)
+
+// webhooks returns how many webhooks of desks the server has answered, by status, and
+// whether it says so: /metrics may be elsewhere.
+func (r *rehearsal) webhooks(ctx context.Context) (count map[string]float64, known bool) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+"/metrics", nil)
+	if err != nil {
+		return nil, false
+	}
+	response, err := (&http.Client{Timeout: reachTimeout}).Do(request)
+	if err != nil {
+		return nil, false
+	}
+	defer response.Body.Close()
+	count = map[string]float64{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if m := answeredWebhooks.FindStringSubmatch(lines.Text()); m != nil {
+			n, _ := strconv.ParseFloat(m[2], 64)
+			count[m[1]] += n
+		}
+	}
+	return count, response.StatusCode == http.StatusOK && lines.Err() == nil
+}
