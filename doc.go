@@ -81,6 +81,7 @@
 //	activity/access     keys: who may read which product
 //	activity/access/oauth  signs in MCP clients that cannot be given a key
 //	activity/sessions   who is there now: a view of the log
+//	activity/otlp       exports traces and metrics by OTLP, for OpenTelemetry
 //	activity/document   small documents changed by compare-and-set, and leases
 //	stream              the consumer's side: consumer, writer, summarizer
 //	stream/eventlog     the log, the loop that follows it, its server-sent-events handler, the recorder

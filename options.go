@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 	"github.com/liveactivity/liveactivity/internal/options"
@@ -59,6 +60,10 @@ type Options struct {
 	// knows more than a prompt holds. It must return soon after ctx has ended; an
 	// error is retried, but for connector.ErrNoReply.
 	Reply func(ctx context.Context, q connector.Question) (string, error)
+
+	// Tracer takes the steps on the way of actions, from a request to a note or an answer. Package
+	// [github.com/liveactivity/liveactivity/activity/otlp] makes traces of them.
+	Tracer activity.Tracer
 
 	// Logger is slog.Default() by default.
 	Logger *slog.Logger

@@ -62,7 +62,8 @@ type Service struct {
 	agents    *agentview.View
 	streams   *eventlog.Handler
 	mux       *httpx.Mux
-	handler   http.Handler // the mux, observed
+	handler   http.Handler         // the mux, observed
+	metrics   *prometheus.Registry // nil where the options have one
 
 	ran      atomic.Bool
 	began    time.Time // of Run
@@ -151,6 +152,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	s.mountDesks(mux, o.extensions().Desks)
 	serve.Mount(mux, s.ready)
 	if o.Metrics == nil {
+		s.metrics = ownRegistry
 		serve.MountMetrics(mux, ownRegistry)
 	}
 	if o.AdminKey != "" {
@@ -234,13 +236,15 @@ type parts struct {
 func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err error) {
 	wrong := options.Mistakes{Package: "liveactivity"}
 	metrics.Register(&wrong, reg, &logCollector{}).add(s.engine)
-	s.lookup, err = activity.NewLookup(s.engine.Activity(), o.MaxEvents)
+	store := activity.Traced(s.engine.Activity(), o.Tracer)
+	s.lookup, err = activity.NewLookup(store, o.MaxEvents)
 	wrong.Add(err)
 	s.streams, err = eventlog.NewHandler(s.engine, &eventlog.HandlerOptions{Keys: s.products.Keys(),
 		Heartbeat: o.Heartbeat, Logger: s.log, Metrics: reg})
 	wrong.Add(err)
 	s.recorder, err = eventlog.NewRecorder(s.engine, &eventlog.RecorderOptions{
-		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, VerifiedOnly: s.products.VerifiedOnly})
+		TTL: o.Retention.TTL, Metrics: reg, Meter: s.meter.Count, Tracer: o.Tracer,
+		VerifiedOnly: s.products.VerifiedOnly})
 	wrong.Add(err)
 	finder, err := activity.NewFinder(s.engine.Activity(), s.engine.Documents(), o.Retention.TTL)
 	wrong.Add(err)
@@ -250,7 +254,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	p.ingest, p.segment, p.amplitude = posthog.New(in), segment.New(in), amplitude.New(in)
 	p.webhook, p.named = in.Webhook(segment.Source, amplitude.Source, posthog.Source), in.NamedWebhook(s.products.Source)
 	s.connector, err = connector.New(s.engine, s.products, &connector.Options{
-		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Logger: s.log, Metrics: reg})
+		TTL: o.Retention.TTL, Model: o.Model, Reply: o.Reply, Guide: o.Guide, Meter: s.meter.Count, Tracer: o.Tracer, Logger: s.log,
+		Metrics: reg})
 	wrong.Add(err)
 	s.presence, err = presence.New(s.engine, s.products.Version, s.stopping,
 		&sessions.MemoryOptions{TTL: o.Retention.TTL, MaxBytes: o.Retention.StateMaxBytes / 8})
@@ -259,7 +264,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
-		s.agents = agentview.New(s.engine.Activity(), dir, s.connector, s.ofAgents,
+		s.agents = agentview.New(store, dir, s.connector, s.ofAgents,
 			agentview.Options{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents})
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow)
 	}
@@ -304,6 +309,14 @@ func routeName(r *http.Request) string {
 // lists. Unknown paths get a 404, so that it can be mounted at
 // "/" beside pages of one's own.
 func (s *Service) Handler() http.Handler { return s.handler }
+
+// Metrics returns the metrics that are served at /metrics; nil where Options.Metrics has them.
+func (s *Service) Metrics() prometheus.Gatherer {
+	if s.metrics == nil {
+		return nil
+	}
+	return s.metrics
+}
 
 // URLs returns the addresses of the service.
 func (s *Service) URLs() URLs { return s.urls }

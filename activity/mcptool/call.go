@@ -86,7 +86,7 @@ func (t *tools) call(parse func(arguments json.RawMessage) (q query, problem str
 		}
 		access.AuditNamed(ctx, t.log, by.keyName, productID, req.Params.Name)
 		answer := answerOf(ctx)
-		ctx, cancel := context.WithDeadline(ctx, answer.deadline)
+		ctx, cancel := context.WithDeadline(activity.WithVia(ctx, req.Params.Name), answer.deadline)
 		defer cancel()
 		found, err := q.get(ctx, productID)
 		var wrong *activity.QueryError
@@ -114,7 +114,7 @@ func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 	}
 	access.AuditNamed(ctx, t.log, by.keyName, by.productID, "resources/read")
 	answer := answerOf(ctx)
-	ctx, cancel := context.WithDeadline(ctx, answer.deadline)
+	ctx, cancel := context.WithDeadline(activity.WithVia(ctx, "resources/read"), answer.deadline)
 	defer cancel()
 	data, err := t.lookup.AppendJSON(ctx, nil, by.productID, userID, 0)
 	switch {

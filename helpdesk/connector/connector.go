@@ -128,6 +128,8 @@ type Options struct {
 	// Meter takes the notes of actions, the summaries and the offers that are
 	// made; nil for nothing.
 	Meter activity.Meter
+	// Tracer takes the notes, the summaries and the offers that desks are given; nil for nothing.
+	Tracer activity.Tracer
 
 	Logger  *slog.Logger          // slog.Default()
 	Metrics prometheus.Registerer // where metrics are registered; nil disables them

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
@@ -150,7 +151,31 @@ func (j *job) take(ctx context.Context, s *step) error {
 		}
 		return err
 	}
-	return j.settle(ctx, s, j.perform(ctx, s))
+	began := time.Now()
+	o := j.perform(ctx, s)
+	if j.d.opts.Tracer != nil {
+		j.trace(s, began, o.err)
+	}
+	return j.settle(ctx, s, o)
+}
+
+// trace reports a step in which the desk was given a note, a summary or an offer.
+func (j *job) trace(s *step, began time.Time, err error) {
+	traced := activity.Step{ProductID: j.d.productID, Via: j.account.desk, Began: began, Ended: time.Now(), Err: err}
+	switch {
+	case s.kind == kindNote && s.text != "" && s.want != nil:
+		traced.Name = activity.StepNote
+		for i := range s.actions {
+			traced.Actions = append(traced.Actions, activity.RefOf(s.want.session, &s.actions[i]))
+		}
+	case s.kind == kindSummary:
+		traced.Name = activity.StepSummary
+	case s.kind == kindOffer && s.match != nil:
+		traced.Name, traced.Actions = activity.StepOffer, []activity.ActionRef{s.match.newest}
+	default:
+		return
+	}
+	j.d.opts.Tracer(traced)
 }
 
 // failed returns the error of a step if it ends the job. The failure of a step that

@@ -87,6 +87,7 @@ type step struct {
 type offering struct {
 	assistance.Matched
 	session string
+	newest  activity.ActionRef // of the session's actions
 	at      time.Time
 }
 

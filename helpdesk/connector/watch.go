@@ -30,6 +30,7 @@ type watched struct {
 	id     string
 	window assistance.Window
 	newest time.Time
+	acted  int64 // the start of the newest action, in microseconds since the epoch
 	again  schedule.Slot[*watched]
 }
 
@@ -158,6 +159,7 @@ func (d *delivery) observe(e *eventlog.Entry, core *assistance.Core) {
 		if conversationID != "" && a.ConversationID != conversationID {
 			continue // somebody else's
 		}
+		known.acted = activity.RefOf(known.id, &a.Action).Start
 		d.decide(known, func(m assistance.Machine, s assistance.Session) assistance.Decision {
 			return core.Act(&known.window, m, s, a.Action, now)
 		})
@@ -208,7 +210,8 @@ func (d *delivery) decide(known *watched, decide func(assistance.Machine, assist
 	if l == nil || decision.Reason == assistance.NoMatch {
 		return
 	}
-	match := &offering{Matched: decision.Match, session: known.id, at: time.Now()}
+	match := &offering{Matched: decision.Match, session: known.id, newest: activity.ActionRef{SessionID: known.id,
+		Start: known.acted}, at: time.Now()}
 	reason := decision.Reason
 	if s := l.session(known.id); s != nil && s.stranger && reason == assistance.Offered {
 		reason = untrusted // and takes the place of no match of another session

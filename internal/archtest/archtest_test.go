@@ -134,14 +134,16 @@ func TestNothingImportsUpward(t *testing.T) {
 // A program that imports one of these packages links none of what follows it: an
 // engine that needs storage comes with the program that passes it in.
 func TestPackagesLinkNoMoreThanTheyNeed(t *testing.T) {
-	const redis, bbolt, prometheus = "github.com/redis/", "go.etcd.io/bbolt", "github.com/prometheus/"
+	const redis, bbolt, prometheus, otel = "github.com/redis/", "go.etcd.io/bbolt", "github.com/prometheus/", "go.opentelemetry.io/"
 	const engines, commands = module + "/stream/eventlog/", module + "/cmd/"
 	all := list(t)
 	for name, forbidden := range map[string][]string{
-		"activity":        {redis, bbolt, prometheus},
-		"stream":          {redis, bbolt, prometheus, module + "/stream/"},
-		"stream/eventlog": {redis, bbolt, engines},
-		"":                {redis, bbolt, engines + "boltlog", engines + "redislog", commands, module + "/retriever", module + "/bridge"},
+		"activity":           {redis, bbolt, prometheus, otel},
+		"stream":             {redis, bbolt, prometheus, otel, module + "/stream/"},
+		"stream/eventlog":    {redis, bbolt, otel, engines},
+		"helpdesk":           {otel},
+		"helpdesk/connector": {otel},
+		"":                   {redis, bbolt, otel, engines + "boltlog", engines + "redislog", commands, module + "/retriever", module + "/bridge"},
 	} {
 		for _, dep := range find(t, all, name).Deps {
 			for _, f := range forbidden {

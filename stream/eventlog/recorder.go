@@ -30,6 +30,7 @@ type Recorder struct {
 	dir     *activity.Directory
 	actions *prometheus.CounterVec
 	meter   activity.Meter
+	tracer  activity.Tracer // may be nil
 
 	verifiedOnly func(productID string) bool // may be nil
 
@@ -47,6 +48,7 @@ type RecorderOptions struct {
 	TTL     time.Duration
 	Metrics prometheus.Registerer // where liveactivity_actions_total is registered; nil disables it
 	Meter   activity.Meter        // takes what Record returns, and the actions; nil for nothing
+	Tracer  activity.Tracer       // takes what is appended; nil for nothing
 	// VerifiedOnly reports whether a product takes no claimed identity: see
 	// [activity.Book.VerifiedOnly]. Nil means that every product does.
 	VerifiedOnly func(productID string) bool
@@ -62,7 +64,7 @@ func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
-	r := &Recorder{log: log, meter: o.Meter, verifiedOnly: o.VerifiedOnly,
+	r := &Recorder{log: log, meter: o.Meter, tracer: o.Tracer, verifiedOnly: o.VerifiedOnly,
 		actions: metrics.Register(&wrong, o.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "liveactivity_actions_total",
 			Help: "Actions appended to the log.",
@@ -252,11 +254,39 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 			a.book.Count(p.sessionID, p.added())
 		}
 	}
-	if err := r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...); err != nil {
+	if r.tracer == nil {
+		err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
+	} else {
+		began := time.Now()
+		err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
+		r.trace(a, s.events[0].Received, began, err)
+	}
+	if err != nil {
 		return expired, err
 	}
 	r.count(a.productID, a.entries)
 	return expired, nil
+}
+
+// trace reports the actions that were appended, or were not.
+func (r *Recorder) trace(a *appending, received, began time.Time, err error) {
+	step := activity.Step{Name: activity.StepIngest, ProductID: a.productID, Began: received, Ended: time.Now(), Err: err}
+	for i := range a.entries {
+		if b := a.entries[i].Batch; b != nil {
+			for k := range b.Actions {
+				step.Actions = append(step.Actions, activity.RefOf(b.SessionID, &b.Actions[k].Action))
+			}
+		}
+	}
+	if len(step.Actions) == 0 {
+		return
+	}
+	if received.IsZero() || received.After(began) {
+		step.Began = began
+	}
+	r.tracer(step)
+	step.Name, step.Began = activity.StepAppend, began
+	r.tracer(step)
 }
 
 // encode makes the entries of a step.

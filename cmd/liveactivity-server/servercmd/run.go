@@ -180,10 +180,11 @@ func (s *settings) serve(ctx context.Context, stdout io.Writer) error {
 		defer metrics.listener.Close()
 		s.Metrics = reg
 	}
-	service, err := liveactivity.New(&s.Options)
+	service, exported, err := s.newService(ctx)
 	if err != nil {
 		return err
 	}
+	defer exported()
 	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
 	group, ctx := errgroup.WithContext(ctx)
 	if metrics != nil {

@@ -1,0 +1,188 @@
+// Package otlp exports the service's traces and metrics by OTLP, the protocol of
+// OpenTelemetry, over HTTP:
+//
+//	exporter, err := otlp.Open(ctx, nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer exporter.Close(ctx)
+//	service, err := liveactivity.New(&liveactivity.Options{Tracer: exporter.Tracer()})
+//	if err != nil {
+//		return err
+//	}
+//	err = exporter.Export(ctx, service.Metrics())
+//
+// The standard environment variables configure it: OTEL_EXPORTER_OTLP_ENDPOINT switches
+// it on, as does OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER with the value otlp. Without
+// them, and with OTEL_SDK_DISABLED=true, nothing is exported and nothing costs anything.
+//
+// # Traces
+//
+// The trace of an action begins with its request. Its ID is a digest of the product, the
+// session and the action's start, and so is that of its first span. A note or an offer, which
+// another server may write hours later, thus becomes a span of the same trace, without a
+// byte of it in storage. A note of several actions is in the trace of the first, with a link
+// to each other one. A lookup is a trace of its own, with a link to each action that it found.
+package otlp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/version"
+)
+
+// Exporter exports traces and metrics. Its methods are safe for concurrent use.
+type Exporter struct {
+	resource *resource.Resource
+	traces   *sdk.TracerProvider // nil where they are off
+	tracer   trace.Tracer
+	measures bool
+	metrics  *metric.MeterProvider // nil before Export
+}
+
+// name is the scope of the spans, and the service's name unless OTEL_SERVICE_NAME or
+// OTEL_RESOURCE_ATTRIBUTES has another.
+const name = "liveactivity"
+
+// Options of [Open]; a zero field means its default.
+type Options struct {
+	// Logger takes the failures of exports, of which the SDK has one handler in a process;
+	// slog.Default().
+	Logger *slog.Logger
+}
+
+// Open returns an exporter as the environment configures it; opts may be nil. It connects to
+// nothing; where traces are on it starts the SDK's goroutine, which Close ends. The error
+// joins all mistakes in the environment.
+func Open(ctx context.Context, opts *Options) (*Exporter, error) {
+	traces, tracesErr := isOn("TRACES")
+	measures, metricsErr := isOn("METRICS")
+	sampler, samplerErr := samplerOf(os.Getenv("OTEL_TRACES_SAMPLER"), os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
+	if err := errors.Join(tracesErr, metricsErr, samplerErr); err != nil {
+		return nil, err
+	}
+	e := &Exporter{measures: measures}
+	if !traces && !measures {
+		return e, nil
+	}
+	log := slog.Default()
+	if opts != nil {
+		log = cmp.Or(opts.Logger, log)
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry is not exported", "err", err) }))
+	var err error
+	if e.resource, err = resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
+		resource.WithAttributes(attribute("service.name", name), attribute("service.version", version.Version())),
+		resource.WithFromEnv()); err != nil {
+		return nil, fmt.Errorf("otlp: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	if !traces {
+		return e, nil
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("otlp: export traces: %w", err)
+	}
+	e.traces = sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(e.resource),
+		sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))
+	e.tracer = e.traces.Tracer(name, trace.WithInstrumentationVersion(version.Version()))
+	return e, nil
+}
+
+// isOn reports whether the environment switches the export of a signal on.
+func isOn(signal string) (bool, error) {
+	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")
+	exporter := os.Getenv("OTEL_" + signal + "_EXPORTER")
+	switch {
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter+endpoint == "":
+		return false, nil
+	case exporter != "" && exporter != "otlp":
+		return false, fmt.Errorf("OTEL_%s_EXPORTER: must be otlp or none", signal)
+	}
+	variable := "OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL"
+	protocol := os.Getenv(variable)
+	if protocol == "" {
+		variable = "OTEL_EXPORTER_OTLP_PROTOCOL"
+		protocol = os.Getenv(variable)
+	}
+	if protocol != "" && protocol != "http/protobuf" {
+		return false, fmt.Errorf("%s: must be http/protobuf", variable)
+	}
+	return true, nil
+}
+
+// samplerOf returns the sampler of OTEL_TRACES_SAMPLER. Every span is sampled by its trace's ID
+// alone, so that all spans of an action have one fate, whichever server makes them.
+func samplerOf(name, arg string) (sdk.Sampler, error) {
+	switch strings.TrimPrefix(name, "parentbased_") {
+	case "", "always_on":
+		return sdk.AlwaysSample(), nil
+	case "always_off":
+		return sdk.NeverSample(), nil
+	case "traceidratio":
+		ratio, err := strconv.ParseFloat(cmp.Or(arg, "1"), 64)
+		if err != nil || !(ratio >= 0 && ratio <= 1) {
+			return nil, errors.New("OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1")
+		}
+		return sdk.TraceIDRatioBased(ratio), nil
+	}
+	return nil, errors.New("OTEL_TRACES_SAMPLER: must be always_on, always_off or traceidratio, or one of them " +
+		"behind parentbased_")
+}
+
+// Tracer returns the function for the service's options; nil where traces are off.
+func (e *Exporter) Tracer() activity.Tracer {
+	if e.traces == nil {
+		return nil
+	}
+	return e.trace
+}
+
+// Export exports the metrics from now on, by default once a minute
+// (OTEL_METRIC_EXPORT_INTERVAL), in a goroutine of the SDK's, which Close ends. It does nothing where
+// metrics are off. Call it at most once.
+func (e *Exporter) Export(ctx context.Context, from prometheus.Gatherer) error {
+	if !e.measures {
+		return nil
+	}
+	exporter, err := otlpmetrichttp.New(ctx)
+	if err != nil {
+		return fmt.Errorf("otlp: export metrics: %w", err)
+	}
+	e.metrics = metric.NewMeterProvider(metric.WithResource(e.resource), metric.WithReader(
+		metric.NewPeriodicReader(exporter, metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(from))))))
+	return nil
+}
+
+// Close exports everything that was taken, until ctx ends, and ends the goroutines.
+func (e *Exporter) Close(ctx context.Context) error {
+	var errs []error
+	if e.traces != nil {
+		errs = append(errs, e.traces.Shutdown(ctx))
+	}
+	if e.metrics != nil {
+		errs = append(errs, e.metrics.Shutdown(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("otlp: export the rest: %w", err)
+	}
+	return nil
+}

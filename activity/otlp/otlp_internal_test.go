@@ -1,0 +1,124 @@
+package otlp
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/liveactivity/liveactivity/activity"
+)
+
+// spansOf returns the spans that two exporters, with a sampler each, make of steps in turn.
+func spansOf(t *testing.T, sampler sdk.Sampler, steps ...activity.Step) (spans tracetest.SpanStubs) {
+	t.Helper()
+	memory := tracetest.NewInMemoryExporter()
+	var exporters [2]*Exporter
+	for i := range exporters {
+		e := &Exporter{traces: sdk.NewTracerProvider(sdk.WithSyncer(memory), sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))}
+		e.tracer = e.traces.Tracer(name)
+		exporters[i] = e
+	}
+	for i, step := range steps {
+		exporters[i%2].Tracer()(step)
+	}
+	return memory.GetSpans()
+}
+
+// An action's note is in the trace of its request, and a lookup has a link to it, though
+// the exporters share nothing.
+func TestTracer_linksStepsByTheirActions(t *testing.T) {
+	one, two := activity.ActionRef{SessionID: "s1", Start: 1}, activity.ActionRef{SessionID: "s2", Start: 1}
+	at := time.Unix(1_800_000_000, 0)
+	step := func(name string, err error, actions ...activity.ActionRef) activity.Step {
+		return activity.Step{Name: name, ProductID: "acme", Via: "x", Actions: actions, Began: at, Ended: at.Add(time.Second), Err: err}
+	}
+	spans := spansOf(t, sdk.AlwaysSample(), step(activity.StepIngest, nil, one, two), step(activity.StepAppend, nil, one),
+		step(activity.StepNote, errors.New("s3cr3t"), one, two), step(activity.StepLookup, nil, one, two), step(activity.StepSummary, nil))
+	require.Len(t, spans, 6)
+	ingest, other, appended, note, lookup, summary := spans[0], spans[1], spans[2], spans[3], spans[4], spans[5]
+	assert.NotEqual(t, ingest.SpanContext.TraceID(), other.SpanContext.TraceID())
+	assert.False(t, ingest.Parent.IsValid())
+	for _, child := range []tracetest.SpanStub{appended, note} {
+		assert.Equal(t, ingest.SpanContext.TraceID(), child.SpanContext.TraceID())
+		assert.Equal(t, ingest.SpanContext.SpanID(), child.Parent.SpanID())
+	}
+	require.Len(t, note.Links, 1)
+	assert.Equal(t, other.SpanContext.SpanID(), note.Links[0].SpanContext.SpanID())
+	assert.Equal(t, sdk.Status{Code: codes.Error, Description: "failed"}, note.Status, "errors hold vendors' words")
+	require.Len(t, lookup.Links, 2)
+	for i, action := range []tracetest.SpanStub{ingest, other} {
+		assert.Equal(t, action.SpanContext.TraceID(), lookup.Links[i].SpanContext.TraceID())
+		assert.Equal(t, action.SpanContext.SpanID(), lookup.Links[i].SpanContext.SpanID())
+	}
+	assert.False(t, lookup.Parent.IsValid() || summary.Parent.IsValid())
+	assert.Equal(t, []time.Time{at, at.Add(time.Second)}, []time.Time{note.StartTime, note.EndTime})
+	elsewhere := step(activity.StepIngest, nil, one)
+	elsewhere.ProductID = "globex"
+	assert.NotEqual(t, ingest.SpanContext.TraceID(), spansOf(t, sdk.AlwaysSample(), elsewhere)[0].SpanContext.TraceID())
+}
+
+// With a ratio either all spans of an action are exported or none.
+func TestSampler_givesTheSpansOfAnActionOneFate(t *testing.T) {
+	sampler, err := samplerOf("parentbased_traceidratio", "0.5")
+	require.NoError(t, err)
+	var steps []activity.Step
+	for i := range int64(200) {
+		for _, name := range []string{activity.StepIngest, activity.StepNote} {
+			steps = append(steps, activity.Step{Name: name, ProductID: "acme", Actions: []activity.ActionRef{{SessionID: "s1", Start: i}}})
+		}
+	}
+	spans := map[string]int{}
+	for _, span := range spansOf(t, sampler, steps...) {
+		spans[span.SpanContext.TraceID().String()]++
+	}
+	assert.InDelta(t, 100, len(spans), 50)
+	for _, n := range spans {
+		assert.Equal(t, 2, n)
+	}
+}
+
+// The standard variables switch traces and metrics on, each alone or both.
+func TestOpen_followsTheEnvironment(t *testing.T) {
+	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	for name, tt := range map[string]struct {
+		env             map[string]string
+		traces, metrics bool
+		says            []string
+	}{
+		"nothing":        {},
+		"an endpoint":    {env: map[string]string{endpoint: "http://127.0.0.1:1"}, traces: true, metrics: true},
+		"of traces":      {env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, traces: true},
+		"an exporter":    {env: map[string]string{"OTEL_METRICS_EXPORTER": "otlp"}, metrics: true},
+		"one of two":     {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_METRICS_EXPORTER": "none"}, traces: true},
+		"disabled":       {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}},
+		"a protocol":     {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, traces: true, metrics: true},
+		"other software": {env: map[string]string{"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "console"}, says: []string{"OTEL_TRACES_EXPORTER: must be otlp or none", "OTEL_METRICS_EXPORTER"}},
+		"another protocol": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"},
+			says: []string{"OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"}},
+		"another sampler": {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "xray"}, says: []string{"OTEL_TRACES_SAMPLER: must be"}},
+		"no ratio":        {env: map[string]string{endpoint: "http://127.0.0.1:1", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"}, says: []string{"OTEL_TRACES_SAMPLER_ARG: must be"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for variable, value := range tt.env {
+				t.Setenv(variable, value)
+			}
+			e, err := Open(t.Context(), nil)
+			if tt.says != nil {
+				for _, says := range tt.says {
+					assert.ErrorContains(t, err, says)
+				}
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, tt.traces, e.Tracer() != nil)
+			assert.Equal(t, tt.metrics, e.measures)
+			require.NoError(t, e.Close(t.Context()))
+		})
+	}
+}

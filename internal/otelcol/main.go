@@ -1,0 +1,47 @@
+// Command otelcol is an OpenTelemetry collector for tests, of the parts that its
+// configuration needs: it takes OTLP, and passes it on by HTTP. Its argument is the
+// configuration, in YAML behind "yaml:".
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/provider/yamlprovider"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/otlphttpexporter"
+	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	collector, err := otelcol.NewCollector(otelcol.CollectorSettings{
+		Factories: factories,
+		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
+			URIs: os.Args[1:], ProviderFactories: []confmap.ProviderFactory{yamlprovider.NewFactory()}}},
+	})
+	if err != nil {
+		return err
+	}
+	return collector.Run(context.Background())
+}
+
+func factories() (f otelcol.Factories, err error) {
+	f.Telemetry = otelconftelemetry.NewFactory()
+	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {
+		return f, err
+	}
+	f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](otlphttpexporter.NewFactory())
+	return f, err
+}

@@ -1,0 +1,93 @@
+package liveactivity_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
+	"github.com/liveactivity/liveactivity/internal/redistest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+)
+
+// steps keeps the steps that a tracer takes.
+type steps struct {
+	mu  sync.Mutex
+	all []activity.Step
+}
+
+func (s *steps) trace(step activity.Step) {
+	step.Actions = slices.Clone(step.Actions)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, step)
+}
+
+// actions returns those of the steps of that name that went by there, each once.
+func (s *steps) actions(name, via string) (all []activity.ActionRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, step := range s.all {
+		if step.Name == name && step.Via == via && step.Err == nil {
+			all = append(all, step.Actions...)
+		}
+	}
+	slices.SortFunc(all, func(a, b activity.ActionRef) int {
+		return cmp.Or(cmp.Compare(a.SessionID, b.SessionID), cmp.Compare(a.Start, b.Start))
+	})
+	return slices.Compact(all)
+}
+
+// A note, an offer and an answer name their actions as the requests did that brought them,
+// whatever keeps the log and whichever server makes them.
+func TestTracer_followsActions(t *testing.T) {
+	for name, engine := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var taken steps
+			tracing := func(o *liveactivity.Options) { o.Tracer = taken.trace }
+			d := newDesks()
+			var first, second *service
+			if engine.many {
+				redis := redistest.Start(t).URL()
+				first = d.start(t, withRedis(t, redis), offering, tracing)
+				second = d.start(t, withRedis(t, redis), offering, tracing)
+			} else {
+				first = d.start(t, engine.change, offering, tracing)
+				second = first
+			}
+			first.webhook(pageview("u0", "s1", "https://app.example.com/home"))
+			conversation, hook := d.intercom.Created(second.url+"/chatbot-webhook/acme", helpdesktest.IntercomContact{Email: mail}, "")
+			require.Equal(t, "linked", second.send(hook).says(t))
+			waittest.Until(t, "there is a note", func() bool { return len(taken.actions(activity.StepNote, "intercom")) > 0 })
+			noted := taken.actions(activity.StepIngest, "")
+			require.Len(t, noted, 1)
+			assert.Equal(t, noted, taken.actions(activity.StepAppend, ""))
+			assert.Equal(t, noted, taken.actions(activity.StepNote, "intercom"))
+			second.lookup("ada")
+			assert.Equal(t, noted, taken.actions(activity.StepLookup, ""))
+			assert.Contains(t, d.intercom.Notes(conversation)[0], "home")
+
+			visits := 0
+			waittest.Until(t, "the visitor is offered help", func() bool {
+				for _, page := range []string{"/pricing", "/docs", "/pricing", fmt.Sprint("/other/", visits)} {
+					visits++
+					first.webhook(pageview(fmt.Sprint("v", visits), "s1", "https://app.example.com"+page))
+				}
+				return len(taken.actions(activity.StepOffer, "intercom")) > 0
+			})
+			assert.Subset(t, taken.actions(activity.StepIngest, ""), taken.actions(activity.StepOffer, "intercom"))
+			second.callTool("ada")
+			answered := taken.actions(activity.StepLookup, "get_live_user_activity")
+			assert.Len(t, answered, min(1+visits, 50))
+			assert.Subset(t, taken.actions(activity.StepIngest, ""), answered)
+		})
+	}
+}
