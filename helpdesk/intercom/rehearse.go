@@ -15,7 +15,8 @@ import (
 // https://github.com/intercom/Intercom-OpenAPI/blob/main/descriptions/2.11/api.intercom.io.yaml.
 func (c *Client) BeginRehearsal(ctx context.Context, email, message string) (r helpdesk.Rehearsal, err error) {
 	var contact struct{ ID id }
-	err = c.post(ctx, version, "create contact", "/contacts", map[string]string{"role": roleUser, "email": email}, &contact)
+	err = c.post(ctx, version, "create contact", "/contacts", map[string]string{"role": roleUser, "email": email},
+		&contact)
 	if err != nil {
 		return r, err
 	}
