@@ -26,9 +26,7 @@ func (r *Registry) loadAfter(ctx context.Context) error {
 }
 
 func (r *Registry) isFixed(productID string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	p, ok := r.products[productID]
+	p, ok := r.product(productID)
 	return ok && p.version == 0
 }
 

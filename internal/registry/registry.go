@@ -34,10 +34,10 @@ type Registry struct {
 	keys *access.Keyring
 
 	mu       sync.RWMutex
-	products map[string]product
-	tokens   map[string]string // capture token → product id
-	next     *look             // has yet to begin; nil without waiters
-	looked   time.Time         // when the last look began
+	products map[string]*product // never changed, only replaced
+	tokens   map[string]string   // capture token → product id
+	next     *look               // has yet to begin; nil without waiters
+	looked   time.Time           // when the last look began
 
 	extensions productfile.Extensions
 	opened     *helpdesk.Options // of every desk
@@ -106,7 +106,7 @@ var ErrUnreadable = errors.New("registry: a registration cannot be read")
 func New(file productfile.File, with productfile.Extensions, opened *helpdesk.Options, log eventlog.Log,
 	drop func(ctx context.Context, productID string, through document.Version) error,
 ) (*Registry, error) {
-	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]product{},
+	r := &Registry{keys: access.NewKeyring(), extensions: with, opened: opened, products: map[string]*product{},
 		tokens: map[string]string{},
 		log:    log, drop: drop, loading: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 	r.keys.OnUnknown(r.refresh)
@@ -143,7 +143,7 @@ func (r *Registry) put(p product) {
 		r.taken++
 		p.taken = r.taken
 	}
-	r.products[p.ProductID] = p
+	r.products[p.ProductID] = &p
 	for _, token := range p.CaptureTokens {
 		r.tokens[token] = p.ProductID
 	}
@@ -151,7 +151,7 @@ func (r *Registry) put(p product) {
 }
 
 // remove takes a product's credentials away.
-func (r *Registry) remove(p product) {
+func (r *Registry) remove(p *product) {
 	r.keys.RemoveProduct(p.ProductID)
 	for _, token := range p.CaptureTokens {
 		delete(r.tokens, token)
@@ -170,15 +170,24 @@ func (r *Registry) notify() {
 	}
 }
 
+// product returns a product, an empty one where there is none. It must not be changed.
+func (r *Registry) product(productID string) (p *product, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if p, ok = r.products[productID]; !ok {
+		p = &noProduct
+	}
+	return p, ok
+}
+
+var noProduct product
+
 // WebhookSecret implements posthog.Products.
 func (r *Registry) WebhookSecret(productID string) (string, bool, error) {
-	find := func() (string, bool) {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		p, ok := r.products[productID]
+	return orRefresh(r, func() (string, bool) {
+		p, ok := r.product(productID)
 		return p.WebhookSecret, ok
-	}
-	return orRefresh(r, find)
+	})
 }
 
 // Refresh implements access.Refresher. A product of the product file is never stale.
@@ -192,86 +201,74 @@ func (r *Registry) Refresh(productID string) error {
 // ProductOfToken implements posthog.Products. Tokens are public: they stand in
 // every page.
 func (r *Registry) ProductOfToken(token string) (string, bool, error) {
-	find := func() (string, bool) {
+	return orRefresh(r, func() (string, bool) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		id, ok := r.tokens[token]
 		return id, ok
-	}
-	return orRefresh(r, find)
+	})
 }
 
 // AllowedOrigins implements posthog.Products. No product has none.
 func (r *Registry) AllowedOrigins(productID string) ([]string, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.products[productID].AllowedOrigins, nil
+	p, _ := r.product(productID)
+	return p.AllowedOrigins, nil
 }
 
 // IdentitySecrets implements posthog.Products. No product has none.
 func (r *Registry) IdentitySecrets(productID string) ([]string, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.products[productID].Identity.Secrets, nil
+	p, _ := r.product(productID)
+	return p.Identity.Secrets, nil
 }
 
 // RespectsGPC implements posthog.Products. No product does not.
 func (r *Registry) RespectsGPC(productID string) (bool, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.products[productID].RespectGPC, nil
+	p, _ := r.product(productID)
+	return p.RespectGPC, nil
 }
 
 // Events implements intake.Products. No product lists none.
 func (r *Registry) Events(productID string) (*intake.Events, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.products[productID].events, nil
+	p, _ := r.product(productID)
+	return p.events, nil
 }
 
 // Source returns a product's own source of a name, nil for none.
 func (r *Registry) Source(productID, name string) *intake.Source {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.products[productID].sources[name]
+	p, _ := r.product(productID)
+	return p.sources[name]
 }
 
 // Advice returns the [productfile.Identity.Advice] of a product.
 func (r *Registry) Advice(productID string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.products[productID].Identity.Advice()
+	p, _ := r.product(productID)
+	return p.Identity.Advice()
 }
 
 // AgentPrompt returns the prompt for a product's agents. No product has none.
 func (r *Registry) AgentPrompt(productID string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return strings.TrimSpace(r.products[productID].Agent.Prompt)
+	p, _ := r.product(productID)
+	return strings.TrimSpace(p.Agent.Prompt)
 }
 
 // VerifiedOnly reports whether a product takes no claimed identity.
 func (r *Registry) VerifiedOnly(productID string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.products[productID].Identity.Unverified == productfile.UnverifiedNone
+	p, _ := r.product(productID)
+	return p.Identity.Unverified == productfile.UnverifiedNone
 }
 
 // Product implements connector.Products.
 func (r *Registry) Product(productID string) (connector.Product, bool, error) {
 	return orRefresh(r, func() (connector.Product, bool) {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		p, ok := r.products[productID]
+		p, ok := r.product(productID)
 		return p.connected, ok
 	})
 }
 
 // MakesOffers reports whether a product is configured to offer help proactively.
 func (r *Registry) MakesOffers(productID string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	config := r.products[productID].IntegrationConfig.Proactive
+	p, _ := r.product(productID)
+	config := p.IntegrationConfig.Proactive
 	return config != nil && config.Enabled
 }
 
@@ -279,9 +276,7 @@ func (r *Registry) MakesOffers(productID string) bool {
 // is registered anew, and is zero for a product that is not registered. It is false for
 // a product that is not served.
 func (r *Registry) Version(productID string) (document.Version, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	p, ok := r.products[productID]
+	p, ok := r.product(productID)
 	return p.version, ok
 }
 
@@ -297,9 +292,7 @@ func (r *Registry) Generations() func(productID string) document.Version {
 	defer r.mu.RUnlock()
 	now := r.taken
 	return func(productID string) document.Version {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		if p, ok := r.products[productID]; ok && p.taken <= now {
+		if p, ok := r.product(productID); ok && p.taken <= now {
 			return p.version
 		}
 		return began
@@ -320,9 +313,7 @@ func orRefresh[T any](r *Registry, find func() (T, bool)) (found T, ok bool, err
 
 // Has reports whether there is a product of that id, as far as this process knows.
 func (r *Registry) Has(productID string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	_, ok := r.products[productID]
+	_, ok := r.product(productID)
 	return ok
 }
 
