@@ -29,25 +29,17 @@ type Comment struct {
 // are no more.
 func (c *Client) Comments(ctx context.Context, ticketID string) iter.Seq2[Comment, error] {
 	return func(yield func(Comment, error) bool) {
-		query := url.Values{"page[size]": {"100"}, "sort": {"-created_at"}}
-		for {
-			var page struct {
-				Comments []Comment `json:"comments"`
-				cursor
-			}
-			path := ticketPath(ticketID) + "/comments.json?" + query.Encode()
-			if err := c.get(ctx, "read comments", path, &page); err != nil {
-				yield(Comment{}, err)
-				return
-			}
-			for _, comment := range newestFirst(page.Comments) {
+		path, query := ticketPath(ticketID)+"/comments.json", url.Values{"sort": {"-created_at"}}
+		err := c.list(ctx, "read comments", path, query, func(p *page) (more bool) {
+			for _, comment := range newestFirst(p.Comments) {
 				if !yield(comment, nil) {
-					return
+					return false
 				}
 			}
-			if !page.next(query) {
-				return
-			}
+			return true
+		})
+		if err != nil {
+			yield(Comment{}, err)
 		}
 	}
 }
@@ -60,19 +52,31 @@ func newestFirst(page []Comment) []Comment {
 	return page
 }
 
-// cursor is where a page of a list ends.
-type cursor struct {
-	Meta struct {
+// page is a page of a list, of one kind of object.
+type page struct {
+	Comments []Comment `json:"comments"`
+	Webhooks []Webhook `json:"webhooks"`
+	Triggers []Trigger `json:"triggers"`
+	Meta     struct {
 		HasMore     bool   `json:"has_more"`
 		AfterCursor string `json:"after_cursor"`
 	} `json:"meta"`
 }
 
-// next sets the query for the next page, and reports whether there is one.
-func (c cursor) next(query url.Values) bool {
-	more := c.Meta.HasMore && c.Meta.AfterCursor != "" && c.Meta.AfterCursor != query.Get("page[after]")
-	query.Set("page[after]", c.Meta.AfterCursor)
-	return more
+// list calls see with one page of a list after the other, until it returns false.
+func (c *Client) list(ctx context.Context, op, path string, query url.Values, see func(*page) (more bool)) error {
+	query.Set("page[size]", "100")
+	for {
+		var p page
+		if err := c.get(ctx, op, path+"?"+query.Encode(), &p); err != nil || !see(&p) {
+			return err
+		}
+		next := p.Meta.AfterCursor
+		if !p.Meta.HasMore || next == "" || next == query.Get("page[after]") {
+			return nil
+		}
+		query.Set("page[after]", next)
+	}
 }
 
 // FindNote implements [helpdesk.Finder].

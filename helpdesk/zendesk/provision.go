@@ -136,7 +136,7 @@ func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	webhook, err := p.webhook(ctx, endpoint, name)
 	if err != nil || webhook.ID == "" {
 		if err == nil {
-			p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: name, Change: Created})
+			p.step("trigger", name, "", Created, "")
 		}
 		return err
 	}
@@ -148,60 +148,59 @@ func (p *provisioner) pair(ctx context.Context, endpoint, name string,
 	return p.trigger(ctx, wanted(name, webhook.ID))
 }
 
-func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (Webhook, error) {
+// step records an object that was come to.
+func (p *provisioner) step(object, name, id string, change Change, problem string) {
+	p.done.Steps = append(p.done.Steps, Step{Object: object, Name: name, ID: id, Change: change, Problem: problem})
+}
+
+func (p *provisioner) webhook(ctx context.Context, endpoint, name string) (w Webhook, err error) {
 	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Endpoint == endpoint }); i >= 0 {
-		found := p.webhooks[i]
-		p.done.Steps = append(p.done.Steps, Step{Object: "webhook", Name: found.Name, ID: found.ID,
-			Problem: found.problem()})
-		return found, nil
+		w = p.webhooks[i]
+		p.step("webhook", w.Name, w.ID, Unchanged, w.problem())
+		return w, nil
 	}
 	if i := slices.IndexFunc(p.webhooks, func(w Webhook) bool { return w.Name == name }); i >= 0 {
-		return p.move(ctx, p.webhooks[i], endpoint)
+		w = p.webhooks[i]
+		return w, p.move(ctx, w, endpoint)
 	}
-	step := Step{Object: "webhook", Name: name, Change: Created}
-	var created Webhook
 	if !p.dryRun {
-		var err error
-		if created, err = p.client.CreateWebhook(ctx, name, endpoint); err != nil {
-			return Webhook{}, err
+		if w, err = p.client.CreateWebhook(ctx, name, endpoint); err != nil {
+			return w, err
 		}
 	}
-	step.ID = created.ID
-	p.done.Steps = append(p.done.Steps, step)
-	return created, nil
+	p.step("webhook", name, w.ID, Created, "")
+	return w, nil
 }
 
 // move gives a webhook another address. Its secret stays.
-func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) (Webhook, error) {
+func (p *provisioner) move(ctx context.Context, w Webhook, endpoint string) error {
 	if !p.dryRun {
 		err := p.client.api.Do(ctx, helpdesk.Request{Op: "move webhook", Method: http.MethodPatch,
 			Path: "/api/v2/webhooks/" + url.PathEscape(w.ID), Repeatable: true,
 			Body: map[string]any{"webhook": map[string]string{"endpoint": endpoint}}}, nil)
 		if err != nil {
-			return Webhook{}, err
+			return err
 		}
 	}
-	p.done.Steps = append(p.done.Steps, Step{Object: "webhook", Name: w.Name, ID: w.ID, Change: Moved,
-		Problem: w.problem()})
-	return w, nil
+	p.step("webhook", w.Name, w.ID, Moved, w.problem())
+	return nil
 }
 
 func (p *provisioner) trigger(ctx context.Context, wanted Trigger) error {
 	if i := slices.IndexFunc(p.triggers, func(t Trigger) bool { return t.calls() == wanted.calls() }); i >= 0 {
 		found := p.triggers[i]
-		p.done.Steps = append(p.done.Steps, Step{Object: "trigger", Name: found.Title,
-			ID: strconv.FormatInt(found.ID, 10), Problem: found.differs(wanted)})
+		p.step("trigger", found.Title, strconv.FormatInt(found.ID, 10), Unchanged, found.differs(wanted))
 		return nil
 	}
-	step := Step{Object: "trigger", Name: wanted.Title, Change: Created}
+	id := ""
 	if !p.dryRun {
 		created, err := p.client.CreateTrigger(ctx, wanted)
 		if err != nil {
 			return err
 		}
-		step.ID = strconv.FormatInt(created.ID, 10)
+		id = strconv.FormatInt(created.ID, 10)
 	}
-	p.done.Steps = append(p.done.Steps, step)
+	p.step("trigger", wanted.Title, id, Created, "")
 	return nil
 }
 

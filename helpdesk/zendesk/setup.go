@@ -134,22 +134,12 @@ func newTrigger(title, webhookID, body string, all ...Condition) Trigger {
 }
 
 // Webhooks returns the account's webhooks.
-func (c *Client) Webhooks(ctx context.Context) ([]Webhook, error) {
-	var all []Webhook
-	query := url.Values{"page[size]": {"100"}}
-	for {
-		var page struct {
-			Webhooks []Webhook `json:"webhooks"`
-			cursor
-		}
-		if err := c.get(ctx, "list webhooks", "/api/v2/webhooks?"+query.Encode(), &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Webhooks...)
-		if !page.next(query) {
-			return all, nil
-		}
-	}
+func (c *Client) Webhooks(ctx context.Context) (all []Webhook, err error) {
+	err = c.list(ctx, "list webhooks", "/api/v2/webhooks", url.Values{}, func(p *page) (more bool) {
+		all = append(all, p.Webhooks...)
+		return true
+	})
+	return all, err
 }
 
 // CreateWebhook creates a webhook for triggers and returns it with its id.
@@ -174,22 +164,12 @@ func (c *Client) SigningSecret(ctx context.Context, webhookID string) (string, e
 }
 
 // Triggers returns the account's triggers, also those that are switched off.
-func (c *Client) Triggers(ctx context.Context) ([]Trigger, error) {
-	var all []Trigger
-	query := url.Values{"page[size]": {"100"}}
-	for {
-		var page struct {
-			Triggers []Trigger `json:"triggers"`
-			cursor
-		}
-		if err := c.get(ctx, "list triggers", "/api/v2/triggers?"+query.Encode(), &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Triggers...)
-		if !page.next(query) {
-			return all, nil
-		}
-	}
+func (c *Client) Triggers(ctx context.Context) (all []Trigger, err error) {
+	err = c.list(ctx, "list triggers", "/api/v2/triggers", url.Values{}, func(p *page) (more bool) {
+		all = append(all, p.Triggers...)
+		return true
+	})
+	return all, err
 }
 
 // CreateTrigger creates a trigger and returns it with its id.
