@@ -233,8 +233,7 @@ func (a *API) client() *http.Client {
 // withoutURL drops the URL from a client's error: it is in the operation's name,
 // and a URL can hold private data.
 func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

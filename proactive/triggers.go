@@ -124,44 +124,30 @@ func (d Dwell) due(c TriggerContext) (time.Time, bool) {
 
 // RageClicks returns a trigger that matches the third click on the same label
 // within two seconds.
-func RageClicks() Trigger { return repeated{rageClicksID, activity.TypeClick, 3, 2 * time.Second} }
+func RageClicks() Trigger { return repeated(rageClicksID, activity.TypeClick, 2*time.Second) }
 
 // RepeatedSubmits returns a trigger that matches the third submit of the same
 // form within a minute.
-func RepeatedSubmits() Trigger {
-	return repeated{repeatedSubmitsID, activity.TypeSubmit, 3, time.Minute}
-}
+func RepeatedSubmits() Trigger { return repeated(repeatedSubmitsID, activity.TypeSubmit, time.Minute) }
 
-// repeated matches when the newest action was done several times within a while,
-// whatever else was done meanwhile.
-type repeated struct {
-	id     string
-	typ    string
-	times  int
-	within time.Duration
-}
-
-func (r repeated) ID() string { return r.id }
-
-func (r repeated) Evaluate(c TriggerContext) (Result, bool) {
-	if len(c.Actions) == 0 {
-		return Result{}, false
-	}
-	newest := &c.Actions[len(c.Actions)-1]
-	if newest.Type != r.typ {
-		return Result{}, false
-	}
-	count := 0
-	for i := len(c.Actions) - 1; i >= 0; i-- {
-		a := &c.Actions[i]
-		if newest.At.Sub(a.At) > r.within {
-			break
+// repeated returns a trigger that matches when the newest action, of that type, was done
+// three times within a while, whatever else was done meanwhile.
+func repeated(id, typ string, within time.Duration) Trigger {
+	return Predicate(id, func(c TriggerContext) bool {
+		if len(c.Actions) == 0 {
+			return false
 		}
-		if a.same(*newest) {
-			count++
+		newest, times := c.Actions[len(c.Actions)-1], 0
+		for _, a := range slices.Backward(c.Actions) {
+			if newest.At.Sub(a.At) > within {
+				break
+			}
+			if a.same(newest) {
+				times++
+			}
 		}
-	}
-	return Result{}, count >= r.times
+		return newest.Type == typ && times >= 3
+	})
 }
 
 // ErrorSeen returns a trigger that matches when the user sees an error, of a product whose

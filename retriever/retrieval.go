@@ -152,8 +152,7 @@ func wrongType(name, kind string) error {
 
 // writeError writes err in Dify's form.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	var e *httpx.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*httpx.Error](err); ok {
 		said := *e
 		said.Fields = map[string]any{"error_code": code(e), "error_msg": e.Detail}
 		err = &said

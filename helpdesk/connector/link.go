@@ -312,8 +312,7 @@ func (l *linker) await(ctx context.Context, c claim, w waiting) (status, error) 
 	}
 	n := notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, Waiting: &w}
 	err = l.commit(ctx, c.productID, n, document.Put(document.Document{Name: w.documentName()}, value, MaxWait))
-	var conflict *document.ConflictError
-	if errors.As(err, &conflict) {
+	if _, ok := errors.AsType[*document.ConflictError](err); ok {
 		return pending, nil // it waits already
 	}
 	if err != nil {
@@ -366,8 +365,7 @@ func (l *linker) resolved(ctx context.Context, productID string, w waiting, sess
 	}
 	err = l.commit(ctx, productID, notice{Type: linkType, Desk: desk, ConversationID: conversationID, Waiting: &w,
 		Over: true}, change)
-	var conflict *document.ConflictError
-	if errors.As(err, &conflict) {
+	if _, ok := errors.AsType[*document.ConflictError](err); ok {
 		return nil // the next look comes to it
 	}
 	return err
@@ -395,26 +393,4 @@ func (c *Connector) Conversation(ctx context.Context, productID, desk, conversat
 	error) {
 	r, err := c.store.read(ctx, productID, keyOf(desk, conversationID))
 	return Conversation{r.linked()}, len(r.Sessions) > 0, err
-}
-
-// End frees the sessions of a conversation that has been deleted: they can be
-// linked again. Actions that are not written yet are dropped. It may be repeated.
-func (c *Connector) End(ctx context.Context, productID, desk, conversationID string) error {
-	for {
-		r, err := c.store.read(ctx, productID, keyOf(desk, conversationID))
-		if err != nil || !r.doc.Exists() {
-			return err
-		}
-		done, err := c.store.end(ctx, productID, keyOf(desk, conversationID), r)
-		if err != nil {
-			return fmt.Errorf("connector: end conversation: %w", err)
-		}
-		if done {
-			c.metrics.links.WithLabelValues(productID, desk, "ended").Inc()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
 }

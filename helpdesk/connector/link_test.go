@@ -65,7 +65,7 @@ func TestLinks_areThoseOfSessionsInTheirOrder(t *testing.T) {
 	links, err := s.Links(t.Context(), "acme", "t", "s", "none")
 	require.NoError(t, err)
 	assert.Equal(t, []Link{{}, {"zendesk", "7"}, {}}, links)
-	require.NoError(t, s.End(t.Context(), "acme", "zendesk", "7"))
+	require.NoError(t, s.store.unlink(t.Context(), "acme", "zendesk/7", "s"))
 	links, err = s.Links(t.Context(), "acme", "s")
 	require.NoError(t, err)
 	assert.Equal(t, []Link{{}}, links, "a link that has ended")

@@ -67,8 +67,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 		}
 		err = c.store.commit(ctx, in.productID, notice{Type: messageType, Desk: in.desk.Name,
 			ConversationID: in.event.ConversationID}, all...)
-		var conflict *document.ConflictError
-		if !errors.As(err, &conflict) || ctx.Err() != nil {
+		if _, ok := errors.AsType[*document.ConflictError](err); !ok || ctx.Err() != nil {
 			in.receipt.stored = final && err == nil
 			return err
 		}

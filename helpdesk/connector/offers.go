@@ -124,8 +124,7 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 			return &proactive.ReportError{Outcome: outcome, State: string(before.State())}
 		}
 		effects, err := r.step(product.rules(of.Desk), c.store.now(), event)
-		var impossible *assistance.MoveError
-		if errors.As(err, &impossible) {
+		if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
 			return &proactive.ReportError{Outcome: outcome, State: string(impossible.State)}
 		}
 		if err != nil {
@@ -136,8 +135,7 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 			err = c.store.commit(ctx, productID,
 				notice{Type: messageType, Desk: of.Desk, ConversationID: of.ConversationID}, put)
 		}
-		var conflict *document.ConflictError
-		if errors.As(err, &conflict) && ctx.Err() == nil {
+		if _, ok := errors.AsType[*document.ConflictError](err); ok && ctx.Err() == nil {
 			continue
 		}
 		if err == nil {

@@ -159,8 +159,8 @@ func (s *store) unlink(ctx context.Context, productID, key, sessionID string) er
 }
 
 // end frees the sessions of a conversation that is gone and removes its document,
-// under the checks. It reports false if the document was changed meanwhile.
-func (s *store) end(ctx context.Context, productID, key string, r record, checks ...document.Change) (bool, error) {
+// under the check. It reports false if the document was changed meanwhile.
+func (s *store) end(ctx context.Context, productID, key string, r record, check document.Change) (bool, error) {
 	for _, session := range r.Sessions {
 		if err := s.unlink(ctx, productID, key, session.ID); err != nil {
 			return false, err
@@ -169,9 +169,8 @@ func (s *store) end(ctx context.Context, productID, key string, r record, checks
 	if !r.doc.Exists() {
 		return true, nil
 	}
-	_, err := s.docs.Write(ctx, productID, append(checks, document.Delete(r.doc))...)
-	var conflict *document.ConflictError
-	if errors.As(err, &conflict) && conflict.Name == r.doc.Name {
+	_, err := s.docs.Write(ctx, productID, check, document.Delete(r.doc))
+	if conflict, ok := errors.AsType[*document.ConflictError](err); ok && conflict.Name == r.doc.Name {
 		return false, nil
 	}
 	return err == nil, err

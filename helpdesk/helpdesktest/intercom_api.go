@@ -80,8 +80,7 @@ func (f *Intercom) serveAPI(w http.ResponseWriter, r *http.Request, answer func(
 	if err == nil {
 		body, err = answer(r)
 	}
-	var failed *apiError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*apiError](err); ok {
 		w.WriteHeader(failed.status)
 		_, _ = w.Write([]byte(failed.Error()))
 		return

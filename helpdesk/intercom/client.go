@@ -157,8 +157,7 @@ func (c *Client) me(ctx context.Context) (admin, error) {
 // harmless returns the error of a request that changes nothing, which was made on
 // behalf of one that would.
 func harmless(err error) error {
-	var e *helpdesk.APIError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*helpdesk.APIError](err); ok {
 		e.Ambiguous = false
 	}
 	return err

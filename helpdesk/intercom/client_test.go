@@ -476,9 +476,8 @@ func TestRemove_deletesAndKeepsTheMetrics(t *testing.T) {
 	require.NoError(t, w.client.Remove(t.Context(), w.conversation))
 	assert.False(t, w.Exists(w.conversation))
 	require.NoError(t, w.client.Remove(t.Context(), w.conversation), "it is gone")
-	require.NoError(t, w.client.RemoveWith(t.Context(), w.conversation, &intercom.RemoveOptions{DiscardMetrics: true}))
-	const path = "DELETE /conversations/ID?retain_metrics="
-	assert.Equal(t, []string{path + "true 2.15", path + "true 2.15", path + "false 2.15"}, w.sent())
+	const request = "DELETE /conversations/ID?retain_metrics=true 2.15"
+	assert.Equal(t, []string{request, request}, w.sent())
 	assert.Empty(t, w.Requests()[0].Body)
 	w.Fail(helpdesktest.Fault{Status: 500})
 	require.Error(t, w.client.Remove(t.Context(), w.conversation))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 )
@@ -19,8 +18,7 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 		Repeatable: true, Body: redaction{
 			Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
 		}}, nil)
-	var e *helpdesk.APIError
-	if errors.As(err, &e) && (e.Status == http.StatusNotFound && !errors.Is(e, errForeign) ||
+	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && (e.Status == http.StatusNotFound && !errors.Is(e, errForeign) ||
 		e.Code == "conversation_part_not_redactable") {
 		return nil // it is gone, or has no text
 	}
@@ -36,37 +34,15 @@ type redaction struct {
 
 // Remove implements [helpdesk.Remover]. The conversation stays in Intercom's reports.
 func (c *Client) Remove(ctx context.Context, conversationID string) error {
-	return c.RemoveWith(ctx, conversationID, nil)
-}
-
-// RemoveOptions say how a conversation is deleted.
-type RemoveOptions struct {
-	// DiscardMetrics deletes the conversation from Intercom's reports, too. It needs the OAuth scope
-	// delete_conversations_and_metrics.
-	DiscardMetrics bool
-}
-
-// RemoveWith deletes a conversation. One that is gone is no error. The options may
-// be nil.
-func (c *Client) RemoveWith(ctx context.Context, conversationID string, opts *RemoveOptions) error {
-	r, err := RemoveRequest(conversationID, opts)
+	const op = "delete conversation"
+	path, err := conversationPath(op, conversationID)
 	if err != nil {
 		return err
 	}
-	err = c.do(ctx, versionRemove, r, nil)
-	var e *helpdesk.APIError
-	if errors.As(err, &e) && e.Status == http.StatusNotFound {
+	err = c.do(ctx, versionRemove, helpdesk.Request{Op: op, Method: http.MethodDelete,
+		Path: path + "?retain_metrics=true", Repeatable: true}, nil)
+	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && e.Status == http.StatusNotFound {
 		return nil
 	}
 	return err
-}
-
-// RemoveRequest returns the request that deletes a conversation. The options may be
-// nil.
-func RemoveRequest(conversationID string, opts *RemoveOptions) (helpdesk.Request, error) {
-	const op = "delete conversation"
-	path, err := conversationPath(op, conversationID)
-	retain := opts == nil || !opts.DiscardMetrics
-	return helpdesk.Request{Op: op, Method: http.MethodDelete,
-		Path: path + "?retain_metrics=" + strconv.FormatBool(retain), Repeatable: true}, err
 }

@@ -174,8 +174,7 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 // gone returns the error of a request that reads a conversation. A 404 of
 // Intercom's own says that it was deleted.
 func (c *Client) gone(err error) error {
-	var e *helpdesk.APIError
-	if errors.As(err, &e) && e.Status == http.StatusNotFound && !errors.Is(e, errForeign) {
+	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && e.Status == http.StatusNotFound && !errors.Is(e, errForeign) {
 		e.Gone = true
 	}
 	return err

@@ -91,8 +91,7 @@ func (c *credentials) mint(ctx context.Context) (string, error) {
 	if err == nil && answer.AccessToken == "" {
 		err = &helpdesk.APIError{Desk: Name, Op: opToken, Err: errors.New("the answer has no access_token")}
 	}
-	var failed *helpdesk.APIError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok {
 		failed.Ambiguous = false
 		failed.Gone, failed.Misconfigured = false, failed.Gone || !failed.Temporary()
 	}

@@ -165,8 +165,7 @@ func (c *Client) Redact(ctx context.Context, ticketID, commentID string) error {
 	err = c.api.Do(ctx, helpdesk.Request{Op: "redact comment", Method: http.MethodPut, Path: redactions + commentID,
 		Repeatable: true,
 		Body:       map[string]any{"ticket_id": number, "html_body": redacted(body)}}, nil)
-	var failed *helpdesk.APIError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*helpdesk.APIError](err); ok {
 		failed.OneConversation = failed.Status == http.StatusForbidden // notes may still be written
 	}
 	return unlessGone(err)

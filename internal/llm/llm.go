@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -257,6 +256,7 @@ func (c *client) explain(err error) error {
 	var refused *openai.APIError
 	var other *openai.RequestError
 	var transport *url.Error
+	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &other): // may wrap half an APIError
 		return c.refusal(other.HTTPStatusCode, "")
@@ -264,6 +264,8 @@ func (c *client) explain(err error) error {
 		return c.refusal(refused.HTTPStatusCode, cmp.Or(code(refused.Code), code(refused.Type)))
 	case errors.As(err, &transport): // its URL may be where a redirect leads
 		return fmt.Errorf("llm: ask %s: %w", c.baseURL, transport.Err)
+	case errors.As(err, &tooLarge):
+		return fmt.Errorf("llm: the endpoint's answer is larger than %d bytes", tooLarge.Limit)
 	}
 	return fmt.Errorf("llm: %w", err)
 }
@@ -304,29 +306,13 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-var errTooLarge = fmt.Errorf("the endpoint's answer is larger than %d bytes", maxBody)
-
 // limitedTransport bounds the bodies of answers.
 type limitedTransport struct{ inner http.RoundTripper }
 
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.inner.RoundTrip(r)
 	if err == nil {
-		response.Body = &limitedBody{response.Body, maxBody}
+		response.Body = http.MaxBytesReader(nil, response.Body, maxBody)
 	}
 	return response, err
-}
-
-// limitedBody fails when more than left bytes are read.
-type limitedBody struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)]) // one more detects a body that is too large
-	if b.left -= n; b.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
 }

@@ -26,8 +26,7 @@ type Erased struct {
 func (p *People) Erase(ctx context.Context, productID string, q Query, redact bool) (Erased, error) {
 	for {
 		erased, err := p.tryErase(ctx, productID, q, redact)
-		var conflict *document.ConflictError
-		if !errors.As(err, &conflict) || ctx.Err() != nil {
+		if _, ok := errors.AsType[*document.ConflictError](err); !ok || ctx.Err() != nil {
 			return erased, err
 		} // the person did something meanwhile
 	}

@@ -91,8 +91,7 @@ func configErrors(err error) []*helpdesk.ConfigError {
 		}
 		return all
 	}
-	var mistake *helpdesk.ConfigError
-	if errors.As(err, &mistake) {
+	if mistake, ok := errors.AsType[*helpdesk.ConfigError](err); ok {
 		return []*helpdesk.ConfigError{mistake}
 	}
 	return []*helpdesk.ConfigError{{Problem: "is not a valid configuration"}}

@@ -74,8 +74,7 @@ func (r *Registry) load(ctx context.Context) (unreadable []error, _ error) {
 		return nil, nil
 	case bounds.Newest.Compare(r.seen) > 0:
 		unreadable, err = r.readOn(ctx, bounds.Newest)
-		var gap *eventlog.GapError
-		if !errors.As(err, &gap) {
+		if _, ok := errors.AsType[*eventlog.GapError](err); !ok {
 			return unreadable, err
 		}
 	}
