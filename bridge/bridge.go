@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -54,10 +55,7 @@ type Bridge struct {
 // New returns a bridge that knows no session; opts may be nil. It reports
 // everything that is wrong with them.
 func New(opts *Options) (*Bridge, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	wrong := options.Mistakes{Package: "bridge"}
 	maxSessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
 	maxEvents := options.Default(&wrong, "MaxEvents", o.MaxEvents, DefaultMaxEvents)

@@ -137,12 +137,9 @@ func repeated(id, typ string, within time.Duration) Trigger {
 		if len(c.Actions) == 0 {
 			return false
 		}
-		newest, times := c.Actions[len(c.Actions)-1], 0
-		for _, a := range slices.Backward(c.Actions) {
-			if newest.At.Sub(a.At) > within {
-				break
-			}
-			if a.same(newest) {
+		newest, times := &c.Actions[len(c.Actions)-1], 0
+		for i := len(c.Actions) - 1; i >= 0 && newest.At.Sub(c.Actions[i].At) <= within; i-- {
+			if c.Actions[i].same(*newest) {
 				times++
 			}
 		}

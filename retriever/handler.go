@@ -1,6 +1,7 @@
 package retriever
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -59,10 +60,7 @@ type Handler struct {
 // NewHandler returns a handler over store; opts may be nil. It reports all
 // invalid arguments at once.
 func NewHandler(store *Store, opts *HandlerOptions) (*Handler, error) {
-	var o HandlerOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &HandlerOptions{})
 	wrong := options.Mistakes{Package: "retriever"}
 	wrong.Require(store != nil, "store", "must not be nil")
 	wrong.Require(strings.TrimSpace(o.APIKey) == o.APIKey, "APIKey", "must not start or end with white space")

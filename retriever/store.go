@@ -1,6 +1,7 @@
 package retriever
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -80,10 +81,7 @@ type chunk struct {
 // NewStore returns an empty store; opts may be nil. It reports all invalid
 // options at once.
 func NewStore(opts *StoreOptions) (*Store, error) {
-	var o StoreOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &StoreOptions{})
 	wrong := options.Mistakes{Package: "retriever"}
 	sessions := options.Default(&wrong, "MaxSessions", o.MaxSessions, DefaultMaxSessions)
 	s := &Store{ttl: options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL),

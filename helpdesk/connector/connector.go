@@ -154,10 +154,7 @@ type Connector struct {
 // New returns a connector over a log; opts may be nil. It starts nothing: links
 // and messages are taken at once, and everything else is done while Follow runs.
 func New(log eventlog.Log, products Products, opts *Options) (*Connector, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	m := options.Mistakes{Package: "connector"}
 	m.Require(log != nil, "log", "must not be nil")
 	m.Require(products != nil, "products", "must not be nil")

@@ -164,8 +164,7 @@ func (l *linker) isOf(ctx context.Context, c claim, a *activity.Amendment, sessi
 // join adds a session to the conversation of an amendment. The link is new, or the
 // session has it already.
 func (l *linker) join(c claim, a *activity.Amendment, sessionID string, isNew bool, from time.Time) (status, error) {
-	r := record{doc: a.Docs[0]}
-	r.conversation, _ = decodeConversation(r.doc) // one that cannot be read begins anew
+	r := recordOf(a.Docs[0]) // one that cannot be read begins anew
 	result, n := linked, notice{Type: linkType, Desk: c.desk, ConversationID: c.conversationID, SessionID: sessionID}
 	user, _, _ := a.Session.LinkedUser(c.desk, c.conversationID)
 	switch s := r.session(sessionID); {

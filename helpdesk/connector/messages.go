@@ -51,8 +51,7 @@ func (c *Connector) amend(ctx context.Context, in *incoming, final bool, change 
 		if err != nil || in.receipt.take(docs[1:]) {
 			return err
 		}
-		r := record{doc: docs[0]}
-		r.conversation, _ = decodeConversation(r.doc) // one that cannot be read begins anew
+		r := recordOf(docs[0]) // one that cannot be read begins anew
 		result, changes := change(&r)
 		if !changes {
 			return nil

@@ -168,9 +168,8 @@ func (s *store) conversationsOf(ctx context.Context, productID string, of Person
 	}
 	docs, err := s.docs.Get(ctx, productID, names...)
 	for _, doc := range docs {
-		r := record{doc: doc}
-		if r.conversation, _ = decodeConversation(doc); doc.Exists() {
-			records = append(records, r)
+		if doc.Exists() {
+			records = append(records, recordOf(doc))
 		}
 	}
 	return records, err

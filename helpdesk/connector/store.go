@@ -74,9 +74,13 @@ func (s *store) read(ctx context.Context, productID, key string) (record, error)
 	if err != nil {
 		return record{}, fmt.Errorf("connector: read conversation: %w", err)
 	}
-	r := record{doc: docs[0]}
-	r.conversation, _ = decodeConversation(r.doc)
-	return r, nil
+	return recordOf(docs[0]), nil
+}
+
+// recordOf returns the conversation of a document, empty where that cannot be read.
+func recordOf(doc document.Document) record {
+	c, _ := decodeConversation(doc)
+	return record{doc, c}
 }
 
 // change returns the change that stores a conversation; ok is false where nothing

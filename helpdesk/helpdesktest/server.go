@@ -46,10 +46,7 @@ type ServerOptions struct {
 // NewServer returns a server for a fake desk: the handler takes the requests that meet no
 // fault, and may be called concurrently. Close the server, unless it is in memory.
 func NewServer(handler http.Handler, opts *ServerOptions) *Server {
-	var o ServerOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &ServerOptions{})
 	s := &Server{handler: handler, errBody: o.ErrorBody}
 	if s.errBody == nil {
 		s.errBody = func(status int) string { return fmt.Sprintf(`{"error":"%d %s"}`, status, http.StatusText(status)) }

@@ -49,9 +49,7 @@ const (
 //
 // With opts.Retries, a write without an answer is looked for before it is repeated.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
-	if opts == nil {
-		opts = &helpdesk.Options{}
-	}
+	opts = cmp.Or(opts, &helpdesk.Options{})
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package zendesk
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,9 +125,7 @@ func (m *mistakes) trimmed(field, value string) {
 // With opts.Retries, a write whose answer was lost is looked for before it is
 // repeated.
 func New(config Config, opts *helpdesk.Options) (*Client, error) {
-	if opts == nil {
-		opts = &helpdesk.Options{}
-	}
+	opts = cmp.Or(opts, &helpdesk.Options{})
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}

@@ -25,10 +25,7 @@ type Core struct {
 // no difference here: [proactive.Config.Select] applies the latter. The error joins the
 // mistakes in the arguments.
 func NewCore(config *proactive.Config, triggers ...proactive.Trigger) (*Core, error) {
-	var c proactive.Config
-	if config != nil {
-		c = *config
-	}
+	c := *cmp.Or(config, &proactive.Config{})
 	c.Triggers = nil
 	if err := errors.Join(proactive.CheckTriggers(triggers...), c.Validate()); err != nil {
 		return nil, err

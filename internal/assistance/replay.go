@@ -1,6 +1,7 @@
 package assistance
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -42,10 +43,7 @@ const retryAfter = 10 * time.Second
 
 // NewReplay returns the replay of a session. The core must not be nil.
 func NewReplay(core *Core, s Session, opts *ReplayOptions) *Replay {
-	r := &Replay{core: core, session: s}
-	if opts != nil {
-		r.opts = *opts
-	}
+	r := &Replay{core: core, session: s, opts: *cmp.Or(opts, &ReplayOptions{})}
 	if r.opts.Desk == nil {
 		r.opts.Desk = WorkingDesk
 	}

@@ -131,7 +131,7 @@ func TestMeter_keepsAnHourAtMost(t *testing.T) {
 		for range 3 * Span {
 			s.Count("acme", accepted(1))
 			time.Sleep(time.Minute)
-			require.LessOrEqual(t, len(s.find("acme").minutes), Span)
+			require.LessOrEqual(t, len(s.series("acme", false).minutes), Span)
 		}
 		assert.Equal(t, accepted(Span-1), s.total(t), "and nothing in this minute")
 	})
@@ -417,7 +417,7 @@ func TestMeter_leavesNothingOfARemovedProduct(t *testing.T) {
 	docs := newDocuments()
 	s := newServer(docs, "acme")
 	s.Count("acme", accepted(1))
-	of := s.find("acme")
+	of := s.series("acme", false)
 	s.serve()
 	s.Forget("acme")
 	docs.Drop("acme", 0)
@@ -460,7 +460,7 @@ func BenchmarkRead(b *testing.B) {
 	docs := newDocuments()
 	for range 8 { // servers with a full hour
 		other := newServer(docs, "acme")
-		of := other.begin("acme")
+		of := other.series("acme", true)
 		for at := range Span {
 			of.minutes = of.minutes.add(time.Now().Add(time.Duration(at-Span)*time.Minute), accepted(1000))
 			of.changes++

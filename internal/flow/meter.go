@@ -72,11 +72,9 @@ func New(config Config) *Meter {
 
 // Count is an [activity.Meter].
 func (m *Meter) Count(productID string, f activity.Flow) {
-	s := m.find(productID)
+	s := m.series(productID, true)
 	if s == nil {
-		if s = m.begin(productID); s == nil {
-			return
-		}
+		return
 	}
 	now := m.config.Now()
 	m.mu.Lock()
@@ -86,31 +84,18 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 	s.changes++
 }
 
-// find returns the series of a product's registration, nil if there is none. It forgets
-// the one of an earlier registration.
-func (m *Meter) find(productID string) *series {
+// series returns the series of a product's registration, nil if there is none. It forgets
+// the one of an earlier registration, and may begin one for a known product.
+func (m *Meter) series(productID string, begin bool) *series {
 	version, ok := m.config.Version(productID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.all[productID]
 	if s != nil && ok && s.of != version {
 		m.forget(productID)
-		return nil
+		s = nil
 	}
-	return s
-}
-
-// begin returns the series of a product, which begins here if it is new, and nil
-// for an unknown product.
-func (m *Meter) begin(productID string) *series {
-	version, ok := m.config.Version(productID)
-	if !ok {
-		return nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s, ok := m.all[productID]
-	if !ok {
+	if s == nil && ok && begin {
 		s = &series{of: version}
 		m.all[productID] = s
 	}

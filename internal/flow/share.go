@@ -82,11 +82,7 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 	products := m.config.Products()
 	for _, id := range products {
 		g := look(id)
-		s := m.find(id)
-		if s == nil && !g.areZero() {
-			s = m.begin(id)
-		}
-		if s != nil {
+		if s := m.series(id, !g.areZero()); s != nil {
 			writing.Go(func() error { return m.write(ctx, id, s, g) })
 		}
 	}
@@ -94,7 +90,7 @@ func (m *Meter) share(ctx context.Context, look func(productID string) gauges) e
 		if _, ok := slices.BinarySearch(products, id); ok {
 			continue
 		}
-		if s := m.find(id); s != nil {
+		if s := m.series(id, false); s != nil {
 			m.Forget(id)
 			writing.Go(func() error { return m.remove(ctx, id, s) })
 		}

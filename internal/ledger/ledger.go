@@ -21,6 +21,7 @@
 package ledger
 
 import (
+	"cmp"
 	"container/list"
 	"encoding/json"
 	"errors"
@@ -87,19 +88,10 @@ type Options struct {
 // New returns the ledger of a reader that begins after the position, which may
 // be empty; opts may be nil.
 func New(position string, opts *Options) *Ledger {
-	l := &Ledger{max: 1024, minBackoff: 30 * time.Second, maxBackoff: 5 * time.Minute,
-		position: position, accounts: map[string]*account{}, held: list.New(), passing: map[string]*account{}, wake: make(chan struct{}, 1)}
-	if opts != nil {
-		if opts.MaxBehind > 0 {
-			l.max = opts.MaxBehind
-		}
-		if opts.MinBackoff > 0 {
-			l.minBackoff = opts.MinBackoff
-		}
-		if opts.MaxBackoff > 0 {
-			l.maxBackoff = opts.MaxBackoff
-		}
-	}
+	o := *cmp.Or(opts, &Options{})
+	l := &Ledger{max: cmp.Or(o.MaxBehind, 1024), minBackoff: cmp.Or(o.MinBackoff, 30*time.Second),
+		maxBackoff: cmp.Or(o.MaxBackoff, 5*time.Minute), position: position, accounts: map[string]*account{},
+		held: list.New(), passing: map[string]*account{}, wake: make(chan struct{}, 1)}
 	l.maxBackoff = max(l.maxBackoff, l.minBackoff)
 	return l
 }

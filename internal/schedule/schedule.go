@@ -12,6 +12,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -75,18 +76,9 @@ type Options[T any] struct {
 }
 
 func (o *Options[T]) setDefaults() {
-	if o.MaxItems <= 0 {
-		o.MaxItems = DefaultMaxItems
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.MinBackoff <= 0 {
-		o.MinBackoff = DefaultMinBackoff
-	}
-	if o.MaxBackoff <= 0 {
-		o.MaxBackoff = max(DefaultMaxBackoff, o.MinBackoff)
-	}
+	o.MaxItems, o.MaxBytes = cmp.Or(o.MaxItems, DefaultMaxItems), cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.MinBackoff = cmp.Or(o.MinBackoff, DefaultMinBackoff)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(DefaultMaxBackoff, o.MinBackoff))
 	if o.Take == nil {
 		o.Take = func([]T, bool) (int, bool) { return 1, true }
 	}
@@ -172,10 +164,7 @@ type flush struct {
 
 // New returns a scheduler; opts may be nil. It does nothing before Run.
 func New[T any](work Work[T], finished Finished[T], opts *Options[T]) *Scheduler[T] {
-	s := &Scheduler[T]{work: work, finished: finished, lanes: map[string]*lane[T]{}}
-	if opts != nil {
-		s.opts = *opts
-	}
+	s := &Scheduler[T]{work: work, finished: finished, opts: *cmp.Or(opts, &Options[T]{}), lanes: map[string]*lane[T]{}}
 	s.opts.setDefaults()
 	return s
 }

@@ -230,19 +230,9 @@ func (d *Decoder) extraValue(path string, raw json.RawMessage, depth int) json.R
 
 func (d *Decoder) extraObject(path string, raw json.RawMessage, depth int) json.RawMessage {
 	fields := map[string]json.RawMessage{}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	_, _ = dec.Token() // the brace; raw is valid, so nothing here can fail
-	for dec.More() {
-		token, _ := dec.Token()
-		name := token.(string)
-		var value json.RawMessage
-		_ = dec.Decode(&value)
-		at := fmt.Sprintf("%.200s", path+"."+name)
-		if _, ok := fields[name]; ok {
-			d.Wrong.Add("%s: is a duplicate", at)
-		}
-		fields[name] = d.extraValue(at, value, depth+1)
-	}
+	d.members(path, raw, func(at, name string, value json.RawMessage) {
+		fields[name] = d.extraValue(fmt.Sprintf("%.200s", at), value, depth+1)
+	})
 	return mustMarshal(fields)
 }
 
