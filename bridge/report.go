@@ -84,7 +84,8 @@ func (r report) action() (a activity.Action, err error) {
 	case a.Title == "":
 		return a, httpx.BadRequest("The field title is required and must not be empty.")
 	case !typeName.MatchString(a.Type):
-		return a, httpx.BadRequest("The field type must be a word of at most 32 lower-case letters, digits, hyphens and underscores, such as click.")
+		return a, httpx.BadRequest("The field type must be a word of at most 32 lower-case letters, digits, hyphens " +
+			"and underscores, such as click.")
 	case !isWebURL(r.URL):
 		return a, httpx.BadRequest("The field url must be an absolute http or https URL of at most %d bytes.", maxURL)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // nothingKnown is the summary of a session that was never heard of.
-const nothingKnown = "Hi! I have not seen any activity in this session yet. Look around, and ask me whenever you need a hand."
+const nothingKnown = "Hi! I have not seen any activity in this session yet. Look around, and ask me whenever " +
+	"you need a hand."
 
 // maxSummed bounds the actions of a summary to the newest ones. It is an
 // intro, not a protocol.

@@ -20,7 +20,7 @@ type Config struct {
 	CooldownS           *int            `json:"cooldown_s,omitempty"`            // 30
 	AssistanceIdleS     *int            `json:"assistance_idle_s,omitempty"`     // 300
 	IdleTeardown        string          `json:"idle_teardown,omitempty"`         // KeepOnIdle, or empty to delete
-	Triggers            []TriggerConfig `json:"triggers,omitempty"`              // the ping-pong trigger, after those passed in
+	Triggers            []TriggerConfig `json:"triggers,omitempty"`              // those passed in, then ping-pong
 }
 
 // TriggerConfig switches a trigger on. A list of them replaces the default, and

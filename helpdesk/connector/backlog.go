@@ -8,7 +8,8 @@ import (
 
 // Backlog is the outstanding work of a product in this process.
 type Backlog struct {
-	Lag   time.Duration          // for how long the oldest note that is due has had something to say; zero when none is due
+	// Lag is for how long the oldest note that is due has had something to say; zero when none is due.
+	Lag   time.Duration
 	Desks map[string]DeskBacklog // by the desk's name
 }
 

@@ -222,8 +222,8 @@ func (j *job) view() *view {
 		notes: j.product.Notes,
 		wants: j.wants, resumes: j.resumes, models: d.opts.Model != nil, replies: d.opts.Reply != nil}
 	if m := j.lane.more; m != nil {
-		v.again, v.draft, v.drafting, v.theirs, v.answer, v.composing = m.again, m.draft, m.drafting, m.theirs, m.answer, m.composing
-		v.match, v.begun = m.match, m.begun
+		v.again, v.draft, v.drafting, v.match, v.begun = m.again, m.draft, m.drafting, m.match, m.begun
+		v.theirs, v.answer, v.composing = m.theirs, m.answer, m.composing
 	}
 	if j.product.offers(j.account.desk) {
 		rules := j.product.rules(j.account.desk)

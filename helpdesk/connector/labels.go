@@ -70,7 +70,8 @@ func (c *Connector) ServeLabels(desk string) http.Handler {
 // passed over.
 func decodeLabels(body []byte, request *labelsRequest) error {
 	if err := json.Unmarshal(body, request); err != nil {
-		return httpx.BadRequest("The body must be a JSON object with the strings session_id and conversation_id and the number action_count.")
+		return httpx.BadRequest("The body must be a JSON object with the strings session_id and conversation_id and " +
+			"the number action_count.")
 	}
 	switch {
 	case strings.TrimSpace(request.SessionID) == "":
@@ -85,7 +86,9 @@ func decodeLabels(body []byte, request *labelsRequest) error {
 
 // labelInstructions begin the prompt for labels.
 const labelInstructions = `
-You suggest quick replies for a chat widget in a web app. Write up to three short labels (at most five words each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
+You suggest quick replies for a chat widget in a web app. Write up to three short labels (at most five words ` +
+	`each) that the user below would like to choose, each on a line of its own and nothing else: no numbers, ` +
+	`quotes or explanations. Each label is something the user could say to ask for help with what they are doing.`
 
 // labels returns labels for a session, never nil.
 func (c *Connector) labels(ctx context.Context, productID string, product Product, request labelsRequest) []string {

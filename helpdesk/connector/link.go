@@ -101,8 +101,6 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	if err != nil {
 		return "", err
 	}
-	from := l.moment(c.at).Add(-product.Notes.PreLinkWindow)
-	result := linked
 	names := []string{documentName(c.key())}
 	switch {
 	case c.receipt != nil:
@@ -110,46 +108,54 @@ func (l *linker) link(ctx context.Context, c claim, sessionID string) (status, e
 	case c.by == byBrowser:
 		names = append(names, strangersName)
 	}
-	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *activity.Amendment) error {
-		s := &a.Session
-		if c.receipt != nil && c.receipt.take(a.Docs[1:]) {
-			return errNoChange
-		}
-		if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
-			return cmp.Or(err, ErrUnknownSession)
-		}
-		if c.by == bySigned {
-			if !c.proof.Signs(s.UserID, product.IdentitySecrets, l.now()) {
-				return ErrUnsigned
-			}
-			c.contact.UserID = s.UserID
-		}
-		if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
-			gives, err := l.givesWay(ctx, c, s, sessionID)
-			if err != nil || !gives {
-				return cmp.Or[error](err, &LinkedError{sessionID, s.Desk, s.ConversationID})
-			}
-			s.Unlink(s.Desk, s.ConversationID)
-		}
-		isNew := s.ConversationID == ""
-		if isNew {
-			s.Link(c.desk, c.conversationID, c.contact.Email, c.contact.UserID)
-		}
-		result, err = l.join(c, a, sessionID, isNew, from)
+	result := linked
+	err = l.dir.Amend(ctx, c.productID, sessionID, names, func(a *activity.Amendment) (err error) {
+		result, err = l.amend(ctx, c, a, sessionID, product)
 		return err
 	})
-	var other *LinkedError
-	switch {
-	case errors.As(err, &other):
+	if other, ok := errors.AsType[*LinkedError](err); ok {
 		l.count(c.productID, c.desk, "refused")
+		return "", other
+	}
+	if err != nil && !errors.Is(err, errNoChange) {
 		return "", err
-	case err != nil && !errors.Is(err, errNoChange):
-		return "", err
-	case c.receipt != nil && c.receipt.was != "":
+	}
+	if c.receipt != nil && c.receipt.was != "" {
 		return c.receipt.was, nil
 	}
 	l.count(c.productID, c.desk, result)
 	return result, nil
+}
+
+// amend links the session of an amendment, whose first document is the conversation's. The
+// error is errNoChange where the amendment would change nothing.
+func (l *linker) amend(ctx context.Context, c claim, a *activity.Amendment, sessionID string,
+	product Product) (status, error) {
+	s := &a.Session
+	if c.receipt != nil && c.receipt.take(a.Docs[1:]) {
+		return "", errNoChange
+	}
+	if is, err := l.isOf(ctx, c, a, sessionID); err != nil || !is {
+		return "", cmp.Or(err, ErrUnknownSession)
+	}
+	if c.by == bySigned {
+		if !c.proof.Signs(s.UserID, product.IdentitySecrets, l.now()) {
+			return "", ErrUnsigned
+		}
+		c.contact.UserID = s.UserID
+	}
+	if s.ConversationID != "" && (s.Desk != c.desk || s.ConversationID != c.conversationID) {
+		gives, err := l.givesWay(ctx, c, s, sessionID)
+		if err != nil || !gives {
+			return "", cmp.Or[error](err, &LinkedError{sessionID, s.Desk, s.ConversationID})
+		}
+		s.Unlink(s.Desk, s.ConversationID)
+	}
+	isNew := s.ConversationID == ""
+	if isNew {
+		s.Link(c.desk, c.conversationID, c.contact.Email, c.contact.UserID)
+	}
+	return l.join(c, a, sessionID, isNew, l.moment(c.at).Add(-product.Notes.PreLinkWindow))
 }
 
 // isOf reports whether the session of an amendment is known, and the contact's.

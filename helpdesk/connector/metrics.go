@@ -41,7 +41,8 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 	return connectorMetrics{
 		webhooks: counter("liveactivity_webhooks_total", "Webhooks of help desks, by what was answered.", "desk", "status"),
 		replies: counter("liveactivity_replies_total",
-			"Messages to reply to, by what became of them: written, retried, lost, left, withheld, echo, expired, refused, dropped.", "desk", "result"),
+			"Messages to reply to, by what became of them: written, retried, lost, left, withheld, echo, expired, "+
+				"refused, dropped.", "desk", "result"),
 		links: counter("liveactivity_links_total",
 			"Links of sessions to conversations, by result: linked, already_linked, pending, refused, ended.", "desk", "result"),
 		notes: counter("liveactivity_notes_total", "Notes written into conversations, by kind: actions, summary.",
@@ -54,7 +55,8 @@ func newMetrics(wrong *options.Mistakes, reg prometheus.Registerer, each func(se
 		retries: counter("liveactivity_notes_retries_total",
 			"Requests to desks that failed and are made again, by status of the answer; 0 for none.", "desk", "status"),
 		lost: counter("liveactivity_notes_lost_total",
-			"Actions that are in no note, by reason: trimmed from the log, refused by the desk, or of a conversation that has gone.", "desk", "reason"),
+			"Actions that are in no note, by reason: trimmed from the log, refused by the desk, or of a conversation "+
+				"that has gone.", "desk", "reason"),
 		deleted: counter("liveactivity_conversations_deleted_total",
 			"Conversations that were deleted because nobody reacted to an offer and nobody had written there.", "desk"),
 		offerMetrics: offerMetrics{

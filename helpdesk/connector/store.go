@@ -127,7 +127,7 @@ type notice struct {
 	Stranger       bool     `json:"stranger,omitempty"`   // only a stranger has
 	Waiting        *waiting `json:"waiting,omitempty"`    // that waits
 	Over           bool     `json:"over,omitempty"`       // it waits no longer
-	Gone           string   `json:"gone,omitempty"`       // the document of a link that waits no longer, as its contact was erased
+	Gone           string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
 }
 
 // decodeNotice decodes an entry, and reports false for one of another type.

@@ -146,7 +146,8 @@ func (c *Connector) serve(w http.ResponseWriter, r *http.Request, desk string, d
 		}
 		var conflict *document.ConflictError
 		switch {
-		case err != nil && errors.As(err, &conflict) && slices.Contains(in.receipt.names, conflict.Name): // it was taken elsewhere at the same time
+		case errors.As(err, &conflict) && slices.Contains(in.receipt.names, conflict.Name):
+			// another server took it at the same time
 		case err != nil:
 			return httpx.Unavailable(err)
 		case in.receipt.was != "":

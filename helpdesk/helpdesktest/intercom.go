@@ -83,7 +83,8 @@ func NewIntercom(opts *IntercomOptions) *Intercom {
 // Config returns an integration_config for the workspace.
 func (f *Intercom) Config() json.RawMessage {
 	return mustMarshal(map[string]string{
-		"base_url": f.URL(), "access_token": IntercomAccessToken, "admin_id": IntercomAdminID, "client_secret": IntercomClientSecret,
+		"base_url": f.URL(), "access_token": IntercomAccessToken, "admin_id": IntercomAdminID,
+		"client_secret": IntercomClientSecret,
 	})
 }
 

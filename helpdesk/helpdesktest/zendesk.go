@@ -279,7 +279,8 @@ func (z *Zendesk) reply(target string, ticket *zendeskTicket, message string) *h
 	if z.opts.RawMessages {
 		value = `"` + message + `"`
 	}
-	return z.sign(target, fmt.Appendf(nil, `{"ticket_id": "%d", "requester_email": %s, "trigger_type": "user_reply", "user_message": %s}`,
+	return z.sign(target, fmt.Appendf(nil,
+		`{"ticket_id": "%d", "requester_email": %s, "trigger_type": "user_reply", "user_message": %s}`,
 		ticket.id, quoted(ticket.requester.email), value))
 }
 

@@ -19,7 +19,8 @@ func zendeskError(status int) string {
 	case http.StatusUnauthorized:
 		return `{"error":"Couldn't authenticate you"}`
 	case http.StatusForbidden:
-		return `{"error":{"title":"Forbidden","message":"You do not have access to this page. Please contact the account owner of this help desk for further help."}}`
+		return `{"error":{"title":"Forbidden","message":"You do not have access to this page. Please contact the ` +
+			`account owner of this help desk for further help."}}`
 	case http.StatusNotFound:
 		code, description = "RecordNotFound", "Not found"
 	case http.StatusConflict:
@@ -145,7 +146,8 @@ func (z *Zendesk) mint(w http.ResponseWriter, r *http.Request) {
 	}
 	switch err := json.NewDecoder(r.Body).Decode(&in); {
 	case err != nil || in.GrantType != "client_credentials" || in.Scope == "":
-		fail(w, http.StatusBadRequest, `{"error":"invalid_request","error_description":"The request is missing a required parameter."}`)
+		fail(w, http.StatusBadRequest, `{"error":"invalid_request","error_description":"The request is missing a `+
+			`required parameter."}`)
 		return
 	case in.ClientID != ZendeskClientID || in.ClientSecret != ZendeskClientSecret:
 		fail(w, http.StatusUnauthorized, `{"error":"invalid_client","error_description":"Client authentication failed."}`)
@@ -315,10 +317,12 @@ func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendesk
 	}
 	switch {
 	case ticket.status == "closed":
-		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation errors","details":{"status":[{"description":"Status: closed prevents ticket update"}]}}`)
+		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation `+
+			`errors","details":{"status":[{"description":"Status: closed prevents ticket update"}]}}`)
 		return
 	case strings.TrimSpace(plainText(html)) == "":
-		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation errors","details":{"comment":[{"description":"Comment: cannot be blank","error":"BlankValue"}]}}`)
+		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation `+
+			`errors","details":{"comment":[{"description":"Comment: cannot be blank","error":"BlankValue"}]}}`)
 		return
 	}
 	public := comment.Public == nil || *comment.Public // public unless it says otherwise
@@ -383,7 +387,8 @@ func (z *Zendesk) createWebhook(w http.ResponseWriter, r *http.Request) {
 		hook.RequestFormat != "json" ||
 		hook.Status != "active" && hook.Status != "inactive" || len(hook.Subscriptions) == 0 ||
 		!strings.HasPrefix(hook.Endpoint, "http") {
-		fail(w, http.StatusBadRequest, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook","detail":"A field is missing or not valid."}]}`)
+		fail(w, http.StatusBadRequest, `{"errors":[{"code":"InvalidWebhook","title":"Invalid webhook","detail":"A `+
+			`field is missing or not valid."}]}`)
 		return
 	}
 	hook.ID = fmt.Sprintf("01HW%d", z.nextID())
@@ -461,7 +466,8 @@ func (z *Zendesk) createTrigger(w http.ResponseWriter, r *http.Request) {
 	if err != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
 		t.Actions[0].Field != "notification_webhook" ||
 		len(t.Actions[0].Value) != 2 || !known(t.Actions[0].Value[0]) {
-		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation errors","details":{"base":[{"description":"Trigger is not valid"}]}}`)
+		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation `+
+			`errors","details":{"base":[{"description":"Trigger is not valid"}]}}`)
 		return
 	}
 	trigger := map[string]any{"id": z.nextID(), "title": t.Title, "active": t.Active,

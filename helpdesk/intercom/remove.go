@@ -18,8 +18,8 @@ func (c *Client) Redact(ctx context.Context, conversationID, noteID string) erro
 		Repeatable: true, Body: redaction{
 			Type: "conversation_part", ConversationID: conversationID, PartID: noteID,
 		}}, nil)
-	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && (e.Status == http.StatusNotFound && !errors.Is(e, errForeign) ||
-		e.Code == "conversation_part_not_redactable") {
+	e, ok := errors.AsType[*helpdesk.APIError](err)
+	if ok && (isMissing(e) || e.Code == "conversation_part_not_redactable") {
 		return nil // it is gone, or has no text
 	}
 	return err

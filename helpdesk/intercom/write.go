@@ -174,8 +174,13 @@ func (c *Client) confirm(ctx context.Context, conversationID string, err error) 
 // gone returns the error of a request that reads a conversation. A 404 of
 // Intercom's own says that it was deleted.
 func (c *Client) gone(err error) error {
-	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && e.Status == http.StatusNotFound && !errors.Is(e, errForeign) {
+	if e, ok := errors.AsType[*helpdesk.APIError](err); ok && isMissing(e) {
 		e.Gone = true
 	}
 	return err
+}
+
+// isMissing reports whether Intercom itself said that there is no such thing.
+func isMissing(e *helpdesk.APIError) bool {
+	return e.Status == http.StatusNotFound && !errors.Is(e, errForeign)
 }

@@ -112,8 +112,10 @@ type Action struct {
 // The bodies that the triggers send. The ticket's id is first and the user's message last;
 // see [ParseTrigger].
 const (
-	NewTicketBody = `{"ticket_id": "{{ticket.id}}", "requester_email": "{{ticket.requester.email}}", "trigger_type": "new_ticket"}`
-	UserReplyBody = `{"ticket_id": "{{ticket.id}}", "requester_email": "{{ticket.requester.email}}", "trigger_type": "user_reply", "user_message": "{{ticket.latest_public_comment}}"}`
+	NewTicketBody = `{"ticket_id": "{{ticket.id}}", "requester_email": "{{ticket.requester.email}}", ` +
+		`"trigger_type": "new_ticket"}`
+	UserReplyBody = `{"ticket_id": "{{ticket.id}}", "requester_email": "{{ticket.requester.email}}", ` +
+		`"trigger_type": "user_reply", "user_message": "{{ticket.latest_public_comment}}"}`
 )
 
 // NewTicketTrigger returns the trigger that reports new tickets to a webhook.

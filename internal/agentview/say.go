@@ -109,7 +109,8 @@ func (r *reading) converse() error {
 func (r *reading) say(after activity.Position) {
 	now := time.Now()
 	c := &r.answer.Context
-	c.ProductID, c.UserID, c.SessionIDs, c.AsOf = r.productID, r.userID, append([]string{}, r.ids...), activity.Seconds(now)
+	c.ProductID, c.UserID, c.AsOf = r.productID, r.userID, activity.Seconds(now)
+	c.SessionIDs = append([]string{}, r.ids...)
 	standing, isKnown := r.standing()
 	if c.Identity = agent.Anonymous; isKnown {
 		c.Identity = standing.String()

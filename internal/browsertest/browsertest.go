@@ -28,7 +28,8 @@ import (
 const Patience = 30 * time.Second
 
 // userAgent is an ordinary one: from a headless browser posthog-js sends nothing.
-const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
+const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 " +
+	"Safari/537.36"
 
 // Start starts Chromium with a profile of its own, and returns the context to open
 // tabs in. When the test ends Chromium is ended and the profile removed.

@@ -46,8 +46,8 @@ func Main(name string, run func(ctx context.Context, args []string, stdout, stde
 
 // Common are the flags that every command has.
 type Common struct {
-	LogFormat string           `default:"text" env:"LIVEACTIVITY_LOG_FORMAT" help:"Format of the log on standard error: text or json."`
-	LogLevel  string           `default:"info" env:"LIVEACTIVITY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn or error."`
+	LogFormat string           `default:"text" env:"LIVEACTIVITY_LOG_FORMAT" help:"Log format on stderr: text or json."`
+	LogLevel  string           `default:"info" env:"LIVEACTIVITY_LOG_LEVEL" help:"Log level: debug, info, warn or error."`
 	Version   kong.VersionFlag `help:"Print the version and exit."`
 }
 

@@ -17,7 +17,8 @@ func Reply(_ context.Context, q connector.Question) (string, error) {
 		return "", connector.ErrNoReply
 	}
 	var b strings.Builder
-	b.WriteString("This reply is built into the demo. Started with --llm-model, a language model writes it, from your message and from what you did:")
+	b.WriteString("This reply is built into the demo. Started with --llm-model, a language model writes it, from " +
+		"your message and from what you did:")
 	for _, summary := range q.Summaries {
 		b.WriteString("\n\n" + summary)
 	}

@@ -29,9 +29,9 @@ type Product struct {
 	WebhookSecret     string            `json:"webhook_secret" secret:"true"` // of PostHog's webhook
 	CaptureTokens     []string          `json:"capture_tokens" secret:"true"` // of PostHog's SDKs; public
 	AllowedOrigins    []string          `json:"allowed_origins"`              // of browsers that may report; none for all
-	LinkHosts         []string          `json:"link_hosts,omitempty"`         // that public replies may link to, beside those of AllowedOrigins
+	LinkHosts         []string          `json:"link_hosts,omitempty"`         // more hosts that replies may link to
 	Identity          Identity          `json:"identity,omitzero"`
-	RespectGPC        bool              `json:"respect_gpc,omitempty"` // nothing is taken from an SDK that sends Sec-GPC: 1
+	RespectGPC        bool              `json:"respect_gpc,omitempty"` // SDK requests with Sec-GPC: 1 take nothing in
 	Agent             Agent             `json:"agent,omitzero"`
 	Events            intake.Rules      `json:"events,omitempty"` // custom events that become actions, by name
 	Sources           []flat.Config     `json:"sources,omitempty"`

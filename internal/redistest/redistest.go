@@ -130,7 +130,8 @@ func (s *Server) run() error {
 		ports = []string{"--port", "0", "--tls-port", port}
 	}
 	// It starts no child processes, which would outlive it when it is killed.
-	args := append(ports, "--bind", "127.0.0.1", "--dir", s.dir, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0",
+	args := append(ports, "--bind", "127.0.0.1", "--dir", s.dir, "--appendonly", "yes",
+		"--auto-aof-rewrite-percentage", "0",
 		"--save", "", "--logfile", "server.log")
 	s.cmd = exec.Command(s.binary, append(args, s.args...)...)
 	if err := s.cmd.Start(); err != nil {

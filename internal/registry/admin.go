@@ -93,7 +93,8 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	problems := productfile.DecodeBody(body.Bytes(), &reg)
 	product := productfile.Product{
 		ProductID: reg.ProductID, AllowedOrigins: reg.AllowedOrigins, LinkHosts: reg.LinkHosts,
-		Identity: reg.Identity, RespectGPC: reg.RespectGPC, Agent: reg.Agent, Events: reg.Events, Sources: reg.Sources, IntegrationConfig: reg.IntegrationConfig,
+		Identity: reg.Identity, RespectGPC: reg.RespectGPC, Agent: reg.Agent, Events: reg.Events,
+		Sources: reg.Sources, IntegrationConfig: reg.IntegrationConfig,
 	}
 	if problems == nil {
 		problems = product.Validate(a.products.extensions)

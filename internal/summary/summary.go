@@ -21,7 +21,8 @@ const (
 )
 
 // DefaultInstructions begin the prompt.
-const DefaultInstructions = `You keep the summary of what one user is doing in an app. A support agent or an assistant reads it before talking to the user.
+const DefaultInstructions = `You keep the summary of what one user is doing in an app. A support agent or an ` +
+	`assistant reads it before talking to the user.
 
 Write one summary that takes the place of the summary so far and covers the new actions as well.
 - At most 120 words of plain text: no headings, no lists, no markup.

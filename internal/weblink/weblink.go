@@ -15,7 +15,8 @@ import (
 var (
 	// schemed matches the start of a URL with a scheme, or without one of its own, and its
 	// authority. Browsers take any number of slashes, none too.
-	schemed = regexp.MustCompile(`(?:https?:/*|(?:^|[\s(\[<>"'=,;:])//+)(\[[0-9a-f:.]+\]|[^\s/?#<>"'()\[\]{}|` + "`" + `]*)`)
+	schemed = regexp.MustCompile(`(?:https?:/*|(?:^|[\s(\[<>"'=,;:])//+)` +
+		`(\[[0-9a-f:.]+\]|[^\s/?#<>"'()\[\]{}|` + "`" + `]*)`)
 	// tail matches the rest of a URL, up to the start of another.
 	tail = regexp.MustCompile(`^[/?#][^\s<>"'()\[\]` + "`" + `]*`)
 	// other matches a scheme that is neither http nor https, where a client may act on it.
