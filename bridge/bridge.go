@@ -150,15 +150,29 @@ type Mux interface {
 	Handle(pattern string, handler http.Handler)
 }
 
-// Register puts every endpoint in its place.
+// Register puts every endpoint in its place: the demo page at / and /static/, a small
+// vendor portal with a chat widget that finds the rest relative to its own address;
+// POST /demo/actions, which takes the report of one action; and GET /context/{session_id},
+// which answers with the [Context] of a session.
+//
+// A report is {"session_id", "title", "type", "description", "url", "vendor"}, of which
+// session_id and title are required; unknown fields are ignored. The Content-Type matters
+// only to pages of an origin that is not allowed: theirs must be application/json, for which
+// browsers ask first. Type is "click" by default, description is made from the title. Texts
+// are cleaned and cut as [activity.CleanLabel] does, descriptions after 500 characters. The
+// answer is 202 with how many actions the session's window holds; a report that is refused
+// changes nothing.
+//
+// A context is JSON or, for a client that prefers text/plain, only its summary. The session
+// ID may hold any character, percent-encoded. An unknown session is not an error.
 func (b *Bridge) Register(mux Mux) {
-	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET /{$}":                      b.ServePage,
-		"GET /static/{file}":            b.ServePage,
-		"POST /demo/actions":            b.ServeActions,
-		"GET /context/{session_id}":     b.ServeContext,
-		"OPTIONS /demo/actions":         b.ServePreflight,
-		"OPTIONS /context/{session_id}": b.ServePreflight,
+	for pattern, handler := range map[string]http.Handler{
+		"GET /{$}":                      httpx.Handler(servePage),
+		"GET /static/{file}":            httpx.Handler(servePage),
+		"POST /demo/actions":            b.shared(b.actions),
+		"GET /context/{session_id}":     b.shared(b.context),
+		"OPTIONS /demo/actions":         http.HandlerFunc(b.preflight),
+		"OPTIONS /context/{session_id}": http.HandlerFunc(b.preflight),
 	} {
 		mux.Handle(pattern, handler)
 	}

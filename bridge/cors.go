@@ -15,10 +15,9 @@ import (
 // as jub0bs/cors, would write the headers only, and bring a language of its own
 // for the same list of origins.
 
-// ServePreflight answers the question that browsers ask before they let a page
-// of another origin use the bridge. It must be mounted under OPTIONS on the
-// paths of ServeActions and ServeContext.
-func (b *Bridge) ServePreflight(w http.ResponseWriter, r *http.Request) {
+// preflight answers the question that browsers ask before they let a page of another
+// origin use the bridge.
+func (b *Bridge) preflight(w http.ResponseWriter, r *http.Request) {
 	b.share(w, r)
 	h := w.Header()
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
@@ -28,6 +27,18 @@ func (b *Bridge) ServePreflight(w http.ResponseWriter, r *http.Request) {
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// shared returns a handler whose answers are for this machine's host names, and for the pages
+// that may use the bridge.
+func (b *Bridge) shared(next httpx.Handler) http.Handler {
+	return httpx.Handler(func(w http.ResponseWriter, r *http.Request) error {
+		b.share(w, r)
+		if err := b.checkHost(r); err != nil {
+			return err
+		}
+		return next(w, r)
+	})
 }
 
 // share lets the page that makes the request read the answer, if it may use the

@@ -33,8 +33,7 @@
 //
 // # Beside other endpoints
 //
-// [Bridge.Register] adds the endpoints to a mux with endpoints of its own. The
-// methods that begin with Serve mount them one by one.
+// [Bridge.Register] adds the endpoints to a mux with endpoints of its own.
 //
 // # Security
 //

@@ -206,7 +206,7 @@ func (c *Connector) delivery(productID string) *delivery {
 		writer: &writer{opts: &c.opts, store: c.store, turn: make(chan struct{}, maxModels)},
 		logger: c.logger.With("product_id", productID), wake: make(chan struct{}, 1),
 		lanes: map[string]*lane{}, bySession: map[string][]*lane{}, accounts: map[string]*account{},
-		waiting: map[string]waiting{}}
+		waiting: map[string]Waiting{}}
 }
 
 // each calls see with the work on each product that is followed.

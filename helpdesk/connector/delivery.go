@@ -34,7 +34,7 @@ type delivery struct {
 	bySession map[string][]*lane  // the last is of the session's link, those before of links that have ended
 	loaded    eventlog.ID         // the newest entry when the conversations were read
 	accounts  map[string]*account // by desk
-	waiting   map[string]waiting  // links that wait for their sessions, by the document's name
+	waiting   map[string]Waiting  // links that wait for their sessions, by the document's name
 	lookedFor time.Time           // when their sessions were looked for last
 	watch     watch
 	config    Product // the last known

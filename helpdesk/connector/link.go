@@ -235,9 +235,9 @@ func (l *linker) moment(at time.Time) time.Time {
 	return at
 }
 
-// waiting is a link whose session has not appeared.
-type waiting struct {
-	Conversation string    `json:"conversation"` // its key
+// Waiting is a link whose session has not appeared.
+type Waiting struct {
+	Conversation string    `json:"conversation"` // the desk, a slash and the ID
 	Email        string    `json:"email,omitempty"`
 	UserID       string    `json:"user_id,omitempty"` // used for sessions without another email address
 	At           time.Time `json:"at"`
@@ -245,7 +245,7 @@ type waiting struct {
 
 // documentName returns the name of the link's document: a conversation has one for
 // each contact that it waits for.
-func (w waiting) documentName() string {
+func (w Waiting) documentName() string {
 	sum := sha256.Sum256([]byte(w.Conversation + "\x00" + strings.ToLower(w.Email) + "\x00" + w.UserID))
 	return waitingPrefix + hex.EncodeToString(sum[:16])
 }
@@ -261,7 +261,7 @@ func (l *linker) linkContact(ctx context.Context, c claim, contact helpdesk.Cont
 	if contact.Email == "" && contact.UserID == "" {
 		return ignored, nil
 	}
-	return l.await(ctx, c, waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)})
+	return l.await(ctx, c, Waiting{c.key(), contact.Email, contact.UserID, l.moment(c.at)})
 }
 
 // linkKnown links the session that a contact has, and returns no status where there
@@ -310,7 +310,7 @@ func (l *linker) sessionOf(ctx context.Context, productID string, contact helpde
 }
 
 // await stores a waiting link. A repeated one changes nothing.
-func (l *linker) await(ctx context.Context, c claim, w waiting) (status, error) {
+func (l *linker) await(ctx context.Context, c claim, w Waiting) (status, error) {
 	value, err := json.Marshal(w)
 	if err != nil {
 		return "", fmt.Errorf("connector: encode waiting link: %w", err)
@@ -329,7 +329,7 @@ func (l *linker) await(ctx context.Context, c claim, w waiting) (status, error) 
 
 // resolve links the sessions that links have waited for, as far as they have
 // appeared.
-func (l *linker) resolve(ctx context.Context, productID string, links []waiting) error {
+func (l *linker) resolve(ctx context.Context, productID string, links []Waiting) error {
 	emails := make([]string, len(links))
 	for i, w := range links {
 		emails[i] = w.Email
@@ -348,7 +348,7 @@ func (l *linker) resolve(ctx context.Context, productID string, links []waiting)
 }
 
 // resolved links a session that a link has waited for, and ends the wait.
-func (l *linker) resolved(ctx context.Context, productID string, w waiting, sessionID string) error {
+func (l *linker) resolved(ctx context.Context, productID string, w Waiting, sessionID string) error {
 	desk, conversationID := splitKey(w.Conversation)
 	c := claim{productID: productID, desk: desk, conversationID: conversationID, by: byWebhook, at: w.At,
 		contact: helpdesk.Contact{Email: w.Email, UserID: w.UserID}}

@@ -45,14 +45,6 @@ type Delivery struct {
 	Begun time.Time `json:"begun,omitzero"`
 }
 
-// Waiting is a link that waits for a session of its contact.
-type Waiting struct {
-	Conversation string    `json:"conversation"` // the desk, a slash and the ID
-	Email        string    `json:"email,omitempty"`
-	UserID       string    `json:"user_id,omitempty"`
-	At           time.Time `json:"at"`
-}
-
 // Kept returns the stored data of a person's conversations, and of the links that wait.
 // Neither is nil.
 func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Kept, []Waiting, error) {
@@ -67,7 +59,7 @@ func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Ke
 	links, err := c.store.waitingOf(ctx, productID, of)
 	waits := []Waiting{}
 	for _, w := range links {
-		waits = append(waits, Waiting{w.Conversation, w.Email, w.UserID, w.At})
+		waits = append(waits, w.Waiting)
 	}
 	return all, waits, err
 }
@@ -190,7 +182,7 @@ func (s *store) waitingOf(ctx context.Context, productID string, of Person) (lin
 
 // waitingRecord is a link that waits, as it was read.
 type waitingRecord struct {
-	waiting
+	Waiting
 	doc document.Document
 }
 

@@ -125,7 +125,7 @@ type notice struct {
 	ConversationID string   `json:"conversation_id"`
 	SessionID      string   `json:"session_id,omitempty"` // that was linked
 	Stranger       bool     `json:"stranger,omitempty"`   // only a stranger has
-	Waiting        *waiting `json:"waiting,omitempty"`    // that waits
+	Waiting        *Waiting `json:"waiting,omitempty"`    // that waits
 	Over           bool     `json:"over,omitempty"`       // it waits no longer
 	Gone           string   `json:"gone,omitempty"`       // the document of a link whose contact was erased
 }

@@ -232,7 +232,7 @@ func (d *delivery) resolve() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.store.now()
-	var links []waiting
+	var links []Waiting
 	for name, w := range d.waiting {
 		if now.Sub(w.At) > 2*MaxWait { // its document has expired
 			delete(d.waiting, name)
@@ -244,7 +244,7 @@ func (d *delivery) resolve() {
 		return
 	}
 	d.lookedFor = time.Now()
-	slices.SortFunc(links, func(a, b waiting) int { return a.At.Compare(b.At) })
+	slices.SortFunc(links, func(a, b Waiting) int { return a.At.Compare(b.At) })
 	d.spawn(func(ctx context.Context) error {
 		if err := d.linker.resolve(ctx, d.productID, links); err != nil {
 			return await(ctx, d.logger, err)
@@ -253,6 +253,6 @@ func (d *delivery) resolve() {
 	})
 }
 
-func decodeWaiting(value []byte) (w waiting, ok bool) {
+func decodeWaiting(value []byte) (w Waiting, ok bool) {
 	return w, json.Unmarshal(value, &w) == nil && w.Conversation != ""
 }

@@ -1,7 +1,6 @@
 package intercom
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -167,12 +166,8 @@ func (i *id) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
 	}
-	switch {
-	case b[0] == '"' && bytes.IndexByte(b, '\\') >= 0:
+	if b[0] == '"' {
 		return json.Unmarshal(b, (*string)(i))
-	case b[0] == '"':
-		*i = id(strings.ToValidUTF8(string(b[1:len(b)-1]), "\ufffd"))
-		return nil
 	}
 	if strings.Trim(string(b), "0123456789") != "" {
 		return errors.New("an id is neither a string nor an integer")

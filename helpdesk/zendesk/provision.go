@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,7 +250,7 @@ func (t Trigger) differs(wanted Trigger) string {
 	switch {
 	case !t.Active:
 		return "it is not active"
-	case !reflect.DeepEqual(sorted(t.Conditions.All), sorted(wanted.Conditions.All)) || len(t.Conditions.Any) > 0:
+	case describe(sorted(t.Conditions.All)) != describe(sorted(wanted.Conditions.All)) || len(t.Conditions.Any) > 0:
 		return "its conditions are not " + describe(wanted.Conditions.All)
 	case len(t.Actions) == 0 || !sameJSON(t.Actions, wanted.Actions):
 		return "its action is not the one that would be created now"

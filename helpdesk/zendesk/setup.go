@@ -189,14 +189,9 @@ func (p Provisioned) Changed() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Change != Unchanged })
 }
 
-// sorted returns the conditions in an order of their own, with values as text.
+// sorted returns the conditions in an order of their own.
 func sorted(conditions []Condition) []Condition {
-	all := slices.Clone(conditions)
-	for i := range all {
-		all[i].Value = fmt.Sprint(all[i].Value)
-	}
-	slices.SortFunc(all, func(a, b Condition) int { return cmp.Compare(a.Field, b.Field) })
-	return all
+	return slices.SortedFunc(slices.Values(conditions), func(a, b Condition) int { return cmp.Compare(a.Field, b.Field) })
 }
 
 func describe(conditions []Condition) string {

@@ -3,7 +3,6 @@
 package memlimit
 
 import (
-	"bufio"
 	"io/fs"
 	"math"
 	"os"
@@ -86,15 +85,10 @@ func number(root fs.FS, name string) int64 {
 }
 
 func machine(root fs.FS) int64 {
-	f, err := root.Open("proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if rest, ok := strings.CutPrefix(lines.Text(), "MemTotal:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+	info, _ := fs.ReadFile(root, "proc/meminfo")
+	for line := range strings.Lines(string(info)) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			return n << 10
 		}
 	}

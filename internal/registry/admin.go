@@ -70,16 +70,25 @@ type registerRequest struct {
 	Force             bool                          `json:"force"`
 }
 
-// registered is the answer to it: the only time the secrets are shown.
-type registered struct {
+// listed is a product as GET /admin/products shows it.
+type listed struct {
 	ProductID       string `json:"product_id"`
 	WebhookURL      string `json:"webhook_url"`
-	WebhookSecret   string `json:"webhook_secret"`
 	StreamURL       string `json:"stream_url"`
 	LiveActivityURL string `json:"live_activity_url"` // with {user_id} to fill in
 	MCPURL          string `json:"mcp_url"`
-	Key             string `json:"key"`
-	CaptureToken    string `json:"capture_token"`
+}
+
+func (u URLs) listed(productID string) listed {
+	return listed{productID, u.Webhook(productID), u.Stream(productID), u.LiveActivity(productID, "{user_id}"), u.MCP()}
+}
+
+// registered is the answer to a registration: the only time the secrets are shown.
+type registered struct {
+	listed
+	WebhookSecret string `json:"webhook_secret"`
+	Key           string `json:"key"`
+	CaptureToken  string `json:"capture_token"`
 }
 
 // Register serves POST /admin/products.
@@ -116,18 +125,9 @@ func (a *Admin) Register(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return httpx.Unavailable(err)
 	}
-	urls := a.urls
 	w.Header().Set("Cache-Control", "no-store")
-	httpx.WriteJSON(w, http.StatusCreated, registered{
-		ProductID:       reg.ProductID,
-		WebhookURL:      urls.Webhook(reg.ProductID),
-		WebhookSecret:   credentials.WebhookSecret,
-		StreamURL:       urls.Stream(reg.ProductID),
-		LiveActivityURL: urls.LiveActivity(reg.ProductID, "{user_id}"),
-		MCPURL:          urls.MCP(),
-		Key:             credentials.Key,
-		CaptureToken:    credentials.CaptureToken,
-	})
+	httpx.WriteJSON(w, http.StatusCreated, registered{a.urls.listed(reg.ProductID), credentials.WebhookSecret,
+		credentials.Key, credentials.CaptureToken})
 	return nil
 }
 
@@ -190,24 +190,14 @@ func (a *Admin) EndGrant(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// listed is a product as GET /admin/products shows it.
-type listed struct {
-	ProductID       string `json:"product_id"`
-	WebhookURL      string `json:"webhook_url"`
-	StreamURL       string `json:"stream_url"`
-	LiveActivityURL string `json:"live_activity_url"`
-	MCPURL          string `json:"mcp_url"`
-}
-
 // List serves GET /admin/products.
 func (a *Admin) List(w http.ResponseWriter, r *http.Request) error {
 	if err := a.products.Load(r.Context()); err != nil && !errors.Is(err, ErrUnreadable) {
 		return httpx.Unavailable(err)
 	}
-	urls := a.urls
 	list := []listed{}
 	for _, id := range a.products.IDs() {
-		list = append(list, listed{id, urls.Webhook(id), urls.Stream(id), urls.LiveActivity(id, "{user_id}"), urls.MCP()})
+		list = append(list, a.urls.listed(id))
 	}
 	httpx.WriteJSON(w, http.StatusOK, map[string]any{"products": list})
 	return nil
