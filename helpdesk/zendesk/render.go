@@ -34,24 +34,9 @@ func render(text string) string {
 			b.WriteString(joint)
 		}
 		before = r
-		switch r {
-		case '\n':
-			b.WriteString("<br>")
-		case '<':
-			b.WriteString("&lt;")
-		case '>':
-			b.WriteString("&gt;")
-		case '&':
-			b.WriteString("&amp;")
-		case '"':
-			b.WriteString("&#34;")
-		case '\'':
-			b.WriteString("&#39;")
-		default:
-			b.WriteRune(r)
-		}
+		b.WriteRune(r)
 	}
-	return b.String()
+	return strings.ReplaceAll(html.EscapeString(b.String()), "\n", "<br>")
 }
 
 // says reports whether a comment has a text, given as bare returns it.
