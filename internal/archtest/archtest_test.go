@@ -117,7 +117,7 @@ func within(name, prefix string) bool {
 
 // isTestHelp reports whether a package is there for tests only.
 func isTestHelp(name string) bool {
-	return strings.HasSuffix(name, "test") && !within(name, "examples") || name == "internal/testdeps"
+	return strings.HasSuffix(name, "test") && !within(name, "examples")
 }
 
 func TestNothingImportsUpward(t *testing.T) {

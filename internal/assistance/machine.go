@@ -99,9 +99,6 @@ func (m Machine) Trigger() string {
 	return m.Offer.Trigger
 }
 
-// Dismissals returns how often the user has dismissed an offer.
-func (m Machine) Dismissals() int { return m.Dismissed }
-
 // InFlight reports whether an offer is being sent, or was when the process that
 // was sending it ended.
 func (m Machine) InFlight() bool { return m.Claim != nil }

@@ -324,7 +324,7 @@ func TestStep_holdsBackLongerAfterEachDismissal(t *testing.T) {
 	for dismissals, reserve := range []time.Duration{600 * time.Second, 900 * time.Second} {
 		m.offers("a")
 		m.do(assistance.Dismissed{})
-		assert.Equal(t, dismissals+1, m.Dismissals())
+		assert.Equal(t, dismissals+1, m.Dismissed)
 		_, ok := m.rules.Due(m.Machine, m.now)
 		assert.False(t, ok)
 		assert.Equal(t, assistance.HoldingBack, m.after(reserve-time.Microsecond).refuses(matched("a", m.now)).Reason)
@@ -353,7 +353,7 @@ func TestStep_aQuestionEndsHoldingBack(t *testing.T) {
 func TestStep_abandonedGuidanceIsNoDismissal(t *testing.T) {
 	m := in(t, assistance.Guidance)
 	m.do(assistance.Abandoned{})
-	assert.Zero(t, m.Dismissals())
+	assert.Zero(t, m.Dismissed)
 	assert.Equal(t, assistance.HoldingBack, m.after(599*time.Second).refuses(matched("b", m.now)).Reason)
 	m.after(time.Second).offers("b")
 }

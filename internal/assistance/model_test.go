@@ -193,7 +193,7 @@ func check(t *rapid.T, was, next assistance.Machine, effects []assistance.Effect
 		}
 	}
 	claimed := next.InFlight() && !was.InFlight()
-	if state != next.State() || state != expected.state || next.Dismissals() != expected.dismissals || next.InFlight() != (expected.claimed != "") || claimed != (sends == 1) {
+	if state != next.State() || state != expected.state || next.Dismissed != expected.dismissals || next.InFlight() != (expected.claimed != "") || claimed != (sends == 1) {
 		t.Fatalf("%+v\nafter %v,\n%+v\nexpected %+v", was, effects, next, expected)
 	}
 	if err != nil && (len(effects) > 0 || snapshot(t, was) != snapshot(t, next)) {

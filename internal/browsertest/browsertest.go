@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -35,7 +35,7 @@ const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, li
 // tabs in. When the test ends Chromium is ended and the profile removed.
 func Start(t testing.TB) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(testdeps.Chromium(t)),
+		chromedp.ExecPath(depstest.Chromium(t)),
 		chromedp.NoSandbox, // root has none
 		chromedp.DisableGPU,
 		chromedp.UserAgent(userAgent),

@@ -18,8 +18,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/liveactivity/liveactivity"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/serve"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
 )
 
 // folder is that of the files.
@@ -177,7 +177,7 @@ func TestAlerts_sayWhatToDo(t *testing.T) {
 // promtool runs promtool, which must find nothing wrong.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	output, err := exec.Command(testdeps.Promtool(t), args...).CombinedOutput()
+	output, err := exec.Command(depstest.Promtool(t), args...).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
 )
 
 // Three servers of the release before on one Redis are replaced one after the other by
@@ -26,7 +26,7 @@ func TestKill_rollingRestart(t *testing.T) {
 	s := newStorm(t, 3, "--redis-url="+redis.URL())
 	s.balancer = &balancer{storm: s}
 	for _, sv := range s.servers {
-		sv.path = testdeps.Predecessor(t)
+		sv.path = depstest.Predecessor(t)
 	}
 	k := &redisKiller{storm: s, rng: s.dice.generator(), nodes: []*redistest.Server{redis}}
 	k.startAll()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -29,7 +29,7 @@ func TestAgents_areToldWhatTheUserDid(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	folder := t.TempDir() // a program finds its packages beside it
-	require.NoError(t, os.Symlink(testdeps.NodeModules(t), filepath.Join(folder, "node_modules")))
+	require.NoError(t, os.Symlink(depstest.NodeModules(t), filepath.Join(folder, "node_modules")))
 	for _, program := range programs {
 		source, err := os.ReadFile(program)
 		require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestAgents_areToldWhatTheUserDid(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, source, 0o600))
 		ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, testdeps.Node(t), path, "user_42")
+		cmd := exec.CommandContext(ctx, depstest.Node(t), path, "user_42")
 		cmd.Env = append(os.Environ(), "LIVEACTIVITY_URL="+s.url, "LIVEACTIVITY_KEY="+s.key)
 		said, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", program, said)

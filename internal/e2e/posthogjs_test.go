@@ -18,7 +18,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -39,11 +39,11 @@ type setup struct {
 func TestPostHogJS_reportsAVisit(t *testing.T) {
 	browser := browsertest.Start(t)
 	for name, setup := range map[string]setup{
-		"current version": {version: testdeps.PostHogJSCurrent, forms: []string{"gzip batch"}},
-		"old version":     {version: testdeps.PostHogJSOld, forms: []string{"gzip array", "gzip event"}},
-		"without compression": {version: testdeps.PostHogJSCurrent, options: map[string]any{"disable_compression": true},
+		"current version": {version: depstest.PostHogJSCurrent, forms: []string{"gzip batch"}},
+		"old version":     {version: depstest.PostHogJSOld, forms: []string{"gzip array", "gzip event"}},
+		"without compression": {version: depstest.PostHogJSCurrent, options: map[string]any{"disable_compression": true},
 			forms: []string{"form batch", "json batch"}},
-		"path prefix": {version: testdeps.PostHogJSCurrent, prefix: "/ingest", forms: []string{"gzip batch"}},
+		"path prefix": {version: depstest.PostHogJSCurrent, prefix: "/ingest", forms: []string{"gzip batch"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -289,7 +289,7 @@ func (v *visit) checkCalls(t *testing.T, setup setup) {
 // brings keeps its place among what others bring.
 func TestPostHogJS_slowRequestKeepsItsPlace(t *testing.T) {
 	service := startService(t)
-	shop := startShop(t, testdeps.PostHogJSCurrent, service.token, map[string]any{"api_host": service.url})
+	shop := startShop(t, depstest.PostHogJSCurrent, service.token, map[string]any{"api_host": service.url})
 	tab := browsertest.Open(t, browsertest.Start(t))
 	arrive := service.delay("$pageview")
 

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -31,8 +31,8 @@ var proxies = map[string]func(t *testing.T, socket, target string) *exec.Cmd{
 	"Node.js that compresses": func(t *testing.T, socket, target string) *exec.Cmd {
 		script, err := filepath.Abs("testdata/proxy.cjs")
 		require.NoError(t, err)
-		cmd := exec.Command(testdeps.Node(t), script, socket, target)
-		cmd.Env = append(os.Environ(), "NODE_PATH="+testdeps.NodeModules(t))
+		cmd := exec.Command(depstest.Node(t), script, socket, target)
+		cmd.Env = append(os.Environ(), "NODE_PATH="+depstest.NodeModules(t))
 		return cmd
 	},
 }
@@ -55,7 +55,7 @@ http {
 		location / { %s proxy_pass %s; }
 	}
 }`, dir, paths, socket, settings, target), 0o600))
-	return exec.Command(testdeps.Nginx(t), "-p", dir, "-c", config, "-e", "stderr")
+	return exec.Command(depstest.Nginx(t), "-p", dir, "-c", config, "-e", "stderr")
 }
 
 // startProxy starts a proxy and returns a client whose requests go through it.

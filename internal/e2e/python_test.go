@@ -19,10 +19,10 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
@@ -137,7 +137,7 @@ type python struct {
 func startPython(t *testing.T, url, product, key string) *python {
 	t.Helper()
 	p := &python{t: t, exited: make(chan struct{})}
-	cmd := exec.Command(testdeps.Python(t), "testdata/stream_client.py", url, product)
+	cmd := exec.Command(depstest.Python(t), "testdata/stream_client.py", url, product)
 	cmd.Env = append(os.Environ(), "TOKEN="+key)
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
 	require.NoError(t, cmd.Start())

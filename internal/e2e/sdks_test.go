@@ -21,7 +21,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -33,8 +33,8 @@ func (s *service) runScript(script string, environment ...string) {
 	defer cancel()
 	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
 	require.NoError(s.t, err)
-	cmd := exec.CommandContext(ctx, testdeps.Node(s.t), path, s.url, s.token)
-	modules := []string{testdeps.NodeModules(s.t), testdeps.SourceModules(s.t)}
+	cmd := exec.CommandContext(ctx, depstest.Node(s.t), path, s.url, s.token)
+	modules := []string{depstest.NodeModules(s.t), depstest.SourceModules(s.t)}
 	cmd.Env = append(os.Environ(), "NODE_PATH="+strings.Join(modules, string(os.PathListSeparator)))
 	cmd.Env = append(cmd.Env, environment...)
 	said, err := cmd.CombinedOutput()
@@ -192,7 +192,7 @@ func (s *service) startLiteShop(config map[string]any) string {
 		assert.NoError(s.t, page.Execute(w, map[string]any{"Token": s.token, "Config": config}))
 	})
 	mux.HandleFunc("GET /posthog-js-lite.js", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, filepath.Join(testdeps.NodeModules(s.t), "posthog-js-lite", "lib", "index.esm.js"))
+		http.ServeFile(w, r, filepath.Join(depstest.NodeModules(s.t), "posthog-js-lite", "lib", "index.esm.js"))
 	})
 	mux.Handle("/ingest/", httputil.NewSingleHostReverseProxy(target))
 	shop := httptest.NewServer(mux)
@@ -204,7 +204,7 @@ func (s *service) startLiteShop(config map[string]any) string {
 func TestPostHogJS_oldestReportsAVisit(t *testing.T) {
 	s := startService(t)
 	stream := s.startReader()
-	shop := startShop(t, testdeps.PostHogJSOldest, s.token, map[string]any{"api_host": s.url})
+	shop := startShop(t, depstest.PostHogJSOldest, s.token, map[string]any{"api_host": s.url})
 	tab := browsertest.Open(t, browsertest.Start(t))
 	home, thanks := shop.url+"/", shop.url+"/orders/1001/thanks"
 

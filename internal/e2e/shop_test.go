@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 )
 
 // typed is what the visitor types and chooses in the order form. The wrapping
@@ -37,7 +37,7 @@ type shop struct {
 
 func startShop(t *testing.T, version, token string, config map[string]any) *shop {
 	s := &shop{t: t, page: template.Must(template.ParseFiles("testdata/shop.html")), token: token, config: config}
-	script := testdeps.PostHogJS(t, version)
+	script := depstest.PostHogJS(t, version)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /array.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, script) })
 	mux.HandleFunc("GET /{$}", s.serve("home"))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/liveactivity/liveactivity/internal/browsertest"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -28,7 +28,7 @@ func (s *service) startSDKShop(sdk, name, strategy string) string {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>away</title>`))
 	})
-	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, testdeps.BrowserSDK(s.t, sdk)) })
+	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, depstest.BrowserSDK(s.t, sdk)) })
 	shop := httptest.NewServer(mux)
 	s.t.Cleanup(shop.Close)
 	return shop.URL
@@ -39,11 +39,11 @@ func (s *service) startSDKShop(sdk, name, strategy string) string {
 func TestBrowserSDKs_reportAVisit(t *testing.T) {
 	const typedText = "typed-s3cr3t"
 	for _, sdk := range []struct{ name, strategy, file, clicked string }{
-		{"segment", "standard", testdeps.Segment, "User did Added on the kettles page"},
-		{"segment", "batching", testdeps.Segment, "User did Added on the kettles page"},
-		{"rudderstack", "", testdeps.RudderStack, "User did Added on the kettles page"},
-		{"jitsu", "", testdeps.Jitsu, "User did Added on the kettles page"},
-		{"amplitude", "", testdeps.Amplitude, "User clicked Add to cart on the kettles page"},
+		{"segment", "standard", depstest.Segment, "User did Added on the kettles page"},
+		{"segment", "batching", depstest.Segment, "User did Added on the kettles page"},
+		{"rudderstack", "", depstest.RudderStack, "User did Added on the kettles page"},
+		{"jitsu", "", depstest.Jitsu, "User did Added on the kettles page"},
+		{"amplitude", "", depstest.Amplitude, "User clicked Add to cart on the kettles page"},
 	} {
 		t.Run(sdk.name+" "+sdk.strategy, func(t *testing.T) {
 			t.Parallel()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 )
 
 // The pages' scripts fit their types, those in JSDoc included, and pass the linter.
@@ -22,14 +22,14 @@ func TestScripts_areTypeCheckedAndLinted(t *testing.T) {
 			return err
 		}))
 	}
-	modules := testdeps.LintModules(t)
+	modules := depstest.LintModules(t)
 	for name, args := range map[string][]string{
 		"tsc": {filepath.Join(modules, "typescript/bin/tsc"), "--project", "internal/pages"},
 		"oxlint": append([]string{filepath.Join(modules, "oxlint/bin/oxlint"), "--deny-warnings", "--deny=correctness", "--deny=eqeqeq",
 			"--deny=no-shadow", "--deny=no-var"}, folders...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(testdeps.Node(t), args...)
+			cmd := exec.Command(depstest.Node(t), args...)
 			cmd.Dir = root
 			output, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", output)

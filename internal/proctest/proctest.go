@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/logtest"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -56,7 +56,7 @@ func Build(t *testing.T, root, folder string) *Command {
 // Predecessor returns the liveactivity-server of the release before.
 func Predecessor(t *testing.T) *Command {
 	t.Helper()
-	return &Command{testdeps.Predecessor(t)}
+	return &Command{depstest.Predecessor(t)}
 }
 
 // Path returns where the command is, for tests that run it on their own.

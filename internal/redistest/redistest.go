@@ -23,7 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/internal/testdeps"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
@@ -46,7 +46,7 @@ type Server struct {
 // Start runs redis-server with further arguments, and returns when it answers.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	return StartBinary(tb, testdeps.RedisServer(tb), args...)
+	return StartBinary(tb, depstest.RedisServer(tb), args...)
 }
 
 // StartReplica runs redis-server as a replica of another, and returns when it
@@ -77,7 +77,7 @@ func StartTLS(tb testing.TB, ca *Authority, args ...string) *Server {
 	cert, key := ca.Issue(tb, tb.TempDir())
 	args = append([]string{"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File,
 		"--tls-auth-clients", "no"}, args...)
-	return start(&Server{tb: tb, binary: testdeps.RedisServer(tb), args: args,
+	return start(&Server{tb: tb, binary: depstest.RedisServer(tb), args: args,
 		tls: &tls.Config{RootCAs: ca.Pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}})
 }
 

@@ -1,8 +1,8 @@
-// Package testdeps finds the tests' needs besides Go: Chromium, Redis,
+// Package depstest finds the tests' needs besides Go: Chromium, Redis,
 // Python 3, Node.js, nginx, promtool and PostHog's SDKs. scripts/test-deps.sh
 // installs them. A test whose need is missing fails with a message; it is never
 // skipped.
-package testdeps
+package depstest
 
 import (
 	"os"

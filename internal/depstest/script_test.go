@@ -1,4 +1,4 @@
-package testdeps
+package depstest
 
 import (
 	"io"
