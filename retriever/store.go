@@ -344,12 +344,8 @@ func (s *Store) sweep(now time.Time) {
 // Of as many as there may be the oldest is dropped.
 func (ss *session) insert(at int, c chunk, limit int) {
 	if len(ss.chunks) == limit {
-		oldest := true
-		ss.drop(func(chunk) bool {
-			first := oldest
-			oldest = false
-			return first
-		})
+		ss.records -= fair.Size(len(ss.chunks[0].record))
+		ss.chunks = slices.Delete(ss.chunks, 0, 1)
 		at = min(at, len(ss.chunks))
 	}
 	ss.records += fair.Size(len(c.record))
@@ -363,7 +359,6 @@ func (ss *session) insert(at int, c chunk, limit int) {
 // whatever its case and the space around it, while that session is held. That
 // an older session of the same address is still held does not count.
 func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
-	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	email = foldEmail(email)
@@ -372,8 +367,8 @@ func (s *Store) SessionOf(email string) (sessionID string, ok bool) {
 		return "", false
 	}
 	s.keepEmail(email, last) // it is used
-	ss, ok := s.sessions.Get(owner, last.session)
-	if !ok || s.forget(ss, now) {
+	ss := s.find(last.session, time.Now())
+	if ss == nil {
 		return "", false
 	}
 	return ss.id, true

@@ -1,10 +1,6 @@
 package connector
 
-import (
-	"maps"
-	"slices"
-	"time"
-)
+import "time"
 
 // Backlog is the outstanding work of a product in this process.
 type Backlog struct {
@@ -32,14 +28,17 @@ func (c *Connector) Backlog(productID string) Backlog {
 	return backlog
 }
 
-// backlog returns the work that is late, and by desk since when; none while another
-// process has the lease.
+// backlog returns the work that is late, and since when for each desk that had work, zero
+// where none is late; nothing while another process has the lease.
 func (d *delivery) backlog(now time.Time) (all Backlog, since map[string]time.Time) {
 	all, since = Backlog{Desks: map[string]DeskBacklog{}}, map[string]time.Time{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.seeking {
 		return all, since
+	}
+	for desk := range d.accounts {
+		since[desk] = time.Time{}
 	}
 	for _, l := range d.lanes {
 		if l.last && l.failures == 0 && l.account.isOpen() {
@@ -58,15 +57,4 @@ func (d *delivery) backlog(now time.Time) (all Backlog, since map[string]time.Ti
 		}
 	}
 	return all, since
-}
-
-// desks returns the names of the desks that had work while this process has the
-// lease.
-func (d *delivery) desks() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.seeking {
-		return nil
-	}
-	return slices.Collect(maps.Keys(d.accounts))
 }

@@ -352,10 +352,5 @@ func (j *job) done(due, own time.Time, waits bool) {
 
 // isHeld reports whether something was found that has to wait.
 func (j *job) isHeld() bool {
-	for _, w := range j.wants {
-		if len(keptOf(w.found)) > 0 {
-			return true
-		}
-	}
-	return j.r.Writing != nil
+	return j.r.Writing != nil || slices.ContainsFunc(j.wants, func(w *want) bool { return len(keptOf(w.found)) > 0 })
 }

@@ -3,6 +3,8 @@ package connector
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -82,10 +84,7 @@ func (d *delivery) dispatch(ctx context.Context, lease *document.Lease, owned ti
 	product := d.product()
 	d.resolve()
 	d.mu.Lock()
-	accounts := make([]*account, 0, len(d.accounts))
-	for _, a := range d.accounts {
-		accounts = append(accounts, a)
-	}
+	accounts := slices.Collect(maps.Values(d.accounts))
 	d.mu.Unlock()
 	for _, a := range accounts {
 		desk, configured := product.find(a.desk)

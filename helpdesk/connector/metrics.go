@@ -94,10 +94,10 @@ func (o *overdue) Describe(to chan<- *prometheus.Desc) { to <- o.parked; to <- o
 func (o *overdue) Collect(to chan<- prometheus.Metric) {
 	o.each(func(d *delivery) {
 		backlog, since := d.backlog(time.Now())
-		for _, desk := range d.desks() {
+		for desk, late := range since {
 			at := 0.0
-			if !since[desk].IsZero() {
-				at = activity.Seconds(since[desk])
+			if !late.IsZero() {
+				at = activity.Seconds(late)
 			}
 			to <- prometheus.MustNewConstMetric(o.parked, prometheus.GaugeValue, float64(backlog.Desks[desk].Parked),
 				d.productID, desk)

@@ -175,11 +175,7 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 		return nil, nil, err
 	}
 	err = access.CheckCurrent(c.products, in.productID, func() error {
-		product, err := c.product(in.productID)
-		if err != nil {
-			return err
-		}
-		desks, err := product.receivers(desk)
+		product, desks, err := c.receivers(in.productID, desk)
 		if err != nil {
 			return err
 		}
@@ -198,11 +194,7 @@ func (c *Connector) receive(w http.ResponseWriter, r *http.Request, desk string)
 // checked against its current state.
 func (c *Connector) expects(productID, desk string, r *http.Request) error {
 	err := access.CheckCurrent(c.products, productID, func() error {
-		product, err := c.product(productID)
-		if err != nil {
-			return err
-		}
-		desks, err := product.receivers(desk)
+		_, desks, err := c.receivers(productID, desk)
 		if err == nil && !slices.ContainsFunc(desks, func(d Desk) bool { return d.mayTake(r.Header) }) {
 			err = errSignature
 		}
@@ -235,20 +227,21 @@ func (c *Connector) product(productID string) (Product, error) {
 	return product, nil
 }
 
-// receivers returns the desks that a message to the named one can be of, or a webhook
-// if that is empty.
-func (p Product) receivers(desk string) ([]Desk, error) {
-	if desk != "" {
-		found, ok := p.find(desk)
-		if !ok || found.capabilities().Chatter == nil {
-			return nil, httpx.NotFound("The product has no such help desk with a chat.")
-		}
-		return []Desk{found}, nil
+// receivers returns a product with those of its desks that a message to the named one can be
+// of, or a webhook if that is empty.
+func (c *Connector) receivers(productID, desk string) (Product, []Desk, error) {
+	product, err := c.product(productID)
+	if err != nil || desk == "" && len(product.Desks) > 0 {
+		return product, product.Desks, err
 	}
-	if len(p.Desks) == 0 {
-		return nil, httpx.NotFound("The product has no help desk.")
+	if desk == "" {
+		return product, nil, httpx.NotFound("The product has no help desk.")
 	}
-	return p.Desks, nil
+	found, ok := product.find(desk)
+	if !ok || found.capabilities().Chatter == nil {
+		return product, nil, httpx.NotFound("The product has no such help desk with a chat.")
+	}
+	return product, []Desk{found}, nil
 }
 
 // find returns the desk of that name.
