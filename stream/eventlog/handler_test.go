@@ -18,13 +18,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/r3labs/sse/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/leaktest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
@@ -236,29 +236,6 @@ func TestHandler_choosesWhereToStart(t *testing.T) {
 			require.NoError(t, r.log.Close())
 			sub.receives(t, r.entries[c.want:])
 			sub.ends(t)
-		})
-	}
-}
-
-// since replays what was appended in its millisecond or later.
-func TestHandler_replaysSinceATime(t *testing.T) {
-	for after, want := range map[time.Duration]int{-time.Millisecond: 0, 0: 0, time.Millisecond: 1, 2 * time.Millisecond: 2, 3 * time.Millisecond: 3, 4 * time.Millisecond: 4} {
-		t.Run(after.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := servePiped(t, takenOver, newMemoryLog(), nil)
-				time.Sleep(time.Minute)
-				began := time.Now()
-				var entries []eventlog.Entry
-				for n := range 4 {
-					entries = append(entries, eventlogtest.Append(t, s.log, product, eventlogtest.Entry("a", n))...)
-					time.Sleep(time.Millisecond)
-				}
-				since := strconv.FormatFloat(float64(began.Add(after).UnixMilli())/1000, 'f', 3, 64)
-				sub := s.subscribe(t, query("since", since), nil)
-				require.NoError(t, s.log.Close())
-				sub.receives(t, entries[want:])
-				sub.ends(t)
-			})
 		})
 	}
 }
@@ -772,54 +749,6 @@ func (chatter) Read(p []byte) (int, error) {
 	return copy(p, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"), nil
 }
 
-func TestHandler_isReadByR3labs(t *testing.T) {
-	for _, tr := range transports {
-		t.Run(tr.name, func(t *testing.T) {
-			log := newMemoryLog()
-			s := serve(t, tr, log, &eventlog.HandlerOptions{Heartbeat: 10 * time.Millisecond})
-			client := sse.NewClient(s.url + "/stream/" + product)
-			client.Connection = s.client
-			messages := make(chan *sse.Event, 1000)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			subscribed := make(chan error, 1)
-			go func() { subscribed <- client.SubscribeRawWithContext(ctx, func(e *sse.Event) { messages <- e }) }()
-			s.hasReaders(t, 1)
-			requireHeartbeat(t, messages)
-			want := eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 200)...)
-			want = append(want, eventlogtest.Append(t, log, product, eventlogtest.Sized(eventlogtest.Entry("full", 0), 60<<10))...)
-			for _, e := range want {
-				m := nextMessage(t, messages)
-				require.Equal(t, e.ID.String(), string(m.ID))
-				require.Equal(t, string(e.Data), string(m.Data))
-			}
-			require.NoError(t, log.Close())
-			require.NoError(t, waittest.Receive(t, subscribed), "a clean end")
-		})
-	}
-}
-
-// nextMessage returns the next message that EventSource would hand to
-// onmessage: one with data and without a name.
-func nextMessage(t testing.TB, messages <-chan *sse.Event) *sse.Event {
-	t.Helper()
-	for {
-		if m := waittest.Receive(t, messages); len(m.Data) > 0 && len(m.Event) == 0 {
-			return m
-		}
-	}
-}
-
-func requireHeartbeat(t testing.TB, messages <-chan *sse.Event) {
-	t.Helper()
-	for {
-		if m := waittest.Receive(t, messages); string(m.Event) == "heartbeat" {
-			require.Equal(t, "{}", string(m.Data))
-			return
-		}
-	}
-}
-
 // brokenHijacker fails to hand its connection over for a reason of its own.
 type brokenHijacker struct{ http.ResponseWriter }
 
@@ -835,4 +764,131 @@ func TestHandler_answers503WhenTheConnectionCannotBeHad(t *testing.T) {
 	s.handler.ServeHTTP(brokenHijacker{recorder}, r)
 	require.Contains(t, httpxtest.Detail(t, http.StatusServiceUnavailable, recorder.Result()), "repeat")
 	require.NoError(t, s.handler.Wait(t.Context()), "it is not counted as a reader")
+}
+
+func TestConstructors_reportEveryMistake(t *testing.T) {
+	taken := prometheus.NewRegistry()
+	for _, name := range []string{"liveactivity_actions_total", "liveactivity_stream_sent_total"} {
+		require.NoError(t, taken.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: name})))
+	}
+	log := newMemoryLog()
+	for name, c := range map[string]struct {
+		make func() error
+		want []string
+	}{
+		"a handler": {func() error {
+			_, err := eventlog.NewHandler(nil, &eventlog.HandlerOptions{Heartbeat: -1, WriteTimeout: -1, Coalesce: -1, SendBuffer: -1, Metrics: taken})
+			return err
+		}, []string{"log", "Heartbeat", "WriteTimeout", "Coalesce", "SendBuffer", "Metrics"}},
+		"a recorder": {func() error {
+			_, err := eventlog.NewRecorder(nil, &eventlog.RecorderOptions{TTL: -1, Metrics: taken})
+			return err
+		}, []string{"log", "TTL", "Metrics"}},
+		"a source of nothing": {func() error {
+			_, err := eventlog.NewSource(nil, "")
+			return err
+		}, []string{"log", "productID"}},
+		"a source of no product": {func() error {
+			_, err := eventlog.NewSource(log, "")
+			return err
+		}, []string{"productID"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range c.want {
+				c.want[i] = "eventlog." + c.want[i]
+			}
+			assert.Equal(t, c.want, musttest.Mistakes(t, c.make()))
+		})
+	}
+}
+
+func TestMetrics_ofTwoOfAKindShareARegistry(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	for range 2 {
+		log := musttest.New(memorylog.New(nil))
+		require.NotNil(t, musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Metrics: reg})))
+		require.NotNil(t, musttest.New(eventlog.NewRecorder(log, &eventlog.RecorderOptions{Metrics: reg})))
+	}
+}
+
+func TestHandler_endsAStreamWhoseKeyIsTakenAway(t *testing.T) {
+	log := musttest.New(memorylog.New(nil))
+	keys := access.NewKeyring()
+	handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: 10 * time.Millisecond}))
+	require.NoError(t, keys.Add("ours", "acme"))
+	require.NoError(t, keys.Add("theirs", "other"))
+	mux := http.NewServeMux()
+	mux.Handle("GET /stream/{product_id}", handler)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	open := func(productID, key string) *http.Response {
+		request, err := http.NewRequest(http.MethodGet, server.URL+"/stream/"+productID, nil)
+		require.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer "+key)
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		return response
+	}
+	ours, theirs := open("acme", "ours"), open("other", "theirs")
+	defer ours.Body.Close()
+	defer theirs.Body.Close()
+
+	keys.RemoveProduct("acme")
+	require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{Data: []byte(`{"type":"summary","secret":1}`)}}))
+	sent, err := io.ReadAll(ours.Body)
+	require.NoError(t, err, "the stream ends cleanly")
+	require.NotContains(t, string(sent), "secret")
+
+	heartbeat := make([]byte, 64)
+	for range 5 { // the other product's stream goes on
+		_, err = theirs.Body.Read(heartbeat)
+		require.NoError(t, err)
+	}
+	require.NoError(t, log.Close())
+}
+
+// No stream has to wait for its next heartbeat to be ended.
+func TestHandler_EndRevoked_endsIdleStreamsAtOnce(t *testing.T) {
+	for name, hijacked := range map[string]bool{"hijacked": true, "HTTP/2": false} {
+		t.Run(name, func(t *testing.T) {
+			log := musttest.New(memorylog.New(nil))
+			keys := access.NewKeyring()
+			handler := musttest.New(eventlog.NewHandler(log, &eventlog.HandlerOptions{Keys: keys, Heartbeat: time.Hour}))
+			require.NoError(t, keys.Add("ours", "acme"))
+			require.NoError(t, keys.Add("theirs", "other"))
+			mux := http.NewServeMux()
+			mux.Handle("GET /stream/{product_id}", handler)
+			server := httptest.NewUnstartedServer(mux)
+			server.EnableHTTP2 = !hijacked
+			if server.StartTLS(); hijacked {
+				require.NotNil(t, server.TLS)
+			}
+			defer server.Close()
+			open := func(productID, key string) *http.Response {
+				request, err := http.NewRequest(http.MethodGet, server.URL+"/stream/"+productID, nil)
+				require.NoError(t, err)
+				request.Header.Set("Authorization", "Bearer "+key)
+				response, err := server.Client().Do(request)
+				require.NoError(t, err)
+				return response
+			}
+			ours, theirs := open("acme", "ours"), open("other", "theirs")
+			handler.EndRevoked() // nothing was removed
+			keys.RemoveProduct("acme")
+			handler.EndRevoked()
+			sent, err := io.ReadAll(ours.Body)
+			require.NoError(t, err)
+			require.Equal(t, "retry: 1000\n", string(sent))
+			require.NoError(t, log.Append(t.Context(), "other", []eventlog.Entry{{Data: []byte(`{"type":"summary"}`)}}))
+			require.NoError(t, log.Close())
+			sent, err = io.ReadAll(theirs.Body)
+			require.NoError(t, err)
+			require.Contains(t, string(sent), `data: {"type":"summary"}`, "the other product's stream goes on")
+			ours.Body.Close()
+			theirs.Body.Close()
+			require.NoError(t, handler.Wait(t.Context()))
+		})
+	}
 }

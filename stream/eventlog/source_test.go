@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/liveactivity/liveactivity/activity/feed"
 	"github.com/liveactivity/liveactivity/internal/logtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
@@ -167,27 +167,16 @@ func TestSource_endsWithTheErrorOfDeliver(t *testing.T) {
 	}
 }
 
-// brokenLog cannot be read for a while.
-type brokenLog struct {
-	eventlog.Log
-	until time.Time
-}
-
-func (b *brokenLog) Bounds(ctx context.Context, productID string) (eventlog.Bounds, error) {
-	if time.Now().Before(b.until) {
-		return eventlog.Bounds{}, errors.New("storage is away")
-	}
-	return b.Log.Bounds(ctx, productID)
-}
-
 func TestSource_waitsForStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &brokenLog{musttest.New(memorylog.New(nil)), time.Now().Add(time.Minute)}
+		log := &failingLog{Log: musttest.New(memorylog.New(nil))}
 		appendN(t, log, eventlog.Entry{Data: text("1")})
+		log.down.Store(true)
 		f := followSource(t, log, "", time.Unix(0, 0), "", nil)
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
 		require.Empty(t, f.delivered())
+		log.down.Store(false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"open", "1", "heartbeat"}, f.delivered())
@@ -198,7 +187,7 @@ func TestSource_waitsForStorage(t *testing.T) {
 func TestSource_logsAnOutageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines logtest.Buffer
-		log := &unreadableLog{Log: musttest.New(memorylog.New(nil))}
+		log := &failingLog{Log: musttest.New(memorylog.New(nil))}
 		source := musttest.New(eventlog.NewSource(log, "acme"))
 		source.Logger = slog.New(slog.NewTextHandler(&lines, nil))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -208,28 +197,15 @@ func TestSource_logsAnOutageOnce(t *testing.T) {
 			_ = source.Entries(ctx, eventlog.ID{}, func(eventlog.ID, []eventlog.Entry) error { return nil })
 		}()
 		for outage := range 2 {
-			log.away.Store(true)
+			log.down.Store(true)
 			time.Sleep(time.Minute)
 			require.Equal(t, outage+1, strings.Count(lines.String(), "log cannot be read"))
-			log.away.Store(false)
+			log.down.Store(false)
 			time.Sleep(time.Minute)
 		}
 		cancel()
 		<-ended
 	})
-}
-
-// unreadableLog cannot be read while it is away.
-type unreadableLog struct {
-	eventlog.Log
-	away atomic.Bool
-}
-
-func (l *unreadableLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	if l.away.Load() {
-		return 0, errors.New("storage is away")
-	}
-	return l.Log.Read(ctx, productID, after, dst)
 }
 
 func TestSource_Entries_givesPagesOfWhatIsRetainedAndThenWhatComes(t *testing.T) {
@@ -290,5 +266,53 @@ func TestSource_AwaitClose_returnsWhenTheLogIsClosed(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.Canceled)
 		require.NoError(t, log.Close())
 		require.ErrorIs(t, <-ended, eventlog.ErrClosed)
+	})
+}
+
+var _ stream.CursorStore = (*eventlog.Cursor)(nil)
+
+func TestCursor_isKeptByProductAndName(t *testing.T) {
+	log := musttest.New(memorylog.New(nil))
+	cursor := func(productID, name string) *eventlog.Cursor {
+		return musttest.New(eventlog.NewSource(log, productID)).Cursor(name)
+	}
+	mine := cursor("acme", "printer")
+	saved, err := mine.Load(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, saved)
+	for _, place := range []string{"1-0", "2-0"} {
+		require.NoError(t, mine.Save(t.Context(), place))
+		saved, err = cursor("acme", "printer").Load(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, place, saved)
+	}
+	for _, other := range []*eventlog.Cursor{cursor("acme", "crm"), cursor("globex", "printer")} {
+		saved, err = other.Load(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, saved)
+	}
+}
+
+// A consumer that runs again handles the entries that came while it was away, and none
+// twice.
+func TestCursor_survivesARestartOfTheConsumer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := musttest.New(memorylog.New(nil))
+		var handled []string
+		handle := func(_ context.Context, m stream.Message) error {
+			handled = append(handled, m.SessionID)
+			return nil
+		}
+		for _, session := range []string{"first", "second", "third"} {
+			data := fmt.Appendf(nil, `{"type":"summary","session_id":%q}`, session)
+			require.NoError(t, log.Append(t.Context(), "acme", []eventlog.Entry{{SessionID: session, Data: data}}))
+			source := musttest.New(eventlog.NewSource(log, "acme"))
+			consumer := musttest.New(stream.NewSourceConsumer(source, stream.Handlers{Raw: handle},
+				&stream.ConsumerOptions{Cursor: source.Cursor("crm"), Since: time.Unix(0, 0)}))
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, stop)
+			require.ErrorIs(t, consumer.Run(ctx), context.Canceled)
+		}
+		assert.Equal(t, []string{"first", "second", "third"}, handled)
 	})
 }
