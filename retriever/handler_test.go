@@ -49,6 +49,13 @@ func TestServeEvents_takesSessionOrEmail(t *testing.T) {
 		"session in other case":       {"session_id=S", []string{}},
 		"blank session":               {"session_id=+", []string{}},
 		"others are ignored":          {"session_id=s&limit=1&top_k=x", []string{"two", "one"}},
+		"twice: the first":            {"session_id=s&session_id=t", []string{"two", "one"}},
+		"NUL":                         {"session_id=s%00", []string{}},
+		"not UTF-8":                   {"session_id=s%ff%fe", []string{}},
+		"a line feed":                 {"session_id=s%0d%0aX-Evil:%201", []string{}},
+		"encoded twice":               {"session_id=%2573", []string{}},
+		"long":                        {"session_id=" + strings.Repeat("s", 30_000), []string{}},
+		"many":                        {strings.Repeat("x=y&", 5_000) + "session_id=s", []string{"two", "one"}},
 	}
 	for _, keyBy := range []retriever.KeyBy{"", retriever.KeyBySession, retriever.KeyByEmail} {
 		mux := newMux(newStore(t), &retriever.HandlerOptions{KeyBy: keyBy})
@@ -79,14 +86,16 @@ func TestServeEvents_anUnknownOneHasAnEmptyList(t *testing.T) {
 func TestServeEvents_refuses(t *testing.T) {
 	const provide, malformed = "Provide session_id or email as a query parameter.", "The query string is malformed."
 	tests := map[string]struct{ query, want string }{
-		"nothing":           {"", provide},
-		"both empty":        {"?session_id=&email=", provide},
-		"blank e-mail":      {"?email=+%09", provide},
-		"other names":       {"?sessionId=s&Email=ada@example.com", provide},
-		"bad escape":        {"?session_id=s&x=%zz", malformed},
-		"cut escape":        {"?session_id=s%2", malformed},
-		"semicolon":         {"?session_id=s;email=x", malformed},
-		"bad escape, alone": {"?%", malformed},
+		"nothing":            {"", provide},
+		"both empty":         {"?session_id=&email=", provide},
+		"blank e-mail":       {"?email=+%09", provide},
+		"other names":        {"?sessionId=s&Email=ada@example.com", provide},
+		"the first is empty": {"?session_id=&session_id=s", provide},
+		"an array":           {"?session_id[]=s", provide},
+		"bad escape":         {"?session_id=s&x=%zz", malformed},
+		"cut escape":         {"?session_id=s%2", malformed},
+		"semicolon":          {"?session_id=s;email=x", malformed},
+		"bad escape, alone":  {"?%", malformed},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

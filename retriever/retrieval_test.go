@@ -86,6 +86,8 @@ func TestServeRetrieval_takes(t *testing.T) {
 		"nulls":                          {`{"knowledge_id":"s","query":null,"retrieval_setting":null}`, all},
 		"unknown fields":                 {`{"knowledge_id":"s","metadata_condition":{"a":[1,{}]},"x":1e999,"retrieval_setting":{"y":"z"}}`, all},
 		"names in other case mean other": {`{"knowledge_id":"s","Knowledge_ID":7,"QUERY":7,"retrieval_setting":{"Top_K":0}}`, all},
+		"NUL":                            {`{"knowledge_id":"s\u0000"}`, []string{}},
+		"not UTF-8":                      {"{\"knowledge_id\":\"s\xff\"}", []string{}},
 		"the same name again":            {`{"knowledge_id":"x","knowledge_id":"s"}`, all},
 	}
 	mux := newMux(newStore(t), nil)
@@ -142,6 +144,7 @@ func TestServeRetrieval_refuses(t *testing.T) {
 		"trailing comma":            {`{"knowledge_id":"s",}`, notObject},
 		"single quotes":             {`{'knowledge_id':'s'}`, notObject},
 		"a byte order mark":         {"\xef\xbb\xbf" + `{"knowledge_id":"s"}`, notObject},
+		"a raw NUL":                 {"{\"knowledge_id\":\"s\x00\"}", notObject},
 		"null":                      {`null`, notObject},
 		"array":                     {`[{"knowledge_id":"s"}]`, notObject},
 		"string":                    {`"s"`, notObject},

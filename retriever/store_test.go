@@ -478,6 +478,12 @@ func TestStore_textsStayWhatTheyAre(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	overwrite(t, s, summary("s", "a\xffb", 1))
 	assert.True(t, json.Valid(get(newMux(s, nil), "/events?session_id=s").Body.Bytes()))
+
+	far, past := batch("far", "", "x\n2026-01-01 00:00:00 UTC: y"), batch("past", "", "x")
+	far.Actions[0].TimestampStart, past.Actions[0].TimestampStart = 1e300, -1e300
+	add(t, s, far, past)
+	assert.Equal(t, []string{"x 2026-01-01 00:00:00 UTC: y"}, events(t, s, "far"), "no text makes a line of its own")
+	assert.Equal(t, []string{"x"}, events(t, s, "past"))
 }
 
 func TestStore_takesNoMoreMemoryThanItsBoundsAllow(t *testing.T) {

@@ -3,7 +3,6 @@ package main_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
@@ -153,12 +152,4 @@ func (s *service) awaitReady() {
 		status, _ := proctest.Request(s.t, http.MethodGet, s.url+"/readyz", "")
 		return status == http.StatusOK
 	})
-}
-
-// newServer returns the URL of a server that answers so.
-func newServer(t *testing.T, answer http.HandlerFunc) string {
-	t.Helper()
-	server := httptest.NewServer(answer)
-	t.Cleanup(server.Close)
-	return server.URL
 }
