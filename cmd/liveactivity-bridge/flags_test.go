@@ -114,6 +114,7 @@ func TestEnvironment_isTaken(t *testing.T) {
 	for _, origin := range []string{"https://portal.example.com", "http://localhost:3000"} {
 		assert.Equal(t, origin, s.sharedWith(origin))
 	}
+	assert.Empty(t, s.sharedWith("https://portal.example.com.evil.example"))
 	waittest.Until(t, "the batch is handled", func() bool {
 		return strings.Contains(s.get("/metrics"), "\nliveactivity_consumer_acknowledged_total{type=\"actions\"} 1\n")
 	})
