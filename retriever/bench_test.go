@@ -1,9 +1,6 @@
 package retriever_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +17,6 @@ import (
 	"github.com/liveactivity/liveactivity/internal/httpxtest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/retriever"
-	"github.com/liveactivity/liveactivity/stream"
 )
 
 // visit is what somebody did in a session in the last minute.
@@ -115,43 +111,4 @@ func BenchmarkFootprint(b *testing.B) {
 	}
 	b.ReportMetric(float64(heap)/sessions, "bytes/session")
 	b.ReportMetric(float64(heap)/float64(served), "x-of-json")
-}
-
-// What the whole retriever holds of 100,000 sessions just before they are
-// summed up for the first time: their records, and what the summarizer knows.
-func BenchmarkFootprintBeforeSummary(b *testing.B) {
-	const sessions, batches = 100_000, 9 // of two actions: a summary is due after twenty
-	for name, model := range map[string]func(context.Context, string) (string, error){
-		"built-in": nil,
-		"model":    func(context.Context, string) (string, error) { return "", errors.New("is never asked") },
-	} {
-		b.Run(name, func(b *testing.B) {
-			var heap int64
-			for b.Loop() {
-				heap = heaptest.After(func() {
-					s := musttest.New(retriever.NewStore(nil))
-					summarizer := musttest.New(stream.NewSummarizer(s.Overwrite, &stream.SummarizerOptions{Model: model}))
-					for range batches {
-						for session := range sessions {
-							batch := received(b, visit(session, 2))
-							add(b, s, batch)
-							require.NoError(b, summarizer.Add(b.Context(), batch))
-						}
-					}
-					b.Cleanup(func() { runtime.KeepAlive(s); runtime.KeepAlive(summarizer) })
-				})
-			}
-			b.ReportMetric(float64(heap)/sessions, "bytes/session")
-		})
-	}
-}
-
-// received returns a batch as it comes out of a stream, sharing nothing with
-// the one that was sent.
-func received(tb testing.TB, sent activity.Batch) (b activity.Batch) {
-	tb.Helper()
-	data, err := json.Marshal(sent)
-	require.NoError(tb, err)
-	require.NoError(tb, json.Unmarshal(data, &b))
-	return b
 }

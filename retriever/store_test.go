@@ -39,12 +39,6 @@ func TestStore_makesOneChunkOfABatch(t *testing.T) {
 	})
 }
 
-func TestStore_listsTheNewestFirst(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, batch("s", "", "one"), batch("s", "", "two", "three"), batch("s", "", "four"))
-	assert.Equal(t, []string{"four", "two+three", "one"}, events(t, s, "s"))
-}
-
 func TestStore_neverMixesSessions(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "ada@example.com", "s1"), batch("t", "ada@example.com", "t1"), batch("s ", "", "space"), batch("S", "", "upper"))
@@ -157,31 +151,6 @@ func TestStore_returnsNothingOlderThanTheTTL(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestStore_countsAChunksAgeFromWhenItWasForwarded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
-		b := batch("s", "", "replayed")
-		b.ForwardedAt -= 3000
-		add(t, s, batch("s", "", "live"), b)
-		require.Equal(t, []string{"replayed", "live"}, events(t, s, "s"), "in the order of writing")
-		time.Sleep(601 * time.Second)
-		require.Equal(t, []string{"live"}, events(t, s, "s"))
-	})
-}
-
-func TestStore_anExpiredSessionBeginsAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
-		add(t, s, batch("s", "ada@example.com", "one"))
-		time.Sleep(2 * time.Hour)
-		add(t, s, batch("s", "", "two"))
-		require.Equal(t, []string{"two"}, events(t, s, "s"))
-		require.Equal(t, 1, s.Sessions())
-		_, ok := s.SessionOf("ada@example.com")
-		require.True(t, ok, "whose it is stays known, what was done does not")
-	})
 }
 
 func TestStore_freesWhatHasExpiredAsOthersAreWritten(t *testing.T) {
@@ -330,15 +299,6 @@ func TestStore_emailsAreBoundedLikeSessions(t *testing.T) {
 	assert.Equal(t, []string{"0", "2", "3"}, known)
 }
 
-func TestStore_defaults(t *testing.T) {
-	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{}))
-	for i := range 60 {
-		add(t, s, batch("s", "", "x"), batch(fmt.Sprint(i), "", "x"))
-	}
-	assert.Len(t, events(t, s, "s"), 50)
-	assert.Equal(t, 61, s.Sessions())
-}
-
 // numbered is n batches of so many actions each, named 1, 2, 3 and so on.
 func numbered(sessionID string, n, actions int) []activity.Batch {
 	batches := make([]activity.Batch, n)
@@ -415,41 +375,6 @@ func TestStore_overwriteReplacesTheSummaryBefore(t *testing.T) {
 	}
 }
 
-func TestStore_batchesAfterASummaryAreNewer(t *testing.T) {
-	s := musttest.New(retriever.NewStore(nil))
-	add(t, s, numbered("s", 3, 1)...)
-	overwrite(t, s, summary("s", "sum", 2))
-	add(t, s, batch("s", "", "4"))
-	require.Equal(t, []string{"4", "3", "sum"}, events(t, s, "s"))
-	overwrite(t, s, summary("s", "sum of all", 2))
-	assert.Equal(t, []string{"sum of all"}, events(t, s, "s"))
-}
-
-func TestStore_countsWhatOverflowedAfterASummary(t *testing.T) {
-	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxChunks: 3}))
-	add(t, s, numbered("s", 2, 1)...)
-	overwrite(t, s, summary("s", "sum", 2))
-	for i := range 5 {
-		add(t, s, batch("s", "", fmt.Sprint("new ", i+1)))
-	}
-	require.Equal(t, []string{"new 5", "new 4", "new 3"}, events(t, s, "s"), "the summary was the oldest")
-	overwrite(t, s, summary("s", "sum of all", 3))
-	assert.Equal(t, []string{"new 5", "new 4", "sum of all"}, events(t, s, "s"))
-}
-
-func TestStore_countsWhatExpiredBeforeItsSummary(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := musttest.New(retriever.NewStore(&retriever.StoreOptions{TTL: time.Hour}))
-		add(t, s, numbered("s", 2, 1)...)
-		time.Sleep(40 * time.Minute)
-		add(t, s, batch("s", "", "3"), batch("s", "", "4"))
-		time.Sleep(40 * time.Minute)
-		require.Equal(t, []string{"4", "3"}, events(t, s, "s"))
-		overwrite(t, s, summary("s", "sum", 3))
-		require.Equal(t, []string{"4", "sum"}, events(t, s, "s"))
-	})
-}
-
 func TestStore_refusesAnEmptySummary(t *testing.T) {
 	s := musttest.New(retriever.NewStore(nil))
 	add(t, s, batch("s", "", "x"))
@@ -484,29 +409,6 @@ func TestStore_textsStayWhatTheyAre(t *testing.T) {
 	add(t, s, far, past)
 	assert.Equal(t, []string{"x 2026-01-01 00:00:00 UTC: y"}, events(t, s, "far"), "no text makes a line of its own")
 	assert.Equal(t, []string{"x"}, events(t, s, "past"))
-}
-
-func TestStore_takesNoMoreMemoryThanItsBoundsAllow(t *testing.T) {
-	const sessions, chunks = 500, 10
-	s := musttest.New(retriever.NewStore(&retriever.StoreOptions{MaxSessions: sessions, MaxChunks: chunks}))
-	text := strings.Repeat("x", 400)
-	fill := func(round int) {
-		for i := range sessions {
-			id := fmt.Sprint(round, "-", i)
-			for range chunks {
-				add(t, s, batch(id, id+"@example.com", text))
-			}
-		}
-	}
-	first := heaptest.After(func() { fill(0) })
-	later := heaptest.After(func() {
-		for round := range 5 {
-			fill(round + 1)
-		}
-	})
-	runtime.KeepAlive(s)
-	assert.Less(t, float64(first), 1.3*sessions*chunks*float64(len(text)+100))
-	assert.Less(t, float64(later), 0.1*float64(first), "who comes takes the place of who goes")
 }
 
 // visitors makes a session of an e-mail address for each number.
