@@ -264,37 +264,6 @@ func TestConsumer_remembersWhatIsFinishedBeyondAStuckEntry(t *testing.T) {
 	}
 }
 
-// A process that ends before it has caught up hands on what is behind.
-func TestConsumer_handsOnWhatWasNotFinished(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var data []string
-		for i := range 9 {
-			data = append(data, fmt.Sprintf(`{"type":"x","session_id":"s%d"}`, i))
-		}
-		cursor := &memoryCursor{t: t}
-		run := func(handlers stream.Handlers, sent int) {
-			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: resuming(data[:sent]...).client(), Cursor: cursor, Since: time.Unix(0, 0)})
-			synctest.Wait()
-			c.stop(t)
-		}
-		stuck := stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
-			if m.ID == "1" {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return nil
-		}}
-		run(stuck, 8)
-		run(stuck, 8)
-		var n notes
-		run(n.raw(), 8)
-		assert.Equal(t, data[:1], n.all())
-		run(n.raw(), 9)
-		assert.Equal(t, []string{data[0], data[8]}, n.all())
-		assert.Equal(t, "after 9", place(t, cursor.saved()))
-	})
-}
-
 // A handler that does not return stops no other session, and costs the cursor
 // the name of its own.
 func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {

@@ -249,3 +249,15 @@ func serving(chunks ...chunk) *fakeServer {
 		return streaming(req, nil, chunks...), nil
 	}}
 }
+
+const product = "acme"
+
+// fired reports whether a channel is closed.
+func fired(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

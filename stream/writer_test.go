@@ -159,20 +159,6 @@ func TestWriter_waitsForAPause(t *testing.T) {
 	})
 }
 
-func TestWriter_writesABurstOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := startWriting(t, &stream.WriterOptions{Debounce: time.Second})
-		for range 100 {
-			w.add(t, clicked("s", "x"))
-			time.Sleep(time.Millisecond)
-		}
-		w.after(time.Minute)
-		require.Len(t, w.batches, 1)
-		require.Equal(t, 100, w.batches[0].Count)
-		w.stopped(t)
-	})
-}
-
 func TestWriter_makesOneBatchOfWhatWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWriting(t, &stream.WriterOptions{Debounce: time.Second})

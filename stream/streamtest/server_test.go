@@ -202,42 +202,6 @@ func TestServer_sendsAnyDataInOneLine(t *testing.T) {
 	assert.Panics(t, func() { s.Send(activity.Batch{ForwardedAt: math.NaN()}) })
 }
 
-func TestServer_letsReadersResume(t *testing.T) {
-	s := start(t, nil)
-	first := s.SendRaw("1")
-	s.SendRaw("2")
-	tests := map[string]struct {
-		header string
-		params []string
-		want   []string
-	}{
-		"from now on":               {"", nil, []string{"3"}},
-		"after a Last-Event-ID":     {first, nil, []string{"2", "3"}},
-		"after a last_event_id":     {"", []string{"last_event_id", first}, []string{"2", "3"}},
-		"from a time":               {"", []string{"since", "0.5"}, []string{"1", "2", "3"}},
-		"from a time that is ahead": {"", []string{"since", "99999999999"}, []string{"3"}},
-	}
-	readers := map[string]*reader{}
-	for name, tt := range tests {
-		readers[name] = resume(t, s, tt.header, tt.params...)
-	}
-	s.SendRaw("3")
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) { readers[name].receives(t, tt.want...) })
-	}
-}
-
-func TestServer_filtersBySession(t *testing.T) {
-	s := start(t, nil)
-	r := connect(t, s, "session_id", "s2")
-	s.Send(activity.Batch{SessionID: "s1"})
-	s.SendSummary(stream.Summary{SessionID: "s1"})
-	s.SendRaw("of no session")
-	want := []string{s.Send(activity.Batch{SessionID: "s2"})[0], s.SendSummary(stream.Summary{SessionID: "s2"})}
-	assert.Equal(t, want, []string{r.next(t).id, r.next(t).id})
-	assert.Equal(t, "s2", s.Requests()[0].SessionID)
-}
-
 func TestServer_sendsGaps(t *testing.T) {
 	s := start(t, &streamtest.ServerOptions{Retention: eventlog.Retention{MaxBytes: 1}}) // the newest event
 	first := s.SendRaw("1")
@@ -246,12 +210,6 @@ func TestServer_sendsGaps(t *testing.T) {
 	r := resume(t, s, first)
 	assert.Equal(t, event{name: "gap", data: `{"requested":"` + first + `","oldest":"` + third + `"}`}, r.next(t))
 	r.receives(t, "3")
-}
-
-func TestServer_keepsStreamsAlive(t *testing.T) {
-	s := start(t, &streamtest.ServerOptions{Heartbeat: time.Millisecond})
-	r := connect(t, s)
-	assert.Equal(t, event{name: "heartbeat", data: "{}"}, r.next(t))
 }
 
 // What a real service answers; the root package tests the same of it.
