@@ -673,7 +673,7 @@ func TestHandler_holdsLittleForAReaderThatDoesNotRead(t *testing.T) {
 				sent := -1.0
 				waittest.Until(t, "no reader gets any further", func() bool {
 					last := sent
-					time.Sleep(200 * time.Millisecond)
+					time.Sleep(50 * time.Millisecond)
 					sent = s.metric(t, "liveactivity_stream_sent_total")
 					return sent == last
 				})

@@ -99,21 +99,6 @@ func grow(t *testing.T, log *boltlog.Log, productID string, round, more int) {
 	require.NoError(t, err)
 }
 
-func TestOpen_knowsTheKeys(t *testing.T) {
-	dir := t.TempDir()
-	log := open(t, dir, nil)
-	entries := eventlogtest.Append(t, log, product, eventlogtest.Entries("a", 50)...)
-	for range 2 {
-		log = reopen(t, log, dir, nil)
-		for _, e := range entries {
-			require.Equal(t, e.Keys, duplicates(t, log, product, eventlogtest.Entry("new", 0), e))
-		}
-		require.Len(t, eventlogtest.ReadAll(t, log, product, eventlogtest.Bounds(t, log, product).TrimmedTo, 100), len(entries))
-	}
-	eventlogtest.Append(t, log, "other", eventlogtest.Entries("a", 50)...)
-	eventlogtest.Append(t, log, product, eventlogtest.Entry("new", 0))
-}
-
 // A log emptied by time, then opened by a machine whose clock is years behind:
 // the clock of a bubble starts in the year 2000.
 func TestOpen_neverGivesAnIDAgain(t *testing.T) {
@@ -140,27 +125,6 @@ func TestOpen_neverGivesAnIDAgain(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestOpen_neverGivesAVersionAgain(t *testing.T) {
-	dir := t.TempDir()
-	log := open(t, dir, nil)
-	var last document.Version
-	for n := range 5 {
-		a := put(t, log, product, "a", fmt.Sprint(n), 0)
-		b := put(t, log, product, "b", fmt.Sprint(n), time.Millisecond)
-		require.Greater(t, a.Version, last)
-		require.Greater(t, b.Version, a.Version)
-		last = b.Version
-		_, err := log.Documents().Write(t.Context(), product, document.Delete(a))
-		require.NoError(t, err)
-		waittest.Until(t, "all has expired", func() bool {
-			require.NoError(t, log.Expire(t.Context()))
-			return len(list(t, log, product)) == 0
-		})
-		log = reopen(t, log, dir, nil)
-		require.Empty(t, list(t, log, product))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
@@ -237,6 +238,141 @@ func TestExpire_leavesTheDiskAlone(t *testing.T) {
 		require.Zero(t, countOf(t, l, bucketLog)+countOf(t, l, bucketDocuments))
 		require.NoError(t, l.Expire(t.Context()))
 		require.Equal(t, before+1, l.lastCommit())
+		require.NoError(t, l.Release())
+	})
+}
+
+// heldBy returns what products hold in memory.
+func heldBy(l *Log) (total int64) {
+	for _, p := range l.all() {
+		total += p.tail.Bytes() + int64(keyCost*len(p.keys))
+	}
+	return total
+}
+
+// What all products have in memory of the file is bounded, also when it is
+// opened; they lose nothing by it while their keys fit.
+func TestTails_areBoundedTogether(t *testing.T) {
+	const products, each, total = 20, 30, 256 << 10
+	dir := t.TempDir()
+	opts := &Options{Retention: eventlog.Retention{TotalBytes: total}}
+	l := openLog(t, dir, opts)
+	for n := range each {
+		for p := range products {
+			require.NoError(t, l.Append(t.Context(), fmt.Sprint(p), []eventlog.Entry{eventlogtest.Sized(eventlogtest.Entry("a", n), 2000)}))
+			require.LessOrEqual(t, heldBy(l), int64(total))
+		}
+	}
+	for range 2 {
+		require.Greater(t, heldBy(l), int64(total*3/4), "the room is used")
+		for p := range products {
+			page := make([]eventlog.Entry, each)
+			n, err := l.Read(t.Context(), fmt.Sprint(p), eventlog.ID{}, page)
+			require.NoError(t, err)
+			require.Positive(t, n)
+			require.Equal(t, each, l.Stats()[fmt.Sprint(p)].Entries)
+		}
+		l = requireTrueMemory(t, l, dir, opts)
+		require.LessOrEqual(t, heldBy(l), int64(total))
+	}
+}
+
+// Where there are too many keys the product that has most of them loses its
+// oldest entries, and no other.
+func TestKeys_areBoundedTogether(t *testing.T) {
+	const total = 256 << 10
+	dir := t.TempDir()
+	opts := &Options{Retention: eventlog.Retention{TotalBytes: total}}
+	l := openLog(t, dir, opts)
+	require.NoError(t, l.Append(t.Context(), "other", eventlogtest.Entries("a", 20)))
+	for n := range 4 * total / keyCost / 100 {
+		e := eventlog.Entry{Data: []byte("{}")}
+		for k := range 100 {
+			e.Keys = append(e.Keys, activity.EventKey(fmt.Sprint(n, "/", k)))
+		}
+		require.NoError(t, l.appends([]eventlog.Entry{e})())
+	}
+	require.LessOrEqual(t, heldBy(l), int64(total))
+	require.Equal(t, 20, l.Stats()["other"].Entries)
+	require.Positive(t, l.Stats()[acme].Dropped)
+	_, err := l.Read(t.Context(), acme, eventlog.ID{}, make([]eventlog.Entry, 1))
+	require.ErrorAs(t, err, new(*eventlog.GapError))
+	requireConsistent(t, l, acme)
+	requireTrueMemory(t, l, dir, opts)
+}
+
+// A call that writes more than there is room for evicts everything else, and
+// nothing of its own: its documents go with the next one.
+func TestState_evictsNothingOfTheSameCall(t *testing.T) {
+	l := openLog(t, t.TempDir(), &Options{Retention: eventlog.Retention{StateMaxBytes: 64 << 10}})
+	put := func(names ...string) {
+		var changes []document.Change
+		for _, name := range names {
+			changes = append(changes, document.Put(document.Document{Name: name}, make([]byte, 1<<10), time.Hour))
+		}
+		_, err := l.Documents().Write(t.Context(), "a", changes...)
+		require.NoError(t, err)
+	}
+	put("before")
+	var names []string
+	for n := range 64 {
+		names = append(names, fmt.Sprintf("n%02d", n))
+	}
+	put(names...)
+	docs, err := l.Documents().List(t.Context(), "a", "", "", 100)
+	require.NoError(t, err)
+	require.Len(t, docs, len(names))
+	require.Equal(t, "n00", docs[0].Name)
+	for n := range 40 {
+		put(fmt.Sprint("other", n))
+	}
+	docs, err = l.Documents().List(t.Context(), "a", "n", "", 100)
+	require.NoError(t, err)
+	require.Empty(t, docs)
+}
+
+// A process whose clock was a year ahead leaves IDs and documents of then. They
+// last no longer than others from when the file is opened again, IDs still
+// grow, and what is appended meanwhile has its own time.
+func TestOpen_limitsWhatAClockLeftThatWasAhead(t *testing.T) {
+	const ttl = 4 * time.Hour
+	dir := t.TempDir()
+	opts := &Options{Retention: eventlog.Retention{TTL: ttl}}
+	var ahead []eventlog.Entry
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(365 * 24 * time.Hour)
+		l := openLog(t, dir, opts)
+		ahead = eventlogtest.Entries("ahead", 3)
+		changes := []document.Change{document.Put(document.Document{Name: "mortal"}, nil, ttl), document.Put(document.Document{Name: "ever"}, nil, 0)}
+		require.NoError(t, l.appends(ahead, changes...)())
+		require.NoError(t, l.Release())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, dir, opts)
+		require.Len(t, documentsOf(t, l), 2)
+		require.Equal(t, ahead[2].ID, eventlogtest.Bounds(t, l, acme).Newest)
+		time.Sleep(ttl / 2)
+		later := eventlogtest.Entries("later", 1)
+		require.NoError(t, l.appends(later, document.Put(document.Document{Name: "later"}, nil, ttl))())
+		require.Positive(t, later[0].ID.Compare(ahead[2].ID))
+
+		time.Sleep(ttl/2 - time.Second)
+		require.Equal(t, ahead[0].ID, eventlogtest.Bounds(t, l, acme).Oldest, "not before their time")
+		require.Len(t, documentsOf(t, l), 3)
+		time.Sleep(ttl/32 + time.Second)
+		require.Equal(t, eventlog.Bounds{TrimmedTo: ahead[2].ID, Oldest: later[0].ID, Newest: later[0].ID}, eventlogtest.Bounds(t, l, acme))
+		require.Len(t, documentsOf(t, l), 2)
+		require.NoError(t, l.Expire(t.Context()))
+		require.Equal(t, 1, l.Stats()[acme].Entries, "they make room")
+		require.NoError(t, l.appends(eventlogtest.Entries("ahead", 3))(), "and their keys are free")
+
+		time.Sleep(ttl + ttl/16)
+		require.NoError(t, l.Expire(t.Context()))
+		require.Zero(t, l.Stats()[acme].Entries)
+		require.Zero(t, eventlogtest.Bounds(t, l, acme).Oldest)
+		docs := documentsOf(t, l)
+		require.Len(t, docs, 1)
+		require.Equal(t, "ever", docs[0].Name)
 		require.NoError(t, l.Release())
 	})
 }

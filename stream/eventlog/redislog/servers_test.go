@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -350,4 +351,79 @@ func timesRead(t *testing.T, server *redistest.Server) (n int) {
 		require.NoError(t, err)
 	}
 	return n
+}
+
+// Servers whose clocks differ agree on the time: it is that of Redis, from the
+// first connection on.
+func TestServers_agreeOnTheTime(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		for name, ahead := range map[string]time.Duration{"fast": time.Hour, "slow": -time.Hour, "right": 0} {
+			t.Run(name, func(t *testing.T) {
+				log, err := redislog.Open(url, &redislog.Options{Prefix: "clock"})
+				require.NoError(t, err)
+				defer log.Release()
+				log.SetClock(func() time.Time { return time.Now().Add(ahead) })
+				require.NoError(t, log.Ping(t.Context()))
+				assert.WithinDuration(t, time.Now(), log.Now(), 10*time.Second)
+			})
+		}
+	})
+}
+
+// The bounds of a log and its first entries take Redis as long with many entries as with few.
+func TestRead_doesNotWalkTheLog(t *testing.T) {
+	t.Parallel()
+	const calls, few, many = 20, 1000, 60_000
+	server := redistest.Start(t, "--appendonly", "no")
+	log := open(t, server.URL(), nil)
+	start := newest(t, log)
+	least := func() (bounds, read time.Duration) {
+		bounds = leastDuration(t, server.Client(), func() {
+			for range calls {
+				newest(t, log)
+			}
+		})
+		into := make([]eventlog.Entry, 1)
+		for _, after := range []eventlog.ID{{}, start} {
+			read = max(read, leastDuration(t, server.Client(), func() {
+				for range calls {
+					n, err := log.Read(t.Context(), product, after, into)
+					require.NoError(t, err)
+					require.Equal(t, 1, n)
+				}
+			}))
+		}
+		return bounds, read
+	}
+	fill := func(from, to int) {
+		for i := from; i < to; i += few {
+			require.NoError(t, log.Append(t.Context(), product, eventlogtest.Entries(fmt.Sprint("s", i), few)))
+		}
+	}
+	fill(0, few)
+	// The first entries are no longer in the memory of another server.
+	log = open(t, server.URL(), &redislog.Options{Prefix: t.Name(), TailBytes: 1})
+	bounds, read := least()
+	fill(few, many)
+	manyBounds, manyRead := least()
+	require.Less(t, manyBounds, 10*bounds)
+	require.Less(t, manyRead, 10*read)
+}
+
+// leastDuration returns how long the fastest script took Redis that was called meanwhile.
+func leastDuration(t *testing.T, client *redis.Client, calls func()) time.Duration {
+	t.Helper()
+	require.NoError(t, client.ConfigSet(t.Context(), "slowlog-log-slower-than", "0").Err())
+	require.NoError(t, client.SlowLogReset(t.Context()).Err())
+	calls()
+	logged, err := client.SlowLogGet(t.Context(), -1).Result()
+	require.NoError(t, err)
+	least := time.Hour
+	for _, entry := range logged {
+		if entry.Args[0] == "evalsha" {
+			least = min(least, entry.Duration)
+		}
+	}
+	require.Less(t, least, time.Hour, "a script was called")
+	return least
 }
