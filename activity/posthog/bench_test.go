@@ -30,6 +30,28 @@ const (
 	batchesPerRound            = 8
 )
 
+// wireEvent has the fields of an event that any server reads that takes the same events with
+// encoding/json.
+type wireEvent struct {
+	Event, UUID, Timestamp string
+	DistinctID             string `json:"distinct_id"`
+	Offset                 *float64
+	Set                    struct{ Email string } `json:"$set"`
+	Properties             struct {
+		Token         string
+		DistinctID    string                 `json:"distinct_id"`
+		UserID        string                 `json:"$user_id"`
+		IsIdentified  bool                   `json:"$is_identified"`
+		SessionID     string                 `json:"$session_id"`
+		CurrentURL    string                 `json:"$current_url"`
+		EventType     string                 `json:"$event_type"`
+		ElText        string                 `json:"$el_text"`
+		ElementsChain string                 `json:"$elements_chain"`
+		Elements      []map[string]any       `json:"$elements"`
+		Set           struct{ Email string } `json:"$set"`
+	}
+}
+
 var uuidField = regexp.MustCompile(`"uuid":"[^"]*"`)
 
 // ingestRound is the batch many times over, each with uuids of its own: a log

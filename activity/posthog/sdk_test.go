@@ -133,6 +133,9 @@ func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 		{"malformed", "POST", "/e/", "{", nil, 400},
 		{"no token", "POST", "/e/", "{}", nil, 401},
 		{"no such path", "GET", "/static/array.js", "", nil, 404},
+		{"a script", "GET", "/static/recorder.js", "", nil, 200},
+		{"lists", "GET", "/api/surveys/", "", nil, 200},
+		{"capture v1, no token", "POST", "/i/v1/analytics/events", "{}", nil, 401},
 		{"no such method", "GET", "/e/", "", nil, 405},
 		{"too large", "POST", "/e/", strings.Repeat(" ", 1<<20+1), nil, 413},
 		{"flags, too large", "POST", "/flags/", strings.Repeat(" ", 1<<20+1), nil, 413},
@@ -157,6 +160,7 @@ func TestSDK_everyAnswerMayBeReadByThePage(t *testing.T) {
 				s.mux.ServeHTTP(w, r)
 				require.Equal(t, c.status, w.Code)
 				assert.Equal(t, origin, w.Header().Get("Access-Control-Allow-Origin"))
+				assert.Equal(t, origin != "", w.Header().Get("Access-Control-Expose-Headers") == "Retry-After")
 				assert.Equal(t, origin != "", w.Header().Get("Access-Control-Allow-Credentials") == "true")
 				assert.Contains(t, w.Header().Values("Vary"), "Origin", "also without an origin, or a cache mixes the answers up")
 			})
@@ -325,10 +329,15 @@ func TestSDK_emptyAnswers(t *testing.T) {
 		{"GET", "/ingest/api/product_tours/?token=phc_x", `{"product_tours":[]}`},
 		{"POST", "/i/v1/logs", `{}`},
 		{"GET", "/api/projects/@current/feature_flags/beta/remote_config/", `null`},
-		{"GET", "/flags/definitions?token=phc_x", `{"flags":[],"group_type_mapping":{},"cohorts":{}}`},
+		{"GET", "/flags/definitions?token=phc_x&send_cohorts", `{"flags":[],"group_type_mapping":{},"cohorts":{}}`},
+		{"GET", "/ingest/a/flags/definitions/", `{"flags":[],"group_type_mapping":{},"cohorts":{}}`},
+		{"GET", "/api/feature_flag/local_evaluation/?token=none", `{"flags":[],"group_type_mapping":{},"cohorts":{}}`},
 	} {
-		w := s.call(c.method, c.path, "Origin", "https://app.example.com")
+		w := s.call(c.method, c.path, "Origin", "https://app.example.com", "Authorization", "Bearer phx_personal")
 		require.Equal(t, http.StatusOK, w.Code, c.path)
+		if c.method == "GET" {
+			requireError(t, s.post(door{path: c.path}, nil), http.StatusMethodNotAllowed)
+		}
 		assert.JSONEq(t, c.answer, w.Body.String(), c.path)
 		assert.Equal(t, "https://app.example.com", w.Header().Get("Access-Control-Allow-Origin"), c.path)
 	}

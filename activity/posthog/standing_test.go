@@ -60,3 +60,52 @@ func TestStanding_isThatOfTheDoorUnlessSigned(t *testing.T) {
 		})
 	}
 }
+
+// Visitors that share an id must not see each other: what they do belongs to
+// their sessions and to no user.
+func TestNobody_hasNoUserID(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, id := range []any{"$posthog_cookieless", "anonymous", "Guest", "DISTINCTID", "distinct_id", "id", "Not_Authenticated",
+		"email", "undefined", "uNdEfInEd", "true", "False", true, false, "[object Object]", "NaN", "None", "none", "null", "0", 0,
+		"", " ", "\t\n", "\u00a0", `" "`, `"anonymous"`, "'guest'", `"null"`, "'0'", `"$posthog_cookieless"`,
+		" anonymous ", "\tundefined\n", `" anonymous "`, ` "null" `, " $posthog_cookieless", "00000000-0000-0000-0000-000000000000",
+		`"00000000-0000-0000-0000-000000000000"`} {
+		for _, changes := range []object{
+			{"properties.distinct_id": id},
+			{"properties.distinct_id": nil, "distinct_id": id},
+			{"properties.distinct_id": id, "properties.$user_id": id, "properties.$is_identified": true},
+			{"event": "$identify", "properties.distinct_id": id, "$set": object{"email": "ada@example.com"}},
+		} {
+			requireCounts(t, s.post(captureDoor, marshal(t, click(changes))), 1, 0)
+			e := s.requireOneEvent(t)
+			assert.Empty(t, e.UserID, "%q", id)
+			assert.False(t, e.Identified)
+			assert.Equal(t, "session-1", e.SessionID)
+		}
+	}
+}
+
+// An event of nobody and of no session is ignored, and the answer says so. Actions of
+// cookieless visitors are the exception: they go to the stream.
+func TestNobody_withoutASession(t *testing.T) {
+	s := newService(posthog.Options{})
+	w := s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "anonymous", "properties.$session_id": nil})))
+	assert.JSONEq(t, `{"status":1,"accepted":0,"ignored":1,"reasons":{"no_session_and_user":1}}`, w.Body.String())
+	for _, id := range []string{"$posthog_cookieless", "anonymous"} {
+		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"event": "$set", "properties.distinct_id": id,
+			"properties.$session_id": nil, "$set": object{"email": "ada@example.com"}}))), 0, 1)
+	}
+	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": "$posthog_cookieless", "properties.$session_id": nil}))), 1, 0)
+	e := s.requireOneEvent(t)
+	assert.Equal(t, "Click Export CSV", e.Action.Title)
+	assert.Empty(t, e.SessionID+e.UserID)
+}
+
+func TestNobody_isNoOneElse(t *testing.T) {
+	s := newService(posthog.Options{})
+	for _, id := range []string{"Null", "nan", "NONE", "00", "1", " a", "ada", "anonymous2", "guest_7", "my id", `"ada"`, `"`, "''", "$posthog",
+		"00000000-0000-0000-0000-000000000001", " ada "} {
+		requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.distinct_id": id}))), 1, 0)
+		assert.Equal(t, id, s.requireOneEvent(t).UserID)
+	}
+}

@@ -99,43 +99,6 @@ func TestTime_ofAnEvent(t *testing.T) {
 	}
 }
 
-// TestTime_sentAtOfABatch counts for every event in it, wherever it stands.
-func TestTime_sentAtOfABatch(t *testing.T) {
-	batch := `"batch":[` + string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z"}))) + `,` +
-		string(marshal(t, click(object{"offset": 2000}))) + `]`
-	for name, body := range map[string]string{
-		"before the events": `{"sent_at":"2026-11-20T14:00:00Z",` + batch + `}`,
-		"after the events":  `{` + batch + `,"sent_at":"2026-11-20T14:00:00Z"}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				requireCounts(t, s.post(captureDoor, []byte(body)), 2, 0)
-				events := s.sink.take(shop)
-				assert.WithinDuration(t, noon.Add(-3*time.Second), events[0].Time, 0)
-				assert.WithinDuration(t, noon.Add(-2*time.Second), events[1].Time, 0)
-			})
-		})
-	}
-}
-
-// TestTime_sentAtOfAnEvent corrects that event, and wins over the batch's.
-func TestTime_sentAtOfAnEvent(t *testing.T) {
-	event := string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z", "sent_at": "2026-11-20T14:00:00Z"})))
-	for name, body := range map[string]string{
-		"in an array": `[` + event + `]`,
-		"in a batch":  `{"batch":[` + event + `],"sent_at":"2026-11-20T13:59:57Z"}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				requireCounts(t, s.post(captureDoor, []byte(body)), 1, 0)
-				assert.WithinDuration(t, noon.Add(-3*time.Second), s.requireOneEvent(t).Time, 0)
-			})
-		})
-	}
-}
-
 // TestTime_ofASessionsRequests posts to one service, in the order of arrival,
 // and asserts when each request's event happened by the server's clock, which
 // starts at noon. All times are seconds from there.
@@ -200,49 +163,6 @@ func TestTime_productsHaveClocksOfTheirOwn(t *testing.T) {
 			assert.WithinDuration(t, noon.Add(-time.Second), events[0].Time, 0, productID)
 		}
 	})
-}
-
-// TestTime_sentAtBesideAWebhooksEvent corrects it too.
-func TestTime_sentAtBesideAWebhooksEvent(t *testing.T) {
-	at(t, noon, func(t *testing.T) {
-		s := newService(posthog.Options{})
-		body := object{"event": click(object{"timestamp": "2026-11-20T13:59:57Z"}), "sent_at": "2026-11-20T14:00:00Z"}
-		requireCounts(t, s.post(webhookDoor, marshal(t, body)), 1, 0)
-		assert.WithinDuration(t, noon.Add(-3*time.Second), s.requireOneEvent(t).Time, 0)
-	})
-}
-
-// TestTime_capturedOffsetsAndTimestamps: what posthog-js sent at a known time
-// happened as long before as its own clock says.
-func TestTime_capturedOffsetsAndTimestamps(t *testing.T) {
-	cases := []struct {
-		scenario, number string
-		want             []time.Duration // from the happening to the arrival, less the time on the way
-	}{
-		{"old_1.297.2", "006", []time.Duration{2050 * time.Millisecond}},
-		{"base64", "005", []time.Duration{1713 * time.Millisecond}},          // 29.112, sent 30.825
-		{"no_compression", "009", []time.Duration{116e6, 40e6}},              // 21.563 and 21.639, sent 21.679
-		{"main", "015", []time.Duration{27e6, 24e6, 20e6}},                   // 24.134, 24.137, 24.141, sent 24.161
-		{"recommended_stub", "003", []time.Duration{2019e6, 1977e6, 1973e6}}, // 15.146, 15.188, 15.192, sent 17.165
-	}
-	for _, c := range cases {
-		t.Run(c.scenario, func(t *testing.T) {
-			for _, request := range capturedRequests(t, c.scenario) {
-				if request.number != c.number {
-					continue
-				}
-				at(t, request.arrival.Add(time.Hour), func(t *testing.T) { // the server's clock is an hour ahead
-					s := newService(posthog.Options{})
-					requireOK(t, s.post(captureDoor, request.body))
-					var got []time.Duration
-					for _, e := range s.sink.take(shop) {
-						got = append(got, request.arrival.Add(time.Hour).Sub(e.Time))
-					}
-					assert.Equal(t, c.want, got)
-				})
-			}
-		})
-	}
 }
 
 func TestTime_retentionIsTheSinks(t *testing.T) {
@@ -406,5 +326,34 @@ func TestServeSDK_anEventWithoutUUIDIsTheSameInAnyRequest(t *testing.T) {
 		requireCounts(t, s.post(captureDoor, gzipped(body)), 1, 1)
 		sum := sha256.Sum256(event)
 		assert.Equal(t, uuid.UUID(sum[:16]).String(), s.requireOneEvent(t).ID)
+	}
+}
+
+// sent_at corrects every event of its request, wherever it stands, and an event's own wins.
+func TestTime_sentAt(t *testing.T) {
+	event := string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z"})))
+	own := string(marshal(t, click(object{"timestamp": "2026-11-20T13:59:57Z", "sent_at": "2026-11-20T14:00:00Z"})))
+	batch := `"batch":[` + event + `,` + string(marshal(t, click(object{"offset": 2000}))) + `]`
+	const at2 = `"sent_at":"2026-11-20T14:00:00Z"`
+	for name, c := range map[string]struct {
+		door door
+		body string
+		want []time.Duration // before noon
+	}{
+		"before the events":       {captureDoor, `{` + at2 + `,` + batch + `}`, []time.Duration{3 * time.Second, 2 * time.Second}},
+		"after the events":        {captureDoor, `{` + batch + `,` + at2 + `}`, []time.Duration{3 * time.Second, 2 * time.Second}},
+		"of an event in an array": {captureDoor, `[` + own + `]`, []time.Duration{3 * time.Second}},
+		"of an event in a batch":  {captureDoor, `{"batch":[` + own + `],"sent_at":"2026-11-20T13:59:57Z"}`, []time.Duration{3 * time.Second}},
+		"beside a webhook's":      {webhookDoor, `{"event":` + event + `,` + at2 + `}`, []time.Duration{3 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, noon, func(t *testing.T) {
+				s := newService(posthog.Options{})
+				requireCounts(t, s.post(c.door, []byte(c.body)), len(c.want), 0)
+				for i, e := range s.sink.take(shop) {
+					assert.WithinDuration(t, noon.Add(-c.want[i]), e.Time, 0)
+				}
+			})
+		})
 	}
 }
