@@ -1,18 +1,28 @@
 package connector
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/helpdesk/zendesk"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
+	"github.com/liveactivity/liveactivity/internal/musttest"
+	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
 // BenchmarkServeWebhook is a webhook of Zendesk's from its bytes to the answer, with
@@ -65,4 +75,150 @@ func BenchmarkServeWebhook_refused(b *testing.B) {
 			b.Fatal(w.Body)
 		}
 	}
+}
+
+// BenchmarkFollow writes a note for each action, of 1000 conversations in turn, into
+// a desk that answers at once.
+func BenchmarkFollow(b *testing.B) {
+	const conversations = 1000
+	d := newDesk()
+	s := newService(b, musttest.New(memorylog.New(nil)), Product{Desks: []Desk{{"zendesk", d}}, Notes: Notes{PreLinkWindow: time.Minute}}, nil)
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Follow(ctx, "acme", musttest.New(eventlog.NewSource(s.store.log, "acme")))
+	}()
+	settled := func(n int) {
+		for d.count("note") < n {
+			runtime.Gosched()
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	for i := range conversations {
+		s.visit(b, fmt.Sprint("s", i), "first")
+		s.linkAs(b, fmt.Sprint(i), fmt.Sprint("s", i), byWebhook)
+	}
+	settled(conversations)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		s.visit(b, fmt.Sprint("s", n%conversations), "next")
+		if n++; n%conversations == 0 {
+			settled(conversations + n)
+		}
+	}
+	settled(conversations + n)
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "notes/s")
+	cancel()
+	<-done
+}
+
+// What a conversation costs in memory while everything is written, and while its
+// desk is away and it has notes to write.
+func TestDelivery_keepsLittleOfAConversationInMemory(t *testing.T) {
+	const conversations = 10_000
+	c := newLinks(t).Connector
+	d := c.delivery("acme")
+	docs := make([]document.Document, conversations)
+	for i := range docs {
+		r := record{conversation: conversation{Sessions: []session{{ID: fmt.Sprintf("0198c2f4-7a00-7000-8000-%012d", i), ByWebhook: true, Cursor: cursor{After: eventlog.IDAt(time.Now())}}}}}
+		change, _, err := c.store.change(r)
+		require.NoError(t, err)
+		docs[i] = document.Document{Name: documentName(keyOf("zendesk", fmt.Sprint(100000+i))), Value: change.Value, Version: 1}
+	}
+	perLinked := heaptest.After(func() {
+		for _, doc := range docs {
+			doc.Name = strings.Clone(doc.Name)
+			d.takeOver(doc)
+		}
+	}) / conversations
+	require.Len(t, d.lanes, conversations)
+	perParked := perLinked + heaptest.After(func() {
+		var page []eventlog.Entry
+		d.loaded = eventlog.IDAt(time.Now().Add(2 * time.Hour))
+		for id := range d.bySession {
+			page = append(page, eventlog.Entry{ID: eventlog.IDAt(time.Now().Add(time.Hour)), SessionID: id})
+		}
+		require.NoError(t, d.see(eventlog.ID{}, page))
+	})/conversations
+	require.Equal(t, conversations, d.accounts["zendesk"].lanes.Len())
+	t.Logf("%d bytes for each linked conversation, %d for each parked one", perLinked, perParked)
+	assert.LessOrEqual(t, perLinked, int64(1024))
+	assert.LessOrEqual(t, perParked, int64(512))
+	runtime.KeepAlive(d)
+	runtime.KeepAlive(docs)
+}
+
+// limited is a desk's limit of requests a minute, and its pacer: like that of
+// Zendesk it leaves a twentieth to others.
+type limited struct {
+	mu        sync.Mutex
+	limit     int
+	used      int
+	window    time.Time
+	remaining int // as the last answer said
+	resets    time.Time
+}
+
+func (a *limited) refuse(string, string) *helpdesk.APIError {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if window := now.Truncate(time.Minute); window != a.window {
+		a.window, a.used = window, 0
+	}
+	a.used++
+	a.remaining, a.resets = max(0, a.limit-a.used), a.window.Add(time.Minute)
+	if a.used > a.limit {
+		return &helpdesk.APIError{Status: 429, Wait: a.resets.Sub(now)}
+	}
+	return nil
+}
+
+func (a *limited) pause(string) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.remaining > a.limit/20 {
+		return 0
+	}
+	return max(0, time.Until(a.resets))
+}
+
+// After an outage of an hour, with the limit of Zendesk for updates of tickets.
+func TestFollow_catchesUpAboutAsFastAsTheDeskAllows(t *testing.T) {
+	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
+		f.desk.takes = func() time.Duration { return 200 * time.Millisecond }
+		f.many(t, caughtUp)
+		f.desk.refuses(func(string, string) *helpdesk.APIError { return &helpdesk.APIError{Status: 503} })
+		begin := time.Now()
+		for round := range 3 {
+			for i := range caughtUp {
+				f.visit(t, fmt.Sprint("s", i), fmt.Sprint("page ", round))
+			}
+			time.Sleep(time.Until(begin.Add(time.Duration(round+1) * 20 * time.Minute)))
+		}
+		a := &limited{limit: 100, remaining: 100}
+		synctest.Wait()
+		f.desk.pauses(a.pause)
+		f.desk.refuses(a.refuse)
+		began := time.Now()
+		for f.written() < 2*caughtUp {
+			time.Sleep(time.Second)
+			require.Less(t, time.Since(began), 4*time.Hour)
+		}
+		took, least := time.Since(began), time.Duration(caughtUp/100)*time.Minute
+		t.Logf("caught up in %s, the least is %s: %.3f", took, least, float64(took)/float64(least))
+		assert.LessOrEqual(t, float64(took)/float64(least), 1.1)
+	})
+}
+
+// written returns how many notes the desk has.
+func (f *following) written() (n int) {
+	f.desk.mu.Lock()
+	defer f.desk.mu.Unlock()
+	for _, notes := range f.desk.notes {
+		n += len(notes)
+	}
+	return n
 }

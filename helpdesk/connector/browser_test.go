@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,24 +84,6 @@ func TestServeLink_linksToTheFirstDeskOnceAndForAll(t *testing.T) {
 	known, _, err = d.Conversation(t.Context(), "acme", "plain", "c1")
 	require.NoError(t, err)
 	assert.Equal(t, []Linked{{SessionID: "s1", ByWebhook: true}}, known.Sessions, "the desk said so, too")
-}
-
-func TestServeLink_refusesAFlood(t *testing.T) {
-	d := newDoors(t, nil)
-	for i := range MaxStrangeLinks + 1 {
-		d.visitAs(t, fmt.Sprint("s", i), "", "", time.Now(), "pricing")
-		w := d.request(http.MethodPost, "/sessions/link",
-			fmt.Sprintf(`{"product_id":"acme","session_id":"s%d","conversation_id":"c%d"}`, i, i), ownPage)
-		if i < MaxStrangeLinks {
-			require.Equal(t, http.StatusOK, w.Code)
-			continue
-		}
-		require.Equal(t, http.StatusTooManyRequests, w.Code)
-		seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
-		require.NoError(t, err)
-		assert.Positive(t, seconds)
-		assert.LessOrEqual(t, seconds, 60)
-	}
 }
 
 // A signed identity makes a link its user's own word, which no quota bounds. A wrong one

@@ -108,22 +108,6 @@ func TestFollow_mergesByTheDebounceTimeWithoutStarving(t *testing.T) {
 	})
 }
 
-func TestFollow_takesOverWhatAnotherHasNotWritten(t *testing.T) {
-	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
-		f.visit(t, "s", "a")
-		f.linkAs(t, "7", "s", byWebhook)
-		synctest.Wait()
-		f.stop()
-		f.visit(t, "s", "b")
-		time.Sleep(time.Hour)
-		f.visit(t, "s", "c")
-		f.service = newService(t, f.store.log, Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: promptNotes()}, nil)
-		f.follow(t)
-		synctest.Wait()
-		assert.Equal(t, []string{"[1] User visited a", "[1] User visited b\n\n[2] User visited c"}, f.desk.texts("7"))
-	})
-}
-
 func TestFollow_looksBeforeItWritesAgain(t *testing.T) {
 	withDesk(t, promptNotes(), nil, func(t *testing.T, f *following) {
 		lose := 2
@@ -544,14 +528,14 @@ func TestFollow_succeedsADeadServerWithinSeconds(t *testing.T) {
 		f.visit(t, "s", "a")
 		f.linkAs(t, "7", "s", byWebhook)
 		f.desk.takes = func() time.Duration { return 2 * time.Second }
-		first := &mortal{Log: f.store.log}
+		first, dead := mortal(f.store.log)
 		c, err := New(first, f.products, nil)
 		require.NoError(t, err)
 		ctx, kill := context.WithCancel(t.Context())
 		go func() { _ = c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(first, "acme"))) }()
 		time.Sleep(time.Second / 2)
 		f.follow(t)
-		first.dead.Store(true) // while its request is on its way
+		dead.Store(true) // while its request is on its way
 		kill()
 		f.visit(t, "s", "b")
 		time.Sleep(document.DefaultLeaseTTL*4/3 + settleTime + 8*time.Second)

@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
-	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -189,36 +187,20 @@ func TestFollow_keepsDesksApartWhoseConversationsHaveTheSameID(t *testing.T) {
 	})
 }
 
-// slow are the documents of a log, of which a read of one conversation may take a
-// while to return.
-type slow struct {
-	eventlog.Log
-	name string
-	took atomic.Bool // the read was made
-}
-
-func (s *slow) Documents() document.Store { return slowStore{s.Log.Documents(), s} }
-
-type slowStore struct {
-	document.Store
-	slow *slow
-}
-
-func (s slowStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	docs, err := s.Store.Get(ctx, productID, names...)
-	if slices.Equal(names, []string{s.slow.name}) && !s.slow.took.Swap(true) {
-		time.Sleep(time.Minute)
-	}
-	return docs, err
-}
-
 // A session may join a conversation whose document, as it was just read, does not
 // name it, or that did not exist.
 func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T) {
 	for _, existed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			log := &slow{Log: musttest.New(memorylog.New(nil)), name: documentName(keyOf("zendesk", "7"))}
-			log.took.Store(true)
+			name := documentName(keyOf("zendesk", "7"))
+			var took atomic.Bool // the read that takes a while was made
+			took.Store(true)
+			log := &watchedLog{Log: musttest.New(memorylog.New(nil)), before: func(string) error { return nil }}
+			log.got = func(names []string) {
+				if slices.Equal(names, []string{name}) && !took.Swap(true) {
+					time.Sleep(time.Minute)
+				}
+			}
 			d := newDesk()
 			f := &following{service: newService(t, log, Product{Desks: []Desk{{"zendesk", d}}, Notes: promptNotes()}, nil), desk: d}
 			f.follow(t)
@@ -229,16 +211,16 @@ func TestFollow_writesOfASessionThatJoinsWhileTheConversationIsRead(t *testing.T
 			time.Sleep(time.Second)
 			want := []string{"[1] User visited a", "[1] User visited b", "[1] User visited x", "[1] User visited y"}
 			if !existed {
-				docs, err := f.store.docs.Get(t.Context(), "acme", log.name)
+				docs, err := f.store.docs.Get(t.Context(), "acme", name)
 				require.NoError(t, err)
 				_, err = f.store.docs.Write(t.Context(), "acme", document.Delete(docs[0]))
 				require.NoError(t, err)
 				want = slices.Delete(want, 1, 2)
 			}
-			log.took.Store(false)
+			took.Store(false)
 			f.visit(t, "s", "b")
 			time.Sleep(10 * time.Second)
-			require.True(t, log.took.Load(), "the conversation is being read")
+			require.True(t, took.Load(), "the conversation is being read")
 			f.linkAs(t, "7", "late", byWebhook)
 			time.Sleep(2 * time.Minute)
 			f.visit(t, "late", "y")

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,4 +157,69 @@ func (s *service) stored(t testing.TB, key string) conversation {
 	r, err := s.store.read(t.Context(), "acme", key)
 	require.NoError(t, err)
 	return r.conversation
+}
+
+// watchedLog is a log that reports reads, appends and operations on documents before they
+// are made, and documents after they were got. An error takes the place of the operation.
+type watchedLog struct {
+	eventlog.Log
+	before func(op string) error
+	got    func(names []string) // nil for nothing
+}
+
+func (l *watchedLog) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
+	if err := l.before("read"); err != nil {
+		return 0, err
+	}
+	return l.Log.Read(ctx, productID, after, dst)
+}
+
+func (l *watchedLog) Append(ctx context.Context, productID string, entries []eventlog.Entry, changes ...document.Change) error {
+	if err := l.before("append"); err != nil {
+		return err
+	}
+	return l.Log.Append(ctx, productID, entries, changes...)
+}
+
+func (l *watchedLog) Documents() document.Store { return watchedStore{l.Log.Documents(), l} }
+
+type watchedStore struct {
+	document.Store
+	log *watchedLog
+}
+
+func (s watchedStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
+	if err := s.log.before("get"); err != nil {
+		return nil, err
+	}
+	docs, err := s.Store.Get(ctx, productID, names...)
+	if s.log.got != nil {
+		s.log.got(names)
+	}
+	return docs, err
+}
+
+func (s watchedStore) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
+	if err := s.log.before("list"); err != nil {
+		return nil, err
+	}
+	return s.Store.List(ctx, productID, prefix, after, limit)
+}
+
+func (s watchedStore) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
+	if err := s.log.before("write"); err != nil {
+		return 0, err
+	}
+	return s.Store.Write(ctx, productID, changes...)
+}
+
+// mortal returns a log as one process sees it: once that is dead, nothing it does has an effect.
+func mortal(log eventlog.Log) (seen *watchedLog, dead *atomic.Bool) {
+	dead = new(atomic.Bool)
+	return &watchedLog{Log: log, before: func(string) error {
+		if dead.Load() {
+			return errors.New("the process is dead")
+		}
+		return nil
+	}}, dead
 }

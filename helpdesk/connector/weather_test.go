@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
@@ -27,50 +26,6 @@ import (
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
-
-// mortal is a log as one process sees it: once that is dead, nothing it does has an
-// effect.
-type mortal struct {
-	eventlog.Log
-	dead atomic.Bool
-}
-
-var errDead = errors.New("the process is dead")
-
-func (m *mortal) Read(ctx context.Context, productID string, after eventlog.ID, dst []eventlog.Entry) (int, error) {
-	if m.dead.Load() {
-		return 0, errDead
-	}
-	return m.Log.Read(ctx, productID, after, dst)
-}
-
-func (m *mortal) Documents() document.Store { return mortalStore{m.Log.Documents(), &m.dead} }
-
-type mortalStore struct {
-	document.Store
-	dead *atomic.Bool
-}
-
-func (m mortalStore) Get(ctx context.Context, productID string, names ...string) ([]document.Document, error) {
-	if m.dead.Load() {
-		return nil, errDead
-	}
-	return m.Store.Get(ctx, productID, names...)
-}
-
-func (m mortalStore) Write(ctx context.Context, productID string, changes ...document.Change) (document.Version, error) {
-	if m.dead.Load() {
-		return 0, errDead
-	}
-	return m.Store.Write(ctx, productID, changes...)
-}
-
-func (m mortalStore) List(ctx context.Context, productID, prefix, after string, limit int) ([]document.Document, error) {
-	if m.dead.Load() {
-		return nil, errDead
-	}
-	return m.Store.List(ctx, productID, prefix, after, limit)
-}
 
 // day is a simulated day of a product with two servers.
 type day struct {
@@ -194,13 +149,13 @@ func (d *day) behave(rng *rand.Rand) {
 
 // startServer lets another server follow the log.
 func (d *day) startServer() {
-	log := &mortal{Log: d.store.log}
+	log, dead := mortal(d.store.log)
 	c, err := New(log, always(d.product), &d.opts)
 	require.NoError(d.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	d.running.Go(func() { _ = c.Follow(ctx, "acme", musttest.New(eventlog.NewSource(log, "acme"))) })
 	d.servers = append(d.servers, func() {
-		log.dead.Store(true)
+		dead.Store(true)
 		cancel()
 	})
 }

@@ -335,14 +335,6 @@ func TestServeWebhook_looksAContactUpAgainThatIsNamedAgain(t *testing.T) {
 	assert.Equal(t, []string{"contact", "contact"}, d.plain.asked)
 }
 
-func TestServeWebhook_neverLinksByAnEmptyValue(t *testing.T) {
-	d := newDoors(t, nil)
-	d.visitAs(t, "s1", "", "", time.Now(), "pricing")
-	_, says := d.event(t, webhookPath, "plain", opened("d", "c", helpdesk.Contact{}))
-	assert.Equal(t, "ignored", says)
-	assert.Empty(t, d.linkedTo(t, "s1"))
-}
-
 func TestServeWebhook_takesADeliveryOnce(t *testing.T) {
 	d := newDoors(t, nil)
 	contact := helpdesk.Contact{Email: "ada@acme.example"}
