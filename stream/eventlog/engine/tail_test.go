@@ -64,21 +64,6 @@ func TestTail_beginsAtTheNewestOfTheLog(t *testing.T) {
 	require.Equal(t, eventlog.Bounds{TrimmedTo: newest, Newest: newest}, tail.Bounds())
 }
 
-func TestTail_readsFromAnyCursor(t *testing.T) {
-	const n = 100
-	tail := engine.NewTail(eventlog.ID{})
-	tail.Add(tailEntries(1, n)...)
-	want := eventlogtest.IDs(tailEntries(1, n))
-	require.Equal(t, eventlog.Bounds{Oldest: want[0], Newest: want[n-1]}, tail.Bounds())
-	for i := range n + 1 {
-		for _, after := range []eventlog.ID{tailID(i), {Milli: tailID(i).Milli, Seq: tailID(i).Seq + 5}} {
-			for _, room := range []int{0, 1, 3, n - i, n + 1} {
-				require.Equal(t, want[i:min(n, i+room)], eventlogtest.IDs(readTail(t, tail, after, room)), "after %s", after)
-			}
-		}
-	}
-}
-
 func TestTail_dropsFromItsFront(t *testing.T) {
 	tail := engine.NewTail(tailID(0))
 	tail.Add(tailEntries(1, 10)...)

@@ -134,21 +134,6 @@ func TestLog_isGapAfterRestart(t *testing.T) {
 	})
 }
 
-func TestLog_findsEveryCursor(t *testing.T) {
-	log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 10 << 10}}))
-	for _, size := range []int{1, 2, 3, 10, 31, 32, 33, 100} {
-		t.Run(fmt.Sprintf("%d more entries", size), func(t *testing.T) {
-			for n := range size {
-				eventlogtest.Append(t, log, product, eventlog.Entry{SessionID: fmt.Sprint(n), Data: []byte(`{}`)})
-			}
-			held := eventlogtest.Retained(t, log, product)
-			for i, e := range held {
-				require.Equal(t, eventlogtest.IDs(held[i+1:]), eventlogtest.IDs(eventlogtest.ReadAll(t, log, product, e.ID, 1000)))
-			}
-		})
-	}
-}
-
 // What all products' logs hold together stays within the bound, whatever is
 // appended.
 func TestLog_takesNoMoreThanItMay(t *testing.T) {
