@@ -3,7 +3,13 @@
 package durability
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,10 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/activity/activitytest"
+	"github.com/liveactivity/liveactivity/internal/heaptest"
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/boltlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 	"github.com/liveactivity/liveactivity/stream/eventlog/redislog"
 )
@@ -131,4 +140,172 @@ func BenchmarkLookup(b *testing.B) {
 			b.ReportMetric(rate/inMemory, "of-memory")
 		})
 	}
+}
+
+// What one of 100,000 actions takes in each place, everything included: log,
+// keys, documents, and the 50 that each of 2000 users keeps. An action comes
+// in a request of its own.
+func BenchmarkFootprint(b *testing.B) {
+	const actions, users = 100_000, 2000
+	fill := func(b *testing.B, log eventlog.Log) (data float64) {
+		recorder := musttest.New(eventlog.NewRecorder(log, nil))
+		fillConcurrently(b, actions, func(n int) error { return record(b.Context(), recorder, n, 1, users) })
+		bounds, err := log.Bounds(b.Context(), "acme")
+		require.NoError(b, err)
+		entries := make([]eventlog.Entry, 1)
+		_, err = log.Read(b.Context(), "acme", bounds.TrimmedTo, entries)
+		require.NoError(b, err)
+		return float64(len(entries[0].Data))
+	}
+	report := func(b *testing.B, unit string, bytes float64) { b.ReportMetric(bytes/actions, unit+"/action") }
+	b.Run("memory", func(b *testing.B) {
+		before := heaptest.InUse()
+		log := musttest.New(memorylog.New(&memorylog.Options{Retention: eventlog.Retention{MaxBytes: 1 << 40}}))
+		b.ReportMetric(fill(b, log), "data/action")
+		report(b, "heap", float64(heaptest.InUse()-before))
+		runtime.KeepAlive(log)
+	})
+	b.Run("bbolt", func(b *testing.B) {
+		before := heaptest.InUse()
+		dir := b.TempDir()
+		log, err := boltlog.Open(dir, nil)
+		require.NoError(b, err)
+		b.ReportMetric(fill(b, log), "data/action")
+		report(b, "heap", float64(heaptest.InUse()-before))
+		info, err := os.Stat(filepath.Join(dir, boltlog.FileName))
+		require.NoError(b, err)
+		report(b, "file", float64(info.Size()))
+		require.NoError(b, log.Release())
+	})
+	b.Run("redis", func(b *testing.B) {
+		server := redistest.Start(b)
+		log, err := redislog.Open(server.URL(), nil)
+		require.NoError(b, err)
+		used := func() float64 { return usedMemory(b, server) }
+		before := used()
+		b.ReportMetric(fill(b, log), "data/action")
+		report(b, "redis", used()-before)
+		require.NoError(b, log.Release())
+	})
+}
+
+// What a user of 50 actions takes where lookups are answered from.
+func BenchmarkFootprintOfUsers(b *testing.B) {
+	const users, kept = 2000, 50
+	fill := func(b *testing.B, store activitytest.Engine) {
+		fillConcurrently(b, users*kept, func(n int) error {
+			return store.Add(b.Context(), batchOf(n, users))
+		})
+	}
+	b.Run("memory", func(b *testing.B) {
+		before := heaptest.InUse()
+		store := musttest.New(activity.NewMemory(nil))
+		fill(b, store)
+		b.ReportMetric(float64(heaptest.InUse()-before)/users, "heap/user")
+		runtime.KeepAlive(store)
+	})
+	b.Run("redis", func(b *testing.B) {
+		server := redistest.Start(b)
+		log, err := redislog.Open(server.URL(), nil)
+		require.NoError(b, err)
+		before := usedMemory(b, server)
+		fill(b, eventlogtest.NewFiler(log))
+		b.ReportMetric((usedMemory(b, server)-before)/users, "redis/user")
+		require.NoError(b, log.Release())
+	})
+}
+
+// batchOf returns the n-th action, of one of so many users.
+func batchOf(n, users int) activity.Batch {
+	action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)}, fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+	action.ID, action.TimestampStart = fmt.Sprint(n), activity.Seconds(time.Now())
+	user, session := fmt.Sprint("user_", n%users), fmt.Sprint("0199f3a2-session-", n%users)
+	return activity.Batch{Type: activity.BatchType, ProductID: "acme", SessionID: session, UserID: user, Count: 1,
+		Actions: []activity.BatchAction{{Action: action, SessionID: session, UserID: user}}}
+}
+
+// usedMemory returns what a Redis server says of itself.
+func usedMemory(b *testing.B, server *redistest.Server) float64 {
+	b.Helper()
+	info, err := server.Client().Info(b.Context(), "memory").Result()
+	require.NoError(b, err)
+	_, rest, _ := strings.Cut(info, "used_memory:")
+	number, _, _ := strings.Cut(rest, "\r\n")
+	used, err := strconv.ParseFloat(number, 64)
+	require.NoError(b, err)
+	return used
+}
+
+// What the log of BenchmarkRebuild holds.
+const (
+	rebuilt      = 1_000_000
+	rebuiltUsers = 20_000
+)
+
+// The time from opening a full log to answering lookups: a million actions of
+// twenty thousand users, fifty each.
+func BenchmarkRebuild(b *testing.B) {
+	dir := b.TempDir()
+	fill(b, dir)
+	b.ReportAllocs()
+	for b.Loop() {
+		log, err := boltlog.Open(dir, nil)
+		require.NoError(b, err)
+		opened := b.Elapsed()
+		ctx, cancel := context.WithCancel(b.Context())
+		require.NoError(b, log.Run(ctx, func(p eventlog.Progress) {
+			if p.Done {
+				cancel()
+			}
+		}))
+		b.ReportMetric((b.Elapsed() - opened).Seconds(), "replay-s")
+		require.Equal(b, rebuiltUsers, log.Stats()["acme"].Users)
+		b.StopTimer()
+		require.NoError(b, log.Release())
+		b.StartTimer()
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s")
+}
+
+// fill records the actions, five to a request.
+func fill(b *testing.B, dir string) {
+	b.Helper()
+	log, err := boltlog.Open(dir, nil)
+	require.NoError(b, err)
+	recorder := musttest.New(eventlog.NewRecorder(log, nil))
+	const size = 5
+	fillConcurrently(b, rebuilt/size, func(n int) error { return record(b.Context(), recorder, n, size, rebuiltUsers) })
+	require.NoError(b, log.Release())
+}
+
+// fillConcurrently calls record with every number below total, from many
+// clients at once.
+func fillConcurrently(b *testing.B, total int, record func(n int) error) {
+	b.Helper()
+	const clients = 128
+	var running sync.WaitGroup
+	for client := range clients {
+		running.Go(func() {
+			for n := client; n < total; n += clients {
+				if err := record(n); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// record records the n-th request: so many actions of one of so many users.
+func record(ctx context.Context, recorder *eventlog.Recorder, n, size, users int) error {
+	user := n % users
+	events := make([]activity.Event, size)
+	for i := range events {
+		action := activity.NewAction(activity.TypeClick, activity.Target{Label: fmt.Sprint("Open report ", n%1000)}, fmt.Sprintf("https://app.acme.example/reports/%d?tab=q3", n%5000))
+		events[i] = activity.Event{ID: fmt.Sprintf("%d/%d", n, i), Time: time.Now(), Action: &action,
+			SessionID: fmt.Sprintf("0199f3a2-session-%d", user), UserID: fmt.Sprintf("user_%d", user), Email: fmt.Sprintf("user_%d@acme.example", user)}
+	}
+	_, err := recorder.Record(ctx, "acme", events)
+	return err
 }

@@ -2,16 +2,11 @@ package durability_test
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -170,33 +165,4 @@ func sameActions(want, got []action) error {
 		}
 	}
 	return nil
-}
-
-// whereabouts says which of some entries Redis has, and which each server.
-func (s *storm) whereabouts(ids ...string) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
-	defer cancel()
-	var b strings.Builder
-	if len(s.redis) > 0 {
-		client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.redis})
-		defer client.Close()
-		for _, id := range ids {
-			found, err := client.XRange(ctx, "liveactivity:{p:"+product+"}:log", id, id).Result()
-			fmt.Fprintf(&b, "Redis has %d of %s (%v)\n", len(found), id, err)
-		}
-	}
-	for _, sv := range s.servers {
-		var has []string
-		err := s.stream(ctx, sv, "", func(f frame) error {
-			if slices.Contains(ids, f.id) {
-				has = append(has, f.id)
-			}
-			if f.id == ids[len(ids)-1] || f.event == "heartbeat" {
-				return errEnough
-			}
-			return nil
-		})
-		fmt.Fprintf(&b, "%s has %q (%v)\n", sv.name, has, err)
-	}
-	return b.String()
 }

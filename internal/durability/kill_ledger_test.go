@@ -104,7 +104,7 @@ func (l *ledger) addAction(f frame, b batch, a action) error {
 		return l.wrong(f, "%w; %s", fmt.Errorf(format, args...), l.truth.describe(p))
 	}
 	if before, ok := l.seen[p.uuid]; ok {
-		return wrong("%w", &duplicateError{before, f.id})
+		return wrong("duplicate, first in %s", before)
 	}
 	if a.SessionID != p.session || b.SessionID != p.session || a.UserID != p.user || b.UserID != p.user || micros(a.Start) != p.at {
 		return wrong("it is not what was sent")
@@ -126,11 +126,6 @@ func (l *ledger) addAction(f frame, b batch, a action) error {
 	l.users[p.user] = append(l.users[p.user], p)
 	return nil
 }
-
-// duplicateError says that an event stands in two entries.
-type duplicateError struct{ first, second string }
-
-func (e *duplicateError) Error() string { return "duplicate, first in " + e.first }
 
 func (l *ledger) wrong(f frame, format string, args ...any) error {
 	return fmt.Errorf("%s: entry %s: %w", l.name, f.id, fmt.Errorf(format, args...))

@@ -2,8 +2,6 @@ package boltlog_test
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,33 +20,6 @@ func benchEntries(writer string, n, size int) []eventlog.Entry {
 		entries[i] = eventlogtest.Sized(eventlogtest.Entry(writer, n*size+i), 600)
 	}
 	return entries
-}
-
-// Appends that are on the disk, from 64 goroutines at once.
-func BenchmarkAppend(b *testing.B) {
-	const writers = 64
-	for _, size := range []int{1, 20} {
-		b.Run(fmt.Sprint("entries=", size), func(b *testing.B) {
-			log := open(b, b.TempDir(), nil)
-			b.ReportAllocs()
-			var calls atomic.Int64
-			var running sync.WaitGroup
-			b.ResetTimer()
-			for w := range writers {
-				running.Go(func() {
-					name := fmt.Sprint("writer ", w)
-					for n := 0; calls.Add(1) <= int64(b.N); n++ {
-						if err := log.Append(b.Context(), product, benchEntries(name, n, size)); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			running.Wait()
-			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "entries/s")
-		})
-	}
 }
 
 // filled returns a log of n entries and the cursor before the first.
@@ -102,18 +73,5 @@ func BenchmarkDocuments_Get(b *testing.B) {
 		if err != nil || !docs[0].Exists() {
 			b.Fatal(docs, err)
 		}
-	}
-}
-
-// Opening a log of a hundred thousand entries.
-func BenchmarkOpen(b *testing.B) {
-	dir := b.TempDir()
-	log, _ := filled(b, dir, nil, 100_000)
-	require.NoError(b, log.Release())
-	b.ReportAllocs()
-	for b.Loop() {
-		again, err := boltlog.Open(dir, nil)
-		require.NoError(b, err)
-		require.NoError(b, again.Release())
 	}
 }
