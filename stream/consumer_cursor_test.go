@@ -225,39 +225,37 @@ func TestConsumer_remembersWhatIsFinishedBeyondAStuckEntry(t *testing.T) {
 	for _, stuck := range []int{0, 1, 7, 19} {
 		for _, restarts := range []int{1, 3} {
 			for _, maxPending := range []int{0, entries, 1} { // of the process that comes after
-				t.Run(fmt.Sprintf("entry %d, %d restarts, room %d", stuck, restarts, maxPending), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						cursor := &memoryCursor{t: t}
-						var n notes
-						handlers := stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
-							if m.ID == strconv.Itoa(stuck+1) {
-								<-ctx.Done()
-								return ctx.Err()
-							}
-							n.add("%s", m.ID)
-							return nil
-						}}
-						opts := stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0)}
-						for range restarts {
-							opts.Client = resuming(data...).client()
-							c := startConsumer(t, fakeURL, handlers, opts)
-							synctest.Wait()
-							c.stop(t)
-							opts.MaxPending = maxPending
+				inBubble(t, fmt.Sprintf("entry %d, %d restarts, room %d", stuck, restarts, maxPending), func(t *testing.T) {
+					cursor := &memoryCursor{t: t}
+					var n notes
+					handlers := stream.Handlers{Raw: func(ctx context.Context, m stream.Message) error {
+						if m.ID == strconv.Itoa(stuck+1) {
+							<-ctx.Done()
+							return ctx.Err()
 						}
-						handled := n.all()
-						behind := 1 // the stuck entry, and the next of its session
-						if stuck < entries-10 {
-							behind = 2
-						}
-						require.Len(t, handled, entries-behind, "each once")
-
-						opts.Client = resuming(append(data, `{"type":"x","session_id":"s5"}`)...).client()
-						startConsumer(t, fakeURL, n.raw(), opts)
+						n.add("%s", m.ID)
+						return nil
+					}}
+					opts := stream.ConsumerOptions{Cursor: cursor, Since: time.Unix(0, 0)}
+					for range restarts {
+						opts.Client = resuming(data...).client()
+						c := startConsumer(t, fakeURL, handlers, opts)
 						synctest.Wait()
-						assert.Len(t, n.all(), entries+1)
-						assert.Equal(t, fmt.Sprintf("after %d", entries+1), place(t, cursor.saved()))
-					})
+						c.stop(t)
+						opts.MaxPending = maxPending
+					}
+					handled := n.all()
+					behind := 1 // the stuck entry, and the next of its session
+					if stuck < entries-10 {
+						behind = 2
+					}
+					require.Len(t, handled, entries-behind, "each once")
+
+					opts.Client = resuming(append(data, `{"type":"x","session_id":"s5"}`)...).client()
+					startConsumer(t, fakeURL, n.raw(), opts)
+					synctest.Wait()
+					assert.Len(t, n.all(), entries+1)
+					assert.Equal(t, fmt.Sprintf("after %d", entries+1), place(t, cursor.saved()))
 				})
 			}
 		}
@@ -298,58 +296,56 @@ func TestConsumer_isNotStoppedByAHandlerThatHangs(t *testing.T) {
 // in order once it can be; so with a restart in between.
 func TestConsumer_letsASessionThatFailsFallBehind(t *testing.T) {
 	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const entries = 3000
-				data := make([]string, entries)
-				for i := range data {
-					session := fmt.Sprint("s", i)
-					if i%10 == 0 {
-						session = "away"
-					}
-					data[i] = fmt.Sprintf(`{"type":"x","session_id":%q,"n":%d}`, session, i)
+		inBubble(t, name, func(t *testing.T) {
+			const entries = 3000
+			data := make([]string, entries)
+			for i := range data {
+				session := fmt.Sprint("s", i)
+				if i%10 == 0 {
+					session = "away"
 				}
-				var away atomic.Bool
-				away.Store(true)
-				var n, others notes
-				handlers := stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
-					switch {
-					case m.SessionID != "away":
-						others.add("%s", m.SessionID)
-					case away.Load():
-						return errors.New("away")
-					default:
-						n.add("%s", m.Data)
-					}
-					return nil
-				}}
-				cursor := &memoryCursor{t: t}
-				opts := stream.ConsumerOptions{Client: resuming(data...).client(), Since: time.Unix(0, 0), IdleTimeout: forever, MaxPending: 64}
-				if restart {
-					opts.Cursor = cursor
+				data[i] = fmt.Sprintf(`{"type":"x","session_id":%q,"n":%d}`, session, i)
+			}
+			var away atomic.Bool
+			away.Store(true)
+			var n, others notes
+			handlers := stream.Handlers{Raw: func(_ context.Context, m stream.Message) error {
+				switch {
+				case m.SessionID != "away":
+					others.add("%s", m.SessionID)
+				case away.Load():
+					return errors.New("away")
+				default:
+					n.add("%s", m.Data)
 				}
-				c := startConsumer(t, fakeURL, handlers, opts)
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				assert.Len(t, others.all(), entries*9/10)
-				assert.Empty(t, n.all())
-				assert.Less(t, len(cursor.saved()), 100)
-				assert.Zero(t, c.counted(t, "pending"), "nothing of it is kept")
-				assert.Positive(t, c.counted(t, "parked_total"))
-				if restart {
-					c.stop(t)
-					startConsumer(t, fakeURL, handlers, opts)
-					time.Sleep(time.Minute)
-				}
-				away.Store(false)
-				time.Sleep(10 * time.Minute)
-				var want []string
-				for i := 0; i < entries; i += 10 {
-					want = append(want, data[i])
-				}
-				assert.Equal(t, want, n.all())
-				assert.Len(t, others.all(), entries*9/10, "each once")
-			})
+				return nil
+			}}
+			cursor := &memoryCursor{t: t}
+			opts := stream.ConsumerOptions{Client: resuming(data...).client(), Since: time.Unix(0, 0), IdleTimeout: forever, MaxPending: 64}
+			if restart {
+				opts.Cursor = cursor
+			}
+			c := startConsumer(t, fakeURL, handlers, opts)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			assert.Len(t, others.all(), entries*9/10)
+			assert.Empty(t, n.all())
+			assert.Less(t, len(cursor.saved()), 100)
+			assert.Zero(t, c.counted(t, "pending"), "nothing of it is kept")
+			assert.Positive(t, c.counted(t, "parked_total"))
+			if restart {
+				c.stop(t)
+				startConsumer(t, fakeURL, handlers, opts)
+				time.Sleep(time.Minute)
+			}
+			away.Store(false)
+			time.Sleep(10 * time.Minute)
+			var want []string
+			for i := 0; i < entries; i += 10 {
+				want = append(want, data[i])
+			}
+			assert.Equal(t, want, n.all())
+			assert.Len(t, others.all(), entries*9/10, "each once")
 		})
 	}
 }
@@ -389,19 +385,17 @@ func TestConsumer_endsWithoutItsCursor(t *testing.T) {
 		"its id is longer than an id": {`{"id":"` + strings.Repeat("5", 2000) + `"}`, nil},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := serving()
-				cursor := &memoryCursor{t: t, loading: func() (string, error) { return test.text, test.err }}
-				c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
-				<-c.ended
-				require.ErrorContains(t, c.err, "stream: load cursor: ")
-				if test.err != nil {
-					require.ErrorIs(t, c.err, test.err)
-				}
-				assert.Zero(t, s.count(), "it begins nowhere else instead")
-				assert.Zero(t, cursor.count())
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := serving()
+			cursor := &memoryCursor{t: t, loading: func() (string, error) { return test.text, test.err }}
+			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Cursor: cursor})
+			<-c.ended
+			require.ErrorContains(t, c.err, "stream: load cursor: ")
+			if test.err != nil {
+				require.ErrorIs(t, c.err, test.err)
+			}
+			assert.Zero(t, s.count(), "it begins nowhere else instead")
+			assert.Zero(t, cursor.count())
 		})
 	}
 }

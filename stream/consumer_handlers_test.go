@@ -99,21 +99,19 @@ func TestConsumer_passesOverWhatIsMalformed(t *testing.T) {
 		"ten mebibytes deep and no type":    nested(10 << 20),
 	}
 	for name, data := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := serving(events(1, entryOf("s1", "first"), data, entryOf("s1", "last")))
-				var n notes
-				var raw atomic.Int64
-				c := startConsumer(t, fakeURL, n.everything(&raw), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 16 << 20})
-				synctest.Wait()
-				assert.ElementsMatch(t, []string{"s1 first", "s1 last"}, n.all())
-				assert.EqualValues(t, 3, raw.Load(), "raw is everything")
-				assert.InDelta(t, 1, c.counted(t, "skipped_total", "malformed"), 0)
-				assert.InDelta(t, 2, c.counted(t, "acknowledged_total"), 0)
-				assert.Zero(t, c.counted(t, "handler_failures_total"))
-				assert.Contains(t, c.log.String(), "malformed entry")
-				assert.NotContains(t, c.log.String(), "SECRET")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := serving(events(1, entryOf("s1", "first"), data, entryOf("s1", "last")))
+			var n notes
+			var raw atomic.Int64
+			c := startConsumer(t, fakeURL, n.everything(&raw), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 16 << 20})
+			synctest.Wait()
+			assert.ElementsMatch(t, []string{"s1 first", "s1 last"}, n.all())
+			assert.EqualValues(t, 3, raw.Load(), "raw is everything")
+			assert.InDelta(t, 1, c.counted(t, "skipped_total", "malformed"), 0)
+			assert.InDelta(t, 2, c.counted(t, "acknowledged_total"), 0)
+			assert.Zero(t, c.counted(t, "handler_failures_total"))
+			assert.Contains(t, c.log.String(), "malformed entry")
+			assert.NotContains(t, c.log.String(), "SECRET")
 		})
 	}
 }
@@ -139,15 +137,13 @@ func TestConsumer_handlesWhatIsOnlyOdd(t *testing.T) {
 		"a summary of nothing":     {`{"type":"summary"}`, " sum "},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := serving(events(1, test.data))
-				var n notes
-				c := startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
-				synctest.Wait()
-				assert.Equal(t, []string{test.want}, n.all())
-				assert.Zero(t, c.counted(t, "skipped_total"))
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := serving(events(1, test.data))
+			var n notes
+			c := startConsumer(t, fakeURL, n.everything(new(atomic.Int64)), stream.ConsumerOptions{Client: s.client()})
+			synctest.Wait()
+			assert.Equal(t, []string{test.want}, n.all())
+			assert.Zero(t, c.counted(t, "skipped_total"))
 		})
 	}
 }
@@ -252,43 +248,41 @@ func (m *meter) Read(p []byte) (int, error) {
 // one who waits; when there is room the rest comes.
 func TestConsumer_readsNoMoreThanThereIsRoomFor(t *testing.T) {
 	for _, maxPending := range []int{1, 2, 100} {
-		t.Run(fmt.Sprint(maxPending), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const entries = 20_000
-				data := make([]string, entries)
-				for i := range data {
-					data[i] = fmt.Sprintf(`{"type":"x","session_id":"%d","n":%d}`, i%7, i)
+		inBubble(t, fmt.Sprint(maxPending), func(t *testing.T) {
+			const entries = 20_000
+			data := make([]string, entries)
+			for i := range data {
+				data[i] = fmt.Sprintf(`{"type":"x","session_id":"%d","n":%d}`, i%7, i)
+			}
+			stream1 := events(1, data...)
+			size := int64(len(stream1.text))
+			body := &meter{}
+			s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
+				res := streaming(req, nil, stream1)
+				body.ReadCloser, res.Body = res.Body, body
+				return res, nil
+			}}
+			proceed := make(chan struct{})
+			var inHand, most, handled atomic.Int64
+			c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(context.Context, stream.Message) error {
+				if now := inHand.Add(1); now > most.Load() {
+					most.Store(now)
 				}
-				stream1 := events(1, data...)
-				size := int64(len(stream1.text))
-				body := &meter{}
-				s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) {
-					res := streaming(req, nil, stream1)
-					body.ReadCloser, res.Body = res.Body, body
-					return res, nil
-				}}
-				proceed := make(chan struct{})
-				var inHand, most, handled atomic.Int64
-				c := startConsumer(t, fakeURL, stream.Handlers{Raw: func(context.Context, stream.Message) error {
-					if now := inHand.Add(1); now > most.Load() {
-						most.Store(now)
-					}
-					<-proceed
-					inHand.Add(-1)
-					handled.Add(1)
-					return nil
-				}}, stream.ConsumerOptions{Client: s.client(), MaxPending: maxPending, IdleTimeout: forever})
-				time.Sleep(time.Hour)
-				assert.Less(t, body.read.Load(), size/2, "of %d", size)
-				assert.EqualValues(t, min(maxPending, 7), inHand.Load())
-				assert.InDelta(t, maxPending, c.counted(t, "pending"), 0)
-				close(proceed)
-				synctest.Wait()
-				assert.Equal(t, size, body.read.Load())
-				assert.EqualValues(t, entries, handled.Load())
-				assert.LessOrEqual(t, most.Load(), int64(min(maxPending, 7)))
-				assert.Equal(t, 1, s.count())
-			})
+				<-proceed
+				inHand.Add(-1)
+				handled.Add(1)
+				return nil
+			}}, stream.ConsumerOptions{Client: s.client(), MaxPending: maxPending, IdleTimeout: forever})
+			time.Sleep(time.Hour)
+			assert.Less(t, body.read.Load(), size/2, "of %d", size)
+			assert.EqualValues(t, min(maxPending, 7), inHand.Load())
+			assert.InDelta(t, maxPending, c.counted(t, "pending"), 0)
+			close(proceed)
+			synctest.Wait()
+			assert.Equal(t, size, body.read.Load())
+			assert.EqualValues(t, entries, handled.Load())
+			assert.LessOrEqual(t, most.Load(), int64(min(maxPending, 7)))
+			assert.Equal(t, 1, s.count())
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -260,4 +261,9 @@ func fired(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// inBubble runs a subtest in a bubble.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }

@@ -187,13 +187,11 @@ func TestConsumer_repeatsOnlyDetailsThatAreText(t *testing.T) {
 		"a sentence":            {`{"detail":"No.","more":1}`, "No."},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return answered(403, test.body), nil }}
-				c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
-				<-c.ended
-				assert.Equal(t, &stream.RefusedError{Status: 403, Detail: test.detail}, c.err)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return answered(403, test.body), nil }}
+			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+			<-c.ended
+			assert.Equal(t, &stream.RefusedError{Status: 403, Detail: test.detail}, c.err)
 		})
 	}
 }
@@ -231,28 +229,26 @@ func TestConsumer_triesAgainAfterEverythingElse(t *testing.T) {
 		"an endless event":      stream200(nil, chunk{text: "data: " + strings.Repeat("x", 20<<20)}),
 	}
 	for name, answer := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				redirects := 0
-				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-					if n < 3+redirects {
-						return answer(req)
-					}
-					if req.Header.Get("Last-Event-ID") != "" {
-						return streaming(req, nil), nil
-					}
-					return streaming(req, nil, events(1, "a")), nil
-				}}
-				if name == "a redirect to itself" {
-					redirects = 10
+		inBubble(t, name, func(t *testing.T) {
+			redirects := 0
+			s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+				if n < 3+redirects {
+					return answer(req)
 				}
-				var n notes
-				c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
-				time.Sleep(2 * time.Minute)
-				assert.Equal(t, []string{"a"}, n.all())
-				assert.True(t, c.Connected())
-				assert.Positive(t, c.counted(t, "interruptions_total"))
-			})
+				if req.Header.Get("Last-Event-ID") != "" {
+					return streaming(req, nil), nil
+				}
+				return streaming(req, nil, events(1, "a")), nil
+			}}
+			if name == "a redirect to itself" {
+				redirects = 10
+			}
+			var n notes
+			c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
+			time.Sleep(2 * time.Minute)
+			assert.Equal(t, []string{"a"}, n.all())
+			assert.True(t, c.Connected())
+			assert.Positive(t, c.counted(t, "interruptions_total"))
 		})
 	}
 }
@@ -276,28 +272,26 @@ func TestConsumer_honoursRetryAfter(t *testing.T) {
 		"nothing":                {503, "", 0},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-					if n > 0 {
-						return streaming(req, nil), nil
-					}
-					after := test.after
-					var seconds int
-					if _, err := fmt.Sscanf(after, "in %d s", &seconds); err == nil {
-						after = time.Now().Add(time.Duration(seconds) * time.Second).UTC().Format(http.TimeFormat)
-					}
-					return answered(test.status, "", "Retry-After", after), nil
-				}}
-				c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever})
-				time.Sleep(6 * time.Minute)
-				require.True(t, c.Connected())
-				if test.want == 0 {
-					requireBackOff(t, s.waits()[0], time.Second)
-					return
+		inBubble(t, name, func(t *testing.T) {
+			s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+				if n > 0 {
+					return streaming(req, nil), nil
 				}
-				assert.Equal(t, test.want, s.waits()[0])
-			})
+				after := test.after
+				var seconds int
+				if _, err := fmt.Sscanf(after, "in %d s", &seconds); err == nil {
+					after = time.Now().Add(time.Duration(seconds) * time.Second).UTC().Format(http.TimeFormat)
+				}
+				return answered(test.status, "", "Retry-After", after), nil
+			}}
+			c := startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), IdleTimeout: forever})
+			time.Sleep(6 * time.Minute)
+			require.True(t, c.Connected())
+			if test.want == 0 {
+				requireBackOff(t, s.waits()[0], time.Second)
+				return
+			}
+			assert.Equal(t, test.want, s.waits()[0])
 		})
 	}
 }
@@ -340,15 +334,13 @@ func TestConsumer_backsOffBetweenItsBounds(t *testing.T) {
 		"never below a large": {time.Minute, 0, []time.Duration{60, 60, 60}},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") }}
-				startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MinBackoff: test.least, MaxBackoff: test.most})
-				time.Sleep(time.Hour)
-				for i, want := range test.want {
-					requireBackOff(t, s.waits()[i], want*time.Second)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := &fakeServer{answer: func(int, *http.Request) (*http.Response, error) { return nil, errors.New("down") }}
+			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MinBackoff: test.least, MaxBackoff: test.most})
+			time.Sleep(time.Hour)
+			for i, want := range test.want {
+				requireBackOff(t, s.waits()[i], want*time.Second)
+			}
 		})
 	}
 }
@@ -376,33 +368,31 @@ func TestConsumer_progressResetsTheBackOff(t *testing.T) {
 		"an event nobody knows":         {[]chunk{{0, "event: news\ndata: a\n\n"}}, false},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var ended time.Time
-				s := &fakeServer{}
-				s.answer = func(n int, req *http.Request) (*http.Response, error) {
-					switch n {
-					case 5:
-						s.mu.Lock()
-						s.times[5] = ended
-						s.mu.Unlock()
-						res := streaming(req, io.EOF, slices.Clone(test.chunks)...)
-						res.Body = &noteEnd{res.Body, func() { s.mu.Lock(); defer s.mu.Unlock(); s.times[5] = time.Now() }}
-						return res, nil
-					case 6:
-						return streaming(req, nil), nil
-					}
-					return nil, errors.New("down")
+		inBubble(t, name, func(t *testing.T) {
+			var ended time.Time
+			s := &fakeServer{}
+			s.answer = func(n int, req *http.Request) (*http.Response, error) {
+				switch n {
+				case 5:
+					s.mu.Lock()
+					s.times[5] = ended
+					s.mu.Unlock()
+					res := streaming(req, io.EOF, slices.Clone(test.chunks)...)
+					res.Body = &noteEnd{res.Body, func() { s.mu.Lock(); defer s.mu.Unlock(); s.times[5] = time.Now() }}
+					return res, nil
+				case 6:
+					return streaming(req, nil), nil
 				}
-				startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000, IdleTimeout: forever})
-				time.Sleep(10 * time.Minute)
-				require.Equal(t, 7, s.count())
-				want := 30 * time.Second
-				if test.reset {
-					want = time.Second
-				}
-				requireBackOff(t, s.waits()[5], want)
-			})
+				return nil, errors.New("down")
+			}
+			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), MaxEventBytes: 1000, IdleTimeout: forever})
+			time.Sleep(10 * time.Minute)
+			require.Equal(t, 7, s.count())
+			want := 30 * time.Second
+			if test.reset {
+				want = time.Second
+			}
+			requireBackOff(t, s.waits()[5], want)
 		})
 	}
 }
@@ -438,27 +428,25 @@ func TestConsumer_sendsItsTokenToItsServerOnly(t *testing.T) {
 		"a like name":       {"https://live.test/stream/acme", "https://live.test.evil.test/stream/acme", false},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-					if n == 0 {
-						return answered(307, "", "Location", test.to), nil
-					}
-					return streaming(req, nil), nil
-				}}
-				c := startConsumer(t, test.from, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
-				synctest.Wait()
-				require.Equal(t, 2, s.count())
-				require.Equal(t, test.to, s.request(1).URL.String())
-				assert.Equal(t, "Bearer token", s.request(0).Header.Get("Authorization"))
-				want := ""
-				if test.sent {
-					want = "Bearer token"
+		inBubble(t, name, func(t *testing.T) {
+			s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+				if n == 0 {
+					return answered(307, "", "Location", test.to), nil
 				}
-				assert.Equal(t, want, s.request(1).Header.Get("Authorization"))
-				assert.NotContains(t, fmt.Sprint(s.request(1).Header), "token"+want)
-				assert.NotContains(t, c.log.String(), "Bearer")
-			})
+				return streaming(req, nil), nil
+			}}
+			c := startConsumer(t, test.from, new(notes).raw(), stream.ConsumerOptions{Client: s.client()})
+			synctest.Wait()
+			require.Equal(t, 2, s.count())
+			require.Equal(t, test.to, s.request(1).URL.String())
+			assert.Equal(t, "Bearer token", s.request(0).Header.Get("Authorization"))
+			want := ""
+			if test.sent {
+				want = "Bearer token"
+			}
+			assert.Equal(t, want, s.request(1).Header.Get("Authorization"))
+			assert.NotContains(t, fmt.Sprint(s.request(1).Header), "token"+want)
+			assert.NotContains(t, c.log.String(), "Bearer")
 		})
 	}
 }
@@ -526,33 +514,31 @@ func TestConsumer_begins(t *testing.T) {
 		"where it was in spite of gap": {time.Unix(0, 0), date, chunk{text: "event: gap\ndata: {}\n\n"}, [3]string{"0", "0", "0"}},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-					if n == 1 {
-						return nil, errors.New("down")
-					}
-					res := streaming(req, io.EOF)
-					if n == 0 {
-						res = streaming(req, io.EOF, test.chunk)
-					}
-					if test.date != "" {
-						res.Header.Set("Date", test.date)
-					}
-					return res, nil
-				}}
-				startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Since: test.since, MaxEventBytes: 1000})
-				time.Sleep(time.Minute)
-				for i, want := range test.want {
-					req := s.request(i)
-					got := req.URL.Query().Get("since")
-					if id := req.Header.Get("Last-Event-ID"); id != "" {
-						require.Empty(t, got)
-						got = "id " + id
-					}
-					assert.Equal(t, want, got, "request %d", i)
+		inBubble(t, name, func(t *testing.T) {
+			s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+				if n == 1 {
+					return nil, errors.New("down")
 				}
-			})
+				res := streaming(req, io.EOF)
+				if n == 0 {
+					res = streaming(req, io.EOF, test.chunk)
+				}
+				if test.date != "" {
+					res.Header.Set("Date", test.date)
+				}
+				return res, nil
+			}}
+			startConsumer(t, fakeURL, new(notes).raw(), stream.ConsumerOptions{Client: s.client(), Since: test.since, MaxEventBytes: 1000})
+			time.Sleep(time.Minute)
+			for i, want := range test.want {
+				req := s.request(i)
+				got := req.URL.Query().Get("since")
+				if id := req.Header.Get("Last-Event-ID"); id != "" {
+					require.Empty(t, got)
+					got = "id " + id
+				}
+				assert.Equal(t, want, got, "request %d", i)
+			}
 		})
 	}
 }
@@ -565,18 +551,16 @@ func TestConsumer_takesAnyGap(t *testing.T) {
 		"too deep":      {strings.Repeat("[", 500_000), " "},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := serving(chunk{text: "event: gap\ndata: " + test.data + "\n\n"}, events(1, "a"))
-				var n notes
-				handlers := n.raw()
-				handlers.Gap = func(requested, oldest string) { n.add("%s %s", requested, oldest) }
-				c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
-				synctest.Wait()
-				assert.Equal(t, []string{test.want, "a"}, n.all())
-				assert.InDelta(t, 1, c.counted(t, "gaps_total"), 0)
-				assert.Contains(t, c.log.String(), "requested=")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := serving(chunk{text: "event: gap\ndata: " + test.data + "\n\n"}, events(1, "a"))
+			var n notes
+			handlers := n.raw()
+			handlers.Gap = func(requested, oldest string) { n.add("%s %s", requested, oldest) }
+			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client()})
+			synctest.Wait()
+			assert.Equal(t, []string{test.want, "a"}, n.all())
+			assert.InDelta(t, 1, c.counted(t, "gaps_total"), 0)
+			assert.Contains(t, c.log.String(), "requested=")
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -654,27 +638,25 @@ func TestConsumer_isNotKeptWaiting(t *testing.T) {
 		}},
 	}
 	for name, answers := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
-					if n < len(answers) {
-						return answers[n](req)
-					}
-					if req.Header.Get("Last-Event-ID") != "" {
-						return streaming(req, nil), nil
-					}
-					return streaming(req, nil, events(1, "a")), nil
-				}}
-				var n notes
-				c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
-				time.Sleep(stream.DefaultIdleTimeout + 2*time.Second)
-				if name == "in a refusal" {
-					require.True(t, c.hasEnded())
-					require.Equal(t, &stream.RefusedError{Status: 401}, c.err)
-					return
+		inBubble(t, name, func(t *testing.T) {
+			s := &fakeServer{answer: func(n int, req *http.Request) (*http.Response, error) {
+				if n < len(answers) {
+					return answers[n](req)
 				}
-				assert.Equal(t, []string{"a"}, n.all())
-			})
+				if req.Header.Get("Last-Event-ID") != "" {
+					return streaming(req, nil), nil
+				}
+				return streaming(req, nil, events(1, "a")), nil
+			}}
+			var n notes
+			c := startConsumer(t, fakeURL, n.raw(), stream.ConsumerOptions{Client: s.client()})
+			time.Sleep(stream.DefaultIdleTimeout + 2*time.Second)
+			if name == "in a refusal" {
+				require.True(t, c.hasEnded())
+				require.Equal(t, &stream.RefusedError{Status: 401}, c.err)
+				return
+			}
+			assert.Equal(t, []string{"a"}, n.all())
 		})
 	}
 }
@@ -802,23 +784,21 @@ func TestConsumer_endsAtOnce(t *testing.T) {
 		}, fail},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) { return test.answer(req) }}
-				handlers := new(notes).raw()
-				if test.handle != nil {
-					handlers.Raw = func(ctx context.Context, _ stream.Message) error { return test.handle(ctx) }
-				}
-				c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), MaxPending: 2, MinBackoff: forever, IdleTimeout: forever})
-				time.Sleep(time.Second)
-				synctest.Wait()
-				require.False(t, c.hasEnded())
-				began := time.Now()
-				c.stop(t)
-				assert.Zero(t, time.Since(began))
-				assert.False(t, c.Connected())
-				assert.Zero(t, c.counted(t, "pending"), "nothing is in hand any more")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := &fakeServer{answer: func(_ int, req *http.Request) (*http.Response, error) { return test.answer(req) }}
+			handlers := new(notes).raw()
+			if test.handle != nil {
+				handlers.Raw = func(ctx context.Context, _ stream.Message) error { return test.handle(ctx) }
+			}
+			c := startConsumer(t, fakeURL, handlers, stream.ConsumerOptions{Client: s.client(), MaxPending: 2, MinBackoff: forever, IdleTimeout: forever})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.False(t, c.hasEnded())
+			began := time.Now()
+			c.stop(t)
+			assert.Zero(t, time.Since(began))
+			assert.False(t, c.Connected())
+			assert.Zero(t, c.counted(t, "pending"), "nothing is in hand any more")
 		})
 	}
 }

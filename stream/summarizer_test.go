@@ -243,21 +243,19 @@ func TestSummarizer_keepsWhatFailed(t *testing.T) {
 		{"overwrite", func(s *summing) { s.desk.fails = 1 }, "overwrite_failed", []string{"0s model", `0s overwrite s 3 "summary 1"`}},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSumming(stream.SummarizerOptions{})
-				c.trouble(s)
-				first := clicked("s", "a", "b", "c")
-				s.add(t, first)
-				require.Equal(t, c.first, s.take())
-				require.EqualValues(t, 1, s.counted(t, c.result))
-				s.model.takes, s.model.answers, s.began = 0, "", time.Now()
-				s.add(t, clicked("s", "d"))
-				require.Equal(t, []string{"0s model", `0s overwrite s 4 "summary 2"`}, s.take())
-				require.Contains(t, s.model.lastPrompt(), first.Text())
-				require.NotContains(t, s.model.lastPrompt(), "so far:", "nobody has the summary that failed")
-				require.EqualValues(t, 1, s.counted(t, "ok"))
-			})
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSumming(stream.SummarizerOptions{})
+			c.trouble(s)
+			first := clicked("s", "a", "b", "c")
+			s.add(t, first)
+			require.Equal(t, c.first, s.take())
+			require.EqualValues(t, 1, s.counted(t, c.result))
+			s.model.takes, s.model.answers, s.began = 0, "", time.Now()
+			s.add(t, clicked("s", "d"))
+			require.Equal(t, []string{"0s model", `0s overwrite s 4 "summary 2"`}, s.take())
+			require.Contains(t, s.model.lastPrompt(), first.Text())
+			require.NotContains(t, s.model.lastPrompt(), "so far:", "nobody has the summary that failed")
+			require.EqualValues(t, 1, s.counted(t, "ok"))
 		})
 	}
 }
@@ -416,22 +414,20 @@ func TestSummarizer_losesNothingToASlowModel(t *testing.T) {
 		"as much": {[]activity.Batch{clickedTimes("s", 500)}, []string{"1s model", `2s overwrite s 500 "summary 2"`}, false},
 		"more":    {[]activity.Batch{clicked("s", "d"), clickedTimes("s", 500)}, []string{"1s model", `2s overwrite s 501 "summary 2"`}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSumming(stream.SummarizerOptions{})
-				s.model.takes = time.Second
-				done := make(chan struct{})
-				go func() {
-					s.add(t, clicked("s", "a", "b", "c"))
-					close(done)
-				}()
-				synctest.Wait()
-				s.add(t, c.more...)
-				<-done
-				require.Equal(t, append([]string{"0s model", `1s overwrite s 3 "summary 1"`}, c.want...), s.take())
-				require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short:\n<data>\nClicked a, b, c and d.\n"))
-				require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short"))
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := newSumming(stream.SummarizerOptions{})
+			s.model.takes = time.Second
+			done := make(chan struct{})
+			go func() {
+				s.add(t, clicked("s", "a", "b", "c"))
+				close(done)
+			}()
+			synctest.Wait()
+			s.add(t, c.more...)
+			<-done
+			require.Equal(t, append([]string{"0s model", `1s overwrite s 3 "summary 1"`}, c.want...), s.take())
+			require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short:\n<data>\nClicked a, b, c and d.\n"))
+			require.Equal(t, c.told, strings.Contains(s.model.lastPrompt(), "in short"))
 		})
 	}
 }
@@ -507,26 +503,24 @@ func TestSummarizer_keepsEverythingWhenCancelled(t *testing.T) {
 		{"inside overwrite", 0, 2 * time.Second, time.Second, []string{"0s model", `0s overwrite s 3 "summary 1"`, "1s overwrite: context canceled"}},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSumming(stream.SummarizerOptions{})
-				s.model.takes, s.desk.takes = c.model, c.desk
-				ctx, cancel := context.WithCancel(t.Context())
-				if c.cancel == 0 {
-					cancel()
-				} else {
-					time.AfterFunc(c.cancel, cancel)
-				}
-				require.NoError(t, s.Add(ctx, clicked("s", "a", "b", "c")))
-				require.Equal(t, c.cancel, time.Since(s.began))
-				require.Equal(t, c.want, s.take())
-				require.Zero(t, s.counted(t, "model_failed")+s.counted(t, "overwrite_failed"), "that is no failure")
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSumming(stream.SummarizerOptions{})
+			s.model.takes, s.desk.takes = c.model, c.desk
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.cancel == 0 {
+				cancel()
+			} else {
+				time.AfterFunc(c.cancel, cancel)
+			}
+			require.NoError(t, s.Add(ctx, clicked("s", "a", "b", "c")))
+			require.Equal(t, c.cancel, time.Since(s.began))
+			require.Equal(t, c.want, s.take())
+			require.Zero(t, s.counted(t, "model_failed")+s.counted(t, "overwrite_failed"), "that is no failure")
 
-				s.model.takes, s.desk.takes = 0, 0
-				s.add(t, clicked("s", "d"))
-				require.Equal(t, 4, s.desk.last.Replaces)
-				require.Contains(t, s.model.lastPrompt(), "clicked a on")
-			})
+			s.model.takes, s.desk.takes = 0, 0
+			s.add(t, clicked("s", "d"))
+			require.Equal(t, 4, s.desk.last.Replaces)
+			require.Contains(t, s.model.lastPrompt(), "clicked a on")
 		})
 	}
 }

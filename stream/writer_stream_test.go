@@ -77,39 +77,37 @@ func linkedEntry(session, title, conversation string) string {
 func TestWriter_keepsWhatWaitsForALinkInTheStream(t *testing.T) {
 	for name, restart := range map[string]bool{"in one run": false, "with a restart": true} {
 		for how, byEntry := range map[string]bool{"by SessionLinked": false, "carried by an entry": true} {
-			t.Run(name+", "+how, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					data := []string{entryOf("s1", "a"), entryOf("s2", "x"), entryOf("s1", "b")}
-					s := resuming(data...)
-					cursor := &memoryCursor{t: t}
-					p := startPipeline(t, s, cursor, stream.WriterOptions{AwaitLink: true})
-					time.Sleep(time.Hour)
-					require.Empty(t, p.written.all())
-					require.Zero(t, p.counted(t, "pending"), "nothing of it is kept")
-					if restart {
-						p.end()
-						p = startPipeline(t, s, cursor, stream.WriterOptions{AwaitLink: true})
-						time.Sleep(time.Hour)
-					}
-					if byEntry {
-						p.end()
-						data = append(data, linkedEntry("s1", "c", "C1"))
-						p = startPipeline(t, resuming(data...), cursor, stream.WriterOptions{AwaitLink: true})
-					} else {
-						require.NoError(t, p.writer.SessionLinked(t.Context(), "s1", "C1"))
-					}
-					time.Sleep(time.Hour)
-					want := "s1/C1: a b"
-					if byEntry {
-						want += " c"
-					}
-					require.Equal(t, []string{want}, p.written.all())
+			inBubble(t, name+", "+how, func(t *testing.T) {
+				data := []string{entryOf("s1", "a"), entryOf("s2", "x"), entryOf("s1", "b")}
+				s := resuming(data...)
+				cursor := &memoryCursor{t: t}
+				p := startPipeline(t, s, cursor, stream.WriterOptions{AwaitLink: true})
+				time.Sleep(time.Hour)
+				require.Empty(t, p.written.all())
+				require.Zero(t, p.counted(t, "pending"), "nothing of it is kept")
+				if restart {
 					p.end()
-
-					p = startPipeline(t, resuming(append(data, linkedEntry("s1", "d", "C1"))...), cursor, stream.WriterOptions{AwaitLink: true})
+					p = startPipeline(t, s, cursor, stream.WriterOptions{AwaitLink: true})
 					time.Sleep(time.Hour)
-					require.Equal(t, []string{"s1/C1: d"}, p.written.all(), "nothing twice")
-				})
+				}
+				if byEntry {
+					p.end()
+					data = append(data, linkedEntry("s1", "c", "C1"))
+					p = startPipeline(t, resuming(data...), cursor, stream.WriterOptions{AwaitLink: true})
+				} else {
+					require.NoError(t, p.writer.SessionLinked(t.Context(), "s1", "C1"))
+				}
+				time.Sleep(time.Hour)
+				want := "s1/C1: a b"
+				if byEntry {
+					want += " c"
+				}
+				require.Equal(t, []string{want}, p.written.all())
+				p.end()
+
+				p = startPipeline(t, resuming(append(data, linkedEntry("s1", "d", "C1"))...), cursor, stream.WriterOptions{AwaitLink: true})
+				time.Sleep(time.Hour)
+				require.Equal(t, []string{"s1/C1: d"}, p.written.all(), "nothing twice")
 			})
 		}
 	}

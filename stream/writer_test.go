@@ -214,18 +214,16 @@ func TestWriter_gathersWhileItWrites(t *testing.T) {
 		"a pause that ends with a write": {2 * s, 3 * s, 5 * s, []string{"2s write s: a"}, []string{"7s write s: b c"}},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := startWriting(t, &stream.WriterOptions{Debounce: c.debounce})
-				w.takes["s"] = 5 * time.Second
-				w.add(t, clicked("s", "a"))
-				time.Sleep(c.atB)
-				w.add(t, clicked("s", "b"))
-				require.Equal(t, c.during, w.after(c.atC))
-				w.add(t, clicked("s", "c"))
-				require.Equal(t, c.afterwards, w.after(time.Minute))
-				w.stopped(t)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{Debounce: c.debounce})
+			w.takes["s"] = 5 * time.Second
+			w.add(t, clicked("s", "a"))
+			time.Sleep(c.atB)
+			w.add(t, clicked("s", "b"))
+			require.Equal(t, c.during, w.after(c.atC))
+			w.add(t, clicked("s", "c"))
+			require.Equal(t, c.afterwards, w.after(time.Minute))
+			w.stopped(t)
 		})
 	}
 }
@@ -402,15 +400,13 @@ func TestWriter_writesWhatIsReadBackAsItWas(t *testing.T) {
 		2 * time.Second: {"0s write s: a b", "0s write s: c", "2s write s: d"},
 		time.Minute:     {"1m0s write s: a b c d"},
 	} {
-		t.Run(debounce.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := startWriting(t, &stream.WriterOptions{Debounce: debounce})
-				for _, b := range []activity.Batch{forwarded(100, "a"), forwarded(102, "b"), forwarded(105, "c"), forwarded(120, "d")} {
-					w.add(t, b)
-				}
-				require.Equal(t, want, w.after(2*time.Minute))
-				w.stopped(t)
-			})
+		inBubble(t, debounce.String(), func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{Debounce: debounce})
+			for _, b := range []activity.Batch{forwarded(100, "a"), forwarded(102, "b"), forwarded(105, "c"), forwarded(120, "d")} {
+				w.add(t, b)
+			}
+			require.Equal(t, want, w.after(2*time.Minute))
+			w.stopped(t)
 		})
 	}
 }
@@ -515,22 +511,20 @@ func TestWriter_stopsInEveryState(t *testing.T) {
 		{"written", func(t *testing.T, w *writing) { w.add(t, clicked("s", "a")) }, 3 * time.Second, []string{"2s write s: a"}, nil},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := startWriting(t, &stream.WriterOptions{Debounce: 2 * time.Second})
-				c.prepare(t, w)
-				time.Sleep(c.after)
-				synctest.Wait()
-				w.stopped(t)
-				require.Equal(t, c.after, time.Since(w.began))
-				require.Equal(t, c.want, w.take())
-				w.mu.Lock()
-				clear(w.takes)
-				w.mu.Unlock()
-				w.run(t)
-				require.Equal(t, c.then, w.after(time.Minute))
-				w.stopped(t)
-			})
+		inBubble(t, c.name, func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{Debounce: 2 * time.Second})
+			c.prepare(t, w)
+			time.Sleep(c.after)
+			synctest.Wait()
+			w.stopped(t)
+			require.Equal(t, c.after, time.Since(w.began))
+			require.Equal(t, c.want, w.take())
+			w.mu.Lock()
+			clear(w.takes)
+			w.mu.Unlock()
+			w.run(t)
+			require.Equal(t, c.then, w.after(time.Minute))
+			w.stopped(t)
 		})
 	}
 }
@@ -596,19 +590,17 @@ func TestWriter_awaitsTheLink(t *testing.T) {
 			return "1h0m0s write s: a b c"
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second, MaxPending: 1})
-				w.add(t, clicked("s", "a"), clicked("other", "x"), clicked("s", "b"))
-				require.NoError(t, w.Flush(t.Context()))
-				require.Empty(t, w.after(time.Hour))
-				want := link(t, w)
-				require.Equal(t, []string{want}, w.after(time.Hour))
-				w.add(t, clicked("s", "d"))
-				require.Equal(t, []string{"1h0m2s write s: d"}, w.after(2*time.Hour), "after a pause, as always")
-				require.Equal(t, []string{"c", "c"}, w.conversations(t))
-				w.stopped(t)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{AwaitLink: true, Debounce: 2 * time.Second, MaxPending: 1})
+			w.add(t, clicked("s", "a"), clicked("other", "x"), clicked("s", "b"))
+			require.NoError(t, w.Flush(t.Context()))
+			require.Empty(t, w.after(time.Hour))
+			want := link(t, w)
+			require.Equal(t, []string{want}, w.after(time.Hour))
+			w.add(t, clicked("s", "d"))
+			require.Equal(t, []string{"1h0m2s write s: d"}, w.after(2*time.Hour), "after a pause, as always")
+			require.Equal(t, []string{"c", "c"}, w.conversations(t))
+			w.stopped(t)
 		})
 	}
 }
@@ -690,19 +682,17 @@ func TestWriter_keepsTheNewest500UntilTheLink(t *testing.T) {
 		"exactly":         {numbered(100, 500), 0},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := startWriting(t, &stream.WriterOptions{AwaitLink: true})
-				w.add(t, c.batches...)
-				require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
-				w.after(0)
-				require.Len(t, w.batches, 1)
-				require.Equal(t, 500, w.batches[0].Count)
-				require.Len(t, w.batches[0].Actions, 500)
-				require.Equal(t, fmt.Sprint("Click ", c.want), w.batches[0].Actions[0].Title)
-				require.Equal(t, fmt.Sprint("Click ", c.want+499), w.batches[0].Actions[499].Title)
-				w.stopped(t)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := startWriting(t, &stream.WriterOptions{AwaitLink: true})
+			w.add(t, c.batches...)
+			require.NoError(t, w.SessionLinked(t.Context(), "s", "c"))
+			w.after(0)
+			require.Len(t, w.batches, 1)
+			require.Equal(t, 500, w.batches[0].Count)
+			require.Len(t, w.batches[0].Actions, 500)
+			require.Equal(t, fmt.Sprint("Click ", c.want), w.batches[0].Actions[0].Title)
+			require.Equal(t, fmt.Sprint("Click ", c.want+499), w.batches[0].Actions[499].Title)
+			w.stopped(t)
 		})
 	}
 }
@@ -854,25 +844,23 @@ func TestWriter_stopsWhileItSumsUp(t *testing.T) {
 		"in overwrite": {0, time.Second / 2, []string{"0s write s: a b c", "0s model", "0s overwrite s: 3", "1s overwritten"}, time.Second},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, model := summingUp(t, c.model, stream.WriterOptions{})
-				w.add(t, clicked("s", "a", "b", "c"))
-				time.Sleep(c.stop)
-				w.stopped(t)
-				require.Equal(t, c.end, time.Since(w.began))
-				require.Equal(t, c.want, w.take())
-				model.takes = 0
-				w.run(t)
-				w.add(t, clicked("s", "d", "e", "f"))
-				lines := withoutTimes(w.after(time.Minute))
-				want := "overwrite s: 6"
-				if name == "in overwrite" { // which succeeded
-					want = "overwrite s: 3"
-				}
-				require.Equal(t, []string{"write s: d e f", "model", want, "overwritten"}, lines)
-				w.stopped(t)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w, model := summingUp(t, c.model, stream.WriterOptions{})
+			w.add(t, clicked("s", "a", "b", "c"))
+			time.Sleep(c.stop)
+			w.stopped(t)
+			require.Equal(t, c.end, time.Since(w.began))
+			require.Equal(t, c.want, w.take())
+			model.takes = 0
+			w.run(t)
+			w.add(t, clicked("s", "d", "e", "f"))
+			lines := withoutTimes(w.after(time.Minute))
+			want := "overwrite s: 6"
+			if name == "in overwrite" { // which succeeded
+				want = "overwrite s: 3"
+			}
+			require.Equal(t, []string{"write s: d e f", "model", want, "overwritten"}, lines)
+			w.stopped(t)
 		})
 	}
 }

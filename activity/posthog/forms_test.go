@@ -137,22 +137,20 @@ func formEvent() activity.Event {
 func TestForms_everyFormInEveryEncodingBringsTheSameEvent(t *testing.T) {
 	for _, form := range forms {
 		for _, enc := range encodings {
-			t.Run(form.name+"/"+enc.name, func(t *testing.T) {
-				at(t, noon, func(t *testing.T) {
-					body := enc.encode(form.body(t))
-					for _, d := range doors {
-						s := newService(posthog.Options{})
-						requireCounts(t, s.post(d, body, enc.header...), 1, 0)
-						got, want := s.requireOneEvent(t), formEvent()
-						assert.WithinDuration(t, want.Time, got.Time, 0)
-						got.Time = want.Time
-						if !form.hasID {
-							assert.NotEmpty(t, got.ID)
-							got.ID = want.ID
-						}
-						assert.Equal(t, want, got, d.name)
+			atNoon(t, form.name+"/"+enc.name, func(t *testing.T) {
+				body := enc.encode(form.body(t))
+				for _, d := range doors {
+					s := newService(posthog.Options{})
+					requireCounts(t, s.post(d, body, enc.header...), 1, 0)
+					got, want := s.requireOneEvent(t), formEvent()
+					assert.WithinDuration(t, want.Time, got.Time, 0)
+					got.Time = want.Time
+					if !form.hasID {
+						assert.NotEmpty(t, got.ID)
+						got.ID = want.ID
 					}
-				})
+					assert.Equal(t, want, got, d.name)
+				}
 			})
 		}
 	}
@@ -272,15 +270,13 @@ func TestForms_personOfAWebhookCarriesTheEmail(t *testing.T) {
 		{"$set in the properties", click(object{"properties.$set": object{"email": "new@example.com"}}), nil, 1, "new@example.com"},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				w := s.post(webhookDoor, marshal(t, object{"event": c.event, "person": c.person}))
-				requireCounts(t, w, c.accepted, 1-c.accepted)
-				if c.accepted == 1 {
-					assert.Equal(t, c.email, s.requireOneEvent(t).Email)
-				}
-			})
+		atNoon(t, c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			w := s.post(webhookDoor, marshal(t, object{"event": c.event, "person": c.person}))
+			requireCounts(t, w, c.accepted, 1-c.accepted)
+			if c.accepted == 1 {
+				assert.Equal(t, c.email, s.requireOneEvent(t).Email)
+			}
 		})
 	}
 }
@@ -321,19 +317,17 @@ func TestForms_eventsThatCarryIdentity(t *testing.T) {
 		{"$identify of nobody", click(object{"event": "$identify", "properties.distinct_id": nil}), nil},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				w := s.post(captureDoor, marshal(t, c.event))
-				if c.want == nil {
-					requireCounts(t, w, 0, 1)
-					return
-				}
-				requireCounts(t, w, 1, 0)
-				actions, identities := seen(s.sink.take(shop))
-				assert.Empty(t, actions)
-				assert.Equal(t, []knows{*c.want}, identities)
-			})
+		atNoon(t, c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			w := s.post(captureDoor, marshal(t, c.event))
+			if c.want == nil {
+				requireCounts(t, w, 0, 1)
+				return
+			}
+			requireCounts(t, w, 1, 0)
+			actions, identities := seen(s.sink.take(shop))
+			assert.Empty(t, actions)
+			assert.Equal(t, []knows{*c.want}, identities)
 		})
 	}
 }

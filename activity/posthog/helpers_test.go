@@ -290,6 +290,11 @@ func at(t *testing.T, now time.Time, f func(t *testing.T)) {
 	})
 }
 
+// atNoon runs a subtest in a bubble whose clock stands at noon.
+func atNoon(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { at(t, noon, f) })
+}
+
 // noon is when most tests take place.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 

@@ -84,17 +84,15 @@ func TestTime_ofAnEvent(t *testing.T) {
 		{"a boolean", object{"timestamp": true}, nil},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				w := s.post(captureDoor, marshal(t, click(c.changes)))
-				if c.want == nil {
-					requireCounts(t, w, 0, 1)
-					return
-				}
-				requireCounts(t, w, 1, 0)
-				assert.WithinDuration(t, *c.want, s.requireOneEvent(t).Time, time.Microsecond)
-			})
+		atNoon(t, c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			w := s.post(captureDoor, marshal(t, click(c.changes)))
+			if c.want == nil {
+				requireCounts(t, w, 0, 1)
+				return
+			}
+			requireCounts(t, w, 1, 0)
+			assert.WithinDuration(t, *c.want, s.requireOneEvent(t).Time, time.Microsecond)
 		})
 	}
 }
@@ -131,18 +129,16 @@ func TestTime_ofASessionsRequests(t *testing.T) {
 			{"", 10, 11, 1, 0}, {"", 4, 5, 5, 4}}},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				after := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
-				for i, r := range c.requests {
-					time.Sleep(time.Until(after(r.arrived)))
-					event := click(object{"timestamp": after(r.happened), "properties.$session_id": r.session})
-					w := s.post(captureDoor, marshal(t, object{"batch": []any{event}, "sent_at": after(r.sent)}))
-					requireCounts(t, w, 1, 0)
-					assert.WithinDuration(t, after(r.want), s.requireOneEvent(t).Time, 0, "request %d", i)
-				}
-			})
+		atNoon(t, c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			after := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+			for i, r := range c.requests {
+				time.Sleep(time.Until(after(r.arrived)))
+				event := click(object{"timestamp": after(r.happened), "properties.$session_id": r.session})
+				w := s.post(captureDoor, marshal(t, object{"batch": []any{event}, "sent_at": after(r.sent)}))
+				requireCounts(t, w, 1, 0)
+				assert.WithinDuration(t, after(r.want), s.requireOneEvent(t).Time, 0, "request %d", i)
+			}
 		})
 	}
 }
@@ -281,18 +277,16 @@ func TestID_ofUserAndSession(t *testing.T) {
 		{"an event id that is too long with the space around it", object{"uuid": spaced}, nil},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				w := s.post(captureDoor, marshal(t, click(c.changes)))
-				if c.want == nil {
-					requireCounts(t, w, 0, 1)
-					return
-				}
-				requireCounts(t, w, 1, 0)
-				actions, _ := seen([]activity.Event{s.requireOneEvent(t)})
-				assert.Equal(t, *c.want, actions[0].visitor)
-			})
+		atNoon(t, c.name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			w := s.post(captureDoor, marshal(t, click(c.changes)))
+			if c.want == nil {
+				requireCounts(t, w, 0, 1)
+				return
+			}
+			requireCounts(t, w, 1, 0)
+			actions, _ := seen([]activity.Event{s.requireOneEvent(t)})
+			assert.Equal(t, *c.want, actions[0].visitor)
 		})
 	}
 }
@@ -346,14 +340,12 @@ func TestTime_sentAt(t *testing.T) {
 		"of an event in a batch":  {captureDoor, `{"batch":[` + own + `],"sent_at":"2026-11-20T13:59:57Z"}`, []time.Duration{3 * time.Second}},
 		"beside a webhook's":      {webhookDoor, `{"event":` + event + `,` + at2 + `}`, []time.Duration{3 * time.Second}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			at(t, noon, func(t *testing.T) {
-				s := newService(posthog.Options{})
-				requireCounts(t, s.post(c.door, []byte(c.body)), len(c.want), 0)
-				for i, e := range s.sink.take(shop) {
-					assert.WithinDuration(t, noon.Add(-c.want[i]), e.Time, 0)
-				}
-			})
+		atNoon(t, name, func(t *testing.T) {
+			s := newService(posthog.Options{})
+			requireCounts(t, s.post(c.door, []byte(c.body)), len(c.want), 0)
+			for i, e := range s.sink.take(shop) {
+				assert.WithinDuration(t, noon.Add(-c.want[i]), e.Time, 0)
+			}
 		})
 	}
 }
