@@ -9,8 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxLabel is the most characters a label has.
-const maxLabel = 80
+// The most characters that a label and the name of a page have.
+const (
+	maxLabel = 80
+	maxPage  = 40
+)
 
 // Target is the object of an action.
 type Target struct {
@@ -218,7 +221,8 @@ func article(noun string) string {
 // PageName returns the name of the page at a canonical URL, in lower case:
 // its last path segment that is not an identifier, hyphens and underscores
 // read as spaces. The root is "home"; a page that ends in an identifier is the
-// "detail" of the segment before it. The name of "" is "".
+// "detail" of the segment before it. Names have at most 40 characters, counting
+// the "…" where one is cut, at a word. The name of "" is "".
 func PageName(canonical string) string {
 	if canonical == "" {
 		return ""
@@ -241,7 +245,7 @@ func PageName(canonical string) string {
 	for path != "" {
 		before, segment := cutLast(path)
 		if segment != idSegment {
-			return segmentName(segment) + suffix
+			return segmentName(segment, maxPage-len(suffix)) + suffix
 		}
 		path, suffix = before, " detail"
 	}
@@ -254,11 +258,13 @@ func cutLast(path string) (before, segment string) {
 	return strings.TrimRight(path[:max(i, 0)], "/"), path[i+1:]
 }
 
-func segmentName(segment string) string {
+// segmentName reads a segment as a name of at most limit characters.
+func segmentName(segment string, limit int) string {
 	if decoded, err := url.PathUnescape(segment); err == nil {
 		segment = decoded
 	}
-	if name := CleanLabel(strings.ToLower(spaced.Replace(segment))); name != "" {
+	segment = strings.ToLower(spaced.Replace(segment))
+	if name := cut(foldStart(segment, limit), limit); name != "" {
 		return name
 	}
 	return "unnamed"

@@ -390,7 +390,7 @@ func TestLabel_ofAnUnknownKindOfAutocapture(t *testing.T) {
 
 // Rich editors and search boxes are often plain elements with a role.
 func TestLabel_neverContainsWhatWasTypedIntoARole(t *testing.T) {
-	for _, role := range []string{"textbox", "searchbox", "combobox", "spinbutton", "TextBox"} {
+	for _, role := range []string{"textbox", "searchbox", "combobox", "spinbutton", "slider", "TextBox"} {
 		for name, chain := range map[string]string{
 			"itself": `div:attr__role="` + role + `"nth-child="1"text="SECRET"`,
 			"inside": `span:nth-child="1"text="SECRET";div:attr__role="` + role + `"nth-child="1"`,

@@ -102,8 +102,10 @@ func markedLabel(elements []Element) string {
 	return ""
 }
 
-// typedRoles are the ARIA roles of elements whose text is typed.
-var typedRoles = map[string]bool{"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true}
+// typedRoles are the ARIA roles of elements whose text is typed, or a value that was set.
+var typedRoles = map[string]bool{
+	"textbox": true, "searchbox": true, "combobox": true, "spinbutton": true, "slider": true,
+}
 
 // isField reports whether the name of a tag outside HTML means a text field:
 // "TextInput", "ForwardRef-TextInput-", "ion-input".
