@@ -3,6 +3,7 @@ package liveactivity_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -308,6 +309,23 @@ func BenchmarkContext(b *testing.B) {
 				w := httptest.NewRecorder()
 				s.Handler().ServeHTTP(w, r)
 				require.Equal(b, http.StatusOK, w.Code)
+			}
+		})
+	}
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	for _, path := range []string{"/users/acme/ada/live-activity", "/context/acme?user_id=ada", "/context/acme?format=text&user_id=ada"} {
+		b.Run("HTTP"+strings.NewReplacer("/", " ", "?", " ").Replace(path), func(b *testing.B) {
+			b.ReportAllocs()
+			r, err := http.NewRequest(http.MethodGet, web.URL+path, nil)
+			require.NoError(b, err)
+			setHeaders(r, []string{bearer(acmeKey)})
+			for b.Loop() {
+				w, err := web.Client().Do(r)
+				require.NoError(b, err)
+				_, err = io.Copy(io.Discard, w.Body)
+				require.NoError(b, err)
+				_ = w.Body.Close()
 			}
 		})
 	}

@@ -144,15 +144,16 @@ func cutString(data string) (text, rest string) {
 	if !strings.HasPrefix(data, `"`) {
 		return "", data
 	}
-	for end := 1; end < len(data); end++ {
+	end := strings.IndexByte(data[1:], '"') + 1
+	if end > 0 && strings.IndexByte(data[:end], '\\') < 0 {
+		return data[1:end], data[end+1:]
+	}
+	for end = 1; end < len(data); end++ {
 		switch data[end] {
 		case '\\':
 			end++
 		case '"':
-			if text, rest = data[1:end], data[end+1:]; strings.IndexByte(text, '\\') >= 0 {
-				text = unescaped(data[:end+1])
-			}
-			return text, rest
+			return unescaped(data[:end+1]), data[end+1:]
 		}
 	}
 	return "", ""

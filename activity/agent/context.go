@@ -3,7 +3,10 @@ package agent
 import (
 	"bytes"
 
+	fastjson "github.com/segmentio/encoding/json" // encodes long texts several times as fast
+
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/buffers"
 )
 
 // Anonymous is the [Context.Identity] of an unidentified visitor. Otherwise the identity is
@@ -53,10 +56,13 @@ func (a *Answer) Decode() (c Context, err error) {
 // AppendJSON appends the JSON of the context. It costs a copy of the actions and no
 // encoding.
 func (a *Answer) AppendJSON(dst []byte) ([]byte, error) {
-	data, err := activity.Marshal(&a.Context)
+	buf := buffers.Get()
+	defer buffers.Put(buf)
+	data, err := fastjson.Append(*buf, &a.Context, 0)
 	if err != nil {
 		return dst, err
 	}
+	*buf = data
 	// No string of JSON has a quote that is not escaped, so this is the field.
 	before, after, _ := bytes.Cut(data, []byte(`"actions":null`))
 	dst = append(append(dst, before...), `"actions":`...)

@@ -2,12 +2,14 @@ package agent
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/buffers"
 	"github.com/liveactivity/liveactivity/internal/prompt"
 )
 
@@ -27,95 +29,105 @@ const cutMark = " …"
 // characters. The product's prompt comes first, unless it leaves no room, and then, quoted,
 // a line about the person and the page, and a line of each action, oldest first. The oldest
 // are left out first, which the text says. Where nothing is known within the retention ttl, the text is a
-// sentence. The function unverified reports whether an action is of a lower standing than
-// the context.
-func (a *Answer) Render(maxChars int, ttl time.Duration, unverified func(*activity.Record) bool) {
-	const around = len("\n<data>\n</data>")
-	room := cmp.Or(maxChars, DefaultChars) - utf8.RuneCountInString(prompt.Guard) - around
-	above := ""
+// sentence. The actions of the unverified sessions are of a lower standing than the context.
+func (a *Answer) Render(maxChars int, ttl time.Duration, unverified []string) {
+	const start, end = prompt.Guard + "\n" + prompt.Begin + "\n", prompt.End
+	room := cmp.Or(maxChars, DefaultChars) - len(start+end)
+	buf := buffers.Get()
+	defer buffers.Put(buf)
+	text := *buf
 	if n := utf8.RuneCountInString(a.Prompt) + len("\n\n"); a.Prompt != "" && n <= room-leastBody {
-		above = a.Prompt + "\n\n"
+		text = append(append(text, a.Prompt...), "\n\n"...)
 		room -= n
 	}
 	if a.LastSeen == 0 {
-		a.Text = above + "Nothing is known of what this person did: no activity in the last " + activity.Span(ttl) + "."
-		return
+		text = append(text, "Nothing is known of what this person did: no activity in the last "...)
+		text = append(activity.AppendSpan(text, ttl), '.')
+	} else {
+		text = append(a.appendLines(append(text, start...), room, unverified), end...)
 	}
-	lines := a.body(room, unverified)
-	a.Text = above + prompt.Guard + "\n" + strings.TrimSuffix(prompt.Data(MaxChars, lines...), "\n")
+	a.Text, *buf = string(text), text
 }
 
-// body returns the lines of the text, of at most room characters with their line feeds.
-func (a *Answer) body(room int, unverified func(*activity.Record) bool) []string {
-	head := a.head()
+// appendLines appends the quoted lines of the text, of at most room characters with their
+// line feeds.
+func (a *Answer) appendLines(dst []byte, room int, unverified []string) []byte {
+	from := len(dst)
+	dst = append(a.appendHead(dst), '\n')
+	for i := range a.Recent {
+		dst = append(a.appendLine(dst, i, unverified), '\n')
+	}
 	if len(a.Recent) == 0 {
-		const none = "Nothing new since then."
-		return []string{prompt.Line(room-size(none)-size(cutMark), head), none}
+		dst = append(dst, "Nothing new since then.\n"...)
 	}
-	left := room - size(head)
-	lines := make([]string, len(a.Recent))
-	from := len(lines)
-	for from > 0 && left >= 0 {
-		from--
-		lines[from] = a.line(from, unverified)
-		left -= size(lines[from])
+	if len(dst)-from <= room {
+		return dst
 	}
-	if left >= 0 {
-		return append([]string{head}, lines...)
+	if over := utf8.RuneCount(dst[from:]) - room; over > 0 {
+		dst = append(dst[:from], a.shortened(string(dst[from:]), room, over)...)
 	}
-	a.Truncated = true
-	for ; from < len(lines) && left < leftOutRoom; from++ {
-		left += size(lines[from])
-	}
-	if from == len(lines) { // the newest one is cut, and so is the head
-		from--
-		head = prompt.Line(room/4, head)
-		lines[from] = prompt.Line(room-size(head)-leftOutRoom-size(cutMark), a.line(from, unverified))
-	}
-	if from == 0 {
-		return []string{head, lines[0]}
-	}
-	return append([]string{head, "(" + strconv.Itoa(from) + " earlier left out)"}, lines[from:]...)
+	return dst
 }
 
-// size returns the room that a line takes.
-func size(line string) int { return utf8.RuneCountInString(line) + 1 }
+// shortened returns the lines without the oldest actions, which are over the room by so
+// many characters.
+func (a *Answer) shortened(lines string, room, over int) string {
+	head, lines, _ := strings.Cut(lines, "\n")
+	a.Truncated = len(a.Recent) > 0
+	over += leftOutRoom
+	earlier := 0
+	for ; over > 0 && earlier+1 < len(a.Recent); earlier++ {
+		line, rest, _ := strings.Cut(lines, "\n")
+		over -= utf8.RuneCountInString(line) + 1
+		lines = rest
+	}
+	if over > 0 { // the last line is cut, and so may the head be
+		left := room - leftOutRoom - utf8.RuneCountInString(cutMark+"\n"+cutMark+"\n")
+		head = prompt.Line(max(room/4, left-utf8.RuneCountInString(lines)), head)
+		lines = prompt.Line(left-utf8.RuneCountInString(head), strings.TrimSuffix(lines, "\n")) + "\n"
+	}
+	if earlier > 0 {
+		head += "\n(" + strconv.Itoa(earlier) + " earlier left out)"
+	}
+	return head + "\n" + lines
+}
 
-// line returns an action in words: "2 min ago: User clicked Export CSV on the dashboard page".
-func (a *Answer) line(i int, unverified func(*activity.Record) bool) string {
+// appendLine appends an action in words: "2 min ago: User clicked Export CSV on the dashboard page".
+func (a *Answer) appendLine(dst []byte, i int, unverified []string) []byte {
 	r := &a.Recent[i]
 	mark := " ago: "
-	if unverified(r) {
+	if slices.Contains(unverified, r.Session) {
 		mark = " ago, not verified: "
 	}
-	var made [256]byte
-	b := activity.AppendSpan(made[:0], time.Duration(a.AsOf*1e6-float64(r.Start))*time.Microsecond)
-	return string(append(append(b, mark...), prompt.Line(maxLine, r.Sentence())...))
+	dst = activity.AppendSpan(dst, time.Duration(a.AsOf*1e6-float64(r.Start))*time.Microsecond)
+	return append(append(dst, mark...), prompt.Line(maxLine, r.Sentence())...)
 }
 
-// head returns the line about the person and the page: "ada@example.com (user user_42,
+// appendHead appends the line about the person and the page: "ada@example.com (user user_42,
 // signed) is on the billing page (https://app.example.com/billing): there for 2 min, here
 // for 14 min, last seen 5 s ago".
-func (a *Answer) head() string {
-	var b strings.Builder
+func (a *Answer) appendHead(dst []byte) []byte {
 	email, user := prompt.Line(maxName, a.Email), prompt.Line(maxName, a.UserID)
-	about := []string{a.Identity}
+	about := a.Identity
 	if user != "" && email != "" {
-		about = []string{"user " + user, a.Identity}
+		about = "user " + user + ", " + about
 	}
 	if a.Identity == activity.Claimed.String() {
-		about = append(about, "not verified")
+		about += ", not verified"
 	}
-	b.WriteString(cmp.Or(email, prefixed("User ", user), "A visitor") + " (" + strings.Join(about, ", ") + ") is on ")
+	dst = append(dst, cmp.Or(email, prefixed("User ", user), "A visitor")+" ("+about+") is on "...)
 	if page := prompt.Line(maxName, a.Page); page != "" {
-		b.WriteString("the " + page + " page (" + prompt.Line(maxAddress, a.CanonicalURL) + ")")
+		dst = append(dst, "the "+page+" page ("+prompt.Line(maxAddress, a.CanonicalURL)+")"...)
 	} else {
-		b.WriteString("a page without an address")
+		dst = append(dst, "a page without an address"...)
 	}
-	seconds := func(s float64) string { return activity.Span(time.Duration(s * float64(time.Second))) }
-	b.WriteString(": there for " + seconds(a.OnPageS) + ", here for " + seconds(a.HereS) +
-		", last seen " + seconds(a.AsOf-a.LastSeen) + " ago")
-	return b.String()
+	for _, part := range [...]struct {
+		before  string
+		seconds float64
+	}{{": there for ", a.OnPageS}, {", here for ", a.HereS}, {", last seen ", a.AsOf - a.LastSeen}} {
+		dst = activity.AppendSpan(append(dst, part.before...), time.Duration(part.seconds*float64(time.Second)))
+	}
+	return append(dst, " ago"...)
 }
 
 func prefixed(prefix, s string) string {

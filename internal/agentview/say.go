@@ -19,9 +19,9 @@ func (r *reading) know() error {
 	if id := r.query.SessionID; id != "" {
 		ids = []string{id}
 	}
-	for _, a := range slices.Backward(r.seen) {
-		if a.Session != "" && !slices.Contains(ids, a.Session) {
-			ids = append(ids, a.Session)
+	for i := range slices.Backward(r.seen) {
+		if id := r.seen[i].Session; id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	known, err := r.dir.Sessions(r.ctx, r.productID, ids...)
@@ -48,9 +48,11 @@ func (r *reading) keepOwn(s activity.Session) {
 
 // ordered returns the sessions of which anything is known, the one seen last at the end.
 func (r *reading) ordered(ids []string) []string {
-	last := map[string]int64{}
-	for _, a := range r.seen {
-		last[a.Session] = a.Start
+	last := make(map[string]int64, len(ids))
+	for i := range r.seen {
+		if a := &r.seen[i]; i+1 == len(r.seen) || r.seen[i+1].Session != a.Session {
+			last[a.Session] = a.Start
+		}
 	}
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		s := r.sessions[id]
@@ -122,11 +124,21 @@ func (r *reading) say(after activity.Position) {
 	r.place(now)
 	r.answer.Recent = r.asked(after)
 	c.Count = len(r.answer.Recent)
-	lower := map[string]bool{"": isKnown && standing > activity.Claimed} // outside any session nobody vouches
-	for _, id := range r.ids {
-		lower[id] = isKnown && r.standingIn(id) < standing
+	r.answer.Render(r.query.MaxChars, r.opts.TTL, r.lower(standing, isKnown))
+}
+
+// lower returns the sessions whose actions are of a lower standing than the person's; ""
+// stands for the actions outside any session, for which nobody vouches.
+func (r *reading) lower(standing activity.Standing, isKnown bool) (ids []string) {
+	if isKnown && standing > activity.Claimed {
+		ids = append(ids, "")
 	}
-	r.answer.Render(r.query.MaxChars, r.opts.TTL, func(a *activity.Record) bool { return lower[a.Session] })
+	for _, id := range r.ids {
+		if isKnown && r.standingIn(id) < standing {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // asked returns the newest of the actions that were asked for.
