@@ -2,7 +2,7 @@
 # Makes sure that what the tests need besides Go is there, and installs what is
 # missing: redis-server, Chromium, Python 3, Node.js, nginx and
 # promtool, and, in .deps/, posthog-js and packages for Node.js: PostHog's other
-# SDKs, the SDK of MCP clients, what a proxy is made of, and what checks scripts. It also builds there the
+# SDKs, MCP clients and their SDK, what a proxy is made of, and what checks scripts. It also builds there the
 # server of an earlier commit, beside which this one must run.
 # Says in one line per item what it found or did, and asks a person at a terminal before
 # the first thing it installs. Safe to run again; with everything in place it takes a
@@ -19,6 +19,8 @@ npm_packages=(posthog-node@5.70.0 posthog-js-lite@2.5.0 posthog-react-native@2.1
 source_packages=(@segment/analytics-node@3.1.0 @rudderstack/rudder-sdk-node@3.0.13 @amplitude/analytics-node@1.5.73)
 # What checks the pages' scripts.
 lint_packages=(typescript@7.0.2 oxlint@1.94.0)
+# In a folder of their own, too: programs that sign in over MCP.
+client_packages=(mcp-remote@0.15.1 @modelcontextprotocol/inspector@2.12.0)
 # What pages load of sources other than PostHog: package, version and file.
 browser_sdks=("@segment/analytics-next 1.84.3 dist/umd/index.js" "@rudderstack/analytics-js 3.34.1 dist/npm/legacy/bundled/umd/index.js"
   "@jitsu/js 1.11.0 dist/jitsu.es.js" "@amplitude/analytics-browser 2.48.1 lib/scripts/amplitude-min.js")
@@ -264,6 +266,7 @@ provide_node
 fetch_packages .deps/npm "${npm_packages[@]}"
 fetch_packages .deps/sources "${source_packages[@]}"
 fetch_packages .deps/lint "${lint_packages[@]}"
+fetch_packages .deps/clients "${client_packages[@]}"
 provide_unpacked nginx nginx usr/sbin/nginx -v
 provide_unpacked promtool prometheus usr/bin/promtool --version
 provide_predecessor

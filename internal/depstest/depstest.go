@@ -95,6 +95,12 @@ func LintModules(t testing.TB) string {
 	return modules(t, "lint", "typescript", "oxlint")
 }
 
+// ClientModules returns the folder of mcp-remote and the MCP Inspector.
+func ClientModules(t testing.TB) string {
+	t.Helper()
+	return modules(t, "clients", "mcp-remote", "@modelcontextprotocol/inspector")
+}
+
 // modules returns a folder of packages for Node.js, among which these must be.
 func modules(t testing.TB, folder string, names ...string) string {
 	t.Helper()

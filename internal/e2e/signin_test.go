@@ -23,6 +23,9 @@ import (
 
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/proctest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
 )
 
 var shots = flag.String("shots", "", "a folder for pictures of the sign-in page")
@@ -95,6 +98,21 @@ func TestSignIn_inABrowser(t *testing.T) {
 func TestSignIn_withTheTypeScriptSDK(t *testing.T) {
 	address, key := startPublic(t)
 	(&service{t: t, url: address, token: key}).runScript("signin.cjs")
+}
+
+// mcp-remote and the MCP Inspector sign in at the program that is installed.
+func TestSignIn_withProgramsThatPeopleRun(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	p := proctest.Build(t, "../..", "cmd/liveactivity-server").Launch(t, nil, "--addr="+address, "--public-url=http://"+address)
+	s := service{t: t, url: p.URL()}
+	waittest.Until(t, "it prints a key", func() bool { return strings.Contains(p.Stdout.String(), "curl ") })
+	_, rest, _ := strings.Cut(p.Stdout.String(), "key ")
+	s.token = strings.Fields(rest)[0]
+	s.runScript("clients.cjs", "HOME="+t.TempDir(), "CLIENTS="+depstest.ClientModules(t))
 }
 
 // picture photographs the page, where a folder was named, in both colour schemes and on a phone.

@@ -1,4 +1,4 @@
-// Signs in with the MCP SDK for TypeScript, as Claude Code, mcp-remote and the Inspector do: the SDK finds the
+// Signs in with the MCP SDK for TypeScript, as Claude Code does: the SDK finds the
 // authorization server, registers, and renews its token by itself. Says nothing when all is well.
 //
 //	node signin.cjs URL KEY
@@ -6,6 +6,7 @@ const assert = require('node:assert')
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js')
 const { StreamableHTTPClientTransport } = require('@modelcontextprotocol/sdk/client/streamableHttp.js')
 const { UnauthorizedError } = require('@modelcontextprotocol/sdk/client/auth.js')
+const { consent } = require('./consent.cjs')
 
 const [url, key] = process.argv.slice(2)
 const stored = {}
@@ -24,23 +25,10 @@ const provider = {
 const transport = () => new StreamableHTTPClientTransport(new URL('/mcp', url), { authProvider: provider })
 const client = () => new Client({ name: 'agent', version: '1' })
 
-// consent does what the user does in a browser, and returns the parameters of the answer.
-async function consent(to) {
-  const page = await fetch(to)
-  assert.equal(page.status, 200)
-  const value = /name="form" value="(\w+)"/.exec(await page.text())[1]
-  const answer = await fetch(to, {
-    method: 'POST', redirect: 'manual', headers: { cookie: page.headers.get('set-cookie').split(';')[0] },
-    body: new URLSearchParams({ form: value, key }),
-  })
-  assert.equal(answer.status, 303)
-  return new URL(answer.headers.get('location')).searchParams
-}
-
 async function main() {
   const first = transport()
   await assert.rejects(client().connect(first), UnauthorizedError)
-  const answer = await consent(stored.to)
+  const answer = new URL(await consent(stored.to, key)).searchParams
   assert.deepEqual([answer.get('state'), answer.get('iss')], ['the state', url])
   await first.finishAuth(answer.get('code'))
 
