@@ -61,6 +61,21 @@ func TestMCP_listensToItsOwnProductOnly(t *testing.T) {
 	assert.Equal(t, http.StatusUnauthorized, s.do("POST", "/mcp", listen, bearer("x"), "Content-Type: application/json").status)
 }
 
+// A client of an older revision is not promised a subscription, which a server without
+// sessions could not keep.
+func TestMCP_promisesNoSubscriptionInOlderRevisions(t *testing.T) {
+	s := start(t)
+	for _, version := range []string{"2025-06-18", "2025-11-25"} {
+		ask := func(message string) string {
+			return s.do("POST", "/mcp", message, bearer(acmeMCP), "Content-Type: application/json", "MCP-Protocol-Version: "+version).body
+		}
+		assert.Contains(t, ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+
+			`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`), `"capabilities":{"resources":{},"tools":{}},"protocolVersion":"`+version)
+		assert.Contains(t, ask(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"liveactivity://acme/users/ada"}}`),
+			`"code":-32601`)
+	}
+}
+
 // A subscription ends with its key.
 func TestMCP_endsSubscriptionsWithTheirKey(t *testing.T) {
 	s := start(t)

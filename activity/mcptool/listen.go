@@ -2,12 +2,16 @@ package mcptool
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/liveactivity/liveactivity/internal/httpx"
 )
@@ -110,6 +114,18 @@ func listening(body []byte, productID string) (l *Listening, id json.RawMessage,
 	return l, call.ID, ""
 }
 
+// withoutSubscribe offers clients of older revisions, which call initialize, no
+// subscriptions: theirs belong to a session, and this server has none.
+func withoutSubscribe(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, r)
+		if opened, ok := result.(*mcp.InitializeResult); ok && err == nil {
+			opened.Capabilities.Resources.Subscribe = false
+		}
+		return result, err
+	}
+}
+
 // checkEvery is how often a token of a sign-in is looked up while its client listens.
 const checkEvery = 15 * time.Second
 
@@ -129,7 +145,5 @@ func recheck(key, token func() error) func() error {
 // refuse answers a call with an error of JSON-RPC for its parameters.
 func refuse(w http.ResponseWriter, id json.RawMessage, problem string) {
 	httpx.WriteJSON(w, http.StatusOK, map[string]any{"jsonrpc": "2.0", "id": id,
-		"error": map[string]any{"code": invalidParams, "message": problem}})
+		"error": map[string]any{"code": jsonrpc.CodeInvalidParams, "message": problem}})
 }
-
-const invalidParams = -32602

@@ -139,6 +139,7 @@ func (t *tools) server(listens bool) http.Handler {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{},
 			Resources: &mcp.ResourceCapabilities{Subscribe: listens}},
 	})
+	server.AddReceivingMiddleware(withoutSubscribe)
 	server.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "user", Title: "Live user activity", URITemplate: resourceTemplate, MIMEType: "application/json",
 		Description: "A user's recent activity, as " + ToolName + " returns it." + dataNote,
