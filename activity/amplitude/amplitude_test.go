@@ -93,6 +93,8 @@ func TestDecode_meanings(t *testing.T) {
 		"a click into an input":  {of("Element Clicked", `"[Amplitude] Element Tag":"input","[Amplitude] Element Text":"s3cr3t"`), "Click field" + onA + visitor},
 		"a click on an option":   {of("Element Clicked", `"[Amplitude] Element Text":"Pro","[Amplitude] Element Hierarchy":[{"tag":"span"},{"tag":"li","attrs":{"role":"option"}}]`), "Click option" + onA + visitor},
 		"a click into a text":    {of("Element Clicked", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Hierarchy":[{"tag":"p"},{"tag":"div","attrs":{"contenteditable":true}}]`), "Click p" + onA + visitor},
+		"a click into an editor": {of("Element Clicked", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"div","[Amplitude] Element Hierarchy":[{"tag":"div","attrs":{"type":"x"}}]`), "Click div" + onA + visitor},
+		"a click on a div":       {of("Element Clicked", `"[Amplitude] Element Text":"Go","[Amplitude] Element Hierarchy":[{"tag":"div","attrs":{"data-x":"1"}}]`), "Click Go" + onA + visitor},
 		"a change by its name":   {of("Element Changed", `"[Amplitude] Element Text":"Free Pro","[Amplitude] Element Hierarchy":[{"tag":"select","attrs":{"name":"plan"}}]`), "Change plan field" + onA + visitor},
 		"a change of nothing":    {of("Element Changed", `"[Amplitude] Element Text":"s3cr3t","[Amplitude] Element Tag":"textarea"`), "Change field" + onA + visitor},
 		"a submit by its id":     {of("Form Submitted", `"[Amplitude] Form ID":"signup"`), "Submit #signup form" + onA + visitor},

@@ -189,9 +189,13 @@ func (d *decoder) hierarchy() {
 	}
 }
 
-// attribute reads an attribute of an element. Only one that is a flag may be no string.
+// attribute reads an attribute of an element. Only one that is a flag may be no string. Of an
+// element that can be edited, SDKs report no attribute but the type.
 func (d *decoder) attribute(e *element.Element, key []byte) {
 	name := "attr__" + string(key)
+	if e.ContentEditable == "" && string(key) != "type" {
+		e.ContentEditable = "false"
+	}
 	if e.Attribute(name) == nil {
 		d.Skip()
 		return
@@ -263,6 +267,10 @@ func (e *event) who() activity.Event {
 	return out
 }
 
+// captioned are the tags of elements whose text is a caption. SDKs other than a browser's
+// have no tags.
+var captioned = map[string]bool{"a": true, "button": true, "label": true, "summary": true, "": true}
+
 // action puts an event of autocapture in words. Only a page view may go by the page's
 // location: a click may already have changed it.
 func (e *event) action() activity.Action {
@@ -283,6 +291,9 @@ func (e *event) action() activity.Action {
 	target.Tag = intake.First(target.Tag, strings.ToLower(e.target.Tag))
 	target.ID = intake.First(target.ID, e.target.ID)
 	target.AriaLabel = intake.First(target.AriaLabel, e.target.AriaLabel)
+	if target.ContentEditable == "" && !captioned[target.Tag] {
+		target.ContentEditable = "true" // for all that is known: its text may have been typed
+	}
 	typ := activity.TypeClick
 	if e.typ == eventChange {
 		typ = activity.TypeChange

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,12 @@ import (
 // to say.
 func (s *service) runScript(script string, environment ...string) {
 	s.t.Helper()
+	assert.Empty(s.t, s.outputOf(script, environment...))
+}
+
+// outputOf runs a script of testdata/sdks in Node.js and returns its output and its errors.
+func (s *service) outputOf(script string, environment ...string) string {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waittest.Patience)
 	defer cancel()
 	path, err := filepath.Abs(filepath.Join("testdata", "sdks", script))
@@ -39,7 +46,7 @@ func (s *service) runScript(script string, environment ...string) {
 	cmd.Env = append(cmd.Env, environment...)
 	said, err := cmd.CombinedOutput()
 	assert.NoError(s.t, err)
-	assert.Empty(s.t, string(said))
+	return string(said)
 }
 
 // checkRequests checks that events came to that path in so many requests, and
@@ -118,16 +125,41 @@ func TestPostHogNode_reportsAVisit(t *testing.T) {
 	}
 }
 
-// The servers' SDKs of other vendors report a page view with the host that the docs name.
-func TestServerSDKs_reportAPageView(t *testing.T) {
+// The servers' SDKs of other vendors report a visit with the host that the docs name: everything
+// that they say they have sent, once, and nothing else has come out.
+func TestServerSDKs_reportAVisit(t *testing.T) {
 	s := startService(t)
-	s.runScript("sources.cjs")
-	for user, path := range map[string]string{"of-segment": "/segment/v1/batch", "of-rudderstack": "/rudderstack/v1/batch", "of-amplitude": "/amplitude/2/httpapi"} {
-		s.await(user, 1)
+	stream := s.startReader()
+	said := strings.Fields(s.outputOf("sources.cjs"))
+	slices.Sort(said)
+	assert.Len(t, said, 9)
+	assert.Equal(t, said, s.eventIDs())
+	added := kettles("https://shop.example")[0]
+	added.Type, added.Title, added.Description = activity.TypeEvent, "Added", "User did Added on the kettles page"
+	var want []string
+	for user, tt := range map[string]struct {
+		path     string
+		requests int
+	}{"of-segment": {"/segment/v1/batch", 1}, "of-rudderstack": {"/rudderstack/v1/batch", 2}, "of-amplitude": {"/amplitude/2/httpapi", 1}} {
 		got, _ := s.lookup(user)
-		assert.Equal(t, numbered(kettles("https://shop.example")[0]), timeless(got.Actions))
-		s.checkRequests(path, 1)
+		assert.Equal(t, numbered(kettles("https://shop.example")[0], added), timeless(got.Actions), user)
+		s.checkRequests(tt.path, tt.requests)
+		want = append(want, user+" "+email+" Page Load: Kettles", user+" "+email+" Added")
 	}
+	var streamed []string
+	waittest.Until(t, "all is streamed", func() bool {
+		streamed = nil
+		batches, _ := stream.read()
+		for _, b := range batches {
+			for _, a := range b.Actions {
+				streamed = append(streamed, a.UserID+" "+a.Email+" "+a.Title)
+			}
+		}
+		return len(streamed) >= len(want)
+	})
+	assert.ElementsMatch(t, want, streamed)
+	_, raw := stream.read()
+	assert.NotContains(t, raw, "typed-s3cr3t")
 }
 
 func TestPostHogReactNative_reportsAVisit(t *testing.T) {

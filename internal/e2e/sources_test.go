@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"cmp"
 	"html/template"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/waittest"
@@ -34,37 +37,65 @@ func (s *service) startSDKShop(sdk, name, strategy string) string {
 	return shop.URL
 }
 
+// eventID is the ID that an SDK gives an event.
+var eventID = regexp.MustCompile(`"(?:messageId|insert_id)":"([^"]+)"`)
+
+// eventIDs returns the IDs of the events that have arrived, sorted.
+func (s *service) eventIDs() (ids []string) {
+	for _, c := range s.calls() {
+		ids = append(ids, values(eventID, c.body)...)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // The browser SDKs of other sources report a visit to a server of another origin: everything
-// once, under the user who identifies in it, and nothing that was typed.
+// that they say they have sent once, under the user who identifies in it, and nothing that was
+// typed.
 func TestBrowserSDKs_reportAVisit(t *testing.T) {
 	const typedText = "typed-s3cr3t"
-	for _, sdk := range []struct{ name, strategy, file, clicked string }{
-		{"segment", "standard", depstest.Segment, "User did Added on the kettles page"},
-		{"segment", "batching", depstest.Segment, "User did Added on the kettles page"},
-		{"rudderstack", "", depstest.RudderStack, "User did Added on the kettles page"},
-		{"jitsu", "", depstest.Jitsu, "User did Added on the kettles page"},
-		{"amplitude", "", depstest.Amplitude, "User clicked Add to cart on the kettles page"},
+	for _, sdk := range []struct {
+		name, strategy, file string
+		clicks               []string // the clicks and changes of the first page
+		sent                 int      // before the visitor leaves, with identities and events that nobody listed
+	}{
+		{"segment", "standard", depstest.Segment, []string{"User did Added"}, 4},
+		{"segment", "batching", depstest.Segment, []string{"User did Added"}, 4},
+		{"rudderstack", "", depstest.RudderStack, []string{"User did Added"}, 4},
+		{"jitsu", "", depstest.Jitsu, []string{"User did Added"}, 4},
+		{"amplitude", "", depstest.Amplitude, // reports fields and clicks by itself
+			[]string{"User changed the #note field", "User clicked #pad", "User clicked Add to cart", "User did Added"}, 10},
 	} {
 		t.Run(sdk.name+" "+sdk.strategy, func(t *testing.T) {
 			t.Parallel()
 			s := startService(t)
+			stream := s.startReader()
 			shop := s.startSDKShop(sdk.file, sdk.name, sdk.strategy)
 			tab := browsertest.Open(t, browsertest.Start(t))
 			tab.Do("come to the shop", chromedp.Navigate(shop+"/kettles"))
 			tab.Await("the SDK is there", `document.title === "loaded"`)
 			tab.Do("act", chromedp.Evaluate[chromedp.Void](`sdk.page()`),
 				chromedp.SendKeys(chromedp.ID("password"), typedText), chromedp.SendKeys(chromedp.ID("note"), typedText),
-				chromedp.Click(chromedp.ID("add")))
+				chromedp.SendKeys(chromedp.ID("pad"), typedText), chromedp.Click(chromedp.ID("pad")), chromedp.Click(chromedp.ID("add")))
 			waittest.Until(t, "the click is reported", func() bool {
 				return slices.ContainsFunc(s.calls(), func(c call) bool { return strings.Contains(c.body, `"Added"`) })
 			})
 			tab.Do("log in", chromedp.Evaluate[chromedp.Void](`sdk.identify('`+userID+`', '`+email+`')`))
 			tab.Do("go on", chromedp.Evaluate[chromedp.Void](`history.pushState({}, '', '/checkout'); sdk.page(); document.getElementById('add').onclick = null`))
-			want := []string{"User landed on the kettles page", sdk.clicked, "User landed on the checkout page"}
-			if sdk.name == "amplitude" { // the SDK reports the field and the click by itself
-				want = []string{want[0], "User changed the #note field on the kettles page", want[1], "User did Added on the kettles page", want[2]}
+			want := []string{"User landed on the kettles page"}
+			for _, click := range sdk.clicks {
+				want = append(want, click+" on the kettles page")
 			}
+			want = append(want, "User landed on the checkout page")
 			s.await(userID, len(want))
+			var said []string
+			waittest.Until(t, "everything is sent", func() bool {
+				said = strings.Fields(tab.Eval(`said.sort().join(' ')`))
+				return min(len(said), len(s.eventIDs())) >= sdk.sent
+			})
+			assert.Len(t, said, sdk.sent)
+			assert.Equal(t, said, s.eventIDs(), "what the SDK says it has sent, once")
+
 			tab.Do("leave", chromedp.Evaluate[chromedp.Void](`sdk.track('Left')`), chromedp.Navigate(shop+"/away"))
 			want = append(want, "User did Left on the checkout page")
 			if sdk.name == "amplitude" { // sends what is left when the visitor comes back
@@ -72,19 +103,43 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 				want = append(want, want[0])
 			}
 			s.await(userID, len(want))
-			got, raw := s.lookup(userID)
-			var said []string
-			for _, a := range got.Actions {
-				said = append(said, a.Description)
-			}
-			assert.Equal(t, want, said)
-			assert.NotContains(t, raw, typedText)
+			s.checkVisit(stream, want)
+			_, streamed := stream.read()
+			_, found := s.lookup(userID)
+			assert.NotContains(t, streamed+found, typedText)
+			assert.Len(t, slices.Compact(s.eventIDs()), len(s.eventIDs()), "nothing is sent twice")
 			for _, c := range s.calls() {
 				assert.Less(t, c.status, 300, "%s %s", c.method, c.path)
-				assert.NotContains(t, c.body, typedText)
 				assert.NotContains(t, strings.ToLower(c.query), "retry")
 			}
 			assert.Empty(t, tab.Complaints())
 		})
 	}
+}
+
+// checkVisit checks that live activity and the stream have these actions, each once and in
+// this order.
+func (s *service) checkVisit(stream *reader, want []string) {
+	s.t.Helper()
+	got, _ := s.lookup(userID)
+	var found []string
+	for _, a := range got.Actions {
+		found = append(found, a.Description)
+	}
+	assert.Equal(s.t, want, found)
+	var streamed []activity.BatchAction
+	waittest.Until(s.t, "all is streamed", func() bool {
+		streamed = nil
+		batches, _ := stream.read()
+		for _, b := range batches {
+			streamed = append(streamed, b.Actions...)
+		}
+		return len(streamed) >= len(want)
+	})
+	slices.SortStableFunc(streamed, func(a, b activity.BatchAction) int { return cmp.Compare(a.TimestampStart, b.TimestampStart) })
+	found = nil
+	for _, a := range streamed {
+		found = append(found, a.Description)
+	}
+	assert.Equal(s.t, want, found)
 }
