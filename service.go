@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,12 +126,7 @@ func (s *Service) routes(o *Options) (http.Handler, error) {
 	}
 	ingest, mcp := p.ingest, p.mcp
 
-	// An SDK's host may have been given a path, and an SDK's page must be able to
-	// read a 404.
-	mux := httpx.NewMux(func(w http.ResponseWriter, r *http.Request) bool {
-		ingest.ServeSDK(w, r)
-		return true
-	})
+	mux := httpx.NewMux(p.serveSDK)
 	for _, pattern := range posthog.SDKPatterns() {
 		mux.Handle(pattern, http.HandlerFunc(ingest.ServeSDK))
 	}
@@ -230,6 +226,20 @@ type parts struct {
 	mcp       http.Handler
 	signIn    *oauth.Server
 	observer  *observe.Observer
+}
+
+// serveSDK serves the paths that no pattern matches: PostHog's SDKs may have been given a
+// path, those of others one that ends in a slash, and the pages of all must be able to read a 404.
+func (p *parts) serveSDK(w http.ResponseWriter, r *http.Request) bool {
+	switch vendor, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/"); vendor {
+	case "segment", "rudderstack", "jitsu":
+		p.segment.ServeHTTP(w, r)
+	case "amplitude":
+		p.amplitude.ServeHTTP(w, r)
+	default:
+		p.ingest.ServeSDK(w, r)
+	}
+	return true
 }
 
 // parts makes the parts of the service, with their metrics in reg.

@@ -122,6 +122,8 @@ func TestSources_findTheWriteKey(t *testing.T) {
 		status             int
 	}{
 		"Basic authentication": {"/segment/v1/p", page, basic(acmeToken), 200},
+		"without a colon":      {"/segment/v1/p", page, "Authorization: basic " + base64.StdEncoding.EncodeToString([]byte(acmeToken)), 200},
+		"below two slashes":    {"/segment/v1//p", page, basic(acmeToken), 200},
 		"the body":             {"/segment/v1/page", withKey(acmeToken), "X: y", 200},
 		"an event of a batch":  {"/segment/v1/batch", `{"batch":[` + withKey(acmeToken) + `]}`, "X: y", 200},
 		"a batch":              {"/segment", `{"batch":[` + page + `],"writeKey":"` + acmeToken + `"}`, "X: y", 200},
@@ -133,6 +135,7 @@ func TestSources_findTheWriteKey(t *testing.T) {
 		"below no known path":  {"/segment/v2/nothing", page, basic(acmeToken), 404},
 		"Amplitude's body":     {"/amplitude", ofAmplitude(acmeToken), "X: y", 200},
 		"Amplitude's own path": {"/amplitude/2/httpapi", ofAmplitude(acmeToken), "X: y", 200},
+		"Amplitude's, slashes": {"/amplitude//2/httpapi/", ofAmplitude(acmeToken), "X: y", 200},
 		"Amplitude's, unknown": {"/amplitude/2/httpapi", ofAmplitude("phc_none"), "X: y", 401},
 		"Amplitude's, no path": {"/amplitude/3", ofAmplitude(acmeToken), "X: y", 404},
 		"another one's event":  {"/segment/b", `{"batch":[` + withKey(globexToken) + `]}`, basic(acmeToken), 0},

@@ -115,7 +115,7 @@ func TestDecode_meanings(t *testing.T) {
 }
 
 func TestDecode_listedEvents(t *testing.T) {
-	events := intake.NewEvents(intake.Rules{"*": {}, "Invoice Sent": {Properties: []string{"plan"}}, "$rageclick": {}, "$dead_click": {}})
+	events := intake.NewEvents(intake.Rules{"*": {}, "Invoice Sent": {Properties: []string{"plan"}}, "$rageclick": {}, "$dead_click": {}, "$offer": {}, "$exception": {}})
 	const page = `,"event_properties":{"plan":"pro","[Amplitude] Element Text":"Pay","[Amplitude] Page URL":"https://x.example/a"}}`
 	for typ, want := range map[string]string{
 		"Invoice Sent":                "User did Invoice Sent (plan: pro) on the a page",
@@ -126,6 +126,8 @@ func TestDecode_listedEvents(t *testing.T) {
 		"[Amplitude] Form Started":    "other_event",
 		"session_start":               "other_event",
 		"$exposure":                   "other_event",
+		"$offer":                      "User did $offer on the a page",
+		"$exception":                  "other_event",
 	} {
 		_, err := amplitude.Source.Decode([]byte(`{"device_id":"d","event_type":"`+typ+`"`+page), intake.Request{Arrived: time.Now(), Events: events},
 			func(m *intake.Meaning) {

@@ -233,7 +233,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 		}
 	default:
 		rule := from.Events.Find(e.typ)
-		if rule == nil || isAmplitudes(e.typ) {
+		if rule == nil || isAmplitudes(e.typ) || e.typ == intake.EventException {
 			m.Reason = intake.ReasonOther
 			break
 		}
@@ -250,7 +250,7 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 // isAmplitudes reports whether the SDKs send an event of their own accord.
 func isAmplitudes(typ string) bool {
 	return typ == "session_start" || typ == "session_end" || strings.HasPrefix(typ, "[Amplitude] ") ||
-		strings.HasPrefix(typ, "$")
+		typ == "$groupidentify"
 }
 
 // who returns an event with the session and the user. An anonymous visitor is a user, too.

@@ -27,6 +27,7 @@ type properties struct {
 	ScreenName    string
 	EventType     string
 	ElText        string
+	DeadClickAt   string // the time of the click, in milliseconds by the sender's clock
 	ElementsChain string
 	Elements      []element.Element
 	Set           traits
@@ -184,6 +185,8 @@ func (r *reader) property(p *properties, key []byte) {
 		r.SetWord(&p.EventType, words)
 	case "$el_text":
 		r.SetString(&p.ElText, intake.MaxText)
+	case "$dead_click_event_timestamp":
+		r.SetText(&p.DeadClickAt)
 	case "$elements_chain":
 		r.SetString(&p.ElementsChain, maxChain)
 	case "$elements":

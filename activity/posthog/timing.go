@@ -10,12 +10,18 @@ import (
 
 // setTimes sets the times of the event's meaning and reports whether they can be read.
 // An offset counts from the time of sending or else of arrival, and an event without
-// either happened when it arrived.
+// either happened when it arrived. A dead click happened when the visitor clicked, not when
+// the SDK had waited long enough.
 func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
 	sent, known := intake.ParseTime(intake.First(e.SentAt, from.SentAt))
 	switch {
 	case e.Timestamp != "":
 		out.Sent, out.ServerTime = sent, e.ClockIsRight
+		if e.Name == intake.EventDeadClick && !from.Webhook {
+			if out.Time, ok = intake.ParseTime(e.Properties.DeadClickAt); ok {
+				return true
+			}
+		}
 		out.Time, ok = intake.ParseTime(e.Timestamp)
 		return ok
 	case e.Offset != nil && known:

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 
@@ -69,9 +70,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 
 // writeKey returns the write key of a request's headers or query; "" for none.
 func writeKey(r *http.Request) string {
-	user, _, _ := r.BasicAuth()
 	query := r.URL.Query()
-	return keyID(intake.First(user, r.Header.Get("X-Write-Key"), query.Get("writeKey"), query.Get("writekey")))
+	return keyID(intake.First(basicUser(r), r.Header.Get("X-Write-Key"), query.Get("writeKey"), query.Get("writekey")))
+}
+
+// basicUser returns the user of Basic authentication, in which the colon may be missing; a
+// password may follow it.
+func basicUser(r *http.Request) string {
+	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	user, err := base64.StdEncoding.DecodeString(strings.TrimSpace(credentials))
+	if err != nil || !strings.EqualFold(scheme, "Basic") {
+		return ""
+	}
+	return string(user)
 }
 
 // answer is the body of 200. Jitsu's SDK needs JSON, Segment's API says success.
