@@ -258,6 +258,7 @@ provide python3 python3 python3
 for version in "${posthog_versions[@]}"; do
   fetch_file posthog-js "$version" dist/array.js
 done
+fetch_file posthog-js "${posthog_versions[0]}" dist/array.full.js # with dead clicks
 for sdk in "${browser_sdks[@]}"; do
   # shellcheck disable=SC2086 # three words
   fetch_file $sdk

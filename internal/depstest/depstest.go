@@ -116,19 +116,16 @@ func modules(t testing.TB, folder string, names ...string) string {
 // PostHogJS returns the path of a version's array.js, which is all a page needs.
 func PostHogJS(t testing.TB, version string) string {
 	t.Helper()
-	path := filepath.Join(root(t), ".deps", "posthog-js", version, "dist", "array.js")
-	if _, err := os.Stat(path); err != nil {
-		missing(t, "posthog-js "+version)
-	}
-	return path
+	return BrowserSDK(t, "posthog-js/"+version+"/dist/array.js")
 }
 
-// The browser SDKs of sources other than PostHog, for BrowserSDK.
+// Browser SDKs, for BrowserSDK.
 const (
-	Segment     = "@segment/analytics-next/1.84.3/dist/umd/index.js"
-	RudderStack = "@rudderstack/analytics-js/3.34.1/dist/npm/legacy/bundled/umd/index.js"
-	Jitsu       = "@jitsu/js/1.11.0/dist/jitsu.es.js"
-	Amplitude   = "@amplitude/analytics-browser/2.48.1/lib/scripts/amplitude-min.js"
+	PostHogJSFull = "posthog-js/" + PostHogJSCurrent + "/dist/array.full.js" // with its extensions
+	Segment       = "@segment/analytics-next/1.84.3/dist/umd/index.js"
+	RudderStack   = "@rudderstack/analytics-js/3.34.1/dist/npm/legacy/bundled/umd/index.js"
+	Jitsu         = "@jitsu/js/1.11.0/dist/jitsu.es.js"
+	Amplitude     = "@amplitude/analytics-browser/2.48.1/lib/scripts/amplitude-min.js"
 )
 
 // BrowserSDK returns the path of a browser SDK, which is all a page needs.

@@ -34,6 +34,7 @@ const productID = "shop"
 // came from the browser.
 type service struct {
 	t     *testing.T
+	live  *liveactivity.Service
 	url   string
 	token string // of capture
 	key   string
@@ -50,16 +51,21 @@ type call struct {
 	status              int
 }
 
-func startService(t *testing.T) *service {
+func startService(t *testing.T, change ...func(*liveactivity.Options)) *service {
 	product, key := liveactivity.NewProduct(productID)
 	product.Events = liveactivity.EventRules{"Added": {}, "Left": {}}
-	s := &service{t: t, token: product.CaptureTokens[0], key: key.Key, delayed: map[string]chan struct{}{}}
-	live, err := liveactivity.New(&liveactivity.Options{
+	opts := &liveactivity.Options{
 		Products: []liveactivity.Product{product}, Keys: []liveactivity.Key{key},
 		Heartbeat: time.Second, Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, change := range change {
+		change(opts)
+	}
+	s := &service{t: t, token: opts.Products[0].CaptureTokens[0], key: opts.Keys[0].Key, delayed: map[string]chan struct{}{}}
+	var err error
+	s.live, err = liveactivity.New(opts)
 	require.NoError(t, err)
-	web := httptest.NewServer(s.noting(live.Handler()))
+	web := httptest.NewServer(s.noting(s.live.Handler()))
 	t.Cleanup(web.Close)
 	t.Cleanup(s.explain)
 	s.url = web.URL
@@ -194,11 +200,16 @@ func values(field *regexp.Regexp, body string) (values []string) {
 }
 
 func (s *service) get(ctx context.Context, path string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	return s.do(ctx, http.MethodGet, path, "", "Bearer "+s.key)
+}
+
+func (s *service) do(ctx context.Context, method, path, body, authorization string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", "Bearer "+s.key)
+	r.Header.Set("Authorization", authorization)
+	r.Header.Set("Content-Type", "application/json")
 	return http.DefaultClient.Do(r)
 }
 
@@ -231,10 +242,10 @@ type reader struct {
 	text    strings.Builder
 }
 
-// startReader returns when the stream is open.
-func (s *service) startReader() *reader {
+// startReader returns when the stream is open, which may have a query.
+func (s *service) startReader(query ...string) *reader {
 	ctx, cancel := context.WithCancel(context.Background())
-	response, err := s.get(ctx, "/stream/"+productID)
+	response, err := s.get(ctx, "/stream/"+productID+strings.Join(query, ""))
 	require.NoError(s.t, err)
 	require.Equal(s.t, http.StatusOK, response.StatusCode)
 	rd, done := &reader{}, make(chan struct{})

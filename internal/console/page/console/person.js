@@ -83,12 +83,20 @@ export class PersonView {
   #failed(error) {
     const isGone = error.status === 404;
     this.note.hidden = false;
-    if (isGone && !this.#answer) setText(this.heading, "Nobody");
+    if (isGone) this.#forget();
     const [sentence, meaning] = isGone
       ? ["Nothing is kept of this session.", "Its activity has expired, or it belongs to another product."]
       : explain(error);
     this.note.replaceChildren(h("b", {}, sentence), h("p", {}, meaning));
     this.app.refused(error);
+  }
+
+  /** Drops what the page shows: it has expired, or was erased. */
+  #forget() {
+    this.#answer = null;
+    this.#drawn = "";
+    setText(this.heading, "Nobody");
+    for (const part of [this.facts, this.desk, this.timeline, this.agent]) part.replaceChildren();
   }
 
   #draw() {
@@ -207,13 +215,16 @@ function grouped(actions) {
   return groups.reverse();
 }
 
+/** What the timeline says of an action: its title, or more where that is not all. */
+const told = ({ type, title, description, marks }) => (type === "event" || type === "error" || marks ? description : title);
+
 function group(actions) {
   const [{ canonical_url: canonical, raw_url: raw }] = actions;
   const first = actions[0].timestamp_start;
   return h("li", {},
     h("header", {}, h("h3", {}, capitalise(pageName(canonical)) || "A page without an address"), h("time", {}, clock(first)), h("small", { class: "address" }, outward(raw, canonical))),
     h("ol", { class: "actions" }, actions.toReversed().map((action) => h("li", { "data-type": action.type },
-      h("span", { class: "what" }, action.title, action.by ? h("small", {}, ` by ${action.by}`) : null), h("time", { title: action.description }, clock(action.timestamp_start))))));
+      h("span", { class: "what" }, told(action), action.by ? h("small", {}, ` by ${action.by}`) : null), h("time", { title: action.description }, clock(action.timestamp_start))))));
 }
 
 /** Indents JSON by white space alone: numbers and strings stay as they were sent. */

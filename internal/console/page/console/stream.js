@@ -53,14 +53,14 @@ function object(json) {
 /**
  * Follows the stream of a product until the signal ends it or the service refuses the key. It reconnects for ever, and resumes
  * after the last event that was handled. on.opened() is called for each connection, on.batch(batch) for what was done,
- * on.gap() when something is missing, on.waiting(error) before each pause.
+ * on.gap() when something is missing or was erased, on.waiting(error) before each pause.
  */
 export async function follow(service, on, signal) {
   const backoff = new Backoff();
   let last = "";
   const handle = ({ id, event, data }) => {
     backoff.reset();
-    if (event === "gap") on.gap();
+    if (event === "gap" || event === "erase") on.gap();
     else if (event === "message") {
       const value = object(data);
       if (value?.type === "actions") on.batch(value);
