@@ -44,6 +44,7 @@ func TestMCP_tellsASubscriberWhenTheUserActs(t *testing.T) {
 	read, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
 	require.NoError(t, err)
 	assert.Contains(t, read.Contents[0].Text, `"user_id":"ada","count":2,`)
+	assert.Equal(t, "private", read.CacheScope, "no cache shares it with the holder of another key")
 	_, err = session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "liveactivity://globex/users/ada"})
 	assert.Error(t, err, "of another product")
 }

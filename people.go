@@ -3,6 +3,9 @@ package liveactivity
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -91,12 +94,20 @@ func (s *Service) serveErase(w http.ResponseWriter, r *http.Request) error {
 
 // personOf returns the person that a request names, of a product that there is.
 func (s *Service) personOf(r *http.Request) (Person, error) {
-	who := Person{UserID: r.PathValue("user_id"), Email: r.URL.Query().Get("email")}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // a part of it, such as notes=redact, would be lost
+		return Person{}, httpx.BadRequest("The query string is malformed.")
+	}
+	who := Person{UserID: r.PathValue("user_id"), Email: query.Get("email")}
 	switch {
+	case len(query["email"]) > 1 || len(query["notes"]) > 1:
+		return who, httpx.BadRequest("The query parameters email and notes must be given once.")
 	case who.UserID == "" && who.Email == "":
 		return who, httpx.BadRequest("The query parameter email must not be empty.")
 	case who.UserID != "" && who.Email != "":
 		return who, httpx.BadRequest("The query parameter email must not be given beside a user id.")
+	case !utf8.ValidString(who.UserID+who.Email) || strings.ContainsRune(who.UserID+who.Email, 0):
+		return who, httpx.BadRequest("The user id or the email must be UTF-8 text without NUL.")
 	}
 	switch _, ok, err := s.products.Product(r.PathValue("product_id")); {
 	case err != nil:

@@ -125,7 +125,7 @@ func (t *tools) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mc
 	case !answer.take(wireSize(data)):
 		return nil, internalError(tooMuch)
 	}
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
+	return &mcp.ReadResourceResult{Cacheable: mcp.Cacheable{CacheScope: "private"}, Contents: []*mcp.ResourceContents{
 		{URI: req.Params.URI, MIMEType: "application/json", Text: string(data)}}}, nil
 }
 
