@@ -25,8 +25,8 @@ import (
 	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/helpdesk/helpdesktest"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/depstest"
 	"github.com/liveactivity/liveactivity/internal/redistest"
-	"github.com/liveactivity/liveactivity/internal/testdeps"
 	"github.com/liveactivity/liveactivity/internal/waittest"
 	"github.com/liveactivity/liveactivity/retriever"
 	"github.com/liveactivity/liveactivity/stream"
@@ -181,7 +181,7 @@ posthog.init(%q, {api_host: %q, request_batching: false, capture_dead_clicks: tr
 
 // startCheckout starts a site with posthog-js and its extensions, and returns its page.
 func (v *beyond) startCheckout() (url string) {
-	script, api := testdeps.BrowserSDK(v.t, testdeps.PostHogJSFull), v.between()
+	script, api := depstest.BrowserSDK(v.t, depstest.PostHogJSFull), v.between()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /array.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, script) })
 	mux.HandleFunc("GET /checkout", func(w http.ResponseWriter, _ *http.Request) {
