@@ -26,6 +26,7 @@ type anyToken struct{ intake.Products }
 
 func (anyToken) ProductOfToken(string) (string, bool, error)        { return "acme", true, nil }
 func (anyToken) AllowedOrigins(string) (origins []string, _ error)  { return nil, nil }
+func (anyToken) Events(string) (*intake.Events, error)              { return nil, nil }
 func (anyToken) IdentitySecrets(string) (secrets []string, _ error) { return nil, nil }
 
 // BenchmarkPageView takes a recorded page view of Segment and one of PostHog through the

@@ -61,7 +61,7 @@ const states = {
 
 export const stateName = (state) => states[state] ?? state.replaceAll("_", " ");
 
-const maxName = 80;
+const maxName = 40;
 
 /** What the page at a canonical URL is called; the service's own words (activity.PageName). */
 export function pageName(canonical) {
