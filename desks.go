@@ -12,7 +12,8 @@ func deskWarnings(product connector.Product, replies bool) (warnings []string) {
 		switch {
 		case chatter == nil:
 		case !chatter.Verifies():
-			warnings = append(warnings, "without signing_secret every webhook of the desk is accepted, and public replies are off")
+			warnings = append(warnings,
+				"without signing_secret every webhook of the desk is accepted, and public replies are off")
 		case !replies:
 			warnings = append(warnings, "without a language model messages of users are ignored: there are no public replies")
 		}

@@ -36,8 +36,10 @@ type Options struct {
 	// that is made by default keeps of a user.
 	MaxEvents int
 
-	AdminKey  string        // opens the admin endpoints; without it there are none
-	PublicURL string        // how the world reaches the handler; MCP clients sign in where it is https or a loopback address
+	AdminKey string // opens the admin endpoints; without it there are none
+	// PublicURL is how the world reaches the handler; MCP clients sign in where it is https
+	// or a loopback address.
+	PublicURL string
 	LocalURL  string        // begins addresses without a PublicURL; without both, addresses are paths
 	Heartbeat time.Duration // how long a stream may be silent before a heartbeat
 	Views     []View        // what else follows the log

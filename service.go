@@ -296,7 +296,8 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 func (s *Service) mountDesks(mux *httpx.Mux, desks []helpdesk.Kind) {
 	const webhook = " /chatbot-webhook/{product_id}"
 	mux.Handle("POST"+webhook, http.HandlerFunc(s.connector.ServeWebhook))
-	mux.Handle("HEAD"+webhook, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // desks try whether it is there
+	// Desks try whether the address is there.
+	mux.Handle("HEAD"+webhook, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, kind := range desks {
 		mux.Handle("POST /"+kind.Name+"/chat/{product_id}", s.connector.ServeChat(kind.Name))
 	}
@@ -482,7 +483,8 @@ func (s *Service) drain(followed <-chan struct{}) {
 	total := s.meter.Total()
 	s.log.Info("stopped", "ran", time.Since(s.began).Round(time.Millisecond).String(),
 		"accepted", total.Accepted, "ignored", total.Ignored, "duplicate", total.Duplicate, "actions", total.Actions,
-		"notes", total.Notes, "summaries", total.Summaries, "offers", total.Offers, "readers", readers, "readers_cut_off", cut)
+		"notes", total.Notes, "summaries", total.Summaries, "offers", total.Offers,
+		"readers", readers, "readers_cut_off", cut)
 }
 
 // readers returns how many streams are open.

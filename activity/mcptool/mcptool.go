@@ -82,10 +82,7 @@ func NewHandler(lookup *activity.Lookup, keys *access.Keyring, opts *Options) (h
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	t := &tools{lookup: lookup, sessions: o.Sessions, context: o.Context, log: cmp.Or(o.Logger, slog.Default())}
 	signIn := cmp.Or(o.SignIn, oauth.KeysOnly(keys))
 	inner, answers := t.server(o.Listen != nil), newAnswers()
@@ -147,7 +144,8 @@ func (t *tools) server(listens bool) http.Handler {
 	server.AddTool(&mcp.Tool{
 		Name:  ToolName,
 		Title: "Live user activity",
-		Description: "Returns what a user did in the app just now, oldest first: page views, clicks, form submits and changed fields " +
+		Description: "Returns what a user did in the app just now, oldest first: page views, clicks, " +
+			"form submits and changed fields " +
 			"of the last hours. Use it to answer with regard to where the user is and what the user tried." + dataNote,
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 		InputSchema:  inputSchema,
@@ -157,7 +155,8 @@ func (t *tools) server(listens bool) http.Handler {
 		server.AddTool(&mcp.Tool{
 			Name:  ContextToolName,
 			Title: "User context",
-			Description: "Returns where a person is in the app and what they did there, as a text to answer by: over all their sessions, or since the last answer. " +
+			Description: "Returns where a person is in the app and what they did there, as a text to answer by: " +
+				"over all their sessions, or since the last answer. " +
 				"Give exactly one of email, user_id, session_id and conversation_id." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  contextInput,
@@ -168,7 +167,8 @@ func (t *tools) server(listens bool) http.Handler {
 		server.AddTool(&mcp.Tool{
 			Name:  SessionsToolName,
 			Title: "Live sessions",
-			Description: "Returns who is in the app now, or was within the last hours, the one seen last first: who it is, on which page, what the user did last. " +
+			Description: "Returns who is in the app now, or was within the last hours, the one seen last first: " +
+				"who it is, on which page, what the user did last. " +
 				"Use it to find a user by the beginning of an e-mail address or an id, or to see what is going on." + dataNote,
 			Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
 			InputSchema:  sessionsInput,

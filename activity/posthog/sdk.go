@@ -235,7 +235,8 @@ func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
 		SessionRecording bool         `json:"sessionRecording"`
 		ToolbarParams    struct{}     `json:"toolbarParams"`
 		SiteApps         []string     `json:"siteApps"`
-	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly, HasFeatureFlags: true}, Config: legacyConfig{true}, SiteApps: []string{}})
+	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly, HasFeatureFlags: true}, Config: legacyConfig{true},
+		SiteApps: []string{}})
 	return nil
 }
 
@@ -257,6 +258,7 @@ func (h *Handler) remoteConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeScript(w, "(window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{})["+string(quoted)+"]="+string(object)+";\n")
+	writeScript(w, "(window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{})["+
+		string(quoted)+"]="+string(object)+";\n")
 	return nil
 }

@@ -20,14 +20,16 @@ type reader struct {
 	productID string
 	sessionID string // the only session sent; empty for all
 	cursor    ID
-	begun     int          // bytes already sent of the frame after the cursor
-	lenient   bool         // trimmed entries are not a gap: the reader asked for what is retained, and has read nothing yet
-	opening   []byte       // sent before anything is read
-	gap       []byte       // the first event, if the stream begins with a gap
-	form      Form         // nil for the stream's own
-	check     func() error // whether the reader may still read; nil if nothing to check
-	cancel    func()       // ends the stream
-	wrote     time.Time    // time of the last write
+	begun     int // bytes already sent of the frame after the cursor
+	// lenient says that trimmed entries are not a gap: the reader asked for the retained
+	// entries, and has read none yet.
+	lenient bool
+	opening []byte       // sent before anything is read
+	gap     []byte       // the first event, if the stream begins with a gap
+	form    Form         // nil for the stream's own
+	check   func() error // whether the reader may still read; nil if nothing to check
+	cancel  func()       // ends the stream
+	wrote   time.Time    // time of the last write
 }
 
 // wire is a client's end of the connection.

@@ -184,7 +184,8 @@ func (s *Server) grantCode(
 	t, now := token{productID, rand.Text(), rand.Text()}, time.Now()
 	g := stored{grant: grant{
 		Key: key[:], ClientID: a.clientID, ClientName: a.client.Name, RedirectURI: a.redirectURI.given,
-		Challenge: a.challenge, Resource: s.resource, Code: digest(t.secret), Created: now, Used: now, Until: now.Add(CodeTTL),
+		Challenge: a.challenge, Resource: s.resource, Code: digest(t.secret),
+		Created: now, Used: now, Until: now.Add(CodeTTL),
 	}, doc: document.Document{Name: grantPrefix + t.idOf()}}
 	change, err := g.put()
 	if err != nil {

@@ -32,7 +32,8 @@ func parseForm(body []byte) (url.Values, error) {
 // repeated returns the name of a parameter of OAuth that is given more than once, if any.
 func repeated(q url.Values) string {
 	for _, name := range []string{"client_id", "redirect_uri", "response_type", "code_challenge",
-		"code_challenge_method", "state", "scope", "resource", "grant_type", "code", "code_verifier", "refresh_token", "token"} {
+		"code_challenge_method", "state", "scope", "resource", "grant_type", "code", "code_verifier",
+		"refresh_token", "token"} {
 		if len(q[name]) > 1 {
 			return name
 		}

@@ -34,7 +34,8 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer, added *
 	var f checkFlags
 	const description = "Asks each help desk of a product file, with requests that change nothing, whether the " +
 		"credentials work and what the service may do. With --public-url it also tries that address, and reads " +
-		"whether Zendesk's webhooks and triggers lead there with the secrets of the file. The exit status is 1 where something is missing. " +
+		"whether Zendesk's webhooks and triggers lead there with the secrets of the file. " +
+		"The exit status is 1 where something is missing. " +
 		"Example: liveactivity-server check --config products.json --public-url https://live.example.com"
 	wrong, err := command.Parse(&f, "liveactivity-server check", description, args, stdout, stderr)
 	if err != nil {

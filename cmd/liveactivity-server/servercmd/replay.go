@@ -29,7 +29,8 @@ type replayFlags struct {
 	command.Common
 }
 
-const assumption = "Each session is replayed as if it were linked to a conversation in which the user reacts to no offer."
+const assumption = "Each session is replayed as if it were linked to a conversation " +
+	"in which the user reacts to no offer."
 
 // replay is the command that prints the offers that the triggers would have made for the
 // activity in a log. It changes nothing.
