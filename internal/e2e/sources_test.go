@@ -57,7 +57,7 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 	for _, sdk := range []struct {
 		name, strategy, file string
 		clicks               []string // the clicks and changes of the first page
-		sent                 int      // before the visitor leaves, with identities and events that nobody listed
+		sent                 int      // at least, before the visitor leaves, with identities and events that nobody listed
 	}{
 		{"segment", "standard", depstest.Segment, []string{"User did Added"}, 4},
 		{"segment", "batching", depstest.Segment, []string{"User did Added"}, 4},
@@ -88,13 +88,11 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 			}
 			want = append(want, "User landed on the checkout page")
 			s.await(userID, len(want))
-			var said []string
-			waittest.Until(t, "everything is sent", func() bool {
-				said = strings.Fields(tab.Eval(`said.sort().join(' ')`))
-				return min(len(said), len(s.eventIDs())) >= sdk.sent
+			waittest.Until(t, "what the SDK says it has sent has arrived, once", func() bool {
+				arrived := s.eventIDs()
+				said := strings.Fields(tab.Eval(`said.sort().join(' ')`))
+				return len(said) >= sdk.sent && slices.Equal(said, arrived) // Amplitude may add a dead click
 			})
-			assert.Len(t, said, sdk.sent)
-			assert.Equal(t, said, s.eventIDs(), "what the SDK says it has sent, once")
 
 			tab.Do("leave", chromedp.Evaluate[chromedp.Void](`sdk.track('Left')`), chromedp.Navigate(shop+"/away"))
 			want = append(want, "User did Left on the checkout page")
@@ -107,7 +105,8 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 			_, streamed := stream.read()
 			_, found := s.lookup(userID)
 			assert.NotContains(t, streamed+found, typedText)
-			assert.Len(t, slices.Compact(s.eventIDs()), len(s.eventIDs()), "nothing is sent twice")
+			arrived := s.eventIDs()
+			assert.Equal(t, slices.Compact(slices.Clone(arrived)), arrived, "nothing is sent twice")
 			for _, c := range s.calls() {
 				assert.Less(t, c.status, 300, "%s %s", c.method, c.path)
 				assert.NotContains(t, strings.ToLower(c.query), "retry")

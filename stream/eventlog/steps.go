@@ -53,7 +53,7 @@ func (g *grouping) group(events []activity.Event) (duplicates int) {
 	if g.seen == nil {
 		g.byOwner, g.seen = make(map[owner]int, len(events)), make(map[activity.Key]struct{}, len(events))
 	}
-	g.of = slices.Grow(g.of, len(events))
+	g.of, g.groups = slices.Grow(g.of, len(events)), slices.Grow(g.groups, len(events))
 	for i := range events {
 		id := activity.EventKey(events[i].ID)
 		if _, ok := g.seen[id]; ok {
