@@ -216,6 +216,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, furt
 		if b.verifiedOnly {
 			s.withhold(&events[i])
 		}
+		s.tellApart(&events[i])
 		e := events[i]
 		e.Time = e.Time.UTC()
 		s.Learn(e)
@@ -233,6 +234,7 @@ func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, furt
 		if b.verifiedOnly {
 			s.withhold(&e)
 		}
+		s.tellApart(&e)
 		s.Learn(e)
 	}
 	b.change(p)

@@ -37,6 +37,7 @@ type Session struct {
 	statedStanding  Standing
 	userBy, emailBy provenance
 	linkedUser      string // that the link is of; empty until one is known
+	linkedEmail     string // that the session was linked by while linkedUser was empty
 	former          *formerLink
 }
 

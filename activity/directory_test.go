@@ -83,6 +83,116 @@ func TestSession_keepsItsLinkWhenTheVisitorSignsIn(t *testing.T) {
 	}
 }
 
+// Where no event says that a user is identified, two user IDs with two addresses are two
+// persons: nothing of one is written into the other's conversation, whichever way the
+// session was linked.
+func TestSession_tellsPersonsApartByTheirAddresses(t *testing.T) {
+	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
+	known := func(e activity.Event) activity.Event { e.Identified = true; return e }
+	at := func(second int, e activity.Event) activity.Event {
+		e.Time = seenBase.Add(time.Duration(second) * time.Second)
+		return e
+	}
+	names := func(anonymous string, e activity.Event) activity.Event {
+		e.Anonymous = anonymous
+		return known(e)
+	}
+	reports := func(e activity.Event) activity.Event { e.Standing, e.EmailStanding = reported, reported; return e }
+	for _, c := range []struct {
+		name      string
+		before    activity.Event
+		after     []activity.Event
+		belonging []string // conversations of the events after the link, as of their arrival
+	}{
+		{"neither is identified", ivy, []activity.Event{bob, at(3, ivy)}, []string{"", ""}},
+		{"and the first has no address anew", ivy, []activity.Event{bob, seen(3, "s", "ivy", ""), bob}, []string{"", "", ""}},
+		{"the first is", known(ivy), []activity.Event{bob, at(3, seen(3, "s", "bob", ""))}, []string{"", ""}},
+		{"an earlier event comes late", ivy, []activity.Event{at(0, bob), at(3, ivy)}, []string{"", "7"}},
+		{"the second only claims to be one", reports(ivy), []activity.Event{bob, reports(at(3, ivy))}, []string{"", "7"}},
+		{"the same address in capitals", ivy, []activity.Event{seen(2, "s", "bob", "IVY@x.example")}, []string{"7"}},
+		{"the same user with a new address", ivy, []activity.Event{seen(2, "s", "ivy", "new@x.example")}, []string{"7"}},
+		{"another ID without an address", ivy, []activity.Event{seen(2, "s", "anon", "")}, []string{"7"}},
+		{"a visitor who signs in", ivy, []activity.Event{names("ivy", seen(2, "s", "bob", "ivy@x.example"))}, []string{"7"}},
+	} {
+		for _, way := range []struct{ email, user string }{{"Ivy@x.example", ""}, {"", "ivy"}, {"", ""}} {
+			t.Run(fmt.Sprintf("%s, linked by %q", c.name, way.email+way.user), func(t *testing.T) {
+				d := newDirectory(0)
+				d.learn(t, c.before)
+				d.update(t, "s", func(s *activity.Session) { s.Link("zendesk", "7", way.email, way.user) })
+				for i, e := range c.after {
+					b := d.open(t, e)
+					learnt := []activity.Event{e}
+					s := learn(t, b, learnt...)
+					require.NoError(t, d.close(t, b))
+					assert.Equal(t, c.belonging[i], s.ConversationOf(&learnt[0]), "event %d", i+1)
+				}
+			})
+		}
+	}
+}
+
+// A person whose word stands lower than the session's says nothing about its user, and what
+// a batch has further is learnt alike.
+func TestSession_takesNobodyForIdentifiedByALowerWord(t *testing.T) {
+	d := newDirectory(0)
+	ivy, bob := seen(1, "s", "ivy", "ivy@x.example"), seen(2, "s", "bob", "bob@x.example")
+	ivy.Standing, ivy.EmailStanding = reported, reported
+	s := d.learn(t, ivy, bob)
+	assert.Empty(t, s.Identified())
+
+	bob.Standing, bob.EmailStanding = reported, reported
+	b := d.open(t, ivy)
+	s, err := b.Learn(t.Context(), "s", []activity.Event{ivy}, ivy, bob)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"ivy", "bob"}, s.Identified())
+}
+
+// A session that was linked by the address of an unidentified visitor stays linked for the
+// first identified user, unless that user's events state another address.
+func TestSession_isLinkedForTheUserOfTheAddress(t *testing.T) {
+	identify := func(second int, email string) activity.Event {
+		e := seen(second, "s", "bob", email)
+		e.Identified, e.Anonymous = true, "anon"
+		return e
+	}
+	for _, c := range []struct {
+		name   string
+		after  []activity.Event
+		linked bool // whether it stays so
+	}{
+		{"the address", []activity.Event{identify(2, "ivy@x.example")}, true},
+		{"no address", []activity.Event{identify(2, "")}, true},
+		{"another one", []activity.Event{identify(2, "bob@x.example")}, false},
+		{"another one later", []activity.Event{identify(2, ""), identify(3, "bob@x.example")}, false},
+		{"the address, then a new one", []activity.Event{identify(2, "ivy@x.example"), identify(3, "new@x.example")}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, visitor := range []string{"", "anon"} {
+				d := newDirectory(0)
+				d.learn(t, seen(1, "s", visitor, "ivy@x.example"))
+				d.update(t, "s", func(s *activity.Session) { s.Link("zendesk", "7", "ivy@x.example", "") })
+				for _, e := range c.after {
+					d.learn(t, e)
+				}
+				s, _ := d.session(t, "s")
+				assert.Equal(t, c.linked, s.ConversationID == "7", visitor)
+				before, bob := seen(1, "s", visitor, ""), c.after[0]
+				assert.Equal(t, "7", s.ConversationOf(&before), "what happened before: %q", visitor)
+				assert.Equal(t, c.linked, s.ConversationOf(&bob) == "7", "what the user did: %q", visitor)
+				assert.Equal(t, []string{"bob"}, s.Identified(), "the visitor is not another person: %q", visitor)
+
+				changes, err := d.Forget(t.Context(), "acme", nil, []string{"ivy@x.example"}, &activity.Erasure{
+					SessionIDs: []string{"s"}, Kept: map[string][]string{"s": {"bob"}}})
+				require.NoError(t, err)
+				_, err = d.docs.Write(t.Context(), "acme", changes...)
+				require.NoError(t, err)
+				s, _ = d.session(t, "s")
+				assert.Equal(t, c.linked, len(s.Conversations()) > 0, "after the visitor was erased: %q", visitor)
+			}
+		})
+	}
+}
+
 // directory is one under test, and the documents that it is a view of.
 type directory struct {
 	*activity.Directory

@@ -21,6 +21,7 @@ type sessionDocument struct {
 	Desk           string             `json:"desk,omitempty"`
 	ConversationID string             `json:"conversation_id,omitempty"`
 	LinkedUser     string             `json:"linked_user,omitempty"`
+	LinkedEmail    string             `json:"linked_email,omitempty"`
 	Former         *formerLink        `json:"former,omitempty"`
 	Actions        int                `json:"actions,omitempty"`
 	Identified     []string           `json:"identified,omitempty"`
@@ -93,7 +94,8 @@ func (s *Session) document() sessionDocument {
 	return sessionDocument{
 		UserID: s.UserID, UserBy: s.userBy.document(s.UserID), Standing: s.Standing,
 		Email: s.statedEmail, EmailBy: s.emailBy.document(s.UserID), EmailStanding: s.statedStanding,
-		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser, Former: s.former,
+		Desk: s.Desk, ConversationID: s.ConversationID, LinkedUser: s.linkedUser,
+		LinkedEmail: s.linkedEmail, Former: s.former,
 		Actions: s.Actions, Identified: s.identified, Clock: s.clock, Noticed: s.noticed,
 	}
 }
@@ -102,7 +104,8 @@ func (d *sessionDocument) session() Session {
 	s := Session{
 		UserID: d.UserID, userBy: d.UserBy.provenance(d.UserID), Standing: d.Standing,
 		statedEmail: d.Email, emailBy: d.EmailBy.provenance(d.UserID), statedStanding: d.EmailStanding,
-		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser, former: d.Former,
+		Desk: d.Desk, ConversationID: d.ConversationID, linkedUser: d.LinkedUser,
+		linkedEmail: d.LinkedEmail, former: d.Former,
 		Actions: d.Actions, identified: d.Identified, clock: d.Clock, noticed: d.Noticed,
 	}
 	s.setEmail()

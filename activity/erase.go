@@ -173,9 +173,9 @@ func (s *Session) forget(userIDs, emails []string) {
 		s.statedEmail, s.statedStanding, s.emailBy = "", Claimed, provenance{}
 	}
 	if s.linkedUser == "" || is(s.linkedUser) { // nobody else's
-		s.Desk, s.ConversationID, s.linkedUser = "", "", ""
+		s.endLink()
 	}
-	if s.former != nil && is(s.former.UserID) {
+	if s.former != nil && (s.former.UserID == "" || is(s.former.UserID)) {
 		s.former = nil
 	}
 	s.setEmail()

@@ -17,14 +17,17 @@ type formerLink struct {
 
 // Link links the session to a conversation of a help desk for its present identified
 // user. Without one, the link is for the user that had the email address or the user
-// ID in the session; both may be empty. Otherwise it is for the first one to come.
+// ID in the session; both may be empty. Otherwise it is for the first one to come whose
+// events do not state another address.
 func (s *Session) Link(desk, conversationID, email, userID string) {
 	s.Desk, s.ConversationID = desk, conversationID
-	s.linkedUser = s.userBy.Identified
+	s.linkedUser, s.linkedEmail = s.userBy.Identified, ""
 	switch {
 	case s.linkedUser != "":
 	case email != "" && strings.EqualFold(email, s.statedEmail):
-		s.linkedUser = s.emailBy.Identified
+		if s.linkedUser = s.emailBy.Identified; s.linkedUser == "" {
+			s.linkedEmail = email
+		}
 	case userID != "" && userID == s.UserID, slices.Contains(s.identified, userID):
 		s.linkedUser = userID
 	}
@@ -36,7 +39,8 @@ func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
 		s.former, unlinked = nil, true
 	}
 	if s.Desk == desk && s.ConversationID == conversationID {
-		s.Desk, s.ConversationID, s.linkedUser, unlinked = "", "", "", true
+		s.endLink()
+		unlinked = true
 	}
 	return unlinked
 }
@@ -44,13 +48,42 @@ func (s *Session) Unlink(desk, conversationID string) (unlinked bool) {
 // keepLink ends the link once another identified user has appeared than the one it is of.
 func (s *Session) keepLink() {
 	user := s.userBy.Identified
-	switch {
-	case s.ConversationID == "" || user == "" || user == s.linkedUser:
-	case s.linkedUser == "":
+	if s.ConversationID == "" || user == "" {
+		return
+	}
+	isStated := s.linkedEmail != "" && s.emailBy.Identified == user
+	isMisfit := isStated && !strings.EqualFold(s.linkedEmail, s.statedEmail)
+	if !isMisfit && (s.linkedUser == "" || s.linkedUser == user) {
 		s.linkedUser = user
-	default:
-		s.former = &formerLink{s.Desk, s.ConversationID, s.linkedUser, s.userBy.At}
-		s.Desk, s.ConversationID, s.linkedUser = "", "", ""
+		if isStated {
+			s.linkedEmail = ""
+		}
+		return
+	}
+	if s.linkedUser == user { // taken for the link's before the address was known
+		s.linkedUser = ""
+	}
+	s.former = &formerLink{s.Desk, s.ConversationID, s.linkedUser, s.userBy.At}
+	s.endLink()
+}
+
+func (s *Session) endLink() { s.Desk, s.ConversationID, s.linkedUser, s.linkedEmail = "", "", "", "" }
+
+// tellApart makes an event count as an identified user's that names both another user
+// than the session's and another e-mail address: these are two persons, also where the
+// source marks neither as identified. It says so of the session's user, too, and that
+// the link is that user's.
+func (s *Session) tellApart(e *Event) {
+	if e.UserID == "" || s.UserID == "" || e.UserID == s.UserID || e.Anonymous == s.UserID ||
+		e.Email == "" || s.statedEmail == "" || strings.EqualFold(e.Email, s.statedEmail) {
+		return
+	}
+	e.Identified = true
+	if s.ConversationID != "" && s.linkedUser == "" {
+		s.linkedUser = s.UserID
+	}
+	if e.Standing >= s.Standing && s.userBy.Identified == "" {
+		s.userBy.Identified = s.UserID
 	}
 }
 
