@@ -338,35 +338,48 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// linear is how long parsing may take that takes some milliseconds if its time
-// is linear in the size, and minutes if it is not.
-const linear = 40 * time.Second
-
+// A text takes some sixteen times as long as a sixteenth of it; it would take 256 times as
+// long if every read went over what had come before.
 func TestEventGuard_takesLinearTime(t *testing.T) {
-	mebibyte := strings.Repeat("x", 1<<20-100)
-	tests := map[string]struct {
-		text string
-		size int // of the pieces
-		data int // bytes of data expected
+	for name, text := range map[string]struct {
+		begin, unit, end string
+		piece            int // in bytes
 	}{
-		"one long line in single bytes":  {"data: " + mebibyte + "\n\n", 1, len(mebibyte)},
-		"one long line of CRLF":          {"data: " + mebibyte + "\r\n\r\n", 7, len(mebibyte)},
-		"many lines at once":             {strings.Repeat("data:x\n", 500_000) + "\n", 64 << 10, 999_999},
-		"many lines in single bytes":     {strings.Repeat("data:x\n", 140_000) + "\n", 1, 279_999},
-		"many empty lines":               {"id: 1\n" + strings.Repeat("data\n", 500_000) + "\n", 64 << 10, 499_999},
-		"many comments in single bytes":  {strings.Repeat(":\n", 300_000) + "data: a\n\n", 1, 1},
-		"many ids":                       {strings.Repeat("id: 1\n", 300_000) + "data: a\n\n", 1000, 1},
-		"many names":                     {strings.Repeat("event: a\nevent\n", 150_000) + "data: a\n\n", 1000, 1},
-		"many carriage returns at once":  {strings.Repeat("\r", 1<<20) + "data: a\n\n", 64 << 10, 1},
-		"many carriage returns one each": {strings.Repeat("\r", 1<<19) + "data: a\n\n", 1, 1},
-	}
-	for name, test := range tests {
+		"one long line in small pieces":   {"data: ", "x", "\n\n", 64},
+		"one long line of CRLF":           {"data: ", "x", "\r\n\r\n", 67},
+		"many lines at once":              {"", "data:x\n", "\n", 64 << 10},
+		"many lines in small pieces":      {"", "data:x\n", "\n", 64},
+		"many empty lines":                {"id: 1\n", "data\n", "\n", 64 << 10},
+		"many comments in small pieces":   {"", ":\n", "data: a\n\n", 64},
+		"many ids":                        {"", "id: 1\n", "data: a\n\n", 1000},
+		"many names":                      {"", "event: a\nevent\n", "data: a\n\n", 1000},
+		"many carriage returns at once":   {"", "\r", "data: a\n\n", 64 << 10},
+		"many carriage returns in pieces": {"", "\r", "data: a\n\n", 64},
+	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			got := parse(t, 4<<20, divided([]byte(test.text), test.size)...)
-			assert.Less(t, time.Since(began), linear)
-			require.Len(t, got.messages, 1)
-			assert.Len(t, got.messages[0].data, test.data)
+			take := func(texts, size int) time.Duration {
+				long := []byte(text.begin + strings.Repeat(text.unit, size/len(text.unit)) + text.end)
+				var took time.Duration
+				for range texts {
+					in, events := divided(long, text.piece), 0
+					guard := &eventGuard{src: (*pieces)(&in), max: 4 << 20, given: func(bool) { events++ }}
+					began := time.Now()
+					_, err := io.Copy(io.Discard, guard)
+					took += time.Since(began)
+					require.NoError(t, err)
+					require.Equal(t, 1, events)
+				}
+				return took
+			}
+			const size, times = 1 << 16, 16
+			var inParts, whole time.Duration
+			for range 20 { // a busy machine may hold up either
+				inParts, whole = take(times, size), take(1, times*size)
+				if whole < 4*inParts {
+					return
+				}
+			}
+			t.Errorf("%v for %d bytes, %v for a sixteenth of them sixteen times", whole, times*size, inParts)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/yamlprovider"
 	"go.opentelemetry.io/collector/exporter"
@@ -15,7 +16,7 @@ import (
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
-	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
+	"go.opentelemetry.io/collector/service/telemetry"
 )
 
 func main() {
@@ -38,7 +39,7 @@ func run() error {
 }
 
 func factories() (f otelcol.Factories, err error) {
-	f.Telemetry = otelconftelemetry.NewFactory()
+	f.Telemetry = telemetry.NewFactory(func() component.Config { return &struct{}{} }) // none of its own
 	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {
 		return f, err
 	}

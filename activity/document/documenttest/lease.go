@@ -112,8 +112,8 @@ func testRenewed(f fixture) {
 		require.NoError(f, err)
 		token := l.Token()
 		for range 2 {
-			f.put("witness", "", ttl)
-			for f.one("witness").Exists() {
+			witness := f.put(fmt.Sprint("witness for ", ttl), "", ttl) // no other, which might expire just now
+			for f.one(witness.Name).Exists() {
 				if err := l.Renew(f.Context()); err != nil {
 					require.ErrorIs(f, err, document.ErrLost)
 					return false
