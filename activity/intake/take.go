@@ -16,6 +16,7 @@ type Call struct {
 	Token  string         // of a header; "" for that of the body
 	Scheme string         // for WWW-Authenticate; may be empty
 	SentAt string         // of a header, before that of the body
+	Sent   string         // the same of the query, after that of the body
 	Kind   string         // of an event that does not state its own
 	Taken  func(*Meaning) // is called with each event, when its Reason is final; may be nil
 }
@@ -168,7 +169,7 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 		return d, err
 	}
 	d.events = make([]activity.Event, 0, t.payload.count)
-	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt),
+	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt, t.call.Sent),
 		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
 	if from.Events, err = in.products.Events(t.productID); err != nil {
 		return d, httpx.Unavailable(err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/liveactivity/liveactivity/activity/intake"
 	"github.com/liveactivity/liveactivity/internal/httpx"
@@ -140,11 +141,23 @@ func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
 
 // capture takes events.
 func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
-	counts, err := h.in.Capture(w, r, Source, intake.Call{})
+	counts, err := h.in.Capture(w, r, Source, intake.Call{Sent: sentAt(r)})
 	if err == nil {
 		httpx.WriteJSON(w, http.StatusOK, sdkAnswer{1, counts})
 	}
 	return err
+}
+
+// sentAt returns the time of sending that SDKs before 1.407.3, whose bodies have none,
+// put into the query, in milliseconds, as PostHog reads it: see EventQuery in rust/capture of
+// https://github.com/PostHog/posthog. One that is off by more than a day is no clock's but
+// that of a recording.
+func sentAt(r *http.Request) string {
+	s := r.URL.Query().Get("_")
+	if t, ok := intake.ParseTime(s); !ok || time.Since(t).Abs() > 24*time.Hour {
+		return ""
+	}
+	return s
 }
 
 // replay discards a session recording.

@@ -338,6 +338,10 @@ func TestTime_sentAt(t *testing.T) {
 		"after the events":        {captureDoor, `{` + batch + `,` + at2 + `}`, []time.Duration{3 * time.Second, 2 * time.Second}},
 		"of an event in an array": {captureDoor, `[` + own + `]`, []time.Duration{3 * time.Second}},
 		"of an event in a batch":  {captureDoor, `{"batch":[` + own + `],"sent_at":"2026-11-20T13:59:57Z"}`, []time.Duration{3 * time.Second}},
+		"after that of a query":   {door{path: fmt.Sprintf("/e/?_=%d", noon.Add(time.Hour).UnixMilli())}, `{` + at2 + `,` + batch + `}`, []time.Duration{3 * time.Second, 2 * time.Second}},
+		"of a query":              {door{path: fmt.Sprintf("/e/?ip=0&_=%d", noon.Add(2*time.Hour).UnixMilli())}, event, []time.Duration{3 * time.Second}},
+		"of a query long ago":     {door{path: "/e/?_=1"}, string(marshal(t, click(object{"timestamp": "2026-11-20T11:59:57Z"}))), []time.Duration{3 * time.Second}},
+		"of a query in words":     {door{path: "/e/?_=now"}, string(marshal(t, click(object{"offset": 3000}))), []time.Duration{3 * time.Second}},
 		"beside a webhook's":      {webhookDoor, `{"event":` + event + `,` + at2 + `}`, []time.Duration{3 * time.Second}},
 	} {
 		atNoon(t, name, func(t *testing.T) {
@@ -346,6 +350,27 @@ func TestTime_sentAt(t *testing.T) {
 			for i, e := range s.sink.take(shop) {
 				assert.WithinDuration(t, noon.Add(-c.want[i]), e.Time, 0)
 			}
+		})
+	}
+}
+
+// What a visitor clicked before signing in stays before it, though SDKs before 1.407.3 send
+// the click later, with an offset and no timestamp, and the network takes its time.
+func TestTime_offsetsOfALateRequest(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		atNoon(t, "a clock ahead by "+ahead.String(), func(t *testing.T) {
+			s := newService(posthog.Options{})
+			query := func() string { return fmt.Sprint("/e/?_=", time.Now().Add(ahead).UnixMilli()) }
+			signIn := click(object{"timestamp": time.Now().Add(ahead)})
+			requireCounts(t, s.post(door{path: query()}, marshal(t, signIn)), 1, 0)
+			time.Sleep(time.Second)
+			late, clicked := query(), click(object{"uuid": "clicked", "offset": 1100})
+			time.Sleep(2 * time.Second)
+			requireCounts(t, s.post(door{path: late}, marshal(t, []any{clicked})), 1, 0)
+			events := s.sink.take(shop)
+			require.Len(t, events, 2)
+			assert.True(t, events[1].Time.Before(events[0].Time), "%v is before %v", events[1].Time, events[0].Time)
+			assert.WithinDuration(t, noon.Add(-100*time.Millisecond), events[1].Time, 0)
 		})
 	}
 }
