@@ -426,6 +426,8 @@ func TestSessions_belongToWhoSignsIn(t *testing.T) {
 	event("$pageview", "anon", "/pricing", "")
 	event("$pageview", "anon", "/plans", "")
 	event("$identify", "ada", "/login", `,"$anon_distinct_id":"anon"},"$set":{"email":"`+mail+`"`)
+	found, _ := s.sessionsOf("acme", acmeKey, "")
+	assert.Equal(t, "ada", found[0]["user_id"], "at once")
 	event("$pageview", "ada", "/billing", "")
 	assert.EqualValues(t, 3, s.lookup("ada")["count"])
 	assert.Equal(t, s.lookup("ada")["actions"], s.callTool("ada")["actions"])

@@ -209,7 +209,7 @@ func (m *Memory) add(product, session string, a *filing, oldest int64) {
 			m.linkUser(s, owner)
 		}
 		if len(s.Actions) == before && len(s.users) > 1 { // another one's may be gone
-			m.link(s)
+			m.prune(s)
 		}
 	}
 	s.Keep(m.sessionItem(s))
@@ -321,16 +321,26 @@ func (s *memorySession) remove(from, to int) {
 // link makes the session one of the users that it now has actions of, and of no
 // other.
 func (m *Memory) link(s *memorySession) {
-	for _, u := range slices.Clone(s.users) {
-		if !slices.ContainsFunc(s.Actions, func(a HeldAction) bool { owner, _ := s.owner(&a); return owner == u.Key() }) {
-			m.unlink(s, u)
-		}
-	}
+	m.prune(s)
 	last := ""
 	for i := range s.Actions {
 		if owner, _ := s.owner(&s.Actions[i]); owner != "" && owner != last {
 			m.linkUser(s, owner)
 			last = owner
+		}
+	}
+}
+
+// prune makes the session none of the users that it has no actions of any more.
+func (m *Memory) prune(s *memorySession) {
+	owners := make(map[string]bool, len(s.users))
+	for i := range s.Actions {
+		owner, _ := s.owner(&s.Actions[i])
+		owners[owner] = true
+	}
+	for _, u := range slices.Clone(s.users) {
+		if !owners[u.Key()] {
+			m.unlink(s, u)
 		}
 	}
 }

@@ -10,6 +10,10 @@ import (
 type Entry struct {
 	SessionID string
 
+	// Anonymous is set where the entry says who the session's visitor is, and has no action:
+	// the user of that ID is UserID.
+	Anonymous string
+
 	// The session as it was known then, and its last action.
 	UserID, Email string
 	CanonicalURL  string

@@ -64,15 +64,23 @@ func (m *Memory) Add(productID string, entries ...Entry) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	order, ok := m.orders[productID]
-	if !ok {
-		order = btree.NewG(treeDegree, func(a, b *session) bool { return a.isBefore(b.place) })
-		m.orders[strings.Clone(productID)] = order
-	}
 	for i := range entries {
-		m.add(productID, order, &entries[i])
+		if entries[i].Anonymous != "" {
+			m.name(productID, &entries[i])
+		} else {
+			m.add(productID, m.order(productID), &entries[i])
+		}
 	}
 	m.held.Trim(productID)
+}
+
+func (m *Memory) order(product string) *btree.BTreeG[*session] {
+	order, ok := m.orders[product]
+	if !ok {
+		order = btree.NewG(treeDegree, func(a, b *session) bool { return a.isBefore(b.place) })
+		m.orders[strings.Clone(product)] = order
+	}
+	return order
 }
 
 func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
@@ -86,6 +94,17 @@ func (m *Memory) add(product string, order *btree.BTreeG[*session], e *Entry) {
 	}
 	s.take(e)
 	order.ReplaceOrInsert(s)
+	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
+}
+
+// name gives a session that is of the anonymous visitor the visitor's user.
+func (m *Memory) name(product string, e *Entry) {
+	held := m.held.Find(product, e.SessionID)
+	if held == nil || held.Value.userID != e.Anonymous {
+		return
+	}
+	s := &held.Value
+	s.userID = e.UserID
 	held.Keep(fair.Item{Bytes: s.bytes(), Due: max(1, s.last+m.ttl+1)})
 }
 

@@ -398,3 +398,26 @@ func BenchmarkMemory_Add(b *testing.B) {
 		m.Add("acme", seen(id(i%10_000), now.Add(time.Duration(i)*time.Millisecond)))
 	}
 }
+
+// A visitor who signs in is listed as the user, before doing anything more.
+func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
+	m := newMemory(t, nil)
+	signsIn := func(session, anonymous string) sessions.Entry {
+		return sessions.Entry{SessionID: session, Anonymous: anonymous, UserID: "ada"}
+	}
+	m.Add("acme", signsIn("s", "user of s")) // there is no such session yet
+	m.Add("acme", seen("s", noon), signsIn("s", "somebody else"), signsIn("t", "user of s"))
+	found, _ := list(t, m, sessions.Query{}, noon)
+	require.Len(t, found, 1)
+	assert.Equal(t, "user of s", found[0].UserID)
+	before := found[0]
+
+	m.Add("acme", signsIn("s", "user of s"))
+	found, _ = list(t, m, sessions.Query{Prefix: "ada"}, noon)
+	require.Len(t, found, 1)
+	before.UserID = "ada"
+	assert.Equal(t, before, found[0])
+	one := m.Bytes("acme")
+	m.Remove("acme", "s")
+	assert.Less(t, m.Bytes("acme"), one)
+}

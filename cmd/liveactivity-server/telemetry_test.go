@@ -88,7 +88,6 @@ func collect(t *testing.T) (endpoint string, got *collected) {
 receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
 exporters: {otlp_http: {endpoint: %q, encoding: json, compression: none}}
 service:
-  telemetry: {metrics: {level: none}}
   pipelines:
     traces: {receivers: [otlp], exporters: [otlp_http]}
     metrics: {receivers: [otlp], exporters: [otlp_http]}
