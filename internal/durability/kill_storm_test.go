@@ -249,8 +249,8 @@ const (
 
 // What is enough for CI.
 const (
-	defaultKills  = 120
-	defaultFaults = 40
+	defaultKills  = 40
+	defaultFaults = 16
 )
 
 var command proctest.Command
