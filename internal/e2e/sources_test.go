@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/liveactivity/liveactivity"
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/browsertest"
 	"github.com/liveactivity/liveactivity/internal/depstest"
@@ -114,6 +115,37 @@ func TestBrowserSDKs_reportAVisit(t *testing.T) {
 			assert.Empty(t, tab.Complaints())
 		})
 	}
+}
+
+// Amplitude's rage and dead clicks mark the clicks that they are of.
+func TestAmplitude_marksClicks(t *testing.T) {
+	s := startService(t, func(o *liveactivity.Options) {
+		o.Products[0].Events = liveactivity.EventRules{"$rageclick": {}, "$dead_click": {}}
+	})
+	shop := s.startSDKShop(depstest.Amplitude, "amplitude", "frustration")
+	tab := browsertest.Open(t, browsertest.Start(t))
+	tab.Do("come to the shop", chromedp.Navigate(shop+"/kettles"))
+	tab.Await("the SDK is there", `document.title === "loaded"`)
+	tab.Do("lose patience", chromedp.Evaluate[chromedp.Void](`sdk.identify('`+userID+`', '`+email+`')
+		for (let i = 0; i < 5; i++) { // by script, as a busy machine clicks too slowly
+			add.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))
+			add.click()
+		}`))
+	var marks []string
+	waittest.Until(t, "a rage click and a dead one", func() bool {
+		got, _ := s.lookup(userID)
+		marks = nil
+		for _, a := range got.Actions {
+			if len(a.Marks) > 0 {
+				assert.Equal(t, "Click Add to cart", a.Title)
+				marks = append(marks, a.Marks...)
+			}
+		}
+		return slices.Contains(marks, activity.MarkRage) && slices.Contains(marks, activity.MarkDead)
+	})
+	got, _ := s.lookup(userID)
+	assert.Equal(t, 5, len(slices.DeleteFunc(got.Actions, func(a activity.Action) bool { return a.Type != activity.TypeClick })), "each click once")
+	assert.Empty(t, tab.Complaints())
 }
 
 // checkVisit checks that live activity and the stream have these actions, each once and in
