@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -178,6 +179,30 @@ func lastString(json string) string {
 
 // Recent is the newest actions of a user or a session, oldest first.
 type Recent []Record
+
+// Stay returns when the session of the newest action came to the page that it is on, and
+// when the session's first action started, in microseconds since the epoch; zero where there
+// are no actions.
+func (r Recent) Stay() (came, first int64) {
+	if len(r) == 0 {
+		return 0, 0
+	}
+	last := &r[len(r)-1]
+	// The colon before the string makes the end of a longer one no match.
+	page := last.JSON[max(0, len(last.JSON)-len(lastString(last.JSON))-1):]
+	isHere := true
+	for i := range slices.Backward(r) {
+		a := &r[i]
+		if a.Session != last.Session {
+			continue
+		}
+		if isHere = isHere && strings.HasSuffix(a.JSON, page); isHere {
+			came = a.Start
+		}
+		first = a.Start
+	}
+	return came, first
+}
 
 // AppendJSON appends the JSON array of the actions, indexed from zero.
 func (r Recent) AppendJSON(dst []byte) []byte {

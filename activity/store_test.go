@@ -134,3 +134,30 @@ func TestSpan(t *testing.T) {
 		assert.Equal(t, want, activity.Span(d))
 	}
 }
+
+// A visitor is on a page since the last of its own session's actions elsewhere.
+func TestRecent_knowsTheStayOnAPage(t *testing.T) {
+	record := func(second int64, session, url string) activity.Record {
+		r, err := activity.NewRecord(session, activity.Action{CanonicalURL: url, TimestampStart: float64(second)})
+		require.NoError(t, err)
+		return r
+	}
+	const page = `https://a.example/x?q=":"b"`
+	for name, c := range map[string]struct {
+		recent      activity.Recent
+		came, first int64
+	}{
+		"nothing":             {},
+		"one action":          {activity.Recent{record(5, "s", page)}, 5, 5},
+		"without a page":      {activity.Recent{record(5, "s", ""), record(6, "s", "")}, 5, 5},
+		"all on the page":     {activity.Recent{record(5, "s", page), record(6, "s", page)}, 5, 5},
+		"back on the page":    {activity.Recent{record(5, "s", page), record(6, "s", "https://a.example"), record(7, "s", page), record(8, "s", page)}, 7, 5},
+		"another session's":   {activity.Recent{record(5, "s", page), record(6, "t", "https://a.example"), record(7, "s", page)}, 5, 5},
+		"the end of a longer": {activity.Recent{record(5, "s", `x":"b`), record(6, "s", "b")}, 6, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			came, first := c.recent.Stay()
+			assert.Equal(t, [2]int64{c.came * 1e6, c.first * 1e6}, [2]int64{came, first})
+		})
+	}
+}

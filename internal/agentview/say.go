@@ -165,17 +165,7 @@ func (r *reading) place(now time.Time) {
 	c, last := &r.answer.Context, &r.seen[len(r.seen)-1]
 	c.CanonicalURL = last.CanonicalURL()
 	c.Page = activity.PageName(c.CanonicalURL)
-	came, first, isHere := last.Start, last.Start, true
-	for i := range slices.Backward(r.seen) {
-		a := &r.seen[i]
-		if a.Session != last.Session {
-			continue
-		}
-		if isHere = isHere && a.CanonicalURL() == c.CanonicalURL; isHere {
-			came = a.Start
-		}
-		first = a.Start
-	}
+	came, first := r.seen.Stay()
 	ago := func(micros int64) float64 { return max(0, now.Sub(time.UnixMicro(micros)).Seconds()) }
 	c.OnPageS, c.HereS, c.LastSeen = ago(came), ago(first), activity.Seconds(time.UnixMicro(last.Start))
 }
