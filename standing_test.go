@@ -174,6 +174,8 @@ func TestStanding_withoutClaims(t *testing.T) {
 			signed := map[string]any{"$anon_distinct_id": "anon-1", "$user_hash": userHash("ada")}
 			s.happens(false, "$identify", "ada", "s", signed)
 			assert.Equal(t, 2, s.did("ada"), "what the session did before")
+			user, _ = s.who("s", 2)
+			assert.Equal(t, "ada", user, "listed at once")
 			s.happens(false, "$pageview", "ada", "s", nil)
 			assert.Equal(t, 3, s.did("ada"), "the session is hers now")
 			s.happens(false, "$pageview", "eve", "s", nil)

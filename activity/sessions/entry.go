@@ -10,9 +10,10 @@ import (
 type Entry struct {
 	SessionID string
 
-	// Anonymous is set where the entry says who the session's visitor is, and has no action:
-	// the user of that ID is UserID.
-	Anonymous string
+	// IsIdentity says that the entry has no action: the session's visitor, known as Anonymous
+	// or, where that is empty, without an ID, is UserID.
+	IsIdentity bool
+	Anonymous  string
 
 	// The session as it was known then, and its last action.
 	UserID, Email string

@@ -65,7 +65,7 @@ func (m *Memory) Add(productID string, entries ...Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range entries {
-		if entries[i].Anonymous != "" {
+		if entries[i].IsIdentity {
 			m.name(productID, &entries[i])
 		} else {
 			m.add(productID, m.order(productID), &entries[i])

@@ -403,10 +403,10 @@ func BenchmarkMemory_Add(b *testing.B) {
 func TestMemory_namesTheVisitorWhoSignsIn(t *testing.T) {
 	m := newMemory(t, nil)
 	signsIn := func(session, anonymous string) sessions.Entry {
-		return sessions.Entry{SessionID: session, Anonymous: anonymous, UserID: "ada"}
+		return sessions.Entry{SessionID: session, IsIdentity: true, Anonymous: anonymous, UserID: "ada"}
 	}
 	m.Add("acme", signsIn("s", "user of s")) // there is no such session yet
-	m.Add("acme", seen("s", noon), signsIn("s", "somebody else"), signsIn("t", "user of s"))
+	m.Add("acme", seen("s", noon), signsIn("s", "somebody else"), signsIn("s", ""), signsIn("t", "user of s"))
 	found, _ := list(t, m, sessions.Query{}, noon)
 	require.Len(t, found, 1)
 	assert.Equal(t, "user of s", found[0].UserID)

@@ -170,7 +170,8 @@ func (v *View) add(productID string, f *followed, at eventlog.ID, entries []even
 		if b, err := entries[i].Decode(); err == nil && b != nil && b.SessionID != "" {
 			decoded = append(decoded, sessions.NewEntry(b))
 		} else if who, err := entries[i].DecodeIdentity(); err == nil && who != nil {
-			decoded = append(decoded, sessions.Entry{SessionID: who.SessionID, Anonymous: who.AnonymousID, UserID: who.UserID})
+			decoded = append(decoded, sessions.Entry{SessionID: who.SessionID,
+				IsIdentity: true, Anonymous: who.AnonymousID, UserID: who.UserID})
 		}
 	}
 	v.mu.Lock()
