@@ -79,10 +79,7 @@ type Service struct {
 // New returns a service; opts may be nil. It starts nothing: the handler takes
 // events at once, and lookups wait for Run, unless the log is new and in memory.
 func New(opts *Options) (*Service, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}

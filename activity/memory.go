@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"maps"
@@ -71,10 +72,7 @@ type memorySession struct {
 // NewMemory returns an empty store; opts may be nil. It reports all invalid
 // options at once.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
-	var o MemoryOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "activity"}
 	m := &Memory{seed: maphash.MakeSeed(), newest: map[string]Position{},
 		ttl:       options.Default(&wrong, "TTL", o.TTL, DefaultTTL),

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -183,9 +184,7 @@ func NewSourceConsumer(source Source, handlers Handlers, opts *ConsumerOptions) 
 
 func newConsumer(wrong *options.Mistakes, source Source, handlers Handlers, opts *ConsumerOptions) *Consumer {
 	c := &Consumer{source: source, handlers: handlers}
-	if opts != nil {
-		c.opts = *opts
-	}
+	c.opts = *cmp.Or(opts, &ConsumerOptions{})
 	others := handlers.Actions != nil || handlers.Summary != nil || handlers.Raw != nil
 	wrong.Require(others || handlers.Deliver != nil, "handlers", "must have Actions, Summary, Raw or Deliver")
 	wrong.Require(!others || handlers.Deliver == nil, "handlers", "must not have Deliver beside Actions, Summary or Raw")

@@ -64,10 +64,7 @@ type Summarizer struct {
 // opts may be nil. overwrite should return soon after its ctx has ended.
 // NewSummarizer reports all invalid arguments at once.
 func NewSummarizer(overwrite func(ctx context.Context, s Summary) error, opts *SummarizerOptions) (*Summarizer, error) {
-	var o SummarizerOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &SummarizerOptions{})
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(overwrite != nil, "overwrite", "must not be nil")
 	s := &Summarizer{overwrite: overwrite, model: o.Model, logger: o.Logger,

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,10 +135,7 @@ type piece struct {
 // its ctx has ended, and must not modify its batch. Nothing is written before
 // Run. NewWriter reports all invalid arguments at once.
 func NewWriter(write func(ctx context.Context, b activity.Batch) error, opts *WriterOptions) (*Writer, error) {
-	var o WriterOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &WriterOptions{})
 	wrong := options.Mistakes{Package: "stream"}
 	wrong.Require(write != nil, "write", "must not be nil")
 	w := &Writer{write: write, erase: o.Erase, debounce: options.Default(&wrong, "Debounce", o.Debounce, 0),

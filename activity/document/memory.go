@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strings"
@@ -71,10 +72,7 @@ func (d *memoryDocument) item() fair.Item {
 // NewMemory returns an empty store; opts may be nil. It reports all invalid
 // options at once.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
-	var o MemoryOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "document"}
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)
 	o.TotalBytes = options.Default(&wrong, "TotalBytes", o.TotalBytes, memlimit.Kept()/4)

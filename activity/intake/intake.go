@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -80,9 +81,7 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 		Name: "liveactivity_events_total",
 		Help: "Events received, by outcome and, where they were ignored, by reason.",
 	}, []string{"product_id", "outcome", "reason"})}
-	if opts != nil {
-		in.opts = *opts
-	}
+	in.opts = *cmp.Or(opts, &Options{})
 	in.opts.MaxBody = options.Default(&wrong, "MaxBody", in.opts.MaxBody, DefaultMaxBody)
 	in.opts.MaxDecoded = options.Default(&wrong, "MaxDecoded", in.opts.MaxDecoded, DefaultMaxDecoded)
 	limit := admission.Bodies().Arriving.Limit()

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"time"
@@ -39,10 +40,7 @@ type Memory struct {
 // NewMemory returns an empty memory; opts may be nil. It reports all invalid
 // options at once.
 func NewMemory(opts *MemoryOptions) (*Memory, error) {
-	var o MemoryOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &MemoryOptions{})
 	wrong := options.Mistakes{Package: "sessions"}
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)
 	o.MaxBytes = options.Default(&wrong, "MaxBytes", o.MaxBytes, DefaultMaxBytes)

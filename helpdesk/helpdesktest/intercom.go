@@ -71,9 +71,7 @@ type Intercom struct {
 func NewIntercom(opts *IntercomOptions) *Intercom {
 	f := &Intercom{lastID: 1000, contacts: map[string]IntercomContact{},
 		conversations: map[string]*intercomConversation{}}
-	if opts != nil {
-		f.opts = *opts
-	}
+	f.opts = *cmp.Or(opts, &IntercomOptions{})
 	f.requests = window{limit: cmp.Or(f.opts.RequestsPer10s, DefaultRequestsPer10s), length: 10 * time.Second}
 	f.Server = NewServer(f.handler(), &ServerOptions{InMemory: f.opts.InMemory, Name: "intercom",
 		ErrorBody: func(status int) string { return intercomError(status).Error() }})

@@ -114,9 +114,7 @@ const firstID = 23_000_000_000_000
 func NewZendesk(opts *ZendeskOptions) *Zendesk {
 	z := &Zendesk{lastID: firstID, users: map[int64]*zendeskUser{}, tickets: map[int64]*zendeskTicket{},
 		tokens: map[string]time.Time{}}
-	if opts != nil {
-		z.opts = *opts
-	}
+	z.opts = *cmp.Or(opts, &ZendeskOptions{})
 	z.opts.TokenLifetime = cmp.Or(z.opts.TokenLifetime, DefaultTokenLifetime)
 	z.requests = window{limit: cmp.Or(z.opts.RequestsPerMinute, DefaultRequestsPerMinute), length: time.Minute}
 	z.updates = window{limit: cmp.Or(z.opts.UpdatesPerMinute, DefaultUpdatesPerMinute), length: time.Minute}

@@ -20,6 +20,7 @@
 package fair
 
 import (
+	"cmp"
 	"container/heap"
 	"maps"
 	"math"
@@ -109,10 +110,7 @@ const holderOverhead = 1024
 // New returns an empty cache; opts may be nil. The function, which may be nil,
 // is called with each value that was evicted; it may keep and remove others.
 func New[K comparable, V any](opts *Options, evicted func(*Entry[K, V])) *Cache[K, V] {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = math.MaxInt64
 	}

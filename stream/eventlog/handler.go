@@ -107,9 +107,7 @@ func NewHandler(log Log, opts *HandlerOptions) (*Handler, error) {
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
 	h := &Handler{log: log, readers: map[*reader]struct{}{}, open: map[string]int{}}
-	if opts != nil {
-		h.opts = *opts
-	}
+	h.opts = *cmp.Or(opts, &HandlerOptions{})
 	h.opts.Heartbeat = options.Default(&wrong, "Heartbeat", h.opts.Heartbeat, DefaultHeartbeat)
 	h.opts.WriteTimeout = options.Default(&wrong, "WriteTimeout", h.opts.WriteTimeout, DefaultWriteTimeout)
 	h.opts.Coalesce = options.Default(&wrong, "Coalesce", h.opts.Coalesce, DefaultCoalesce)

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,10 +58,7 @@ type RecorderOptions struct {
 // NewRecorder returns a recorder that appends to log; opts may be nil. It reports
 // all invalid arguments at once.
 func NewRecorder(log Log, opts *RecorderOptions) (*Recorder, error) {
-	var o RecorderOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &RecorderOptions{})
 	wrong := options.Mistakes{Package: "eventlog"}
 	wrong.Require(log != nil, "log", "must not be nil")
 	o.TTL = options.Default(&wrong, "TTL", o.TTL, activity.DefaultTTL)

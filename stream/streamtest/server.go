@@ -79,10 +79,7 @@ type Request struct {
 // The caller must close it. opts may be nil. NewServer reports all invalid
 // options at once.
 func NewServer(opts *ServerOptions) (*Server, error) {
-	var o ServerOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &ServerOptions{})
 	s := &Server{
 		productID: cmp.Or(o.ProductID, DefaultProductID),
 		token:     cmp.Or(o.Token, DefaultToken),

@@ -85,10 +85,7 @@ func New(publicURL string, keys *access.Keyring, docs document.Store, opts *Opti
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	uses, err := lru.New[string, time.Time](maxUses)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,7 @@
 package boltlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,10 +109,7 @@ type Log struct {
 // read; opts may be nil. It reads the whole file once. The file is locked until [Log.Release].
 // All invalid arguments are reported at once, before anything is opened.
 func Open(dir string, opts *Options) (*Log, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	wrong := options.Mistakes{Package: "boltlog"}
 	wrong.Require(dir != "", "dir", "must not be empty")
 	o.TailBytes = options.Default(&wrong, "TailBytes", o.TailBytes, DefaultTailBytes)

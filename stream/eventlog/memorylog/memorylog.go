@@ -18,6 +18,7 @@
 package memorylog
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"strings"
@@ -72,10 +73,7 @@ var _ eventlog.Log = (*Log)(nil)
 
 // New returns an empty log; opts may be nil. It reports all negative fields at once.
 func New(opts *Options) (*Log, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, &Options{})
 	wrong := options.Mistakes{Package: "memorylog"}
 	r, err := engine.WithDefaults(o.Retention, DefaultMaxBytes, DefaultStateMaxBytes)
 	wrong.Add(err)
