@@ -89,6 +89,9 @@ func snippets(t *testing.T, dir string) (code []string) {
 type exports struct {
 	files map[string]string // the export data's, by import path
 	named map[string]string // import paths, by name; the module's own come first
+
+	set      *token.FileSet
+	importer types.Importer // reads each file once
 }
 
 // exported returns the packages that the module depends on.
@@ -98,7 +101,8 @@ func exported(t *testing.T) exports {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Name,Export", "./...")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "../..", &stdout, &stderr
 	require.NoError(t, cmd.Run(), "%s", &stderr)
-	all := exports{files: map[string]string{}, named: map[string]string{}}
+	all := exports{files: map[string]string{}, named: map[string]string{}, set: token.NewFileSet()}
+	all.importer = importer.ForCompiler(all.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(all.files[path]) })
 	for decoder := json.NewDecoder(&stdout); ; {
 		var p struct{ ImportPath, Name, Export string }
 		err := decoder.Decode(&p)
@@ -124,21 +128,20 @@ func (e exports) check(path, code string) error {
 			return err
 		}
 	}
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, "snippet.go", e.header(body)+body, 0)
+	file, err := parser.ParseFile(e.set, "snippet.go", e.header(body)+body, 0)
 	if err != nil {
 		return err
 	}
 	var wrong []error
 	config := types.Config{
-		Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(e.files[path]) }),
+		Importer: e.importer,
 		Error: func(err error) {
 			if text := err.Error(); !strings.Contains(text, "declared and not used") && !undeclared.MatchString(text) {
 				wrong = append(wrong, err)
 			}
 		},
 	}
-	_, _ = config.Check(path, set, []*ast.File{file}, nil) // every error was passed to Error
+	_, _ = config.Check(path, e.set, []*ast.File{file}, nil) // every error was passed to Error
 	return errors.Join(wrong...)
 }
 
