@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,13 +38,13 @@ func withDesk(t *testing.T, desk, config string) string {
 // publicAddress returns an address, and how to have it lead to a server.
 func publicAddress(t *testing.T) (address string, leadTo func(server string)) {
 	t.Helper()
-	var proxy *httputil.ReverseProxy
-	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxy.ServeHTTP(w, r) }))
+	var proxy atomic.Pointer[httputil.ReverseProxy]
+	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { proxy.Load().ServeHTTP(w, r) }))
 	t.Cleanup(public.Close)
 	return public.URL, func(server string) {
 		target, err := url.Parse(server)
 		require.NoError(t, err)
-		proxy = httputil.NewSingleHostReverseProxy(target)
+		proxy.Store(httputil.NewSingleHostReverseProxy(target))
 	}
 }
 
