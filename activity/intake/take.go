@@ -13,12 +13,12 @@ import (
 
 // Call is a request of an SDK, but for its body. The zero value will do.
 type Call struct {
-	Token  string         // of a header; "" for that of the body
-	Scheme string         // for WWW-Authenticate; may be empty
-	SentAt string         // of a header, before that of the body
-	Sent   string         // the same of the query, after that of the body
-	Kind   string         // of an event that does not state its own
-	Taken  func(*Meaning) // is called with each event, when its Reason is final; may be nil
+	Token       string         // of a header; "" for that of the body
+	Scheme      string         // for WWW-Authenticate; may be empty
+	SentAt      string         // of a header; it goes before that of the body
+	QuerySentAt string         // of the query; it goes after that of the body
+	Kind        string         // of an event that does not state its own
+	Taken       func(*Meaning) // is called with each event, when its Reason is final; may be nil
 }
 
 // Capture takes the events of an SDK's request, unless it is from a page that may not
@@ -169,7 +169,7 @@ func (in *Intake) decode(ctx context.Context, b *Body, t *taking) (d decoded, er
 		return d, err
 	}
 	d.events = make([]activity.Event, 0, t.payload.count)
-	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt, t.call.Sent),
+	from := Request{Arrived: b.Arrived(), SentAt: First(t.call.SentAt, t.payload.sentAt, t.call.QuerySentAt),
 		Kind: t.call.Kind, Webhook: t.standing == activity.Reported}
 	if from.Events, err = in.products.Events(t.productID); err != nil {
 		return d, httpx.Unavailable(err)

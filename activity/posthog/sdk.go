@@ -141,7 +141,7 @@ func (h *Handler) sdk(w http.ResponseWriter, r *http.Request) error {
 
 // capture takes events.
 func (h *Handler) capture(w http.ResponseWriter, r *http.Request) error {
-	counts, err := h.in.Capture(w, r, Source, intake.Call{Sent: sentAt(r)})
+	counts, err := h.in.Capture(w, r, Source, intake.Call{QuerySentAt: sentAt(r)})
 	if err == nil {
 		httpx.WriteJSON(w, http.StatusOK, sdkAnswer{1, counts})
 	}
