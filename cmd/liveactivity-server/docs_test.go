@@ -19,7 +19,7 @@ var (
 	ofCommand  = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )?liveactivity-server (.*)$`)
 	docFlag    = regexp.MustCompile(`--[a-z-]+`)
 	// elsewhere begins the lines for other programs than curl and this one.
-	elsewhere = regexp.MustCompile(`^(export|go|claude|cosign|sha256sum|make|liveactivity-|curl .*:8090/)`)
+	elsewhere = regexp.MustCompile(`^(go|claude|cosign|sha256sum|make|curl .*:8090/)`)
 )
 
 // Every line of a shell in the documentation works: curl's at a server, and those of this
@@ -45,6 +45,9 @@ func TestDocs_showLinesThatWork(t *testing.T) {
 				case command != nil:
 					hasFlags(t, path, command[1])
 					commands++
+				case strings.HasPrefix(line, "export "):
+					output, err := exec.Command("bash", "-euc", line).CombinedOutput()
+					assert.NoError(t, err, "%s: %s: %s", path, line, output)
 				case line != "" && !elsewhere.MatchString(line):
 					assert.Regexp(t, "^curl ", line, path)
 					curls++

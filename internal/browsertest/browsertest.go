@@ -31,9 +31,10 @@ const Patience = 30 * time.Second
 const userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 " +
 	"Safari/537.36"
 
-// Start starts Chromium with a profile of its own, and returns the context to open
-// tabs in. When the test ends Chromium is ended and the profile removed.
-func Start(t testing.TB) context.Context {
+// Start starts Chromium with a profile of its own and, beside the usual ones, these options,
+// and returns the context to open tabs in. When the test ends Chromium is ended and the profile
+// removed.
+func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(depstest.Chromium(t)),
 		chromedp.NoSandbox, // root has none
@@ -44,7 +45,7 @@ func Start(t testing.TB) context.Context {
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 	)
-	ctx, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancelAllocator := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	t.Cleanup(cancelAllocator) // kills what has not ended by then, and waits for it
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)

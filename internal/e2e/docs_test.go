@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/liveactivity/liveactivity/internal/browsertest"
+	"github.com/liveactivity/liveactivity/internal/depstest"
+	"github.com/liveactivity/liveactivity/internal/waittest"
+)
+
+// documented is the server's address in the documentation.
+const documented = "https://live.example.com"
+
+var scriptBlock = regexp.MustCompile("(?ms)^ *```js\n(.*?)^ *```$")
+
+// docScripts returns the scripts of the documentation, by page. In a block, blank lines part
+// those of different SDKs.
+func docScripts(t *testing.T) map[string][]string {
+	t.Helper()
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	scripts := map[string][]string{}
+	for _, path := range append(pages, "../../README.md") {
+		page, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, block := range scriptBlock.FindAllStringSubmatch(string(page), -1) {
+			parts := []string{block[1]}
+			if !strings.HasPrefix(block[1], "import ") {
+				parts = strings.Split(block[1], "\n\n")
+			}
+			for _, script := range parts {
+				scripts[path] = append(scripts[path], strings.TrimSpace(script))
+			}
+		}
+	}
+	return scripts
+}
+
+// docPage is how a page runs a script of the documentation: with an SDK, behind the lines of
+// before, and ahead of what the page then has the SDK report of user_42.
+type docPage struct{ begins, sdk, before, after string }
+
+var docPages = []docPage{
+	{"posthog.init(", depstest.PostHogJSFull, "", ""},
+	{"window.difyChatbotConfig", depstest.PostHogJSFull, "posthog.init('<capture token>', {api_host: '" + documented + "'})", "posthog.identify('user_42')"},
+	{"AnalyticsBrowser.load(", depstest.Segment, "var {AnalyticsBrowser} = AnalyticsNext; var sdk =", "sdk.identify('user_42'); sdk.page()"},
+	{"new RudderAnalytics()", depstest.RudderStack, "var {RudderAnalytics} = rudderanalytics", "new RudderAnalytics().identify('user_42'); new RudderAnalytics().page()"},
+	{"jitsuAnalytics(", depstest.Jitsu, "var sdk =", "sdk.identify('user_42').then(() => sdk.page())"},
+	{"amplitude.init(", depstest.Amplitude, "", "amplitude.setUserId('user_42'); document.getElementById('add').click()"},
+}
+
+// Every script in the documentation runs as it stands with the real packages: those for pages in
+// a browser for which live.example.com is a server of ours, and report a user; those for agents
+// in Node.js, and find the tools.
+func TestDocs_showScriptsThatRun(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	shop := startDocShop(t)
+	secure := httptest.NewTLSServer(s.noting(s.live.Handler()))
+	t.Cleanup(secure.Close)
+	browser := browsertest.Start(t, chromedp.Flag("ignore-certificate-errors", true),
+		chromedp.Flag("host-resolver-rules", "MAP live.example.com:443 "+secure.Listener.Addr().String()))
+	pages, agents := 0, 0
+	for path, scripts := range docScripts(t) {
+		for _, script := range scripts {
+			if strings.HasPrefix(script, "import ") {
+				agents++
+				s.runInNode(script)
+				continue
+			}
+			i := slices.IndexFunc(docPages, func(p docPage) bool { return strings.HasPrefix(script, p.begins) })
+			require.GreaterOrEqual(t, i, 0, "%s: nobody knows how to run %s", path, script)
+			pages++
+			s.runInPage(browsertest.Open(t, browser), fmt.Sprintf("%s/page-%d?sdk=%d", shop, pages, i), docPages[i], script)
+		}
+	}
+	assert.Equal(t, 7, pages)
+	assert.Equal(t, 3, agents)
+}
+
+// startDocShop starts a shop, each of whose pages loads the SDK of the docPage that its query
+// says, and returns its origin.
+func startDocShop(t *testing.T) string {
+	sdk := func(r *http.Request) string {
+		i, err := strconv.Atoi(r.FormValue("sdk"))
+		assert.NoError(t, err)
+		return docPages[i].sdk
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{page}", func(w http.ResponseWriter, r *http.Request) {
+		script := "/sdk.js?sdk=" + r.FormValue("sdk")
+		load := `<script src="` + script + `"></script>`
+		if sdk(r) == depstest.Jitsu { // is a module
+			load = `<script type="module">import {jitsuAnalytics} from '` + script + `'; window.jitsuAnalytics = jitsuAnalytics</script>`
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>Shop</title><button id="add">Add to cart</button>` + load))
+	})
+	mux.HandleFunc("GET /sdk.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, depstest.BrowserSDK(t, sdk(r))) })
+	shop := httptest.NewServer(mux)
+	t.Cleanup(shop.Close)
+	return shop.URL
+}
+
+// runInPage runs a script in a page, and waits until user_42 has an action there.
+func (s *service) runInPage(tab *browsertest.Tab, url string, p docPage, script string) {
+	tab.Do("come to the shop", chromedp.Navigate(url))
+	tab.Await("the page is loaded", `document.readyState === "complete"`)
+	code := strings.Join([]string{p.before, script, p.after, "void 0"}, "\n")
+	tab.Do("run the script", chromedp.Evaluate[chromedp.Void](strings.ReplaceAll(code, "<capture token>", s.token)))
+	waittest.Until(s.t, p.begins+" reports the user", func() bool {
+		_, raw := s.lookup("user_42")
+		return strings.Contains(raw, url)
+	})
+	if p.begins == "window.difyChatbotConfig" {
+		answer, err := s.get(s.t.Context(), "/context/"+productID+"?session_id="+tab.Eval(`difyChatbotConfig.inputs.session_id`))
+		require.NoError(s.t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(s.t, err)
+		assert.Contains(s.t, string(body), url, "the chat names the session in which the user acts")
+	}
+	assert.Empty(s.t, tab.Complaints(), script)
+}
+
+// runInNode runs an agent's script, which has the server's tools in tools or in live.
+func (s *service) runInNode(script string) {
+	t := s.t
+	folder := t.TempDir() // a program finds its packages beside it
+	require.NoError(t, os.Symlink(depstest.NodeModules(t), filepath.Join(folder, "node_modules")))
+	path := filepath.Join(folder, "agent.mjs")
+	script = strings.ReplaceAll(script, documented, s.url) + "\n" +
+		"console.log(typeof tools === 'undefined' ? await live.listTools() : tools); process.exit()"
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, depstest.Node(t), path)
+	cmd.Env = append(os.Environ(), "KEY="+s.key)
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(said))
+	assert.Contains(t, string(said), "get_user_context")
+}
