@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -71,6 +73,22 @@ func compose(t *testing.T) (file object) {
 	t.Helper()
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file))
 	return file
+}
+
+// Both files follow the Compose Specification, whose schema here is compose-go 2.16.2's (Apache License 2.0).
+func TestCompose_filesFollowTheSpecification(t *testing.T) {
+	data, err := os.ReadFile("testdata/compose-spec.json")
+	require.NoError(t, err)
+	var schema jsonschema.Schema
+	require.NoError(t, json.Unmarshal(data, &schema))
+	specification, err := schema.Resolve(&jsonschema.ResolveOptions{BaseURI: "https://compose-spec.io/"})
+	require.NoError(t, err)
+	for _, name := range []string{"compose.yaml", "single.yaml"} {
+		assert.NoError(t, specification.Validate(parsed(t, "deploy/"+name)), name)
+	}
+	wrong := parsed(t, "deploy/single.yaml")
+	at[object](t, wrong, "services.server")["stop_grace"] = "15s"
+	assert.Error(t, specification.Validate(wrong), "a field that there is not")
 }
 
 var variable = regexp.MustCompile(`\bLIVEACTIVITY_[A-Z_]+`)
