@@ -174,9 +174,17 @@ func TestSources_ofPages(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, s.do(http.MethodGet, "/rudderstack/sourceConfig/?writeKey="+acmeToken, "", theirs).status)
 	assert.Equal(t, []string{"Page Load: A"}, s.titles("d"))
 	assert.Equal(t, "POST, OPTIONS", s.do(http.MethodGet, "/segment/v1/p", "").header.Get("Allow"))
-	settings := s.do(http.MethodGet, "/segment/v1/projects/"+acmeToken+"/settings", "", ours).json(t)["integrations"].(map[string]any)["Segment.io"]
 	host := strings.TrimPrefix(s.url, "http://")
-	assert.Equal(t, map[string]any{"apiKey": acmeToken, "apiHost": host + "/segment/v1", "protocol": "https"}, settings)
+	assert.JSONEq(t, `{"integrations":{"Segment.io":{"apiKey":"`+acmeToken+`","apiHost":"`+host+`/segment/v1","protocol":"https"}},"metrics":{"sampleRate":0}}`,
+		s.do(http.MethodGet, "/segment/v1/projects/"+acmeToken+"/settings", "", ours).body)
+}
+
+// A page that brings Segment's settings itself reports figures about the SDK, which are discarded.
+func TestSources_discardFiguresAboutTheSDK(t *testing.T) {
+	s := start(t)
+	r := s.do(http.MethodPost, "/segment/v1/m", `{"series":[{"type":"Counter","metric":"analytics_js.invoke","value":1,"tags":{}}]}`,
+		"Content-Type: text/plain", "Origin: https://acme.example")
+	assert.Equal(t, http.StatusOK, r.status, r.body)
 }
 
 // An identify takes over what its own session did, and no other session that names the

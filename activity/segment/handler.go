@@ -53,6 +53,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		serve, method = h.settings(path[len(path)-2]), http.MethodGet
 	case last == "sourceConfig":
 		serve, method = h.sourceConfig, http.MethodGet
+	case last == "m":
+		serve = h.metrics
 	case r.Method == http.MethodOptions && !brings:
 		method = "GET, POST"
 	case !brings:
@@ -103,7 +105,8 @@ func (h *Handler) capture(kind string) httpx.Handler {
 	}
 }
 
-// settings answers Segment's SDK that everything goes to this server.
+// settings answers Segment's SDK that everything goes to this server, and that it reports
+// nothing about itself.
 func (h *Handler) settings(token string) httpx.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := h.in.CheckToken(w, r, token); err != nil {
@@ -119,10 +122,21 @@ func (h *Handler) settings(token string) httpx.Handler {
 			Segment segment `json:"Segment.io"`
 		}
 		httpx.WriteJSON(w, http.StatusOK, struct {
-			Integrations integrations `json:"integrations"`
-		}{integrations{segment{token, r.Host + prefix, protocol(r)}}})
+			Integrations integrations   `json:"integrations"`
+			Metrics      map[string]int `json:"metrics"`
+		}{integrations{segment{token, r.Host + prefix, protocol(r)}}, map[string]int{"sampleRate": 0}})
 		return nil
 	}
+}
+
+// metrics discards figures about the SDK itself. Segment's reports them every 30 s unless the
+// settings, which a page may bring itself, say otherwise.
+func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
+	if err := h.in.Discard(w, r, Source, h.in.MaxBody()); err != nil {
+		return err
+	}
+	httpx.WriteJSON(w, http.StatusOK, answer{Status: "ok", Success: true})
+	return nil
 }
 
 // protocol returns the protocol that the page's browser speaks with this server, which may
