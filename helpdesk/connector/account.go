@@ -4,32 +4,25 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
-// account is a desk of a product, with the conversations that are due there. The
-// mutex of its delivery guards all but the breaker.
+// account is a desk of a product, with the conversations that are due there, and the breaker
+// before it. The breaker lets work in side by side while the desk answers, none while it
+// limits us, and one probe at a time while it is away. The delivery's mutex guards it.
 type account struct {
-	desk  string
-	lanes schedule.Agenda[*lane] // but for those of the turns
-	turns turns
-	breaker
-}
+	desk    string
+	lanes   schedule.Agenda[*lane] // but for those of the turns
+	turns   turns
+	others  int // jobs that have something else to do than strangers' notes
+	strange int // jobs that have not
 
-// breaker admits work on one account of a desk: side by side while the account
-// answers, none while it limits us, and one probe at a time while it is away. Work
-// that leaves a full breaker wakes the work that waits. It is safe for concurrent
-// use.
-type breaker struct {
-	mu      sync.Mutex
-	until   time.Time // closed until then
-	failing time.Time // since when the account is away; zero while it answers
+	until   time.Time // no request is made before
+	failing time.Time // since when the desk is away; zero while it answers
 	probes  int       // that failed since then
-	inside  int
 }
 
 // Bounds of an account.
@@ -38,128 +31,70 @@ const (
 	lastProbe = 10 * time.Second
 )
 
-// room returns how many may enter now.
-func (b *breaker) room() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.free()
-}
+// inside returns the number of conversations that are worked on.
+func (a *account) inside() int { return a.others + a.strange }
 
-func (b *breaker) free() int {
-	limit := maxInside
-	if !b.failing.IsZero() {
-		limit = 1
+// room returns how many more conversations may be worked on now, negative where there are
+// too many already.
+func (a *account) room() int {
+	switch {
+	case a.isClosed():
+		return -a.inside()
+	case !a.failing.IsZero():
+		return 1 - a.inside()
 	}
-	if time.Now().Before(b.until) {
-		return 0
-	}
-	return max(0, limit-b.inside)
+	return maxInside - a.inside()
 }
 
-// enter reports whether another one may pass, which then has to leave.
-func (b *breaker) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.free() == 0 {
-		return false
-	}
-	b.inside++
-	return true
-}
-
-func (b *breaker) leave() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.inside--
-}
-
-// opens returns when the next one may enter, and false where one inside has to
-// leave first.
-func (b *breaker) opens() (at time.Time, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.inside >= maxInside || b.inside > 0 && !b.failing.IsZero() {
+// opens returns when there is room for the next conversation, and false where the work on
+// another one has to end first.
+func (a *account) opens() (at time.Time, ok bool) {
+	if a.inside() >= maxInside || a.inside() > 0 && !a.failing.IsZero() {
 		return time.Time{}, false
 	}
-	return b.until, true
+	return a.until, true
 }
 
-// pause closes the breaker for a time.
-func (b *breaker) pause(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.close(d)
-}
-
-func (b *breaker) close(d time.Duration) {
-	if until := time.Now().Add(d); until.After(b.until) {
-		b.until = until
+// pause lets no request be made for a time.
+func (a *account) pause(d time.Duration) {
+	if until := time.Now().Add(d); until.After(a.until) {
+		a.until = until
 	}
-}
-
-// failed records that the account is away, and closes the breaker for at least the
-// time that it asked for. It reports whether that is news.
-func (b *breaker) failed(asked time.Duration) (first bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if first = b.failing.IsZero(); first {
-		b.failing, b.probes = time.Now(), 0
-	} else if time.Now().Before(b.until) && asked == 0 {
-		return false // one of those that were inside when the first failed
-	}
-	b.close(max(asked, min(time.Second<<min(b.probes, 4), lastProbe)))
-	b.probes++
-	return first
-}
-
-// answered records that the account answers, and returns for how long it was
-// away.
-func (b *breaker) answered() (away time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failing.IsZero() {
-		return 0
-	}
-	away = time.Since(b.failing)
-	b.failing = time.Time{}
-	return away
 }
 
 // isClosed reports whether no request may be made yet, not even a probe.
-func (b *breaker) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return time.Now().Before(b.until)
-}
+func (a *account) isClosed() bool { return time.Now().Before(a.until) }
 
-// isOpen reports whether the account answers and does not limit us.
-func (b *breaker) isOpen() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failing.IsZero() && !time.Now().Before(b.until)
-}
+// isOpen reports whether the desk answers and does not limit us.
+func (a *account) isOpen() bool { return a.failing.IsZero() && !a.isClosed() }
 
-// observe learns from the outcome of a request how the account is.
-func (b *breaker) observe(err error, desk string, logger *slog.Logger) {
+// observe learns from the outcome of a request how the desk is.
+func (a *account) observe(err error, logger *slog.Logger) {
 	var failed *helpdesk.APIError
 	isAPI := errors.As(err, &failed)
 	if err == nil || isAPI && !failed.AccountWide() {
-		if away := b.answered(); away > 0 {
-			logger.Info("the desk takes notes again", "desk", desk, "away", away.Round(time.Second))
+		if !a.failing.IsZero() {
+			logger.Info("the desk takes notes again", "desk", a.desk, "away", time.Since(a.failing).Round(time.Second))
 		}
+		a.failing = time.Time{}
 		return
 	}
 	asked := time.Duration(0)
 	if isAPI {
 		asked = failed.Wait
 	}
-	if asked > 0 && failed.Status == http.StatusTooManyRequests {
-		b.pause(asked)
+	switch {
+	case asked > 0 && failed.Status == http.StatusTooManyRequests:
+		a.pause(asked)
 		return
+	case a.failing.IsZero():
+		logger.Warn("notes are late: "+because(err), "desk", a.desk, "err", err)
+		a.failing, a.probes = time.Now(), 0
+	case a.isClosed() && asked == 0:
+		return // one of those that were inside when the first failed
 	}
-	if b.failed(asked) {
-		logger.Warn("notes are late: "+because(err), "desk", desk, "err", err)
-	}
+	a.pause(max(asked, min(time.Second<<min(a.probes, 4), lastProbe)))
+	a.probes++
 }
 
 // because says in words why notes are late.

@@ -294,8 +294,10 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 		}
 		return o.err
 	case s.kind == kindWhose && o.yes:
-		m := j.d.more(j.lane)
-		m.theirs = append(m.theirs, s.message.ID)
+		j.locked(func() {
+			m := j.lane.rare()
+			m.theirs = append(m.theirs, s.message.ID)
+		})
 		return nil
 	case s.kind == kindWhose:
 		result = "echo"
@@ -309,11 +311,13 @@ func (j *job) settleAnswer(ctx context.Context, s *step, o outcome) error {
 	if err := j.update(ctx, func(c *conversation) error { c.answered(ids); return nil }); err != nil {
 		return err
 	}
-	m := j.d.more(j.lane)
-	m.theirs = without(m.theirs, ids)
-	if result == "written" {
-		m.again[answers] = time.Now().Add(replyPause)
-	}
+	j.locked(func() {
+		m := j.lane.rare()
+		m.theirs = without(m.theirs, ids)
+		if result == "written" {
+			m.again[answers] = time.Now().Add(replyPause)
+		}
+	})
 	for range ids {
 		j.replied(result)
 	}

@@ -219,7 +219,7 @@ func (d *delivery) next() (at time.Time, ok bool) {
 		if due, some := a.lanes.Next(); some {
 			at = sooner(at, later(due, opens))
 		}
-		if due, some := a.turns.lanes.Next(); some && a.turns.strange < maxStrange {
+		if due, some := a.turns.lanes.Next(); some && a.strange < maxStrange {
 			if turn, ok := a.turn(time.Now()); ok {
 				at = sooner(at, later(later(due, opens), turn))
 			}

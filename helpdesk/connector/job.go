@@ -71,6 +71,9 @@ func (e *pausedError) Error() string { return fmt.Sprintf("connector: wait %s", 
 func (j *job) begin() {
 	c := &j.r.conversation
 	j.resumes = c.Writing != nil
+	if c.Machine != nil || j.lane.more != nil {
+		j.lane.rare().machine = c.Machine
+	}
 	j.keepCalm()
 	for i := range c.Sessions { // one may have joined of which no notice was seen
 		if s := &c.Sessions[i]; j.d.join(j.lane, s.ID, s.Cursor.After,
@@ -184,31 +187,30 @@ func (j *job) failed(s *step, err error) error {
 	var failed *helpdesk.APIError
 	var paused *pausedError
 	class := s.kind.class()
-	isAPI := errors.As(err, &failed)
-	if err == nil || class == notes || helpdesk.IsGone(err) && s.kind != kindContact || isAPI && failed.AccountWide() {
-		return err
-	}
-	wait := time.Duration(0)
-	m := j.d.more(j.lane)
 	switch {
-	case errors.As(err, &paused):
-		if paused.account {
+	case err == nil, class == notes, helpdesk.IsGone(err) && s.kind != kindContact:
+		return err
+	case errors.As(err, &failed):
+		if failed.AccountWide() {
 			return err
 		}
-		wait = paused.wait
-	case isAPI, errors.Is(err, errNoAnswer):
-		m.failures[class]++
-		wait = pausing[class].After(m.failures[class])
-		if isAPI {
-			wait = max(wait, failed.Wait)
-		}
-		if m.failures[class] == 1 {
-			j.logger().Warn("a conversation waits: "+because(err), "err", err)
-		}
-	default:
+	case !errors.As(err, &paused), paused.account:
 		return err
 	}
-	m.again[class] = time.Now().Add(wait)
+	first, wait := false, time.Duration(0)
+	j.locked(func() {
+		m := j.lane.rare()
+		if paused != nil {
+			wait = paused.wait
+		} else {
+			m.failures[class]++
+			first, wait = m.failures[class] == 1, max(pausing[class].After(m.failures[class]), failed.Wait)
+		}
+		m.again[class] = time.Now().Add(wait)
+	})
+	if first {
+		j.logger().Warn("a conversation waits: "+because(err), "err", err)
+	}
 	return nil
 }
 
@@ -363,25 +365,14 @@ func (j *job) request(ctx context.Context, do func(ctx context.Context) error) e
 	if time.Until(j.lease.Until()) <= j.d.opts.LeaseTTL/3 {
 		return &pausedError{wait: j.d.opts.LeaseTTL / 6, account: true}
 	}
-	if j.account.isClosed() {
-		return &pausedError{account: true}
+	if err := j.asks(); err != nil {
+		return err
 	}
-	if j.can.Pacer != nil {
-		if wait := j.can.Pacer.Pause(""); wait > 0 {
-			j.account.pause(wait)
-			return &pausedError{account: true}
-		}
-		_, id := splitKey(j.lane.key)
-		if wait := j.can.Pacer.Pause(id); wait > 0 {
-			return &pausedError{wait: wait}
-		}
-	}
-	j.asks()
 	limited, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	err := do(limited)
 	if ctx.Err() == nil {
-		j.account.observe(err, j.account.desk, j.d.logger)
+		j.locked(func() { j.account.observe(err, j.d.logger) })
 	}
 	return err
 }
@@ -506,15 +497,20 @@ func (j *job) backOff(err error) time.Duration {
 		}
 	}
 	j.d.metrics.retries.WithLabelValues(j.d.productID, j.account.desk, fmt.Sprint(status)).Inc()
-	failures := j.d.failed(j.lane)
-	if failures == 1 && failed != nil && !failed.AccountWide() {
-		j.logger().Warn("notes of a conversation are late: "+because(err), "err", err)
-	}
 	if helpdesk.IsAmbiguous(err) {
 		wait = max(wait, settleTime)
 	}
-	pause := max(pausing[notes].After(failures), wait)
-	j.d.more(j.lane).again[notes] = time.Now().Add(pause)
+	first, pause := false, wait
+	j.locked(func() {
+		l := j.lane
+		first = l.failures == 0
+		l.failures += min(1, 255-l.failures)
+		pause = max(pausing[notes].After(int(l.failures)), wait)
+		l.rare().again[notes] = time.Now().Add(pause)
+	})
+	if first && failed != nil && !failed.AccountWide() {
+		j.logger().Warn("notes of a conversation are late: "+because(err), "err", err)
+	}
 	return pause
 }
 

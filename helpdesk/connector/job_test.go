@@ -60,8 +60,7 @@ func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 		j := &job{d: delivery, account: delivery.account("zendesk"), lane: delivery.lane("zendesk/7", time.Now()),
 			lease: lease, desk: d}
 		note := func() error { return j.perform(t.Context(), &step{kind: kindNote, text: "text"}).err }
-		require.True(t, j.account.enter())
-		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, "zendesk", nil)
+		j.account.observe(&helpdesk.APIError{Status: http.StatusTooManyRequests, Wait: time.Second}, nil)
 		time.Sleep(time.Second - time.Nanosecond)
 		var paused *pausedError
 		require.ErrorAs(t, note(), &paused)

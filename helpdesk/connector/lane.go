@@ -229,13 +229,14 @@ func (d *delivery) drop(l *lane) {
 	d.forget(l)
 }
 
-// more returns the rare part of a lane that is worked on.
-func (d *delivery) more(l *lane) *more {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return l.rare()
+// locked calls do, which may change the lane: other goroutines see it, too.
+func (j *job) locked(do func()) {
+	j.d.mu.Lock()
+	defer j.d.mu.Unlock()
+	do()
 }
 
+// rare returns the part of a lane that few have, and gives it one.
 func (l *lane) rare() *more {
 	if l.more == nil {
 		l.more = &more{}
@@ -243,48 +244,20 @@ func (l *lane) rare() *more {
 	return l.more
 }
 
-// know remembers the machine of a conversation, as triggers depend on it.
-func (d *delivery) know(l *lane, machine *snapshot) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if machine != nil || l.more != nil {
-		l.rare().machine = machine
-	}
-}
-
-// matched remembers the match that an offer is to be made of, nil for none.
-func (d *delivery) matched(l *lane, match *offering) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l.rare().match = match
-}
-
-// failed counts a failure of a lane's notes.
-func (d *delivery) failed(l *lane) (failures int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l.failures < 255 {
-		l.failures++
-	}
-	return int(l.failures)
-}
-
 // noted records that a note was written, and until when there is no further one.
-func (d *delivery) noted(l *lane, w *writing, calm time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (l *lane) noted(w *writing, calm time.Time) {
 	if s := l.session(w.Session); s != nil && w.Summary == nil {
 		s.after, l.calm = w.To.After, unixNano(calm)
 	}
-	if m := l.more; m != nil && w.Summary != nil {
-		m.draft = nil
+	if l.more != nil && w.Summary != nil {
+		l.more.draft = nil
 	}
 }
 
 // back ends the job unfinished: the lane is due again at that time.
-func (j *job) back(due time.Time) {
-	j.d.mu.Lock()
-	defer j.d.mu.Unlock()
+func (j *job) back(due time.Time) { j.locked(func() { j.putBack(due) }) }
+
+func (j *job) putBack(due time.Time) {
 	l := j.lane
 	if j.from != (eventlog.ID{}) {
 		l.readFrom(j.from)

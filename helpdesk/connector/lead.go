@@ -122,7 +122,7 @@ func (d *delivery) take(a *account, configured bool) (lanes []*lane) {
 		for len(lanes) < room && pop(&a.lanes) {
 			lanes[len(lanes)-1].begin()
 		}
-		for len(lanes) < room && a.turns.strange < maxStrange && a.isTurn(now) && pop(&a.turns.lanes) {
+		for len(lanes) < room && a.strange < maxStrange && a.isTurn(now) && pop(&a.turns.lanes) {
 			lanes[len(lanes)-1].begin()
 		}
 		return lanes
@@ -165,7 +165,6 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 		d.mu.Lock()
 		j.begin()
 		d.mu.Unlock()
-		d.know(j.lane, j.r.Machine)
 		ready, wants = append(ready, j), append(wants, j.wants...)
 	}
 	if err := scan(ctx, d.store.log, d.productID, wants); err != nil {
@@ -175,20 +174,11 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	defer d.mu.Unlock()
 	for _, j := range ready {
 		j.wants = inOrder(j.wants)
-		if !j.account.enter() { // it has closed meanwhile
-			l := j.lane
-			if j.from != (eventlog.ID{}) {
-				l.readFrom(j.from)
-			}
-			l.end(false)
-			l.other = l.slot.Due().UnixNano()
-			d.put(l, l.slot.Due())
+		if j.account.room() < 0 { // it has closed meanwhile
+			j.putBack(j.lane.slot.Due())
 			continue
 		}
-		d.spawn(func(ctx context.Context) error {
-			defer j.account.leave()
-			return j.run(ctx)
-		})
+		d.spawn(j.run)
 	}
 	return nil
 }

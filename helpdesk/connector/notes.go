@@ -22,7 +22,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 	case !s.doubt && (errors.As(o.err, &failed) && !failed.Ambiguous || isPaused(o.err)) && ctx.Err() == nil:
 		return errors.Join(j.update(ctx, func(c *conversation) error { c.Writing = nil; return nil }), o.err)
 	default:
-		j.d.more(j.lane).begun = s.writing.Begun
+		j.locked(func() { j.lane.rare().begun = s.writing.Begun })
 		return o.err
 	}
 	w, now := s.writing, j.d.store.now()
@@ -52,7 +52,7 @@ func (j *job) settleNote(ctx context.Context, s *step, o outcome) error {
 		j.lost("trimmed", trimmed)
 		j.keepCalm()
 	}
-	j.d.noted(j.lane, w, j.calm)
+	j.locked(func() { j.lane.noted(w, j.calm) })
 	if o.id != "" {
 		j.count(w)
 	}

@@ -158,14 +158,14 @@ func (j *job) advance(ctx context.Context, rules assistance.Rules,
 		return nil, err
 	}
 	j.d.assisted.took(j.d.productID, j.lane.key, before, effects)
-	j.d.know(j.lane, j.r.Machine)
+	j.locked(func() { j.lane.rare().machine = j.r.Machine })
 	return effects, nil
 }
 
 // claim claims the offer of a match before it is sent, unless something is in the
 // way. The machine records the claim as an offer in flight.
 func (j *job) claim(ctx context.Context, s *step) error {
-	j.d.matched(j.lane, nil)
+	j.locked(func() { j.lane.rare().match = nil })
 	reason := assistance.Offered
 	linked := j.r.session(s.match.session)
 	switch {

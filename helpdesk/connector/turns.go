@@ -11,13 +11,11 @@ import (
 // they are written after everything else, and while there is something else at most one
 // request in ten is theirs. The delivery's mutex guards it.
 type turns struct {
-	lanes   schedule.Agenda[*lane] // in which nothing else is due
-	others  int                    // jobs that have something else to do
-	strange int                    // jobs that have not
-	since   int                    // other requests since a stranger's last one
-	asked   []time.Time            // strangers' requests within the desk's window
-	limit   int                    // requests that the desk takes within its window
-	window  time.Duration
+	lanes  schedule.Agenda[*lane] // in which nothing else is due
+	since  int                    // other requests since a stranger's last one
+	asked  []time.Time            // strangers' requests within the desk's window
+	limit  int                    // requests that the desk takes within its window
+	window time.Duration
 }
 
 const (
@@ -34,7 +32,7 @@ const (
 func (a *account) turn(now time.Time) (at time.Time, ok bool) {
 	t := &a.turns
 	due, some := a.lanes.Next()
-	if busy := t.others > 0 || some && !due.After(now); busy && t.since < strangersShare-1 {
+	if busy := a.others > 0 || some && !due.After(now); busy && t.since < strangersShare-1 {
 		return time.Time{}, false
 	}
 	limit, window := usualLimit, time.Minute
@@ -68,9 +66,9 @@ func (l *lane) end(finished bool) {
 
 func (l *lane) count(n int) {
 	if l.serves {
-		l.account.turns.others += n
+		l.account.others += n
 	} else {
-		l.account.turns.strange += n
+		l.account.strange += n
 	}
 }
 
@@ -93,15 +91,28 @@ func (j *job) admit(s *step) bool {
 	return true
 }
 
-// asks counts a request to the account, and takes the account's limit from its pacer.
-func (j *job) asks() {
+// asks counts a request to the account, and takes the account's limit from its pacer. The
+// error is a *pausedError where the request has to wait.
+func (j *job) asks() error {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
+	if j.account.isClosed() {
+		return &pausedError{account: true}
+	}
 	t := &j.account.turns
-	if j.can.Pacer != nil {
-		t.limit, t.window = j.can.Pacer.Rate()
+	if pacer := j.can.Pacer; pacer != nil {
+		if wait := pacer.Pause(""); wait > 0 {
+			j.account.pause(wait)
+			return &pausedError{account: true}
+		}
+		_, id := splitKey(j.lane.key)
+		if wait := pacer.Pause(id); wait > 0 {
+			return &pausedError{wait: wait}
+		}
+		t.limit, t.window = pacer.Rate()
 	}
 	if j.lane.serves {
 		t.since++
 	}
+	return nil
 }
