@@ -68,7 +68,7 @@ type Zendesk struct {
 	users    map[int64]*zendeskUser
 	tickets  map[int64]*zendeskTicket
 	webhooks []*zendeskWebhook
-	triggers []map[string]any
+	triggers []object
 	tokens   map[string]time.Time // minted ones, and when they end
 	minted   int
 	requests window
@@ -130,13 +130,9 @@ func NewZendesk(opts *ZendeskOptions) *Zendesk {
 
 // Config returns an integration_config with the API token of the account.
 func (z *Zendesk) Config() json.RawMessage {
-	config, err := json.Marshal(map[string]string{
+	return mustMarshal(map[string]string{
 		"base_url": z.URL(), "email": ZendeskEmail, "api_token": ZendeskAPIToken, "signing_secret": ZendeskSigningSecret,
 	})
-	if err != nil {
-		panic(err) // strings can be encoded
-	}
-	return config
 }
 
 // Comment is a comment of a ticket.
@@ -306,13 +302,7 @@ func (z *Zendesk) sign(target string, body []byte) *http.Request {
 	return r
 }
 
-func quoted(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string can be encoded
-	}
-	return string(b)
-}
+func quoted(s string) string { return string(mustMarshal(s)) }
 
 func (z *Zendesk) nextID() int64 {
 	z.lastID++

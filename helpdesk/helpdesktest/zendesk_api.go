@@ -50,7 +50,7 @@ func (z *Zendesk) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !z.authorized(r) {
-		fail(w, http.StatusUnauthorized, zendeskError(http.StatusUnauthorized))
+		refuse(w, http.StatusUnauthorized)
 		return
 	}
 	if !z.withinLimit(w) {
@@ -70,7 +70,7 @@ func (z *Zendesk) route(w http.ResponseWriter, r *http.Request, parts []string) 
 	switch call := r.Method + " " + parts[0]; {
 	case call == "GET users" && len(parts) == 2 && parts[1] == "me":
 		me := z.userOf(ZendeskEmail, "")
-		reply(w, http.StatusOK, map[string]any{"user": map[string]any{"id": me.id, "email": me.email, "role": me.role,
+		reply(w, http.StatusOK, object{"user": object{"id": me.id, "email": me.email, "role": me.role,
 			"suspended": false, "only_private_comments": false}})
 	case call == "POST tickets" && len(parts) == 1:
 		z.createTicket(w, r)
@@ -81,10 +81,9 @@ func (z *Zendesk) route(w http.ResponseWriter, r *http.Request, parts []string) 
 	case call == "PUT comment_redactions" && len(parts) == 2:
 		z.redact(w, r, parts[1])
 	case (parts[0] == "webhooks" || parts[0] == "triggers") && z.opts.Agent:
-		fail(w, http.StatusForbidden, zendeskError(http.StatusForbidden))
+		refuse(w, http.StatusForbidden)
 	case call == "GET webhooks" && len(parts) == 1:
-		page, meta := paged(r, z.webhooks)
-		reply(w, http.StatusOK, map[string]any{"webhooks": page, "meta": meta})
+		reply(w, http.StatusOK, paged(r, "webhooks", z.webhooks))
 	case call == "POST webhooks" && len(parts) == 1:
 		z.createWebhook(w, r)
 	case (call == "PATCH webhooks" || call == "DELETE webhooks") && len(parts) == 2:
@@ -94,8 +93,7 @@ func (z *Zendesk) route(w http.ResponseWriter, r *http.Request, parts []string) 
 	case call == "GET webhooks" && len(parts) == 3 && parts[2] == "signing_secret":
 		z.signingSecret(w, parts[1])
 	case call == "GET triggers" && len(parts) == 1:
-		page, meta := paged(r, z.triggers)
-		reply(w, http.StatusOK, map[string]any{"triggers": page, "meta": meta})
+		reply(w, http.StatusOK, paged(r, "triggers", z.triggers))
 	case call == "POST triggers" && len(parts) == 1:
 		z.createTrigger(w, r)
 	default:
@@ -107,13 +105,13 @@ func (z *Zendesk) serveTicket(w http.ResponseWriter, r *http.Request, parts []st
 	ticket := z.ticket(parts[0])
 	switch {
 	case ticket == nil:
-		fail(w, http.StatusNotFound, zendeskError(http.StatusNotFound))
+		refuse(w, http.StatusNotFound)
 	case r.Method == http.MethodGet && len(parts) == 1:
-		reply(w, http.StatusOK, map[string]any{"ticket": ticket.json()})
+		reply(w, http.StatusOK, object{"ticket": ticket.json()})
 	case r.Method == http.MethodPut && len(parts) == 1:
 		z.update(w, r, ticket)
 	case r.Method == http.MethodDelete && len(parts) == 1 && z.opts.Agent:
-		fail(w, http.StatusForbidden, zendeskError(http.StatusForbidden))
+		refuse(w, http.StatusForbidden)
 	case r.Method == http.MethodDelete && len(parts) == 1:
 		delete(z.tickets, ticket.id)
 		w.WriteHeader(http.StatusNoContent)
@@ -156,7 +154,7 @@ func (z *Zendesk) mint(w http.ResponseWriter, r *http.Request) {
 	z.minted++
 	token := fmt.Sprintf("minted-%d", z.minted)
 	z.tokens[token] = time.Now().Add(z.opts.TokenLifetime)
-	reply(w, http.StatusOK, map[string]any{"access_token": token, "token_type": "bearer", "scope": in.Scope,
+	reply(w, http.StatusOK, object{"access_token": token, "token_type": "bearer", "scope": in.Scope,
 		"expires_in": int(z.opts.TokenLifetime.Seconds())})
 }
 
@@ -223,22 +221,20 @@ func (z *Zendesk) createTicket(w http.ResponseWriter, r *http.Request) {
 			} `json:"requester"`
 		} `json:"ticket"`
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil || in.Ticket.Comment.Body == "" || in.Ticket.Requester.Name == "" ||
+	if err := decodeStrictly(r, &in); err != nil || in.Ticket.Comment.Body == "" || in.Ticket.Requester.Name == "" ||
 		!strings.Contains(in.Ticket.Requester.Email, "@") {
-		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation errors","details":{"base":[{"description":"Ticket is not valid"}]}}`)
+		failRecord(w, "base", "Ticket is not valid")
 		return
 	}
 	ticket := z.open(in.Ticket.Requester.Email, asHTML(expanded(in.Ticket.Comment.Body)))
 	z.fire(ticket, "Create")
-	reply(w, http.StatusCreated, map[string]any{"ticket": ticket.json(), "audit": map[string]any{"id": z.nextID()}})
+	reply(w, http.StatusCreated, object{"ticket": ticket.json(), "audit": object{"id": z.nextID()}})
 }
 
 // fire has each active trigger whose only condition is this type of update call its webhook.
 func (z *Zendesk) fire(ticket *zendeskTicket, updateType string) {
 	for _, trigger := range z.triggers {
-		conditions := trigger["conditions"].(map[string]any)["all"].([]map[string]string)
+		conditions := trigger["conditions"].(object)["all"].([]map[string]string)
 		if trigger["active"] != true || len(conditions) != 1 || conditions[0]["field"] != "update_type" ||
 			conditions[0]["value"] != updateType {
 			continue
@@ -260,10 +256,10 @@ func (z *Zendesk) deleteUser(w http.ResponseWriter, id string) {
 	user := z.users[number]
 	switch {
 	case z.opts.Agent:
-		fail(w, http.StatusForbidden, zendeskError(http.StatusForbidden))
+		refuse(w, http.StatusForbidden)
 		return
 	case user == nil:
-		fail(w, http.StatusNotFound, zendeskError(http.StatusNotFound))
+		refuse(w, http.StatusNotFound)
 		return
 	}
 	for _, ticket := range z.tickets {
@@ -273,7 +269,7 @@ func (z *Zendesk) deleteUser(w http.ResponseWriter, id string) {
 		}
 	}
 	delete(z.users, number)
-	reply(w, http.StatusOK, map[string]any{"user": map[string]any{"id": number, "active": false}})
+	reply(w, http.StatusOK, object{"user": object{"id": number, "active": false}})
 }
 
 // zendeskAction is an action of a trigger.
@@ -298,12 +294,10 @@ func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendesk
 			AssigneeID int64  `json:"assignee_id"`
 		} `json:"ticket"`
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	err := d.Decode(&in)
+	err := decodeStrictly(r, &in)
 	if err == nil && in.Ticket.Status == "solved" && z.users[in.Ticket.AssigneeID] != nil {
 		ticket.status = "solved"
-		reply(w, http.StatusOK, map[string]any{"ticket": ticket.json()})
+		reply(w, http.StatusOK, object{"ticket": ticket.json()})
 		return
 	}
 	if err != nil || in.Ticket.Comment == nil {
@@ -317,8 +311,7 @@ func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendesk
 	}
 	switch {
 	case ticket.status == "closed":
-		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation `+
-			`errors","details":{"status":[{"description":"Status: closed prevents ticket update"}]}}`)
+		failRecord(w, "status", "Status: closed prevents ticket update")
 		return
 	case strings.TrimSpace(plainText(html)) == "":
 		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation `+
@@ -329,16 +322,16 @@ func (z *Zendesk) update(w http.ResponseWriter, r *http.Request, ticket *zendesk
 	written := z.write(ticket, z.userOf(ZendeskEmail, ""), html, public)
 	event := written.json()
 	event["type"] = "Comment"
-	reply(w, http.StatusOK, map[string]any{"ticket": ticket.json(), "audit": map[string]any{
+	reply(w, http.StatusOK, object{"ticket": ticket.json(), "audit": object{
 		"id": z.nextID(), "ticket_id": ticket.id, "author_id": written.author.id,
 		"created_at": written.at.UTC().Format(time.RFC3339),
-		"events": []any{map[string]any{"id": z.nextID(), "type": "Change", "field_name": "status",
+		"events": []any{object{"id": z.nextID(), "type": "Change", "field_name": "status",
 			"value": ticket.status}, event},
 	}})
 }
 
 func (z *Zendesk) listComments(w http.ResponseWriter, r *http.Request, ticket *zendeskTicket) {
-	var all []map[string]any
+	var all []object
 	for _, c := range ticket.comments {
 		if !c.public || !z.opts.Messaging {
 			all = append(all, c.json())
@@ -347,13 +340,12 @@ func (z *Zendesk) listComments(w http.ResponseWriter, r *http.Request, ticket *z
 	if r.URL.Query().Get("sort") == "-created_at" {
 		slices.Reverse(all)
 	}
-	page, meta := paged(r, all)
-	reply(w, http.StatusOK, map[string]any{"comments": page, "meta": meta})
+	reply(w, http.StatusOK, paged(r, "comments", all))
 }
 
 func (z *Zendesk) redact(w http.ResponseWriter, r *http.Request, commentID string) {
 	if !z.opts.MayRedact {
-		fail(w, http.StatusForbidden, zendeskError(http.StatusForbidden))
+		refuse(w, http.StatusForbidden)
 		return
 	}
 	var in struct {
@@ -368,22 +360,20 @@ func (z *Zendesk) redact(w http.ResponseWriter, r *http.Request, commentID strin
 		for _, c := range ticket.comments {
 			if strconv.FormatInt(c.id, 10) == commentID {
 				c.html = blanked(in.HTMLBody)
-				reply(w, http.StatusOK, map[string]any{"comment": c.json()})
+				reply(w, http.StatusOK, object{"comment": c.json()})
 				return
 			}
 		}
 	}
-	fail(w, http.StatusNotFound, zendeskError(http.StatusNotFound))
+	refuse(w, http.StatusNotFound)
 }
 
 func (z *Zendesk) createWebhook(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Webhook zendeskWebhook `json:"webhook"`
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
 	hook := &in.Webhook
-	if err := d.Decode(&in); err != nil || hook.ID != "" || hook.Name == "" || hook.HTTPMethod != "POST" ||
+	if err := decodeStrictly(r, &in); err != nil || hook.ID != "" || hook.Name == "" || hook.HTTPMethod != "POST" ||
 		hook.RequestFormat != "json" ||
 		hook.Status != "active" && hook.Status != "inactive" || len(hook.Subscriptions) == 0 ||
 		!strings.HasPrefix(hook.Endpoint, "http") {
@@ -394,7 +384,7 @@ func (z *Zendesk) createWebhook(w http.ResponseWriter, r *http.Request) {
 	hook.ID = fmt.Sprintf("01HW%d", z.nextID())
 	hook.secret = fmt.Sprintf("secret-of-%s", hook.ID)
 	z.webhooks = append(z.webhooks, hook)
-	reply(w, http.StatusCreated, map[string]any{"webhook": hook})
+	reply(w, http.StatusCreated, object{"webhook": hook})
 }
 
 // changeWebhook removes a webhook that no trigger calls, or changes its endpoint.
@@ -405,7 +395,7 @@ func (z *Zendesk) changeWebhook(w http.ResponseWriter, r *http.Request, id strin
 		} `json:"webhook"`
 	}
 	i := slices.IndexFunc(z.webhooks, func(hook *zendeskWebhook) bool { return hook.ID == id })
-	isCalled := slices.ContainsFunc(z.triggers, func(trigger map[string]any) bool {
+	isCalled := slices.ContainsFunc(z.triggers, func(trigger object) bool {
 		return strings.Contains(fmt.Sprint(trigger["actions"]), id)
 	})
 	switch {
@@ -425,7 +415,7 @@ func (z *Zendesk) changeWebhook(w http.ResponseWriter, r *http.Request, id strin
 }
 
 func (z *Zendesk) deleteTrigger(w http.ResponseWriter, id string) {
-	i := slices.IndexFunc(z.triggers, func(trigger map[string]any) bool { return fmt.Sprint(trigger["id"]) == id })
+	i := slices.IndexFunc(z.triggers, func(trigger object) bool { return fmt.Sprint(trigger["id"]) == id })
 	if i < 0 {
 		fail(w, http.StatusNotFound, jsonError("RecordNotFound", "Not found"))
 		return
@@ -437,7 +427,7 @@ func (z *Zendesk) deleteTrigger(w http.ResponseWriter, id string) {
 func (z *Zendesk) signingSecret(w http.ResponseWriter, id string) {
 	for _, hook := range z.webhooks {
 		if hook.ID == id {
-			reply(w, http.StatusOK, map[string]any{"signing_secret": map[string]any{"secret": hook.secret,
+			reply(w, http.StatusOK, object{"signing_secret": object{"secret": hook.secret,
 				"algorithm": "SHA256"}})
 			return
 		}
@@ -456,9 +446,7 @@ func (z *Zendesk) createTrigger(w http.ResponseWriter, r *http.Request) {
 			Actions []zendeskAction `json:"actions"`
 		} `json:"trigger"`
 	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	err := d.Decode(&in)
+	err := decodeStrictly(r, &in)
 	t := in.Trigger
 	known := func(id string) bool {
 		return slices.ContainsFunc(z.webhooks, func(w *zendeskWebhook) bool { return w.ID == id })
@@ -466,30 +454,29 @@ func (z *Zendesk) createTrigger(w http.ResponseWriter, r *http.Request) {
 	if err != nil || t.Title == "" || len(t.Conditions.All) == 0 || len(t.Actions) != 1 ||
 		t.Actions[0].Field != "notification_webhook" ||
 		len(t.Actions[0].Value) != 2 || !known(t.Actions[0].Value[0]) {
-		fail(w, http.StatusUnprocessableEntity, `{"error":"RecordInvalid","description":"Record validation `+
-			`errors","details":{"base":[{"description":"Trigger is not valid"}]}}`)
+		failRecord(w, "base", "Trigger is not valid")
 		return
 	}
-	trigger := map[string]any{"id": z.nextID(), "title": t.Title, "active": t.Active,
-		"conditions": map[string]any{"all": t.Conditions.All, "any": []any{}}, "actions": t.Actions}
+	trigger := object{"id": z.nextID(), "title": t.Title, "active": t.Active,
+		"conditions": object{"all": t.Conditions.All, "any": []any{}}, "actions": t.Actions}
 	z.triggers = append(z.triggers, trigger)
-	reply(w, http.StatusCreated, map[string]any{"trigger": trigger})
+	reply(w, http.StatusCreated, object{"trigger": trigger})
 }
 
-func (t *zendeskTicket) json() map[string]any {
-	return map[string]any{"id": t.id, "status": t.status, "requester_id": t.requester.id}
+func (t *zendeskTicket) json() object {
+	return object{"id": t.id, "status": t.status, "requester_id": t.requester.id}
 }
 
-func (c *zendeskComment) json() map[string]any {
+func (c *zendeskComment) json() object {
 	text := plainText(c.html)
-	return map[string]any{"id": c.id, "type": "Comment", "author_id": c.author.id, "public": c.public,
+	return object{"id": c.id, "type": "Comment", "author_id": c.author.id, "public": c.public,
 		"html_body":  c.html,
 		"plain_body": text, "body": strings.Join(strings.Fields(text),
 			" "), "created_at": c.at.UTC().Format(time.RFC3339)}
 }
 
 // paged returns the page of a list that a request asks for.
-func paged[T any](r *http.Request, all []T) (page []T, meta map[string]any) {
+func paged[T any](r *http.Request, name string, all []T) object {
 	query := r.URL.Query()
 	size, err := strconv.Atoi(query.Get("page[size]"))
 	if err != nil || size < 1 || size > 100 {
@@ -498,8 +485,8 @@ func paged[T any](r *http.Request, all []T) (page []T, meta map[string]any) {
 	from, _ := strconv.Atoi(query.Get("page[after]"))
 	from = min(max(from, 0), len(all))
 	to := min(from+size, len(all))
-	page = append([]T{}, all[from:to]...)
-	return page, map[string]any{"has_more": to < len(all), "after_cursor": strconv.Itoa(to)}
+	return object{name: append([]T{}, all[from:to]...),
+		"meta": object{"has_more": to < len(all), "after_cursor": strconv.Itoa(to)}}
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
@@ -508,6 +495,16 @@ func reply(w http.ResponseWriter, status int, body any) {
 		panic(err) // for a value that cannot be encoded
 	}
 }
+
+// failRecord answers that a field of an object is not valid.
+func failRecord(w http.ResponseWriter, field, problem string) {
+	fail(w, http.StatusUnprocessableEntity, fmt.Sprintf(
+		`{"error":"RecordInvalid","description":"Record validation errors","details":{%q:[{"description":%q}]}}`,
+		field, problem))
+}
+
+// refuse answers with the usual body of a status.
+func refuse(w http.ResponseWriter, status int) { fail(w, status, zendeskError(status)) }
 
 func fail(w http.ResponseWriter, status int, body string) {
 	w.WriteHeader(status)
