@@ -2,6 +2,7 @@ package connector
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,25 @@ func TestJob_asksNothingBeforeTheTimeThatTheDeskNamed(t *testing.T) {
 		assert.Zero(t, d.count("note"))
 		time.Sleep(time.Nanosecond)
 		require.NoError(t, note())
+	})
+}
+
+// Of the jobs that were let in before the desk went away, one at a time asks it.
+func TestJob_probesOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newLinks(t).delivery("acme")
+		a := d.account("zendesk")
+		jobs := make([]*job, 2)
+		for i := range jobs {
+			jobs[i] = &job{d: d, account: a, lane: d.lane(keyOf("zendesk", strconv.Itoa(i)), time.Now())}
+			jobs[i].lane.begin()
+		}
+		a.observe(&helpdesk.APIError{Status: http.StatusBadGateway}, d.logger)
+		time.Sleep(lastProbe)
+		var paused *pausedError
+		require.ErrorAs(t, jobs[0].asks(), &paused)
+		jobs[0].back(time.Now())
+		require.NoError(t, jobs[1].asks())
 	})
 }
 

@@ -255,9 +255,9 @@ func (l *lane) noted(w *writing, calm time.Time) {
 }
 
 // back ends the job unfinished: the lane is due again at that time.
-func (j *job) back(due time.Time) { j.locked(func() { j.putBack(due) }) }
-
-func (j *job) putBack(due time.Time) {
+func (j *job) back(due time.Time) {
+	j.d.mu.Lock()
+	defer j.d.mu.Unlock()
 	l := j.lane
 	if j.from != (eventlog.ID{}) {
 		l.readFrom(j.from)

@@ -174,10 +174,6 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	defer d.mu.Unlock()
 	for _, j := range ready {
 		j.wants = inOrder(j.wants)
-		if j.account.room() < 0 { // it has closed meanwhile
-			j.putBack(j.lane.slot.Due())
-			continue
-		}
 		d.spawn(j.run)
 	}
 	return nil

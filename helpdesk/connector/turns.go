@@ -96,7 +96,7 @@ func (j *job) admit(s *step) bool {
 func (j *job) asks() error {
 	j.d.mu.Lock()
 	defer j.d.mu.Unlock()
-	if j.account.isClosed() {
+	if a := j.account; a.isClosed() || a.room() < 0 {
 		return &pausedError{account: true}
 	}
 	t := &j.account.turns
