@@ -3,6 +3,7 @@ package proactive
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (c *Config) Validate(custom ...Trigger) error {
 		case t.ID == "":
 			m.add(at+"id", "is missing")
 		case known[t.ID] == nil:
-			m.add(at+"id", "%.80q is not a trigger; use one of %s", t.ID, strings.Join(sortedIDs(known), ", "))
+			m.add(at+"id", "%.80q is not a trigger; use one of %s", t.ID, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case seen[t.ID]:
 			m.add(at+"id", "%q is a duplicate", t.ID)
 		}
@@ -120,14 +121,6 @@ func available(custom []Trigger) map[string]func(page string) Trigger {
 		}
 	}
 	return all
-}
-
-func sortedIDs(known map[string]func(string) Trigger) (ids []string) {
-	for id := range known {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // mistakes collects the mistakes in a configuration.

@@ -1,6 +1,7 @@
 package proactive
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -174,9 +175,7 @@ func DeadClick() Trigger {
 // pricing pages from elsewhere: those under /pricing, or under another prefix if
 // it is not empty; see [Under].
 func BackOnPricing(prefix string) Trigger {
-	if prefix == "" {
-		prefix = defaultPricingPage
-	}
+	prefix = cmp.Or(prefix, defaultPricingPage)
 	return Predicate(backOnPricingID, func(c TriggerContext) bool {
 		if !Under(c.Page(), prefix) {
 			return false
@@ -220,18 +219,12 @@ func Within(prefix string, t Trigger) Trigger {
 // metadata, stay the trigger's.
 func Saying(result Result, t Trigger) Trigger {
 	return keepTimed(t, mapped{t, func(_ TriggerContext, r Result, ok bool) (Result, bool) {
-		if result.Body != "" {
-			r.Body = result.Body
-		}
+		r.Body = cmp.Or(result.Body, r.Body)
 		if result.ReplyOptionLabels != nil {
 			r.ReplyOptionLabels = result.ReplyOptionLabels
 		}
-		if result.InteractionTimeout != 0 {
-			r.InteractionTimeout = result.InteractionTimeout
-		}
-		if result.Cooldown != 0 {
-			r.Cooldown = result.Cooldown
-		}
+		r.InteractionTimeout = cmp.Or(result.InteractionTimeout, r.InteractionTimeout)
+		r.Cooldown = cmp.Or(result.Cooldown, r.Cooldown)
 		return r, ok
 	}})
 }
