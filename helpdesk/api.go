@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/liveactivity/liveactivity/activity"
+	"github.com/liveactivity/liveactivity/internal/schedule"
 )
 
 // API calls a vendor's JSON API. Its fields must not change once it is in use, and it must
@@ -62,6 +61,9 @@ const (
 	maxAnswer      = 8 << 20 // bytes
 )
 
+// pauses are those before a request is repeated.
+var pauses = schedule.Backoff{Min: time.Second, Max: 30 * time.Second}
+
 // Request is a request to an [API].
 type Request struct {
 	Op     string // in words, for errors: "write note"
@@ -89,9 +91,6 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 			return fmt.Errorf("%s: %s: encode: %w", a.Desk, r.Op, err)
 		}
 	}
-	exponential := &backoff.ExponentialBackOff{InitialInterval: time.Second, MaxInterval: 30 * time.Second,
-		Multiplier: 2, RandomizationFactor: 0.2, Clock: backoff.SystemClock, Stop: backoff.Stop}
-	exponential.Reset()
 	for tries := 0; ; tries++ {
 		err := a.authorized(ctx, r, body, answer)
 		var failed *APIError
@@ -99,7 +98,7 @@ func (a *API) Do(ctx context.Context, r Request, answer any) error {
 			return err
 		}
 		select {
-		case <-time.After(max(failed.Wait, exponential.NextBackOff())):
+		case <-time.After(max(failed.Wait, pauses.After(tries+1))):
 		case <-ctx.Done():
 			return err
 		}
