@@ -56,12 +56,8 @@ func (c *Connector) Kept(ctx context.Context, productID string, of Person) ([]Ke
 	for _, r := range records {
 		all = append(all, r.kept(of))
 	}
-	links, err := c.store.waitingOf(ctx, productID, of)
-	waits := []Waiting{}
-	for _, w := range links {
-		waits = append(waits, w.Waiting)
-	}
-	return all, waits, err
+	links, _, err := c.store.waitingOf(ctx, productID, of)
+	return all, append([]Waiting{}, links...), err
 }
 
 // Erasure is the part of a person's erasure that concerns conversations: Entries and Changes
@@ -107,11 +103,11 @@ func (c *Connector) Erase(ctx context.Context, productID string, of Person, reda
 			return plan, err
 		}
 	}
-	links, err := c.store.waitingOf(ctx, productID, of)
-	for _, w := range links {
+	links, docs, err := c.store.waitingOf(ctx, productID, of)
+	for i, w := range links {
 		desk, id := splitKey(w.Conversation)
-		plan.Changes = append(plan.Changes, document.Delete(w.doc))
-		err = errors.Join(err, plan.add(notice{Type: linkType, Desk: desk, ConversationID: id, Gone: w.doc.Name}))
+		plan.Changes = append(plan.Changes, document.Delete(docs[i]))
+		err = errors.Join(err, plan.add(notice{Type: linkType, Desk: desk, ConversationID: id, Gone: docs[i].Name}))
 	}
 	return plan, err
 }
@@ -167,23 +163,18 @@ func (s *store) conversationsOf(ctx context.Context, productID string, of Person
 	return records, err
 }
 
-// waitingOf returns the links that wait for a person.
-func (s *store) waitingOf(ctx context.Context, productID string, of Person) (links []waitingRecord, err error) {
-	err = s.each(ctx, productID, waitingPrefix, func(docs []document.Document) {
-		for _, doc := range docs {
+// waitingOf returns the links that wait for a person, and their documents.
+func (s *store) waitingOf(ctx context.Context, productID string, of Person) (links []Waiting, docs []document.Document,
+	err error) {
+	err = s.each(ctx, productID, waitingPrefix, func(page []document.Document) {
+		for _, doc := range page {
 			if w, ok := decodeWaiting(doc.Value); ok && (slices.Contains(of.Emails, strings.ToLower(w.Email)) && w.Email != "" ||
 				slices.Contains(of.UserIDs, w.UserID) && w.UserID != "") {
-				links = append(links, waitingRecord{w, doc})
+				links, docs = append(links, w), append(docs, doc)
 			}
 		}
 	})
-	return links, err
-}
-
-// waitingRecord is a link that waits, as it was read.
-type waitingRecord struct {
-	Waiting
-	doc document.Document
+	return links, docs, err
 }
 
 // kept returns a person's data in the conversation.
