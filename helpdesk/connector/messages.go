@@ -151,16 +151,9 @@ func (c *Connector) takeOpening(ctx context.Context, in *incoming) error {
 	if strings.TrimSpace(in.event.Message) == "" || !in.product.offers(in.desk.Name) {
 		return nil
 	}
-	var before assistance.Machine
-	var effects []assistance.Effect
-	err := c.amend(ctx, in, false, func(r *record) (status, bool) {
-		before, _ = r.machine()
-		var err error // of a machine that cannot be read, in whose conversation no offer is made
-		effects, err = r.step(in.product.rules(in.desk.Name), c.store.now(), assistance.Message{Text: in.event.Message})
-		return "", err == nil
-	})
-	if err == nil {
-		c.assisted.took(in.productID, in.key(), before, effects)
+	err := c.assist(ctx, in, assistance.Message{Text: in.event.Message})
+	if errors.Is(err, errUnreadable) {
+		return nil // no offer is made in its conversation
 	}
 	return err
 }

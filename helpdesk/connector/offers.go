@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
-	"github.com/liveactivity/liveactivity/activity/document"
 	"github.com/liveactivity/liveactivity/helpdesk"
 	"github.com/liveactivity/liveactivity/internal/assistance"
 	"github.com/liveactivity/liveactivity/proactive"
@@ -109,40 +109,39 @@ func (c *Connector) Report(ctx context.Context, productID string, of Link, outco
 	if err != nil {
 		return err
 	}
-	if _, ok := product.find(of.Desk); !ok || !known || product.Assistance == nil || of.ConversationID == "" {
+	desk, ok := product.find(of.Desk)
+	if !ok || !known || product.Assistance == nil || of.ConversationID == "" {
 		return proactive.ErrNoConversation
 	}
-	key := keyOf(of.Desk, of.ConversationID)
-	for {
-		r, err := c.store.read(ctx, productID, key)
-		if err != nil {
-			return err
-		}
-		before, _ := r.machine()
-		event, possible := reported[outcome]
-		if !possible {
-			return &proactive.ReportError{Outcome: outcome, State: string(before.State())}
-		}
-		effects, err := r.step(product.rules(of.Desk), c.store.now(), event)
-		if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
-			return &proactive.ReportError{Outcome: outcome, State: string(impossible.State)}
-		}
-		if err != nil {
-			return err
-		}
-		put, _, err := c.store.change(r)
-		if err == nil {
-			err = c.store.commit(ctx, productID,
-				notice{Type: messageType, Desk: of.Desk, ConversationID: of.ConversationID}, put)
-		}
-		if _, ok := errors.AsType[*document.ConflictError](err); ok && ctx.Err() == nil {
-			continue
-		}
-		if err == nil {
-			c.assisted.took(productID, key, before, effects)
-		}
-		return err
+	in := &incoming{productID: productID, product: product, desk: desk,
+		event: helpdesk.Event{ConversationID: of.ConversationID}}
+	err = c.assist(ctx, in, reported[outcome])
+	if impossible, ok := errors.AsType[*assistance.MoveError](err); ok {
+		return &proactive.ReportError{Outcome: outcome, State: string(impossible.State)}
 	}
+	return err
+}
+
+// assist takes an event without an effect to carry out into the assistance of a
+// conversation, and stores it. The error is the machine's, which leaves the conversation as
+// it is, or the storage's.
+func (c *Connector) assist(ctx context.Context, in *incoming, event assistance.Event) error {
+	var before assistance.Machine
+	var effects []assistance.Effect
+	var refused error
+	err := c.amend(ctx, in, false, func(r *record) (status, bool) {
+		before, _ = r.machine()
+		if event == nil {
+			refused = &assistance.MoveError{State: before.State()}
+		} else {
+			effects, refused = r.step(in.product.rules(in.desk.Name), c.store.now(), event)
+		}
+		return "", refused == nil
+	})
+	if err = cmp.Or(err, refused); err == nil {
+		c.assisted.took(in.productID, in.key(), before, effects)
+	}
+	return err
 }
 
 // advance takes an event into the machine and stores it, and returns the effects.
