@@ -50,10 +50,10 @@ func (d *delivery) backlog(now time.Time) (all Backlog, since map[string]time.Ti
 				desk.Retrying++
 			}
 			all.Desks[l.account.desk] = desk
-			since[l.account.desk] = sooner(since[l.account.desk], time.Unix(0, l.since))
+			since[l.account.desk] = sooner(since[l.account.desk], l.since)
 		}
-		if l.since != 0 && (l.failures > 0 || !l.working && l.slot.IsSet() && !l.slot.Due().After(now)) {
-			all.Lag = max(all.Lag, now.Sub(time.Unix(0, l.since)))
+		if !l.since.IsZero() && (l.failures > 0 || !l.working && l.slot.IsSet() && !l.slot.Due().After(now)) {
+			all.Lag = max(all.Lag, now.Sub(l.since))
 		}
 	}
 	return all, since

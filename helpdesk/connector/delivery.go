@@ -167,7 +167,7 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 		}
 	}
 	if interval := d.config.Notes.Interval; interval > 0 {
-		l.calm = unixNano(after(c.NotedAt, interval))
+		l.calm = after(c.NotedAt, interval)
 	}
 	if c.Writing != nil || len(c.Redact)+len(c.Messages) > 0 || c.Contact != nil {
 		d.lookAt(l, now, c.owned() || len(c.Messages) > 0 || c.Contact != nil)
@@ -178,11 +178,9 @@ func (d *delivery) takeOver(doc document.Document) (from eventlog.ID) {
 // awaitWork returns when something is due, and reports false when ctx has ended.
 func (d *delivery) awaitWork(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		wait := time.Hour
-		if at, ok := d.next(); ok {
-			if wait = time.Until(at); wait <= 0 {
-				return true
-			}
+		wait := d.wait()
+		if wait <= 0 {
+			return true
 		}
 		d.sleep(ctx, wait)
 	}
@@ -205,12 +203,13 @@ func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// next returns when there is work for the holder of the lease, and false for none.
-// An account whose breaker is full has none until work ends.
-func (d *delivery) next() (at time.Time, ok bool) {
+// wait returns how long to wait for work for the holder of the lease, an hour for none. An
+// account whose breaker is full has none until work ends.
+func (d *delivery) wait() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ask()
+	at := time.Now().Add(time.Hour)
 	for _, a := range d.accounts {
 		opens, isOpen := a.opens()
 		if !isOpen {
@@ -228,7 +227,7 @@ func (d *delivery) next() (at time.Time, ok bool) {
 	if len(d.waiting) > 0 {
 		at = sooner(at, d.lookedFor.Add(resolving))
 	}
-	return at, !at.IsZero()
+	return time.Until(at)
 }
 
 // finish writes the notes that wait for the debounce time. It returns when they are
@@ -240,7 +239,7 @@ func (d *delivery) finish(ctx context.Context) {
 	now := time.Now()
 	for _, l := range d.lanes {
 		if l.slot.IsSet() && l.from != (eventlog.ID{}) && l.failures == 0 && l.slot.Due().After(now) {
-			l.calm = 0
+			l.calm = time.Time{}
 			d.put(l, now)
 		}
 	}

@@ -81,8 +81,10 @@ func TestJob_probesOneAtATime(t *testing.T) {
 			jobs[i] = &job{d: d, account: a, lane: d.lane(keyOf("zendesk", strconv.Itoa(i)), time.Now())}
 			jobs[i].lane.begin()
 		}
-		a.observe(&helpdesk.APIError{Status: http.StatusBadGateway}, d.logger)
-		time.Sleep(lastProbe)
+		for range maxInside { // one failure more than the first delays no probe
+			a.observe(&helpdesk.APIError{Status: http.StatusBadGateway}, d.logger)
+		}
+		time.Sleep(time.Second)
 		var paused *pausedError
 		require.ErrorAs(t, jobs[0].asks(), &paused)
 		jobs[0].back(time.Now())

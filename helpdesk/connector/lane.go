@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -18,11 +19,11 @@ type lane struct {
 	slot     schedule.Slot[*lane] // among those of the account that are due
 	from     eventlog.ID          // nothing that is to be written was appended up to here; zero when all is written
 
-	since    int64 // when the oldest action that is not written came, in Unix nanoseconds; zero when all is
-	used     int64 // when something happened last, in Unix seconds
-	calm     int64 // no note of actions is due before, in Unix nanoseconds
-	other    int64 // when something else is due, in Unix nanoseconds; zero for nothing
-	failures uint8 // of notes, in a row
+	since    time.Time // when the oldest action that is not written came; zero when all is
+	used     time.Time // when something happened last
+	calm     time.Time // no note of actions is due before
+	other    time.Time // when something else is due; zero for nothing
+	failures uint8     // of notes, in a row
 	working  bool
 	own      bool // something else than strangers' notes is due
 	last     bool // the slot is among those of the account's turns
@@ -70,7 +71,7 @@ func (l *lane) readFrom(id eventlog.ID) {
 
 // isOverdue reports whether a note should have been written long ago.
 func (l *lane) isOverdue(now time.Time) bool {
-	return l.since != 0 && (l.failures > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
+	return !l.since.IsZero() && (l.failures > 0 || !l.working && l.slot.Due().Before(now.Add(-parkedAfter)))
 }
 
 // parkedAfter is by how much a note is late that counts as overdue.
@@ -102,10 +103,7 @@ func (l *lane) agenda() *schedule.Agenda[*lane] {
 // lookAt makes a lane due at that time for something else than actions, such as a
 // change of its document, be it its own or a stranger's.
 func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
-	l.used = time.Now().Unix()
-	if l.other == 0 || at.UnixNano() < l.other {
-		l.other = at.UnixNano()
-	}
+	l.used, l.other = time.Now(), sooner(l.other, at)
 	moves := own && !l.own
 	l.own = l.own || own
 	if moves || !l.slot.IsSet() || l.slot.Due().After(at) {
@@ -118,14 +116,14 @@ func (d *delivery) lookAt(l *lane, at time.Time, own bool) {
 func (d *delivery) arrived(
 	l *lane, s *laneSession, after eventlog.ID, appended, now time.Time, debounce time.Duration,
 ) {
-	l.used = now.Unix()
+	l.used = now
 	l.readFrom(after)
 	moves := !l.working && !l.own && !s.stranger
 	if moves { // it awaits the strangers' turn no longer
-		l.since, l.other = 0, 0
+		l.since, l.other = time.Time{}, time.Time{}
 	}
-	if l.since == 0 {
-		l.since = appended.UnixNano()
+	if l.since.IsZero() {
+		l.since = appended
 	}
 	l.own = l.own || !s.stranger
 	switch isSet := l.slot.IsSet(); {
@@ -139,28 +137,12 @@ func (d *delivery) arrived(
 	case isSet && !moves && !l.slot.Due().After(now): // it keeps its place
 		return
 	}
-	d.put(l, sooner(l.quiet(now, debounce), atNano(l.other)))
+	d.put(l, sooner(l.quiet(now, debounce), l.other))
 }
 
 // quiet returns when the actions of a lane are due to which one was added now.
 func (l *lane) quiet(now time.Time, debounce time.Duration) time.Time {
-	return later(schedule.Quiet(time.Unix(0, l.since), now, debounce), atNano(l.calm))
-}
-
-// atNano returns the time of Unix nanoseconds, zero for zero.
-func atNano(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n)
-}
-
-// unixNano is the opposite of atNano.
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
+	return later(schedule.Quiet(l.since, now, debounce), l.calm)
 }
 
 // join lets a session's entries wake up the lane, and reports whether they did not
@@ -188,7 +170,7 @@ func (d *delivery) lane(key string, now time.Time) *lane {
 	l, ok := d.lanes[key]
 	if !ok {
 		desk, _ := splitKey(key)
-		l = &lane{key: key, account: d.account(desk), used: now.Unix()}
+		l = &lane{key: key, account: d.account(desk), used: now}
 		l.slot.Value = l
 		d.lanes[key] = l
 	}
@@ -222,7 +204,7 @@ func (d *delivery) drop(l *lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.end(true)
-	if l.from != (eventlog.ID{}) || l.other != 0 {
+	if l.from != (eventlog.ID{}) || !l.other.IsZero() {
 		d.put(l, time.Now())
 		return
 	}
@@ -247,7 +229,7 @@ func (l *lane) rare() *more {
 // noted records that a note was written, and until when there is no further one.
 func (l *lane) noted(w *writing, calm time.Time) {
 	if s := l.session(w.Session); s != nil && w.Summary == nil {
-		s.after, l.calm = w.To.After, unixNano(calm)
+		s.after, l.calm = w.To.After, calm
 	}
 	if l.more != nil && w.Summary != nil {
 		l.more.draft = nil
@@ -263,10 +245,8 @@ func (j *job) back(due time.Time) {
 		l.readFrom(j.from)
 	}
 	l.end(false)
-	if l.other == 0 {
-		l.other = due.UnixNano()
-	}
-	j.d.put(l, sooner(due, atNano(l.other)))
+	l.other = cmp.Or(l.other, due)
+	j.d.put(l, sooner(due, l.other))
 }
 
 // done ends the job: everything is done that was found and is not to wait. The lane
@@ -277,16 +257,14 @@ func (j *job) done(due, own time.Time, waits bool) {
 	defer j.d.mu.Unlock()
 	l, now := j.lane, time.Now()
 	l.end(true)
-	asked := l.other != 0 // while it was worked on
-	l.used, l.other, l.own = now.Unix(), 0, l.own || !own.IsZero()
+	asked := !l.other.IsZero() // while it was worked on
+	l.used, l.own = now, l.own || !own.IsZero()
 	if due = sooner(due, own); waits && l.own {
 		due = sooner(own, now.Add(turnPause))
 	} else if waits {
 		due = now
 	}
-	if !due.IsZero() {
-		l.other = due.UnixNano()
-	}
+	l.other = due
 	held := j.isHeld()
 	if (held || j.resumes) && j.from != (eventlog.ID{}) {
 		l.readFrom(j.from)
@@ -306,17 +284,17 @@ func (j *job) done(due, own time.Time, waits bool) {
 	case more:
 		j.d.put(l, now)
 	case held:
-		l.calm = unixNano(j.calm)
+		l.calm = j.calm
 		j.d.put(l, due)
 	case l.from != (eventlog.ID{}):
-		l.since = now.UnixNano()
+		l.since = now
 		debounce := j.product.Notes.Debounce
 		if j.d.closing {
 			debounce = 0
 		}
 		j.d.put(l, sooner(l.quiet(now, debounce), due))
 	default:
-		l.since = 0
+		l.since = time.Time{}
 		if !due.IsZero() {
 			j.d.put(l, due)
 		}

@@ -46,10 +46,7 @@ func (d *delivery) lead(ctx context.Context, lease *document.Lease) error {
 			if err := d.dispatch(ctx, lease, owned); err != nil {
 				return err
 			}
-			wait := time.Hour
-			if at, ok := d.next(); ok {
-				wait = time.Until(at)
-			}
+			wait := d.wait()
 			if wait <= linger || !d.isIdle(linger) {
 				used = time.Now()
 			} else if time.Since(used) >= linger {
@@ -147,7 +144,7 @@ func (d *delivery) start(ctx context.Context, jobs []*job) error {
 	d.mu.Lock()
 	for i, j := range jobs {
 		names[i] = documentName(j.lane.key)
-		j.from, j.lane.from, j.lane.other = j.lane.from, eventlog.ID{}, 0
+		j.from, j.lane.from, j.lane.other = j.lane.from, eventlog.ID{}, time.Time{}
 	}
 	d.mu.Unlock()
 	docs, err := d.store.docs.Get(ctx, d.productID, names...)

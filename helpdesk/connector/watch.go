@@ -122,9 +122,9 @@ func (d *delivery) erase(e *activity.Erasure) {
 // documents are kept.
 func (d *delivery) sweep(now time.Time) {
 	d.swept = now
-	since := now.Add(-d.store.ttl).Unix()
+	since := now.Add(-d.store.ttl)
 	for _, l := range d.lanes {
-		if !l.working && !l.slot.IsSet() && l.used < since {
+		if !l.working && !l.slot.IsSet() && l.used.Before(since) {
 			d.forget(l)
 		}
 	}
