@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +25,7 @@ type Client struct {
 	// notesByReply says that notes are written by the endpoint for replies.
 	notesByReply atomic.Bool
 
-	adminMu sync.Mutex
-	admin   string // ID of the author of all writes, once known
+	admin atomic.Value // the ID of the author of all writes as a string, once known
 }
 
 // Capabilities implements [helpdesk.Desk].
@@ -54,7 +52,7 @@ func New(config Config, opts *helpdesk.Options) (*Client, error) {
 		return nil, err
 	}
 	baseURL, _ := helpdesk.CheckBaseURL(config.baseURL())
-	c := &Client{config: config, admin: config.AdminID, logger: cmp.Or(opts.Logger, slog.Default())}
+	c := &Client{config: config, logger: cmp.Or(opts.Logger, slog.Default())}
 	c.api = &helpdesk.API{
 		Desk:      Name,
 		BaseURL:   baseURL,
@@ -118,20 +116,16 @@ func (c *Client) get(ctx context.Context, op, path string, answer any) error {
 
 // adminID returns the ID of the author of all writes.
 func (c *Client) adminID(ctx context.Context) (string, error) {
-	c.adminMu.Lock()
-	admin := c.admin
-	c.adminMu.Unlock()
-	if admin != "" {
-		return admin, nil
+	known, _ := c.admin.Load().(string)
+	if adminID := cmp.Or(c.config.AdminID, known); adminID != "" {
+		return adminID, nil
 	}
 	me, err := c.me(ctx)
 	if err != nil {
 		return "", harmless(err)
 	}
-	c.adminMu.Lock()
-	defer c.adminMu.Unlock()
-	c.admin = string(me.ID)
-	return c.admin, nil
+	c.admin.Store(string(me.ID))
+	return string(me.ID), nil
 }
 
 // admin is a teammate.
