@@ -128,6 +128,22 @@ func TestCalm_letsTheRestOfALongNoteFollowAtOnce(t *testing.T) {
 	})
 }
 
+// clicksOf has a user of that standing click six times in a linked session of a product
+// that takes no claims.
+func (f *following) clicksOf(t *testing.T, notes Notes, standing activity.Standing) {
+	f.stop()
+	f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
+	f.follow(t)
+	_, err := f.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s",
+		UserID: "ada", Standing: standing}})
+	require.NoError(t, err)
+	f.linkAs(t, "7", "s", byWebhook)
+	for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
+		f.click(t, "s", page)
+		synctest.Wait()
+	}
+}
+
 // What a model is told must be vouched for. A summary from the actions goes on from the
 // one before it all the same.
 func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
@@ -136,17 +152,7 @@ func TestSummary_ofAClaimedSessionAsksNoModel(t *testing.T) {
 		notes.SummaryThreshold = 3
 		model := &fakeModel{text: "A model's summary."}
 		withDesk(t, notes, &Options{Model: model.answer}, func(t *testing.T, f *following) {
-			f.stop()
-			f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
-			f.follow(t)
-			_, err := f.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s",
-				UserID: "ada", Standing: standing}})
-			require.NoError(t, err)
-			f.linkAs(t, "7", "s", byWebhook)
-			for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
-				f.click(t, "s", page)
-				synctest.Wait()
-			}
+			f.clicksOf(t, notes, standing)
 			assert.Len(t, model.prompts, asked, standing)
 			conv, _, err := f.Conversation(t.Context(), "acme", "zendesk", "7")
 			require.NoError(t, err)
@@ -161,17 +167,7 @@ func TestCalm_redactsNothingForASummaryOfClaims(t *testing.T) {
 		notes := promptNotes()
 		notes.SummaryThreshold = 3
 		withDesk(t, notes, nil, func(t *testing.T, f *following) {
-			f.stop()
-			f.configure(always(Product{Desks: []Desk{{"zendesk", f.desk}}, Notes: notes}))
-			f.follow(t)
-			_, err := f.recorder.Record(t.Context(), "acme", []activity.Event{{ID: "1", Time: time.Now(), SessionID: "s",
-				UserID: "ada", Standing: standing}})
-			require.NoError(t, err)
-			f.linkAs(t, "7", "s", byWebhook)
-			for _, page := range []string{"a", "b", "c", "d", "e", "f"} {
-				f.click(t, "s", page)
-				synctest.Wait()
-			}
+			f.clicksOf(t, notes, standing)
 			redacted := 0
 			for _, n := range f.desk.notes["7"] {
 				if n.redacted {

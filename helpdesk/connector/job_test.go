@@ -92,6 +92,26 @@ func TestJob_probesOneAtATime(t *testing.T) {
 	})
 }
 
+// A failed reply delays the answers of its conversation, and no notes.
+func TestJob_delaysTheClassThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newLinks(t).delivery("acme")
+		j := &job{d: d, lane: d.lane("zendesk/7", time.Now())}
+		reply := &step{kind: kindReply}
+		waits := func() time.Duration { return time.Until(j.lane.more.again[answers]) }
+		require.NoError(t, j.failed(reply, &helpdesk.APIError{Status: http.StatusConflict}))
+		assert.GreaterOrEqual(t, waits(), pausing[answers].Min)
+		require.NoError(t, j.failed(reply, &helpdesk.APIError{Status: http.StatusConflict, Wait: time.Minute}))
+		assert.Equal(t, time.Minute, waits())
+		require.NoError(t, j.failed(reply, &pausedError{wait: time.Hour}))
+		assert.Equal(t, time.Hour, waits())
+		assert.Zero(t, j.lane.more.again[notes])
+		for _, err := range []error{&helpdesk.APIError{Status: http.StatusBadGateway}, &pausedError{account: true}, errDropped} {
+			require.ErrorIs(t, j.failed(reply, err), err)
+		}
+	})
+}
+
 // A server whose lease is over, though it has not noticed, begins no request.
 func TestJob_beginsNothingThatTheLeaseMightNotOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

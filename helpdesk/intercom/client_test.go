@@ -90,15 +90,6 @@ func TestNote_isWrittenAsTheSpecificationSays(t *testing.T) {
 	assert.Equal(t, "Bearer "+helpdesktest.IntercomAccessToken, header.Get("Authorization"))
 }
 
-func TestNote_showsItsLinesAsTheyStand(t *testing.T) {
-	for _, plain := range []bool{false, true} {
-		w := newWorkspace(t, helpdesktest.IntercomOptions{PlainText: plain})
-		_, err := w.client.Note(t.Context(), w.conversation, text)
-		require.NoError(t, err)
-		assert.Equal(t, []string{text}, w.Notes(w.conversation))
-	}
-}
-
 func TestNote_goesToTheEndpointForRepliesOnceThatHasWorked(t *testing.T) {
 	w := newWorkspace(t, helpdesktest.IntercomOptions{NotesByReply: true})
 	w.Fail(helpdesktest.Fault{Path: "/reply", Status: 503, Times: 1})

@@ -372,14 +372,6 @@ func TestClient_withRetries_writesOnceWhateverHappens(t *testing.T) {
 	}
 }
 
-func TestClient_withoutRetries_leavesThemToTheCaller(t *testing.T) {
-	a := newAccount(t, helpdesktest.ZendeskOptions{}, 0)
-	a.Fail(helpdesktest.Fault{Method: "PUT", Lose: true})
-	_, err := a.client.Note(t.Context(), a.ticket, note)
-	assert.True(t, helpdesk.IsAmbiguous(err))
-	assert.Len(t, a.Requests(), 1)
-}
-
 func TestClient_FindNote_looksOnlyAtItsOwnNotesAfterTheLastKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAccount(t, helpdesktest.ZendeskOptions{UpdatesPerTicket: -1, UpdatesPerMinute: -1}, 0)
