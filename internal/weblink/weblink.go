@@ -5,6 +5,7 @@ package weblink
 
 import (
 	"html"
+	"iter"
 	"net/url"
 	"regexp"
 	"slices"
@@ -44,41 +45,42 @@ var files = []string{"csv", "pdf", "png", "jpg", "jpeg", "gif", "svg", "txt", "x
 // such as javascript: or tel:, is foreign with all hosts. A link without a host, such as
 // [pricing](/pricing), is not.
 func Foreign(text string, patterns []string) (host string, found bool) {
-	text = plain(text)
-	for _, spelling := range []string{strings.ReplaceAll(text, `\`, "/"), markup.Replace(text)} {
-		if host, found = foreign(spelling, patterns); found {
-			return host, true
+	for spelling := range spellings(text) {
+		for _, text := range []string{strings.ReplaceAll(spelling, `\`, "/"), markup.Replace(spelling)} {
+			if host, found = foreign(text, patterns); found {
+				return host, true
+			}
 		}
 	}
 	return "", false
 }
 
+// spellings yields a text in lower case as it stands and at every step of its decoding, each
+// also with the characters that look like those of a URL replaced by these. A browser splits a
+// URL before it decodes its parts, and a desk may decode it before that: what stands before the
+// @ of https://app.acme.example%2F@evil.example is a user, but a path once it is decoded.
+func spellings(text string) iter.Seq[string] {
+	decodings := []func(string) string{html.UnescapeString, unescapePercent}
+	return func(yield func(string) bool) {
+		for i := range 7 { // encodings within encodings
+			spelling := visible(text)
+			if !yield(spelling) || !yield(strings.Map(ascii, spelling)) {
+				return
+			}
+			text = decodings[i%2](text)
+		}
+	}
+}
+
 // markup removes the characters that Markdown takes away from within a word.
 var markup = strings.NewReplacer(`\`, "", "*", "", "`", "", "~", "")
 
-// plain returns the text in lower case, decoded and without invisible characters.
-func plain(text string) string {
-	for range 3 { // encodings within encodings
-		text = html.UnescapeString(text)
-		text = encoded.ReplaceAllStringFunc(text, func(s string) string {
-			if decoded, err := url.PathUnescape(s); err == nil {
-				return decoded
-			}
-			return s
-		})
-	}
+// visible returns the text in lower case, without invisible characters.
+func visible(text string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
 			return -1
-		case r >= '！' && r <= '～': // wide ASCII
-			return r - '！' + '!'
-		case strings.ContainsRune("。｡․﹒", r):
-			return '.'
-		case strings.ContainsRune("∕⁄⧸", r):
-			return '/'
-		case r == '﹕' || r == '∶':
-			return ':'
 		case unicode.IsControl(r):
 			return ' '
 		}
@@ -86,9 +88,34 @@ func plain(text string) string {
 	}, text))
 }
 
+// ascii returns the ASCII character that one looks like, in lower case, or itself.
+func ascii(r rune) rune {
+	switch {
+	case r >= '！' && r <= '～': // wide ASCII
+		return unicode.ToLower(r - '！' + '!')
+	case strings.ContainsRune("。｡․﹒", r):
+		return '.'
+	case strings.ContainsRune("∕⁄⧸", r):
+		return '/'
+	case r == '﹕' || r == '∶':
+		return ':'
+	}
+	return r
+}
+
+// unescapePercent decodes the percent-encoding of a text.
+func unescapePercent(text string) string {
+	return encoded.ReplaceAllStringFunc(text, func(s string) string {
+		if decoded, err := url.PathUnescape(s); err == nil {
+			return decoded
+		}
+		return s
+	})
+}
+
 var encoded = regexp.MustCompile(`(?:%[0-9a-fA-F]{2})+`)
 
-// foreign is Foreign of a plain text.
+// foreign is Foreign of one spelling.
 func foreign(text string, patterns []string) (host string, found bool) {
 	var rest strings.Builder // the text without the URLs that are allowed
 	at := 0
