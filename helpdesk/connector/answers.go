@@ -69,6 +69,17 @@ func question(productID, key string, batch []message) Question {
 	return q
 }
 
+// askers returns the contacts who wrote messages. One of whom the desk says nothing is the
+// conversation's contact, whoever that is, and is left out.
+func askers(batch []message) (all []helpdesk.Contact) {
+	for _, m := range batch {
+		if m.Contact != (helpdesk.Contact{}) || m.ContactID != "" {
+			all = append(all, m.Contact)
+		}
+	}
+	return all
+}
+
 // ErrNoReply is returned by [Options.Reply] to leave a message to people.
 var ErrNoReply = errors.New("connector: the message is not to be answered")
 
@@ -104,11 +115,12 @@ func (w *writer) summarize(ctx context.Context, prompt string) (string, error) {
 	return summary.Ask(ctx, w.opts.Model, summary.Timeout, prompt)
 }
 
-// reply returns the reply to a question about the activity of sessions, those of a
-// claimed identity only where claims are taken.
-func (w *writer) reply(ctx context.Context, q Question, sessions []session, claims bool) (text string, err error) {
+// reply returns the reply to a question about the activity of those of the sessions that are
+// the askers', of a claimed identity only where claims are taken.
+func (w *writer) reply(ctx context.Context, q Question, askers []helpdesk.Contact, sessions []session,
+	claims bool) (text string, err error) {
 	of := Link{q.Desk, q.ConversationID}
-	if sessions, err = w.store.vouched(ctx, q.ProductID, of, sessions, claims); err != nil {
+	if sessions, err = w.store.vouched(ctx, q.ProductID, of, sessions, askers, claims); err != nil {
 		return "", err
 	}
 	for _, s := range sessions[max(0, len(sessions)-maxSummaries):] {
@@ -184,9 +196,10 @@ func (s *session) prompt() string {
 
 // vouched returns the sessions of a conversation whose activity a model may be told: the
 // sessions of the contact's identity with the highest standing, claimed ones only where
-// claims are taken.
+// claims are taken. Each asker is that contact: another participant of the conversation,
+// or an unknown one, is told nothing.
 func (s *store) vouched(ctx context.Context, productID string, of Link, sessions []session,
-	claims bool) (good []session, err error) {
+	askers []helpdesk.Contact, claims bool) (good []session, err error) {
 	best := activity.Reported
 	if claims {
 		best = activity.Claimed
@@ -196,7 +209,7 @@ func (s *store) vouched(ctx context.Context, productID string, of Link, sessions
 		if err != nil {
 			return nil, err
 		}
-		standing, is := l.standing(&known, of)
+		standing, is := l.standing(&known, of, askers)
 		switch {
 		case !is || standing < best:
 			continue
@@ -211,18 +224,21 @@ func (s *store) vouched(ctx context.Context, productID string, of Link, sessions
 // isVouched reports whether a model may be told the activity of one session.
 func (s *store) isVouched(ctx context.Context, productID, key string, l session, claims bool) (bool, error) {
 	desk, id := splitKey(key)
-	good, err := s.vouched(ctx, productID, Link{desk, id}, []session{l}, claims)
+	good, err := s.vouched(ctx, productID, Link{desk, id}, []session{l}, nil, claims)
 	return len(good) > 0, err
 }
 
 // standing returns the standing of the identity that a session is linked for, and
-// reports whether the contact has that identity. Of a person who has left the session no more
-// is known than that they were there.
-func (s *session) standing(known *activity.Session, of Link) (standing activity.Standing, is bool) {
-	if user, _, _ := known.LinkedUser(of.Desk, of.ConversationID); user != "" && user != known.UserID {
-		return activity.Claimed, true
-	}
+// reports whether the contact and every asker have that identity. Of a person who has left the
+// session no more is known than that they were there.
+func (s *session) standing(known *activity.Session, of Link, askers []helpdesk.Contact) (standing activity.Standing,
+	is bool) {
+	c, person := s.Contact, helpdesk.Contact{Email: known.Email, UserID: known.UserID}
+	is = c == (helpdesk.Contact{}) || isSame(c, person)
+	user, _, _ := known.LinkedUser(of.Desk, of.ConversationID)
 	switch {
+	case user != "" && user != known.UserID:
+		person, standing, is = helpdesk.Contact{Email: c.Email, UserID: user}, activity.Claimed, true
 	case known.Email == "":
 		standing = known.Standing
 	case known.UserID == "":
@@ -230,9 +246,12 @@ func (s *session) standing(known *activity.Session, of Link) (standing activity.
 	default: // the session may have been linked by either
 		standing = min(known.Standing, known.EmailStanding)
 	}
-	c := s.Contact
-	return standing, c == (helpdesk.Contact{}) || c.Email != "" && strings.EqualFold(c.Email, known.Email) ||
-		c.UserID != "" && c.UserID == known.UserID
+	return standing, is && !slices.ContainsFunc(askers, func(a helpdesk.Contact) bool { return !isSame(a, person) })
+}
+
+// isSame reports whether two contacts have an address, in any case, or a user ID in common.
+func isSame(a, b helpdesk.Contact) bool {
+	return a.Email != "" && strings.EqualFold(a.Email, b.Email) || a.UserID != "" && a.UserID == b.UserID
 }
 
 // actions returns the newest actions that the sessions' users did there as sentences,

@@ -168,6 +168,9 @@ type message struct {
 	ID   string    `json:"id"`
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
+	// Contact wrote the message: nobody that is known before the look-up of ContactID.
+	Contact   helpdesk.Contact `json:"contact,omitzero"`
+	ContactID string           `json:"contact_id,omitempty"` // the desk's own
 
 	// Reply is the answer, stored before it is sent. Begun is when it was; zero
 	// while it is certain that it was not, or that the desk has refused it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -429,6 +430,12 @@ func (j *job) settleContact(ctx context.Context, s *step, o outcome) error {
 	return j.update(ctx, func(c *conversation) error {
 		if c.Contact != nil && c.Contact.At.Equal(s.contact.At) {
 			c.Contact = nil
+		}
+		c.Messages = slices.Clone(c.Messages)
+		for i, m := range c.Messages {
+			if m.ContactID == s.contact.ContactID && m.Contact.Email == "" {
+				c.Messages[i].Contact = o.contact
+			}
 		}
 		return nil
 	})

@@ -98,7 +98,7 @@ func (c *Connector) labels(ctx context.Context, productID string, product Produc
 	}
 	ctx, cancel := context.WithTimeout(ctx, labelsTime)
 	defer cancel()
-	sessions, err := c.store.vouched(ctx, productID, Link{}, []session{{ID: request.SessionID}}, product.TakesClaims)
+	sessions, err := c.store.vouched(ctx, productID, Link{}, []session{{ID: request.SessionID}}, nil, product.TakesClaims)
 	if err != nil {
 		return configured
 	}

@@ -139,7 +139,8 @@ func (h *hearing) take(ctx context.Context, r *record) (answer status, changes b
 		return ignored, changes
 	}
 	if h.chats || asks {
-		r.ask(message{ID: messageID(in), Text: h.text, At: c.store.now()})
+		r.ask(message{ID: messageID(in), Text: h.text, At: c.store.now(), Contact: in.event.Contact,
+			ContactID: in.event.ContactID})
 		changes = true
 	}
 	return accepted, changes

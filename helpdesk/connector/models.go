@@ -30,7 +30,7 @@ func (d *delivery) draft(l *lane, s *step, of session, claims bool) {
 // compose has the reply to messages made. The conversation is due when it is there.
 func (d *delivery) compose(l *lane, s *step, q Question, sessions []session, product Product) {
 	d.think(l, func(m *more) { m.composing = true }, func(ctx context.Context) func(*more) {
-		text, err := d.writer.reply(ctx, q, sessions, product.TakesClaims)
+		text, err := d.writer.reply(ctx, q, askers(s.batch), sessions, product.TakesClaims)
 		problem := ""
 		if err == nil {
 			problem = unfit(text, product.LinkHosts)

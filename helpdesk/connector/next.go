@@ -139,11 +139,12 @@ type composed struct {
 // next returns the next step for a conversation, or nil and when there may be one,
 // zero for not before something happens. It is pure: it changes nothing that it is
 // given, and the same is the answer to the same. Offers come first, as their moment
-// passes, then the answers that somebody waits for, and notes of strangers last.
+// passes, then the contact, which says whom an answer may tell of, the answers that somebody
+// waits for, and notes of strangers last.
 func (c *conversation) next(v *view) (s *step, due time.Time) {
-	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextAnswer, c.nextContact, c.nextNote, c.nextTick,
+	for i, of := range []func(*view) (*step, time.Time){c.nextOffer, c.nextContact, c.nextAnswer, c.nextNote, c.nextTick,
 		c.nextStrange} {
-		if again := v.again[[...]class{offers, answers, contacts, notes, offers, notes}[i]]; again.After(v.now) {
+		if again := v.again[[...]class{offers, contacts, answers, notes, offers, notes}[i]]; again.After(v.now) {
 			due = sooner(due, again)
 			continue
 		}

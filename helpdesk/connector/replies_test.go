@@ -309,6 +309,41 @@ func TestReply_isNotWrittenToWhatTheRequesterDidNotWrite(t *testing.T) {
 	assert.Empty(t, d.messages(t))
 }
 
+// A reply tells nobody what another participant of the conversation did.
+func TestReply_isComposedOfTheAskersSessionsAlone(t *testing.T) {
+	model := &fakeModel{text: "Hello"}
+	d := newDoors(t, model.answer)
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "salaries")
+	d.event(t, chatPath, "chat", userReply("d1", "c1", "Hi"))
+	require.NoError(t, d.attempt(t))
+	require.Contains(t, model.prompts[0], "salaries")
+	d.visitAs(t, "s2", "bob", "bob@acme.example", time.Now(), "pricing")
+	for i, text := range []string{"And I?", "Once more."} { // the first links his session to the conversation, too
+		e := userReply(fmt.Sprint("b", i), "c1", text)
+		e.Contact = helpdesk.Contact{Email: "Bob@acme.example"}
+		d.event(t, chatPath, "chat", e)
+		require.NoError(t, d.attempt(t))
+		assert.NotContains(t, model.prompts[1+i], "salaries")
+		assert.Contains(t, model.prompts[1+i], "pricing")
+	}
+}
+
+// An asker of whom the desk says only an ID is known once it was looked up.
+func TestReply_isComposedOfTheSessionsOfAnAskerWhoIsLookedUp(t *testing.T) {
+	model := &fakeModel{text: "Hello"}
+	d := newDoors(t, model.answer)
+	d.visitAs(t, "s1", "ada", "ada@acme.example", time.Now(), "salaries")
+	d.chat.contacts = map[string]helpdesk.Contact{"k0": {Email: "ada@acme.example"}, "k1": {Email: "bob@acme.example"}}
+	for i := range 2 {
+		e := userReply(fmt.Sprint("d", i), "c1", "Hi")
+		e.Contact, e.ContactID = helpdesk.Contact{}, fmt.Sprint("k", i)
+		d.event(t, chatPath, "chat", e)
+		require.NoError(t, d.attempt(t))
+		require.Len(t, model.prompts, i+1)
+		assert.Equal(t, i == 0, strings.Contains(model.prompts[i], "salaries"))
+	}
+}
+
 // A page can say of any session that it belongs to any conversation: a reply that is
 // composed of it would show one user what another did, and without a reply any page
 // could switch replies off.

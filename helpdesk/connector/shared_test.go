@@ -167,17 +167,24 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 			sessions []session
 			claims   bool
 			want     []string
+			askers   []helpdesk.Contact
 		}{
-			{[]session{{ID: "claimed", Contact: ada}}, false, nil},
-			{[]session{{ID: "claimed", Contact: ada}}, true, []string{"claimed"}},
-			{[]session{{ID: "claimed", Contact: ada}, {ID: "reported", Contact: ada}}, true, []string{"reported"}},
-			{[]session{{ID: "reported", Contact: ada}, {ID: "signed", Contact: ada}}, false, []string{"signed"}},
-			{[]session{{ID: "signed", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"signed"}},
-			{[]session{{ID: "hers", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"reported"}},
-			{[]session{{ID: "hers", Contact: helpdesk.Contact{UserID: "hers"}}}, false, []string{"hers"}},
-			{[]session{{ID: "reported"}}, false, []string{"reported"}},
+			{[]session{{ID: "claimed", Contact: ada}}, false, nil, nil},
+			{[]session{{ID: "claimed", Contact: ada}}, true, []string{"claimed"}, nil},
+			{[]session{{ID: "claimed", Contact: ada}, {ID: "reported", Contact: ada}}, true, []string{"reported"}, nil},
+			{[]session{{ID: "reported", Contact: ada}, {ID: "signed", Contact: ada}}, false, []string{"signed"}, nil},
+			{[]session{{ID: "signed", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"signed"}, nil},
+			{[]session{{ID: "hers", Contact: ada}, {ID: "reported", Contact: ada}}, false, []string{"reported"}, nil},
+			{[]session{{ID: "hers", Contact: helpdesk.Contact{UserID: "hers"}}}, false, []string{"hers"}, nil},
+			{[]session{{ID: "reported"}}, false, []string{"reported"}, nil},
+			{[]session{{ID: "reported", Contact: ada}}, false, []string{"reported"}, []helpdesk.Contact{{Email: "ADA@acme.example"}}},
+			{[]session{{ID: "reported", Contact: ada}}, false, []string{"reported"}, []helpdesk.Contact{{UserID: "reported"}}},
+			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{{Email: "eve@acme.example"}}},
+			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{ada, {Email: "eve@acme.example"}}},
+			{[]session{{ID: "reported", Contact: ada}}, false, nil, []helpdesk.Contact{{}}},
+			{[]session{{ID: "reported", Contact: ada}, {ID: "hers"}}, false, []string{"hers"}, []helpdesk.Contact{{Email: "eve@acme.example"}}},
 		} {
-			good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "7"}, tt.sessions, tt.claims)
+			good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "7"}, tt.sessions, tt.askers, tt.claims)
 			require.NoError(t, err)
 			var ids []string
 			for _, s := range good {
@@ -188,7 +195,7 @@ func TestVouched_areTheContactsSessionsOfTheHighestStanding(t *testing.T) {
 		require.Equal(t, linked, f.contactOf(t, "8", "ada"))
 		f.records(t, activity.Event{ID: "eve", Time: time.Now(), SessionID: "signed", UserID: "eve", Identified: true,
 			Standing: activity.Signed})
-		good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "8"}, []session{{ID: "signed"}}, false)
+		good, err := f.store.vouched(t.Context(), "acme", Link{"zendesk", "8"}, []session{{ID: "signed"}}, nil, false)
 		require.NoError(t, err)
 		assert.Empty(t, good, "the link's user has left the session")
 		r, err := f.store.read(t.Context(), "acme", keyOf("zendesk", "8"))
