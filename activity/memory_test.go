@@ -20,12 +20,6 @@ import (
 
 const page = "https://app.acme.example/projects/42/tasks/7?tab=open"
 
-func TestMemory_isAStore(t *testing.T) {
-	activitytest.TestStore(t, func(_ *testing.T, o activitytest.Options) activitytest.Engine {
-		return musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents}))
-	})
-}
-
 func TestMemory_isBoundedFairly(t *testing.T) {
 	activitytest.TestBounds(t, func(_ *testing.T, o activitytest.Options) activitytest.Engine {
 		return musttest.New(activity.NewMemory(&activity.MemoryOptions{TTL: o.TTL, MaxEvents: o.MaxEvents, MaxBytes: o.MaxBytes}))

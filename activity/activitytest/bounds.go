@@ -18,20 +18,13 @@ import (
 // An engine may evict in steps, as long as writes to the product make it catch
 // up.
 func TestBounds(t *testing.T, open func(t *testing.T, o Options) Engine) {
-	for _, test := range []struct {
-		name string
-		run  func(f fixture)
-	}{
-		{"many users: the first are evicted first", testFirstUsersGo},
-		{"many users: those written again stay, those only read are evicted", testWrittenAgain},
-		{"many sessions of one user", testManySessions},
-		{"many sessions without a user", testSessionsOfNobody},
-		{"another product keeps its users", testOthersKeep},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.run(newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents, MaxBytes: boundBytes}))
-		})
-	}
+	runAll(t, []test{
+		{name: "many users: the first are evicted first", run: testFirstUsersGo},
+		{name: "many users: those written again stay, those only read are evicted", run: testWrittenAgain},
+		{name: "many sessions of one user", run: testManySessions},
+		{name: "many sessions without a user", run: testSessionsOfNobody},
+		{name: "another product keeps its users", run: testOthersKeep},
+	}, open, Options{MaxBytes: boundBytes})
 }
 
 const (

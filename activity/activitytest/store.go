@@ -1,10 +1,10 @@
 package activitytest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,32 +39,47 @@ type Engine interface {
 // empty store at the start of each subtest; open registers its cleanup with
 // t.Cleanup. Stores may share a server as long as none sees another's actions.
 func TestStore(t *testing.T, open func(t *testing.T, o Options) Engine) {
-	groups := []struct {
-		name string
-		run  func(t *testing.T, open openFunc)
+	for _, chapter := range []struct {
+		name  string
+		tests []test
 	}{
-		{"Order", testOrder},
-		{"Trim", testTrim},
-		{"Limit", testLimit},
-		{"Duplicates", testDuplicates},
-		{"Isolation", testIsolation},
-		{"End", testEnd},
-		{"Identity", testIdentity},
-		{"Session", testSession},
-		{"Marks", testMarks},
-		{"Arrival", testArrival},
-		{"Retention", testRetention},
-		{"JSON", testJSON},
-		{"Ownership", testOwnership},
-		{"Concurrency", testConcurrency},
-		{"Model", testModel},
-	}
-	for _, g := range groups {
-		t.Run(g.name, func(t *testing.T) { g.run(t, open) })
+		{"Order", orderTests},
+		{"Trim", trimTests},
+		{"Limit", limitTests},
+		{"Duplicates", duplicateTests},
+		{"Isolation", isolationTests},
+		{"End", endTests},
+		{"Identity", identityTests},
+		{"Session", sessionTests},
+		{"Marks", []test{{name: "a click that arrives again", run: testMarks}}},
+		{"Arrival", arrivalTests},
+		{"Retention", retentionTests},
+		{"JSON", jsonTests()},
+		{"Ownership", ownershipTests},
+		{"Concurrency", concurrencyTests},
+		{"Model", modelTests()},
+	} {
+		t.Run(chapter.name, func(t *testing.T) { runAll(t, chapter.tests, open, Options{}) })
 	}
 }
 
-type openFunc = func(t *testing.T, o Options) Engine
+// test is one promise of a store.
+type test struct {
+	name string
+	max  int // actions kept per user; maxEvents for zero
+	run  func(f fixture)
+}
+
+// runAll runs each test as a subtest with a store of its own.
+func runAll(t *testing.T, tests []test, open func(t *testing.T, o Options) Engine, o Options) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o.TTL, o.MaxEvents = ttl, cmp.Or(test.max, maxEvents)
+			base := time.Now().Add(-ttl / 2).Truncate(time.Second)
+			test.run(fixture{T: t, store: open(t, o), base: base})
+		})
+	}
+}
 
 const (
 	product   = "acme"
@@ -79,12 +94,6 @@ type fixture struct {
 	*testing.T
 	store Engine
 	base  time.Time
-}
-
-func newFixture(t *testing.T, open openFunc, o Options) fixture {
-	t.Helper()
-	base := time.Now().Add(-ttl / 2).Truncate(time.Second)
-	return fixture{T: t, store: open(t, o), base: base}
 }
 
 // at returns the time that many seconds after the base, to the microsecond.
@@ -147,85 +156,20 @@ type did struct {
 	at            float64
 }
 
-func (f fixture) addEach(all []did) {
+// happen files actions and identities, each a did or a said, in this order.
+func (f fixture) happen(all ...any) {
 	f.Helper()
-	for _, d := range all {
-		f.add(NewBatch(product, d.session, d.user, f.click(d.at)))
+	for _, one := range all {
+		switch one := one.(type) {
+		case did:
+			f.add(NewBatch(product, one.session, one.user, f.click(one.at)))
+		case said:
+			f.identify(one)
+		}
 	}
 }
 
-func testOrder(t *testing.T, open openFunc) {
-	orders := map[string][]float64{
-		"actions that come in order":     {1, 2, 3, 4, 5},
-		"actions that come in reverse":   {5, 4, 3, 2, 1},
-		"actions that come in any order": {4, 1, 5, 3, 2},
-		"actions microseconds apart":     {1.000002, 1.000001, 1.000003},
-	}
-	for name, order := range orders {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-			for _, second := range order {
-				f.add(NewBatch(product, "s", "ada", f.click(second)))
-			}
-			want := slices.Sorted(slices.Values(order))
-			require.Equal(t, strings.Trim(fmt.Sprint(want), "[]"), labels(t, f.recent(product, "ada", maxEvents)))
-		})
-	}
-	t.Run("late batch is merged", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		f.add(NewBatch(product, "s", "ada", f.click(1), f.click(4), f.click(6)),
-			NewBatch(product, "s", "ada", f.click(2), f.click(3), f.click(5)))
-		require.Equal(t, "1 2 3 4 5 6", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("simultaneous actions are all kept in order of arrival", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		f.add(NewBatch(product, "s", "ada", Click(f.at(1), "a", page), Click(f.at(1), "b", page)),
-			NewBatch(product, "s", "ada", f.click(2)),
-			NewBatch(product, "s", "ada", Click(f.at(1), "c", page)))
-		require.Equal(t, "a b c 2", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("records carry start and session", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		a := f.click(1.5)
-		f.add(NewBatch(product, "s", "ada", a))
-		recent := f.recent(product, "ada", maxEvents)
-		require.Len(t, recent, 1)
-		require.Equal(t, f.at(1.5).UnixMicro(), recent[0].Start)
-		require.Equal(t, "s", recent[0].Session)
-	})
-}
-
-func testTrim(t *testing.T, open openFunc) {
-	cases := []struct {
-		name string
-		adds [][]float64 // a batch each
-		want string
-	}{
-		{"newest are kept", [][]float64{{1}, {2}, {3}, {4}, {5}}, "3 4 5"},
-		{"newest of one batch are kept", [][]float64{{1, 2, 3, 4, 5, 6, 7}}, "5 6 7"},
-		{"exactly full", [][]float64{{1, 2, 3}}, "1 2 3"},
-		{"late action evicts the oldest", [][]float64{{1, 2, 4}, {3}}, "2 3 4"},
-		{"late action older than everything in a full memory is dropped", [][]float64{{2, 3, 4}, {1}}, "2 3 4"},
-		{"late action older than everything in a memory with room is kept", [][]float64{{2, 3}, {1}}, "1 2 3"},
-		{"late batch that overlaps", [][]float64{{4, 5, 6}, {1, 2, 5.5, 7}}, "5.5 6 7"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
-			for _, seconds := range c.adds {
-				f.add(NewBatch(product, "s", "ada", f.clicks(seconds...)...))
-			}
-			require.Equal(t, c.want, labels(t, f.recent(product, "ada", maxEvents)))
-		})
-	}
-	t.Run("one user's actions evict no other user's", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
-		f.add(NewBatch(product, "s1", "ada", f.click(1)),
-			NewBatch(product, "s2", "bob", f.clicks(2, 3, 4, 5, 6)...))
-		require.Equal(t, "1", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-}
-
+// clicks returns an action at each second.
 func (f fixture) clicks(seconds ...float64) []activity.Action {
 	actions := make([]activity.Action, len(seconds))
 	for i, second := range seconds {
@@ -234,93 +178,122 @@ func (f fixture) clicks(seconds ...float64) []activity.Action {
 	return actions
 }
 
-func testLimit(t *testing.T, open openFunc) {
-	cases := []struct {
-		name  string
-		limit int
-		want  string
-	}{
-		{"fewer than kept returns the newest", 2, "4 5"},
-		{"one", 1, "5"},
-		{"as many as kept", 5, "1 2 3 4 5"},
-		{"more than kept", 6, "1 2 3 4 5"},
-		{"far more than kept", 1 << 30, "1 2 3 4 5"},
-		{"none", 0, ""},
-		{"negative", -1, ""},
-	}
-	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-	f.add(NewBatch(product, "s", "ada", f.clicks(1, 2, 3, 4, 5)...))
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			require.NotPanics(t, func() {
-				recent, err := f.store.Recent(t.Context(), product, "ada", c.limit)
-				require.NoError(t, err)
-				require.Equal(t, c.want, labels(t, recent))
-			})
-		})
+// addAs adds an action with that ID.
+func (f fixture) addAs(id string, d did) {
+	f.Helper()
+	a := f.click(d.at)
+	a.ID = id
+	f.add(NewBatch(product, d.session, d.user, a))
+}
+
+// brings adds batches of a session with actions at these seconds, and requires that those
+// wanted are kept.
+func brings(want string, batches ...[]float64) func(f fixture) {
+	return func(f fixture) {
+		for _, seconds := range batches {
+			f.add(NewBatch(product, "s", "ada", f.clicks(seconds...)...))
+		}
+		require.Equal(f, want, labels(f, f.recent(product, "ada", maxEvents)))
 	}
 }
 
-func testDuplicates(t *testing.T, open openFunc) {
-	t.Run("duplicate of an ID changes nothing", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		first := f.click(1)
-		again := f.click(3)
-		again.ID = first.ID
-		f.add(NewBatch(product, "s", "ada", first), NewBatch(product, "s", "ada", again))
-		require.Equal(t, "1", labels(t, f.recent(product, "ada", maxEvents)))
-		require.Equal(t, "1-1", f.spans(product, "ada"), "an action must not end at its own duplicate")
-	})
-	t.Run("duplicate within a batch", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+var orderTests = []test{
+	{name: "actions that come in order", run: brings("1 2 3", []float64{1}, []float64{2}, []float64{3})},
+	{name: "actions that come in reverse", run: brings("1 2 3", []float64{3}, []float64{2}, []float64{1})},
+	{name: "actions that come in any order",
+		run: brings("1 2 3 4 5", []float64{4}, []float64{1}, []float64{5}, []float64{3}, []float64{2})},
+	{name: "actions microseconds apart",
+		run: brings("1.000001 1.000002 1.000003", []float64{1.000002}, []float64{1.000001}, []float64{1.000003})},
+	{name: "late batch is merged", run: brings("1 2 3 4 5 6", []float64{1, 4, 6}, []float64{2, 3, 5})},
+	{name: "simultaneous actions are all kept in order of arrival", run: func(f fixture) {
+		f.add(NewBatch(product, "s", "ada", Click(f.at(1), "a", page), Click(f.at(1), "b", page)),
+			NewBatch(product, "s", "ada", f.click(2)),
+			NewBatch(product, "s", "ada", Click(f.at(1), "c", page)))
+		require.Equal(f, "a b c 2", labels(f, f.recent(product, "ada", maxEvents)))
+	}},
+	{name: "records carry start and session", run: func(f fixture) {
+		f.add(NewBatch(product, "s", "ada", f.click(1.5)))
+		recent := f.recent(product, "ada", maxEvents)
+		require.Len(f, recent, 1)
+		require.Equal(f, f.at(1.5).UnixMicro(), recent[0].Start)
+		require.Equal(f, "s", recent[0].Session)
+	}},
+}
+
+var trimTests = []test{
+	{name: "newest are kept", max: 3,
+		run: brings("3 4 5", []float64{1}, []float64{2}, []float64{3}, []float64{4}, []float64{5})},
+	{name: "newest of one batch are kept", max: 3, run: brings("5 6 7", []float64{1, 2, 3, 4, 5, 6, 7})},
+	{name: "exactly full", max: 3, run: brings("1 2 3", []float64{1, 2, 3})},
+	{name: "late action evicts the oldest", max: 3, run: brings("2 3 4", []float64{1, 2, 4}, []float64{3})},
+	{name: "late action older than everything in a full memory is dropped", max: 3,
+		run: brings("2 3 4", []float64{2, 3, 4}, []float64{1})},
+	{name: "late action older than everything in a memory with room is kept", max: 3,
+		run: brings("1 2 3", []float64{2, 3}, []float64{1})},
+	{name: "late batch that overlaps", max: 3, run: brings("5.5 6 7", []float64{4, 5, 6}, []float64{1, 2, 5.5, 7})},
+	{name: "one user's actions evict no other user's", max: 3, run: func(f fixture) {
+		f.add(NewBatch(product, "s1", "ada", f.click(1)),
+			NewBatch(product, "s2", "bob", f.clicks(2, 3, 4, 5, 6)...))
+		require.Equal(f, "1", labels(f, f.recent(product, "ada", maxEvents)))
+	}},
+}
+
+// limitTests ask for so many of five actions.
+var limitTests = []test{
+	{name: "fewer than kept returns the newest", run: asks(2, "4 5")},
+	{name: "one", run: asks(1, "5")},
+	{name: "as many as kept", run: asks(5, "1 2 3 4 5")},
+	{name: "far more than kept", run: asks(1<<30, "1 2 3 4 5")},
+	{name: "none", run: asks(0, "")},
+	{name: "negative", run: asks(-1, "")},
+}
+
+func asks(limit int, want string) func(f fixture) {
+	return func(f fixture) {
+		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2, 3, 4, 5)...))
+		require.Equal(f, want, labels(f, f.recent(product, "ada", limit)))
+	}
+}
+
+var duplicateTests = []test{
+	{name: "duplicate of an ID changes nothing", run: func(f fixture) {
+		f.addAs("id", did{"ada", "s", 1})
+		f.addAs("id", did{"ada", "s", 3})
+		require.Equal(f, "1-1", f.spans(product, "ada"), "an action must not end at its own duplicate")
+	}},
+	{name: "duplicate within a batch", run: func(f fixture) {
 		a := f.click(1)
 		f.add(NewBatch(product, "s", "ada", a, a, f.click(2), a))
-		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
-	})
-	t.Run("batch retried after an error", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
+		require.Equal(f, "1-2 2-2", f.spans(product, "ada"))
+	}},
+	{name: "batch retried after an error", max: 3, run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3, 4)...)
 		f.add(b, b, NewBatch(product, "s", "ada", f.click(5)), b)
-		require.Equal(t, "3-4 4-5 5-5", f.spans(product, "ada"))
-	})
-	t.Run("batch retried in part", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Equal(f, "3-4 4-5 5-5", f.spans(product, "ada"))
+	}},
+	{name: "batch retried in part", run: func(f fixture) {
 		all := f.clicks(1, 2, 3, 4)
 		f.add(NewBatch(product, "s", "ada", all[:3]...), NewBatch(product, "s", "ada", all[1:]...))
-		require.Equal(t, "1-2 2-3 3-4 4-4", f.spans(product, "ada"))
-	})
-	t.Run("duplicate action without a user id", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		b := NewBatch(product, "s", "", f.click(2))
-		f.add(NewBatch(product, "s", "ada", f.click(1)), b, b)
-		require.Equal(t, "1-1", f.spans(product, "ada"))
-		require.Len(t, f.session("s"), 2)
-	})
-	t.Run("many duplicates of an action without a user id", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
+		require.Equal(f, "1-2 2-3 3-4 4-4", f.spans(product, "ada"))
+	}},
+	{name: "many duplicates of an action without a user id", max: 3, run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", f.click(1)))
 		b := NewBatch(product, "s", "", f.click(3))
 		for range 40 {
 			f.add(b)
 		}
 		f.add(NewBatch(product, "s", "bob", f.click(2)))
-		require.Equal(t, "1-1", f.spans(product, "ada"), "duplicates must not take the place of late actions")
-		require.Equal(t, "2-2", f.spans(product, "bob"))
-	})
-	testDuplicateIDs(t, open)
-}
-
-// testDuplicateIDs checks that different IDs of any form are distinguished.
-func testDuplicateIDs(t *testing.T, open openFunc) {
-	t.Run("IDs that are not UUIDs", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Equal(f, "1-1", f.spans(product, "ada"), "duplicates must not take the place of late actions")
+		require.Equal(f, "2-2", f.spans(product, "bob"))
+		require.Equal(f, "1-1 2-2 3-3", spans(f.session("s"), f.base))
+	}},
+	{name: "IDs that are not UUIDs", run: func(f fixture) {
 		for i, id := range []string{"1", "2", "1", strings.Repeat("x", 1000), strings.Repeat("x", 1001), "2"} {
 			f.addAs(id, did{"ada", "s", float64(i)})
 		}
-		require.Equal(t, "0 1 3 4", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("UUIDs alike", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Equal(f, "0 1 3 4", labels(f, f.recent(product, "ada", maxEvents)))
+	}},
+	{name: "UUIDs alike", run: func(f fixture) {
 		const nothing = "00000000-0000-0000-0000-000000000000"
 		ids := []string{nothing}
 		for i := range nothing {
@@ -328,62 +301,60 @@ func testDuplicateIDs(t *testing.T, open openFunc) {
 				ids = append(ids, nothing[:i]+"1"+nothing[i+1:])
 			}
 		}
-		want := make([]string, len(ids))
-		for i, id := range ids {
-			f.addAs(id, did{"ada", "s", float64(i)})
-			want[i] = fmt.Sprint(i)
+		f.requireDifferent(ids)
+	}},
+	{name: "UUIDs of a clock and a machine", run: func(f fixture) {
+		var ids []string // of version 1
+		for i := range 10 {
+			ids = append(ids, fmt.Sprintf("6ba7b81%d-9dad-11d1-80b4-00c04fd430c8", i))
 		}
-		require.Equal(t, strings.Join(want, " "), labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("UUIDs of a clock and a machine", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		for second := range 10 {
-			f.addAs(fmt.Sprintf("6ba7b81%d-9dad-11d1-80b4-00c04fd430c8", second), did{"ada", "s", float64(second)}) // version 1
-		}
-		require.Equal(t, "0 1 2 3 4 5 6 7 8 9", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("another product may use the ID", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		f.requireDifferent(ids)
+	}},
+	{name: "another product may use the ID", run: func(f fixture) {
 		a := f.click(1)
 		f.add(NewBatch(product, "s", "ada", a), NewBatch("other", "s", "ada", a))
-		require.Equal(t, "1", labels(t, f.recent(product, "ada", maxEvents)))
-		require.Equal(t, "1", labels(t, f.recent("other", "ada", maxEvents)))
-	})
+		require.Equal(f, "1", labels(f, f.recent(product, "ada", maxEvents)))
+		require.Equal(f, "1", labels(f, f.recent("other", "ada", maxEvents)))
+	}},
 }
 
-func testIsolation(t *testing.T, open openFunc) {
-	t.Run("unknown user has nothing", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		require.Empty(t, f.recent(product, "nobody", maxEvents))
+// requireDifferent requires that an action with each ID is kept.
+func (f fixture) requireDifferent(ids []string) {
+	f.Helper()
+	for i, id := range ids {
+		f.addAs(id, did{"ada", "s", float64(i)})
+	}
+	require.Len(f, f.recent(product, "ada", maxEvents), len(ids))
+}
+
+var isolationTests = []test{
+	{name: "unknown user has nothing", run: func(f fixture) {
+		require.Empty(f, f.recent(product, "nobody", maxEvents))
 		f.add(NewBatch(product, "s", "ada", f.click(1)))
-		require.Empty(t, f.recent(product, "nobody", maxEvents))
-		require.Empty(t, f.recent("other", "ada", maxEvents))
-	})
-	t.Run("action without a user id belongs to no user", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Empty(f, f.recent(product, "nobody", maxEvents))
+		require.Empty(f, f.recent("other", "ada", maxEvents))
+	}},
+	{name: "action without a user id belongs to no user", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", f.click(1)), NewBatch(product, "s", "", f.click(2)))
-		require.Equal(t, "1", labels(t, f.recent(product, "ada", maxEvents)))
-		require.Empty(t, f.recent(product, "", maxEvents))
-	})
-	t.Run("action belongs to its own user, not the batch's", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Equal(f, "1", labels(f, f.recent(product, "ada", maxEvents)))
+		require.Empty(f, f.recent(product, "", maxEvents))
+	}},
+	{name: "action belongs to its own user, not the batch's", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
 		b.Actions[0].UserID, b.Actions[1].UserID = "anonymous", ""
 		f.add(b)
-		require.Equal(t, "1-1", f.spans(product, "anonymous"))
-		require.Equal(t, "3-3", f.spans(product, "ada"))
-	})
-	t.Run("users and products of similar names", func(t *testing.T) { testNames(t, open) })
+		require.Equal(f, "1-1", f.spans(product, "anonymous"))
+		require.Equal(f, "3-3", f.spans(product, "ada"))
+	}},
+	{name: "users and products of similar names", run: testNames},
 }
 
 // testNames files one action for each pair of product and user, with names
 // that an engine could confuse when it builds keys from them.
-func testNames(t *testing.T, open openFunc) {
+func testNames(f fixture) {
 	products := []string{"acme", "ACME", "acme:a", "acme/a", "{acme}", "*", "é", "e\u0301"}
 	users := []string{"ada", "Ada", "ada ", " ada", "a:ada", "/ada", "a/ada", "../ada", "ada\x00", "*", "a*", "?",
-		"{acme}",
-		"ada@example.com", "%61da", "日本", "\n", "\"", `\`, "'; --", "null", strings.Repeat("u", 4096)}
-	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		"{acme}", "ada@example.com", "%61da", "日本", "\n", "\"", `\`, "'; --", "null", strings.Repeat("u", 4096)}
 	for i, p := range products {
 		for j, u := range users {
 			f.add(NewBatch(p, "s", u, Click(f.at(1), fmt.Sprintf("%d/%d", i, j), page)))
@@ -391,78 +362,63 @@ func testNames(t *testing.T, open openFunc) {
 	}
 	for i, p := range products {
 		for j, u := range users {
-			require.Equal(t, fmt.Sprintf("%d/%d", i, j), labels(t, f.recent(p, u, maxEvents)), "product %q user %.40q", p, u)
+			require.Equal(f, fmt.Sprintf("%d/%d", i, j), labels(f, f.recent(p, u, maxEvents)), "product %q user %.40q", p, u)
 		}
 	}
 }
 
-func testRetention(t *testing.T, open openFunc) {
-	t.Run("expired on arrival", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+var retentionTests = []test{
+	{name: "expired on arrival", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(-ttl-time.Minute), "old", page)))
-		require.Empty(t, f.recent(product, "ada", maxEvents))
-	})
-	t.Run("kept until it expires", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Empty(f, f.recent(product, "ada", maxEvents))
+	}},
+	{name: "kept until it expires", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada",
 			Click(time.Now().Add(-ttl-time.Minute), "old", page),
 			Click(time.Now().Add(-ttl+time.Minute), "kept", page),
 			Click(time.Now(), "new", page)))
-		require.Equal(t, "kept new", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("counts from the action, not from its arrival", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: time.Minute, MaxEvents: maxEvents})
-		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(-2*time.Minute), "late", page)))
-		require.Empty(t, f.recent(product, "ada", maxEvents))
-	})
-	t.Run("expired action evicts nothing", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 2})
+		require.Equal(f, "kept new", labels(f, f.recent(product, "ada", maxEvents)))
+	}},
+	{name: "expired action evicts nothing", max: 2, run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2)...),
 			NewBatch(product, "s", "ada", Click(time.Now().Add(-2*ttl), "old", page)))
-		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
-	})
-	t.Run("expires while it is kept", func(t *testing.T) {
-		const short = 50 * time.Millisecond
-		f := newFixture(t, open, Options{TTL: short, MaxEvents: maxEvents})
-		f.add(NewBatch(product, "s", "ada", Click(time.Now(), "brief", page)))
-		gone := func() bool {
-			recent, err := f.store.Recent(context.WithoutCancel(t.Context()), product, "ada", maxEvents)
+		require.Equal(f, "1-2 2-2", f.spans(product, "ada"))
+	}},
+	{name: "expires while it is kept", run: func(f fixture) {
+		const left = 50 * time.Millisecond
+		f.add(NewBatch(product, "s", "ada", Click(time.Now().Add(left-ttl), "brief", page)))
+		waittest.Until(f, "the action has expired", func() bool {
+			recent, err := f.store.Recent(context.WithoutCancel(f.Context()), product, "ada", maxEvents)
 			return err == nil && len(recent) == 0
-		}
-		waittest.Until(t, "the action has expired", gone)
-	})
+		})
+	}},
 }
 
-func testOwnership(t *testing.T, open openFunc) {
-	t.Run("caller owns the batch again after Add", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+var ownershipTests = []test{
+	{name: "caller owns the batch again after Add", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.clicks(1, 2)...)
 		f.add(b)
 		for i := range b.Actions {
 			b.Actions[i] = activity.BatchAction{Action: f.click(9), SessionID: "other", UserID: "bob"}
 		}
-		require.Equal(t, "1 2", labels(t, f.recent(product, "ada", maxEvents)))
-		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
-		require.Empty(t, f.recent(product, "bob", maxEvents))
-	})
-	t.Run("caller owns the result", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Equal(f, "1-2 2-2", f.spans(product, "ada"))
+		require.Empty(f, f.recent(product, "bob", maxEvents))
+	}},
+	{name: "caller owns the result", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2)...))
 		mine := f.recent(product, "ada", maxEvents)
 		mine[0], mine[1] = mine[1], activity.Record{}
-		require.Equal(t, "1 2", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("result does not change later", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 2})
+		require.Equal(f, "1 2", labels(f, f.recent(product, "ada", maxEvents)))
+	}},
+	{name: "result does not change later", max: 2, run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada", f.clicks(1, 2)...))
 		before := f.recent(product, "ada", maxEvents)
 		f.add(NewBatch(product, "s", "ada", f.clicks(3, 4, 5)...))
-		require.Equal(t, "1-2 2-2", spans(before, f.base))
-		require.Equal(t, "1 2", labels(t, before))
-	})
-	t.Run("empty batch", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Equal(f, "1-2 2-2", spans(before, f.base))
+		require.Equal(f, "1 2", labels(f, before))
+	}},
+	{name: "empty batch", run: func(f fixture) {
 		f.add(NewBatch(product, "s", "ada"))
-		require.Empty(t, f.recent(product, "ada", maxEvents))
-	})
+		require.Empty(f, f.recent(product, "ada", maxEvents))
+	}},
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,9 +36,8 @@ func (f *follower) news() (recent activity.Recent) {
 	return recent
 }
 
-func testArrival(t *testing.T, open openFunc) {
-	t.Run("late", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+var arrivalTests = []test{
+	{name: "late", run: func(f fixture) {
 		ada := &follower{fixture: f, of: activity.Subject{UserID: "ada"}}
 		session := &follower{fixture: f, of: activity.Subject{SessionID: "s"}}
 		for _, step := range []struct {
@@ -52,35 +50,33 @@ func testArrival(t *testing.T, open openFunc) {
 			{did{"bob", "s", 7}, "", "7"},
 			{did{"ada", "", 8}, "8", ""},
 		} {
-			f.addEach([]did{step.add})
-			require.Equal(t, step.ada, labels(t, ada.news()))
-			require.Equal(t, step.session, labels(t, session.news()))
-			require.Empty(t, ada.news())
+			f.happen(step.add)
+			require.Equal(f, step.ada, labels(f, ada.news()))
+			require.Equal(f, step.session, labels(f, session.news()))
+			require.Empty(f, ada.news())
 		}
-		require.Empty(t, (&follower{fixture: f, of: activity.Subject{UserID: "nobody"}}).news())
-		require.Empty(t, (&follower{fixture: f}).news())
-	})
-	t.Run("named afterwards", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		require.Empty(f, (&follower{fixture: f, of: activity.Subject{UserID: "nobody"}}).news())
+		require.Empty(f, (&follower{fixture: f}).news())
+	}},
+	{name: "named afterwards", run: func(f fixture) {
 		ada := &follower{fixture: f, of: activity.Subject{UserID: "ada"}}
 		session := &follower{fixture: f, of: activity.Subject{SessionID: "s"}}
-		f.addEach([]did{{"anon", "s", 1}, {"ada", "s", 2}})
-		require.Equal(t, "2", labels(t, ada.news()))
-		require.Equal(t, "1 2", labels(t, session.news()))
-		f.identify(said{"anon", "ada", "s", 3, 0})
-		require.Equal(t, "1", labels(t, ada.news()), "it is news of the user, and none of the session")
-		require.Empty(t, session.news())
-		f.identify(said{"anon", "ada", "s", 3, 0})
-		require.Empty(t, ada.news(), "an identity that is repeated")
-	})
-	t.Run("while others write", func(t *testing.T) { testArrivalWhileWriting(t, open) })
+		f.happen(did{"anon", "s", 1}, did{"ada", "s", 2})
+		require.Equal(f, "2", labels(f, ada.news()))
+		require.Equal(f, "1 2", labels(f, session.news()))
+		f.happen(said{"anon", "ada", "s", 3, 0})
+		require.Equal(f, "1", labels(f, ada.news()), "it is news of the user, and none of the session")
+		require.Empty(f, session.news())
+		f.happen(said{"anon", "ada", "s", 3, 0})
+		require.Empty(f, ada.news(), "an identity that is repeated")
+	}},
+	{name: "while others write", run: testArrivalWhileWriting},
 }
 
 // testArrivalWhileWriting shows that a follower sees every action exactly once, whatever
 // is written meanwhile.
-func testArrivalWhileWriting(t *testing.T, open openFunc) {
+func testArrivalWhileWriting(f fixture) {
 	const each = maxEvents / writers
-	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
 	ada := &follower{fixture: f, of: activity.Subject{UserID: "ada"}}
 	var writing sync.WaitGroup
 	for w := range writers {
@@ -100,12 +96,12 @@ func testArrivalWhileWriting(t *testing.T, open openFunc) {
 			done = true
 		default:
 		}
-		for _, label := range strings.Fields(labels(t, ada.news())) {
+		for _, label := range strings.Fields(labels(f, ada.news())) {
 			seen[label]++
 		}
 	}
-	require.Len(t, seen, each*writers, "nothing is missed")
+	require.Len(f, seen, each*writers, "nothing is missed")
 	for label, times := range seen {
-		require.Equal(t, 1, times, "%s is seen once", label)
+		require.Equal(f, 1, times, "%s is seen once", label)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,30 +14,30 @@ import (
 const (
 	writers         = 8
 	actionsOfWriter = 25
+	kept            = 20 // of a user, fewer than written
 )
 
-func testConcurrency(t *testing.T, open openFunc) {
-	t.Run("one user", func(t *testing.T) { testConcurrentWriters(t, open, func(int) string { return "ada" }) })
-	t.Run("many users", func(t *testing.T) {
-		testConcurrentWriters(t, open, func(writer int) string { return fmt.Sprint("user", writer) })
-	})
-	t.Run("same action from all writers", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+var concurrencyTests = []test{
+	{name: "one user", max: kept, run: func(f fixture) {
+		testConcurrentWriters(f, func(int) string { return "ada" })
+	}},
+	{name: "many users", max: kept, run: func(f fixture) {
+		testConcurrentWriters(f, func(writer int) string { return fmt.Sprint("user", writer) })
+	}},
+	{name: "same action from all writers", run: func(f fixture) {
 		b := NewBatch(product, "s", "ada", f.click(1))
 		var wg sync.WaitGroup
 		for range writers {
-			wg.Go(func() { assert.NoError(t, f.store.Add(t.Context(), b)) })
+			wg.Go(func() { assert.NoError(f, f.store.Add(f.Context(), b)) })
 		}
 		wg.Wait()
-		require.Equal(t, "1-1", f.spans(product, "ada"))
-	})
+		require.Equal(f, "1-1", f.spans(product, "ada"))
+	}},
 }
 
 // testConcurrentWriters runs writers that add interleaved actions of one
 // session while readers check that they only see possible states.
-func testConcurrentWriters(t *testing.T, open openFunc, user func(writer int) string) {
-	const kept = 20
-	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: kept})
+func testConcurrentWriters(f fixture, user func(writer int) string) {
 	var wg sync.WaitGroup
 	newest := map[string][]float64{}
 	for w := range writers {
@@ -48,7 +47,7 @@ func testConcurrentWriters(t *testing.T, open openFunc, user func(writer int) st
 		}
 		newest[user(w)] = append(newest[user(w)], seconds...)
 		wg.Go(func() { f.addBackwards(user(w), seconds) })
-		wg.Go(func() { f.readWhileWriting(user(w), kept) })
+		wg.Go(func() { f.readWhileWriting(user(w)) })
 	}
 	wg.Wait()
 	for name, seconds := range newest {
@@ -64,7 +63,7 @@ func (f fixture) addBackwards(user string, seconds []float64) {
 	}
 }
 
-func (f fixture) readWhileWriting(user string, kept int) {
+func (f fixture) readWhileWriting(user string) {
 	for range actionsOfWriter {
 		recent, err := f.store.Recent(f.Context(), product, user, maxEvents)
 		if !assert.NoError(f, err) || !assert.LessOrEqual(f, len(recent), kept) {

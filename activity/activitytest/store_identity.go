@@ -2,7 +2,6 @@ package activitytest
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,12 +25,9 @@ func signed(anonymous, user string, at float64) said {
 	return said{anonymous, user, "s", at, activity.Signed}
 }
 
-// identityCases are sequences of actions and identities, and what users then did.
-var identityCases = []struct {
-	name string
-	did  []any // did or said, in the order of arrival
-	want map[string]string
-}{
+// identityScenarios show that a session's anonymous actions are the user's who signs in,
+// and no others.
+var identityScenarios = []scenario{
 	{"what the visitor did before is the user's",
 		[]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 4}},
 		map[string]string{"ada": "1-2 2-4 4-4", "anon": ""}},
@@ -93,101 +89,80 @@ var identityCases = []struct {
 		map[string]string{"ada": "", "anon": ""}},
 }
 
-func (f fixture) happen(all []any) {
-	f.Helper()
-	for _, one := range all {
-		if s, ok := one.(said); ok {
-			f.identify(s)
-		} else {
-			f.addEach([]did{one.(did)})
-		}
-	}
-}
-
-// testIdentity checks that a session's anonymous actions are the user's who signs in,
-// and no others.
-func testIdentity(t *testing.T, open openFunc) {
-	for _, c := range identityCases {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-			f.happen(c.did)
-			for user, want := range c.want {
-				require.Equal(t, want, f.spans(product, user), "user %q", user)
-			}
-		})
-	}
-	t.Run("a user keeps the newest of all", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 3})
-		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4},
-			said{"anon", "ada", "s", 2.5, 0}})
-		require.Equal(t, "2 3 4", labels(t, f.recent(product, "ada", maxEvents)))
-	})
-	t.Run("long after the sign-in", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: 10})
-		f.happen([]any{did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0}})
+var identityTests = asTests(identityScenarios,
+	test{name: "a user keeps the newest of all", max: 3, run: func(f fixture) {
+		f.happen(did{"anon", "s", 1}, did{"anon", "s", 2}, did{"ada", "s", 3}, did{"ada", "s", 4},
+			said{"anon", "ada", "s", 2.5, 0})
+		require.Equal(f, "2 3 4", labels(f, f.recent(product, "ada", maxEvents)))
+	}},
+	test{name: "long after the sign-in", max: 10, run: func(f fixture) {
+		f.happen(did{"anon", "s", 1}, did{"anon", "s", 2}, said{"anon", "ada", "s", 3, 0})
 		for second := range 150 {
-			f.happen([]any{did{"bob", "s", float64(second + 4)}})
+			f.happen(did{"bob", "s", float64(second + 4)})
 		}
-		require.Equal(t, "1-2 2-2", f.spans(product, "ada"))
-	})
-}
+		require.Equal(f, "1-2 2-2", f.spans(product, "ada"))
+	}},
+)
 
 // testMarks checks that a click which arrives again with marks is there once, with them,
 // between its neighbours.
-func testMarks(t *testing.T, open openFunc) {
-	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-	f.addEach([]did{{"bob", "s", 1}, {"ada", "s", 1}, {"ada", "s", 2}, {"ada", "other", 1}})
+func testMarks(f fixture) {
+	f.happen(did{"bob", "s", 1}, did{"ada", "s", 1}, did{"ada", "s", 2}, did{"ada", "other", 1})
 	again := f.click(1)
 	again.Marks, again.Description = []string{activity.MarkDead}, again.Description+", and nothing happened"
 	f.add(NewBatch(product, "s", "ada", again))
 	for _, recent := range []activity.Recent{f.session("s"), f.recent(product, "ada", maxEvents)} {
 		actions, err := recent.Actions()
-		require.NoError(t, err)
-		require.Len(t, actions, 3)
+		require.NoError(f, err)
+		require.Len(f, actions, 3)
 		marked := 0
 		for i, a := range actions {
 			if len(a.Marks) == 0 {
 				continue
 			}
 			marked++
-			require.Equal(t, []string{activity.MarkDead}, a.Marks)
-			require.Equal(t, again.Description, a.Description)
-			require.Equal(t, "ada", recent[i].User)
-			require.Equal(t, "s", recent[i].Session)
+			require.Equal(f, []string{activity.MarkDead}, a.Marks)
+			require.Equal(f, again.Description, a.Description)
+			require.Equal(f, "ada", recent[i].User)
+			require.Equal(f, "s", recent[i].Session)
 		}
-		require.Equal(t, 1, marked)
+		require.Equal(f, 1, marked)
 	}
-	require.Equal(t, "1-1 1-2 2-2", spans(f.session("s"), f.base))
-	require.Len(t, f.recent(product, "bob", maxEvents), 1)
+	require.Equal(f, "1-1 1-2 2-2", spans(f.session("s"), f.base))
+	require.Len(f, f.recent(product, "bob", maxEvents), 1)
 }
 
-// testSession checks what is read of a session, whoever did it.
-func testSession(t *testing.T, open openFunc) {
-	f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-	f.happen([]any{did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 3},
-		did{"bob", "s", 4},
-		did{"ada", "other", 5}, did{"ada", "", 6}})
-	t.Run("actions in order, with their users and ends", func(t *testing.T) {
-		require.Equal(t, "1-1 2-3 3-3 4-4", spans(f.session("s"), f.base))
+var sessionTests = []test{
+	{name: "actions in order, with their users and ends", run: func(f fixture) {
+		f.fillSession()
+		require.Equal(f, "1-1 2-3 3-3 4-4", spans(f.session("s"), f.base))
 		users := ""
 		for _, r := range f.session("s") {
-			require.Equal(t, "s", r.Session)
+			require.Equal(f, "s", r.Session)
 			users += fmt.Sprintf("%q ", r.User)
 		}
-		require.Equal(t, `"" "ada" "ada" "bob" `, users)
-	})
-	t.Run("limit", func(t *testing.T) {
+		require.Equal(f, `"" "ada" "ada" "bob" `, users)
+	}},
+	{name: "limit", run: func(f fixture) {
+		f.fillSession()
 		for limit, want := range map[int]string{-1: "", 0: "", 1: "4", 2: "3 4", 1000: "1 2 3 4"} {
-			recent, err := f.store.Session(t.Context(), product, "s", limit)
-			require.NoError(t, err)
-			require.Equal(t, want, labels(t, recent), "limit %d", limit)
+			recent, err := f.store.Session(f.Context(), product, "s", limit)
+			require.NoError(f, err)
+			require.Equal(f, want, labels(f, recent), "limit %d", limit)
 		}
-	})
-	t.Run("unknown", func(t *testing.T) {
+	}},
+	{name: "unknown", run: func(f fixture) {
+		f.fillSession()
 		for _, session := range []string{"unknown", "", "ada"} {
-			require.Empty(t, f.session(session))
+			require.Empty(f, f.session(session))
 		}
-	})
+	}},
+}
+
+func (f fixture) fillSession() {
+	f.Helper()
+	f.happen(did{"anon", "s", 2}, did{"", "s", 1}, said{"anon", "ada", "s", 3, 0}, did{"ada", "s", 3},
+		did{"bob", "s", 4}, did{"ada", "other", 5}, did{"ada", "", 6})
 }
 
 // session returns what a session of the product did.

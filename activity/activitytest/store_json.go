@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,69 +28,67 @@ var hostile = map[string]string{
 	"empty":                  "",
 }
 
-func testJSON(t *testing.T, open openFunc) {
-	t.Run("nothing is an empty array", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		require.Equal(t, "[]", string(f.recent(product, "nobody", maxEvents).AppendJSON(nil)))
-	})
-	t.Run("fields and values", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		b := NewBatch(product, "s", "ada", f.click(1.25), f.click(2.000001), Pageview(f.at(3), page))
-		f.add(b)
-		want := []activity.Action{b.Actions[0].Action, b.Actions[1].Action, b.Actions[2].Action}
-		requireJSON(t, want, f.recent(product, "ada", maxEvents))
-	})
-	t.Run("index counts over what is returned", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
-		f.add(b)
-		want := []activity.Action{b.Actions[1].Action, b.Actions[2].Action}
-		want[0].Index, want[1].Index = 0, 1
-		requireJSON(t, want, f.recent(product, "ada", 2))
-	})
-	t.Run("appends", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		f.add(NewBatch(product, "s", "ada", f.click(1)))
-		recent := f.recent(product, "ada", maxEvents)
-		require.Equal(t, "before"+string(recent.AppendJSON(nil)), string(recent.AppendJSON([]byte("before"))))
-	})
+// jsonTests are about the JSON of what a store returns.
+func jsonTests() []test {
+	tests := []test{
+		{name: "nothing is an empty array", run: func(f fixture) {
+			require.Equal(f, "[]", string(f.recent(product, "nobody", maxEvents).AppendJSON(nil)))
+		}},
+		{name: "fields and values", run: func(f fixture) {
+			b := NewBatch(product, "s", "ada", f.click(1.25), f.click(2.000001), Pageview(f.at(3), page))
+			f.add(b)
+			want := []activity.Action{b.Actions[0].Action, b.Actions[1].Action, b.Actions[2].Action}
+			f.requireJSON(want, f.recent(product, "ada", maxEvents))
+		}},
+		{name: "index counts over what is returned", run: func(f fixture) {
+			b := NewBatch(product, "s", "ada", f.clicks(1, 2, 3)...)
+			f.add(b)
+			want := []activity.Action{b.Actions[1].Action, b.Actions[2].Action}
+			want[0].Index, want[1].Index = 0, 1
+			f.requireJSON(want, f.recent(product, "ada", 2))
+		}},
+		{name: "appends", run: func(f fixture) {
+			f.add(NewBatch(product, "s", "ada", f.click(1)))
+			recent := f.recent(product, "ada", maxEvents)
+			require.Equal(f, "before"+string(recent.AppendJSON(nil)), string(recent.AppendJSON([]byte("before"))))
+		}},
+		{name: "hostile text: invalid UTF-8", run: func(f fixture) {
+			a := f.click(1)
+			a.Title = "a\xffb\xed\xa0\x80"
+			f.add(NewBatch(product, "s", "ada", a))
+			a.Title = "a\ufffdb\ufffd\ufffd\ufffd"
+			f.requireJSON([]activity.Action{a}, f.recent(product, "ada", maxEvents))
+		}},
+	}
 	for name, text := range hostile {
-		t.Run("hostile text: "+name, func(t *testing.T) {
-			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
+		tests = append(tests, test{name: "hostile text: " + name, run: func(f fixture) {
 			a := f.click(1)
 			a.Type, a.Title, a.Description, a.RawURL, a.CanonicalURL = text, text, text, text, text
 			f.add(NewBatch(product, text, "ada", a))
-			requireJSON(t, []activity.Action{a}, f.recent(product, "ada", maxEvents))
-		})
+			f.requireJSON([]activity.Action{a}, f.recent(product, "ada", maxEvents))
+		}})
 	}
-	t.Run("hostile text: invalid UTF-8", func(t *testing.T) {
-		f := newFixture(t, open, Options{TTL: ttl, MaxEvents: maxEvents})
-		a := f.click(1)
-		a.Title = "a\xffb\xed\xa0\x80"
-		f.add(NewBatch(product, "s", "ada", a))
-		a.Title = "a\ufffdb\ufffd\ufffd\ufffd"
-		requireJSON(t, []activity.Action{a}, f.recent(product, "ada", maxEvents))
-	})
+	return tests
 }
 
 // requireJSON requires that recent encodes to the actions with exactly their
 // fields, and that AppendJSON and Actions agree.
-func requireJSON(t *testing.T, want []activity.Action, recent activity.Recent) {
-	t.Helper()
+func (f fixture) requireJSON(want []activity.Action, recent activity.Recent) {
+	f.Helper()
 	data := recent.AppendJSON(nil)
 	var objects []map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(data, &objects))
+	require.NoError(f, json.Unmarshal(data, &objects))
 	for _, object := range objects {
-		require.Equal(t, actionFields, slices.Sorted(maps.Keys(object)))
+		require.Equal(f, actionFields, slices.Sorted(maps.Keys(object)))
 	}
 	want = slices.Clone(want)
 	for i := range want {
 		want[i].ID = "" // not part of the JSON
 	}
 	var got []activity.Action
-	require.NoError(t, json.Unmarshal(data, &got))
-	require.Equal(t, want, got)
+	require.NoError(f, json.Unmarshal(data, &got))
+	require.Equal(f, want, got)
 	actions, err := recent.Actions()
-	require.NoError(t, err)
-	require.Equal(t, want, actions)
+	require.NoError(f, err)
+	require.Equal(f, want, actions)
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,42 +54,37 @@ func (m *model) spans(user string) string {
 	return strings.Join(words[max(0, len(words)-m.maxEvents):], " ")
 }
 
-// testModel adds random actions, some of them duplicates, and identities, and
-// requires that the store and the model agree after each.
-func testModel(t *testing.T, open openFunc) {
-	const kept, count = 12, 40
-	users := []string{"ada", "bob", "anon", ""}
+// modelTests add random actions, some of them duplicates, and identities, and
+// require that the store and the model agree after each.
+func modelTests() (tests []test) {
+	const kept = 12
 	for seed := range uint64(10) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			f := newFixture(t, open, Options{TTL: ttl, MaxEvents: kept})
-			m := model{maxEvents: kept}
-			var past []did
-			for _, second := range random.Perm(count) {
-				if random.IntN(8) == 0 {
-					s := said{"anon", users[random.IntN(2)], fmt.Sprint("s", random.IntN(5)), float64(random.IntN(count)) + 0.5, 0}
-					f.identify(s)
-					m.said = append(m.said, s)
-				}
-				d := did{users[random.IntN(len(users))], fmt.Sprint("s", random.IntN(5)), float64(second)}
-				if len(past) > 0 && random.IntN(4) == 0 {
-					d = past[random.IntN(len(past))]
-				}
-				past = append(past, d)
-				f.addAs(fmt.Sprint("event ", d.at), d)
-				m.add(d)
-				for _, user := range users {
-					require.Equal(t, m.spans(user), f.spans(product, user), "user %q after %v and %v", user, past, m.said)
-				}
-			}
-		})
+		tests = append(tests, test{name: fmt.Sprint("seed ", seed), max: kept, run: func(f fixture) {
+			testModel(f, rand.New(rand.NewPCG(seed, 0)), model{maxEvents: kept})
+		}})
 	}
+	return tests
 }
 
-// addAs adds an action with that ID.
-func (f fixture) addAs(id string, d did) {
-	f.Helper()
-	a := f.click(d.at)
-	a.ID = id
-	f.add(NewBatch(product, d.session, d.user, a))
+func testModel(f fixture, random *rand.Rand, m model) {
+	const count = 40
+	users := []string{"ada", "bob", "anon", ""}
+	var past []did
+	for _, second := range random.Perm(count) {
+		if random.IntN(8) == 0 {
+			s := said{"anon", users[random.IntN(2)], fmt.Sprint("s", random.IntN(5)), float64(random.IntN(count)) + 0.5, 0}
+			f.identify(s)
+			m.said = append(m.said, s)
+		}
+		d := did{users[random.IntN(len(users))], fmt.Sprint("s", random.IntN(5)), float64(second)}
+		if len(past) > 0 && random.IntN(4) == 0 {
+			d = past[random.IntN(len(past))]
+		}
+		past = append(past, d)
+		f.addAs(fmt.Sprint("event ", d.at), d)
+		m.add(d)
+		for _, user := range users {
+			require.Equal(f, m.spans(user), f.spans(product, user), "user %q after %v and %v", user, past, m.said)
+		}
+	}
 }

@@ -21,10 +21,6 @@ import (
 
 const product = "acme"
 
-func TestMemory_isAStore(t *testing.T) {
-	documenttest.TestStore(t, func(*testing.T) document.Store { return musttest.New(document.NewMemory(nil)) })
-}
-
 func TestMemory_isAStoreWhileItExpires(t *testing.T) {
 	documenttest.TestStore(t, func(t *testing.T) document.Store {
 		m := musttest.New(document.NewMemory(nil))
