@@ -2,8 +2,6 @@ package activity
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,6 +104,14 @@ func ofSession(id string) documentKey  { return documentKey{sessionKind, id} }
 func ofUser(id string) documentKey     { return documentKey{userKind, id} }
 func ofEmail(email string) documentKey { return documentKey{emailKind, strings.ToLower(email)} }
 
+func keysOf(of func(id string) documentKey, ids []string) []documentKey {
+	keys := make([]documentKey, len(ids))
+	for i, id := range ids {
+		keys[i] = of(id)
+	}
+	return keys
+}
+
 // documentName returns the name of the document. An id that makes a name too
 // long goes by its digest, and so does one that looks like that.
 func (k documentKey) documentName() string {
@@ -114,8 +120,7 @@ func (k documentKey) documentName() string {
 	if len(prefix)+len(k.id) <= document.MaxName && !strings.HasPrefix(k.id, digested) {
 		return prefix + k.id
 	}
-	sum := sha256.Sum256([]byte(k.id))
-	return prefix + digested + hex.EncodeToString(sum[:])
+	return prefix + digested + digestOf(k.id)
 }
 
 // storedDocument is one document of a book: its content as read, and as learned
@@ -213,32 +218,28 @@ func (b *Book) Settle(sessionID string, events []Event) (settled []Event, expire
 func (b *Book) Learn(ctx context.Context, sessionID string, events []Event, further ...Event) (Session, error) {
 	p, s := b.session(sessionID)
 	for i := range events {
-		if b.verifiedOnly {
-			s.withhold(&events[i])
-		}
-		s.tellApart(&events[i])
-		e := events[i]
-		e.Time = e.Time.UTC()
-		s.Learn(e)
-		if e.Email == "" {
-			continue
-		}
-		if e.UserID != "" {
+		e := &events[i]
+		b.learn(s, e)
+		if e.Email != "" && e.UserID != "" {
 			b.note(ofUser(e.UserID), e.Email, min(e.Standing, e.EmailStanding), e)
 		}
-		if sessionID != "" {
+		if e.Email != "" && sessionID != "" {
 			b.note(ofEmail(e.Email), e.SessionID, e.EmailStanding, e)
 		}
 	}
 	for _, e := range further {
-		if b.verifiedOnly {
-			s.withhold(&e)
-		}
-		s.tellApart(&e)
-		s.Learn(e)
+		b.learn(s, &e)
 	}
 	b.change(p)
 	return b.resolved(ctx, *s)
+}
+
+func (b *Book) learn(s *Session, e *Event) {
+	if b.verifiedOnly {
+		s.withhold(e)
+	}
+	s.tellApart(e)
+	s.Learn(*e)
 }
 
 // Count adds to the number of the session's actions.
@@ -251,7 +252,7 @@ func (b *Book) Count(sessionID string, actions int) {
 // note remembers a fact of an event: a user's e-mail address, or the session that
 // an e-mail address was seen in. A fact of a higher standing stays, and a newer one of
 // the same; one that is said again at a lower standing is kept for longer.
-func (b *Book) note(about documentKey, is string, standing Standing, e Event) {
+func (b *Book) note(about documentKey, is string, standing Standing, e *Event) {
 	switch p := b.stored[about]; {
 	case e.overrides(standing, p.fact.standing, p.fact.at):
 		p.fact = fact{is, standing, e.Time}

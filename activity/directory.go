@@ -45,7 +45,7 @@ type Session struct {
 // known, or something of a higher standing. An event that carries none changes
 // nothing.
 func (s *Session) Learn(e Event) {
-	by := provenance{At: e.Time}
+	by := provenance{At: e.Time.UTC()}
 	if e.Identified {
 		by.Identified = e.UserID
 	}
@@ -71,11 +71,16 @@ func (s *Session) Learn(e Event) {
 const maxIdentified = 8
 
 func (s *Session) addIdentified(userID string) {
-	if userID == "" || userID == s.userBy.Identified || slices.Contains(s.identified, userID) {
+	if userID == "" || s.hasIdentified(userID) {
 		return
 	}
 	s.identified = append(slices.Clip(s.identified), userID)
 	s.identified = s.identified[max(0, len(s.identified)-maxIdentified):]
+}
+
+// hasIdentified reports whether an event of the session identified the user.
+func (s *Session) hasIdentified(userID string) bool {
+	return userID == s.userBy.Identified || slices.Contains(s.identified, userID)
 }
 
 // Names reports whether the event identifies an anonymous visitor of the session. An
@@ -83,8 +88,7 @@ func (s *Session) addIdentified(userID string) {
 // the session's user says nothing about its visitor.
 func (s *Session) Names(e *Event) bool {
 	return e.SessionID != "" && e.Standing >= s.Standing &&
-		e.UserID != "" && e.Anonymous != "" && e.Anonymous != e.UserID &&
-		e.Anonymous != s.userBy.Identified && !slices.Contains(s.identified, e.Anonymous)
+		e.UserID != "" && e.Anonymous != "" && e.Anonymous != e.UserID && !s.hasIdentified(e.Anonymous)
 }
 
 // maxAhead is the longest time by which knowledge may be later than now: the clocks
@@ -93,16 +97,10 @@ const maxAhead = time.Second
 
 // overrides reports whether the event's value, of a standing, takes the place of a
 // known value of another standing, from an event at that time. The higher standing
-// counts, whenever it was; at the same standing the later event does.
+// counts, whenever it was; at the same standing the later event does. A time that has
+// not come yet is from a clock that was ahead, and gives way.
 func (e *Event) overrides(standing, known Standing, at time.Time) bool {
-	return standing > known || standing == known && e.supersedes(at)
-}
-
-// supersedes reports whether the event takes the place of another one, which it does
-// unless that happened later. A time that has not come yet is from a clock that was
-// ahead, and gives way.
-func (e *Event) supersedes(at time.Time) bool {
-	return !e.Time.Before(at) || at.Sub(e.received()) > maxAhead
+	return standing > known || standing == known && (!e.Time.Before(at) || at.Sub(e.received()) > maxAhead)
 }
 
 func (s *Session) setEmail() {
@@ -155,19 +153,40 @@ func (d *Directory) Session(ctx context.Context, productID, sessionID string) (S
 // it: without an address that only its user has. An unknown one is the zero value. It
 // reads them all at once.
 func (d *Directory) Sessions(ctx context.Context, productID string, sessionIDs ...string) ([]Session, error) {
-	b := d.Book(productID)
-	keys := make([]documentKey, len(sessionIDs))
-	for i, id := range sessionIDs {
-		keys[i] = ofSession(id)
+	docs, err := d.read(ctx, productID, ofSession, sessionIDs)
+	known := make([]Session, len(docs))
+	for i, p := range docs {
+		known[i] = p.session
 	}
+	return known, err
+}
+
+// read returns the documents of subjects of one kind, in their order. It reads them all at
+// once.
+func (d *Directory) read(
+	ctx context.Context, productID string, of func(id string) documentKey, ids []string,
+) ([]*storedDocument, error) {
+	b, keys := d.Book(productID), keysOf(of, ids)
 	if err := b.load(ctx, keys...); err != nil {
 		return nil, err
 	}
-	known := make([]Session, len(sessionIDs))
+	docs := make([]*storedDocument, len(keys))
 	for i, key := range keys {
-		known[i] = b.stored[key].session
+		docs[i] = b.stored[key]
 	}
-	return known, nil
+	return docs, nil
+}
+
+// facts is read for users or e-mail addresses.
+func (d *Directory) facts(
+	ctx context.Context, productID string, of func(id string) documentKey, ids []string,
+) ([]string, error) {
+	docs, err := d.read(ctx, productID, of, ids)
+	facts := make([]string, len(docs))
+	for i, p := range docs {
+		facts[i] = p.fact.is
+	}
+	return facts, err
 }
 
 // SessionOf returns the session in which an e-mail address was last seen, among those
@@ -183,21 +202,13 @@ func (d *Directory) SessionOf(ctx context.Context, productID, email string) (ses
 // SessionsOf is [Directory.SessionOf] of each address, in their order; "" for none. It
 // reads them all at once.
 func (d *Directory) SessionsOf(ctx context.Context, productID string, emails ...string) ([]string, error) {
-	b := d.Book(productID)
-	keys := make([]documentKey, len(emails))
-	for i, email := range emails {
-		keys[i] = ofEmail(email)
-	}
-	if err := b.load(ctx, keys...); err != nil {
-		return nil, err
-	}
-	sessionIDs := make([]string, len(emails))
-	for i, email := range emails {
-		if email != "" {
-			sessionIDs[i] = b.stored[keys[i]].fact.is
-		}
-	}
-	return sessionIDs, nil
+	return d.facts(ctx, productID, ofEmail, emails)
+}
+
+// EmailsOf returns the newest address of each user, in their order, of the highest standing
+// there is; "" for none. It reads them all at once.
+func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
+	return d.facts(ctx, productID, ofUser, userIDs)
 }
 
 // Update changes a session, which starts out empty, and returns the result.

@@ -29,7 +29,11 @@ type Erasure struct {
 
 // EmailDigest returns the hexadecimal SHA-256 of an address in lower case.
 func EmailDigest(email string) string {
-	sum := sha256.Sum256([]byte(strings.ToLower(email)))
+	return digestOf(strings.ToLower(email))
+}
+
+func digestOf(s string) string {
+	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -99,44 +103,17 @@ func (b *Batch) keep(keeps func(*BatchAction) bool) *Batch {
 	return &part
 }
 
-// EmailsOf returns the newest address of each user, in their order, of the highest standing
-// there is; "" for none. It reads them all at once.
-func (d *Directory) EmailsOf(ctx context.Context, productID string, userIDs ...string) ([]string, error) {
-	b := d.Book(productID)
-	keys := make([]documentKey, len(userIDs))
-	for i, id := range userIDs {
-		keys[i] = ofUser(id)
-	}
-	if err := b.load(ctx, keys...); err != nil {
-		return nil, err
-	}
-	emails := make([]string, len(userIDs))
-	for i, key := range keys {
-		emails[i] = b.stored[key].fact.is
-	}
-	return emails, nil
-}
-
 // Forget returns the changes after which the directory knows nothing of a person: of the
 // users, of the sessions, which others may share (see [Erasure].Kept), and of the addresses
 // that lead there. They fail where anything happened in one of the sessions meanwhile.
 func (d *Directory) Forget(
 	ctx context.Context, productID string, userIDs, emails []string, e *Erasure) ([]document.Change, error,
 ) {
-	b := d.Book(productID)
-	var sessions, others []documentKey
-	for _, id := range e.SessionIDs {
-		sessions = append(sessions, ofSession(id))
-	}
+	b, sessions := d.Book(productID), keysOf(ofSession, e.SessionIDs)
 	if err := b.load(ctx, sessions...); err != nil {
 		return nil, err
 	}
-	for _, id := range userIDs {
-		others = append(others, ofUser(id))
-	}
-	for _, email := range emails {
-		others = append(others, ofEmail(email))
-	}
+	others := append(keysOf(ofUser, userIDs), keysOf(ofEmail, emails)...)
 	for i, id := range e.SessionIDs {
 		if s := &b.stored[sessions[i]].session; len(e.Kept[id]) == 0 && s.statedEmail != "" {
 			others = append(others, ofEmail(s.statedEmail))

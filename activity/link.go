@@ -28,7 +28,7 @@ func (s *Session) Link(desk, conversationID, email, userID string) {
 		if s.linkedUser = s.emailBy.Identified; s.linkedUser == "" {
 			s.linkedEmail = email
 		}
-	case userID != "" && userID == s.UserID, slices.Contains(s.identified, userID):
+	case userID != "" && (userID == s.UserID || s.hasIdentified(userID)):
 		s.linkedUser = userID
 	}
 }
@@ -91,23 +91,19 @@ func (s *Session) tellApart(e *Event) {
 // or was of, empty while it is nobody's yet, and until when it was; zero for a link that
 // goes on. It reports false where there is no such link.
 func (s *Session) LinkedUser(desk, conversationID string) (userID string, until time.Time, ok bool) {
-	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
-		userID, until, ok = f.UserID, f.Until, true
-	}
 	if s.ConversationID != "" && s.Desk == desk && s.ConversationID == conversationID {
 		return s.linkedUser, time.Time{}, true
 	}
-	return userID, until, ok
+	if f := s.former; f != nil && f.Desk == desk && f.ConversationID == conversationID {
+		return f.UserID, f.Until, true
+	}
+	return "", time.Time{}, false
 }
 
 // OtherUsers returns the identified users of the session but for the one that its link
 // is of, as far as they are remembered.
 func (s *Session) OtherUsers() []string {
-	others := slices.DeleteFunc(slices.Clone(s.identified), func(id string) bool { return id == s.linkedUser })
-	if user := s.userBy.Identified; user != "" && user != s.linkedUser {
-		others = append(others, user)
-	}
-	return others
+	return slices.DeleteFunc(s.Identified(), func(id string) bool { return id == s.linkedUser })
 }
 
 // ConversationOf returns the ID of the conversation that an event of the session belongs
@@ -115,7 +111,7 @@ func (s *Session) OtherUsers() []string {
 // event, or of the former one for what happened before that ended.
 func (s *Session) ConversationOf(e *Event) string {
 	user := ""
-	if e.UserID != "" && (e.Identified || e.UserID == s.userBy.Identified || slices.Contains(s.identified, e.UserID)) {
+	if e.UserID != "" && (e.Identified || s.hasIdentified(e.UserID)) {
 		user = e.UserID
 	}
 	f := s.former
