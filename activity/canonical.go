@@ -109,12 +109,7 @@ func printable(raw string) string {
 	if isPlain(raw) {
 		return raw
 	}
-	clean := strings.Map(func(r rune) rune {
-		if isControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(raw, ""))
+	clean, _ := visible(raw, len(raw))
 	return strings.Join(strings.Fields(clean), "%20")
 }
 

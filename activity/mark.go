@@ -63,9 +63,13 @@ func (s *Session) notice() *noticed {
 }
 
 func clickSum(e *Event) uint64 {
-	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(e.UserID + "\x00" + e.Action.Title + "\x00" + e.Action.CanonicalURL))
-	return sum.Sum64()
+	return hashOf(e.UserID + "\x00" + e.Action.Title + "\x00" + e.Action.CanonicalURL)
+}
+
+func hashOf(s string) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(s))
+	return hash.Sum64()
 }
 
 // ApplyMarks gives the session's clicks the marks among its settled events, and returns the

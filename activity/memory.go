@@ -436,52 +436,39 @@ func (m *Memory) expireSession(s *memorySession, oldest int64) {
 
 // Recent implements [Store]. It never fails.
 func (m *Memory) Recent(_ context.Context, productID, userID string, limit int) (Recent, error) {
-	oldest := m.oldest()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.recent(productID, userID, oldest, limit), nil
-}
-
-func (m *Memory) recent(productID, userID string, oldest int64, limit int) Recent {
-	e := m.users.Find(productID, userID)
-	if e == nil {
-		return nil
-	}
-	held := make([]*Held, 0, 8)
-	for _, s := range e.Value.(*memoryUser).sessions {
-		held = append(held, &s.Held)
-	}
-	return RecentOf(userID, held, oldest, min(limit, m.maxEvents))
+	return m.read(productID, Subject{UserID: userID}, min(limit, m.maxEvents)).Recent, nil
 }
 
 // Session implements [Store]. It never fails.
 func (m *Memory) Session(_ context.Context, productID, sessionID string, limit int) (Recent, error) {
-	oldest := m.oldest()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.ofSession(productID, sessionID, oldest, limit), nil
-}
-
-func (m *Memory) ofSession(productID, sessionID string, oldest int64, limit int) Recent {
-	e := m.sessions.Find(productID, sessionID)
-	if e == nil {
-		return nil
-	}
-	return e.Value.(*memorySession).Records(oldest, limit)
+	return m.read(productID, Subject{SessionID: sessionID}, limit).Recent, nil
 }
 
 // Snapshot implements [Store]. It never fails.
 func (m *Memory) Snapshot(_ context.Context, productID string, of Subject) (Snapshot, error) {
+	if of.UserID != "" {
+		return m.read(productID, of, m.maxEvents), nil
+	}
+	return m.read(productID, of, m.maxHeld), nil
+}
+
+func (m *Memory) read(productID string, of Subject, limit int) Snapshot {
 	oldest := m.oldest()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Snapshot{Upto: m.newest[productID]}
-	if of.UserID != "" {
-		s.Recent = m.recent(productID, of.UserID, oldest, m.maxEvents)
-	} else {
-		s.Recent = m.ofSession(productID, of.SessionID, oldest, m.maxHeld)
+	if of.UserID == "" {
+		if e := m.sessions.Find(productID, of.SessionID); e != nil {
+			s.Recent = e.Value.(*memorySession).Records(oldest, limit)
+		}
+	} else if e := m.users.Find(productID, of.UserID); e != nil {
+		held := make([]*Held, 0, 8)
+		for _, s := range e.Value.(*memoryUser).sessions {
+			held = append(held, &s.Held)
+		}
+		s.Recent = RecentOf(of.UserID, held, oldest, limit)
 	}
-	return s, nil
+	return s
 }
 
 // expireStep is how many sessions Expire looks at under one lock.

@@ -178,19 +178,6 @@ func isInvisible(r rune) bool {
 // words, as nearly every label is. It knows no joiners.
 func isFolded(s string) bool {
 	space := true
-	for i := 0; i < len(s); i++ { // as most texts, of ASCII
-		if c := s[i]; c > '~' {
-			return isFoldedFrom(s[i:], space)
-		} else if c < ' ' || space && c == ' ' {
-			return false
-		}
-		space = s[i] == ' '
-	}
-	return s == "" || !space
-}
-
-// isFoldedFrom is isFolded for the rest of a text, after a space or not.
-func isFoldedFrom(s string, space bool) bool {
 	for _, r := range s {
 		if r > '~' && (isInvisible(r) || unicode.IsSpace(r) || r == joiner || r == utf8.RuneError) ||
 			r < ' ' || space && r == ' ' {

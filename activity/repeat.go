@@ -1,7 +1,6 @@
 package activity
 
 import (
-	"hash/fnv"
 	"slices"
 	"time"
 )
@@ -33,9 +32,7 @@ func (b *Book) DropRepeated(sessionID string, events []Event) (kept []Event, rep
 
 // repeats reports whether the session has seen an error, and remembers it if not.
 func (s *Session) repeats(e *Event) bool {
-	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(e.UserID + "\x00" + e.Action.Description))
-	now := seenError{sum.Sum64(), e.Time.UnixMicro()}
+	now := seenError{hashOf(e.UserID + "\x00" + e.Action.Description), e.Time.UnixMicro()}
 	known := s.notice()
 	for _, seen := range known.Errors {
 		if seen.Sum == now.Sum && time.Duration(max(now.At-seen.At, seen.At-now.At))*time.Microsecond <= repeatWithin {

@@ -25,7 +25,7 @@ const (
 // may be raw.
 // The time is linear in the length of raw, the memory bounded.
 func CleanURL(raw string) (clean, canonical string) {
-	s, all := visible(raw)
+	s, all := visible(raw, maxScan)
 	a := splitAddress(s)
 	if a.open && !all || len(a.host) > maxHost { // a caller may have cut a password, too
 		a.host, a.rest = "", ""
@@ -49,9 +49,9 @@ func CleanURL(raw string) (clean, canonical string) {
 }
 
 // visible returns s without control characters, invalid UTF-8 and white
-// space around it, and whether that is all of it or only the first maxScan bytes.
-func visible(s string) (clean string, all bool) {
-	if len(s) <= maxScan && isPlain(s) {
+// space around it, and whether that is all of it or only the first limit bytes.
+func visible(s string, limit int) (clean string, all bool) {
+	if len(s) <= limit && isPlain(s) {
 		return s, true
 	}
 	var b strings.Builder
@@ -61,10 +61,10 @@ func visible(s string) (clean string, all bool) {
 		case isControl(r), b.Len() == 0 && unicode.IsSpace(r),
 			r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
 			continue
-		case b.Len()+size > maxScan:
+		case b.Len()+size > limit:
 			return b.String(), false
 		case b.Len() == 0:
-			b.Grow(min(len(s)-i, maxScan))
+			b.Grow(min(len(s)-i, limit))
 		}
 		b.WriteRune(r)
 	}
