@@ -31,11 +31,11 @@ var concurrencyTests = []test{
 func (f fixture) change(ctx context.Context, make func([]document.Document) []document.Change,
 	names ...string) (document.Version, error) {
 	for {
-		docs, err := f.store.Get(ctx, product, names...)
+		docs, err := f.store.Get(ctx, f.product, names...)
 		if err != nil {
 			return 0, err
 		}
-		version, err := f.store.Write(ctx, product, make(docs)...)
+		version, err := f.store.Write(ctx, f.product, make(docs)...)
 		if !isConflict(err) {
 			return version, err
 		}
@@ -65,7 +65,7 @@ func testNothingLost(f fixture) {
 				if !assert.NoError(f, err) {
 					return
 				}
-				docs, err := f.store.Get(f.Context(), product, "counter")
+				docs, err := f.store.Get(f.Context(), f.product, "counter")
 				assert.NoError(f, err)
 				assert.GreaterOrEqual(f, docs[0].Version, version, "a read after a write sees it")
 			}
@@ -83,7 +83,8 @@ func testOneCreator(f fixture) {
 	for w := range writers {
 		running.Go(func() {
 			for i := range rounds {
-				_, err := f.store.Write(f.Context(), product, document.Put(named(fmt.Sprint("doc", i)), []byte(strconv.Itoa(w)), 0))
+				doc := document.Put(named(fmt.Sprint("doc", i)), []byte(strconv.Itoa(w)), 0)
+				_, err := f.store.Write(f.Context(), f.product, doc)
 				if err == nil {
 					won[i].Add(1)
 					winner[i].Store(int64(w))
@@ -109,7 +110,7 @@ func testVersionsDiffer(f fixture) {
 			d := named(fmt.Sprint("doc", w))
 			for range puts {
 				var err error
-				if d.Version, err = f.store.Write(f.Context(), product, document.Put(d, nil, 0)); !assert.NoError(f, err) {
+				if d.Version, err = f.store.Write(f.Context(), f.product, document.Put(d, nil, 0)); !assert.NoError(f, err) {
 					return
 				}
 				given[w] = append(given[w], d.Version)
@@ -134,7 +135,7 @@ func testMovedTogether(f fixture) {
 	for range 2 {
 		reading.Go(func() {
 			for !done.Load() {
-				docs, err := f.store.Get(f.Context(), product, "from", "to")
+				docs, err := f.store.Get(f.Context(), f.product, "from", "to")
 				if !assert.NoError(f, err) || !assert.Equal(f, sum, number(docs[0])+number(docs[1])) {
 					return
 				}
@@ -194,9 +195,9 @@ func testListsWhatStays(f fixture) {
 			for i := 0; !done.Load(); i++ {
 				d := named(fmt.Sprintf("doc/%03d/%d", i%len(stay), w))
 				var err error
-				d.Version, err = f.store.Write(f.Context(), product, document.Put(d, nil, time.Hour))
+				d.Version, err = f.store.Write(f.Context(), f.product, document.Put(d, nil, time.Hour))
 				assert.NoError(f, err)
-				_, err = f.store.Write(f.Context(), product, document.Delete(d))
+				_, err = f.store.Write(f.Context(), f.product, document.Delete(d))
 				assert.NoError(f, err)
 			}
 		})

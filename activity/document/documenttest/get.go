@@ -90,11 +90,11 @@ var getTests = []test{
 		cancelled, cancel := context.WithCancel(f.Context())
 		cancel()
 		f.within("a call with a cancelled context", func() {
-			_, _ = f.store.Get(cancelled, product, "a") // may succeed or fail
-			_, _ = f.store.List(cancelled, product, "", "", 10)
+			_, _ = f.store.Get(cancelled, f.product, "a") // may succeed or fail
+			_, _ = f.store.List(cancelled, f.product, "", "", 10)
 		})
 		f.within("the next call", func() {
-			_, err := f.store.Get(f.Context(), product, "a")
+			_, err := f.store.Get(f.Context(), f.product, "a")
 			assert.NoError(f, err)
 		})
 	}},

@@ -36,7 +36,7 @@ func TestStore(t *testing.T, open func(t *testing.T) document.Store) {
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, test := range chapter.tests {
-				t.Run(test.name, func(t *testing.T) { test.run(fixture{T: t, store: open(t)}) })
+				t.Run(test.name, func(t *testing.T) { test.run(fixture{T: t, store: open(t), product: "acme"}) })
 			}
 		})
 	}
@@ -48,22 +48,25 @@ type test struct {
 	run  func(f fixture)
 }
 
-const (
-	// product is the one that tests write to where the product does not matter.
-	product = "acme"
-	// brief is a short time to live.
-	brief = 60 * time.Millisecond
-)
+// brief is a short time to live.
+const brief = 60 * time.Millisecond
 
 // fixture is a store under test. Its methods act on the product.
 type fixture struct {
 	*testing.T
-	store document.Store
+	store   document.Store
+	product string
+}
+
+// in returns the fixture for another product.
+func (f fixture) in(productID string) fixture {
+	f.product = productID
+	return f
 }
 
 func (f fixture) get(names ...string) []document.Document {
 	f.Helper()
-	docs, err := f.store.Get(f.Context(), product, names...)
+	docs, err := f.store.Get(f.Context(), f.product, names...)
 	require.NoError(f, err)
 	require.Len(f, docs, len(names))
 	return docs
@@ -77,7 +80,7 @@ func (f fixture) one(name string) document.Document {
 // write makes changes that must succeed.
 func (f fixture) write(changes ...document.Change) document.Version {
 	f.Helper()
-	version, err := f.store.Write(f.Context(), product, changes...)
+	version, err := f.store.Write(f.Context(), f.product, changes...)
 	require.NoError(f, err)
 	return version
 }
@@ -94,7 +97,7 @@ func (f fixture) put(name, value string, ttl time.Duration) document.Document {
 // conflicting document.
 func (f fixture) conflict(changes ...document.Change) string {
 	f.Helper()
-	_, err := f.store.Write(f.Context(), product, changes...)
+	_, err := f.store.Write(f.Context(), f.product, changes...)
 	var conflict *document.ConflictError
 	require.ErrorAs(f, err, &conflict)
 	require.NotEmpty(f, conflict.Error())
@@ -103,7 +106,7 @@ func (f fixture) conflict(changes ...document.Change) string {
 
 func (f fixture) list(prefix, after string, limit int) []document.Document {
 	f.Helper()
-	docs, err := f.store.List(f.Context(), product, prefix, after, limit)
+	docs, err := f.store.List(f.Context(), f.product, prefix, after, limit)
 	require.NoError(f, err)
 	return docs
 }

@@ -57,7 +57,7 @@ var timeToLiveTests = []test{
 	{name: "is left alone by a check and by a conflict", run: func(f fixture) {
 		f.inTime(func(ttl time.Duration) bool {
 			a := f.put("a", "1", ttl)
-			if _, err := f.store.Write(f.Context(), product, document.Check(a)); err != nil {
+			if _, err := f.store.Write(f.Context(), f.product, document.Check(a)); err != nil {
 				require.True(f, isConflict(err))
 				return false
 			}
@@ -84,7 +84,7 @@ var timeToLiveTests = []test{
 	{name: "does not carry over to a document created later", run: func(f fixture) {
 		f.inTime(func(ttl time.Duration) bool {
 			a := f.put("a", "1", ttl)
-			if _, err := f.store.Write(f.Context(), product, document.Delete(a)); err != nil {
+			if _, err := f.store.Write(f.Context(), f.product, document.Delete(a)); err != nil {
 				require.True(f, isConflict(err))
 				return false
 			}
@@ -102,7 +102,7 @@ var timeToLiveTests = []test{
 func (f fixture) testChangedInTime(change func(document.Document) document.Change) {
 	f.inTime(func(ttl time.Duration) bool {
 		a := f.put("a", "1", ttl)
-		if _, err := f.store.Write(f.Context(), product, change(a)); err != nil {
+		if _, err := f.store.Write(f.Context(), f.product, change(a)); err != nil {
 			require.True(f, isConflict(err))
 			return false
 		}

@@ -59,34 +59,29 @@ var writeTests = []test{
 	}},
 	{name: "to what has changed is a conflict", run: func(f fixture) {
 		old := f.put("a", "1", 0)
-		now := f.put("a", "2", 0)
+		f.put("a", "2", 0)
 		f.requireStale(old)
-		require.Equal(f, items([]document.Document{now}), items(f.all()))
 	}},
 	{name: "to what has gone is a conflict", run: func(f fixture) {
 		old := f.put("a", "1", 0)
 		f.write(document.Delete(old))
 		f.requireStale(old)
-		f.requireNone("a")
 	}},
 	{name: "to what was never there is a conflict", run: func(f fixture) {
 		b := f.put("b", "1", 0)
 		f.requireStale(document.Document{Name: "a", Version: b.Version})
-		f.requireNone("a")
 	}},
 	{name: "to a future version is a conflict", run: func(f fixture) {
 		a := f.put("a", "1", 0)
 		for _, ahead := range []document.Version{1, 1 << 20, 1 << 53, 1 << 63} {
 			f.requireStale(document.Document{Name: "a", Version: a.Version + ahead})
 		}
-		require.Equal(f, items([]document.Document{a}), items(f.all()))
 	}},
 	{name: "conflicts with what was deleted and created again, even with the same value", run: func(f fixture) {
 		old := f.put("a", "1", 0)
 		f.write(document.Delete(old))
-		now := f.put("a", "1", 0)
+		f.put("a", "1", 0)
 		f.requireStale(old)
-		require.Equal(f, items([]document.Document{now}), items(f.all()))
 	}},
 	{name: "makes none of the changes if one is a conflict", run: testAllOrNone},
 	{name: "names a conflicting document", run: func(f fixture) {
@@ -119,15 +114,17 @@ var writeTests = []test{
 }
 
 // requireStale fails the test unless every change based on that read is a
-// conflict.
+// conflict, and changes nothing.
 func (f fixture) requireStale(d document.Document) {
 	f.Helper()
+	before := items(f.all())
 	for _, c := range []document.Change{
 		document.Put(d, []byte("stale"), 0), document.Put(d, []byte("stale"), time.Hour), document.Delete(d),
 		document.Check(d), document.Touch(d, time.Hour), document.Touch(d, 0),
 	} {
 		require.Equal(f, d.Name, f.conflict(c), "operation %d", c.Op)
 	}
+	require.Equal(f, before, items(f.all()))
 }
 
 func testEveryKindAtOnce(f fixture) {
@@ -170,15 +167,15 @@ func testCancelledWrite(f fixture) {
 	cancelled, cancel := context.WithCancel(f.Context())
 	cancel()
 	f.within("a call with a cancelled context", func() {
-		_, _ = f.store.Write(cancelled, product, document.Put(named("a"), nil, 0),
+		_, _ = f.store.Write(cancelled, f.product, document.Put(named("a"), nil, 0),
 			document.Put(named("b"), nil, 0)) // may succeed or fail
 	})
 	f.within("the next call", func() {
-		docs, err := f.store.Get(f.Context(), product, "a", "b")
+		docs, err := f.store.Get(f.Context(), f.product, "a", "b")
 		if assert.NoError(f, err) && assert.Len(f, docs, 2) {
 			assert.Equal(f, docs[0].Version, docs[1].Version)
 		}
-		_, err = f.store.Write(f.Context(), product, document.Put(named("c"), nil, 0))
+		_, err = f.store.Write(f.Context(), f.product, document.Put(named("c"), nil, 0))
 		assert.NoError(f, err)
 	})
 }
@@ -213,7 +210,7 @@ func testInvalid(f fixture, bad []document.Change) {
 		bad, append([]document.Change{good}, bad...), append(bad, good), append([]document.Change{conflict}, bad...),
 		append(bad, conflict),
 	} {
-		_, err := f.store.Write(f.Context(), product, call...)
+		_, err := f.store.Write(f.Context(), f.product, call...)
 		require.ErrorIs(f, err, document.ErrInvalid, "call %d", i)
 		require.Equal(f, items([]document.Document{there}), items(f.all()), "call %d", i)
 	}
@@ -245,14 +242,6 @@ var versionTests = []test{
 			last = max(a.Version, f.write(document.Delete(a)))
 		}
 	}},
-	{name: "grow when nothing is left", run: func(f fixture) {
-		last := f.put("a", "", 0).Version
-		f.write(document.Delete(f.one("a")))
-		require.Greater(f, f.put("b", "", brief).Version, last)
-		last = f.one("b").Version
-		f.gone("b")
-		require.Greater(f, f.put("a", "", 0).Version, last)
-	}},
 	{name: "grow across expiry", run: func(f fixture) {
 		var last document.Version
 		for range 3 {
@@ -265,7 +254,7 @@ var versionTests = []test{
 	{name: "grow after conflicts and invalid changes", run: func(f fixture) {
 		a := f.put("a", "", 0)
 		f.conflict(document.Put(named("a"), nil, 0))
-		_, err := f.store.Write(f.Context(), product, document.Delete(named("a")))
+		_, err := f.store.Write(f.Context(), f.product, document.Delete(named("a")))
 		require.True(f, errors.Is(err, document.ErrInvalid))
 		require.Equal(f, a.Version, f.one("a").Version)
 		require.Greater(f, f.put("a", "", 0).Version, a.Version)
