@@ -21,33 +21,35 @@ func TypeOf(data []byte) string {
 }
 
 // head returns the type and the session ID of an entry, and reads as little of it
-// as possible.
+// as possible. A missing field is empty. Where one is no string, or the rest that was
+// read is not JSON, both are empty.
 func head(data []byte) (typ, sessionID string) {
-	rest, more := bytes.CutPrefix(data, []byte("{"))
+	s := jsonscan.New(data)
 	hasType, hasSession := false, false
-	for more {
-		var name, value []byte
-		if name, rest, more = cutString(rest); !more {
+	for s.BeginObject(); !hasType || !hasSession; {
+		key, more := s.Key()
+		if !more {
+			s.End()
 			break
 		}
-		if rest, more = bytes.CutPrefix(rest, []byte(":")); !more {
-			break
+		isType, isSession := bytes.EqualFold(key, []byte("type")), bytes.EqualFold(key, []byte("session_id"))
+		if kind := s.Kind(); (isType || isSession) && kind != '"' && kind != 'n' {
+			return "", ""
 		}
-		if value, rest, more = cutString(rest); !more {
-			break
+		switch {
+		case isType:
+			var few [16]byte
+			typ, hasType = typeName(s.AppendString(few[:0], len(data))), true
+		case isSession:
+			sessionID, hasSession = s.String(len(data)), true
+		default:
+			s.Skip()
 		}
-		switch string(name) {
-		case "type":
-			typ, hasType = typeName(value), true
-		case "session_id":
-			sessionID, hasSession = string(value), true
-		}
-		if hasType && hasSession {
-			return typ, sessionID
-		}
-		rest, more = bytes.CutPrefix(rest, []byte(","))
 	}
-	return slowHead(data)
+	if s.Err() != nil {
+		return "", ""
+	}
+	return typ, sessionID
 }
 
 // typeName returns the string, without a copy for the usual types.
@@ -59,30 +61,6 @@ func typeName(name []byte) string {
 		return Summary
 	}
 	return string(name)
-}
-
-// cutString cuts a JSON string that needs no decoding off the start of b.
-func cutString(b []byte) (s, rest []byte, ok bool) {
-	if len(b) == 0 || b[0] != '"' {
-		return nil, nil, false
-	}
-	end := bytes.IndexByte(b[1:], '"')
-	if end < 0 || bytes.IndexByte(b[1:1+end], '\\') >= 0 {
-		return nil, nil, false
-	}
-	return b[1 : 1+end], b[2+end:], true
-}
-
-// slowHead is head with a decoder. A missing field is empty.
-func slowHead(data []byte) (typ, sessionID string) {
-	var e struct {
-		Type      string `json:"type"`
-		SessionID string `json:"session_id"`
-	}
-	if decode(data, &e) != nil {
-		return "", ""
-	}
-	return e.Type, e.SessionID
 }
 
 // Batch returns the batch of an "actions" entry: one action or more, all of its
