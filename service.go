@@ -271,8 +271,7 @@ func (s *Service) parts(o *Options, reg prometheus.Registerer) (p parts, err err
 	wrong.Add(err)
 	if s.connector != nil && s.presence != nil {
 		s.people = person.New(s.engine, dir, s.connector, s.presence.List)
-		s.agents = agentview.New(store, dir, s.connector, s.ofAgents,
-			agentview.Options{TTL: o.Retention.TTL, MaxEvents: o.MaxEvents})
+		s.agents = agentview.New(store, dir, s.connector, s.ofAgents, o.Retention.TTL, o.MaxEvents)
 		s.views = append(slices.Clone(s.views), s.presence.Follow, s.connector.Follow)
 	}
 	p.signIn, err = oauth.New(o.PublicURL, s.products.Keys(), s.engine.Documents(), &oauth.Options{Logger: s.log})

@@ -113,6 +113,22 @@ type Event struct {
 	Action *Action
 }
 
+// Standing is whose word an identity is. The order counts: a higher standing is never
+// overridden by a lower one.
+type Standing uint8
+
+// The standings, from the lowest.
+const (
+	Claimed  Standing = iota // by anyone: a browser, with a token that stands in every page
+	Reported                 // by a webhook that proved its secret, or by a program through its own sink
+	Signed                   // under one of the product's identity secrets
+)
+
+// String returns "claimed", "reported" or "signed".
+func (s Standing) String() string {
+	return [...]string{"claimed", "reported", "signed"}[min(s, Signed)]
+}
+
 // IsMark reports whether the event adds no action but marks a click of a moment before or
 // after, which its Action describes.
 func (e *Event) IsMark() bool { return e.Action != nil && len(e.Action.Marks) > 0 && !e.Markable }

@@ -29,10 +29,15 @@ type Target struct {
 // wording for the types above; other types get by. The action has rawURL as
 // [CleanURL] leaves it. Times, identity and index are the caller's to fill in.
 func NewAction(typ string, target Target, rawURL string) Action {
-	clean, canonical := CleanURL(rawURL)
-	a := Action{Type: typ, RawURL: clean, CanonicalURL: canonical}
-	a.Title, a.Description = words(typ, target, PageName(canonical))
+	a := actionOn(typ, rawURL)
+	a.Title, a.Description = words(typ, target, PageName(a.CanonicalURL))
 	return a
+}
+
+// actionOn returns an action without words on the page rawURL.
+func actionOn(typ, rawURL string) Action {
+	clean, canonical := CleanURL(rawURL)
+	return Action{Type: typ, RawURL: clean, CanonicalURL: canonical}
 }
 
 // Property is a property of a custom event.
@@ -48,8 +53,8 @@ const (
 // follows the subject; without one it is made from the name. Values are cleaned like
 // labels, and cut after 60 characters; properties with an empty one are left out.
 func NewEvent(name, sentence string, properties []Property, rawURL string) Action {
-	clean, canonical := CleanURL(rawURL)
-	a := Action{Type: TypeEvent, Title: CleanLabel(name), RawURL: clean, CanonicalURL: canonical}
+	a := actionOn(TypeEvent, rawURL)
+	a.Title = CleanLabel(name)
 	var shown []string
 	for _, p := range properties {
 		p.Value = withoutSecrets(p.Value)
@@ -66,7 +71,7 @@ func NewEvent(name, sentence string, properties []Property, rawURL string) Actio
 	if len(shown) > 0 {
 		a.Description += " (" + strings.Join(shown, ", ") + ")"
 	}
-	a.Description += onPage(canonical)
+	a.Description += onPage(a.CanonicalURL)
 	return a
 }
 
@@ -74,14 +79,11 @@ func NewEvent(name, sentence string, properties []Property, rawURL string) Actio
 // message, both of which may be empty. The message ends before a stack in it, and after
 // 120 characters.
 func NewError(typ, message, rawURL string) Action {
-	clean, canonical := CleanURL(rawURL)
 	typ = CleanLabel(typ)
 	message, _ = firstRunes(fold(withoutSecrets(withoutStack(message))), maxMessage)
-	a := Action{Type: TypeError, Title: "Error", RawURL: clean, CanonicalURL: canonical}
-	if typ != "" {
-		a.Title += " " + typ
-	}
-	a.Description = "User saw an error" + onPage(canonical)
+	a := actionOn(TypeError, rawURL)
+	a.Title = strings.TrimSuffix("Error "+typ, " ")
+	a.Description = "User saw an error" + onPage(a.CanonicalURL)
 	for _, part := range []string{typ, message} {
 		if part != "" {
 			a.Description += ": " + part

@@ -108,14 +108,17 @@ func (a *Answer) appendLine(dst []byte, i int, unverified []string) []byte {
 // for 14 min, last seen 5 s ago".
 func (a *Answer) appendHead(dst []byte) []byte {
 	email, user := prompt.Line(maxName, a.Email), prompt.Line(maxName, a.UserID)
-	about := a.Identity
-	if user != "" && email != "" {
+	who, about := cmp.Or(email, "A visitor"), a.Identity
+	switch {
+	case user != "" && email != "":
 		about = "user " + user + ", " + about
+	case user != "":
+		who = "User " + user
 	}
 	if a.Identity == activity.Claimed.String() {
 		about += ", not verified"
 	}
-	dst = append(dst, cmp.Or(email, prefixed("User ", user), "A visitor")+" ("+about+") is on "...)
+	dst = append(dst, who+" ("+about+") is on "...)
 	if page := prompt.Line(maxName, a.Page); page != "" {
 		dst = append(dst, "the "+page+" page ("+prompt.Line(maxAddress, a.CanonicalURL)+")"...)
 	} else {
@@ -128,11 +131,4 @@ func (a *Answer) appendHead(dst []byte) []byte {
 		dst = activity.AppendSpan(append(dst, part.before...), time.Duration(part.seconds*float64(time.Second)))
 	}
 	return append(dst, " ago"...)
-}
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
 }

@@ -15,28 +15,24 @@ import (
 	"github.com/liveactivity/liveactivity/helpdesk/connector"
 )
 
-// Options are the bounds of a view; a zero field means its default.
-type Options struct {
-	TTL       time.Duration // how long actions are kept; activity.DefaultTTL
-	MaxEvents int           // the most actions of an answer; activity.DefaultMaxEvents
-}
-
 // View reads contexts. It is safe for concurrent use.
 type View struct {
 	store   activity.Store
 	dir     *activity.Directory
 	desks   *connector.Connector
 	product func(productID string) (connector.Product, string, error)
-	opts    Options
+	ttl     time.Duration
+	max     int
 }
 
-// New returns a view. The function product returns the desks of a product and the prompt
-// for its agents.
+// New returns a view of actions that are kept for ttl (activity.DefaultTTL for zero), of
+// which an answer has at most maxEvents (activity.DefaultMaxEvents for zero). The function
+// product returns the desks of a product and the prompt for its agents.
 func New(store activity.Store, dir *activity.Directory, desks *connector.Connector,
-	product func(productID string) (connector.Product, string, error), o Options,
+	product func(productID string) (connector.Product, string, error), ttl time.Duration, maxEvents int,
 ) *View {
-	o.TTL, o.MaxEvents = cmp.Or(o.TTL, activity.DefaultTTL), cmp.Or(o.MaxEvents, activity.DefaultMaxEvents)
-	return &View{store, dir, desks, product, o}
+	return &View{store, dir, desks, product,
+		cmp.Or(ttl, activity.DefaultTTL), cmp.Or(maxEvents, activity.DefaultMaxEvents)}
 }
 
 // reading is the state of a call of Read.

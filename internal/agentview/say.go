@@ -124,7 +124,7 @@ func (r *reading) say(after activity.Position) {
 	r.place(now)
 	r.answer.Recent = r.asked(after)
 	c.Count = len(r.answer.Recent)
-	r.answer.Render(r.query.MaxChars, r.opts.TTL, r.lower(standing, isKnown))
+	r.answer.Render(r.query.MaxChars, r.ttl, r.lower(standing, isKnown))
 }
 
 // lower returns the sessions whose actions are of a lower standing than the person's; ""
@@ -151,8 +151,8 @@ func (r *reading) asked(after activity.Position) activity.Recent {
 		})
 	}
 	limit := r.query.Limit
-	if limit < 1 || limit > r.opts.MaxEvents {
-		limit = r.opts.MaxEvents
+	if limit < 1 || limit > r.max {
+		limit = r.max
 	}
 	return recent[max(0, len(recent)-limit):]
 }
