@@ -149,13 +149,16 @@ func TestDecode_listedEvents(t *testing.T) {
 func TestDecode_timesAndProofs(t *testing.T) {
 	body := `{"client_upload_time":"2026-11-23T03:57:00Z","events":[{"device_id":"d","user_id":"u","time":1795406195728,"insert_id":"i",` +
 		`"event_type":"$identify","user_properties":{"$set":{"user_hash":"aa","email_hash":"bb"}},"event_properties":{"$identity_token":"cc"}}]}`
-	_, err := amplitude.Source.Decode([]byte(body), intake.Request{}, func(m *intake.Meaning) {
-		assert.Equal(t, "i", m.ID)
-		assert.Equal(t, int64(1795406195728), m.Time.UnixMilli())
-		assert.Equal(t, "2026-11-23T03:57:00Z", m.Sent.Format(time.RFC3339))
-		assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof)
-	})
-	require.NoError(t, err)
+	for _, webhook := range []bool{false, true} { // whose times Amplitude has corrected
+		_, err := amplitude.Source.Decode([]byte(body), intake.Request{Webhook: webhook}, func(m *intake.Meaning) {
+			assert.Equal(t, "i", m.ID)
+			assert.Equal(t, int64(1795406195728), m.Time.UnixMilli())
+			assert.Equal(t, "2026-11-23T03:57:00Z", m.Sent.Format(time.RFC3339))
+			assert.Equal(t, webhook, m.ServerTime)
+			assert.Equal(t, intake.Proof{UserHash: "aa", EmailHash: "bb", Token: "cc"}, m.Proof)
+		})
+		require.NoError(t, err)
+	}
 }
 
 func FuzzDecode(f *testing.F) {

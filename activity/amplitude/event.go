@@ -1,7 +1,6 @@
 package amplitude
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/liveactivity/liveactivity/activity"
@@ -72,23 +71,14 @@ type properties struct {
 // decoder decodes one event at a time.
 type decoder struct {
 	*intake.Reader
-	event   event
-	isEvent bool
+	event event
 }
 
 // Next implements [intake.Decoder].
 func (d *decoder) Next() (token string) {
-	e := &d.event
-	*e, d.isEvent = event{properties: properties{elements: e.elements[:0]}}, d.Kind() == '{'
-	start := d.Offset()
-	d.Object(d.field) // which skips anything else
-	if !d.isEvent {
-		return ""
-	}
-	if e.id = intake.Trimmed(e.id); e.id == "" {
-		e.id = d.Digest(start)
-	}
-	return e.apiKey
+	d.event = event{properties: properties{elements: d.event.elements[:0]}}
+	d.Event(&d.event.id, func() { d.Object(d.field) })
+	return d.event.apiKey
 }
 
 func (d *decoder) field(key []byte) {
@@ -126,11 +116,7 @@ func (d *decoder) field(key []byte) {
 }
 
 func (d *decoder) userProperty(key []byte) {
-	if string(key) == "email" {
-		d.SetString(&d.event.email, intake.MaxText)
-		return
-	}
-	d.SetProof(&d.event.proof, key)
+	d.SetTrait(&d.event.email, &d.event.proof, key)
 }
 
 func (d *decoder) property(key []byte) {
@@ -161,17 +147,11 @@ func (d *decoder) property(key []byte) {
 
 // hierarchy reads the elements from the target outwards, as many as are looked at.
 func (d *decoder) hierarchy() {
-	if d.Kind() != '[' {
-		d.Skip()
-		return
-	}
 	p := &d.event.properties
-	p.elements = p.elements[:0]
-	for d.BeginArray(); d.Element(); {
-		if len(p.elements) == maxElements {
-			d.Skip()
-			continue
-		}
+	if d.Kind() == '[' {
+		p.elements = p.elements[:0]
+	}
+	d.Array(maxElements, func() {
 		var e element.Element
 		d.Object(func(key []byte) {
 			switch string(key) {
@@ -186,7 +166,7 @@ func (d *decoder) hierarchy() {
 			}
 		})
 		p.elements = append(p.elements, e)
-	}
+	})
 }
 
 // attribute reads an attribute of an element. Only one that is a flag may be no string. Of an
@@ -208,7 +188,7 @@ func (d *decoder) attribute(e *element.Element, key []byte) {
 // Meaning implements [intake.Decoder].
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
-	if !d.isEvent || e.typ == "" {
+	if e.typ == "" {
 		m.Reason = intake.ReasonMalformed
 		return
 	}
@@ -241,10 +221,8 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 			intake.First(e.pageURL, e.location))
 		m.Action = &action
 	}
-	m.Reason = cmp.Or(m.Reason, intake.Finish(&m.Event))
-	if m.Reason == "" && !e.setTimes(&m.Event, from) {
-		m.Reason = intake.ReasonMalformed
-	}
+	m.ServerTime = from.Webhook
+	m.Finish(from, e.time, from.SentAt)
 }
 
 // isAmplitudes reports whether the SDKs send an event of their own accord.
@@ -299,16 +277,4 @@ func (e *event) action() activity.Action {
 		typ = activity.TypeChange
 	}
 	return intake.NewAction(typ, element.Target(typ, e.elements, e.text), e.pageURL)
-}
-
-// setTimes sets the times of the event's meaning and reports whether they can be read.
-func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
-	if e.time == "" {
-		out.ServerTime, out.Time = true, from.Arrived
-		return true
-	}
-	out.ServerTime = from.Webhook
-	out.Sent, _ = intake.ParseTime(from.SentAt)
-	out.Time, ok = intake.ParseTime(e.time)
-	return ok
 }

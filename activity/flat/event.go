@@ -9,7 +9,7 @@ import (
 
 // New returns the source of a valid configuration.
 func New(c *Config) *intake.Source {
-	root := &node{}
+	root := &node{isProperties: c.Fields.Properties == ""}
 	for field, path := range c.Fields.paths() {
 		if path != "" {
 			n := root.at(strings.Split(path, "."))
@@ -18,7 +18,7 @@ func New(c *Config) *intake.Source {
 	}
 	actions := c.Actions
 	return intake.NewSource(intake.Form{Batch: c.Batch}, func(r *intake.Reader) intake.Decoder {
-		return &decoder{Reader: r, root: root, actions: actions, whole: c.Fields.Properties == ""}
+		return &decoder{Reader: r, root: root, actions: actions}
 	})
 }
 
@@ -55,24 +55,13 @@ type decoder struct {
 	*intake.Reader
 	root    *node
 	actions map[string]string
-	whole   bool // the properties are the event's own fields
-
 	event   event
-	isEvent bool
 }
 
 // Next implements [intake.Decoder]. No event carries a project token.
 func (d *decoder) Next() (token string) {
-	e := &d.event
-	*e, d.isEvent = event{}, d.Kind() == '{'
-	start := d.Offset()
-	d.read(d.root)
-	if d.whole {
-		e.from, e.to = start, d.Offset()
-	}
-	if e.id = intake.Trimmed(e.id); e.id == "" && d.isEvent {
-		e.id = d.Digest(start)
-	}
+	d.event = event{}
+	d.Event(&d.event.id, func() { d.read(d.root) })
 	return ""
 }
 
@@ -116,7 +105,7 @@ var texts = map[string]func(*event) *string{
 // Meaning implements [intake.Decoder].
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	e := &d.event
-	if e.name = intake.Trimmed(e.name); !d.isEvent || e.name == "" {
+	if e.name = intake.Trimmed(e.name); e.name == "" {
 		m.Reason = intake.ReasonMalformed
 		return
 	}
@@ -139,12 +128,8 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 			m.Reason = intake.ReasonMalformed
 		}
 	}
-	if m.Reason == "" {
-		m.Reason = intake.Finish(&m.Event)
-	}
-	if m.Reason == "" && !e.setTime(&m.Event, from) {
-		m.Reason = intake.ReasonMalformed
-	}
+	m.ServerTime = true // the sender vouches for it
+	m.Finish(from, e.time, "")
 }
 
 // who returns an event with the session and the user. An anonymous visitor is a user, too.
@@ -172,15 +157,4 @@ func (d *decoder) custom(from *intake.Request, m *intake.Meaning) (reason string
 	action := activity.NewEvent(e.name, rule.Sentence, shown, e.url)
 	m.Action = &action
 	return ""
-}
-
-// setTime sets the time of the event's meaning and reports whether it can be read. The
-// sender vouches for it.
-func (e *event) setTime(out *activity.Event, from *intake.Request) (ok bool) {
-	out.ServerTime, out.Time = true, from.Arrived
-	if e.time == "" {
-		return true
-	}
-	out.Time, ok = intake.ParseTime(e.time)
-	return ok
 }

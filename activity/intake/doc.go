@@ -15,7 +15,7 @@
 //
 //   - a [Decoder], which reads an event with the methods of [Reader] and says what it
 //     means: an [activity.Event], or the reason for ignoring it. [UserID], [FirstEmail],
-//     [ParseTime], [NewAction], [ScreenURL] and [Finish] have the rules that hold for all.
+//     [NewAction], [ScreenURL] and [Meaning.Finish] have the rules that hold for all.
 //   - the [Source] made of it by [NewSource], with the [Form] of the vendor's envelopes.
 //     [Intake.Webhook] takes the vendor's webhooks by it.
 //   - the paths that its SDKs call, with [AllowOrigin], [Preflight] and [Intake.Capture],

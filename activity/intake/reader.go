@@ -54,6 +54,45 @@ func (r *Reader) Object(field func(key []byte)) {
 	}
 }
 
+// Field calls read, which reads the value, for one field of an object.
+func (r *Reader) Field(name string, read func()) {
+	r.Object(func(key []byte) {
+		if string(key) == name {
+			read()
+			return
+		}
+		r.Skip()
+	})
+}
+
+// Array calls element, which reads it, for each of the first elements of an array, at most
+// limit of them.
+func (r *Reader) Array(limit int, element func()) {
+	if r.Kind() != '[' {
+		r.Skip()
+		return
+	}
+	r.BeginArray()
+	for n := 0; r.Element(); n++ {
+		if n < limit {
+			element()
+		} else {
+			r.Skip()
+		}
+	}
+}
+
+// Event calls read, which reads the value that comes next and may set the ID. The ID is
+// trimmed; an event without one gets its [Reader.Digest], and a value that is no object none.
+func (r *Reader) Event(id *string, read func()) {
+	isObject := r.Kind() == '{'
+	start := r.Offset()
+	read()
+	if *id = Trimmed(*id); *id == "" && isObject {
+		*id = r.Digest(start)
+	}
+}
+
 // SetString reads a string of at most limit bytes.
 func (r *Reader) SetString(s *string, limit int) {
 	if r.Kind() != '"' {
@@ -95,6 +134,16 @@ func (r *Reader) SetProof(p *Proof, property []byte) {
 		return
 	}
 	r.Skip()
+}
+
+// SetTrait reads a property of a person: the address or a proof of identity. It skips any
+// other.
+func (r *Reader) SetTrait(email *string, p *Proof, key []byte) {
+	if string(key) == "email" {
+		r.SetString(email, MaxText)
+		return
+	}
+	r.SetProof(p, key)
 }
 
 // Digest returns an ID for an event without one: half a SHA-256 of its JSON, which was

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -61,6 +62,24 @@ type Meaning struct {
 	// Erases says that the event asks for the erasure of its user, and does nothing else:
 	// see Options.Erase.
 	Erases bool
+}
+
+// Finish sets the reason for ignoring the event, if it has none, and the event's time: the
+// stamp by the sender's clock, which showed sentAt when the request was sent, or else the
+// time of arrival. A stamp that cannot be read makes the event malformed.
+func (m *Meaning) Finish(from *Request, stamp, sentAt string) {
+	if m.Reason = cmp.Or(m.Reason, Finish(&m.Event)); m.Reason != "" {
+		return
+	}
+	if stamp == "" {
+		m.ServerTime, m.Time = true, from.Arrived
+		return
+	}
+	m.Sent, _ = ParseTime(sentAt)
+	ok := false
+	if m.Time, ok = ParseTime(stamp); !ok {
+		m.Reason = ReasonMalformed
+	}
 }
 
 // parse returns the payload of a request's JSON. Its errors are answers.

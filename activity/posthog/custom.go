@@ -36,16 +36,7 @@ func exception(properties *intake.Reader) (typ, message string) {
 	properties.Object(func(key []byte) {
 		switch string(key) {
 		case "$exception_list":
-			if properties.Kind() != '[' {
-				properties.Skip()
-				return
-			}
-			first := true
-			for properties.BeginArray(); properties.Element(); first = false {
-				if !first {
-					properties.Skip()
-					continue
-				}
+			properties.Array(1, func() {
 				properties.Object(func(key []byte) {
 					switch string(key) {
 					case "type":
@@ -56,7 +47,7 @@ func exception(properties *intake.Reader) (typ, message string) {
 						properties.Skip()
 					}
 				})
-			}
+			})
 		case "$exception_type": // of earlier SDKs, like the next one
 			properties.SetString(&typ, intake.MaxText)
 		case "$exception_message":

@@ -110,23 +110,11 @@ func (r *reader) field(e, inner *event, key []byte) {
 	case "sent_at":
 		r.SetText(&e.SentAt)
 	case "options":
-		r.Object(func(key []byte) {
-			if string(key) != "disable_skew_correction" {
-				r.Skip()
-				return
-			}
-			e.ClockIsRight = r.Bool()
-		})
+		r.Field("disable_skew_correction", func() { e.ClockIsRight = r.Bool() })
 	case "$set":
 		r.traits(&e.Set)
 	case "person":
-		r.Object(func(key []byte) {
-			if string(key) != "properties" {
-				r.Skip()
-				return
-			}
-			r.traits(&e.Person.Properties)
-		})
+		r.Field("properties", func() { r.traits(&e.Person.Properties) })
 	case "elements_chain":
 		r.SetString(&e.ElementsChain, maxChain)
 	case "api_key":
@@ -200,20 +188,14 @@ func (r *reader) property(p *properties, key []byte) {
 
 // elements reads the elements from the target outwards, as many as are looked at.
 func (r *reader) elements(p *properties) {
-	if r.Kind() != '[' {
-		r.Skip()
-		return
+	if r.Kind() == '[' {
+		p.Elements = p.Elements[:0]
 	}
-	p.Elements = p.Elements[:0]
-	for r.BeginArray(); r.Element(); {
-		if len(p.Elements) == maxElements {
-			r.Skip()
-			continue
-		}
+	r.Array(maxElements, func() {
 		var e element.Element
 		r.Object(func(key []byte) { r.attribute(&e, key) })
 		p.Elements = append(p.Elements, e)
-	}
+	})
 }
 
 // attribute reads an attribute of an element. Only one that is a flag may be no string.
@@ -232,13 +214,7 @@ func (r *reader) attribute(e *element.Element, key []byte) {
 }
 
 func (r *reader) traits(t *traits) {
-	r.Object(func(key []byte) {
-		if string(key) == "email" {
-			r.SetString(&t.Email, intake.MaxText)
-			return
-		}
-		r.SetProof(&t.Proof, key)
-	})
+	r.Object(func(key []byte) { r.SetTrait(&t.Email, &t.Proof, key) })
 }
 
 // words are the values that most events have in some field.

@@ -52,10 +52,10 @@ type event struct {
 		pageURL   string
 		sessionID string // a number: two people can have the same one
 		ownID     string // session_id
-		traits    traits
+		email     string // of the traits, like the next one
 	}
-	traits traits
-	proof  intake.Proof
+	email string
+	proof intake.Proof
 }
 
 // properties are the properties that matter here.
@@ -65,28 +65,17 @@ type properties struct {
 	sessionID   string // the site's own
 }
 
-type traits struct{ email string }
-
 // decoder decodes one event at a time.
 type decoder struct {
 	*intake.Reader
-	event   event
-	isEvent bool
+	event event
 }
 
 // Next implements [intake.Decoder].
 func (d *decoder) Next() (token string) {
-	e := &d.event
-	*e, d.isEvent = event{}, d.Kind() == '{'
-	start := d.Offset()
-	d.Object(d.field) // which skips anything else
-	if !d.isEvent {
-		return ""
-	}
-	if e.id = intake.Trimmed(e.id); e.id == "" {
-		e.id = d.Digest(start)
-	}
-	return keyID(e.writeKey)
+	d.event = event{}
+	d.Event(&d.event.id, func() { d.Object(d.field) })
+	return keyID(d.event.writeKey)
 }
 
 // keyID returns a write key without the secret that Jitsu has behind it.
@@ -127,7 +116,7 @@ func (d *decoder) field(key []byte) {
 	case "context":
 		d.Object(d.contextField)
 	case "traits":
-		d.Object(func(key []byte) { d.trait(&e.traits, key) })
+		d.Object(func(key []byte) { d.SetTrait(&e.email, &e.proof, key) })
 	default:
 		d.Skip()
 	}
@@ -153,39 +142,25 @@ func (d *decoder) contextField(key []byte) {
 	c := &d.event.context
 	switch string(key) {
 	case "page":
-		d.Object(func(key []byte) {
-			if string(key) == "url" {
-				d.SetString(&c.pageURL, intake.MaxURL)
-				return
-			}
-			d.Skip()
-		})
+		d.Field("url", func() { d.SetString(&c.pageURL, intake.MaxURL) })
 	case "sessionId":
 		d.SetText(&c.sessionID)
 	case "session_id":
 		d.SetText(&c.ownID)
 	case "traits":
-		d.Object(func(key []byte) { d.trait(&c.traits, key) })
+		d.Object(func(key []byte) { d.SetTrait(&c.email, &d.event.proof, key) })
 	default:
 		d.SetProof(&d.event.proof, key)
 	}
 }
 
-func (d *decoder) trait(t *traits, key []byte) {
-	if string(key) == "email" {
-		d.SetString(&t.email, intake.MaxText)
-		return
-	}
-	d.SetProof(&d.event.proof, key)
-}
-
 // Meaning implements [intake.Decoder].
 func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
-	if !d.isEvent {
+	e := &d.event
+	if e.id == "" {
 		m.Reason = intake.ReasonMalformed
 		return
 	}
-	e := &d.event
 	e.typ = strings.ToLower(intake.First(e.typ, from.Kind))
 	m.Key, m.Proof, m.SeeksSession = e.id, e.proof, true
 	m.Event = e.who()
@@ -216,12 +191,12 @@ func (d *decoder) Meaning(from *intake.Request, m *intake.Meaning) {
 	default:
 		m.Reason = intake.ReasonOther
 	}
-	if m.Reason == "" {
-		m.Reason = intake.Finish(&m.Event)
+	// The vendors' webhooks carry the corrected time beside the original one.
+	stamp := intake.First(e.originalTimestamp, e.timestamp)
+	if m.ServerTime = from.Webhook && e.timestamp != ""; m.ServerTime {
+		stamp = e.timestamp
 	}
-	if m.Reason == "" && !e.setTimes(&m.Event, from) {
-		m.Reason = intake.ReasonMalformed
-	}
+	m.Finish(from, stamp, intake.First(e.sentAt, from.SentAt))
 }
 
 // who returns an event of its session and its user. An anonymous visitor is a user, too.
@@ -232,7 +207,7 @@ func (e *event) who() activity.Event {
 	}
 	out := activity.Event{ID: e.id, UserID: intake.First(user, device), Identified: user != "",
 		SessionID: intake.Trimmed(intake.First(e.properties.sessionID, e.context.ownID)),
-		Email:     intake.FirstEmail(e.traits.email, e.context.traits.email)}
+		Email:     intake.FirstEmail(e.email, e.context.email)}
 	if number := intake.Trimmed(e.context.sessionID); out.SessionID == "" && device != "" && number != "" {
 		out.SessionID = device + ":" + number
 	}
@@ -253,20 +228,4 @@ func (e *event) view() (activity.Action, bool) {
 	}
 	a := intake.NewAction(activity.TypePageview, activity.Target{}, address)
 	return a, a.RawURL != ""
-}
-
-// setTimes sets the times of the event's meaning and reports whether they can be read.
-// The vendors' webhooks carry the corrected time beside the original one.
-func (e *event) setTimes(out *activity.Event, from *intake.Request) (ok bool) {
-	stamp := intake.First(e.originalTimestamp, e.timestamp)
-	if out.ServerTime = from.Webhook && e.timestamp != ""; out.ServerTime {
-		stamp = e.timestamp
-	}
-	if stamp == "" {
-		out.ServerTime, out.Time = true, from.Arrived
-		return true
-	}
-	out.Sent, _ = intake.ParseTime(intake.First(e.sentAt, from.SentAt))
-	out.Time, ok = intake.ParseTime(stamp)
-	return ok
 }
