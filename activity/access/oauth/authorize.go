@@ -29,37 +29,26 @@ type authorization struct {
 	challenge   string
 }
 
-// shown is an error that only the user is shown: the client cannot be told, because it is
-// not known where it is.
-type shown struct {
-	status int
-	detail string
-}
-
-func (e *shown) Error() string { return e.detail }
-
-// parse returns the authorization that a query asks for. The error is a *shown, or one of
-// the storage, or a *refusal; after a refusal the client and the redirect URI are known.
+// parse returns the authorization that a query asks for. The error is a
+// *[clientError], or one of the storage, or a *refusal; after a refusal the client and the
+// redirect URI are known.
 func (s *Server) parse(ctx context.Context, q url.Values) (a authorization, err error) {
-	bad := func(detail string) error { return &shown{http.StatusBadRequest, detail} }
 	a.clientID = q.Get("client_id")
 	again := repeated(q)
 	if a.clientID == "" || again == "client_id" || again == "redirect_uri" {
-		return a, bad("The address that brought you here is not complete. Begin again in the app.")
+		return a, &clientError{"The address that brought you here is not complete. Begin again in the app", nil}
 	}
 	a.client, err = s.clientOf(ctx, a.clientID)
-	var document *documentError
-	switch {
-	case errors.Is(err, errNoClient):
-		return a, bad("This app is not registered here, or not any more. Connect it again from the start.")
-	case errors.As(err, &document):
-		return a, bad(document.detail + ".")
-	case err != nil:
+	if errors.Is(err, errNoClient) {
+		err = &clientError{"This app is not registered here, or not any more. Connect it again from the start", err}
+	}
+	if err != nil {
 		return a, err
 	}
 	ok := false
 	if a.redirectURI, ok = a.client.allows(q.Get("redirect_uri")); !ok {
-		return a, bad("The app wants the answer sent to an address that it did not register, so it is not sent there.")
+		return a, &clientError{
+			"The app wants the answer sent to an address that it did not register, so it is not sent there", nil}
 	}
 	if again != "" {
 		return a, refuse("invalid_request", "The parameter "+again+" must be given once.")
@@ -115,13 +104,13 @@ func (s *Server) authorization(w http.ResponseWriter, r *http.Request) (a author
 		q = nil
 	}
 	a, err = s.parse(r.Context(), q)
-	var wrong *shown
+	var wrong *clientError
 	var refused *refusal
 	switch {
 	case err == nil:
 		return a, true, nil
 	case errors.As(err, &wrong):
-		return a, false, write(w, wrong.status, view{Problem: wrong.detail})
+		return a, false, write(w, http.StatusBadRequest, view{Problem: wrong.detail + "."})
 	case errors.As(err, &refused):
 		s.answer(w, r, a.redirectURI, url.Values{"error": {refused.code}, "error_description": {refused.description}})
 		return a, false, nil

@@ -109,7 +109,7 @@ func (c *client) allows(given string) (redirectURI, bool) {
 
 func withoutPort(u *url.URL) string {
 	without := *u
-	without.Host = hostname(u.Host)
+	without.Host = u.Hostname()
 	return without.String()
 }
 
@@ -268,7 +268,7 @@ func indexOf(ids, id []byte) int {
 var errNoClient = errors.New("oauth: no such client")
 
 // clientOf returns the client of an ID: a registered one, or, for a URL, the client that the
-// metadata document there describes. The error is errNoClient, a *[documentError] or one of the
+// metadata document there describes. The error is errNoClient, a *[clientError] or one of the
 // storage.
 func (s *Server) clientOf(ctx context.Context, id string) (client, error) {
 	if isDocumentURL(id) {

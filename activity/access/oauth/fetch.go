@@ -31,14 +31,15 @@ const (
 	failureTTL   = 30 * time.Second // a failure is
 )
 
-// documentError is why a client's metadata document is not taken: a sentence for the page.
-type documentError struct {
-	detail string
+// clientError is a mistake of a client that only its user is shown: the client cannot be
+// told, because it is not known where it is.
+type clientError struct {
+	detail string // a sentence without its full stop
 	cause  error
 }
 
-func (e *documentError) Error() string { return fmt.Sprintf("oauth: %s: %v", e.detail, e.cause) }
-func (e *documentError) Unwrap() error { return e.cause }
+func (e *clientError) Error() string { return fmt.Sprintf("oauth: %s: %v", e.detail, e.cause) }
+func (e *clientError) Unwrap() error { return e.cause }
 
 // fetcher fetches and caches metadata documents.
 type fetcher struct {
@@ -95,7 +96,7 @@ func isDocumentURL(id string) bool {
 	return len(u.Path) > 1 && !slices.Contains(segments, ".") && !slices.Contains(segments, "..")
 }
 
-// client returns the client of a metadata document. The error is a *[documentError].
+// client returns the client of a metadata document. The error is a *[clientError].
 func (f *fetcher) client(ctx context.Context, id string) (client, error) {
 	if known, ok := f.cache.Get(id); ok && time.Now().Before(known.until) {
 		return known.client, known.err
@@ -117,31 +118,35 @@ func (f *fetcher) fetch(ctx context.Context, id string) (c client, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	if err := f.running.Acquire(ctx, 1); err != nil {
-		return c, &documentError{"Too many metadata documents are being fetched; please try again", err}
+		return c, &clientError{"Too many metadata documents are being fetched; please try again", err}
 	}
 	defer f.running.Release(1)
-	const cannot = "The client's metadata document cannot be fetched from its public https address"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, id, nil)
+	body, err := f.get(ctx, id)
+	switch {
+	case err != nil:
+		return c, &clientError{"The client's metadata document cannot be fetched from its public https address", err}
+	case len(body) > maxDocument:
+		return c, &clientError{"The client's metadata document is larger than 5 KB", nil}
+	}
+	return parseDocument(id, body)
+}
+
+// get returns the body at a URL, at most a byte more than a document may have.
+func (f *fetcher) get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return c, &documentError{cannot, err}
+		return nil, err
 	}
 	request.Header.Set("Accept", "application/json")
 	response, err := f.http.Do(request)
 	if err != nil {
-		return c, &documentError{cannot, err}
+		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return c, &documentError{cannot, errors.New(response.Status)}
+		return nil, errors.New(response.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
-	if err != nil {
-		return c, &documentError{cannot, err}
-	}
-	if len(body) > maxDocument {
-		return c, &documentError{"The client's metadata document is larger than 5 KB", nil}
-	}
-	return parseDocument(id, body)
+	return io.ReadAll(io.LimitReader(response.Body, maxDocument+1))
 }
 
 // parseDocument returns the client that a document at the URL id describes.
@@ -151,15 +156,15 @@ func parseDocument(id string, body []byte) (c client, err error) {
 		registration
 	}
 	if err := json.Unmarshal(body, &d); err != nil {
-		return c, &documentError{"The client's metadata document is not a JSON object of client metadata", err}
+		return c, &clientError{"The client's metadata document is not a JSON object of client metadata", err}
 	}
 	if d.ClientID != id {
-		return c, &documentError{"The client's metadata document is that of another client_id", nil}
+		return c, &clientError{"The client's metadata document is that of another client_id", nil}
 	}
 	c, problem := newClient(d.ClientName, d.RedirectURIs)
 	if problem != "" {
 		problem = strings.TrimSuffix(problem, ".")
-		return c, &documentError{"The client's metadata document is not valid: " + problem, nil}
+		return c, &clientError{"The client's metadata document is not valid: " + problem, nil}
 	}
 	return c, nil
 }

@@ -65,7 +65,7 @@ func described(id string) []byte {
 }
 
 func detailOf(err error) string {
-	var e *documentError
+	var e *clientError
 	if errors.As(err, &e) {
 		return e.detail
 	}

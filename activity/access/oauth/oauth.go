@@ -24,7 +24,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -209,13 +208,6 @@ func (e *refusal) Error() string { return e.code + ": " + e.description }
 
 func refuse(code, description string) error { return &refusal{code, description} }
 
-func (e *refusal) status() int {
-	if e.code == "invalid_client" {
-		return http.StatusUnauthorized
-	}
-	return http.StatusBadRequest
-}
-
 // handler serves a request with this body, which it must not keep.
 type handler func(w http.ResponseWriter, r *http.Request, body []byte) error
 
@@ -248,8 +240,12 @@ func open(h httpx.Handler) http.Handler {
 		if !errors.As(err, &refused) {
 			return err
 		}
+		status := http.StatusBadRequest
+		if refused.code == "invalid_client" {
+			status = http.StatusUnauthorized
+		}
 		w.Header().Set("Cache-Control", "no-store")
-		httpx.WriteJSON(w, refused.status(), map[string]string{
+		httpx.WriteJSON(w, status, map[string]string{
 			"error": refused.code, "error_description": refused.description, "detail": refused.description})
 		return nil
 	})
@@ -271,12 +267,4 @@ func hostOf(u *url.URL) string {
 		return u.Host
 	}
 	return strings.TrimSuffix(u.Scheme+"://"+u.Host, "//")
-}
-
-// hostname returns a host without its port.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.Trim(host, "[]")
 }
