@@ -99,11 +99,6 @@ func check(body []byte) (calls int, err error) {
 	return s.Elements, nil
 }
 
-func isBounded(body []byte) bool {
-	_, err := check(body)
-	return err == nil
-}
-
 // answer is the budget of all results in one response.
 type answer struct {
 	left        atomic.Int64 // bytes on the wire

@@ -249,7 +249,10 @@ func (l limit) int() int { return int(min(max(l, 0), 1<<31-1)) }
 
 // decode decodes the arguments of a call, or returns a sentence about the mistake.
 func decode(raw json.RawMessage, args any) (problem string) {
-	err := json.Unmarshal(cmpOr(raw, "{}"), args)
+	if len(bytes.TrimSpace(raw)) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	err := json.Unmarshal(raw, args)
 	var typeError *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &typeError) && typeError.Field == "limit":
@@ -260,11 +263,4 @@ func decode(raw json.RawMessage, args any) (problem string) {
 		return "The arguments must be a JSON object."
 	}
 	return ""
-}
-
-func cmpOr(raw json.RawMessage, fallback string) []byte {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return []byte(fallback)
-	}
-	return raw
 }
