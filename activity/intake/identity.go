@@ -124,9 +124,10 @@ const maxExpiry = 24 * time.Hour
 // verifyToken returns the address in a token, which may be empty, and whether the token
 // signs the user id.
 func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
-	signed, signature, _ := cutLast(token, ".")
+	dot := max(0, strings.LastIndexByte(token, '.'))
+	signed := token[:dot]
 	header, payload, both := strings.Cut(signed, ".")
-	sum, err := base64.RawURLEncoding.DecodeString(signature)
+	sum, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token[dot:], "."))
 	var head struct {
 		Alg  string          `json:"alg"`
 		Crit json.RawMessage `json:"crit"` // extensions that must be understood; none is
@@ -148,13 +149,6 @@ func (v *Voucher) verifyToken(token, userID string) (email string, ok bool) {
 		return "", false
 	}
 	return claims.Email, true
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return "", "", false
 }
 
 func decodePart(part string, into any) bool {

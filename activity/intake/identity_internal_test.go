@@ -126,10 +126,9 @@ func FuzzVerifyToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token string) {
 		email, ok := v.verifyToken(token, "ada")
 		if ok {
-			signed, _, found := cutLast(token, ".")
-			require.True(t, found)
-			want, _, _ := cutLast(good, ".")
-			require.Equal(t, want, signed, "only the secret's owner can make another")
+			signed := good[:strings.LastIndexByte(good, '.')+1]
+			require.True(t, strings.HasPrefix(token, signed), "only the secret's owner can make another")
+			require.NotContains(t, token[len(signed):], ".")
 		}
 		require.True(t, ok || email == "")
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liveactivity/liveactivity/activity"
 	"github.com/liveactivity/liveactivity/internal/admission"
+	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/metrics"
 	"github.com/liveactivity/liveactivity/internal/options"
 )
@@ -67,7 +68,7 @@ type Intake struct {
 	products Products
 	opts     Options
 	events   *prometheus.CounterVec
-	origins  *originGuard
+	refused  refusals
 	room     *admission.Room // that of the process
 }
 
@@ -77,25 +78,26 @@ func New(sink activity.Sink, products Products, opts *Options) (*Intake, error) 
 	wrong := options.Mistakes{Package: "intake"}
 	wrong.Require(sink != nil, "sink", "must not be nil")
 	wrong.Require(products != nil, "products", "must not be nil")
-	in := &Intake{sink: sink, products: products, events: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "liveactivity_events_total",
-		Help: "Events received, by outcome and, where they were ignored, by reason.",
-	}, []string{"product_id", "outcome", "reason"})}
+	in := &Intake{sink: sink, products: products, room: admission.Bodies()}
 	in.opts = *cmp.Or(opts, &Options{})
 	in.opts.MaxBody = options.Default(&wrong, "MaxBody", in.opts.MaxBody, DefaultMaxBody)
 	in.opts.MaxDecoded = options.Default(&wrong, "MaxDecoded", in.opts.MaxDecoded, DefaultMaxDecoded)
-	limit := admission.Bodies().Arriving.Limit()
+	limit := in.room.Arriving.Limit()
 	wrong.Require(2*in.opts.MaxBody+in.opts.MaxDecoded <= limit, "MaxDecoded",
 		fmt.Sprintf("must leave a request within %d bytes", limit))
-	if in.opts.Logger == nil {
-		in.opts.Logger = slog.Default()
-	}
-	in.events = metrics.Register(&wrong, in.opts.Metrics, in.events)
-	in.origins = newOriginGuard(&wrong, products, in.opts.Logger, in.opts.Metrics)
+	in.opts.Logger = cmp.Or(in.opts.Logger, slog.Default())
+	in.events = metrics.Register(&wrong, in.opts.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "liveactivity_events_total",
+		Help: "Events received, by outcome and, where they were ignored, by reason.",
+	}, []string{"product_id", "outcome", "reason"}))
+	in.refused.count = metrics.Register(&wrong, in.opts.Metrics, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "liveactivity_refused_origins_total",
+		Help: "SDK requests refused because the product's list of origins lacks theirs.",
+	}, []string{"product_id"}))
+	in.refused.logged = fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil)
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	in.room = admission.Bodies()
 	return in, nil
 }
 

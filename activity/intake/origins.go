@@ -2,7 +2,6 @@ package intake
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,8 +11,6 @@ import (
 	"github.com/liveactivity/liveactivity/activity/access"
 	"github.com/liveactivity/liveactivity/internal/fair"
 	"github.com/liveactivity/liveactivity/internal/httpx"
-	"github.com/liveactivity/liveactivity/internal/metrics"
-	"github.com/liveactivity/liveactivity/internal/options"
 	"github.com/liveactivity/liveactivity/internal/origin"
 )
 
@@ -24,42 +21,24 @@ const maxRefused = 1 << 20
 // maxOrigin is how much of an origin is logged.
 const maxOrigin = 256
 
-// originGuard refuses requests from pages of origins that a product does not list.
-type originGuard struct {
-	products Products
-	log      *slog.Logger
-	refusals *prometheus.CounterVec
+// refusals are the requests refused from pages of origins that a product does not list.
+type refusals struct {
+	count *prometheus.CounterVec
 
 	mu     sync.Mutex
-	logged *fair.Cache[string, struct{}]
-}
-
-func newOriginGuard(
-	wrong *options.Mistakes, products Products, log *slog.Logger, reg prometheus.Registerer,
-) *originGuard {
-	return &originGuard{
-		products: products, log: log,
-		logged: fair.New[string, struct{}](&fair.Options{TotalBytes: maxRefused}, nil),
-		refusals: metrics.Register(wrong, reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "liveactivity_refused_origins_total",
-			Help: "SDK requests refused because the product's list of origins lacks theirs.",
-		}, []string{"product_id"}))}
+	logged *fair.Cache[string, struct{}] // origins, by product
 }
 
 // CheckOrigin refuses a request for the product, 403, from a page of an origin
 // that is not in the product's list, if it has one. The page cannot read the
 // answer.
 func (in *Intake) CheckOrigin(w http.ResponseWriter, r *http.Request, productID string) error {
-	return in.origins.check(w, r, productID)
-}
-
-func (g *originGuard) check(w http.ResponseWriter, r *http.Request, productID string) error {
 	from := r.Header.Get("Origin")
 	if from == "" {
 		return nil
 	}
-	err := access.CheckCurrent(g.products, productID, func() error {
-		allowed, err := g.products.AllowedOrigins(productID)
+	err := access.CheckCurrent(in.products, productID, func() error {
+		allowed, err := in.products.AllowedOrigins(productID)
 		switch {
 		case err != nil:
 			return httpx.Unavailable(err)
@@ -74,10 +53,11 @@ func (g *originGuard) check(w http.ResponseWriter, r *http.Request, productID st
 	for _, name := range corsHeaders {
 		w.Header().Del(name)
 	}
-	g.refusals.WithLabelValues(productID).Inc()
+	in.refused.count.WithLabelValues(productID).Inc()
 	from = strings.Clone(from[:min(len(from), maxOrigin)])
-	if g.isNew(productID, from) {
-		g.log.Warn("refused a page that the product's allowed_origins lack", "product_id", productID, "origin", from)
+	if in.refused.isNew(productID, from) {
+		in.opts.Logger.Warn("refused a page that the product's allowed_origins lack",
+			"product_id", productID, "origin", from)
 	}
 	return err
 }
@@ -85,14 +65,14 @@ func (g *originGuard) check(w http.ResponseWriter, r *http.Request, productID st
 var errOrigin = httpx.Errorf(http.StatusForbidden, "Pages of this origin may not report to the product.")
 
 // isNew reports whether the origin is refused for the first time.
-func (g *originGuard) isNew(productID, from string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if _, ok := g.logged.Get(productID, from); ok {
+func (r *refusals) isNew(productID, from string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.logged.Get(productID, from); ok {
 		return false
 	}
-	g.logged.Put(productID, from, struct{}{}, fair.Item{Bytes: fair.Size(len(from))})
-	g.logged.Trim(productID)
+	r.logged.Put(productID, from, struct{}{}, fair.Item{Bytes: fair.Size(len(from))})
+	r.logged.Trim(productID)
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
@@ -167,31 +168,21 @@ func dataField(form []byte) (value []byte, ok bool, err error) {
 	out := make([]byte, 0, len(value))
 	for i := 0; i < len(value); i++ {
 		c := value[i]
-		switch {
-		case c == '+':
+		switch c {
+		case '+':
 			c = ' '
-		case c == '%':
-			if len(value) < i+3 || unhex[value[i+1]] < 0 || unhex[value[i+2]] < 0 {
+		case '%':
+			var escaped [1]byte
+			if n, err := hex.Decode(escaped[:], value[i+1:min(i+3, len(value))]); n != 1 || err != nil {
 				return nil, false, errEscape
 			}
-			c = byte(unhex[value[i+1]]<<4 | unhex[value[i+2]])
+			c = escaped[0]
 			i += 2
 		}
 		out = append(out, c)
 	}
 	return out, true, nil
 }
-
-// unhex are the values of hexadecimal digits, -1 for other bytes.
-var unhex = func() (values [256]int) {
-	for c := range values {
-		values[c] = strings.IndexByte("0123456789abcdef", byte(c)|0x20)
-		if c < '0' {
-			values[c] = -1
-		}
-	}
-	return values
-}()
 
 // decodeBase64 returns the bytes before the first that is no base64, in either
 // alphabet and with or without padding. Some senders forget to escape the plus
