@@ -30,26 +30,17 @@ var sdkRoutes = map[string]route{
 	"/flags":                             {http.MethodPost, (*Handler).flags},
 	"/decide":                            {http.MethodPost, (*Handler).flags},
 	"/s":                                 {http.MethodPost, (*Handler).replay},
-	"/api/surveys":                       {http.MethodGet, list("surveys")},
-	"/api/early_access_features":         {http.MethodGet, list("earlyAccessFeatures")},
-	"/api/web_experiments":               {http.MethodGet, list("experiments")},
-	"/api/product_tours":                 {http.MethodGet, list("product_tours")},
+	"/api/surveys":                       {http.MethodGet, always(map[string][]string{"surveys": none})},
+	"/api/early_access_features":         {http.MethodGet, always(map[string][]string{"earlyAccessFeatures": none})},
+	"/api/web_experiments":               {http.MethodGet, always(map[string][]string{"experiments": none})},
+	"/api/product_tours":                 {http.MethodGet, always(map[string][]string{"product_tours": none})},
 	"/i/v1/logs":                         {http.MethodPost, (*Handler).logs},
-	"/api/feature_flag/local_evaluation": {http.MethodGet, (*Handler).definitions},
-	"/flags/definitions":                 {http.MethodGet, (*Handler).definitions},
+	"/api/feature_flag/local_evaluation": {http.MethodGet, always(noFlags)},
+	"/flags/definitions":                 {http.MethodGet, always(noFlags)},
 }
 
 // maxRoute is the most segments that a path of sdkRoutes has.
 const maxRoute = 4
-
-// remoteConfigRoute is for "/array/{token}/config" and "/array/{token}/config.js".
-var remoteConfigRoute = route{http.MethodGet, (*Handler).remoteConfig}
-
-// Paths with a part that varies.
-var (
-	scriptRoute = route{http.MethodGet, (*Handler).script} // "/static/{file}.js", "/static/{version}/{file}.js"
-	valueRoute  = route{http.MethodGet, (*Handler).value}  // "/api/projects/{project}/feature_flags/{flag}/remote_config"
-)
 
 // IsSDKPath reports whether a URL path is one that [Handler.ServeSDK] answers:
 // an SDK's call, with or without a trailing slash, below any prefix that the
@@ -72,14 +63,13 @@ func SDKPatterns() []string {
 // routeOf returns the route that a path ends in.
 func routeOf(path string) (route, bool) {
 	path = strings.TrimSuffix(path, "/")
-	if tokenInPath(path) != "" {
-		return remoteConfigRoute, true
-	}
-	if isExtension(path) {
-		return scriptRoute, true
-	}
-	if strings.HasSuffix(path, "/remote_config") && strings.Contains(path, "/feature_flags/") {
-		return valueRoute, true
+	switch {
+	case tokenInPath(path) != "": // "/array/{token}/config", "/array/{token}/config.js"
+		return route{http.MethodGet, (*Handler).remoteConfig}, true
+	case isExtension(path): // "/static/{file}.js", "/static/{version}/{file}.js"
+		return route{http.MethodGet, (*Handler).script}, true
+	case strings.HasSuffix(path, "/remote_config") && strings.Contains(path, "/feature_flags/"):
+		return route{http.MethodGet, always(nil)}, true // the value of a flag, for server SDKs
 	}
 	found, ok := route{}, false
 	for i, n := len(path), 0; n < maxRoute; n++ {
@@ -181,13 +171,22 @@ type sdkConfig struct {
 
 var gzipOnly = []string{"gzip-js"}
 
-// list answers a request for a list with an empty one.
-func list(name string) func(*Handler, http.ResponseWriter, *http.Request) error {
+// always answers requests that need no more than one value.
+func always(v any) func(*Handler, http.ResponseWriter, *http.Request) error {
 	return func(_ *Handler, w http.ResponseWriter, _ *http.Request) error {
-		httpx.WriteJSON(w, http.StatusOK, map[string][]string{name: {}})
+		httpx.WriteJSON(w, http.StatusOK, v)
 		return nil
 	}
 }
+
+var none = []string{}
+
+// noFlags are the feature flags of a server SDK, which evaluates them itself.
+var noFlags = struct {
+	Flags            []string `json:"flags"`
+	GroupTypeMapping struct{} `json:"group_type_mapping"`
+	Cohorts          struct{} `json:"cohorts"`
+}{Flags: none}
 
 // logs discards log records.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
@@ -205,27 +204,11 @@ func (h *Handler) script(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// value answers a server SDK's request for the value of a feature flag.
-func (h *Handler) value(w http.ResponseWriter, _ *http.Request) error {
-	httpx.WriteJSON(w, http.StatusOK, nil)
-	return nil
-}
-
 func writeScript(w http.ResponseWriter, script string) {
 	header := w.Header()
 	header.Set("Content-Type", "application/javascript; charset=utf-8")
 	header.Set("X-Content-Type-Options", "nosniff")
 	_, _ = io.WriteString(w, script)
-}
-
-// definitions answers a server SDK's request for its feature flags: there are none.
-func (h *Handler) definitions(w http.ResponseWriter, _ *http.Request) error {
-	httpx.WriteJSON(w, http.StatusOK, struct {
-		Flags            []string `json:"flags"`
-		GroupTypeMapping struct{} `json:"group_type_mapping"`
-		Cohorts          struct{} `json:"cohorts"`
-	}{Flags: []string{}})
-	return nil
 }
 
 // flags answers that there are no feature flags. For the versions of posthog-js
