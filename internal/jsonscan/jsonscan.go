@@ -4,6 +4,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -286,8 +287,7 @@ func (s *Scanner) str(limit int) []byte {
 		s.pos = end + 1
 		return out
 	}
-	out := s.scratch[:0]
-	for last := (escape{}); ; end = plainEnd(s.buf, s.pos) {
+	for out := s.scratch[:0]; ; end = plainEnd(s.buf, s.pos) {
 		out = append(out, s.buf[s.pos:min(end, s.pos+limit-len(out))]...)
 		s.pos = end
 		switch {
@@ -303,36 +303,18 @@ func (s *Scanner) str(limit int) []byte {
 			return nil
 		}
 		s.pos++
-		out, limit, last = last.next(s.escaped(), out, limit)
+		if r := s.escaped(); len(out)+utf8.RuneLen(r) > limit {
+			limit = len(out) // a character without room ends the string
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
 	}
-}
-
-// escape is an escaped character and the position behind it.
-type escape struct {
-	r   rune
-	end int
-}
-
-// next appends the escaped character r. Half a surrogate pair is appended as
-// U+FFFD, which the other half replaces when it follows at once. A character without
-// room ends the string: the limit returned is its present length.
-func (e escape) next(r rune, out []byte, limit int) ([]byte, int, escape) {
-	if whole := utf16.DecodeRune(e.r, r); whole != utf8.RuneError && e.end == len(out) {
-		out, r = out[:len(out)-utf8.RuneLen(utf8.RuneError)], whole
-	}
-	size := utf8.RuneLen(r)
-	if size < 0 { // half a pair
-		size = utf8.RuneLen(utf8.RuneError)
-	}
-	if len(out)+size > limit {
-		return out, len(out), escape{}
-	}
-	return utf8.AppendRune(out, r), limit, escape{r, len(out) + size}
 }
 
 var escapes = [256]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escaped reads the characters behind a backslash.
+// escaped reads the characters behind a backslash, and a second escape that completes the
+// surrogate pair begun by the first. Half a pair is U+FFFD.
 func (s *Scanner) escaped() rune {
 	if s.pos == len(s.buf) {
 		s.end()
@@ -345,7 +327,19 @@ func (s *Scanner) escaped() rune {
 		return escapes[c]
 	case c == 'u':
 		s.pos++
-		return s.hex()
+		first := s.hex()
+		if !utf16.IsSurrogate(first) {
+			return first
+		}
+		behind := s.pos
+		if rest, ok := bytes.CutPrefix(s.buf[s.pos:], []byte(`\u`)); ok {
+			s.pos = len(s.buf) - len(rest)
+			if whole := utf16.DecodeRune(first, s.hex()); whole != utf8.RuneError || s.err != nil {
+				return whole
+			}
+		}
+		s.pos = behind
+		return utf8.RuneError
 	}
 	s.fail()
 	return 0
