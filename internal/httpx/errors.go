@@ -76,9 +76,6 @@ func Unavailable(cause error) *Error {
 		Header: http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}, Cause: cause}
 }
 
-// IsOutOfRange reports whether err is of a number that is well formed but too large.
-func IsOutOfRange(err error) bool { return errors.Is(err, strconv.ErrRange) }
-
 // WriteJSON writes v with the status.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)

@@ -122,13 +122,6 @@ func TestWriteJSON_reportsWhatCannotBeEncoded(t *testing.T) {
 	detail(t, w, http.StatusInternalServerError)
 }
 
-func TestIsOutOfRange(t *testing.T) {
-	for value, want := range map[string]bool{"99999999999999999999": true, "-99999999999999999999": true, "1.5": false, "x": false, "1": false} {
-		_, err := strconv.ParseInt(value, 10, 64)
-		assert.Equal(t, want, httpx.IsOutOfRange(err), value)
-	}
-}
-
 // brokenBody ends with an error.
 type brokenBody struct{ err error }
 

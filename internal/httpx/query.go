@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,7 +19,7 @@ func Limit(r *http.Request) (int, error) {
 		return 0, nil
 	}
 	limit, err := strconv.ParseInt(query.Get("limit"), 10, 64)
-	if err != nil && !IsOutOfRange(err) {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0, BadRequest("The query parameter limit must be an integer.")
 	}
 	// A number too large for 64 bits is a limit above any cap (or below any).
