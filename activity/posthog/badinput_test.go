@@ -102,7 +102,9 @@ func TestBadInput_isRefused(t *testing.T) {
 
 		{"form without data", "a=b&c=d", 400, `base64`, nil},
 		{"form with empty data", "data=", 400, `base64`, nil},
-		{"form with a bad escape", "data=%zz", 400, `base64`, nil},
+		{"form with a bad escape", "data=%zz", 400, `damaged escape`, nil},
+		{"form with half an escape", "data=%4", 400, `damaged escape`, nil},
+		{"form with an empty escape", "data=%", 400, `damaged escape`, nil},
 		{"form of what is no base64", "data=%00%01***", 400, `base64`, nil},
 		{"form of base64 cut short", "data=e", 400, `base64`, nil},
 		{"form of white space", "data=ICAg", 400, `empty|breaks off`, nil},

@@ -140,7 +140,7 @@ func TestScanner_cutsWhatIsLonger(t *testing.T) {
 			require.True(t, s.Element())
 			require.Equal(t, "abcdefghijkl"[:limit], s.Text(limit))
 			require.True(t, s.Element())
-			require.True(t, strings.HasPrefix("éé😀\n\n\n\n\n", strings.TrimRight(s.Text(limit), "\n\ufffd")))
+			require.True(t, strings.HasPrefix("éé😀\n\n\n\n\n", s.Text(limit)))
 			require.True(t, s.Element())
 			require.Equal(t, "123456789012"[:limit], s.Text(limit))
 			require.True(t, s.Element())
