@@ -44,9 +44,12 @@ func (b *Body) JSON(ctx context.Context) (_ []byte, err error) {
 	return b.json, err
 }
 
-// awaitTurn waits until a large body may be unpacked, and holds room for the most
-// that can come out.
+// awaitTurn waits until a large body may be unpacked, unless it may already, and holds room
+// for the most that can come out.
 func (b *Body) awaitTurn(ctx context.Context) (err error) {
+	if b.pass != nil {
+		return nil
+	}
 	if b.pass, err = b.Wait(ctx, b.in.room.Passes, "", 1, 0); err != nil {
 		return err
 	}
@@ -55,11 +58,19 @@ func (b *Body) awaitTurn(ctx context.Context) (err error) {
 
 // endTurn keeps room for so many of the bytes that awaitTurn held.
 func (b *Body) endTurn(n int64) {
-	if b.pass != nil {
-		b.pass()
-		b.pass = nil
+	if b.endPass() {
 		b.Shrink(b.in.opts.MaxDecoded - min(n, b.in.opts.MaxDecoded))
 	}
+}
+
+// endPass ends the body's turn, if it has one.
+func (b *Body) endPass() bool {
+	if b.pass == nil {
+		return false
+	}
+	b.pass()
+	b.pass = nil
+	return true
 }
 
 // Admit waits until a product's request may hold its JSON and its decoded events. No
@@ -76,10 +87,7 @@ func (b *Body) Admit(ctx context.Context, productID string) (err error) {
 // Decoded releases the body's bytes: nothing may refer to them any more. The room
 // that Admit took stays with the decoded events.
 func (b *Body) Decoded() {
-	if b.pass != nil {
-		b.pass()
-		b.pass = nil
-	}
+	b.endPass()
 	b.Free()
 	for _, window := range b.windows {
 		windows.Put(window)

@@ -49,7 +49,9 @@ func TestIntake_takesLargeBodiesInTurn(t *testing.T) {
 			require.NoError(t, err)
 		}
 		small, large := `{"api_key":"x"}`, `{"api_key":"x","y":"`+strings.Repeat("y", smallBody)+`"}`
-		for _, body := range [][]byte{[]byte(small), packed(small), []byte(large), packed(large)} {
+		// One that announces less than it holds grows more than once, in one turn.
+		modest := append(packed(strings.TrimSuffix(large, `"}`)+strings.Repeat("y", 8*smallBody)), packed(`"}`)...)
+		for _, body := range [][]byte{[]byte(small), packed(small), []byte(large), packed(large), modest} {
 			requirePasses(body)
 		}
 

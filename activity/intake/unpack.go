@@ -19,8 +19,7 @@ import (
 type unpacker struct {
 	body  *Body
 	limit int64
-	room  func() error // called before the first output of more than smallBody bytes
-	large bool         // room was called
+	room  func() error // called before any output of more than smallBody bytes
 }
 
 var (
@@ -130,11 +129,8 @@ func (u *unpacker) gunzip(b []byte) ([]byte, error) {
 // grow returns the bytes with more room behind them: for as many as are announced, if
 // that is true.
 func (u *unpacker) grow(out []byte, announced int64) ([]byte, error) {
-	if !u.large {
-		if err := u.room(); err != nil {
-			return nil, err
-		}
-		u.large = true
+	if err := u.room(); err != nil {
+		return nil, err
 	}
 	larger := make([]byte, len(out), min(max(4*int64(cap(out)), announced+1), max(u.limit, smallBody)+1))
 	copy(larger, out)

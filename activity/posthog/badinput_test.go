@@ -211,7 +211,7 @@ func TestBadInput_bodyThatBreaksOff(t *testing.T) {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
 				s := newService(posthog.Options{})
 				body := io.MultiReader(strings.NewReader(`{"event":`), iotest.ErrReader(err))
-				detail := requireError(t, s.serve(d, body), http.StatusBadRequest)
+				detail := requireError(t, s.send(http.MethodPost, d, body), http.StatusBadRequest)
 				assert.Regexp(t, `br(eaks|oke) off`, detail)
 				s.requireStillWorks(t)
 			})

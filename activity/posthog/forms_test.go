@@ -206,18 +206,6 @@ func TestForms_everyCapturePathTakesEvents(t *testing.T) {
 	}
 }
 
-func TestForms_oneBadEventLeavesTheRest(t *testing.T) {
-	at(t, noon, func(t *testing.T) {
-		s := newService(posthog.Options{})
-		w := s.post(captureDoor, marshal(t, object{"api_key": shopToken, "batch": []any{
-			click(object{"uuid": "first"}), nil, 7, "event", []any{}, object{}, click(object{"event": 5}), click(object{"uuid": "last"}),
-		}}))
-		requireCounts(t, w, 2, 6)
-		events := s.sink.take(shop)
-		assert.Equal(t, []string{"first", "last"}, []string{events[0].ID, events[1].ID})
-	})
-}
-
 // TestHandler_isSafeForConcurrentUse: requests share nothing that shows, good
 // and broken ones alike.
 func TestHandler_isSafeForConcurrentUse(t *testing.T) {
@@ -341,12 +329,6 @@ func TestForms_onlyPageviewsAndAutocaptureMakeActions(t *testing.T) {
 			assert.Empty(t, s.sink.take(shop))
 		})
 	}
-}
-
-func TestForms_aNumberWillDoForASession(t *testing.T) {
-	s := newService(posthog.Options{})
-	requireCounts(t, s.post(captureDoor, marshal(t, click(object{"properties.$session_id": 42}))), 1, 0)
-	require.Equal(t, "42", s.requireOneEvent(t).SessionID)
 }
 
 // A webhook's body in an SDK's request: what stands beside the event counts

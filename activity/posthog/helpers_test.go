@@ -192,11 +192,11 @@ var (
 
 // post sends a body through a door; header pairs are added to the door's own.
 func (s *service) post(d door, body []byte, header ...string) *httptest.ResponseRecorder {
-	return s.serve(d, bytes.NewReader(body), header...)
+	return s.send(http.MethodPost, d, bytes.NewReader(body), header...)
 }
 
-func (s *service) serve(d door, body io.Reader, header ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, d.path, body)
+func (s *service) send(method string, d door, body io.Reader, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, d.path, body)
 	for key, values := range d.header {
 		r.Header[key] = values
 	}

@@ -150,13 +150,18 @@ func sentAt(r *http.Request) string {
 	return s
 }
 
+// discard answers a request, the body of which it forgets.
+func (h *Handler) discard(w http.ResponseWriter, r *http.Request, limit int64, answer any) error {
+	err := h.in.Discard(w, r, Source, limit)
+	if err == nil {
+		httpx.WriteJSON(w, http.StatusOK, answer)
+	}
+	return err
+}
+
 // replay discards a session recording.
 func (h *Handler) replay(w http.ResponseWriter, r *http.Request) error {
-	if err := h.in.Discard(w, r, Source, h.in.MaxDecoded()); err != nil {
-		return err
-	}
-	httpx.WriteJSON(w, http.StatusOK, map[string]int{"status": 1})
-	return nil
+	return h.discard(w, r, h.in.MaxDecoded(), map[string]int{"status": 1})
 }
 
 // sdkConfig is the remote configuration that lets posthog-js run with
@@ -190,11 +195,7 @@ var noFlags = struct {
 
 // logs discards log records.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) error {
-	if err := h.in.Discard(w, r, Source, h.in.MaxBody()); err != nil {
-		return err
-	}
-	httpx.WriteJSON(w, http.StatusOK, struct{}{})
-	return nil
+	return h.discard(w, r, h.in.MaxBody(), struct{}{})
 }
 
 // script answers a request for one of posthog-js's extensions, all of which go
@@ -214,13 +215,10 @@ func writeScript(w http.ResponseWriter, script string) {
 // flags answers that there are no feature flags. For the versions of posthog-js
 // that ask for their configuration here, it is in the same object.
 func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
-	if err := h.in.Discard(w, r, Source, h.in.MaxBody()); err != nil {
-		return err
-	}
 	type legacyConfig struct {
 		EnableCollectEverything bool `json:"enable_collect_everything"` // autocapture, up to 1.121
 	}
-	httpx.WriteJSON(w, http.StatusOK, struct {
+	return h.discard(w, r, h.in.MaxBody(), struct {
 		Flags                     struct{} `json:"flags"`
 		FeatureFlags              struct{} `json:"featureFlags"`
 		FeatureFlagPayloads       struct{} `json:"featureFlagPayloads"`
@@ -232,8 +230,7 @@ func (h *Handler) flags(w http.ResponseWriter, r *http.Request) error {
 		ToolbarParams    struct{}     `json:"toolbarParams"`
 		SiteApps         []string     `json:"siteApps"`
 	}{sdkConfig: sdkConfig{SupportedCompression: gzipOnly, HasFeatureFlags: true}, Config: legacyConfig{true},
-		SiteApps: []string{}})
-	return nil
+		SiteApps: none})
 }
 
 // remoteConfig answers /array/{token}/config and /array/{token}/config.js.
