@@ -87,21 +87,11 @@ type brought struct {
 	identities []knows
 }
 
-func landed(p page, v visitor, title, description string) did {
-	return did{"pageview", title, description, p, v}
+func doing(typ string) func(p page, v visitor, title, description string) did {
+	return func(p page, v visitor, title, description string) did { return did{typ, title, description, p, v} }
 }
 
-func clicked(p page, v visitor, title, description string) did {
-	return did{"click", title, description, p, v}
-}
-
-func changed(p page, v visitor, title, description string) did {
-	return did{"change", title, description, p, v}
-}
-
-func submitted(p page, v visitor, title, description string) did {
-	return did{"submit", title, description, p, v}
-}
+var landed, clicked, changed, submitted = doing("pageview"), doing("click"), doing("change"), doing("submit")
 
 // replays are the scenarios, each with what its requests must bring by number.
 // The calls to /flags bring nothing and are not listed.
