@@ -140,7 +140,7 @@ type Consumer struct {
 	source   Source
 	handlers Handlers
 	opts     ConsumerOptions
-	stats    consumerStats
+	stats    counts[ConsumerStats]
 
 	caughtUp atomic.Bool
 

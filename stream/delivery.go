@@ -100,17 +100,17 @@ func (r *run) count(d *Delivery, err error, done bool) {
 	var malformed *malformedError
 	switch {
 	case err == nil:
-		r.stats.finished(d.Type).Add(1)
+		r.stats.add(func(s *ConsumerStats) { s.acknowledged(d.Type) })
 	case errors.As(err, &malformed):
-		r.stats.malformed.Add(1)
+		r.stats.add(func(s *ConsumerStats) { s.SkippedMalformed++ })
 		r.opts.Logger.Error("stream has a malformed entry; skipping it", "session_id", short(d.SessionID), "id", d.ID,
 			"err", err)
 	case done:
-		r.stats.refused.Add(1)
+		r.stats.add(func(s *ConsumerStats) { s.SkippedRefused++ })
 		r.opts.Logger.Error("stream handler rejected an entry; skipping it", "session_id", short(d.SessionID), "id", d.ID,
 			"err", err)
 	default:
-		r.stats.parked.Add(1)
+		r.stats.add(func(s *ConsumerStats) { s.Parked++ })
 		r.opts.Logger.Warn("session falls behind: its handler keeps failing", "session_id", short(d.SessionID), "id", d.ID,
 			"err", err)
 	}
@@ -119,7 +119,7 @@ func (r *run) count(d *Delivery, err error, done bool) {
 // letGo counts a delivery as no longer in flight.
 func (r *run) letGo(d *Delivery) {
 	if d.counted.CompareAndSwap(false, true) {
-		r.inHand.add(-1)
+		r.pending(-1)
 	}
 }
 
@@ -132,7 +132,7 @@ func (r *run) hold(d *Delivery, wake func(Message) bool) (resume func()) {
 	}
 	if other, ok := r.ledger.Hold(d.entry); ok {
 		r.wakes.Delete(other)
-		r.stats.heldTooLong.Add(1)
+		r.stats.add(func(s *ConsumerStats) { s.SkippedHeldTooLong++ })
 	}
 	r.save()
 	return func() { r.resume(key) }

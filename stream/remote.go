@@ -29,7 +29,7 @@ type remote struct {
 	token  string
 	opts   ConsumerOptions
 	client *http.Client
-	stats  *consumerStats
+	stats  *counts[ConsumerStats]
 
 	connected atomic.Int32 // streams open
 }
@@ -54,7 +54,7 @@ func (r *remote) Follow(ctx context.Context, after string, since time.Time, sess
 			wait.Reset()
 		}
 		pause := max(wait.NextBackOff(), schedule.RetryAfter(err))
-		r.stats.interruptions.Add(1)
+		r.stats.add(func(s *ConsumerStats) { s.Interruptions++ })
 		r.opts.Logger.Warn("stream is interrupted", "err", err, "again_in", pause.Round(time.Millisecond))
 		if err := sleep(ctx, pause); err != nil {
 			return err
@@ -280,7 +280,7 @@ func (c *connection) validate(res *http.Response) error {
 func (c *connection) open(res *http.Response) {
 	c.opened = time.Now()
 	c.connected.Add(1)
-	c.stats.connects.Add(1)
+	c.stats.add(func(s *ConsumerStats) { s.Connects++ })
 	c.opts.Logger.Info("stream is open", "after", c.after)
 	begun, err := http.ParseTime(res.Header.Get("Date")) // by the server's clock
 	if err != nil {

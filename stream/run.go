@@ -24,7 +24,8 @@ type run struct {
 	ledger    *ledger.Ledger
 	scheduler *schedule.Scheduler[*Delivery] // calls the handlers, except Deliver
 	saves     *groupcommit.Group[struct{}]
-	inHand    *inHand
+	inHand    int64                  // deliveries in flight; guarded by stats
+	ended     bool                   // none of them counts any more; likewise
 	openedAt  atomic.Int64           // when the source was first opened, in epoch seconds by its clock
 	goal      atomic.Pointer[string] // the last id retained then; nil while unknown
 	wakes     sync.Map               // key → func(Message) bool, of the held sessions
@@ -41,7 +42,7 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Consumer: c, inHand: &inHand{gauge: &c.stats.pending}}
+	r := &run{Consumer: c}
 	r.ledger, err = ledger.Load(text, &ledger.Options{MaxBehind: c.opts.MaxBehind,
 		MinBackoff: c.opts.MaxBackoff, MaxBackoff: 10 * c.opts.MaxBackoff})
 	if err != nil {
@@ -57,7 +58,7 @@ func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 }
 
 func (r *run) do(ctx context.Context) error {
-	defer r.inHand.end()
+	defer r.end()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.scheduler.Run(ctx) })
 	group.Go(func() error { return r.passes(ctx) })
@@ -89,7 +90,7 @@ func (r *run) live(ctx context.Context) func(feed.Event) error {
 			return r.receive(ctx, e.Message)
 		case feed.TooLarge:
 			r.ledger.Skip(e.ID)
-			r.stats.tooLarge.Add(1)
+			r.stats.add(func(s *ConsumerStats) { s.SkippedTooLarge++ })
 			r.opts.Logger.Error("stream has an event over the limit; skipping it", "id", e.ID, "max_bytes", r.opts.MaxEventBytes)
 		case feed.Gap:
 			r.gap(e.Requested, e.Oldest)
@@ -124,9 +125,24 @@ func (r *run) hand(ctx context.Context, d *Delivery) error {
 		err = r.scheduler.Add(ctx, d.SessionID, d, len(d.Data))
 	}
 	if err == nil {
-		r.inHand.add(1)
+		r.pending(1)
 	}
 	return err
+}
+
+// pending counts deliveries that have come or gone.
+func (r *run) pending(n int64) {
+	r.stats.add(func(s *ConsumerStats) {
+		if !r.ended {
+			r.inHand += n
+			s.Pending += n
+		}
+	})
+}
+
+// end lets the deliveries that outlive the run count no longer.
+func (r *run) end() {
+	r.stats.add(func(s *ConsumerStats) { s.Pending, r.ended = s.Pending-r.inHand, true })
 }
 
 // opened records when the source was opened, which is also the start if there
@@ -166,7 +182,7 @@ func (r *run) lookIfCaughtUp() {
 }
 
 func (r *run) gap(requested, oldest string) {
-	r.stats.gaps.Add(1)
+	r.stats.add(func(s *ConsumerStats) { s.Gaps++ })
 	r.opts.Logger.Warn("stream has a gap: entries are no longer retained", "requested", requested, "oldest", oldest)
 	if r.handlers.Gap != nil {
 		r.handlers.Gap(requested, oldest)
@@ -324,7 +340,7 @@ func (r *run) failed(key string, err error, pause time.Duration) {
 	if schedule.IsPermanent(err) {
 		return // the entry is skipped
 	}
-	r.stats.failures.Add(1)
+	r.stats.add(func(s *ConsumerStats) { s.HandlerFailures++ })
 	r.opts.Logger.Warn("stream handler failed", "session_id", short(key), "err", err, "again_in",
 		pause.Round(time.Millisecond))
 }

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/activity"
 )
@@ -42,82 +41,49 @@ type WriterStats struct {
 // made, by result.
 type SummarizerStats struct{ OK, ModelFailed, OverwriteFailed uint64 }
 
-// consumerStats count for [ConsumerStats].
-type consumerStats struct {
-	connects, interruptions, gaps, failures, parked atomic.Uint64
-	actions, summaries, others                      atomic.Uint64 // finished
-	malformed, tooLarge, refused, heldTooLong       atomic.Uint64
-	pending                                         atomic.Int64
+// counts guards the counts of which the method Stats returns a copy.
+type counts[S any] struct {
+	mu    sync.Mutex
+	stats S
+}
+
+func (c *counts[S]) add(change func(*S)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.stats)
+}
+
+func (c *counts[S]) now() S {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
 }
 
 // Stats returns the current counts. It is cheap and safe for concurrent use.
 func (c *Consumer) Stats() ConsumerStats {
-	s := &c.stats
-	return ConsumerStats{
-		Connects: s.connects.Load(), Interruptions: s.interruptions.Load(), Gaps: s.gaps.Load(),
-		HandlerFailures: s.failures.Load(), Parked: s.parked.Load(),
-		AcknowledgedActions: s.actions.Load(), AcknowledgedSummaries: s.summaries.Load(), AcknowledgedOthers: s.others.Load(),
-		SkippedMalformed: s.malformed.Load(), SkippedTooLarge: s.tooLarge.Load(),
-		SkippedRefused: s.refused.Load(), SkippedHeldTooLong: s.heldTooLong.Load(),
-		Pending: max(0, s.pending.Load()), // a delivery may be acknowledged before it is counted
-	}
+	s := c.stats.now()
+	s.Pending = max(0, s.Pending) // a delivery may be acknowledged before it is counted
+	return s
 }
 
-// finished returns the counter of finished entries of a type.
-func (s *consumerStats) finished(typ string) *atomic.Uint64 {
+// acknowledged counts an acknowledged entry of a type.
+func (s *ConsumerStats) acknowledged(typ string) {
 	switch typ {
 	case activity.BatchType:
-		return &s.actions
+		s.AcknowledgedActions++
 	case SummaryType:
-		return &s.summaries
+		s.AcknowledgedSummaries++
+	default:
+		s.AcknowledgedOthers++
 	}
-	return &s.others
-}
-
-// inHand counts the deliveries in flight in a run until the run ends, in
-// the gauge of its consumer.
-type inHand struct {
-	gauge *atomic.Int64
-
-	mu    sync.Mutex
-	n     int64
-	ended bool
-}
-
-func (h *inHand) add(n int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.ended {
-		h.n += n
-		h.gauge.Add(n)
-	}
-}
-
-func (h *inHand) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.gauge.Add(-h.n)
-	h.ended = true
-}
-
-// writerStats count for [WriterStats].
-type writerStats struct {
-	written, failures, refused atomic.Uint64
-	pending                    atomic.Int64
 }
 
 // Stats returns the current counts. It is cheap and safe for concurrent use.
 func (w *Writer) Stats() WriterStats {
-	s := &w.stats
-	return WriterStats{Written: s.written.Load(), Failures: s.failures.Load(), Refused: s.refused.Load(),
-		Pending: max(0, s.pending.Load())} // likewise
+	s := w.stats.now()
+	s.Pending = max(0, s.Pending) // likewise
+	return s
 }
-
-// summarizerStats count for [SummarizerStats].
-type summarizerStats struct{ ok, modelFailed, overwriteFailed atomic.Uint64 }
 
 // Stats returns the current counts. It is cheap and safe for concurrent use.
-func (s *Summarizer) Stats() SummarizerStats {
-	return SummarizerStats{OK: s.stats.ok.Load(), ModelFailed: s.stats.modelFailed.Load(),
-		OverwriteFailed: s.stats.overwriteFailed.Load()}
-}
+func (s *Summarizer) Stats() SummarizerStats { return s.stats.now() }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -54,7 +53,7 @@ type Summarizer struct {
 	modelTimeout time.Duration
 	prompt       string
 	logger       *slog.Logger
-	stats        summarizerStats
+	stats        counts[SummarizerStats]
 
 	mu       sync.Mutex
 	sessions *fair.Cache[string, *history] // by product and session id; pinned while being summarized
@@ -185,14 +184,14 @@ func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, guard c
 	}
 	text, err := s.text(ctx, d)
 	if err != nil {
-		s.failed(ctx, h.key, &s.stats.modelFailed, "model_failed", err)
+		s.failed(ctx, h.key, "model_failed", err, func(s *SummarizerStats) { s.ModelFailed++ })
 		return false
 	}
 	if err := s.hand(ctx, h, d.summary(h.key, text), guard); err != nil {
-		s.failed(ctx, h.key, &s.stats.overwriteFailed, "overwrite_failed", err)
+		s.failed(ctx, h.key, "overwrite_failed", err, func(s *SummarizerStats) { s.OverwriteFailed++ })
 		return false
 	}
-	s.stats.ok.Add(1)
+	s.stats.add(func(s *SummarizerStats) { s.OK++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.summedUp(d, text)
@@ -200,11 +199,11 @@ func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, guard c
 }
 
 // failed records a failure, unless ctx has ended.
-func (s *Summarizer) failed(ctx context.Context, key historyKey, count *atomic.Uint64, result string, err error) {
+func (s *Summarizer) failed(ctx context.Context, key historyKey, result string, err error, count func(*SummarizerStats)) {
 	if ctx.Err() != nil {
 		return
 	}
-	count.Add(1)
+	s.stats.add(count)
 	s.logger.Warn("session was not summarized; retrying at its next batch", "result", result,
 		"product_id", key.product, "session_id", key.session, "err", err)
 }

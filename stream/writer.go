@@ -112,7 +112,7 @@ type Writer struct {
 	summarizer *Summarizer
 	awaitLink  bool
 	logger     *slog.Logger
-	stats      writerStats
+	stats      counts[WriterStats]
 	scheduler  *schedule.Scheduler[piece]
 	summaries  sync.WaitGroup
 
@@ -214,14 +214,14 @@ func (w *Writer) take(ctx context.Context, p piece, size int) error {
 	}
 	err := w.scheduler.Add(ctx, w.keyOf(p.batch), p, size)
 	if err == nil {
-		w.stats.pending.Add(1)
+		w.stats.add(func(s *WriterStats) { s.Pending++ })
 	}
 	return err
 }
 
 func (w *Writer) put(p piece, size int) {
 	w.scheduler.Put(w.keyOf(p.batch), p, size)
-	w.stats.pending.Add(1)
+	w.stats.add(func(s *WriterStats) { s.Pending++ })
 }
 
 // hold leaves a delivery in the stream until its session is linked.
@@ -429,7 +429,7 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 		}
 		return err
 	}
-	w.stats.written.Add(1)
+	w.stats.add(func(s *WriterStats) { s.Written++ })
 	if w.summarizer != nil {
 		w.sumUp(ctx, key, b)
 	}
@@ -516,7 +516,7 @@ func (w *Writer) release(key string, g *guard) {
 
 // finished acknowledges written pieces, or gives failed ones back.
 func (w *Writer) finished(_ string, pieces []piece, err error) {
-	w.stats.pending.Add(-int64(len(pieces)))
+	w.stats.add(func(s *WriterStats) { s.Pending -= int64(len(pieces)) })
 	acknowledge(err, deliveriesOf(pieces)...)
 }
 
@@ -544,12 +544,12 @@ func canGiveUp(pieces []piece) bool {
 func (w *Writer) failed(key string, err error, pause time.Duration) {
 	product, session, _ := strings.Cut(key, "\x00session\x00")
 	if schedule.IsPermanent(err) {
-		w.stats.refused.Add(1)
+		w.stats.add(func(s *WriterStats) { s.Refused++ })
 		w.logger.Error("write was refused; the batch is passed over", "product_id", product, "session_id", short(session),
 			"err", err)
 		return
 	}
-	w.stats.failures.Add(1)
+	w.stats.add(func(s *WriterStats) { s.Failures++ })
 	w.logger.Warn("write failed", "product_id", product, "session_id", short(session), "again_in",
 		pause.Round(time.Millisecond), "err", err)
 }
