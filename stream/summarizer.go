@@ -199,7 +199,8 @@ func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, guard c
 }
 
 // failed records a failure, unless ctx has ended.
-func (s *Summarizer) failed(ctx context.Context, key historyKey, result string, err error, count func(*SummarizerStats)) {
+func (s *Summarizer) failed(ctx context.Context, key historyKey, result string, err error,
+	count func(*SummarizerStats)) {
 	if ctx.Err() != nil {
 		return
 	}

@@ -53,7 +53,13 @@ const idleEvery = 15 * time.Second
 func (s *Source) Follow(ctx context.Context, after string, since time.Time, sessionID string,
 	deliver func(feed.Event) error) error {
 	f := &following{Source: s, sessionID: sessionID, deliver: deliver, from: start{id: after, since: since}}
-	return follow(ctx, s.log, s.productID, f.step)
+	see := f.see
+	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
+		if !f.begun {
+			return f.begin(ctx)
+		}
+		return s.advance(ctx, &f.cursor, see)
+	})
 }
 
 // following is a call of Follow.
@@ -67,32 +73,11 @@ type following struct {
 	cursor    ID
 }
 
-func (f *following) step(ctx context.Context) (pace, error) {
-	if !f.begun {
-		return f.begin(ctx)
-	}
-	into := entriesPool.Get().(*[readEntries]Entry)
-	defer entriesPool.Put(into)
-	n, err := f.read(ctx, f.cursor, into[:])
-	defer clear(into[:n]) // the pool must not keep trimmed entries alive
-	var gap *GapError
-	switch {
-	case errors.As(err, &gap):
-		return pace{}, f.skip(gap)
-	case err != nil:
-		return f.retryRead(err)
-	case n == 0:
-		return pace{wait: idleEvery, orChange: true}, f.deliver(feed.Event{Kind: feed.CaughtUp})
-	}
-	f.lenient = false
-	return pace{}, f.hand(into[:n])
-}
-
 // begin finds the first cursor and delivers "open".
 func (f *following) begin(ctx context.Context) (pace, error) {
 	bounds, err := boundsFor(ctx, f.log, f.productID, f.from)
 	if err != nil {
-		return f.retryRead(err)
+		return f.retryRead(ctx, err)
 	}
 	var isGap bool
 	f.cursor, isGap = f.from.cursor(bounds)
@@ -103,28 +88,25 @@ func (f *following) begin(ctx context.Context) (pace, error) {
 	return pace{}, f.deliver(gapAfter(f.from.id, bounds.Oldest))
 }
 
-// hand delivers entries.
-func (f *following) hand(entries []Entry) error {
+// see delivers what a client of the stream would be sent.
+func (f *following) see(from ID, entries []Entry, gap *GapError) error {
+	switch {
+	case gap != nil && f.lenient:
+		return nil
+	case gap != nil:
+		return f.deliver(gapAfter(from.String(), gap.Oldest))
+	case len(entries) == 0:
+		return f.deliver(feed.Event{Kind: feed.CaughtUp})
+	}
+	f.lenient = false
 	for i := range entries {
-		e := &entries[i]
-		if e.concerns(f.sessionID) && feed.IsPublic(e.Data) {
+		if e := &entries[i]; e.concerns(f.sessionID) && feed.IsPublic(e.Data) {
 			if err := f.deliver(feed.Event{Message: e.Message()}); err != nil {
 				return err
 			}
 		}
-		f.cursor = e.ID
 	}
 	return nil
-}
-
-// skip moves the cursor past a gap and delivers it.
-func (f *following) skip(gap *GapError) error {
-	requested := f.cursor
-	f.cursor = gap.TrimmedTo
-	if f.lenient {
-		return nil
-	}
-	return f.deliver(gapAfter(requested.String(), gap.Oldest))
 }
 
 func gapAfter(requested string, oldest ID) feed.Event {
@@ -132,21 +114,40 @@ func gapAfter(requested string, oldest ID) feed.Event {
 	return feed.Event{Kind: feed.Gap, Requested: gap.Requested, Oldest: gap.Oldest}
 }
 
-// read reads from the log.
-func (s *Source) read(ctx context.Context, after ID, into []Entry) (n int, err error) {
-	if n, err = s.log.Read(ctx, s.productID, after, into); err == nil {
+// advance reads once after the cursor, moves it, and calls see with the entries after from:
+// with none at the end of the log, and with none and a gap where they are no longer
+// retained. The slice is reused after the call. advance returns when to read on.
+func (s *Source) advance(ctx context.Context, cursor *ID,
+	see func(from ID, entries []Entry, gap *GapError) error) (next pace, err error) {
+	into := entriesPool.Get().(*[readEntries]Entry)
+	defer entriesPool.Put(into)
+	from := *cursor
+	n, err := s.log.Read(ctx, s.productID, from, into[:])
+	defer clear(into[:n]) // the pool must not keep trimmed entries alive
+	var gap *GapError
+	switch {
+	case errors.As(err, &gap):
+		*cursor = gap.TrimmedTo
+	case err != nil:
+		return s.retryRead(ctx, err)
+	case n == 0:
+		next = pace{wait: idleEvery, orChange: true}
+	default:
+		*cursor = into[n-1].ID
+	}
+	if err == nil {
 		s.failing.Store(false)
 	}
-	return n, err
+	return next, see(from, into[:n], gap)
 }
 
 // retryRead returns the pace of the next attempt after the log could not be read, which is logged once until it can be.
-func (s *Source) retryRead(err error) (pace, error) {
+func (s *Source) retryRead(ctx context.Context, err error) (pace, error) {
 	if errors.Is(err, ErrClosed) {
 		return pace{}, err
 	}
-	if !s.failing.Swap(true) {
-		cmp.Or(s.Logger, slog.Default()).Log(context.Background(), outage.Level(err, slog.LevelWarn),
+	if ctx.Err() == nil && !s.failing.Swap(true) {
+		cmp.Or(s.Logger, slog.Default()).Log(ctx, outage.Level(err, slog.LevelWarn),
 			"log cannot be read; retrying", "product_id", s.productID, "err", err)
 	}
 	return pace{wait: storageRetry}, nil
@@ -159,22 +160,12 @@ func (s *Source) retryRead(err error) (pace, error) {
 // shared, must not be modified. If the log cannot be read, Entries retries every second.
 func (s *Source) Entries(ctx context.Context, after ID, see func(at ID, entries []Entry) error) error {
 	return follow(ctx, s.log, s.productID, func(ctx context.Context) (pace, error) {
-		into := entriesPool.Get().(*[readEntries]Entry)
-		defer entriesPool.Put(into)
-		n, err := s.read(ctx, after, into[:])
-		defer clear(into[:n]) // the pool must not keep trimmed entries alive
-		var gap *GapError
-		switch {
-		case errors.As(err, &gap):
-			after = gap.TrimmedTo
-		case err != nil:
-			return s.retryRead(err)
-		case n == 0:
-			return pace{wait: idleEvery, orChange: true}, nil
-		default:
-			after = into[n-1].ID
-		}
-		return pace{}, see(after, into[:n])
+		return s.advance(ctx, &after, func(_ ID, entries []Entry, gap *GapError) error {
+			if gap == nil && len(entries) == 0 {
+				return nil
+			}
+			return see(after, entries)
+		})
 	})
 }
 
@@ -197,32 +188,16 @@ func (s *Source) AwaitClose(ctx context.Context) error {
 		if !begun {
 			bounds, err := s.log.Bounds(ctx, s.productID)
 			if err != nil {
-				return s.retryRead(err)
+				return s.retryRead(ctx, err)
 			}
 			cursor, begun = bounds.Newest, true
 		}
-		if cursor, err = s.end(ctx, cursor); err != nil && ctx.Err() == nil {
-			return s.retryRead(err)
+		for err == nil && next == (pace{}) {
+			next, err = s.advance(ctx, &cursor, func(ID, []Entry, *GapError) error { return nil })
 		}
-		return pace{wait: untilChanged, orChange: true}, nil
+		if next.orChange {
+			next.wait = untilChanged
+		}
+		return next, err
 	})
-}
-
-// end returns the cursor at the end of the log, which is at or after the given one.
-func (s *Source) end(ctx context.Context, cursor ID) (ID, error) {
-	into := entriesPool.Get().(*[readEntries]Entry)
-	defer entriesPool.Put(into)
-	for {
-		n, err := s.read(ctx, cursor, into[:])
-		var gap *GapError
-		if errors.As(err, &gap) {
-			cursor = gap.TrimmedTo
-			continue
-		}
-		if err != nil || n == 0 {
-			return cursor, err
-		}
-		cursor = into[n-1].ID
-		clear(into[:n]) // the pool must not keep trimmed entries alive
-	}
 }
