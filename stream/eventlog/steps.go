@@ -12,28 +12,22 @@ import (
 // any session form a group of that user, and events with neither form their
 // own group.
 type sessionGroup struct {
-	sessionID string
-	user      string           // only without a session
-	size      int              // of events
-	events    []activity.Event // in the order of their stamps
+	owner
+	size   int              // of events
+	events []activity.Event // in the order of their stamps
 }
 
-// owner is the subject of a group.
-type owner struct {
-	kind int
-	id   string
-}
-
-const ofSession, ofUser, ofItself = 0, 1, 2
+// owner is the subject of a group: one of the fields is set.
+type owner struct{ sessionID, user, event string }
 
 func ownerOf(e *activity.Event) owner {
 	switch {
 	case e.SessionID != "":
-		return owner{ofSession, e.SessionID}
+		return owner{sessionID: e.SessionID}
 	case e.UserID != "":
-		return owner{ofUser, e.UserID}
+		return owner{user: e.UserID}
 	}
-	return owner{ofItself, e.ID}
+	return owner{event: e.ID}
 }
 
 // grouping is the events of a request by session, and memory that the next request
@@ -72,7 +66,7 @@ func (g *grouping) group(events []activity.Event) (duplicates int) {
 	}
 	for i, of := range g.of {
 		if of >= 0 {
-			g.groups[of].add(events[i])
+			g.groups[of].events = append(g.groups[of].events, events[i])
 		}
 	}
 	for i := range g.groups {
@@ -87,7 +81,7 @@ func (g *grouping) groupOf(o owner) int {
 	if !ok {
 		i = len(g.groups)
 		g.byOwner[o] = i
-		g.groups = append(g.groups, sessionGroup{})
+		g.groups = append(g.groups, sessionGroup{owner: o})
 	}
 	g.groups[i].size++
 	return i
@@ -101,17 +95,6 @@ func (g *grouping) forget() {
 	clear(g.byOwner)
 	clear(g.seen)
 	g.groups, g.events, g.of = g.groups[:0], g.events[:0], g.of[:0]
-}
-
-// add adds an event, which is the group's.
-func (g *sessionGroup) add(e activity.Event) {
-	if len(g.events) == 0 {
-		g.sessionID = e.SessionID
-		if e.SessionID == "" {
-			g.user = e.UserID
-		}
-	}
-	g.events = append(g.events, e)
 }
 
 // maxEvents bounds the events recorded in one step, which changes at most
@@ -183,8 +166,8 @@ func (s *step) release() {
 func (s *step) appendTurns(turns []turn, productID string) []turn {
 	turns = slices.Grow(turns, len(s.parts))
 	for i := range s.parts {
-		if p := &s.parts[i]; p.sessionID != "" || p.user != "" {
-			turns = append(turns, turn{product: productID, session: p.sessionID, user: p.user})
+		if of := s.parts[i].owner; of.event == "" {
+			turns = append(turns, turn{productID, of})
 		}
 	}
 	return turns

@@ -9,10 +9,13 @@ import (
 
 // turn is the exclusive right to work on a session of a product, or on a user
 // outside any session.
-type turn struct{ product, session, user string }
+type turn struct {
+	product string
+	owner
+}
 
 func (t turn) compare(other turn) int {
-	return cmp.Or(cmp.Compare(t.product, other.product), cmp.Compare(t.session, other.session),
+	return cmp.Or(cmp.Compare(t.product, other.product), cmp.Compare(t.sessionID, other.sessionID),
 		cmp.Compare(t.user, other.user))
 }
 
@@ -40,10 +43,19 @@ func (t *turns) take(ctx context.Context, wanted []turn) (done func(), err error
 
 // wait returns when the turn is the caller's.
 func (t *turns) wait(ctx context.Context, w turn) error {
-	handed := t.queue(w)
-	if handed == nil {
+	t.mu.Lock()
+	if t.held == nil {
+		t.held = map[turn][]chan struct{}{}
+	}
+	waiting, held := t.held[w]
+	if !held {
+		t.held[w] = nil
+		t.mu.Unlock()
 		return nil
 	}
+	handed := make(chan struct{})
+	t.held[w] = append(waiting, handed)
+	t.mu.Unlock()
 	select {
 	case <-handed:
 		return nil
@@ -57,23 +69,6 @@ func (t *turns) wait(ctx context.Context, w turn) error {
 		t.pass(w)
 	}
 	return ctx.Err()
-}
-
-// queue takes a turn that is not held and returns nil; for one that is held it
-// returns a channel that is closed when it is the caller's turn.
-func (t *turns) queue(w turn) (handed chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.held == nil {
-		t.held = map[turn][]chan struct{}{}
-	}
-	waiting, held := t.held[w]
-	if held {
-		handed = make(chan struct{})
-		waiting = append(waiting, handed)
-	}
-	t.held[w] = waiting
-	return handed
 }
 
 func (t *turns) leave(held []turn) {
