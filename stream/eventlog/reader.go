@@ -1,9 +1,11 @@
 package eventlog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -32,11 +34,8 @@ type reader struct {
 	wrote   time.Time    // time of the last write
 }
 
-// wire is a client's end of the connection.
-type wire interface {
-	// write sends p at once. It fails if that takes beyond the deadline.
-	write(p []byte, deadline time.Time) error
-}
+// wire sends p at once to a client. It fails if that takes beyond the deadline.
+type wire func(p []byte, deadline time.Time) error
 
 var heartbeat = []byte("event: heartbeat\ndata: {}\n\n")
 
@@ -54,7 +53,11 @@ const maxRequested = 128
 
 // gapEvent returns the event that reports that entries are no longer retained.
 func gapEvent(requested string, oldest ID) []byte {
-	return append(append([]byte("event: gap\ndata: "), gapData(requested, oldest)...), "\n\n"...)
+	data, err := json.Marshal(newGap(requested, oldest))
+	if err != nil { // cannot happen: two strings always encode
+		panic(err)
+	}
+	return fmt.Appendf(nil, "event: gap\ndata: %s\n\n", data)
 }
 
 // gap is the data of a gap event.
@@ -69,14 +72,6 @@ func newGap(requested string, oldest ID) gap {
 		g.Oldest = oldest.String()
 	}
 	return g
-}
-
-func gapData(requested string, oldest ID) []byte {
-	data, err := json.Marshal(newGap(requested, oldest))
-	if err != nil { // cannot happen: two strings always encode
-		panic(err)
-	}
-	return data
 }
 
 // Buffers of a reader. It has entries only while it reads, and frames only
@@ -288,7 +283,7 @@ func (r *reader) write(p []byte) error {
 		}
 	}
 	r.wrote = time.Now()
-	return r.out.write(p, r.wrote.Add(r.h.opts.WriteTimeout))
+	return r.out(p, r.wrote.Add(r.h.opts.WriteTimeout))
 }
 
 // finish runs the reader and updates the metrics.
@@ -315,7 +310,7 @@ func (h *Handler) takeOver(ctx context.Context, w http.ResponseWriter, rd *reade
 	}
 	limitSendBuffer(conn, h.opts.SendBuffer)
 	rd.opening = append(responseHead(w.Header()), rd.opening...)
-	rd.out = connWire{conn}
+	rd.out = connWire(conn)
 	go h.runOver(ctx, conn, rd)
 	return true, nil
 }
@@ -362,28 +357,21 @@ func awaitFarewell(conn net.Conn) {
 func responseHead(header http.Header) []byte {
 	header.Set("Connection", "close")
 	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	var b headBuffer
-	b = append(b, "HTTP/1.1 200 OK\r\n"...)
-	_ = header.Write(&b) // cannot fail
-	return append(b, "\r\n"...)
-}
-
-type headBuffer []byte
-
-func (b *headBuffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
+	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
+	_ = header.Write(b) // cannot fail
+	b.WriteString("\r\n")
+	return b.Bytes()
 }
 
 // connWire is a hijacked connection.
-type connWire struct{ conn net.Conn }
-
-func (w connWire) write(p []byte, deadline time.Time) error {
-	if err := w.conn.SetWriteDeadline(deadline); err != nil {
+func connWire(conn net.Conn) wire {
+	return func(p []byte, deadline time.Time) error {
+		if err := conn.SetWriteDeadline(deadline); err != nil {
+			return err
+		}
+		_, err := conn.Write(p)
 		return err
 	}
-	_, err := w.conn.Write(p)
-	return err
 }
 
 // serveHere runs the reader in the HTTP server's goroutine.
@@ -395,7 +383,7 @@ func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close") // a later request would inherit this stream's deadlines
 	}
-	rd.out = responseWire{w, control}
+	rd.out = responseWire(w, control)
 	defer context.AfterFunc(r.Context(), rd.cancel)()
 	rd.finish(ctx)
 	// The end of the body must not wait forever for a reader either.
@@ -404,22 +392,19 @@ func (h *Handler) serveHere(ctx context.Context, w http.ResponseWriter, r *http.
 }
 
 // responseWire is the server's response.
-type responseWire struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (w responseWire) write(p []byte, deadline time.Time) error {
-	if err := w.control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
+func responseWire(w http.ResponseWriter, control *http.ResponseController) wire {
+	return func(p []byte, deadline time.Time) error {
+		if err := control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+		if err := control.Flush(); err != nil {
+			return err
+		}
+		// HTTP/2 ends a stream whose deadline passes while nothing is written.
+		_ = control.SetWriteDeadline(time.Time{}) // setting it worked above
+		return nil
 	}
-	if _, err := w.w.Write(p); err != nil {
-		return err
-	}
-	if err := w.control.Flush(); err != nil {
-		return err
-	}
-	// HTTP/2 ends a stream whose deadline passes while nothing is written.
-	_ = w.control.SetWriteDeadline(time.Time{}) // setting it worked above
-	return nil
 }
