@@ -252,18 +252,15 @@ func (r *Recorder) append(ctx context.Context, a *appending, s *step) (expired i
 			a.book.Count(p.sessionID, p.added())
 		}
 	}
-	if r.tracer == nil {
-		err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
-	} else {
-		began := time.Now()
-		err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
+	began := time.Now()
+	err = r.log.Append(ctx, a.productID, a.entries, a.book.Changes()...)
+	if r.tracer != nil {
 		r.trace(a, s.events[0].Received, began, err)
 	}
-	if err != nil {
-		return expired, err
+	if err == nil {
+		r.count(a.productID, a.entries)
 	}
-	r.count(a.productID, a.entries)
-	return expired, nil
+	return expired, err
 }
 
 // trace reports the actions that were appended, or were not.
