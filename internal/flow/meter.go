@@ -79,7 +79,7 @@ func (m *Meter) Count(productID string, f activity.Flow) {
 	now := m.config.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.minutes = s.minutes.add(now, f)
+	s.minutes.add(now, f)
 	s.total = s.total.Plus(f)
 	s.changes++
 }
@@ -96,7 +96,7 @@ func (m *Meter) series(productID string, begin bool) *series {
 		s = nil
 	}
 	if s == nil && ok && begin {
-		s = &series{of: version}
+		s = &series{of: version, minutes: minutes{}}
 		m.all[productID] = s
 	}
 	return s
@@ -151,13 +151,13 @@ func (m *Meter) news(s *series, g gauges) (r report, before, next shared, ok boo
 		before.version = 0
 	}
 	next = shared{at: now, changes: s.changes, gauges: g}
-	return report{slices.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, before, next, true
+	return report{maps.Clone(s.minutes), g, now.Add(freshFor).UnixMilli()}, before, next, true
 }
 
 // drop forgets the minutes: storage has dropped them, because the product was
 // removed and registered again. The mutex is held.
 func (s *series) drop() {
-	s.minutes = nil
+	clear(s.minutes)
 	s.changes++
 	s.shared = shared{changes: s.changes}
 }

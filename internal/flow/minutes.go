@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -22,32 +21,18 @@ type Minute struct {
 }
 
 // minuteOf returns the epoch second at which the minute of a time begins.
-func minuteOf(t time.Time) int64 {
-	seconds := t.Unix()
-	return seconds - (seconds%minuteSeconds+minuteSeconds)%minuteSeconds
-}
+func minuteOf(t time.Time) int64 { return t.Truncate(time.Minute).Unix() }
 
-// minutes are the minutes in which something happened, the oldest first.
-type minutes []Minute
+// minutes are the counts of the minutes in which something happened, by their beginning.
+type minutes map[int64]activity.Flow
 
 // add counts events at a time. Beyond Span minutes the oldest goes.
-func (m minutes) add(now time.Time, f activity.Flow) minutes {
+func (m minutes) add(now time.Time, f activity.Flow) {
 	begin := minuteOf(now)
-	at := len(m) - 1
-	if at < 0 || m[at].Begin != begin {
-		var found bool
-		at, found = slices.BinarySearchFunc(m, begin, func(m Minute, begin int64) int {
-			return cmp.Compare(m.Begin, begin)
-		})
-		if !found {
-			m = slices.Insert(m, at, Minute{Begin: begin})
-		}
-	}
-	m[at].Flow = m[at].Plus(f)
+	m[begin] = m[begin].Plus(f)
 	if len(m) > Span {
-		m = slices.Delete(m, 0, len(m)-Span)
+		delete(m, slices.Min(slices.Collect(maps.Keys(m))))
 	}
-	return m
 }
 
 // window is the last Span minutes, the oldest first and the current one last.
@@ -64,10 +49,8 @@ func newWindow(now time.Time) window {
 
 // add adds the minutes that are in the window.
 func (w window) add(m minutes) {
-	for _, minute := range m {
-		if i := (minute.Begin - w[0].Begin) / minuteSeconds; minute.Begin >= w[0].Begin && i < Span {
-			w[i].Flow = w[i].Plus(minute.Flow)
-		}
+	for i := range w {
+		w[i].Flow = w[i].Plus(m[w[i].Begin])
 	}
 }
 
@@ -114,12 +97,13 @@ type stored struct {
 
 func (r report) encode() ([]byte, error) {
 	s := stored{
-		Minutes: make([][8]int64, len(r.minutes)), Readers: r.readers,
+		Minutes: make([][8]int64, 0, len(r.minutes)), Readers: r.readers,
 		LagMS: r.Lag.Milliseconds(), Desks: r.Desks, UntilMS: r.until,
 	}
-	for i, m := range r.minutes {
-		s.Minutes[i] = [8]int64{m.Begin, int64(m.Accepted), int64(m.Ignored), int64(m.Duplicate),
-			int64(m.Actions), int64(m.Summaries), int64(m.Notes), int64(m.Offers)}
+	for _, begin := range slices.Sorted(maps.Keys(r.minutes)) {
+		f := r.minutes[begin]
+		s.Minutes = append(s.Minutes, [8]int64{begin, int64(f.Accepted), int64(f.Ignored), int64(f.Duplicate),
+			int64(f.Actions), int64(f.Summaries), int64(f.Notes), int64(f.Offers)})
 	}
 	return json.Marshal(s)
 }
@@ -129,11 +113,11 @@ func decodeReport(data []byte) (report, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return report{}, err
 	}
-	r := report{minutes: make(minutes, len(s.Minutes)), until: s.UntilMS,
+	r := report{minutes: minutes{}, until: s.UntilMS,
 		gauges: gauges{s.Readers, Backlog{time.Duration(s.LagMS) * time.Millisecond, s.Desks}}}
-	for i, m := range s.Minutes {
-		r.minutes[i] = Minute{m[0], activity.Flow{Accepted: int(m[1]), Ignored: int(m[2]), Duplicate: int(m[3]),
-			Actions: int(m[4]), Summaries: int(m[5]), Notes: int(m[6]), Offers: int(m[7])}}
+	for _, m := range s.Minutes {
+		r.minutes[m[0]] = activity.Flow{Accepted: int(m[1]), Ignored: int(m[2]), Duplicate: int(m[3]),
+			Actions: int(m[4]), Summaries: int(m[5]), Notes: int(m[6]), Offers: int(m[7])}
 	}
 	return r, nil
 }
