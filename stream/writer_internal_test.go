@@ -39,7 +39,7 @@ func TestWriter_forgetsWhatIsDone(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 		require.ErrorIs(t, <-done, context.Canceled)
-		require.Zero(t, w.scheduler.Stats())
+		require.Zero(t, w.Stats().Pending)
 		require.Empty(t, w.guards)
 		require.Zero(t, w.links.sessions.Len(), "nobody was linked")
 		w.summarizer.sessions.Drop("acme", func(h *history) { require.False(t, h.busy) })

@@ -245,26 +245,6 @@ func (s *Scheduler[T]) hasRoom(bytes int64) bool {
 	return s.items < s.opts.MaxItems && (s.items == 0 || s.bytes+bytes <= s.opts.MaxBytes)
 }
 
-// Stats counts the work that a scheduler has in flight.
-type Stats struct {
-	Items   int   // added and not finished
-	Bytes   int64 // of these
-	Failing int   // keys whose work is being retried
-}
-
-// Stats returns the counts of the work in flight.
-func (s *Scheduler[T]) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stats := Stats{Items: s.items, Bytes: s.bytes}
-	for _, l := range s.lanes {
-		if !l.failing.IsZero() {
-			stats.Failing++
-		}
-	}
-	return stats
-}
-
 // Flush ends the debounce waits of the items added before, and returns when
 // all of them are finished, or with the error of ctx if that ends first. Run
 // must be running.
