@@ -1,7 +1,6 @@
 package eventlogtest
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -32,11 +31,7 @@ type storageFixture struct {
 
 func (f storageFixture) storage(productID string) eventlog.Storage {
 	f.Helper()
-	log, ok := f.log.(interface {
-		Storage(ctx context.Context, productID string) (eventlog.Storage, error)
-	})
-	require.True(f, ok, "the log has a method Storage")
-	s, err := log.Storage(f.Context(), productID)
+	s, err := f.log.Storage(f.Context(), productID)
 	require.NoError(f, err)
 	return s
 }
