@@ -116,6 +116,15 @@ func (r *run) count(d *Delivery, err error, done bool) {
 	}
 }
 
+// short truncates an id for a log.
+func short(id string) string {
+	const enough = 128
+	if len(id) <= enough {
+		return id
+	}
+	return id[:enough] + "…"
+}
+
 // letGo counts a delivery as no longer in flight.
 func (r *run) letGo(d *Delivery) {
 	if d.counted.CompareAndSwap(false, true) {

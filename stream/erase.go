@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/liveactivity/liveactivity/activity/feed"
@@ -33,6 +34,9 @@ func (r *run) handErasure(ctx context.Context, d *Delivery) error {
 	}
 	return nil
 }
+
+// errNoErasure is the error of a delivery that is no erasure.
+var errNoErasure = errors.New("no erasure")
 
 // Erasure returns the erasure of a delivery of type "erase", of the delivery's session
 // alone, or an error if the entry has none.

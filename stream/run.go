@@ -38,11 +38,13 @@ const maxSavers = 1 << 10
 func (c *Consumer) newRun(ctx context.Context) (*run, error) {
 	c.cursors.Lock()
 	defer c.cursors.Unlock()
-	text, err := loadCursor(ctx, c.opts.Cursor)
-	if err != nil {
-		return nil, err
+	r, text := &run{Consumer: c}, ""
+	var err error
+	if c.opts.Cursor != nil {
+		if text, err = c.opts.Cursor.Load(ctx); err != nil {
+			return nil, fmt.Errorf("stream: load cursor: %w", err)
+		}
 	}
-	r := &run{Consumer: c}
 	r.ledger, err = ledger.Load(text, &ledger.Options{MaxBehind: c.opts.MaxBehind,
 		MinBackoff: c.opts.MaxBackoff, MaxBackoff: 10 * c.opts.MaxBackoff})
 	if err != nil {
@@ -325,6 +327,17 @@ func (r *run) call(ctx context.Context, d *Delivery) error {
 		return Permanent(errNoType)
 	}
 	return nil
+}
+
+// decodeSummary returns the summary of a "summary" entry.
+func decodeSummary(m Message) (s Summary, err error) {
+	if err := m.Decode(&s); err != nil {
+		return s, err
+	}
+	if s.Type != m.Type || s.SessionID != m.SessionID {
+		return s, errors.New("duplicate field")
+	}
+	return s, nil
 }
 
 // malformedError is the error of an entry that cannot be handled.

@@ -59,6 +59,26 @@ type Summarizer struct {
 	sessions *fair.Cache[string, *history] // by product and session id; pinned while being summarized
 }
 
+// Summary is a [Summarizer]'s summary of a session. It is also the JSON of a
+// "summary" event of the stream.
+type Summary struct {
+	Type      string `json:"type"` // SummaryType
+	ProductID string `json:"product_id"`
+	SessionID string `json:"session_id"`
+	Email     string `json:"email"` // empty while unknown
+
+	// Text is the summary of the whole session. It includes the content of the
+	// previous summary and replaces it.
+	Text string `json:"summary"`
+
+	// Replaces is the number of actions it replaces: the oldest of those
+	// written since the last accepted summary. Actions written while the model
+	// was running are not included.
+	Replaces int `json:"replaces"`
+
+	ForwardedAt float64 `json:"forwarded_at"` // epoch seconds
+}
+
 // NewSummarizer returns a summarizer that passes its summaries to overwrite;
 // opts may be nil. overwrite should return soon after its ctx has ended.
 // NewSummarizer reports all invalid arguments at once.
@@ -151,12 +171,11 @@ func (s *Summarizer) kept() int {
 }
 
 // work makes summaries of a session until none is due, or one fails and no batch
-// came meanwhile. guard, if not nil, is held during each call of overwrite: a
-// channel of capacity one that is full while it is held.
-func (s *Summarizer) work(ctx context.Context, h *history, guard chan struct{}) {
+// came meanwhile. g is held during each call of overwrite.
+func (s *Summarizer) work(ctx context.Context, h *history, g *guard) {
 	for again := true; again; {
 		d := s.draft(h)
-		ok := s.summarize(ctx, h, d, guard)
+		ok := s.summarize(ctx, h, d, g)
 		again = s.next(ctx, h, d, ok)
 	}
 }
@@ -178,7 +197,7 @@ func (s *Summarizer) next(ctx context.Context, h *history, d draft, ok bool) boo
 }
 
 // summarize makes the summary of a draft and reports whether it was accepted.
-func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, guard chan struct{}) bool {
+func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, g *guard) bool {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -187,7 +206,13 @@ func (s *Summarizer) summarize(ctx context.Context, h *history, d draft, guard c
 		s.failed(ctx, h.key, "model_failed", err, func(s *SummarizerStats) { s.ModelFailed++ })
 		return false
 	}
-	if err := s.hand(ctx, h, d.summary(h.key, text), guard); err != nil {
+	err = g.exclusively(ctx, func() error {
+		if s.isErased(h) {
+			return nil
+		}
+		return s.overwrite(ctx, d.summary(h.key, text))
+	})
+	if err != nil {
 		s.failed(ctx, h.key, "overwrite_failed", err, func(s *SummarizerStats) { s.OverwriteFailed++ })
 		return false
 	}
@@ -207,21 +232,6 @@ func (s *Summarizer) failed(ctx context.Context, key historyKey, result string, 
 	s.stats.add(count)
 	s.logger.Warn("session was not summarized; retrying at its next batch", "result", result,
 		"product_id", key.product, "session_id", key.session, "err", err)
-}
-
-// hand passes a summary to overwrite while it holds the guard.
-func (s *Summarizer) hand(ctx context.Context, h *history, sum Summary, guard chan struct{}) error {
-	if guard != nil {
-		select {
-		case guard <- struct{}{}:
-			defer func() { <-guard }()
-		case <-ctx.Done():
-		}
-	}
-	if err := ctx.Err(); err != nil || s.isErased(h) {
-		return err
-	}
-	return s.overwrite(ctx, sum)
 }
 
 // text returns the summary of a draft.

@@ -411,22 +411,22 @@ func (w *Writer) work(ctx context.Context, key string, pieces []piece) error {
 			batches = append(batches, *b)
 		}
 	}
+	var err error
 	if erasure != nil && !pieces[len(pieces)-1].delivery.dropped() {
-		if err := w.applyErasure(ctx, key, *erasure); err != nil {
-			if canGiveUp(pieces) && giveBack(ctx, err, deliveriesOf(pieces)...) {
-				return nil
-			}
-			return err
-		}
+		err = w.applyErasure(ctx, key, *erasure)
 	}
-	if len(batches) == 0 {
+	if err == nil && len(batches) > 0 {
+		err = w.writeOne(ctx, key, activity.Merge(batches...))
+	}
+	if err != nil && canGiveUp(pieces) && giveBack(ctx, err, deliveriesOf(pieces)...) {
 		return nil
 	}
-	b := activity.Merge(batches...)
-	if err := w.attempt(ctx, key, b); err != nil {
-		if canGiveUp(pieces) && giveBack(ctx, err, deliveriesOf(pieces)...) {
-			return nil
-		}
+	return err
+}
+
+// writeOne writes a batch once, and has it summed up.
+func (w *Writer) writeOne(ctx context.Context, key string, b activity.Batch) error {
+	if err := w.guardOf(key).exclusively(ctx, func() error { return w.write(ctx, b) }); err != nil {
 		return err
 	}
 	w.stats.add(func(s *WriterStats) { s.Written++ })
@@ -444,19 +444,25 @@ func (w *Writer) applyErasure(ctx context.Context, key string, e Erasure) error 
 	if w.erase == nil {
 		return nil
 	}
-	return w.exclusively(ctx, key, func() error { return w.erase(ctx, e) })
+	return w.guardOf(key).exclusively(ctx, func() error { return w.erase(ctx, e) })
 }
 
-// attempt writes a batch once.
-func (w *Writer) attempt(ctx context.Context, key string, b activity.Batch) error {
-	return w.exclusively(ctx, key, func() error { return w.write(ctx, b) })
+// guard makes a session's writes and its summary's overwrite exclusive; a nil one guards
+// nothing.
+type guard struct {
+	held chan struct{} // of capacity one, full while held
+	uses int
 }
 
-// exclusively calls do while the session's summary is not being overwritten.
-func (w *Writer) exclusively(ctx context.Context, key string, do func() error) error {
+// guardOf returns the guard of a session that is being summarized by a model, or nil.
+func (w *Writer) guardOf(key string) *guard {
 	w.mu.Lock()
-	g := w.guards[key]
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	return w.guards[key]
+}
+
+// exclusively calls do while no other call does, or returns the error of ctx.
+func (g *guard) exclusively(ctx context.Context, do func() error) error {
 	if g != nil {
 		select {
 		case g.held <- struct{}{}:
@@ -468,12 +474,6 @@ func (w *Writer) exclusively(ctx context.Context, key string, do func() error) e
 		return err
 	}
 	return do()
-}
-
-// guard makes a session's writes and its summary's overwrite exclusive.
-type guard struct {
-	held chan struct{} // of capacity one, full while held
-	uses int
 }
 
 // sumUp passes a written batch to the summarizer. A due summary is made before the
@@ -490,7 +490,7 @@ func (w *Writer) sumUp(ctx context.Context, key string, b activity.Batch) {
 	g := w.use(key)
 	w.summaries.Go(func() {
 		defer w.release(key, g)
-		w.summarizer.work(ctx, h, g.held)
+		w.summarizer.work(ctx, h, g)
 	})
 }
 
