@@ -20,6 +20,7 @@ import (
 	"github.com/liveactivity/liveactivity/internal/musttest"
 	"github.com/liveactivity/liveactivity/stream"
 	"github.com/liveactivity/liveactivity/stream/eventlog"
+	"github.com/liveactivity/liveactivity/stream/eventlog/eventlogtest"
 	"github.com/liveactivity/liveactivity/stream/eventlog/memorylog"
 )
 
@@ -315,4 +316,37 @@ func TestCursor_survivesARestartOfTheConsumer(t *testing.T) {
 		}
 		assert.Equal(t, []string{"first", "second", "third"}, handled)
 	})
+}
+
+// A reader that asks for the retained entries has no gap where some go before it reads them.
+func TestSource_tellsOfAGapOnlyWhereAnIDWasAskedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		byID bool
+		want []feed.Kind
+	}{
+		"from a time": {false, []feed.Kind{feed.Open, feed.CaughtUp}},
+		"from an ID":  {true, []feed.Kind{feed.Open, feed.Gap, feed.CaughtUp}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := musttest.New(memorylog.New(nil))
+			after, enough := "", errors.New("enough")
+			first := eventlogtest.Append(t, log, "acme", eventlogtest.Entries("a", 2)...)[0]
+			if test.byID {
+				after = first.ID.String()
+			}
+			var kinds []feed.Kind
+			err := musttest.New(eventlog.NewSource(log, "acme")).Follow(t.Context(), after, time.Unix(0, 0), "", func(e feed.Event) error {
+				kinds = append(kinds, e.Kind)
+				switch e.Kind {
+				case feed.Open:
+					return log.Drop(t.Context(), "acme", 0)
+				case feed.CaughtUp:
+					return enough
+				}
+				return nil
+			})
+			require.ErrorIs(t, err, enough)
+			require.Equal(t, test.want, kinds)
+		})
+	}
 }
