@@ -54,6 +54,7 @@ type Server struct {
 	served    http.Handler // the stream behind its key
 	http      *httptest.Server
 	closed    chan struct{}
+	stop      func() // closes it, once
 
 	mu       sync.Mutex
 	requests []Request
@@ -87,6 +88,7 @@ func NewServer(opts *ServerOptions) (*Server, error) {
 		conns:     map[*conn]struct{}{},
 		came:      make(chan struct{}),
 	}
+	s.stop = sync.OnceFunc(func() { close(s.closed) })
 	wrong := options.Mistakes{Package: "streamtest"}
 	wrong.Require(o.Heartbeat >= 0, "Heartbeat", "must not be negative")
 	keys := access.NewKeyring()
@@ -141,30 +143,14 @@ const hangUpTime = time.Second
 // all readers of a stalled server, are cut off. Close returns when all
 // goroutines of the server have ended, and may be called more than once.
 func (s *Server) Close() {
-	s.mu.Lock()
-	first := !isClosed(s.closed)
-	if first {
-		close(s.closed)
-	}
-	s.mu.Unlock()
-	if first {
-		_ = s.log.Close() // cannot fail
-	}
+	s.stop()
+	_ = s.log.Close() // cannot fail
 	s.http.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), hangUpTime)
 	defer cancel()
 	if s.streams.Wait(ctx) != nil {
 		s.Disconnect()
 		_ = s.streams.Wait(context.Background())
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
