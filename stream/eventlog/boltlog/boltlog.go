@@ -100,9 +100,9 @@ type Log struct {
 	shares    *fair.Shares[*product]
 	users     *activity.Memory
 
+	closed   atomic.Bool // no operation that is made from now on appends
 	mu       sync.Mutex
 	products map[string]*product
-	closed   bool
 }
 
 // Open opens the log in a folder, which it creates if it is missing, unless it is only to be
@@ -164,9 +164,7 @@ func (l *Log) Release() error {
 
 // Close implements [eventlog.Log].
 func (l *Log) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
+	l.closed.Store(true)
 	// Calls in flight come first; those after find the log closed.
 	_ = l.group.Do(context.Background(), &operation{make: nothing})
 	l.mu.Lock()
@@ -181,12 +179,6 @@ func (l *Log) Close() error {
 
 // nothing makes an operation that changes nothing.
 func nothing(*transaction) (refusal, err error) { return nil, nil }
-
-func (l *Log) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
 
 // Append implements [eventlog.Log]. When ctx ends while the disk is busy with the commit, it
 // is unknown whether the call had an effect.
@@ -217,7 +209,7 @@ func (l *Log) write(ctx context.Context, productID string, a *addition) error {
 	p := l.product(productID)
 	a.of = document.Generation(ctx, productID)
 	return l.do(ctx, func(t *transaction) (refusal, err error) {
-		if a.appends && l.isClosed() {
+		if a.appends && l.closed.Load() {
 			return eventlog.ErrClosed, nil
 		}
 		b, err := t.open(p, len(a.entries)+len(a.changes) > 0)

@@ -17,7 +17,7 @@ import (
 func (l *Log) Drop(ctx context.Context, productID string, through document.Version) error {
 	p := l.product(productID)
 	err := l.do(ctx, func(t *transaction) (refusal, err error) {
-		if l.isClosed() {
+		if l.closed.Load() {
 			return eventlog.ErrClosed, nil
 		}
 		b, err := t.open(p, through != 0)

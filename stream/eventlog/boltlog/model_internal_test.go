@@ -295,10 +295,14 @@ func (m *model) check(id string) {
 	var dst []eventlog.Entry
 	require.NoError(m, m.log.view(func(tx *bolt.Tx) error {
 		if bucket := tx.Bucket([]byte(productPrefix + id)); bucket != nil {
-			return readEntries(bucket.Bucket(bucketLog).Cursor(), b.TrimmedTo, b.Newest, func(e eventlog.Entry) bool {
-				dst = append(dst, e)
-				return true
-			})
+			c := bucket.Bucket(bucketLog).Cursor()
+			for k, v := c.Seek(keyAfter(b.TrimmedTo)); k != nil; k, v = c.Next() {
+				e, err := parseEntry(k, v)
+				if err != nil || e.id.Compare(b.Newest) > 0 {
+					return err
+				}
+				dst = append(dst, e.entry())
+			}
 		}
 		return nil
 	}))

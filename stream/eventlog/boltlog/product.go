@@ -51,7 +51,7 @@ func (l *Log) product(id string) *product {
 		close(p.filed)
 		p.share = l.shares.Join(p)
 		l.products[p.id] = p
-		if l.closed {
+		if l.closed.Load() {
 			p.tail.Close()
 		}
 	}

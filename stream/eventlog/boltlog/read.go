@@ -46,9 +46,6 @@ func (l *Log) read(p *product, after eventlog.ID, dst []eventlog.Entry) (int, er
 
 // readFile reads entries up to newest. Some may have been dropped since the caller looked.
 func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Entry) (n int, err error) {
-	if len(dst) == 0 {
-		return 0, nil
-	}
 	size := 0
 	err = l.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket(p.bucket)
@@ -59,12 +56,17 @@ func (l *Log) readFile(p *product, after, newest eventlog.ID, dst []eventlog.Ent
 		if after.Compare(s.TrimmedTo) < 0 {
 			return gapIn(b.Bucket(bucketLog), s.TrimmedTo, newest)
 		}
-		return readEntries(b.Bucket(bucketLog).Cursor(), after, newest, func(e eventlog.Entry) bool {
-			dst[n] = e
+		c := b.Bucket(bucketLog).Cursor()
+		for k, v := c.Seek(keyAfter(after)); k != nil && n < len(dst) && size < eventlog.ReadBytes; k, v = c.Next() {
+			e, err := parseEntry(k, v)
+			if err != nil || e.id.Compare(newest) > 0 {
+				return err
+			}
+			dst[n] = e.entry()
+			size += len(dst[n].Data)
 			n++
-			size += len(e.Data)
-			return n < len(dst) && size < eventlog.ReadBytes
-		})
+		}
+		return nil
 	})
 	var gap *eventlog.GapError
 	switch {
@@ -86,18 +88,6 @@ func gapIn(log *bolt.Bucket, trimmedTo, newest eventlog.ID) error {
 		oldest = eventlog.ID{} // not published yet
 	}
 	return &eventlog.GapError{TrimmedTo: trimmedTo, Oldest: oldest}
-}
-
-// readEntries calls each with the entries after the cursor up to newest, until it returns
-// false. They share no memory with the file.
-func readEntries(c *bolt.Cursor, after, newest eventlog.ID, each func(eventlog.Entry) bool) error {
-	for k, v := c.Seek(keyAfter(after)); k != nil; k, v = c.Next() {
-		e, err := parseEntry(k, v)
-		if err != nil || e.id.Compare(newest) > 0 || !each(e.entry()) {
-			return err
-		}
-	}
-	return nil
 }
 
 // Bounds implements [eventlog.Log].
